@@ -1,0 +1,96 @@
+/// The outcome of a call: an answer, or an error that says what, where and what to do.
+///
+/// Layer      public, below everything
+/// Threads    a value; distinct objects are independent
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace quire {
+
+/// What came of a call. The numbers are part of the C API and never change.
+enum class Code : int {
+  kOk = 0,
+  kNotFound = 1,         ///< The key, database or file is not there. An answer, never a failure.
+  kInvalidArgument = 2,  ///< The caller's input is out of range. Nothing was done.
+  kReadOnly = 3,         ///< Writes are not allowed, by protection or after a background failure.
+  kNoSpace = 4,          ///< The device or a quota is full. Not applied; works again once there is room.
+  kIo = 5,               ///< The operating system refused a call on a file.
+  kCorruption = 6,       ///< Stored or received bytes are damaged. The text names the place.
+  kBusy = 7,             ///< Somebody else holds it. The text names the holder.
+  kTimedOut = 8,         ///< A deadline passed. The outcome at the other side is unknown.
+  kPeerFailed = 9,       ///< A rank died or left. The outcome at that rank is unknown.
+  kOutOfMemory = 10,     ///< An allocation failed. Nothing was done.
+  kUnsupported = 11,     ///< This build, machine or file version cannot do it.
+};
+
+/// The name of a code, as in "not found".
+const char* CodeName(Code code);
+
+/// One outcome: a code and, for errors, a sentence. Copying is cheap; an OK or kNotFound status allocates nothing.
+class [[nodiscard]] Status {
+ public:
+  /// OK.
+  Status() = default;
+  /// An outcome without a sentence of its own.
+  explicit Status(Code code) : code_(code) {}
+  /// An outcome with its sentence: what happened, where, what to do.
+  Status(Code code, std::string message)
+      : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  /// The sentence alone; empty where there is none.
+  const std::string& message() const;
+  /// "code name: sentence".
+  std::string ToString() const;
+  /// The same code, with `context` and ": " before the sentence. OK stays OK.
+  Status WithContext(const std::string& context) const;
+
+ private:
+  Code code_ = Code::kOk;
+  std::shared_ptr<const std::string> message_;
+};
+
+/// A value, or the status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}            // NOLINT: implicit by intent
+  Result(Status status) : status_(std::move(status)) {}    // NOLINT: implicit by intent
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  T& value() & { return *value_; }
+  const T& value() const& { return *value_; }
+  T&& value() && { return *std::move(value_); }
+  T& operator*() & { return *value_; }
+  const T& operator*() const& { return *value_; }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+
+ private:
+  Status status_;
+  std::optional<T> value_;
+};
+
+}  // namespace quire
+
+/// Returns from the calling function with the status of `expr` unless it is OK.
+#define QUIRE_RETURN_IF_ERROR(expr)                   \
+  do {                                                \
+    if (::quire::Status quire_status_ = (expr); !quire_status_.ok()) return quire_status_; \
+  } while (false)
+
+#define QUIRE_CONCAT_INNER(a, b) a##b
+#define QUIRE_CONCAT(a, b) QUIRE_CONCAT_INNER(a, b)
+/// `lhs = value of expr`, or returns its status from the calling function.
+#define QUIRE_ASSIGN_OR_RETURN(lhs, expr) \
+  QUIRE_ASSIGN_OR_RETURN_INNER(QUIRE_CONCAT(quire_result_, __LINE__), lhs, expr)
+#define QUIRE_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \
+  auto tmp = (expr);                                 \
+  if (!tmp.ok()) return tmp.status();                \
+  lhs = std::move(tmp).value()

@@ -1,0 +1,30 @@
+/// Epoch-based reclamation: readers of shared pointers take no lock and touch no shared counter;
+/// what writers unlink is freed once no reader can still see it.
+///
+/// Layer      base
+/// Threads    all functions from any thread. Guards nest. A guard must not be held across a wait.
+/// Invariant  an object retired at epoch e is freed only when every guard entered at or before e has left.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace quire::base {
+
+/// While one lives, nothing that was reachable at its construction is freed.
+class EpochGuard {
+ public:
+  EpochGuard();
+  ~EpochGuard();
+  EpochGuard(const EpochGuard&) = delete;
+  EpochGuard& operator=(const EpochGuard&) = delete;
+};
+
+/// Runs `reclaim` (on some later Retire, Collect or Synchronize call, on that thread) once no guard can see the object.
+void EpochRetire(std::function<void()> reclaim);
+/// Frees what can be freed now. Cost: one scan of the threads' slots.
+void EpochCollect();
+/// Waits until every guard that is held now has left, then frees. The caller must hold no guard.
+void EpochSynchronize();
+
+}  // namespace quire::base

@@ -1,0 +1,41 @@
+/// Key hash and checksums: XXH3-64 in two roles. Both are on disk and on the wire: pinned by tests.
+///
+/// Layer      base
+/// Encoding   docs/format/checksum.md
+/// Threads    pure functions
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quire/slice.h"
+
+namespace quire::base {
+
+/// The hash of a key: picks the owner rank, the Bloom filter's bits, the index slot. Seed 0.
+uint64_t HashKey(Slice key);
+
+/// What a checksum protects; part of its seed, so that a block of another kind never verifies.
+enum class ChecksumKind : uint8_t {
+  kLogHeader = 1,
+  kLogRecord = 2,
+  kDataBlock = 3,
+  kIndexBlock = 4,
+  kFilterBlock = 5,
+  kProperties = 6,
+  kFooter = 7,
+  kManifest = 8,
+  kMessage = 9,
+  kValue = 10,
+};
+
+/// The seed that binds a checksum to a kind, a file's identity and an offset in it.
+uint64_t ChecksumSeed(ChecksumKind kind, uint64_t file_id, uint64_t offset);
+
+/// The checksum of `data` under `seed`.
+uint64_t Checksum(Slice data, uint64_t seed);
+
+/// The checksum of `head`, `key`, `value` one after another: what a log record needs, without a copy.
+uint64_t ChecksumParts(Slice head, Slice key, Slice value, uint64_t seed);
+
+}  // namespace quire::base
