@@ -1,0 +1,114 @@
+/// Files, maps, directories and locks: the one place that makes system calls on data, behind an interface with a real
+/// form (Posix), a simulated one (SimFileSystem: crashes) and a faulty one (FaultFileSystem: the n-th call fails).
+///
+/// Layer      io
+/// Source     RELIABILITY: preconditions; ALICE, CORDS and the fsync studies
+/// Threads    a FileSystem from any thread; a File: reads from any thread, writes by one thread at a time per range
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::io {
+
+enum class OpenMode {
+  kRead,           ///< must exist
+  kReadWrite,      ///< must exist
+  kCreate,         ///< must not exist: O_EXCL | O_NOFOLLOW, 0600
+  kReadWriteCreate ///< opened, or created 0600 where absent; never follows a symbolic link
+};
+
+/// One open file. Closed by destruction.
+class File {
+ public:
+  virtual ~File() = default;
+  /// Reads exactly `size` bytes at `offset` into `to`; short files are kCorruption ("file ends at ...").
+  virtual Status ReadAt(uint64_t offset, size_t size, char* to) const = 0;
+  /// Writes all of `bytes` at `offset`; interrupted and short writes are continued. In the page cache at return (P1).
+  virtual Status WriteAt(uint64_t offset, Slice bytes) = 0;
+  /// Sets aside room so that later writes into [0, size) cannot fail for lack of it; grows the file to `size`.
+  virtual Status Allocate(uint64_t size) = 0;
+  virtual Status Truncate(uint64_t size) = 0;
+  /// Data (and the size) durable against power loss (P2). A failure is never retried as if it could help.
+  virtual Status Sync() = 0;
+  virtual Result<uint64_t> Size() const = 0;
+  virtual const std::string& path() const = 0;
+};
+
+/// A file mapped shared, its room allocated up front. Stores to it are P1 at once. Unmapped by destruction.
+class MappedFile {
+ public:
+  virtual ~MappedFile() = default;
+  char* data() { return data_; }
+  const char* data() const { return data_; }
+  uint64_t size() const { return size_; }
+  /// Stores into [offset, offset + size) made durable (P2): fdatasync, or flush and fence on DAX.
+  virtual Status Sync(uint64_t offset, uint64_t size) = 0;
+  /// Touches the pages so that stores do not fault (background; best effort, never an error).
+  virtual void Prefault(uint64_t offset, uint64_t size) = 0;
+  virtual const std::string& path() const = 0;
+
+  /// Tells a simulated file system that the stores up to here are a step at which a crash may fall. Free on real ones.
+  void Stored(uint64_t offset, uint64_t size) {
+    if (observe_stores_) [[unlikely]] OnStored(offset, size);
+  }
+
+ protected:
+  virtual void OnStored(uint64_t /*offset*/, uint64_t /*size*/) {}
+  char* data_ = nullptr;
+  uint64_t size_ = 0;
+  bool observe_stores_ = false;
+};
+
+/// Held while it lives; released by destruction or by the death of the process.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
+enum class MapMode { kRead, kReadWrite };
+
+struct FileInfo {
+  std::string name;  ///< within its directory
+  bool is_directory = false;
+  uint64_t size = 0;
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  virtual Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
+  /// Maps an existing file of at least `size` bytes. For kReadWrite the caller has called Allocate(size) on it.
+  virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size, MapMode mode) = 0;
+  virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual Status Unlink(const std::string& path) = 0;
+  /// Makes one directory, 0700; OK where it exists already as a directory of this user (never through a symbolic link).
+  virtual Status MakeDirectory(const std::string& path) = 0;
+  virtual Status RemoveDirectory(const std::string& path) = 0;
+  virtual Result<std::vector<FileInfo>> List(const std::string& directory) = 0;
+  /// Creations, renames and unlinks in `directory` made durable.
+  virtual Status SyncDirectory(const std::string& directory) = 0;
+  virtual Result<bool> Exists(const std::string& path) = 0;
+  /// An exclusive open-file-description lock on `path` (created where absent), with `holder` written into it.
+  /// kBusy with the present holder's text, at once, where somebody else has it.
+  virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, const std::string& holder) = 0;
+  /// Bytes that this user may still write below `path`.
+  virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;
+};
+
+/// The real one; lives as long as the process.
+FileSystem& PosixFileSystem();
+
+/// Replaces the contents of `path` by `bytes`, or leaves it as it was: temporary file, sync, rename, directory sync.
+Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes);
+/// The whole file, which must be at most `size_max` bytes (kCorruption otherwise).
+Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max);
+/// kInvalidArgument unless `name` is [A-Za-z0-9._-]{1,255} without a leading dot or dash.
+Status CheckName(Slice name);
+
+}  // namespace quire::io
