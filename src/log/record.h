@@ -1,0 +1,74 @@
+/// The one record encoding: 24-byte header, key, value, padding to 8. Used in log segments, value segments and messages.
+///
+/// Layer      log
+/// Source     DESIGN: one record encoding; LevelDB's and RocksDB's log formats for the failure cases
+/// Encoding   docs/format/record.md
+/// Threads    `prev` is atomic and may change under readers; everything else is immutable once published
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "quire/slice.h"
+
+namespace quire::log {
+
+enum class RecordType : uint8_t {
+  kPut = 1,          ///< key -> value
+  kDelete = 2,       ///< tombstone of key; no value
+  kRangeDelete = 3,  ///< tombstone of [key, value)
+  kValueRef = 4,     ///< key -> ValueRef (32 bytes) into a value segment
+  kBatchBegin = 5,   ///< no key (size field 1, a NUL); value = u32 members, u32 bytes of all members; prev = commit flag
+  kUpdate = 6,       ///< on the wire only: key, value = u32 function id and argument
+};
+
+/// The header as it lies in memory, on disk (little-endian) and on the wire.
+struct RecordHeader {
+  uint64_t checksum;              ///< XXH3-64 of the bytes after `prev`, seeded by ChecksumSeed(kLogRecord, generation, offset)
+  std::atomic<uint32_t> prev;     ///< offset/8 of the next older version in this segment, 0: none. Not covered.
+  uint32_t value_size;
+  uint32_t batch;                 ///< distance/8 back to the kBatchBegin record; 0: not in a batch
+  uint16_t key_size_minus_1;
+  RecordType type;
+  uint8_t flags;                  ///< 0
+};
+static_assert(sizeof(RecordHeader) == 24);
+
+constexpr uint64_t kKeyBytesMax = 64 * 1024;
+constexpr uint64_t kValueBytesMax = 0xFFFFFFFFull;
+
+/// Bytes a record takes in a segment.
+constexpr uint64_t RecordSize(uint64_t key_size, uint64_t value_size) {
+  return (sizeof(RecordHeader) + key_size + value_size + 7) & ~uint64_t{7};
+}
+
+/// A record in mapped memory. `at` is 8-byte aligned; the caller has checked that it lies within the segment.
+inline const RecordHeader* HeaderAt(const char* at) { return reinterpret_cast<const RecordHeader*>(at); }
+inline RecordHeader* HeaderAt(char* at) { return reinterpret_cast<RecordHeader*>(at); }
+inline Slice KeyOf(const char* at) {
+  return Slice(at + sizeof(RecordHeader), size_t{HeaderAt(at)->key_size_minus_1} + 1);
+}
+inline Slice ValueOf(const char* at) {
+  const RecordHeader* header = HeaderAt(at);
+  return Slice(at + sizeof(RecordHeader) + header->key_size_minus_1 + 1, header->value_size);
+}
+
+/// Where a separated value lies. 32 bytes, little-endian, the value of a kValueRef record and of such table entries.
+struct ValueRef {
+  uint64_t segment_id;   ///< val-<id>.seg, increasing per rank, never reused
+  uint64_t offset;       ///< of the record's header in the segment file
+  uint64_t checksum;     ///< Checksum(value, ChecksumSeed(kValue, segment_id, offset)): verifies on every read
+  uint32_t value_size;
+  uint32_t key_size;     ///< so that the value's place follows without reading the record's header
+};
+static_assert(sizeof(ValueRef) == 32);
+
+/// Writes a record at `to` (RecordSize bytes, zero padding) except its checksum; prev = 0.
+void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch);
+/// The checksum that belongs to the record at `at` when it lies at `offset` of the segment with `generation`.
+uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset);
+/// The record at `bytes + offset`: true and its size where the header is plausible, lies within [offset, end) and the
+/// checksum holds. Reads nothing outside [bytes, bytes + end).
+bool ValidRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t generation, uint64_t* size);
+
+}  // namespace quire::log

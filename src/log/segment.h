@@ -1,0 +1,99 @@
+/// A log segment: a file of fixed size, mapped, to which many threads append records without a system call; also the arena
+/// in which a MemTable's records live. A value segment is the same with another kind.
+///
+/// Layer      log
+/// Source     DESIGN "the log is the MemTable's arena"; RELIABILITY "Logs are chained"
+/// Encoding   docs/format/segment.md
+/// Threads    Append functions: any number of threads. The rest: one thread.
+/// Invariants tail only grows; a byte below tail belongs to exactly one reservation; a record is readable by others once its
+///            offset was published (index slot, or `completed`).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "io/file_system.h"
+#include "log/record.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::log {
+
+enum class SegmentKind : uint32_t { kLog = 1, kValue = 2 };
+
+constexpr uint64_t kSegmentHeaderBytes = 4096;
+
+/// What the first page of a segment says.
+struct SegmentHeader {
+  SegmentKind kind = SegmentKind::kLog;
+  uint64_t generation = 0;        ///< random, new at each use of the file: seeds every record's checksum
+  uint64_t id = 0;                ///< log: slot in the pool; value: segment id
+  uint64_t base_lsn = 0;          ///< LSN of offset 0 (log segments)
+  uint64_t capacity = 0;          ///< file size [bytes], header included
+  uint64_t boot_id = 0;           ///< boot in which this use began
+  uint64_t previous_generation = 0;  ///< chain: the log segment before this one, and where it was closed
+  uint64_t previous_end_lsn = 0;
+  uint64_t owner_epoch = 0;       ///< the opener's epoch (manifest): orphans of an older job are told apart
+};
+
+/// The shared words of a segment's tail. Lies in node-shared memory (MemTable) or in the process (value segments).
+struct SegmentTail {
+  static constexpr uint64_t kClosed = 1ull << 63;
+  static constexpr uint64_t kPaused = 1ull << 62;
+  std::atomic<uint64_t> tail{kSegmentHeaderBytes};       ///< next free offset, with the two flags above
+  std::atomic<uint64_t> completed{kSegmentHeaderBytes};  ///< kSegmentHeaderBytes + bytes of finished reservations
+};
+
+/// Offset 0 of a reservation that did not fit.
+constexpr uint64_t kNoRoom = 0;
+
+/// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for everybody. Waits out a pause (an instant).
+uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size);
+/// The reservation of `size` bytes is finished: its records are complete and indexed.
+void Complete(SegmentTail& tail, uint64_t size);
+/// Closes the segment (no further reservation succeeds) and waits until all reservations are finished; returns the end.
+uint64_t CloseAndDrain(SegmentTail& tail);
+/// Stops reservations, waits for those under way, and lets them go on: the returned offset splits "before" from "after".
+uint64_t Quiesce(SegmentTail& tail);
+
+/// A segment file, mapped for writing.
+class Segment {
+ public:
+  /// Creates (or reuses: same path, same capacity) the file, writes a fresh header, maps it. Room is allocated first.
+  static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path, const SegmentHeader& header);
+  /// Starts a new use of this file: a new header. Old records no longer verify. Nobody else uses it any more.
+  Status Recycle(const SegmentHeader& header);
+  char* data() { return map_->data(); }
+  const SegmentHeader& header() const { return header_; }
+  io::MappedFile& map() { return *map_; }
+  /// Everything below `end` durable (P2), then the watermark says so.
+  Status Sync(uint64_t end);
+
+ private:
+  Segment() = default;
+  std::unique_ptr<io::MappedFile> map_;
+  SegmentHeader header_;
+};
+
+/// Reads a segment's header: kCorruption where it is damaged, kUnsupported where it is newer, kNotFound where the file
+/// was never given one.
+Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path);
+
+/// What replay found out.
+struct ReplayReport {
+  uint64_t records = 0;
+  uint64_t end = kSegmentHeaderBytes;   ///< offset after the last record taken
+  uint64_t holes = 0;                   ///< records of dead writers stepped over (same boot), or 1 if the tail was torn
+  uint64_t hole_bytes = 0;
+};
+
+/// Walks the records of a segment that a dead process left, in order of offset, and hands each valid one to `take`
+/// (offset, pointer to its header). Batches are handed over whole or not at all. Same boot: holes are stepped over. Other
+/// boot: a hole below the durable watermark is kCorruption, one above it ends the log.
+Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id, const std::string& path,
+                            const std::function<Status(uint64_t offset, const char* record)>& take);
+
+}  // namespace quire::log
