@@ -6,13 +6,17 @@
 
 namespace quire::base {
 
-/// Logs file, line and condition (with the rank, where known), then aborts.
+/// Logs file, line and condition (with the rank, where known), then aborts. Where no log sink is
+/// installed the line goes to standard error, as assert() does it.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
+
+/// The rank that CheckFailed names; negative (the default): none.
+void SetCheckRank(int rank);
 
 }  // namespace quire::base
 
-#define QUIRE_CHECK(condition)                                                   \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]]                                               \
-      ::quire::base::CheckFailed(__FILE__, __LINE__, #condition);                \
+#define QUIRE_CHECK(condition)                                    \
+  do {                                                            \
+    if (!(condition)) [[unlikely]]                                \
+      ::quire::base::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)

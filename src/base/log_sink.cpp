@@ -1,0 +1,43 @@
+#include "base/log_sink.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace quire::base {
+namespace {
+
+struct Sink {
+  std::mutex mutex;
+  std::shared_ptr<const LogSink> current;
+  std::atomic<bool> enabled{false};
+};
+
+Sink& TheSink() {
+  static Sink* const sink = new Sink;  // never destroyed: threads may log while the process ends
+  return *sink;
+}
+
+}  // namespace
+
+void SetLogSink(LogSink new_sink) {
+  Sink& sink = TheSink();
+  auto next = new_sink ? std::make_shared<const LogSink>(std::move(new_sink)) : nullptr;
+  const std::lock_guard<std::mutex> lock(sink.mutex);
+  sink.current = std::move(next);
+  sink.enabled.store(sink.current != nullptr, std::memory_order_release);
+}
+
+void Log(LogLevel level, const std::string& text) {
+  Sink& sink = TheSink();
+  std::shared_ptr<const LogSink> current;
+  {
+    const std::lock_guard<std::mutex> lock(sink.mutex);
+    current = sink.current;
+  }
+  if (current) (*current)(level, text);  // outside the mutex: a sink may itself call Quire
+}
+
+bool LogEnabled() { return TheSink().enabled.load(std::memory_order_acquire); }
+
+}  // namespace quire::base

@@ -1,0 +1,71 @@
+/// What one rank's database shares with the ranks of its node: the indexes of its MemTables, with the log off their records
+/// too, and the board that says which of them are live. Made at open, mapped read-only by the neighbours, then unlinked.
+///
+/// Layer      lsm
+/// Source     DESIGN "Ranks of a node read each other directly"
+/// Threads    the owner writes the board under its own lock; neighbours read it optimistically (a sequence lock)
+/// Invariants everything in it may be read by a neighbour at any time, garbage included: readers check every offset and
+///            validate generation and sequence after they have copied what they found.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "io/shared_memory.h"
+#include "quire/options.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+constexpr int kPoolSlotsMax = 72;  ///< flushing_queue_length + active + one being recycled + those snapshots of readers pin
+
+/// What the neighbours need to read this database's memory; refreshed by Publish.
+struct BoardState {
+  uint64_t edition = 0;        ///< of the manifest: changes whenever the set of tables does
+  uint64_t newest_ssid = 0;
+  int live_count = 0;
+  struct Live {
+    uint32_t pool_slot;
+    uint64_t generation;
+  } live[kPoolSlotsMax];       ///< MemTables, newest first
+};
+
+/// Fixed layout: [board][index 0][index 1]...[records 0]... (records only with the log off).
+class Arena {
+ public:
+  /// The owner's: new shared memory (private memory where `shared` is false), everything zero.
+  static Result<std::unique_ptr<Arena>> Create(const StorageOptions& options, bool shared);
+  /// A neighbour's, by name, read-only; checks the layout against the options stored in it.
+  static Result<std::unique_ptr<Arena>> Attach(const std::string& name, uint64_t bytes);
+
+  const std::string& name() const;
+  uint64_t bytes() const;
+  void Unlink();
+  int pool_slots() const;
+  uint64_t segment_bytes() const;
+  bool records_inside() const;
+  char* index(int pool_slot) const;
+  /// The records' memory of a slot (header page included); nullptr where they lie in a log segment file.
+  char* records(int pool_slot) const;
+
+  /// Owner: makes `state` the one that readers see.
+  void Publish(const BoardState& state);
+  /// Neighbour: a consistent copy. False after a bounded number of tries (the owner died while writing).
+  bool Read(BoardState* state) const;
+  /// Owner: alive marker; a clean close tells readers that there is nothing to be seen any more.
+  void MarkClosed();
+  bool marked_closed() const;
+
+ private:
+  Arena() = default;
+  std::unique_ptr<io::SharedMemory> memory_;
+};
+
+/// Pool slots a database with these options needs.
+int PoolSlots(const StorageOptions& options);
+/// Log segment file of a pool slot: "log-<slot>.seg".
+std::string LogSegmentName(int pool_slot);
+
+}  // namespace quire::lsm

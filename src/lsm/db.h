@@ -1,0 +1,160 @@
+/// One rank's database: an LSM-tree of MemTables and SSTables with a write-ahead log that is the MemTable's arena.
+///
+/// Layer      lsm
+/// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local MemTable, flushing, compaction, search order)
+/// Encoding   docs/format/manifest.md, segment.md, record.md, table.md
+/// Threads    all functions from any thread unless said otherwise; background work on the Executor
+/// Invariants what a get sees is MemTable, immutable MemTables newest first, then tables newest first, all of one Version;
+///            a table is in the manifest before its MemTable's segment is recycled; nothing a Version, an iterator or the
+///            manifest reaches is deleted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/executor.h"
+#include "io/file_system.h"
+#include "io/machine.h"
+#include "lsm/value_log.h"
+#include "lsm/write_batch.h"
+#include "quire/options.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "table/table.h"
+
+namespace quire::lsm {
+
+/// What a database needs from outside.
+struct Environment {
+  io::FileSystem* fs = nullptr;
+  base::Executor* executor = nullptr;
+  std::shared_ptr<table::BlockCache> cache;   ///< null: one of its own, StorageOptions::cache_bytes
+  bool share_memory = false;                  ///< indexes in /dev/shm for the neighbours; else private
+  std::string holder;                         ///< for the lock file: host, pid, job
+};
+
+enum class OpenFlags { kOpenOrCreate, kMustExist, kMustNotExist };
+
+/// Counts since open, and sizes now. All bytes.
+struct DbStatistics {
+  uint64_t user_bytes = 0;         ///< keys + values given to writes
+  uint64_t log_bytes = 0;          ///< appended to log segments
+  uint64_t value_log_bytes = 0;    ///< appended to value segments (by writes and by collection)
+  uint64_t flush_bytes = 0;        ///< written to tables by flushes
+  uint64_t compaction_read_bytes = 0;
+  uint64_t compaction_write_bytes = 0;
+  uint64_t flush_count = 0;
+  uint64_t compaction_count = 0;
+  uint64_t stall_ns = 0;           ///< writers waited for the flushing queue
+  uint64_t table_count = 0;
+  uint64_t run_count = 0;
+  uint64_t table_bytes = 0;
+  uint64_t value_segment_bytes = 0;
+  uint64_t log_segment_bytes = 0;
+  uint64_t memtable_hits = 0;
+  uint64_t table_hits = 0;
+  uint64_t filter_skips = 0;
+  uint64_t filter_false = 0;
+  uint64_t memory_bytes = 0;       ///< MemTables (segments and indexes)
+  uint64_t newest_ssid = 0;
+  uint64_t recovered_records = 0;
+  uint64_t recovered_holes = 0;
+};
+
+/// A point in the order of writes. Released by destruction (before the database).
+class Snapshot {
+ public:
+  virtual ~Snapshot() = default;
+  virtual uint64_t lsn() const = 0;
+};
+
+/// Ordered access to what a user sees: live keys, newest values at the iterator's snapshot.
+class Iterator {
+ public:
+  virtual ~Iterator() = default;
+  virtual bool Valid() const = 0;
+  virtual void SeekToFirst() = 0;
+  virtual void SeekToLast() = 0;
+  virtual void Seek(Slice key) = 0;          ///< first key >= `key`
+  virtual void SeekForPrev(Slice key) = 0;   ///< last key <= `key`
+  virtual void Next() = 0;
+  virtual void Prev() = 0;
+  virtual Slice key() const = 0;
+  /// Reads a separated value on first call at this position; empty, with status(), where that fails.
+  virtual Slice value() = 0;
+  virtual Status status() const = 0;
+};
+
+struct IteratorOptions {
+  const Snapshot* snapshot = nullptr;   ///< null: now
+  std::string lower_bound;              ///< inclusive; empty: none
+  std::string upper_bound;              ///< exclusive; empty: none
+};
+
+/// Reads the present value (absent: null) and gives the new one; false: leave it as it is. Runs atomically for the key.
+using UpdateFn = std::function<bool(Slice key, const Slice* present, std::string* updated)>;
+
+class Db {
+ public:
+  /// Opens the database in `directory` (one rank's; created 0700 where absent), recovers what the log promises.
+  /// Errors  kBusy (open elsewhere; names the holder), kNotFound / kInvalidArgument (flags), kCorruption, kUnsupported
+  ///         (newer format), kNoSpace, kIo. Nothing is changed on error but completed recovery steps.
+  static Result<std::unique_ptr<Db>> Open(const Environment& environment, const std::string& directory,
+                                          const StorageOptions& options, OpenFlags flags);
+  /// Waits for background work, keeps the log (what is in MemTables is replayed by the next open), releases the lock.
+  virtual ~Db() = default;
+
+  /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text: which). kNoSpace: not
+  /// applied. Blocks, asleep, while the flushing queue is full.
+  virtual Status Put(Slice key, Slice value) = 0;
+  virtual Status Delete(Slice key) = 0;
+  virtual Status DeleteRange(Slice begin, Slice end) = 0;
+  /// All operations or none: for readers and for recovery. The batch must fit a MemTable (kInvalidArgument).
+  virtual Status Write(const WriteBatch& batch) = 0;
+  /// The operations one after another, as if each came by its own call, in one go (migration). `applied` counts them.
+  /// kUpdate operations run `update(function id, argument, ...)`, which may be empty if there are none.
+  using WireUpdateFn = std::function<Status(uint32_t function, Slice argument, Slice key, const Slice* present,
+                                            std::string* updated, bool* write)>;
+  virtual Status Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) = 0;
+  /// Read-modify-write, atomic for the key against all other writes of it.
+  virtual Status Update(Slice key, const UpdateFn& update) = 0;
+
+  /// The newest value (at `snapshot`, null: now), copied once, into the place that `allocate` gives. kNotFound: absent.
+  virtual Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const = 0;
+  /// The same into a string.
+  Status Get(Slice key, std::string* value, const Snapshot* snapshot = nullptr) const;
+  /// Only in memory: MemTables (and says whether it is certain). For storage groups: kNotFound with *decided = true is a
+  /// tombstone; *decided = false: look into the tables.
+  virtual Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided) const = 0;
+
+  virtual std::unique_ptr<Snapshot> NewSnapshot() = 0;
+  virtual std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) = 0;
+
+  /// Every write so far into tables, these and the manifest durable (P2). Waits.
+  virtual Status Flush() = 0;
+  /// Every write so far durable where it is (log and value segments): P2.
+  virtual Status SyncLog() = 0;
+  /// Merges all runs into one, dead versions and tombstones dropped. Waits.
+  virtual Status Compact() = 0;
+  /// Waits until no flush and no compaction is due.
+  virtual Status WaitIdle() = 0;
+  /// Reads everything and verifies every checksum.
+  virtual Status Verify() = 0;
+  /// The failure that turned the database read-only, or OK.
+  virtual Status background_status() const = 0;
+
+  virtual DbStatistics Statistics() const = 0;
+  /// What the neighbours need to attach a PeerReader; empty name where memory is not shared.
+  virtual std::string arena_name() const = 0;
+  virtual uint64_t arena_bytes() const = 0;
+  /// All neighbours are attached (or never will): take the name away.
+  virtual void UnlinkArena() = 0;
+};
+
+/// Removes every file of the database in `directory`, and the directory. kBusy while it is open.
+Status DestroyDb(io::FileSystem& fs, const std::string& directory);
+
+}  // namespace quire::lsm

@@ -1,0 +1,33 @@
+/// Reads a neighbour's database directly: its MemTables through shared memory, its tables and value segments as files.
+/// No message, no wake-up, nothing written.
+///
+/// Layer      lsm
+/// Source     PapyrusKV, SC17, section 2.7 (storage groups); DESIGN "Ranks of a node read each other directly"
+/// Threads    Get: any number of threads
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "io/file_system.h"
+#include "lsm/arena.h"
+#include "lsm/value_log.h"
+#include "table/table.h"
+
+namespace quire::lsm {
+
+class PeerReader {
+ public:
+  /// `directory`: the neighbour's rank directory; arena by name and size, as the neighbour told them.
+  static Result<std::unique_ptr<PeerReader>> Open(io::FileSystem& fs, const std::string& directory,
+                                                  const std::string& arena_name, uint64_t arena_bytes,
+                                                  const StorageOptions& options,
+                                                  std::shared_ptr<table::BlockCache> cache);
+  virtual ~PeerReader() = default;
+  /// The newest value that the owner had applied at some instant during the call. kNotFound: absent or deleted.
+  /// kBusy: no consistent view could be had (the owner keeps changing it, or died): ask it by message instead.
+  /// Cost: in the MemTable about two cache misses; in tables as at the owner.
+  virtual Status Get(Slice key, const AllocateFn& allocate) const = 0;
+};
+
+}  // namespace quire::lsm

@@ -1,0 +1,35 @@
+/// The ordered face of a MemTable: sorted runs of (key prefix, record), frozen at an LSN.
+///
+/// Layer      lsm
+/// Threads    immutable once made; iterators over it belong to one thread each
+/// Source     LSM-tree idea applied inside the MemTable: runs grow geometrically, so that each key is merged O(log n) times
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "table/entry_iterator.h"
+
+namespace quire::lsm {
+
+/// The first bytes of a key and where its newest record (as of the view's making) or an older one starts.
+struct SortedEntry {
+  uint64_t prefix;   ///< base::KeyPrefix
+  uint32_t record;   ///< offset/8 of the first record of that key in the segment; versions are found through the index
+  uint32_t slot;     ///< the key's slot in the index: the head of its versions
+};
+
+class SortedView {
+ public:
+  virtual ~SortedView() = default;
+  /// Entries with LSN <= the view's, every version (newest first) or, with `newest_only`, one per key; range tombstones
+  /// are not among them. The view (and so the MemTable's memory) must outlive the iterator; the caller pins the MemTable.
+  virtual std::unique_ptr<table::EntryIterator> NewIterator(bool newest_only) const = 0;
+  /// Range tombstones at or below the view's LSN, newest first.
+  virtual std::vector<table::RangeTombstone> RangeTombstones() const = 0;
+  /// Distinct keys with a version in the view.
+  virtual uint64_t key_count() const = 0;
+};
+
+}  // namespace quire::lsm

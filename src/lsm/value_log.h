@@ -1,0 +1,66 @@
+/// Large values apart from keys: written once, into value segments, and never rewritten until half of a segment is dead.
+///
+/// Layer      lsm
+/// Source     WiscKey (FAST16): keys and values apart; DESIGN "Large values apart"
+/// Encoding   docs/format/segment.md, docs/format/record.md
+/// Threads    Append, Read: any number of threads. Seal, Forget: under the database's lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/executor.h"
+#include "io/file_system.h"
+#include "log/record.h"
+#include "quire/options.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+/// Gives the place for `size` bytes; nullptr: out of memory.
+using AllocateFn = std::function<char*(size_t size)>;
+
+struct ValueSegmentInfo {
+  uint64_t id = 0;
+  uint64_t file_bytes = 0;
+  uint64_t record_bytes = 0;   ///< appended, headers and keys included
+};
+
+class ValueLog {
+ public:
+  /// In `directory`; the next segment gets `next_id`. `sealed`: what the manifest knows. No file is made before the first Append.
+  static Result<std::unique_ptr<ValueLog>> Open(io::FileSystem& fs, const std::string& directory,
+                                                const StorageOptions& options, uint64_t next_id, uint64_t owner_epoch,
+                                                base::Executor& executor, std::vector<ValueSegmentInfo> sealed);
+  virtual ~ValueLog() = default;
+  /// Appends one pair to the active segment (a new one is begun when it is full; the next one is made and its pages are
+  /// touched in the background). P1 at return, no system call but at a switch. kNoSpace: nothing was stored.
+  virtual Status Append(Slice key, Slice value, log::ValueRef* ref) = 0;
+  /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file and offset.
+  /// Cost: one pread, or one copy while the segment is the active one.
+  virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
+  /// Everything appended so far durable (P2).
+  virtual Status Sync() = 0;
+  /// Closes the active segment, so that the manifest may list it; the next Append begins a new one.
+  virtual Status Seal() = 0;
+  virtual std::vector<ValueSegmentInfo> Segments() const = 0;
+  virtual uint64_t next_id() const = 0;
+  /// The segment is in no live version any more: its file goes once no reader can still need it.
+  virtual Status Remove(uint64_t segment_id) = 0;
+};
+
+/// Opens value segments of a database for reading only (neighbours, tools); a bounded number of descriptors.
+class ValueReader {
+ public:
+  static std::unique_ptr<ValueReader> Create(io::FileSystem& fs, const std::string& directory);
+  virtual ~ValueReader() = default;
+  virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
+};
+
+std::string ValueSegmentName(uint64_t segment_id);  ///< "val-<id>.seg"
+
+}  // namespace quire::lsm
