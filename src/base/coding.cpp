@@ -32,7 +32,7 @@ const char* DecodeVarint(const char* from, const char* end, uint64_t* value) {
   return nullptr;
 }
 
-int VarintSize(uint64_t value) { return (std::bit_width(value | 1) + 6) / 7; }
+int VarintSize(uint64_t value) { return (static_cast<int>(std::bit_width(value | 1)) + 6) / 7; }
 
 void PutVarint(std::string* to, uint64_t value) {
   char buffer[kVarintBytesMax];

@@ -99,6 +99,8 @@ class FileSystem {
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, const std::string& holder) = 0;
   /// Bytes that this user may still write below `path`.
   virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;
+  /// Changes when what was not synced may have been lost: io::BootId() of the machine, or a simulated one. Never 0.
+  virtual uint64_t BootId() = 0;
 };
 
 /// The real one; lives as long as the process.

@@ -1,0 +1,95 @@
+/// Requests and answers between ranks, collectives with deadlines, signals: everything above the frames.
+///
+/// Layer      comm
+/// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message dispatcher, message handler), 3.1 (signals)
+/// Encoding   docs/format/message.md
+/// Threads    Start, Wait, Notify, WaitSignal: any thread. Collectives: one thread per Exchange at a time, same order on all
+///            ranks. Services run on the message handler thread, or inside any call that waits (no-thread mode).
+/// Invariants a service never waits for another rank; answers queue, bounded by the requesters' windows, while there is no
+///            room; every wait ends by its deadline (kTimedOut) or the peer's death (kPeerFailed).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/transport.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::comm {
+
+struct ExchangeOptions {
+  uint64_t timeout_ms = 60'000;              ///< deadline of every wait
+  uint64_t window_bytes = 4ull << 20;        ///< request bytes under way per destination before Start waits
+  uint64_t message_bytes_max = 5ull << 30;   ///< longer ones are refused before memory is allocated
+  bool handler_thread = true;                ///< where the transport allows threads
+};
+
+/// Handles one request; what it puts into `answer` goes back with the status. Must not wait for other ranks.
+using Service = std::function<Status(int source, Slice request, std::string* answer)>;
+
+/// One request under way. Shared with the Exchange until answered.
+class Call {
+ public:
+  virtual ~Call() = default;
+  /// True once answered or failed; never blocks (in no-thread mode: call Exchange::Progress for it to come true).
+  virtual bool Done() const = 0;
+};
+
+struct ExchangeStatistics {
+  uint64_t requests_sent = 0;
+  uint64_t requests_handled = 0;
+  uint64_t frames_sent = 0;
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t send_stalls = 0;
+  uint64_t buffered_bytes = 0;    ///< answers waiting for room and messages being joined: bounded
+};
+
+class Exchange {
+ public:
+  static std::unique_ptr<Exchange> Create(std::unique_ptr<Transport> transport, const ExchangeOptions& options);
+  /// Ends the handler thread. Not collective; call Barrier first for a clean end.
+  virtual ~Exchange() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual Transport& transport() = 0;
+  virtual bool has_handler_thread() const = 0;
+
+  /// Requests to `channel` are handled by `service` from now on. Requests that came before wait for it (bounded by the
+  /// senders' windows). An empty service takes it away: later requests are answered kNotFound.
+  virtual void Serve(uint32_t channel, Service service) = 0;
+
+  /// Sends a request, `head` and `body` joined; returns once it is handed to the transport (the slices are free again).
+  /// Waits while the window to `destination` is full. Errors: kTimedOut, kPeerFailed, kInvalidArgument (too long).
+  virtual Result<std::shared_ptr<Call>> Start(int destination, uint32_t channel, Slice head, Slice body) = 0;
+  /// Waits for the answer: the service's status, and its answer (may be null where nobody wants it). Once per call.
+  virtual Status Wait(const std::shared_ptr<Call>& call, std::string* answer) = 0;
+  /// Start and Wait in one.
+  Status Ask(int destination, uint32_t channel, Slice head, Slice body, std::string* answer);
+
+  /// Handles what has arrived; for programs that compute long without a handler thread. Cheap.
+  virtual void Progress() = 0;
+
+  /// Collective. Every rank is here, or an error.
+  virtual Status Barrier() = 0;
+  /// Collective. OK where all ranks gave OK; else everywhere the code of the lowest failing rank, its text with the rank.
+  virtual Status Agree(const Status& mine) = 0;
+  /// Collective. Every rank's bytes, by rank. For small things.
+  virtual Result<std::vector<std::string>> AllGather(Slice mine) = 0;
+  /// Collective. The sum over the ranks.
+  virtual Result<uint64_t> Sum(uint64_t mine) = 0;
+
+  /// Sends `signal` to each of `ranks`. Delivered once, in order with this rank's earlier requests to them.
+  virtual Status Notify(int signal, const std::vector<int>& ranks) = 0;
+  /// Waits until one `signal` of each of `ranks` has come (and takes it).
+  virtual Status WaitSignal(int signal, const std::vector<int>& ranks) = 0;
+
+  virtual ExchangeStatistics Statistics() const = 0;
+};
+
+}  // namespace quire::comm

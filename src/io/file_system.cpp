@@ -1,0 +1,71 @@
+#include "io/file_system.h"
+
+namespace quire::io {
+namespace {
+
+constexpr size_t kNameBytesMax = 255;
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
+  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
+  return file->Sync();
+}
+
+bool IsNameByte(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+}  // namespace
+
+Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
+  const std::string temporary = path + ".tmp";
+  const Status unlinked = fs.Unlink(temporary);  // what a crash may have left
+  if (!unlinked.ok() && unlinked.code() != Code::kNotFound) return unlinked;
+  Status status = WriteNew(fs, temporary, bytes);
+  if (status.ok()) status = fs.Rename(temporary, path);
+  if (!status.ok()) {
+    // The first error is the one to tell. A temporary file that stays is removed by the next call.
+    static_cast<void>(fs.Unlink(temporary));
+    return status;
+  }
+  return fs.SyncDirectory(DirectoryOf(path));
+}
+
+Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.Open(path, OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size > size_max) {
+    return Status(Code::kCorruption, path + " has " + std::to_string(size) +
+                                         " bytes; at most " + std::to_string(size_max) +
+                                         " were expected");
+  }
+  std::string bytes(size, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, bytes.size(), bytes.data()));
+  return bytes;
+}
+
+Status CheckName(Slice name) {
+  std::string problem;
+  if (name.empty() || name.size() > kNameBytesMax) {
+    problem = "has " + std::to_string(name.size()) + " bytes";
+  } else if (name[0] == '.' || name[0] == '-') {
+    problem = std::string("begins with '") + name[0] + "'";
+  } else {
+    for (char c : name) {
+      if (!IsNameByte(c)) problem = "contains byte " + std::to_string(static_cast<uint8_t>(c));
+    }
+  }
+  if (problem.empty()) return Status();
+  return Status(Code::kInvalidArgument,
+                "name \"" + std::string(name.substr(0, kNameBytesMax)) + "\" " + problem +
+                    "; use 1 to 255 of A-Z a-z 0-9 . _ - and begin with none of . and -");
+}
+
+}  // namespace quire::io

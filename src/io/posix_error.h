@@ -1,0 +1,22 @@
+/// errno as a Status: what was tried, on which path, the system's text, and what to do about it.
+///
+/// Layer      io (internal)
+/// Threads    pure functions
+#pragma once
+
+#include <string>
+
+#include "quire/status.h"
+
+namespace quire::io {
+
+/// The status of a failed call: "cannot <action> <path>: <strerror>; <what to do>".
+///
+/// ENOSPC, EDQUOT: kNoSpace. ENOENT: kNotFound. ENOMEM: kOutOfMemory. A path that is not what it
+/// should be (a link, a directory, there already, too long): kInvalidArgument. All else: kIo.
+Status ErrnoStatus(int error, const std::string& action, const std::string& path);
+
+/// strerror() of it, thread-safe.
+std::string ErrnoText(int error);
+
+}  // namespace quire::io

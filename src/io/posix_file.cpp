@@ -1,0 +1,161 @@
+#include "io/posix_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "io/posix_error.h"
+
+namespace quire::io {
+namespace {
+
+#ifndef MADV_POPULATE_READ
+constexpr int MADV_POPULATE_READ = 22;  // Linux 5.14; older kernels answer EINVAL
+constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+
+// One system call moves at most this much: the kernel's own limit is just below 2 GiB.
+constexpr size_t kCallBytesMax = size_t{1} << 30;
+constexpr size_t kFillBytes = size_t{1} << 20;
+
+std::string At(uint64_t offset) { return " at offset " + std::to_string(offset) + " of"; }
+
+// A failed sync is never a question of room to its caller: pages may have been thrown away, so
+// that trying again after making room would report a success that is none.
+Status SyncStatus(int error, const std::string& path) {
+  return Status(Code::kIo, ErrnoStatus(error, "sync", path).message());
+}
+
+Status DataSync(int fd, const std::string& path) {
+  int result = 0;
+  do {
+    result = ::fdatasync(fd);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? Status() : SyncStatus(errno, path);
+}
+
+Result<uint64_t> SizeOf(int fd, const std::string& path) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "ask for the size of", path);
+  return static_cast<uint64_t>(info.st_size);
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  // What close could report has been reported by Sync, or was promised to nobody.
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status PosixFile::ReadAt(uint64_t offset, size_t size, char* to) const {
+  size_t done = 0;
+  while (done < size) {
+    const size_t want = std::min(size - done, kCallBytesMax);
+    const ssize_t got = ::pread(fd_.get(), to + done, want, static_cast<off_t>(offset + done));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "read" + At(offset + done), path_);
+    }
+    if (got == 0) {
+      return Status(Code::kCorruption, path_ + " ends at offset " + std::to_string(offset + done) +
+                                           "; " + std::to_string(size) + " bytes at " +
+                                           std::to_string(offset) + " were expected");
+    }
+    done += static_cast<size_t>(got);
+  }
+  return Status();
+}
+
+Status PosixFile::WriteAt(uint64_t offset, Slice bytes) {
+  while (!bytes.empty()) {
+    const size_t want = std::min(bytes.size(), kCallBytesMax);
+    const ssize_t put = ::pwrite(fd_.get(), bytes.data(), want, static_cast<off_t>(offset));
+    if (put < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "write" + At(offset), path_);
+    }
+    bytes.remove_prefix(static_cast<size_t>(put));
+    offset += static_cast<uint64_t>(put);
+  }
+  return Status();
+}
+
+Status PosixFile::Allocate(uint64_t size) {
+  if (size == 0) return Status();
+  int result = 0;
+  do {
+    result = ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return Status();
+  if (errno == EOPNOTSUPP || errno == ENOSYS) return AllocateByWriting(size);
+  return ErrnoStatus(errno, "set aside " + std::to_string(size) + " bytes for", path_);
+}
+
+// Where the file system cannot set room aside, writing what is there already takes it.
+Status PosixFile::AllocateByWriting(uint64_t size) {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t present, SizeOf(fd_.get(), path_));
+  std::vector<char> chunk(std::min<uint64_t>(kFillBytes, size));
+  for (uint64_t offset = 0; offset < size; offset += chunk.size()) {
+    const size_t length = std::min<uint64_t>(chunk.size(), size - offset);
+    std::fill(chunk.begin(), chunk.end(), '\0');
+    if (offset < present) {
+      const size_t kept = std::min<uint64_t>(length, present - offset);
+      QUIRE_RETURN_IF_ERROR(ReadAt(offset, kept, chunk.data()));
+    }
+    QUIRE_RETURN_IF_ERROR(WriteAt(offset, Slice(chunk.data(), length)));
+  }
+  return Status();
+}
+
+Status PosixFile::Truncate(uint64_t size) {
+  int result = 0;
+  do {
+    result = ::ftruncate(fd_.get(), static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? Status() : ErrnoStatus(errno, "truncate", path_);
+}
+
+Status PosixFile::Sync() { return DataSync(fd_.get(), path_); }
+
+Result<uint64_t> PosixFile::Size() const { return SizeOf(fd_.get(), path_); }
+
+Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(Descriptor fd, std::string path,
+                                                         uint64_t size, MapMode mode) {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t present, SizeOf(fd.get(), path));
+  if (present < size) {
+    return Status(Code::kCorruption, path + " ends at offset " + std::to_string(present) + "; " +
+                                         std::to_string(size) + " bytes were to be mapped");
+  }
+  if (size == 0) return Status(Code::kInvalidArgument, "cannot map no bytes of " + path);
+  const int protection = mode == MapMode::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* address = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
+  if (address == MAP_FAILED) return ErrnoStatus(errno, "map", path);
+  std::unique_ptr<PosixMappedFile> file(
+      new PosixMappedFile(std::move(fd), std::move(path), mode));
+  file->data_ = static_cast<char*>(address);
+  file->size_ = size;
+  return std::unique_ptr<MappedFile>(std::move(file));
+}
+
+PosixMappedFile::~PosixMappedFile() { ::munmap(data_, size_); }
+
+Status PosixMappedFile::Sync(uint64_t /*offset*/, uint64_t /*size*/) {
+  return DataSync(fd_.get(), path_);  // writes the stores through the mapping too
+}
+
+void PosixMappedFile::Prefault(uint64_t offset, uint64_t size) {
+  if (offset >= size_) return;
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t begin = offset / page_bytes * page_bytes;
+  const uint64_t end = offset + std::min(size, size_ - offset);
+  // Older kernels refuse; then the stores themselves fault the pages in, one by one.
+  ::madvise(data_ + begin, end - begin,
+            mode_ == MapMode::kRead ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
+}
+
+}  // namespace quire::io

@@ -1,0 +1,69 @@
+/// The real File and MappedFile: thin owners of a descriptor and of a mapping.
+///
+/// Layer      io (internal)
+/// Threads    as File and MappedFile
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "io/file_system.h"
+
+namespace quire::io {
+
+/// A file descriptor, closed by destruction.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+class PosixFile : public File {
+ public:
+  PosixFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  Status ReadAt(uint64_t offset, size_t size, char* to) const override;
+  Status WriteAt(uint64_t offset, Slice bytes) override;
+  Status Allocate(uint64_t size) override;
+  Status Truncate(uint64_t size) override;
+  Status Sync() override;
+  Result<uint64_t> Size() const override;
+  const std::string& path() const override { return path_; }
+
+ private:
+  Status AllocateByWriting(uint64_t size);
+
+  Descriptor fd_;
+  std::string path_;
+};
+
+class PosixMappedFile : public MappedFile {
+ public:
+  /// Maps [0, size) of `fd`; kCorruption where the file is shorter.
+  static Result<std::unique_ptr<MappedFile>> Map(Descriptor fd, std::string path, uint64_t size,
+                                                 MapMode mode);
+  ~PosixMappedFile() override;
+  Status Sync(uint64_t offset, uint64_t size) override;
+  void Prefault(uint64_t offset, uint64_t size) override;
+  const std::string& path() const override { return path_; }
+
+ private:
+  PosixMappedFile(Descriptor fd, std::string path, MapMode mode)
+      : fd_(std::move(fd)), path_(std::move(path)), mode_(mode) {}
+
+  Descriptor fd_;
+  std::string path_;
+  MapMode mode_;
+};
+
+}  // namespace quire::io

@@ -1,0 +1,253 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "io/file_system.h"
+#include "io/machine.h"
+#include "io/posix_error.h"
+#include "io/posix_file.h"
+
+namespace quire::io {
+namespace {
+
+constexpr mode_t kFilePermissions = 0600;
+constexpr mode_t kDirectoryPermissions = 0700;
+constexpr size_t kHolderBytesMax = 512;
+constexpr int kLockAttempts = 16;
+
+int FlagsOf(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::kRead: return O_RDONLY;
+    case OpenMode::kReadWrite: return O_RDWR;
+    case OpenMode::kCreate: return O_RDWR | O_CREAT | O_EXCL;
+    case OpenMode::kReadWriteCreate: return O_RDWR | O_CREAT;
+  }
+  return O_RDONLY;
+}
+
+// Opens without following a link, and without waiting where somebody planted a named pipe.
+Descriptor OpenRaw(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, kFilePermissions);
+  } while (fd < 0 && errno == EINTR);
+  return Descriptor(fd);
+}
+
+Result<Descriptor> OpenRegular(const std::string& path, int flags) {
+  Descriptor fd = OpenRaw(path, flags);
+  if (!fd.ok()) return ErrnoStatus(errno, "open", path);
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);
+  if (!S_ISREG(info.st_mode)) {
+    return Status(Code::kInvalidArgument, path + " is not a regular file; remove it");
+  }
+  return fd;
+}
+
+std::string UserName(uid_t user) {
+  char buffer[1024];
+  struct passwd entry;
+  struct passwd* found = nullptr;
+  std::string number = std::to_string(user);
+  if (::getpwuid_r(user, &entry, buffer, sizeof buffer, &found) != 0 || found == nullptr) {
+    return "user " + number;
+  }
+  return std::string("user ") + found->pw_name + " (" + number + ")";
+}
+
+// The directory is a directory, no link, this user's, and not open to everybody's writing.
+Status CheckDirectory(const std::string& path) {
+  const Descriptor fd = OpenRaw(path, O_RDONLY | O_DIRECTORY);
+  if (!fd.ok()) {
+    // With O_DIRECTORY the kernel calls a link "not a directory".
+    return ErrnoStatus(errno, "open the directory", path);
+  }
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);
+  if (info.st_uid != ::geteuid()) {
+    return Status(Code::kInvalidArgument,
+                  "directory " + path + " belongs to " + UserName(info.st_uid) +
+                      ", not to this process's " + UserName(::geteuid()) +
+                      "; choose a directory of your own");
+  }
+  if ((info.st_mode & S_IWOTH) != 0) {
+    return Status(Code::kInvalidArgument, "directory " + path +
+                                              " may be written by everybody; choose another, or "
+                                              "run: chmod o-w " + path);
+  }
+  return Status();
+}
+
+std::string ReadHolder(int fd) {
+  char text[kHolderBytesMax];
+  const ssize_t size = ::pread(fd, text, sizeof text, 0);
+  std::string holder(text, size > 0 ? static_cast<size_t>(size) : 0);
+  for (char& c : holder) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  while (!holder.empty() && holder.back() == ' ') holder.pop_back();
+  return holder.empty() ? "a process that has not written its name" : holder;
+}
+
+class PosixFileLock : public FileLock {
+ public:
+  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+  ~PosixFileLock() override {
+    // Unlocked by name, not only by closing: a forked child may still hold the description.
+    struct flock region = {};
+    region.l_type = F_UNLCK;
+    ::fcntl(fd_.get(), F_OFD_SETLK, &region);
+  }
+
+ private:
+  Descriptor fd_;
+};
+
+// OK and locked; kNotFound where the file was unlinked meanwhile (then try again).
+Status LockDescriptor(int fd, const std::string& path) {
+  struct flock region = {};
+  region.l_type = F_WRLCK;
+  region.l_whence = SEEK_SET;
+  if (::fcntl(fd, F_OFD_SETLK, &region) != 0) {
+    if (errno == EAGAIN || errno == EACCES) {
+      return Status(Code::kBusy, path + " is locked by " + ReadHolder(fd) +
+                                     "; wait for it to end, or end it");
+    }
+    return ErrnoStatus(errno, "lock", path);
+  }
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "ask about", path);
+  return info.st_nlink == 0 ? Status(Code::kNotFound) : Status();
+}
+
+Status WriteHolder(int fd, const std::string& path, const std::string& holder) {
+  PosixFile file(Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), path);
+  QUIRE_RETURN_IF_ERROR(file.Truncate(0));
+  return file.WriteAt(0, Slice(holder).substr(0, kHolderBytesMax));
+}
+
+class PosixFs : public FileSystem {
+ public:
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
+    QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, FlagsOf(mode)));
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
+  }
+
+  Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
+                                          MapMode mode) override {
+    QUIRE_ASSIGN_OR_RETURN(Descriptor fd,
+                           OpenRegular(path, mode == MapMode::kRead ? O_RDONLY : O_RDWR));
+    return PosixMappedFile::Map(std::move(fd), path, size, mode);
+  }
+
+  Status Rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) == 0) return Status();
+    return ErrnoStatus(errno, "rename " + from + " to", to);
+  }
+
+  Status Unlink(const std::string& path) override {
+    return ::unlink(path.c_str()) == 0 ? Status() : ErrnoStatus(errno, "remove", path);
+  }
+
+  Status MakeDirectory(const std::string& path) override {
+    if (::mkdir(path.c_str(), kDirectoryPermissions) == 0) return Status();
+    if (errno != EEXIST) return ErrnoStatus(errno, "make the directory", path);
+    return CheckDirectory(path);
+  }
+
+  Status RemoveDirectory(const std::string& path) override {
+    if (::rmdir(path.c_str()) == 0) return Status();
+    return ErrnoStatus(errno, "remove the directory", path);
+  }
+
+  Result<std::vector<FileInfo>> List(const std::string& directory) override;
+  Status SyncDirectory(const std::string& directory) override;
+  Result<bool> Exists(const std::string& path) override;
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                         const std::string& holder) override;
+  Result<uint64_t> FreeBytes(const std::string& path) override;
+  uint64_t BootId() override { return io::BootId(); }
+};
+
+Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
+  if (!stream) return ErrnoStatus(errno, "list", directory);
+  std::vector<FileInfo> files;
+  while (true) {
+    errno = 0;
+    const struct dirent* entry = ::readdir(stream.get());
+    if (entry == nullptr) {
+      if (errno != 0) return ErrnoStatus(errno, "list", directory);
+      break;
+    }
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat info;
+    if (::fstatat(::dirfd(stream.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;  // removed since readdir
+      return ErrnoStatus(errno, "ask about", directory + "/" + name);
+    }
+    files.push_back({name, S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size)});
+  }
+  std::sort(files.begin(), files.end(),
+            [](const FileInfo& a, const FileInfo& b) { return a.name < b.name; });
+  return files;
+}
+
+Status PosixFs::SyncDirectory(const std::string& directory) {
+  const Descriptor fd = OpenRaw(directory, O_RDONLY | O_DIRECTORY);
+  if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
+  int result = 0;
+  do {
+    result = ::fsync(fd.get());
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return Status();
+  return Status(Code::kIo, ErrnoStatus(errno, "sync the directory", directory).message());
+}
+
+Result<bool> PosixFs::Exists(const std::string& path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT) return false;
+  return ErrnoStatus(errno, "ask about", path);
+}
+
+Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
+                                                const std::string& holder) {
+  for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
+    QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDWR | O_CREAT));
+    const Status locked = LockDescriptor(fd.get(), path);
+    if (locked.code() == Code::kNotFound) continue;
+    QUIRE_RETURN_IF_ERROR(locked);
+    QUIRE_RETURN_IF_ERROR(WriteHolder(fd.get(), path, holder));
+    return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd)));
+  }
+  return Status(Code::kBusy, path + " is removed again and again by another process");
+}
+
+Result<uint64_t> PosixFs::FreeBytes(const std::string& path) {
+  struct statvfs info;
+  int result = 0;
+  do {
+    result = ::statvfs(path.c_str(), &info);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) return ErrnoStatus(errno, "ask for the free space at", path);
+  return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+}  // namespace
+
+FileSystem& PosixFileSystem() {
+  static PosixFs* const file_system = new PosixFs;  // never destroyed: see the contract
+  return *file_system;
+}
+
+}  // namespace quire::io
