@@ -1,0 +1,150 @@
+#include "io/machine.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "io/file_system.h"
+#include "io/proc_file.h"
+
+namespace quire::io {
+namespace {
+
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
+
+class SystemClock : public Clock {
+ public:
+  uint64_t NowNs() override {
+    struct timespec now;
+    ::clock_gettime(CLOCK_MONOTONIC, &now);  // cannot fail with this clock
+    return static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);
+  }
+
+  void SleepNs(uint64_t ns) override {
+    struct timespec rest;
+    rest.tv_sec = static_cast<time_t>(ns / kNsPerSecond);
+    rest.tv_nsec = static_cast<long>(ns % kNsPerSecond);
+    while (::clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, &rest) == EINTR) {
+    }
+  }
+};
+
+std::string HostName() {
+  struct utsname name;
+  return ::uname(&name) == 0 ? name.nodename : "unknown-host";
+}
+
+// "device:inode" of `path`; empty where it is not there.
+std::string Identity(const char* path) {
+  struct stat info;
+  if (::stat(path, &info) != 0) return "";
+  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+}
+
+// Ranks share memory if they see the same /dev/shm, and can watch each other if they see the same
+// process ids. The host name is for machines that are copies of each other, boot id included.
+uint64_t ComputeNodeId() {
+  if (const auto forced = Environment("QUIRE_NODE_ID")) return base::HashKey(*forced);
+  return base::HashKey(std::to_string(BootId()) + "/" + Identity("/dev/shm") + "/" +
+                       Identity("/proc/self/ns/pid") + "/" + HostName());
+}
+
+uint64_t ComputeBootId() {
+  const std::string text = ReadProcFile("/proc/sys/kernel/random/boot_id");
+  // Without /proc the boot cannot be told from others: a new number each time claims the least.
+  const uint64_t id = text.empty() ? RandomU64() : base::HashKey(text);
+  return id == 0 ? 1 : id;
+}
+
+// A process that has ended and waits to be collected by its parent still answers signals.
+bool IsZombie(int pid) {
+  const std::string stat = ReadProcFile("/proc/" + std::to_string(pid) + "/stat");
+  const size_t name_end = stat.rfind(')');  // the name may itself contain ')' and spaces
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
+  return stat[name_end + 2] == 'Z' || stat[name_end + 2] == 'X';
+}
+
+}  // namespace
+
+Clock& RealClock() {
+  static SystemClock* const clock = new SystemClock;
+  return *clock;
+}
+
+uint64_t RandomU64() {
+  uint64_t bits = 0;
+  ssize_t got = 0;
+  do {
+    got = ::getrandom(&bits, sizeof bits, 0);
+  } while (got < 0 && errno == EINTR);
+  QUIRE_CHECK(got == sizeof bits);  // cannot fail otherwise for so few bytes on Linux >= 3.17
+  return bits;
+}
+
+uint64_t BootId() {
+  static const uint64_t id = ComputeBootId();
+  return id;
+}
+
+int CoreCount() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // more cores than cpu_set_t has bits
+  return online > 0 ? static_cast<int>(online) : 1;
+}
+
+uint64_t NodeId() { return ComputeNodeId(); }
+
+std::string ProcessDescription() {
+  std::string text = HostName() + " pid " + std::to_string(::getpid());
+  for (const char* variable : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
+    if (const auto job = Environment(variable)) return text + " job " + *job;
+  }
+  return text;
+}
+
+int ProcessId() { return ::getpid(); }
+
+bool ProcessAlive(int pid) {
+  if (pid <= 0) return false;
+  if (::kill(pid, 0) != 0) return errno == EPERM;
+  return !IsZombie(pid);
+}
+
+std::optional<std::string> Environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  return std::string(value);
+}
+
+Status CheckMachine() {
+  if (std::endian::native != std::endian::little) {
+    return Status(Code::kUnsupported, "Quire runs on little-endian machines; this one is not");
+  }
+  if (sizeof(void*) != 8) {
+    return Status(Code::kUnsupported, "Quire maps whole files; it needs a 64-bit process");
+  }
+  if (ReadProcFile("/proc/self/status").empty()) {
+    return Status(Code::kUnsupported, "/proc is not there; mount it (boot id, memory limits)");
+  }
+  return Status();
+}
+
+MemoryUse ProcessMemory() {
+  const std::string status = ReadProcFile("/proc/self/status");
+  return {ProcField(status, "VmRSS:") * 1024, ProcField(status, "RssAnon:") * 1024,
+          ProcField(status, "VmHWM:") * 1024};
+}
+
+}  // namespace quire::io
