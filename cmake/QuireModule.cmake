@@ -1,0 +1,113 @@
+# One folder under src/ is one module, described by one call. DEPS is the truth both for linking and
+# for what the folder may include (scripts/check_layers.py reads it).
+#
+#   quire_module(table SOURCES block.cpp ... TESTS block_test.cpp ... FUZZERS table_fuzz.cpp ...
+#                DEPS base io filter LIBS lz4 zstd)
+#
+# makes the library quire_table, the test program quire_table_test (each of its tests a ctest with
+# the label "table"), and for each fuzzer quire_table_fuzz: libFuzzer with QUIRE_BUILD_FUZZERS,
+# else a program that runs the seed corpus (src/table/corpus/table_fuzz/) once, as a ctest.
+
+include(GoogleTest)
+
+function(quire_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;FUZZERS;DEPS;LIBS" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "quire_module(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
+  endif()
+  list(TRANSFORM arg_DEPS PREPEND quire_)
+  list(TRANSFORM arg_LIBS PREPEND Quire::)
+  set(library quire_${name})
+  if(arg_SOURCES)
+    add_library(${library} STATIC ${arg_SOURCES})
+    quire_target_defaults(${library})
+    set(scope PUBLIC)
+    set_property(GLOBAL APPEND PROPERTY QUIRE_MODULES ${library})
+  else()
+    add_library(${library} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${library} ${scope} "${PROJECT_SOURCE_DIR}/include"
+                                                 "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${library} ${scope} ${arg_DEPS} ${arg_LIBS} Quire::threads)
+  set_property(GLOBAL APPEND PROPERTY QUIRE_LIBS ${arg_LIBS})
+
+  if(QUIRE_BUILD_TESTS AND arg_TESTS)
+    quire_test(${library}_test SOURCES ${arg_TESTS} LIBS ${library} LABELS ${name})
+  endif()
+  foreach(source IN LISTS arg_FUZZERS)
+    quire_fuzzer(${name} ${source})
+  endforeach()
+endfunction()
+
+# A GoogleTest program on one process, each test of it a ctest:
+# quire_test(name SOURCES ... LIBS quire_kv ... [LABELS ...] [TIMEOUT seconds])
+function(quire_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  quire_target_defaults(${name})
+  quire_compile_tests_fast(${name})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(
+    ${name}
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 120
+    WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}"
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# Test code is compiled once and run for seconds: optimising it fully costs more than it gives.
+function(quire_compile_tests_fast target)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endfunction()
+
+function(quire_fuzzer module source)
+  get_filename_component(name ${source} NAME_WE)
+  set(target quire_${name})
+  set(corpus "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
+  if(QUIRE_BUILD_FUZZERS)
+    add_executable(${target} ${source})
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND PROPERTY QUIRE_FUZZERS ${target})
+    set(command sh "${PROJECT_SOURCE_DIR}/scripts/fuzz-one" $<TARGET_FILE:${target}> ${corpus})
+  elseif(QUIRE_BUILD_TESTS)
+    add_executable(${target} ${source} "${PROJECT_SOURCE_DIR}/tests/support/fuzz_main.cpp")
+    set(command ${target} ${corpus})
+  else()
+    return()
+  endif()
+  quire_target_defaults(${target})
+  target_link_libraries(${target} PRIVATE quire_${module})
+  add_test(NAME fuzz.${name} COMMAND ${command})
+  set_tests_properties(fuzz.${name} PROPERTIES LABELS "fuzz;${module}" TIMEOUT 300
+                                               SKIP_RETURN_CODE 77)
+endfunction()
+
+# The one library of Quire, from the objects of all modules.
+function(quire_library)
+  get_property(modules GLOBAL PROPERTY QUIRE_MODULES)
+  if(NOT modules)
+    return()
+  endif()
+  get_property(libs GLOBAL PROPERTY QUIRE_LIBS)
+  list(REMOVE_DUPLICATES libs)
+  # Header-only libraries are compiled in; MPI stands in public headers, the rest does not.
+  list(REMOVE_ITEM libs Quire::mpi Quire::xxhash)
+  list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  add_library(quire ${objects})
+  add_library(Quire::quire ALIAS quire)
+  quire_target_defaults(quire)
+  set_target_properties(quire PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                                         SOVERSION ${PROJECT_VERSION_MAJOR})
+  target_include_directories(quire INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+                                             "$<INSTALL_INTERFACE:include>")
+  target_link_libraries(quire PRIVATE ${libs} Quire::threads)
+  if(QUIRE_MPI)
+    target_link_libraries(quire PUBLIC Quire::mpi)
+  endif()
+  target_link_options(quire PRIVATE "$<$<BOOL:${BUILD_SHARED_LIBS}>:-Wl,--exclude-libs,ALL>"
+                      "$<$<AND:$<BOOL:${BUILD_SHARED_LIBS}>,$<NOT:$<BOOL:${QUIRE_SANITIZE}>>>:-Wl,--no-undefined>")
+endfunction()

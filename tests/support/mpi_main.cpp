@@ -1,0 +1,64 @@
+// The main() of GoogleTest programs that run on several ranks. Every rank runs every test in the
+// same order; rank 0 prints, other ranks print their failures only; the program fails on all ranks
+// when a test failed on any. QUIRE_TEST_THREAD_LEVEL (single, funneled, serialized, multiple; default
+// multiple) is the thread level that is asked of MPI.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+int WantedThreadLevel() {
+  const char* text = std::getenv("QUIRE_TEST_THREAD_LEVEL");
+  if (text == nullptr || std::strcmp(text, "multiple") == 0) return MPI_THREAD_MULTIPLE;
+  if (std::strcmp(text, "serialized") == 0) return MPI_THREAD_SERIALIZED;
+  if (std::strcmp(text, "funneled") == 0) return MPI_THREAD_FUNNELED;
+  return MPI_THREAD_SINGLE;
+}
+
+// Says on which rank something failed; what passed is said by rank 0 alone.
+class FailurePrinter : public testing::EmptyTestEventListener {
+ public:
+  explicit FailurePrinter(int rank) : rank_(rank) {}
+
+  // GoogleTest holds its lock while it reports a result, so the name must be known by then.
+  void OnTestStart(const testing::TestInfo& test) override {
+    name_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
+
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    std::fprintf(stderr, "[rank %d] %s: %s:%d: %s\n", rank_, name_.c_str(),
+                 result.file_name() == nullptr ? "" : result.file_name(), result.line_number(),
+                 result.message());
+  }
+
+ private:
+  int rank_;
+  std::string name_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, WantedThreadLevel(), &provided);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  testing::InitGoogleTest(&argc, argv);
+  if (rank != 0) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter(rank));
+  }
+  int failed = RUN_ALL_TESTS() != 0 ? 1 : 0;
+  if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) failed = 1;
+  int failed_anywhere = 0;
+  MPI_Allreduce(&failed, &failed_anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return failed_anywhere;
+}
