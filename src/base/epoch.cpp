@@ -1,5 +1,9 @@
 #include "base/epoch.h"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <deque>
 #include <limits>
@@ -70,18 +74,54 @@ Slot* TakeSlot() {
   return slot;
 }
 
-// Publishes the epoch before any later load: the other half is the scan in OldestEpoch().
-void PublishEpoch(std::atomic<uint64_t>& slot_epoch, uint64_t epoch) {
-#if defined(__x86_64__) || defined(__SANITIZE_THREAD__)
-  slot_epoch.exchange(epoch, std::memory_order_seq_cst);  // one locked instruction, a full fence
+// A guard publishes its epoch and then loads pointers; a collector has unlinked an object and then
+// loads the published epochs. One of the two must see the other, so both need a full fence between
+// their two steps. Guards are frequent and collections rare: where the kernel can run a fence on
+// all running threads of the process (membarrier), the collector asks for that, and the guard only
+// keeps the compiler from reordering. ThreadSanitizer must see the order in the code itself.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kCollectorMayFenceAll = false;
 #else
-  slot_epoch.store(epoch, std::memory_order_release);
+constexpr bool kCollectorMayFenceAll = true;
+#endif
+
+long Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
+
+bool RegisterFenceAll() {
+  return kCollectorMayFenceAll &&
+         Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+}
+
+// True once fencing all threads is registered; until then guards fence for themselves.
+constinit std::atomic<bool> collector_fences_all{false};
+[[maybe_unused]] const bool fence_all_set = [] {
+  collector_fences_all.store(RegisterFenceAll(), std::memory_order_relaxed);
+  return true;
+}();
+
+void PublishEpoch(std::atomic<uint64_t>& slot_epoch, uint64_t epoch) {
+  if (collector_fences_all.load(std::memory_order_relaxed)) [[likely]] {
+    slot_epoch.store(epoch, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return;
+  }
+  slot_epoch.exchange(epoch, std::memory_order_seq_cst);
+#if !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
 
+// The collector's half of the above.
+void FenceAllThreads() {
+  if (!collector_fences_all.load(std::memory_order_relaxed)) return;
+  if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+  // A forked child has to register for itself.
+  QUIRE_CHECK(RegisterFenceAll() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+}
+
 // The oldest epoch at which a guard that is held entered; the maximum where none is held.
 uint64_t OldestEpoch(Domain& domain) {
+  FenceAllThreads();
   uint64_t oldest = std::numeric_limits<uint64_t>::max();
   for (Slot* slot = domain.slots.load(std::memory_order_acquire); slot; slot = slot->next) {
     const uint64_t epoch = slot->epoch.load(std::memory_order_seq_cst);
