@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <limits>
 #include <mutex>
@@ -32,16 +33,20 @@ struct Retired {
   std::function<void()> reclaim;
 };
 
-struct Domain {
-  alignas(128) std::atomic<uint64_t> epoch{1};
-  alignas(128) std::atomic<Slot*> slots{nullptr};
+// Guards touch these two alone, without the initialization check of a function's static object.
+alignas(128) constinit std::atomic<uint64_t> global_epoch{1};
+alignas(128) constinit std::atomic<Slot*> all_slots{nullptr};
+
+struct RetireList {
   std::mutex mutex;
-  std::deque<Retired> retired;  // by rising epoch; guarded by mutex
+  std::deque<Retired> objects;  // by rising epoch
+  std::condition_variable idle;
+  int collections = 0;  // that have taken objects out and not yet run all of their reclaimers
 };
 
-Domain& TheDomain() {
-  static Domain* const domain = new Domain;  // never destroyed: threads outlive static destructors
-  return *domain;
+RetireList& TheRetireList() {
+  static RetireList* const list = new RetireList;  // never destroyed: threads outlive statics
+  return *list;
 }
 
 struct ThreadState {
@@ -49,7 +54,8 @@ struct ThreadState {
   uint32_t depth;
   bool collecting;
 };
-constinit thread_local ThreadState thread_state = {nullptr, 0, false};
+// Initial-exec: in a shared library the default model costs a call per access.
+[[gnu::tls_model("initial-exec")]] constinit thread_local ThreadState thread_state = {};
 
 struct SlotReturner {
   ~SlotReturner() {
@@ -61,15 +67,14 @@ struct SlotReturner {
 thread_local SlotReturner slot_returner;
 
 Slot* TakeSlot() {
-  Domain& domain = TheDomain();
   slot_returner.used = true;  // constructs it, so that its destructor runs at thread exit
-  for (Slot* slot = domain.slots.load(std::memory_order_acquire); slot; slot = slot->next) {
+  for (Slot* slot = all_slots.load(std::memory_order_acquire); slot; slot = slot->next) {
     bool taken = false;
     if (slot->taken.compare_exchange_strong(taken, true, std::memory_order_acq_rel)) return slot;
   }
   Slot* slot = new Slot;
-  slot->next = domain.slots.load(std::memory_order_relaxed);
-  while (!domain.slots.compare_exchange_weak(slot->next, slot, std::memory_order_acq_rel)) {
+  slot->next = all_slots.load(std::memory_order_relaxed);
+  while (!all_slots.compare_exchange_weak(slot->next, slot, std::memory_order_acq_rel)) {
   }
   return slot;
 }
@@ -80,16 +85,17 @@ Slot* TakeSlot() {
 // all running threads of the process (membarrier), the collector asks for that, and the guard only
 // keeps the compiler from reordering. ThreadSanitizer must see the order in the code itself.
 #if defined(__SANITIZE_THREAD__)
-constexpr bool kCollectorMayFenceAll = false;
+constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
 #else
-constexpr bool kCollectorMayFenceAll = true;
+constexpr bool kThreadSanitizer = false;
 #endif
 
 long Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
 
 bool RegisterFenceAll() {
-  return kCollectorMayFenceAll &&
-         Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  return !kThreadSanitizer && Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
 // True once fencing all threads is registered; until then guards fence for themselves.
@@ -99,6 +105,13 @@ constinit std::atomic<bool> collector_fences_all{false};
   return true;
 }();
 
+// What the exchange before it already is on x86, and is not everywhere.
+void FenceThisThread() {
+#if !defined(__SANITIZE_THREAD__) && !defined(__x86_64__)
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
 void PublishEpoch(std::atomic<uint64_t>& slot_epoch, uint64_t epoch) {
   if (collector_fences_all.load(std::memory_order_relaxed)) [[likely]] {
     slot_epoch.store(epoch, std::memory_order_release);
@@ -106,9 +119,7 @@ void PublishEpoch(std::atomic<uint64_t>& slot_epoch, uint64_t epoch) {
     return;
   }
   slot_epoch.exchange(epoch, std::memory_order_seq_cst);
-#if !defined(__SANITIZE_THREAD__)
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
+  FenceThisThread();
 }
 
 // The collector's half of the above.
@@ -120,10 +131,10 @@ void FenceAllThreads() {
 }
 
 // The oldest epoch at which a guard that is held entered; the maximum where none is held.
-uint64_t OldestEpoch(Domain& domain) {
+uint64_t OldestEpoch() {
   FenceAllThreads();
   uint64_t oldest = std::numeric_limits<uint64_t>::max();
-  for (Slot* slot = domain.slots.load(std::memory_order_acquire); slot; slot = slot->next) {
+  for (Slot* slot = all_slots.load(std::memory_order_acquire); slot; slot = slot->next) {
     const uint64_t epoch = slot->epoch.load(std::memory_order_seq_cst);
     if (epoch != 0 && epoch < oldest) oldest = epoch;
   }
@@ -136,7 +147,7 @@ EpochGuard::EpochGuard() {
   ThreadState& state = thread_state;
   if (state.depth++ != 0) return;
   if (state.slot == nullptr) [[unlikely]] state.slot = TakeSlot();
-  PublishEpoch(state.slot->epoch, TheDomain().epoch.load(std::memory_order_acquire));
+  PublishEpoch(state.slot->epoch, global_epoch.load(std::memory_order_acquire));
 }
 
 EpochGuard::~EpochGuard() {
@@ -145,42 +156,49 @@ EpochGuard::~EpochGuard() {
 }
 
 void EpochRetire(std::function<void()> reclaim) {
-  Domain& domain = TheDomain();
+  RetireList& list = TheRetireList();
   uint64_t epoch = 0;
   {
-    const std::lock_guard<std::mutex> lock(domain.mutex);
+    const std::lock_guard<std::mutex> lock(list.mutex);
     // A guard that enters after this sees the next epoch, and with it that the object is unlinked.
-    epoch = domain.epoch.fetch_add(1, std::memory_order_seq_cst);
-    domain.retired.push_back({epoch, std::move(reclaim)});
+    epoch = global_epoch.fetch_add(1, std::memory_order_seq_cst);
+    list.objects.push_back({epoch, std::move(reclaim)});
   }
   if (epoch % kRetiresPerCollect == 0) EpochCollect();
 }
 
 void EpochCollect() {
   if (thread_state.collecting) return;  // a reclaimer that retires: its objects wait for the next
-  Domain& domain = TheDomain();
+  RetireList& list = TheRetireList();
   std::deque<Retired> free;
   {
-    const std::lock_guard<std::mutex> lock(domain.mutex);
-    if (domain.retired.empty()) return;
-    const uint64_t oldest = OldestEpoch(domain);
-    while (!domain.retired.empty() && domain.retired.front().epoch < oldest) {
-      free.push_back(std::move(domain.retired.front()));
-      domain.retired.pop_front();
+    const std::lock_guard<std::mutex> lock(list.mutex);
+    if (list.objects.empty()) return;
+    const uint64_t oldest = OldestEpoch();
+    while (!list.objects.empty() && list.objects.front().epoch < oldest) {
+      free.push_back(std::move(list.objects.front()));
+      list.objects.pop_front();
     }
+    if (free.empty()) return;
+    ++list.collections;
   }
   thread_state.collecting = true;
   for (Retired& object : free) object.reclaim();
+  free.clear();  // what the reclaimers captured goes before EpochSynchronize() may return
   thread_state.collecting = false;
+  const std::lock_guard<std::mutex> lock(list.mutex);
+  if (--list.collections == 0) list.idle.notify_all();
 }
 
 void EpochSynchronize() {
-  QUIRE_CHECK(thread_state.depth == 0);
-  Domain& domain = TheDomain();
-  const uint64_t epoch = domain.epoch.fetch_add(1, std::memory_order_seq_cst);
+  QUIRE_CHECK(thread_state.depth == 0 && !thread_state.collecting);
+  const uint64_t epoch = global_epoch.fetch_add(1, std::memory_order_seq_cst);
   // Guards are never held across a wait, so this is short; yielding lets a preempted holder run.
-  while (OldestEpoch(domain) <= epoch) std::this_thread::yield();
+  while (OldestEpoch() <= epoch) std::this_thread::yield();
   EpochCollect();
+  RetireList& list = TheRetireList();
+  std::unique_lock<std::mutex> lock(list.mutex);
+  list.idle.wait(lock, [&list] { return list.collections == 0; });
 }
 
 }  // namespace quire::base

@@ -11,7 +11,7 @@
 
 namespace quire::base {
 
-/// While one lives, nothing that was reachable at its construction is freed.
+/// While one lives, nothing that was reachable at its construction is freed. Cost: some 3 ns.
 class EpochGuard {
  public:
   EpochGuard();
@@ -20,11 +20,14 @@ class EpochGuard {
   EpochGuard& operator=(const EpochGuard&) = delete;
 };
 
-/// Runs `reclaim` (on some later Retire, Collect or Synchronize call, on that thread) once no guard can see the object.
+/// Runs `reclaim` once no guard can see the object: on some later Retire, Collect or Synchronize
+/// call, on that thread, which may hold guards and locks of its own. Reclaimers may retire more.
 void EpochRetire(std::function<void()> reclaim);
 /// Frees what can be freed now. Cost: one scan of the threads' slots.
 void EpochCollect();
-/// Waits until every guard that is held now has left, then frees. The caller must hold no guard.
+/// Waits until every guard that is held now has left, then frees: at return, the reclaimers of all
+/// objects retired before the call have run, on this thread or another. The caller must hold no
+/// guard and not be a reclaimer.
 void EpochSynchronize();
 
 }  // namespace quire::base

@@ -2,19 +2,34 @@
 
 #include <cstring>
 
+#include "base/hash_long.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace quire::base {
 namespace {
 
-// Up to this many bytes, copying the parts together and hashing once is cheaper than streaming
-// (which sets up half a kilobyte of state). Measured: see docs/format/checksum.md.
-constexpr size_t kJoinBytesMax = 1024;
+// XXH3 hashes up to so many bytes by other, short code. Up to here, too, joining parts by a copy
+// is cheaper than streaming them, which sets up half a kilobyte of state.
+constexpr size_t kShortBytesMax = 240;
 
 constexpr uint64_t kFileFactor = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: multiples far apart
 constexpr uint64_t kKindFactor = 0xC2B2AE3D27D4EB4F;
 constexpr uint64_t kMixFactor = 0xFF51AFD7ED558CCD;
+
+const LongHash& ChooseLongHash() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2")) return kLongHashAvx2;
+#endif
+  return kLongHashAny;
+}
+
+const LongHash& TheLongHash() {
+  static const LongHash& hash = ChooseLongHash();
+  return hash;
+}
 
 char* Append(char* to, Slice part) {
   if (!part.empty()) std::memcpy(to, part.data(), part.size());
@@ -23,17 +38,6 @@ char* Append(char* to, Slice part) {
 
 bool Adjacent(Slice first, Slice second) {
   return second.empty() || first.data() + first.size() == second.data();
-}
-
-uint64_t Stream(Slice head, Slice key, Slice value, uint64_t seed) {
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  // The update functions fail on null input only, and the parts are not null where not empty.
-  XXH3_64bits_reset_withSeed(&state, seed);
-  for (Slice part : {head, key, value}) {
-    if (!part.empty()) XXH3_64bits_update(&state, part.data(), part.size());
-  }
-  return XXH3_64bits_digest(&state);
 }
 
 }  // namespace
@@ -48,20 +52,23 @@ uint64_t ChecksumSeed(ChecksumKind kind, uint64_t file_id, uint64_t offset) {
 }
 
 uint64_t Checksum(Slice data, uint64_t seed) {
-  return XXH3_64bits_withSeed(data.data(), data.size(), seed);
+  if (data.size() <= kShortBytesMax) return XXH3_64bits_withSeed(data.data(), data.size(), seed);
+  return TheLongHash().one(data.data(), data.size(), seed);
 }
 
 uint64_t ChecksumParts(Slice head, Slice key, Slice value, uint64_t seed) {
   const size_t size = head.size() + key.size() + value.size();
   if (Adjacent(head, key) && Adjacent(key.empty() ? head : key, value)) {
-    return XXH3_64bits_withSeed(head.data(), size, seed);
+    return Checksum(Slice(head.data(), size), seed);
   }
-  if (size <= kJoinBytesMax) {
-    char joined[kJoinBytesMax];
+  if (size <= kShortBytesMax) {
+    char joined[kShortBytesMax];
     Append(Append(Append(joined, head), key), value);
     return XXH3_64bits_withSeed(joined, size, seed);
   }
-  return Stream(head, key, value, seed);
+  const HashPart parts[3] = {
+      {head.data(), head.size()}, {key.data(), key.size()}, {value.data(), value.size()}};
+  return TheLongHash().three(parts, seed);
 }
 
 }  // namespace quire::base
