@@ -40,6 +40,30 @@ function(quire_module name)
   endforeach()
 endfunction()
 
+# Time limits of tests hold for an idle machine of two cores; sanitizers and long runs need more.
+set(QUIRE_TEST_TIMEOUT_FACTOR "" CACHE STRING "Multiplies the time limits of the tests")
+mark_as_advanced(QUIRE_TEST_TIMEOUT_FACTOR)
+function(quire_test_timeout variable seconds)
+  set(factor 1)
+  if(QUIRE_TEST_TIMEOUT_FACTOR)
+    set(factor ${QUIRE_TEST_TIMEOUT_FACTOR})
+  elseif(QUIRE_SANITIZE)
+    set(factor 4)
+  endif()
+  math(EXPR timeout "${seconds} * ${factor}")
+  set(${variable} ${timeout} PARENT_SCOPE)
+endfunction()
+
+# The environment of every test: what the sanitizers need.
+set(QUIRE_TEST_ENVIRONMENT "")
+if(QUIRE_SANITIZE STREQUAL "address")
+  list(APPEND QUIRE_TEST_ENVIRONMENT
+       "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
+       "UBSAN_OPTIONS=print_stacktrace=1")
+elseif(QUIRE_SANITIZE STREQUAL "thread")
+  list(APPEND QUIRE_TEST_ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+endif()
+
 # A GoogleTest program on one process, each test of it a ctest:
 # quire_test(name SOURCES ... LIBS quire_kv ... [LABELS ...] [TIMEOUT seconds])
 function(quire_test name)
@@ -47,20 +71,24 @@ function(quire_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  quire_test_timeout(timeout ${arg_TIMEOUT})
   add_executable(${name} ${arg_SOURCES})
-  quire_target_defaults(${name})
-  quire_compile_tests_fast(${name})
+  quire_test_defaults(${name})
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(
     ${name}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120
     WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}"
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${timeout}
+    ENVIRONMENT "${QUIRE_TEST_ENVIRONMENT}")
 endfunction()
 
 # Test code is compiled once and run for seconds: optimising it fully costs more than it gives.
-function(quire_compile_tests_fast target)
+# It may include from the top: "tests/support/test_scale.h".
+function(quire_test_defaults target)
+  quire_target_defaults(${target})
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
 
@@ -71,19 +99,24 @@ function(quire_fuzzer module source)
   if(QUIRE_BUILD_FUZZERS)
     add_executable(${target} ${source})
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-    set_property(GLOBAL APPEND PROPERTY QUIRE_FUZZERS ${target})
+    if(NOT TARGET quire_fuzzers)
+      add_custom_target(quire_fuzzers)
+    endif()
+    add_dependencies(quire_fuzzers ${target})
+    set(timeout 86400)
     set(command sh "${PROJECT_SOURCE_DIR}/scripts/fuzz-one" $<TARGET_FILE:${target}> ${corpus})
   elseif(QUIRE_BUILD_TESTS)
     add_executable(${target} ${source} "${PROJECT_SOURCE_DIR}/tests/support/fuzz_main.cpp")
     set(command ${target} ${corpus})
+    quire_test_timeout(timeout 120)
   else()
     return()
   endif()
   quire_target_defaults(${target})
   target_link_libraries(${target} PRIVATE quire_${module})
   add_test(NAME fuzz.${name} COMMAND ${command})
-  set_tests_properties(fuzz.${name} PROPERTIES LABELS "fuzz;${module}" TIMEOUT 300
-                                               SKIP_RETURN_CODE 77)
+  set_tests_properties(fuzz.${name} PROPERTIES LABELS "fuzz;${module}" TIMEOUT ${timeout}
+                                               ENVIRONMENT "${QUIRE_TEST_ENVIRONMENT}")
 endfunction()
 
 # The one library of Quire, from the objects of all modules.

@@ -26,8 +26,7 @@ function(quire_mpi_test)
   list(TRANSFORM arg_LIBS PREPEND Quire::)
 
   add_executable(${arg_NAME} ${arg_SOURCES} "${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp")
-  quire_target_defaults(${arg_NAME})
-  quire_compile_tests_fast(${arg_NAME})
+  quire_test_defaults(${arg_NAME})
   target_link_libraries(${arg_NAME} PRIVATE ${arg_DEPS} ${arg_LIBS} Quire::mpi GTest::gmock)
   foreach(count IN LISTS ranks)
     foreach(transport IN LISTS transports)
@@ -41,8 +40,9 @@ function(quire_mpi_test)
   endforeach()
 endfunction()
 
-# quire_add_mpirun(test ranks timeout transport command...) registers any program as a parallel ctest.
-function(quire_add_mpirun test ranks timeout transport)
+# quire_add_mpirun(test ranks seconds transport command...) registers any program as a parallel ctest.
+function(quire_add_mpirun test ranks seconds transport)
+  quire_test_timeout(timeout ${seconds})
   add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/scripts/mpirun" -n ${ranks} ${ARGN})
   set_tests_properties(
     ${test}
@@ -50,5 +50,6 @@ function(quire_add_mpirun test ranks timeout transport)
                PROCESSORS ${ranks}
                TIMEOUT ${timeout}
                SKIP_RETURN_CODE 77
-               ENVIRONMENT "QUIRE_MPIEXEC=${MPIEXEC_EXECUTABLE};QUIRE_TRANSPORT=${transport}")
+               ENVIRONMENT
+               "QUIRE_MPIEXEC=${MPIEXEC_EXECUTABLE};QUIRE_TRANSPORT=${transport};${QUIRE_TEST_ENVIRONMENT}")
 endfunction()

@@ -1,0 +1,90 @@
+# Sourced by the other scripts: where things are, which MPI, how many jobs, how to say things.
+# shellcheck shell=bash
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+# Says on standard error what happens next; standard output belongs to results.
+say() { printf '== %s\n' "$*" >&2; }
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+# Half a gigabyte of memory for each compiler, no more jobs than processors.
+job_count() {
+  local processors memory_kib jobs
+  processors=$(nproc)
+  memory_kib=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
+  jobs=$((memory_kib / 786432))
+  ((jobs > processors)) && jobs=$processors
+  ((jobs < 1)) && jobs=1
+  echo "$jobs"
+}
+
+# The MPI to use: as asked, else Open MPI where Debian's name for it exists, else the default one.
+mpi_flavor() {
+  if [ -n "${QUIRE_MPI_FLAVOR:-}" ]; then
+    echo "$QUIRE_MPI_FLAVOR"
+  elif command -v mpicc.openmpi >/dev/null; then
+    echo openmpi
+  fi
+}
+
+# configure PRESET [BUILD_DIR] [cmake options...]: quiet unless it fails.
+configure() {
+  local preset=$1 dir=${2:-build/$1} log
+  shift
+  (($# == 0)) || shift
+  mkdir -p "$dir"
+  log=$dir/configure.log
+  if ! cmake --preset "$preset" -B "$dir" -DQUIRE_MPI_FLAVOR="$(mpi_flavor)" "$@" >"$log" 2>&1; then
+    cat "$log" >&2
+    die "configuring $dir failed (cmake --preset $preset)"
+  fi
+}
+
+# build DIR [targets...]: one line of progress, all of the log when it fails.
+build() {
+  local dir=$1 log=$1/build.log
+  shift
+  say "building $dir ($(job_count) jobs)"
+  if ! cmake --build "$dir" -j "$(job_count)" ${1:+--target "$@"} >"$log" 2>&1; then
+    grep -A15 -E '^FAILED|error|Error' "$log" | head -n 60 >&2 || true
+    die "building $dir failed; all of it is in $log"
+  fi
+}
+
+# Address space randomisation of new kernels is too wide for the sanitizers of older compilers.
+without_aslr() {
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    setarch "$(uname -m)" -R "$@"
+  else
+    "$@"
+  fi
+}
+
+# run_ctest DIR [ctest options...]: runs the tests and says aloud what was skipped.
+run_ctest() {
+  local dir=$1 rc=0 log=$1/ctest.log
+  shift
+  local run=env
+  if grep -q '^QUIRE_SANITIZE:STRING=.' "$dir/CMakeCache.txt"; then run=without_aslr; fi
+  "$run" ctest --test-dir "$dir" -j "$(nproc)" --output-on-failure "$@" 2>&1 | tee "$log" | quiet_passes || rc=$?
+  summarise_skips "$dir" "$log"
+  return "$rc"
+}
+
+# Keeps failures and the summary; the lines of what passed stay in ctest.log.
+quiet_passes() {
+  grep -vE '^ *Start +[0-9]+: |[0-9]+/[0-9]+ Test +#[0-9]+: .* (Passed|\*\*\*Skipped) ' || true
+}
+
+summarise_skips() {
+  local dir=$1 log=$2 inside count
+  count=$(grep -cE ' \((Skipped|Disabled|Not Run)\)$' "$log" || true)
+  inside=$(grep -hcE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$dir/Testing/Temporary/LastTest.log" || true)
+  echo "skipped: $count ctests; $inside GoogleTest cases said they skip"
+  grep -hA1 -E 'Skipped$' "$dir/Testing/Temporary/LastTest.log" | grep -vE '^--|^$' | sort | uniq -c |
+    sed 's/^/  /' || true
+}

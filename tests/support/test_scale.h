@@ -1,0 +1,32 @@
+// How much a test does: its usual count, unless the environment asks for more or less.
+//
+// Threads: any; reads the environment only.
+#ifndef QUIRE_TESTS_SUPPORT_TEST_SCALE_H_
+#define QUIRE_TESTS_SUPPORT_TEST_SCALE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+namespace quire::test {
+
+/// The number of times that a test repeats what it does: the environment variable `variable` if it
+/// is set (QUIRE_CRASH_POINTS, QUIRE_KILL_COUNT, QUIRE_HISTORY_COUNT), else `usual` times
+/// QUIRE_TEST_SCALE (default 1). Never below 1: a test that ran nothing would pass for nothing.
+inline int64_t ScaledCount(const char* variable, int64_t usual) {
+  if (const char* text = std::getenv(variable); text != nullptr && *text != '\0') {
+    return std::max<int64_t>(1, std::strtoll(text, nullptr, 10));
+  }
+  double scale = 1.0;
+  if (const char* text = std::getenv("QUIRE_TEST_SCALE"); text != nullptr && *text != '\0') {
+    scale = std::strtod(text, nullptr);
+  }
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(usual) * scale));
+}
+
+/// As above, for counts without a variable of their own.
+inline int64_t ScaledCount(int64_t usual) { return ScaledCount("", usual); }
+
+}  // namespace quire::test
+
+#endif  // QUIRE_TESTS_SUPPORT_TEST_SCALE_H_
