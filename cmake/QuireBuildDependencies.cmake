@@ -18,3 +18,11 @@ if(QUIRE_BUILD_TESTS)
                         "or configure with -DQUIRE_BUILD_TESTS=OFF.")
   endif()
 endif()
+
+if(QUIRE_MPI AND QUIRE_SANITIZE STREQUAL "address")
+  target_sources(
+    Quire::mpi
+    INTERFACE
+      "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${PROJECT_SOURCE_DIR}/tests/support/keep_loaded.c>")
+  target_link_options(Quire::mpi INTERFACE -Wl,--export-dynamic-symbol=dlclose)
+endif()

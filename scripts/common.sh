@@ -81,10 +81,8 @@ quiet_passes() {
 }
 
 summarise_skips() {
-  local dir=$1 log=$2 inside count
-  count=$(grep -cE ' \((Skipped|Disabled|Not Run)\)$' "$log" || true)
-  inside=$(grep -hcE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$dir/Testing/Temporary/LastTest.log" || true)
-  echo "skipped: $count ctests; $inside GoogleTest cases said they skip"
-  grep -hA1 -E 'Skipped$' "$dir/Testing/Temporary/LastTest.log" | grep -vE '^--|^$' | sort | uniq -c |
-    sed 's/^/  /' || true
+  local log=$1/Testing/Temporary/LastTest.log count
+  count=$(grep -cE ' \((Skipped|Disabled|Not Run)\)$' "$2" || true)
+  echo "skipped: $count of the tests; what they say:"
+  grep -hA1 -E ': Skipped$' "$log" | grep -vE ': Skipped$|^--$' | sort | uniq -c || true
 }
