@@ -1,0 +1,63 @@
+/// Manifest: what one rank's database consists of. One small file, rewritten as a whole and replaced atomically at every
+/// change of the set of tables; what it does not name does not exist.
+///
+/// Layer      lsm
+/// Source     LevelDB's and RocksDB's MANIFEST for the failure cases; RELIABILITY "an epoch checked before every write"
+/// Encoding   docs/format/manifest.md
+/// Threads    pure functions; whoever publishes holds the directory's lock and serializes its own calls
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "quire/options.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "table/table.h"
+
+namespace quire::lsm {
+
+/// A value segment that tables or log records may refer to.
+struct StoredSegment {
+  uint64_t id = 0;
+  uint64_t file_bytes = 0;   ///< 0: it was still written to when the manifest was
+};
+
+/// Everything a manifest says.
+struct Manifest {
+  uint64_t store_id = 0;   ///< random, given at creation, never changed: binds the parts of a database together
+  uint64_t epoch = 0;      ///< raised by every open for writing; the highest one may write
+  uint64_t edition = 0;    ///< raised by every write of the manifest
+  uint64_t flushed_lsn = 0;              ///< log segments with a lower base_lsn are in tables
+  uint64_t next_ssid = 1;                ///< tables with this SSID or a higher one, found in the directory, are orphans
+  uint64_t next_value_segment_id = 1;    ///< value segments from here on are younger than this manifest
+  StorageOptions options;                ///< of the last opener, for tools; tables and segments describe themselves
+  std::vector<std::vector<table::TableInfo>> runs;   ///< newest first; within a run by key, not overlapping
+  std::vector<StoredSegment> value_segments;         ///< by rising id
+};
+
+/// The bytes of the file.
+std::string EncodeManifest(const Manifest& manifest);
+/// Errors  kCorruption (names `path`): damaged, cut off, or counts that cannot be. kUnsupported: a newer format.
+Result<Manifest> DecodeManifest(Slice bytes, const std::string& path);
+
+/// The manifest of the database in `directory`. kNotFound: there is none.
+Result<Manifest> ReadManifest(io::FileSystem& fs, const std::string& directory);
+/// Makes `manifest` the one that counts (P2 at return), unless somebody else took the database over since: the epoch on
+/// disk must be `manifest.epoch`, or `expected_epoch` for a first write after open.
+/// Errors  kBusy: taken over, nothing was written; kNoSpace, kIo: the old one stands, or (directory sync) either.
+Status PublishManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest,
+                       uint64_t expected_epoch);
+/// Writes the first manifest of a new database.
+Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest);
+
+/// "MANIFEST".
+std::string ManifestName();
+/// "t-<ssid>.sst".
+std::string TableName(uint64_t ssid);
+/// The number in a name made of `prefix`, decimal digits without leading zeros, `suffix`; false for any other name.
+bool ParseNumberedName(Slice name, Slice prefix, Slice suffix, uint64_t* number);
+
+}  // namespace quire::lsm
