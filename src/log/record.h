@@ -1,9 +1,11 @@
-/// The one record encoding: 24-byte header, key, value, padding to 8. Used in log segments, value segments and messages.
+/// The one record encoding: 24-byte header, key, value, padding to 8. Used in log segments, value
+/// segments and messages.
 ///
 /// Layer      log
 /// Source     DESIGN: one record encoding; LevelDB's and RocksDB's log formats for the failure cases
 /// Encoding   docs/format/record.md
-/// Threads    `prev` is atomic and may change under readers; everything else is immutable once published
+/// Threads    `prev` is atomic and may change under readers; everything else is immutable once
+///            published
 #pragma once
 
 #include <atomic>
@@ -18,22 +20,26 @@ enum class RecordType : uint8_t {
   kDelete = 2,       ///< tombstone of key; no value
   kRangeDelete = 3,  ///< tombstone of [key, value)
   kValueRef = 4,     ///< key -> ValueRef (32 bytes) into a value segment
-  kBatchBegin = 5,   ///< no key (size field 1, a NUL); value = u32 members, u32 bytes of all members; prev = commit flag
+  kBatchBegin = 5,   ///< key: one NUL; value: u32 members, u32 bytes of all; prev: commit flag
   kUpdate = 6,       ///< on the wire only: key, value = u32 function id and argument
 };
 
 /// The header as it lies in memory, on disk (little-endian) and on the wire.
 struct RecordHeader {
-  uint64_t checksum;              ///< XXH3-64 of the bytes after `prev`, seeded by ChecksumSeed(kLogRecord, generation, offset)
-  std::atomic<uint32_t> prev;     ///< offset/8 of the next older version in this segment, 0: none. Not covered.
+  uint64_t checksum;           ///< XXH3-64 of the bytes after `prev`, seeded by (kLogRecord,
+                               ///< generation, offset)
+  std::atomic<uint32_t> prev;  ///< offset/8 of the key's next older version here, 0: none. Not
+                               ///< covered by the checksum.
   uint32_t value_size;
-  uint32_t batch;                 ///< distance/8 back to the kBatchBegin record; 0: not in a batch
+  uint32_t batch;  ///< distance/8 back to the kBatchBegin record; 0: not in a batch
   uint16_t key_size_minus_1;
   RecordType type;
-  uint8_t flags;                  ///< 0
+  uint8_t flags;  ///< 0
 };
 static_assert(sizeof(RecordHeader) == 24);
 
+/// Where the bytes begin that the checksum covers.
+constexpr uint64_t kRecordCoveredFrom = 12;
 constexpr uint64_t kKeyBytesMax = 64 * 1024;
 constexpr uint64_t kValueBytesMax = 0xFFFFFFFFull;
 
@@ -42,33 +48,64 @@ constexpr uint64_t RecordSize(uint64_t key_size, uint64_t value_size) {
   return (sizeof(RecordHeader) + key_size + value_size + 7) & ~uint64_t{7};
 }
 
-/// A record in mapped memory. `at` is 8-byte aligned; the caller has checked that it lies within the segment.
-inline const RecordHeader* HeaderAt(const char* at) { return reinterpret_cast<const RecordHeader*>(at); }
+/// A record in mapped memory. `at` is 8-byte aligned; the caller has checked that it lies within
+/// the segment.
+inline const RecordHeader* HeaderAt(const char* at) {
+  return reinterpret_cast<const RecordHeader*>(at);
+}
 inline RecordHeader* HeaderAt(char* at) { return reinterpret_cast<RecordHeader*>(at); }
+/// Its key.
 inline Slice KeyOf(const char* at) {
   return Slice(at + sizeof(RecordHeader), size_t{HeaderAt(at)->key_size_minus_1} + 1);
 }
+/// Its value.
 inline Slice ValueOf(const char* at) {
   const RecordHeader* header = HeaderAt(at);
   return Slice(at + sizeof(RecordHeader) + header->key_size_minus_1 + 1, header->value_size);
 }
+/// The bytes it takes.
+inline uint64_t SizeOf(const char* at) {
+  const RecordHeader* header = HeaderAt(at);
+  return RecordSize(uint64_t{header->key_size_minus_1} + 1, header->value_size);
+}
 
-/// Where a separated value lies. 32 bytes, little-endian, the value of a kValueRef record and of such table entries.
+/// The value of a kBatchBegin record.
+struct BatchExtent {
+  uint32_t count;  ///< members
+  uint32_t bytes;  ///< of all members, which follow at once
+};
+static_assert(sizeof(BatchExtent) == 8);
+
+/// Where a separated value lies. 32 bytes, little-endian, the value of a kValueRef record and of
+/// such table entries.
 struct ValueRef {
-  uint64_t segment_id;   ///< val-<id>.seg, increasing per rank, never reused
-  uint64_t offset;       ///< of the record's header in the segment file
-  uint64_t checksum;     ///< Checksum(value, ChecksumSeed(kValue, segment_id, offset)): verifies on every read
+  uint64_t segment_id;  ///< val-<id>.seg, increasing per rank, never reused
+  uint64_t offset;      ///< of the record's header in the segment file
+  uint64_t checksum;    ///< ValueChecksum(value, segment_id, offset): verified on every read
   uint32_t value_size;
-  uint32_t key_size;     ///< so that the value's place follows without reading the record's header
+  uint32_t key_size;  ///< so that the value's place follows without reading the record's header
 };
 static_assert(sizeof(ValueRef) == 32);
 
-/// Writes a record at `to` (RecordSize bytes, zero padding) except its checksum; prev = 0.
+/// The checksum of a separated value whose record lies at `offset` of value segment `segment_id`.
+uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset);
+
+/// Writes a record at `to` (RecordSize bytes, zero padding; any alignment) with checksum 0 and
+/// prev 0.
 void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch);
-/// The checksum that belongs to the record at `at` when it lies at `offset` of the segment with `generation`.
+/// The checksum that belongs to the record at `at` when it lies at `offset` of the segment with
+/// `generation`.
 uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset);
-/// The record at `bytes + offset`: true and its size where the header is plausible, lies within [offset, end) and the
-/// checksum holds. Reads nothing outside [bytes, bytes + end).
-bool ValidRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t generation, uint64_t* size);
+/// The same in a value segment, where the value enters through its own checksum, so that it is
+/// hashed once.
+uint64_t ValueRecordChecksum(const char* at, uint64_t value_checksum, uint64_t generation,
+                             uint64_t offset);
+/// Whether the header of a log record at `bytes + offset` is possible and the record lies within
+/// [offset, end); its size. The checksum is not looked at. Reads nothing outside [bytes, bytes +
+/// end).
+bool PlausibleRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t* size);
+/// PlausibleRecord, and the checksum holds.
+bool ValidRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t generation,
+                 uint64_t* size);
 
 }  // namespace quire::log

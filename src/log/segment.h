@@ -1,12 +1,13 @@
-/// A log segment: a file of fixed size, mapped, to which many threads append records without a system call; also the arena
-/// in which a MemTable's records live. A value segment is the same with another kind.
+/// A log segment: a file of fixed size, mapped, to which many threads append records without a
+/// system call; also the arena in which a MemTable's records live. A value segment is the same with
+/// another kind.
 ///
 /// Layer      log
 /// Source     DESIGN "the log is the MemTable's arena"; RELIABILITY "Logs are chained"
 /// Encoding   docs/format/segment.md
-/// Threads    Append functions: any number of threads. The rest: one thread.
-/// Invariants tail only grows; a byte below tail belongs to exactly one reservation; a record is readable by others once its
-///            offset was published (index slot, or `completed`).
+/// Threads    Reserve, Complete, MarkComplete: any number of threads. The rest: one thread.
+/// Invariants tail only grows; a byte below tail belongs to exactly one reservation; a record is
+///            readable by others once its offset was published (index slot, or `completed`).
 #pragma once
 
 #include <atomic>
@@ -29,43 +30,70 @@ constexpr uint64_t kSegmentHeaderBytes = 4096;
 /// What the first page of a segment says.
 struct SegmentHeader {
   SegmentKind kind = SegmentKind::kLog;
-  uint64_t generation = 0;        ///< random, new at each use of the file: seeds every record's checksum
-  uint64_t id = 0;                ///< log: slot in the pool; value: segment id
-  uint64_t base_lsn = 0;          ///< LSN of offset 0 (log segments)
-  uint64_t capacity = 0;          ///< file size [bytes], header included
-  uint64_t boot_id = 0;           ///< boot in which this use began
-  uint64_t previous_generation = 0;  ///< chain: the log segment before this one, and where it was closed
-  uint64_t previous_end_lsn = 0;
-  uint64_t owner_epoch = 0;       ///< the opener's epoch (manifest): orphans of an older job are told apart
+  uint64_t generation = 0;  ///< random, not 0, new at each use: seeds every record's checksum
+  uint64_t id = 0;          ///< log: slot in the pool; value: segment id
+  uint64_t base_lsn = 0;    ///< LSN of offset 0 (log segments)
+  uint64_t capacity = 0;    ///< file size [bytes], header included
+  uint64_t boot_id = 0;     ///< boot in which this use began
+  uint64_t previous_generation = 0;  ///< chain: the log segment before this one, ...
+  uint64_t previous_end_lsn = 0;     ///< ... and where it was closed
+  uint64_t owner_epoch = 0;          ///< the opener's: orphans of an older job are told apart
 };
 
-/// The shared words of a segment's tail. Lies in node-shared memory (MemTable) or in the process (value segments).
+/// The header page of a segment: both copies of `header`, no watermark. `page` has
+/// kSegmentHeaderBytes.
+void EncodeSegmentHeader(const SegmentHeader& header, char* page);
+
+/// The shared words of a segment's tail. Lies in node-shared memory (MemTable) or in the process
+/// (value segments).
 struct SegmentTail {
   static constexpr uint64_t kClosed = 1ull << 63;
   static constexpr uint64_t kPaused = 1ull << 62;
-  std::atomic<uint64_t> tail{kSegmentHeaderBytes};       ///< next free offset, with the two flags above
-  std::atomic<uint64_t> completed{kSegmentHeaderBytes};  ///< kSegmentHeaderBytes + bytes of finished reservations
+  static constexpr uint64_t kOffset = kPaused - 1;
+  std::atomic<uint64_t> tail{kSegmentHeaderBytes};  ///< next free offset, with the two flags above
+  std::atomic<uint64_t> completed{kSegmentHeaderBytes};  ///< header and finished reservations
 };
 
 /// Offset 0 of a reservation that did not fit.
 constexpr uint64_t kNoRoom = 0;
 
-/// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for everybody. Waits out a pause (an instant).
+/// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for everybody. Waits out a
+/// pause (an instant).
 uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size);
-/// The reservation of `size` bytes is finished: its records are complete and indexed.
-void Complete(SegmentTail& tail, uint64_t size);
-/// Closes the segment (no further reservation succeeds) and waits until all reservations are finished; returns the end.
+/// The reservation of `size` bytes is finished: its records are complete and indexed. Returns the
+/// offset below which everything is finished, where that is known at no cost, else 0.
+uint64_t Complete(SegmentTail& tail, uint64_t size);
+/// Closes the segment (no further reservation succeeds) and waits until all reservations are
+/// finished; returns the end.
 uint64_t CloseAndDrain(SegmentTail& tail);
-/// Stops reservations, waits for those under way, and lets them go on: the returned offset splits "before" from "after".
+/// Stops reservations, waits for those under way, and lets them go on: the returned offset splits
+/// "before" from "after". Calls for one tail are serialized by the caller.
 uint64_t Quiesce(SegmentTail& tail);
+
+/// Notes in the header page that every record below `end` is complete, so that after the death of
+/// this process a hole below it is told from a record that was being written. One store. A lower
+/// mark may replace a higher one; it is a lower bound.
+void MarkComplete(char* data, uint64_t generation, uint64_t end);
+/// The mark; kSegmentHeaderBytes where there is none.
+uint64_t CompleteMark(const char* data, uint64_t generation);
+/// The durable watermark: everything below was synced. kSegmentHeaderBytes where there is none.
+uint64_t DurableMark(const char* data, uint64_t generation);
 
 /// A segment file, mapped for writing.
 class Segment {
  public:
-  /// Creates (or reuses: same path, same capacity) the file, writes a fresh header, maps it. Room is allocated first.
-  static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path, const SegmentHeader& header);
-  /// Starts a new use of this file: a new header. Old records no longer verify. Nobody else uses it any more.
-  Status Recycle(const SegmentHeader& header);
+  /// Creates (or reuses: same path, same capacity) the file, writes a fresh header, maps it. Room
+  /// is allocated first. A file of another size is replaced by a new one, never resized under its
+  /// readers. `durable`: header and directory entry are synced, so that after a power loss a
+  /// damaged header means damage (without it, an unfinished one).
+  static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,
+                                                 const SegmentHeader& header,
+                                                 bool durable = false);
+  /// A segment that a dead process left, as it is, mapped for adoption. Errors: ReadSegmentHeader's.
+  static Result<std::unique_ptr<Segment>> Open(io::FileSystem& fs, const std::string& path);
+  /// Starts a new use of this file: a new header. Old records no longer verify. Nobody else uses it
+  /// any more. After a crash inside, the file has its old header or its new one.
+  Status Recycle(const SegmentHeader& header, bool durable = false);
   char* data() { return map_->data(); }
   const SegmentHeader& header() const { return header_; }
   io::MappedFile& map() { return *map_; }
@@ -78,22 +106,26 @@ class Segment {
   SegmentHeader header_;
 };
 
-/// Reads a segment's header: kCorruption where it is damaged, kUnsupported where it is newer, kNotFound where the file
-/// was never given one.
+/// Reads a segment's header: kCorruption where it is damaged or the file is shorter than it says,
+/// kUnsupported where it is newer, kNotFound where the file was never given one. (Whether kind, id
+/// and epoch are those expected is the caller's question.)
 Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path);
 
 /// What replay found out.
 struct ReplayReport {
-  uint64_t records = 0;
-  uint64_t end = kSegmentHeaderBytes;   ///< offset after the last record taken
-  uint64_t holes = 0;                   ///< records of dead writers stepped over (same boot), or 1 if the tail was torn
-  uint64_t hole_bytes = 0;
+  uint64_t records = 0;  ///< kBatchBegin not counted
+  uint64_t end = kSegmentHeaderBytes;  ///< offset after the last record taken
+  uint64_t holes = 0;       ///< records of dead writers stepped over (same boot), or 1: torn tail
+  uint64_t hole_bytes = 0;  ///< in them; torn tail: as far as is known
 };
 
-/// Walks the records of a segment that a dead process left, in order of offset, and hands each valid one to `take`
-/// (offset, pointer to its header). Batches are handed over whole or not at all. Same boot: holes are stepped over. Other
-/// boot: a hole below the durable watermark is kCorruption, one above it ends the log.
-Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id, const std::string& path,
+/// Walks the records of a segment that a dead process left, in order of offset, and hands each
+/// valid one to `take` (offset, pointer to its header). Batches, their kBatchBegin first, are
+/// handed over whole or not at all. Same boot: holes are stepped over, but one below the completion
+/// mark is kCorruption. Other boot: a hole below the durable watermark is kCorruption, one above it
+/// ends the log. `data`: header.capacity bytes.
+Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id,
+                            const std::string& path,
                             const std::function<Status(uint64_t offset, const char* record)>& take);
 
 }  // namespace quire::log

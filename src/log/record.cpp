@@ -1,0 +1,87 @@
+#include "log/record.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/coding.h"
+#include "base/hash.h"
+
+namespace quire::log {
+namespace {
+
+static_assert(offsetof(RecordHeader, prev) == 8);
+static_assert(offsetof(RecordHeader, value_size) == kRecordCoveredFrom);
+
+// Sizes that the type demands, so that a walk over arbitrary bytes hashes few of them.
+bool PlausibleSizes(const RecordHeader& header) {
+  switch (header.type) {
+    case RecordType::kPut:
+    case RecordType::kRangeDelete: return true;
+    case RecordType::kDelete: return header.value_size == 0;
+    case RecordType::kValueRef: return header.value_size == sizeof(ValueRef);
+    case RecordType::kBatchBegin:
+      return header.value_size == sizeof(BatchExtent) && header.key_size_minus_1 == 0 &&
+             header.batch == 0;
+    case RecordType::kUpdate: return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset) {
+  return base::Checksum(value,
+                        base::ChecksumSeed(base::ChecksumKind::kValue, segment_id, offset));
+}
+
+void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch) {
+  QUIRE_CHECK(!key.empty() && key.size() <= kKeyBytesMax && value.size() <= kValueBytesMax);
+  base::StoreLe<uint64_t>(to, 0);
+  // prev 0 and value_size, then batch, key_size_minus_1, type and flags 0: two stores.
+  base::StoreLe<uint64_t>(to + 8, uint64_t{value.size()} << 32);
+  base::StoreLe<uint64_t>(to + 16, batch | uint64_t{key.size() - 1} << 32 |
+                                       uint64_t{static_cast<uint8_t>(type)} << 48);
+  const uint64_t size = RecordSize(key.size(), value.size());
+  base::StoreLe<uint64_t>(to + size - 8, 0);  // the padding, before what may overlap it
+  std::memcpy(to + sizeof(RecordHeader), key.data(), key.size());
+  if (!value.empty()) {
+    std::memcpy(to + sizeof(RecordHeader) + key.size(), value.data(), value.size());
+  }
+}
+
+uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset) {
+  const RecordHeader* header = HeaderAt(at);
+  const size_t covered = sizeof(RecordHeader) - kRecordCoveredFrom + header->key_size_minus_1 + 1 +
+                         header->value_size;
+  return base::Checksum(
+      Slice(at + kRecordCoveredFrom, covered),
+      base::ChecksumSeed(base::ChecksumKind::kLogRecord, generation, offset));
+}
+
+uint64_t ValueRecordChecksum(const char* at, uint64_t value_checksum, uint64_t generation,
+                             uint64_t offset) {
+  char checksum[sizeof value_checksum];
+  base::StoreLe(checksum, value_checksum);
+  const Slice head(at + kRecordCoveredFrom, sizeof(RecordHeader) - kRecordCoveredFrom);
+  return base::ChecksumParts(
+      head, KeyOf(at), Slice(checksum, sizeof checksum),
+      base::ChecksumSeed(base::ChecksumKind::kLogRecord, generation, offset));
+}
+
+bool PlausibleRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t* size) {
+  if (offset % 8 != 0 || offset > end || end - offset < sizeof(RecordHeader)) return false;
+  const RecordHeader& header = *HeaderAt(bytes + offset);
+  if (header.flags != 0 || !PlausibleSizes(header)) return false;
+  if (uint64_t{header.batch} * 8 > offset) return false;
+  *size = SizeOf(bytes + offset);
+  return *size <= end - offset;
+}
+
+bool ValidRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t generation,
+                 uint64_t* size) {
+  return PlausibleRecord(bytes, offset, end, size) &&
+         HeaderAt(bytes + offset)->checksum == RecordChecksum(bytes + offset, generation, offset);
+}
+
+}  // namespace quire::log

@@ -1,0 +1,307 @@
+#include "log/segment.h"
+
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/coding.h"
+#include "base/hash.h"
+
+namespace quire::log {
+namespace {
+
+constexpr uint64_t kMagic = 0x4745535245495551;  // "QUIRESEG"
+constexpr uint32_t kVersion = 1;
+
+// The header page: two copies of the header, two watermarks and the completion mark, each in a
+// sector of its own, so that a torn write reaches one of them.
+constexpr uint64_t kCopyAt[2] = {0, 2048};
+constexpr uint64_t kCopyBytes = 96;
+constexpr uint64_t kWatermarkAt[2] = {512, 1024};
+constexpr uint64_t kWatermarkBytes = 24;
+constexpr uint64_t kCompleteMarkAt = 1536;
+
+constexpr uint64_t kMarkFactor = 0x9E3779B97F4A7C15;
+constexpr int kSpinsBeforeYield = 64;
+
+void Relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Waits for other threads' few instructions; gives the core away where one of them lost its own.
+template <typename Predicate>
+void SpinUntil(Predicate predicate) {
+  for (int spins = 0; !predicate(); ++spins) {
+    if (spins < kSpinsBeforeYield) {
+      Relax();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+void EncodeCopy(const SegmentHeader& header, char* to) {
+  base::StoreLe(to, kMagic);
+  base::StoreLe(to + 8, kVersion);
+  base::StoreLe(to + 12, header.kind);
+  base::StoreLe(to + 16, header.generation);
+  base::StoreLe(to + 24, header.id);
+  base::StoreLe(to + 32, header.base_lsn);
+  base::StoreLe(to + 40, header.capacity);
+  base::StoreLe(to + 48, header.boot_id);
+  base::StoreLe(to + 56, header.previous_generation);
+  base::StoreLe(to + 64, header.previous_end_lsn);
+  base::StoreLe(to + 72, header.owner_epoch);
+  base::StoreLe<uint64_t>(to + 80, 0);
+  base::StoreLe(to + 88,
+                base::Checksum(Slice(to, 88), base::ChecksumSeed(base::ChecksumKind::kLogHeader,
+                                                                 header.generation, 0)));
+}
+
+bool DecodeCopy(const char* from, SegmentHeader* header) {
+  header->kind = base::LoadLe<SegmentKind>(from + 12);
+  header->generation = base::LoadLe<uint64_t>(from + 16);
+  header->id = base::LoadLe<uint64_t>(from + 24);
+  header->base_lsn = base::LoadLe<uint64_t>(from + 32);
+  header->capacity = base::LoadLe<uint64_t>(from + 40);
+  header->boot_id = base::LoadLe<uint64_t>(from + 48);
+  header->previous_generation = base::LoadLe<uint64_t>(from + 56);
+  header->previous_end_lsn = base::LoadLe<uint64_t>(from + 64);
+  header->owner_epoch = base::LoadLe<uint64_t>(from + 72);
+  const uint64_t checksum =
+      base::Checksum(Slice(from, 88), base::ChecksumSeed(base::ChecksumKind::kLogHeader,
+                                                         header->generation, 0));
+  return base::LoadLe<uint64_t>(from) == kMagic && base::LoadLe<uint32_t>(from + 8) == kVersion &&
+         base::LoadLe<uint64_t>(from + 88) == checksum && header->generation != 0 &&
+         header->capacity >= kSegmentHeaderBytes && header->capacity % 8 == 0 &&
+         (header->kind == SegmentKind::kLog || header->kind == SegmentKind::kValue);
+}
+
+bool SaysNewerVersion(const char* copy) {
+  return base::LoadLe<uint64_t>(copy) == kMagic && base::LoadLe<uint32_t>(copy + 8) > kVersion;
+}
+
+bool AllZero(Slice bytes) { return bytes.find_first_not_of('\0') == Slice::npos; }
+
+uint64_t WatermarkChecksum(const char* at, uint64_t generation, uint64_t offset) {
+  return base::Checksum(
+      Slice(at, 16),
+      base::ChecksumSeed(base::ChecksumKind::kLogHeader, generation, offset));
+}
+
+// The watermark slot at kWatermarkAt[slot]: false where it is damaged or of an earlier use.
+bool ReadWatermark(const char* data, uint64_t generation, int slot, uint64_t* sequence,
+                   uint64_t* end) {
+  const char* at = data + kWatermarkAt[slot];
+  if (base::LoadLe<uint64_t>(at + 16) != WatermarkChecksum(at, generation, kWatermarkAt[slot])) {
+    return false;
+  }
+  *sequence = base::LoadLe<uint64_t>(at);
+  *end = base::LoadLe<uint64_t>(at + 8);
+  return *end >= kSegmentHeaderBytes;
+}
+
+// The slot with the newest valid watermark, or -1; its contents.
+int NewestWatermark(const char* data, uint64_t generation, uint64_t* sequence, uint64_t* end) {
+  int newest = -1;
+  *sequence = 0;
+  *end = kSegmentHeaderBytes;
+  for (int slot = 0; slot < 2; ++slot) {
+    uint64_t slot_sequence = 0;
+    uint64_t slot_end = 0;
+    if (!ReadWatermark(data, generation, slot, &slot_sequence, &slot_end)) continue;
+    if (newest >= 0 && slot_sequence < *sequence) continue;
+    newest = slot;
+    *sequence = slot_sequence;
+    *end = slot_end;
+  }
+  return newest;
+}
+
+uint64_t EncodeMark(uint64_t generation, uint64_t end) {
+  const uint64_t units = end / 8;
+  uint64_t mixed = (generation ^ units) * kMarkFactor;
+  mixed = (mixed ^ (mixed >> 32)) * kMarkFactor;
+  return (mixed & ~uint64_t{0xFFFFFFFF}) | units;
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Sets aside the file's room; a file of another size gives way to a new one.
+Status PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity) {
+  QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::OpenMode::kReadWriteCreate));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size != 0 && size != capacity) {
+    file.reset();
+    QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
+    QUIRE_ASSIGN_OR_RETURN(file, fs.Open(path, io::OpenMode::kCreate));
+  }
+  const Status allocated = file->Allocate(capacity);
+  if (!allocated.ok() && size != capacity) {
+    file.reset();
+    // A file without its room is of no use; what was reported is why there is none.
+    (void)fs.Unlink(path);
+  }
+  return allocated;
+}
+
+}  // namespace
+
+void EncodeSegmentHeader(const SegmentHeader& header, char* page) {
+  std::memset(page, 0, kSegmentHeaderBytes);
+  for (uint64_t at : kCopyAt) EncodeCopy(header, page + at);
+}
+
+uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size) {
+  uint64_t word = tail.tail.load(std::memory_order_relaxed);
+  while (true) {
+    if ((word & (SegmentTail::kClosed | SegmentTail::kPaused)) != 0) [[unlikely]] {
+      if ((word & SegmentTail::kClosed) != 0) return kNoRoom;
+      SpinUntil([&] {
+        word = tail.tail.load(std::memory_order_relaxed);
+        return (word & SegmentTail::kPaused) == 0;
+      });
+      continue;
+    }
+    const bool fits = size <= capacity && word <= capacity - size;
+    const uint64_t wanted = fits ? word + size : word | SegmentTail::kClosed;
+    if (tail.tail.compare_exchange_weak(word, wanted, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed)) {
+      return fits ? word : kNoRoom;
+    }
+  }
+}
+
+uint64_t Complete(SegmentTail& tail, uint64_t size) {
+  const uint64_t completed = tail.completed.fetch_add(size, std::memory_order_acq_rel) + size;
+  // completed never passes tail: where they are equal now, they were equal since the addition.
+  const uint64_t word = tail.tail.load(std::memory_order_relaxed);
+  return (word & SegmentTail::kOffset) == completed ? completed : 0;
+}
+
+uint64_t CloseAndDrain(SegmentTail& tail) {
+  const uint64_t word = tail.tail.fetch_or(SegmentTail::kClosed, std::memory_order_acq_rel);
+  const uint64_t end = word & SegmentTail::kOffset;
+  SpinUntil([&] { return tail.completed.load(std::memory_order_acquire) == end; });
+  return end;
+}
+
+uint64_t Quiesce(SegmentTail& tail) {
+  // Without a pause, where nothing is under way: `completed` was read first and never passes tail,
+  // so at the moment tail was read they were equal.
+  const uint64_t completed = tail.completed.load(std::memory_order_acquire);
+  uint64_t word = tail.tail.load(std::memory_order_acquire);
+  if ((word & SegmentTail::kOffset) == completed) return completed;
+  word = tail.tail.fetch_or(SegmentTail::kPaused, std::memory_order_acq_rel);
+  const uint64_t end = word & SegmentTail::kOffset;
+  SpinUntil([&] { return tail.completed.load(std::memory_order_acquire) == end; });
+  tail.tail.fetch_and(~SegmentTail::kPaused, std::memory_order_acq_rel);
+  return end;
+}
+
+void MarkComplete(char* data, uint64_t generation, uint64_t end) {
+  const std::atomic_ref<uint64_t> mark(*reinterpret_cast<uint64_t*>(data + kCompleteMarkAt));
+  mark.store(EncodeMark(generation, end), std::memory_order_relaxed);
+}
+
+uint64_t CompleteMark(const char* data, uint64_t generation) {
+  const auto word = base::LoadLe<uint64_t>(data + kCompleteMarkAt);
+  const uint64_t end = (word & 0xFFFFFFFF) * 8;
+  const bool valid = word == EncodeMark(generation, end) && end >= kSegmentHeaderBytes;
+  return valid ? end : kSegmentHeaderBytes;
+}
+
+uint64_t DurableMark(const char* data, uint64_t generation) {
+  uint64_t sequence = 0;
+  uint64_t end = 0;
+  NewestWatermark(data, generation, &sequence, &end);
+  return end;
+}
+
+Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::string& path,
+                                                 const SegmentHeader& header, bool durable) {
+  QUIRE_CHECK(header.generation != 0 && header.capacity >= kSegmentHeaderBytes &&
+              header.capacity % 8 == 0);
+  QUIRE_RETURN_IF_ERROR(PrepareFile(fs, path, header.capacity));
+  std::unique_ptr<Segment> segment(new Segment);
+  QUIRE_ASSIGN_OR_RETURN(segment->map_, fs.Map(path, header.capacity, io::MapMode::kReadWrite));
+  QUIRE_RETURN_IF_ERROR(segment->Recycle(header, durable));
+  if (durable) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
+  return segment;
+}
+
+Result<std::unique_ptr<Segment>> Segment::Open(io::FileSystem& fs, const std::string& path) {
+  std::unique_ptr<Segment> segment(new Segment);
+  QUIRE_ASSIGN_OR_RETURN(segment->header_, ReadSegmentHeader(fs, path));
+  QUIRE_ASSIGN_OR_RETURN(segment->map_,
+                         fs.Map(path, segment->header_.capacity, io::MapMode::kReadWrite));
+  return segment;
+}
+
+// The copies are written one after the other: at any moment one of them is whole, the old or the
+// new. The marks need not be cleared: they are seeded by the generation.
+Status Segment::Recycle(const SegmentHeader& header, bool durable) {
+  QUIRE_CHECK(header.capacity == map_->size());
+  header_ = header;
+  for (uint64_t at : kCopyAt) {
+    EncodeCopy(header_, map_->data() + at);
+    map_->Stored(at, kCopyBytes);
+    if (durable) QUIRE_RETURN_IF_ERROR(map_->Sync(0, kSegmentHeaderBytes));
+  }
+  return Status();
+}
+
+Status Segment::Sync(uint64_t end) {
+  QUIRE_RETURN_IF_ERROR(map_->Sync(0, end));
+  uint64_t sequence = 0;
+  uint64_t durable = 0;
+  const int newest = NewestWatermark(map_->data(), header_.generation, &sequence, &durable);
+  const int slot = newest == 0 ? 1 : 0;
+  char* at = map_->data() + kWatermarkAt[slot];
+  base::StoreLe(at, sequence + 1);
+  base::StoreLe(at + 8, end);
+  base::StoreLe(at + 16, WatermarkChecksum(at, header_.generation, kWatermarkAt[slot]));
+  map_->Stored(kWatermarkAt[slot], kWatermarkBytes);
+  return Status();
+}
+
+Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size == 0) return Status(Code::kNotFound);
+  if (size < kSegmentHeaderBytes) {
+    return Status(Code::kCorruption, path + " has " + std::to_string(size) +
+                                         " bytes, less than a segment's header; it was truncated");
+  }
+  std::string page(kSegmentHeaderBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
+  SegmentHeader header;
+  // The first copy is written first: where it is whole it is the newest.
+  for (uint64_t at : kCopyAt) {
+    if (!DecodeCopy(page.data() + at, &header)) continue;
+    if (size >= header.capacity) return header;
+    return Status(Code::kCorruption, path + " ends at offset " + std::to_string(size) +
+                                         "; its header says " + std::to_string(header.capacity) +
+                                         ": it was truncated");
+  }
+  for (uint64_t at : kCopyAt) {
+    if (SaysNewerVersion(page.data() + at)) {
+      return Status(Code::kUnsupported,
+                    path + " has segment format version " +
+                        std::to_string(base::LoadLe<uint32_t>(page.data() + at + 8)) +
+                        "; this build reads " + std::to_string(kVersion) + ": use a newer Quire");
+    }
+  }
+  // A new file whose creator died in the first copy: nothing was ever promised in it.
+  if (AllZero(Slice(page).substr(kCopyAt[1], kCopyBytes))) return Status(Code::kNotFound);
+  return Status(Code::kCorruption, path + ": both copies of the segment's header are damaged");
+}
+
+}  // namespace quire::log
