@@ -17,7 +17,7 @@ enum class Code : int {
   kNotFound = 1,         ///< The key, database or file is not there. An answer, never a failure.
   kInvalidArgument = 2,  ///< The caller's input is out of range. Nothing was done.
   kReadOnly = 3,         ///< Writes are not allowed, by protection or after a background failure.
-  kNoSpace = 4,          ///< The device or a quota is full. Not applied; works again once there is room.
+  kNoSpace = 4,          ///< The device or a quota is full. Not applied; works again with room.
   kIo = 5,               ///< The operating system refused a call on a file.
   kCorruption = 6,       ///< Stored or received bytes are damaged. The text names the place.
   kBusy = 7,             ///< Somebody else holds it. The text names the holder.
@@ -30,7 +30,8 @@ enum class Code : int {
 /// The name of a code, as in "not found".
 const char* CodeName(Code code);
 
-/// One outcome: a code and, for errors, a sentence. Copying is cheap; an OK or kNotFound status allocates nothing.
+/// One outcome: a code and, for errors, a sentence. Copying is cheap; an OK or kNotFound status
+/// allocates nothing.
 class [[nodiscard]] Status {
  public:
   /// OK.

@@ -3,7 +3,8 @@
 ///
 /// Layer      base
 /// Threads    all functions from any thread. Guards nest. A guard must not be held across a wait.
-/// Invariant  an object retired at epoch e is freed only when every guard entered at or before e has left.
+/// Invariant  an object retired at epoch e is freed only when every guard entered at or before e
+///            has left.
 #pragma once
 
 #include <cstdint>

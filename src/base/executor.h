@@ -1,4 +1,5 @@
-/// Runs background jobs: a thread pool, or (for deterministic tests) the caller's own thread, on demand.
+/// Runs background jobs: a thread pool, or (for deterministic tests) the caller's own thread, on
+/// demand.
 ///
 /// Layer      base
 /// Threads    Schedule() from any thread. Jobs must not throw.
@@ -12,14 +13,17 @@ namespace quire::base {
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// Queues `job`; it runs once, later, never inside this call. Bounded use: a client keeps at most one job per kind queued.
+  /// Queues `job`; it runs once, later, never inside this call. Bounded use: a client keeps at most
+  /// one job per kind queued.
   virtual void Schedule(std::function<void()> job) = 0;
-  /// Called by a thread that is about to wait for background work: a deterministic executor runs one queued job and
-  /// answers true; a thread pool answers false (its threads are on it) and the caller sleeps.
+  /// Called by a thread that is about to wait for background work: a deterministic executor runs
+  /// one queued job and answers true; a thread pool answers false (its threads are on it) and the
+  /// caller sleeps.
   virtual bool RunOne() = 0;
 };
 
-/// A pool of `thread_count` threads that sleep when idle. Destruction finishes the queued jobs first.
+/// A pool of `thread_count` threads that sleep when idle. Destruction finishes the queued jobs
+/// first.
 std::unique_ptr<Executor> NewThreadPool(int thread_count, const char* name);
 /// Runs jobs only inside RunOne(), in FIFO order: same calls, same interleaving.
 std::unique_ptr<Executor> NewManualExecutor();

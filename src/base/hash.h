@@ -35,7 +35,8 @@ uint64_t ChecksumSeed(ChecksumKind kind, uint64_t file_id, uint64_t offset);
 /// The checksum of `data` under `seed`.
 uint64_t Checksum(Slice data, uint64_t seed);
 
-/// The checksum of `head`, `key`, `value` one after another: what a log record needs, without a copy.
+/// The checksum of `head`, `key`, `value` one after another: what a log record needs, without a
+/// copy.
 uint64_t ChecksumParts(Slice head, Slice key, Slice value, uint64_t seed);
 
 }  // namespace quire::base

@@ -16,9 +16,10 @@
 
 namespace quire::filter {
 
-/// The filter of the keys with these hashes (base::HashKey), at `bits_per_key` bits each, clamped to
-/// [1, 64]; above 32, bits no longer lower the error much. No keys: empty string. Duplicate hashes
-/// take room like others. Errors at 10 bits: 1 % of the questions about absent keys answer true.
+/// The filter of the keys with these hashes (base::HashKey), at `bits_per_key` bits each, clamped
+/// to [1, 64]; above 32, bits no longer lower the error much. No keys: empty string. Duplicate
+/// hashes take room like others. Errors at 10 bits: 1 % of the questions about absent keys answer
+/// true.
 std::string BloomBuild(const std::vector<uint64_t>& hashes, int bits_per_key);
 
 /// False only if no key with that hash is in. Malformed and empty filters answer true: they are no

@@ -1,9 +1,11 @@
-/// Files, maps, directories and locks: the one place that makes system calls on data, behind an interface with a real
-/// form (Posix), a simulated one (SimFileSystem: crashes) and a faulty one (FaultFileSystem: the n-th call fails).
+/// Files, maps, directories and locks: the one place that makes system calls on data, behind an
+/// interface with a real form (Posix), a simulated one (SimFileSystem: crashes) and a faulty one
+/// (FaultFileSystem: the n-th call fails).
 ///
 /// Layer      io
 /// Source     RELIABILITY: preconditions; ALICE, CORDS and the fsync studies
-/// Threads    a FileSystem from any thread; a File: reads from any thread, writes by one thread at a time per range
+/// Threads    a FileSystem from any thread; a File: reads from any thread, writes by one thread at
+///            a time per range
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,7 @@ namespace quire::io {
 enum class OpenMode {
   kRead,           ///< must exist
   kReadWrite,      ///< must exist
-  kCreate,         ///< must not exist: O_EXCL | O_NOFOLLOW, 0600
+  kCreate,         ///< must not exist (else kInvalidArgument): O_EXCL | O_NOFOLLOW, 0600
   kReadWriteCreate ///< opened, or created 0600 where absent; never follows a symbolic link
 };
 
@@ -27,20 +29,25 @@ enum class OpenMode {
 class File {
  public:
   virtual ~File() = default;
-  /// Reads exactly `size` bytes at `offset` into `to`; short files are kCorruption ("file ends at ...").
+  /// Reads exactly `size` bytes at `offset` into `to`; short files are kCorruption ("file ends at
+  /// ...").
   virtual Status ReadAt(uint64_t offset, size_t size, char* to) const = 0;
-  /// Writes all of `bytes` at `offset`; interrupted and short writes are continued. In the page cache at return (P1).
+  /// Writes all of `bytes` at `offset`; interrupted and short writes are continued. In the page
+  /// cache at return (P1).
   virtual Status WriteAt(uint64_t offset, Slice bytes) = 0;
-  /// Sets aside room so that later writes into [0, size) cannot fail for lack of it; grows the file to `size`.
+  /// Sets aside room so that later writes into [0, size) cannot fail for lack of it; grows the file
+  /// to `size`.
   virtual Status Allocate(uint64_t size) = 0;
   virtual Status Truncate(uint64_t size) = 0;
-  /// Data (and the size) durable against power loss (P2). A failure is never retried as if it could help.
+  /// Data (and the size) durable against power loss (P2). A failure is never retried as if it could
+  /// help.
   virtual Status Sync() = 0;
   virtual Result<uint64_t> Size() const = 0;
   virtual const std::string& path() const = 0;
 };
 
-/// A file mapped shared, its room allocated up front. Stores to it are P1 at once. Unmapped by destruction.
+/// A file mapped shared, its room allocated up front. Stores to it are P1 at once. Unmapped by
+/// destruction.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
@@ -53,7 +60,8 @@ class MappedFile {
   virtual void Prefault(uint64_t offset, uint64_t size) = 0;
   virtual const std::string& path() const = 0;
 
-  /// Tells a simulated file system that the stores up to here are a step at which a crash may fall. Free on real ones.
+  /// Tells a simulated file system that the stores up to here are a step at which a crash may fall.
+  /// Free on real ones.
   void Stored(uint64_t offset, uint64_t size) {
     if (observe_stores_) [[unlikely]] OnStored(offset, size);
   }
@@ -83,30 +91,37 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
   virtual Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
-  /// Maps an existing file of at least `size` bytes. For kReadWrite the caller has called Allocate(size) on it.
-  virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size, MapMode mode) = 0;
+  /// Maps an existing file of at least `size` bytes. For kReadWrite the caller has called
+  /// Allocate(size) on it.
+  virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
+                                                  MapMode mode) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Unlink(const std::string& path) = 0;
-  /// Makes one directory, 0700; OK where it exists already as a directory of this user (never through a symbolic link).
+  /// Makes one directory, 0700; OK where it exists already as a directory of this user (never
+  /// through a symbolic link).
   virtual Status MakeDirectory(const std::string& path) = 0;
   virtual Status RemoveDirectory(const std::string& path) = 0;
   virtual Result<std::vector<FileInfo>> List(const std::string& directory) = 0;
   /// Creations, renames and unlinks in `directory` made durable.
   virtual Status SyncDirectory(const std::string& directory) = 0;
   virtual Result<bool> Exists(const std::string& path) = 0;
-  /// An exclusive open-file-description lock on `path` (created where absent), with `holder` written into it.
-  /// kBusy with the present holder's text, at once, where somebody else has it.
-  virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, const std::string& holder) = 0;
+  /// An exclusive open-file-description lock on `path` (created where absent), with `holder`
+  /// written into it. kBusy with the present holder's text, at once, where somebody else has it.
+  virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                                 const std::string& holder) = 0;
   /// Bytes that this user may still write below `path`.
   virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;
-  /// Changes when what was not synced may have been lost: io::BootId() of the machine, or a simulated one. Never 0.
+  /// Changes when what was not synced may have been lost: io::BootId() of the machine, or a
+  /// simulated one. Never 0.
   virtual uint64_t BootId() = 0;
 };
 
 /// The real one; lives as long as the process.
 FileSystem& PosixFileSystem();
 
-/// Replaces the contents of `path` by `bytes`, or leaves it as it was: temporary file, sync, rename, directory sync.
+/// Replaces the contents of `path` by `bytes`, or leaves it as it was: temporary file
+/// (`path`.tmp), sync, rename, directory sync. Where only the last of these fails, the new contents
+/// are there, but a power loss may still bring the old ones back.
 Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// The whole file, which must be at most `size_max` bytes (kCorruption otherwise).
 Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max);

@@ -1,5 +1,5 @@
-/// The machine around us: clock, randomness, boot id, cores, memory limits, environment variables, processes.
-/// Nothing else asks the system for these, so that simulations can stand in.
+/// The machine around us: clock, randomness, boot id, cores, memory limits, environment variables,
+/// processes. Nothing else asks the system for these, so that simulations can stand in.
 ///
 /// Layer      io
 /// Threads    any
@@ -22,15 +22,18 @@ class Clock {
 };
 Clock& RealClock();
 
-/// 64 random bits from the system, for names and epochs that must not collide. Not for choices a test replays.
+/// 64 random bits from the system, for names and epochs that must not collide. Not for choices a
+/// test replays.
 uint64_t RandomU64();
-/// This boot of this machine: changes when the page cache is lost. Never 0. (A hash of the kernel's boot id.)
+/// This boot of this machine: changes when the page cache is lost. Never 0. (A hash of the kernel's
+/// boot id.)
 uint64_t BootId();
 /// Cores this process may run on.
 int CoreCount();
 /// The memory this process may use: the cgroup's limit (v2, v1), or the machine's memory.
 uint64_t MemoryLimitBytes();
-/// This machine and container, as far as sharing memory goes: ranks with equal ids can map each other's /dev/shm.
+/// This machine and container, as far as sharing memory goes: ranks with equal ids can map each
+/// other's /dev/shm.
 uint64_t NodeId();
 /// "host pid 123 job 456", for lock files.
 std::string ProcessDescription();
@@ -42,7 +45,11 @@ std::optional<std::string> Environment(const char* name);
 /// Fails where the machine is not one Quire runs on (big-endian, ...). Called once by Context.
 Status CheckMachine();
 /// Resident memory of this process now, and its anonymous part [bytes].
-struct MemoryUse { uint64_t resident_bytes; uint64_t anonymous_bytes; uint64_t peak_resident_bytes; };
+struct MemoryUse {
+  uint64_t resident_bytes;
+  uint64_t anonymous_bytes;
+  uint64_t peak_resident_bytes;
+};
 MemoryUse ProcessMemory();
 
 }  // namespace quire::io

@@ -227,7 +227,9 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
     const Status locked = LockDescriptor(fd.get(), path);
     if (locked.code() == Code::kNotFound) continue;
     QUIRE_RETURN_IF_ERROR(locked);
-    QUIRE_RETURN_IF_ERROR(WriteHolder(fd.get(), path, holder));
+    // On a full device the lock counts all the same: a full database can still be read.
+    const Status written = WriteHolder(fd.get(), path, holder);
+    if (!written.ok() && written.code() != Code::kNoSpace) return written;
     return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd)));
   }
   return Status(Code::kBusy, path + " is removed again and again by another process");

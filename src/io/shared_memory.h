@@ -1,6 +1,6 @@
-/// Memory that the ranks of a node share: made by one, opened by name by the others, unlinked once all have it, so that
-/// no death leaves it behind. Allocated up front: a full /dev/shm is kNoSpace here, never SIGBUS later.
-/// Futexes on words in it wake sleepers of other processes.
+/// Memory that the ranks of a node share: made by one, opened by name by the others, unlinked once
+/// all have it, so that no death leaves it behind. Allocated up front: a full /dev/shm is kNoSpace
+/// here, never SIGBUS later. Futexes on words in it wake sleepers of other processes.
 ///
 /// Layer      io
 /// Threads    the words are the users' business; create, open, unlink: any thread
@@ -22,8 +22,10 @@ class SharedMemory {
   /// A region of this process alone (simulation; no name): same use, no file.
   static Result<std::unique_ptr<SharedMemory>> CreatePrivate(uint64_t size);
   enum class Access { kRead, kReadWrite };
-  /// Another process's region. kInvalidArgument where it belongs to somebody else or is smaller than `size`.
-  static Result<std::unique_ptr<SharedMemory>> Open(const std::string& name, uint64_t size, Access access);
+  /// Another process's region. kInvalidArgument where it belongs to somebody else or is smaller
+  /// than `size`.
+  static Result<std::unique_ptr<SharedMemory>> Open(const std::string& name, uint64_t size,
+                                                    Access access);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;

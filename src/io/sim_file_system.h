@@ -1,12 +1,9 @@
-/// A file system in memory that can crash: what was not synced is kept, dropped, torn or garbled, by a seeded choice.
+/// File systems for tests: one in memory that can crash, where what was not synced is kept,
+/// dropped, torn or garbled by a seeded choice; and a wrapper of which the n-th call fails.
 ///
 /// Layer      io (tests and tools only)
 /// Source     SQLite's crash VFS, LevelDB's fault injection, ALICE (reordered directory operations)
 /// Threads    any, serialized inside
-///
-/// A persistent step is any call that changes stored state: WriteAt, Allocate, Truncate, Sync, Rename, Unlink,
-/// MakeDirectory, SyncDirectory, create, and each MappedFile::Stored. CrashAfter(k) lets k steps happen; every call after
-/// them fails with kIo ("simulated crash") and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +16,67 @@ namespace quire::io {
 
 /// What the crash does to state that no sync covered.
 enum class CrashKind {
-  kProcess,  ///< kill -9: everything that happened is kept (the page cache survives); same boot id afterwards
-  kPower,    ///< power loss: unsynced pages kept, dropped, torn at 64 bytes or garbled; unsynced directory entries may
-             ///< vanish or stay (each directory's operations in order: a prefix survives); new boot id
+  kProcess,  ///< kill -9: all that happened is kept (the page cache survives); same boot id
+  kPower,    ///< power loss: unsynced pages kept, dropped, torn at 64 bytes or (bytes that differ
+             ///< from what was synced) garbled; unsynced sizes either; of each directory's unsynced
+             ///< operations a prefix survives; new boot id
 };
 
+/// A machine with one file system in memory; paths are below "/", which is there.
+///
+/// A step is a call that changed stored state: WriteAt, Allocate, Truncate, Sync (of a file, a
+/// mapping, a directory), Rename, Unlink, MakeDirectory, RemoveDirectory, an Open or Lock that
+/// created, MappedFile::Stored. Syncing a file that was just created does not make its directory
+/// entry durable. A synced range of a mapping makes durable that range and no byte beside it.
+///
+/// The write (or Stored range) that is the first to come after the crash was under way when it
+/// fell: it fails, but a part of its bytes, from the front, may be there after Restart().
+///
+/// Differs from the real one: renames between directories are kUnsupported (no file system
+/// promises to keep both halves through a crash); a mapped file cannot grow.
 class SimFileSystem : public FileSystem {
  public:
-  /// Steps from now on until the crash; UINT64_MAX: never.
+  /// The crash falls right after the `steps`-th step from now; UINT64_MAX: never. From then on
+  /// every call fails with kIo ("simulated crash") and changes nothing, and stores through
+  /// mappings go to dead memory.
   virtual void CrashAfter(uint64_t steps) = 0;
   /// Steps since construction or the last Restart().
   virtual uint64_t steps() const = 0;
   virtual bool crashed() const = 0;
-  /// The machine comes up again: state as `kind` leaves it under `seed`. All Files, maps and locks of before are dead.
+  /// The machine comes up again: state as `kind` leaves it under `seed`. Crashes first where
+  /// CrashAfter has not. All Files, maps and locks of before are dead: their calls fail with kIo.
   virtual void Restart(CrashKind kind, uint64_t seed) = 0;
-  /// Flips, truncates, swaps: direct access to a file's bytes for damage tests.
-  virtual Status Damage(const std::string& path, const std::function<void(std::string*)>& change) = 0;
-  /// Room left: writes, allocations beyond it fail with kNoSpace. UINT64_MAX: no limit (default).
+  /// Flips, truncates, swaps: direct access to a file's bytes for damage tests, while it is not
+  /// mapped. Durable at once; no step.
+  virtual Status Damage(const std::string& path,
+                        const std::function<void(std::string*)>& change) = 0;
+  /// Room left: calls that need more fail with kNoSpace. UINT64_MAX: no limit (the default).
   virtual void SetFreeBytes(uint64_t bytes) = 0;
 };
 
+/// An empty one. It must outlive the files, maps and locks that it hands out.
 std::unique_ptr<SimFileSystem> NewSimFileSystem();
 
 /// Operations that can be made to fail.
 enum FaultOp : uint32_t {
-  kFaultOpen = 1, kFaultRead = 2, kFaultWrite = 4, kFaultSync = 8, kFaultRename = 16, kFaultUnlink = 32,
-  kFaultAllocate = 64, kFaultMap = 128, kFaultDirectory = 256, kFaultAll = 511
+  kFaultOpen = 1,        ///< Open, Lock
+  kFaultRead = 2,        ///< ReadAt, Size
+  kFaultWrite = 4,       ///< WriteAt (a failing one has written the first half), Truncate
+  kFaultSync = 8,        ///< Sync of files and mappings, SyncDirectory
+  kFaultRename = 16,     ///< Rename
+  kFaultUnlink = 32,     ///< Unlink, RemoveDirectory
+  kFaultAllocate = 64,   ///< Allocate
+  kFaultMap = 128,       ///< Map
+  kFaultDirectory = 256, ///< MakeDirectory, List, Exists, FreeBytes
+  kFaultAll = 511
 };
 
-/// Wraps a file system; the n-th call (counted over the chosen operations) fails, once or from then on.
+/// Wraps a file system; the n-th call (counted over the chosen operations) fails, once or more.
+/// Failing calls are not made at all, except that a failing WriteAt writes its first half.
 class FaultFileSystem : public FileSystem {
  public:
-  /// Calls number `n`, n+1, ... (1-based; `count` of them, UINT64_MAX: for good) of the operations in `ops` answer `code`.
+  /// Calls number `n` to n + count - 1 (1-based; UINT64_MAX: for good) of the operations in `ops`
+  /// answer `code`. Replaces the last FailAt; count 0: none fail, calls are counted.
   virtual void FailAt(uint32_t ops, uint64_t n, uint64_t count, Code code) = 0;
   /// Calls of operations in the last FailAt's `ops` since it was made.
   virtual uint64_t calls() const = 0;
@@ -58,6 +84,7 @@ class FaultFileSystem : public FileSystem {
   virtual uint64_t failures() const = 0;
 };
 
+/// Around `base`, which must outlive it; it must outlive the files and maps that it hands out.
 std::unique_ptr<FaultFileSystem> NewFaultFileSystem(FileSystem& base);
 
 }  // namespace quire::io

@@ -1,0 +1,183 @@
+#include <mutex>
+#include <utility>
+
+#include "io/sim_file_system.h"
+
+namespace quire::io {
+namespace {
+
+// Counts the calls and decides which fail; shared by the file system and its handles.
+class FaultPlan {
+ public:
+  void Set(uint32_t ops, uint64_t n, uint64_t count, Code code) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ops_ = ops;
+    first_ = n;
+    count_ = count;
+    code_ = code;
+    calls_ = 0;
+    failures_ = 0;
+  }
+
+  Status Call(FaultOp op, const char* name, const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if ((ops_ & op) == 0) return Status();
+    ++calls_;
+    if (calls_ < first_ || calls_ - first_ >= count_) return Status();
+    ++failures_;
+    return Status(code_, "injected fault: " + std::string(name) + " " + path);
+  }
+
+  uint64_t calls() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return calls_;
+  }
+  uint64_t failures() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return failures_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  uint32_t ops_ = 0;
+  uint64_t first_ = 1;
+  uint64_t count_ = 0;
+  Code code_ = Code::kIo;
+  uint64_t calls_ = 0;
+  uint64_t failures_ = 0;
+};
+
+class FaultFile : public File {
+ public:
+  FaultFile(FaultPlan* plan, std::unique_ptr<File> base) : plan_(plan), base_(std::move(base)) {}
+
+  Status ReadAt(uint64_t offset, size_t size, char* to) const override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultRead, "read", path()));
+    return base_->ReadAt(offset, size, to);
+  }
+  Status WriteAt(uint64_t offset, Slice bytes) override {
+    const Status fault = plan_->Call(kFaultWrite, "write", path());
+    if (fault.ok()) return base_->WriteAt(offset, bytes);
+    // A device that fills up or fails does so in the middle. The fault is what the caller hears.
+    static_cast<void>(base_->WriteAt(offset, bytes.substr(0, bytes.size() / 2)));
+    return fault;
+  }
+  Status Allocate(uint64_t size) override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultAllocate, "allocate", path()));
+    return base_->Allocate(size);
+  }
+  Status Truncate(uint64_t size) override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultWrite, "truncate", path()));
+    return base_->Truncate(size);
+  }
+  Status Sync() override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultSync, "sync", path()));
+    return base_->Sync();
+  }
+  Result<uint64_t> Size() const override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultRead, "size", path()));
+    return base_->Size();
+  }
+  const std::string& path() const override { return base_->path(); }
+
+ private:
+  FaultPlan* const plan_;
+  const std::unique_ptr<File> base_;
+};
+
+class FaultMappedFile : public MappedFile {
+ public:
+  FaultMappedFile(FaultPlan* plan, std::unique_ptr<MappedFile> base)
+      : plan_(plan), base_(std::move(base)) {
+    data_ = base_->data();
+    size_ = base_->size();
+    observe_stores_ = true;
+  }
+
+  Status Sync(uint64_t offset, uint64_t size) override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultSync, "sync", path()));
+    return base_->Sync(offset, size);
+  }
+  void Prefault(uint64_t offset, uint64_t size) override { base_->Prefault(offset, size); }
+  const std::string& path() const override { return base_->path(); }
+
+ protected:
+  void OnStored(uint64_t offset, uint64_t size) override { base_->Stored(offset, size); }
+
+ private:
+  FaultPlan* const plan_;
+  const std::unique_ptr<MappedFile> base_;
+};
+
+class FaultFs : public FaultFileSystem {
+ public:
+  explicit FaultFs(FileSystem& base) : base_(base) {}
+
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "open", path));
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, base_.Open(path, mode));
+    return std::unique_ptr<File>(std::make_unique<FaultFile>(&plan_, std::move(file)));
+  }
+  Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
+                                          MapMode mode) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultMap, "map", path));
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, base_.Map(path, size, mode));
+    return std::unique_ptr<MappedFile>(std::make_unique<FaultMappedFile>(&plan_, std::move(file)));
+  }
+  Status Rename(const std::string& from, const std::string& to) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultRename, "rename", from));
+    return base_.Rename(from, to);
+  }
+  Status Unlink(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultUnlink, "unlink", path));
+    return base_.Unlink(path);
+  }
+  Status MakeDirectory(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "make directory", path));
+    return base_.MakeDirectory(path);
+  }
+  Status RemoveDirectory(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultUnlink, "remove directory", path));
+    return base_.RemoveDirectory(path);
+  }
+  Result<std::vector<FileInfo>> List(const std::string& directory) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "list", directory));
+    return base_.List(directory);
+  }
+  Status SyncDirectory(const std::string& directory) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultSync, "sync directory", directory));
+    return base_.SyncDirectory(directory);
+  }
+  Result<bool> Exists(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "exists", path));
+    return base_.Exists(path);
+  }
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                         const std::string& holder) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "lock", path));
+    return base_.Lock(path, holder);
+  }
+  Result<uint64_t> FreeBytes(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "free bytes", path));
+    return base_.FreeBytes(path);
+  }
+  uint64_t BootId() override { return base_.BootId(); }
+
+  void FailAt(uint32_t ops, uint64_t n, uint64_t count, Code code) override {
+    plan_.Set(ops, n, count, code);
+  }
+  uint64_t calls() const override { return plan_.calls(); }
+  uint64_t failures() const override { return plan_.failures(); }
+
+ private:
+  FileSystem& base_;
+  FaultPlan plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<FaultFileSystem> NewFaultFileSystem(FileSystem& base) {
+  return std::make_unique<FaultFs>(base);
+}
+
+}  // namespace quire::io

@@ -1,0 +1,54 @@
+/// The tree of the simulated file system: files, and directories whose changes are durable only
+/// once the directory is synced.
+///
+/// Layer      io (internal, simulation)
+/// Source     ALICE: directory operations of a crash survive as a prefix, files independently
+/// Threads    serialized by SimFileSystem
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/sim_content.h"
+
+namespace quire::io {
+
+struct SimNode;
+using SimEntries = std::map<std::string, std::shared_ptr<SimNode>>;
+
+/// One change of a directory, atomic by itself: a name goes, a name comes, or both (a rename).
+struct SimChange {
+  std::string removed;  ///< empty: none
+  std::string added;    ///< empty: none
+  std::shared_ptr<SimNode> node;
+
+  void ApplyTo(SimEntries* entries) const;
+};
+
+struct SimNode {
+  explicit SimNode(bool directory) : is_directory(directory) {}
+
+  const bool is_directory;
+  SimContent content;              ///< of a file
+  SimEntries entries;              ///< of a directory, as processes see it
+  SimEntries durable_entries;      ///< of a directory, as the device has it
+  std::vector<SimChange> pending;  ///< what leads from the latter to the former
+
+  /// Makes a change that is not durable yet.
+  void Change(SimChange change);
+  /// Makes all changes durable.
+  void SyncEntries();
+  /// This node and everything below it: the process that mapped it is gone.
+  void Freeze();
+  /// This node and everything below it after a power loss.
+  void LosePower(PowerLoss loss, base::Random* random);
+  /// The bytes of all files at and below this node.
+  uint64_t BytesBelow() const;
+};
+
+/// The components of a path; empty ones and "." left out.
+std::vector<std::string> SplitPath(const std::string& path);
+
+}  // namespace quire::io
