@@ -1,35 +1,151 @@
-/// One bounded memory for data blocks, indexes and filters of all open tables. A hit is one load and no lock.
+/// One bounded memory for data blocks, indexes and filters of all open tables. A hit is one load
+/// and no lock.
 ///
 /// Layer      table
-/// Source     PapyrusKV, SC17, section 2.6: "loads the SSIndex in memory"
-/// Threads    all functions from any thread; lookups inside a base::EpochGuard
-/// Invariants charged bytes <= capacity + one block per concurrent reader; a block found inside an EpochGuard stays
-///            readable until the guard leaves, or as long as a pin is held.
+/// Source     PapyrusKV, SC17, section 2.6: "loads the SSIndex in memory"; the clock algorithm for
+/// eviction Threads    all functions from any thread; Find, Keep and what they return inside a
+/// base::EpochGuard Invariants charged bytes <= capacity, but for the blocks that readers are
+/// adding at the moment; a block found inside an
+///            EpochGuard stays readable until the guard leaves, and as long as a BlockPin holds it;
+///            a block hangs in its slot and in the clock's ring, or in neither.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
 
 #include "quire/slice.h"
 
 namespace quire::table {
 
-/// Bytes in memory with what the clock needs. Freed through base::EpochRetire once evicted and unpinned.
+class BlockCache;
 class CachedBlock;
 
 /// The place from which a block hangs: one per block of an open table.
 using CacheSlot = std::atomic<CachedBlock*>;
 
 struct CacheStatistics {
-  uint64_t hits = 0;
-  uint64_t misses = 0;
+  uint64_t hits = 0;    ///< lookups of data blocks that found them in memory
+  uint64_t misses = 0;  ///< blocks, indexes and filters that had to be read
   uint64_t evictions = 0;
   uint64_t charged_bytes = 0;
   uint64_t capacity_bytes = 0;
 };
 
-class BlockCache;  // defined by the implementation of this folder
+/// Bytes in memory with what the clock needs in front. Freed when the last reference goes: the
+/// cache's (through base::EpochRetire), or a BlockPin's.
+class CachedBlock {
+ public:
+  /// Of `size` bytes, with one reference, the caller's. Null: no memory.
+  static CachedBlock* New(size_t size);
+  char* data() { return reinterpret_cast<char*>(this + 1); }
+  const char* data() const { return reinterpret_cast<const char*>(this + 1); }
+  size_t size() const { return size_; }
+  Slice slice() const { return Slice(data(), size()); }
+  /// Bytes of the allocation that are contents; the rest is slack.
+  void Shrink(size_t size) { size_ = size; }
+  /// Tells the clock that the block is in use.
+  void Touch() {
+    // A store only where it changes something: readers of other cores keep the line.
+    if (!touched_.load(std::memory_order_relaxed)) touched_.store(true, std::memory_order_relaxed);
+  }
+  void AddReference() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void DropReference();
+
+ private:
+  friend class BlockCache;
+  explicit CachedBlock(size_t size) : charge_(sizeof(CachedBlock) + size), size_(size) {}
+
+  CachedBlock* next_ = nullptr;  ///< in the ring, or in a chain of blocks on their way out
+  CachedBlock* previous_ = nullptr;
+  CacheSlot* slot_ = nullptr;
+  uint64_t charge_;
+  size_t size_;
+  std::atomic<uint32_t> references_{1};
+  std::atomic<bool> touched_{false};
+};
+static_assert(sizeof(CachedBlock) == 48,
+              "so that the head of a data block shares its first cache line");
+
+/// Holds a block beyond the EpochGuard under which it was found.
+class BlockPin {
+ public:
+  BlockPin() = default;
+  explicit BlockPin(CachedBlock* block) : block_(block) { block_->AddReference(); }
+  /// Takes over the caller's reference. `block` may be null.
+  static BlockPin Adopt(CachedBlock* block) {
+    BlockPin pin;
+    pin.block_ = block;
+    return pin;
+  }
+  BlockPin(BlockPin&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  BlockPin& operator=(BlockPin&& other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~BlockPin() { Release(); }
+  void Release() {
+    if (block_ != nullptr) std::exchange(block_, nullptr)->DropReference();
+  }
+  CachedBlock* get() const { return block_; }
+
+ private:
+  CachedBlock* block_ = nullptr;
+};
+
+class BlockCache {
+ public:
+  explicit BlockCache(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
+
+  /// The block that hangs from `slot`, marked as used; null: none.
+  static CachedBlock* Find(const CacheSlot& slot) {
+    CachedBlock* const block = slot.load(std::memory_order_acquire);
+    if (block != nullptr) block->Touch();
+    return block;
+  }
+  /// Hangs `block`, and with it the caller's reference, from `slot`, and evicts others until the
+  /// capacity holds. Returns the block to use: this one, or the one that somebody else hung there
+  /// first. A block larger than the cache is not kept: it goes when the guard leaves.
+  CachedBlock* Keep(CacheSlot* slot, CachedBlock* block);
+  /// Takes what hangs from `slots` out: their table is being destroyed.
+  void Drop(std::span<CacheSlot> slots);
+
+  void CountHit() { counters_[CounterIndex()].hits.fetch_add(1, std::memory_order_relaxed); }
+  void CountMiss() { counters_[CounterIndex()].misses.fetch_add(1, std::memory_order_relaxed); }
+  CacheStatistics Statistics() const;
+
+ private:
+  // Threads count in places of their own, so that hits share no cache line.
+  struct alignas(128) Counter {
+    std::atomic<uint64_t> hits{0};
+    std::atomic<uint64_t> misses{0};
+  };
+  static constexpr size_t kCounterCount = 32;
+  static size_t CounterIndex() {
+    static std::atomic<size_t> next{0};
+    thread_local const size_t index = next.fetch_add(1, std::memory_order_relaxed) % kCounterCount;
+    return index;
+  }
+
+  void InsertLocked(CachedBlock* block);
+  void RemoveLocked(CachedBlock* block);
+  CachedBlock* EvictLocked();
+  void Retire(CachedBlock* chain);
+
+  const uint64_t capacity_bytes_;
+  std::array<Counter, kCounterCount> counters_;
+  std::atomic<uint64_t> evictions_{0};
+  std::atomic<uint64_t> charged_bytes_{0};  ///< written under mutex_
+  std::atomic<uint64_t> retired_bytes_{0};  ///< since the last collection
+  std::mutex mutex_;
+  CachedBlock* hand_ = nullptr;  ///< the clock's ring; guarded by mutex_
+  uint64_t ring_count_ = 0;      ///< guarded by mutex_
+};
 
 }  // namespace quire::table

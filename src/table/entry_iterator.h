@@ -28,7 +28,7 @@ class EntryIterator {
   virtual void Prev() = 0;
   /// While Valid(). The slices live until the iterator moves.
   virtual Slice key() const = 0;
-  virtual Slice value() const = 0;   ///< kValueRef: the 32 bytes of a log::ValueRef
+  virtual Slice value() const = 0;  ///< kValueRef: the 32 bytes of a log::ValueRef
   virtual log::RecordType type() const = 0;
   virtual uint64_t lsn() const = 0;
   /// Why Valid() is false, where it is not the end: kCorruption, kIo.

@@ -1,4 +1,5 @@
-/// SSTable: sorted, immutable, checksummed. One file with the paper's three parts: SSData, SSIndex, Bloom filter.
+/// SSTable: sorted, immutable, checksummed. One file with the paper's three parts: SSData, SSIndex,
+/// Bloom filter.
 ///
 /// Layer      table
 /// Source     PapyrusKV, SC17, sections 2.4 and 2.6; LevelDB's table format for block structure
@@ -30,22 +31,22 @@ CacheStatistics Statistics(const BlockCache& cache);
 /// Bytes of values that a table's entries refer to in one value segment.
 struct SegmentUse {
   uint64_t segment_id = 0;
-  uint64_t bytes = 0;    ///< of the records in the segment
+  uint64_t bytes = 0;  ///< of the records in the segment
 };
 
 /// What the footer and the properties of a table say; also kept in the manifest.
 struct TableInfo {
-  uint64_t ssid = 0;          ///< the file's name and identity (seeds its checksums together with file_id)
-  uint64_t file_id = 0;       ///< random, in the footer
+  uint64_t ssid = 0;  ///< the file's name and identity (seeds its checksums together with file_id)
+  uint64_t file_id = 0;  ///< random, in the footer
   uint64_t file_bytes = 0;
   uint64_t entry_count = 0;
-  uint64_t key_count = 0;     ///< distinct keys
-  uint64_t tombstone_count = 0;   ///< point and range
-  uint64_t raw_bytes = 0;     ///< keys + values before encoding (separated values not counted)
+  uint64_t key_count = 0;        ///< distinct keys
+  uint64_t tombstone_count = 0;  ///< point and range
+  uint64_t raw_bytes = 0;        ///< keys + values before encoding (separated values not counted)
   uint64_t min_lsn = 0;
   uint64_t max_lsn = 0;
-  std::string smallest_key;   ///< of entries and range tombstones
-  std::string largest_key;    ///< inclusive; a range tombstone's end counts as included
+  std::string smallest_key;  ///< of entries and range tombstones
+  std::string largest_key;   ///< inclusive; a range tombstone's end counts as included
   std::vector<SegmentUse> segments;
 };
 
@@ -53,18 +54,21 @@ struct TableInfo {
 class TableBuilder {
  public:
   /// A new file at `path` (must not exist). `file_id`: random, from the caller.
-  static Result<std::unique_ptr<TableBuilder>> Create(io::FileSystem& fs, const std::string& path, uint64_t ssid,
-                                                      uint64_t file_id, const StorageOptions& options);
+  static Result<std::unique_ptr<TableBuilder>> Create(io::FileSystem& fs, const std::string& path,
+                                                      uint64_t ssid, uint64_t file_id,
+                                                      const StorageOptions& options);
   virtual ~TableBuilder() = default;
   virtual Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn) = 0;
   virtual Status AddRangeTombstone(const RangeTombstone& tombstone) = 0;
   /// Bytes so far, about what the file will have.
   virtual uint64_t file_bytes() const = 0;
-  /// Writes index, filter, properties, footer and syncs the file (P2; not its directory). Nothing may be called after it.
+  /// Writes index, filter, properties, footer and syncs the file (P2; not its directory). Nothing
+  /// may be called after it.
   virtual Result<TableInfo> Finish() = 0;
 };
 
-/// What a point lookup in one table found. Within an EpochGuard the value may point into a cached block.
+/// What a point lookup in one table found. Within an EpochGuard the value may point into a cached
+/// block.
 struct TableLookup {
   enum class State { kAbsent, kFound };
   State state = State::kAbsent;
@@ -76,22 +80,25 @@ struct TableLookup {
 /// An open table.
 class Table {
  public:
-  /// Reads the footer and properties, verified; index and filter are read at first use and kept in `cache`.
-  static Result<std::shared_ptr<Table>> Open(io::FileSystem& fs, const std::string& path, uint64_t ssid,
-                                             const StorageOptions& options, std::shared_ptr<BlockCache> cache);
+  /// Reads the footer and properties, verified; index and filter are read at first use and kept in
+  /// `cache`.
+  static Result<std::shared_ptr<Table>> Open(io::FileSystem& fs, const std::string& path,
+                                             uint64_t ssid, const StorageOptions& options,
+                                             std::shared_ptr<BlockCache> cache);
   virtual ~Table() = default;
   /// Asks the cache lines that MayContain will touch.
   virtual void PrefetchFilter(uint64_t hash) const = 0;
-  /// False only if no entry has a key of that hash. Call inside an EpochGuard. An unreadable filter says true.
+  /// False only if no entry has a key of that hash. Call inside an EpochGuard. An unreadable filter
+  /// says true.
   virtual bool MayContain(uint64_t hash) const = 0;
-  /// The newest version of `key` at or below `snapshot` (range tombstones not applied). Call inside an EpochGuard; the
-  /// value lives until the guard leaves. Cost: at most one data read.
+  /// The newest version of `key` at or below `snapshot` (range tombstones not applied). Call inside
+  /// an EpochGuard; the value lives until the guard leaves. Cost: at most one data read.
   virtual Status Get(Slice key, uint64_t hash, uint64_t snapshot, TableLookup* found) const = 0;
   /// LSN of the newest range tombstone at or below `snapshot` covering `key`; 0: none.
   virtual uint64_t CoveringTombstone(Slice key, uint64_t snapshot) const = 0;
   virtual const std::vector<RangeTombstone>& range_tombstones() const = 0;
-  /// Ordered access. The iterator pins its block; it keeps the table alive. `fill_cache` false: for compactions, which
-  /// read ahead in large pieces and leave the cache as it is.
+  /// Ordered access. The iterator pins its block; it keeps the table alive. `fill_cache` false: for
+  /// compactions, which read ahead in large pieces and leave the cache as it is.
   virtual std::unique_ptr<EntryIterator> NewIterator(bool fill_cache) const = 0;
   virtual const TableInfo& info() const = 0;
   /// Reads everything and verifies every checksum; kCorruption names block and offset.

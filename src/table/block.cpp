@@ -1,0 +1,175 @@
+#include "table/block.h"
+
+#include <algorithm>
+
+namespace quire::table {
+namespace {
+
+constexpr uint64_t kLsnMax = UINT64_MAX;
+
+// Walks the entries of unchecked contents; every step says what is wrong, or null.
+class BlockValidator {
+ public:
+  explicit BlockValidator(Slice contents) : contents_(contents) {}
+
+  const char* Head() {
+    if (contents_.size() < kBlockHeadBytes) return "is shorter than its head";
+    count_ = base::LoadLe<uint32_t>(contents_.data());
+    const size_t prefix_size = base::LoadLe<uint16_t>(contents_.data() + 4);
+    offset_bytes_ = static_cast<uint8_t>(contents_[6]);
+    min_lsn_ = base::LoadLe<uint64_t>(contents_.data() + 8);
+    if (count_ == 0) return "has no entries";
+    if ((offset_bytes_ != 2 && offset_bytes_ != 4) || contents_[7] != 0) return "has a bad head";
+    const uint64_t before = kBlockHeadBytes + uint64_t{count_} * (1 + offset_bytes_) + prefix_size;
+    if (before >= contents_.size()) return "is too short for its count";
+    offsets_ = contents_.data() + kBlockHeadBytes + count_;
+    entries_ = contents_.substr(before);
+    prefix_ = contents_.substr(before - prefix_size, prefix_size);
+    return nullptr;
+  }
+
+  const char* Entries() {
+    if (Offset(0) != 0) return "does not begin with its first entry";
+    for (uint32_t i = 0; i < count_; ++i) {
+      const uint64_t begin = Offset(i);
+      const uint64_t end = i + 1 < count_ ? Offset(i + 1) : entries_.size();
+      if (begin >= end || end > entries_.size()) return "has an offset out of order";
+      if (const char* wrong = Entry(entries_.data() + begin, entries_.data() + end, i == 0)) {
+        return wrong;
+      }
+    }
+    return nullptr;
+  }
+
+  Slice prefix() const { return prefix_; }
+  Slice first() const { return first_; }
+  Slice last() const { return last_; }
+
+ private:
+  uint64_t Offset(uint32_t index) const {
+    const char* at = offsets_ + size_t{index} * offset_bytes_;
+    return offset_bytes_ == 2 ? base::LoadLe<uint16_t>(at) : base::LoadLe<uint32_t>(at);
+  }
+
+  static const char* Varint(const char* from, const char* end, uint64_t* value) {
+    if (from < end && static_cast<uint8_t>(*from) < 0x80) {
+      *value = static_cast<uint8_t>(*from);
+      return from + 1;
+    }
+    return base::DecodeVarint(from, end, value);
+  }
+
+  const char* Entry(const char* from, const char* end, bool is_first) {
+    uint64_t head = 0;
+    uint64_t lsn_delta = 0;
+    from = Varint(from, end, &head);
+    if (from == nullptr) return "has a damaged entry";
+    from = Varint(from, end, &lsn_delta);
+    if (from == nullptr) return "has a damaged entry";
+    const uint64_t suffix_size = head >> 3;
+    const auto room = static_cast<uint64_t>(end - from);
+    const uint64_t key_size = prefix_.size() + suffix_size;
+    if (suffix_size > room || key_size == 0 || key_size > log::kKeyBytesMax) {
+      return "has a key of impossible size";
+    }
+    if (!ValidEntry(static_cast<log::RecordType>(head & 7), room - suffix_size)) {
+      return "has an entry whose type and value do not fit";
+    }
+    if (lsn_delta > kLsnMax - min_lsn_) return "has an LSN out of range";
+    return Order(Slice(from, suffix_size), min_lsn_ + lsn_delta, is_first);
+  }
+
+  const char* Order(Slice suffix, uint64_t lsn, bool is_first) {
+    if (is_first) {
+      first_ = suffix;
+    } else {
+      const int order = last_.compare(suffix);
+      if (order > 0 || (order == 0 && lsn >= last_lsn_)) return "is not sorted";
+    }
+    last_ = suffix;
+    last_lsn_ = lsn;
+    return nullptr;
+  }
+
+  const Slice contents_;
+  uint32_t count_ = 0;
+  uint8_t offset_bytes_ = 0;
+  uint64_t min_lsn_ = 0;
+  const char* offsets_ = nullptr;
+  Slice entries_;
+  Slice prefix_;
+  Slice first_;
+  Slice last_;
+  uint64_t last_lsn_ = 0;
+};
+
+// The order of prefix + suffix against `key`.
+int CompareParts(Slice prefix, Slice suffix, Slice key) {
+  const Slice head = key.substr(0, prefix.size());
+  const int order = prefix.compare(head);
+  return order != 0 ? order : suffix.compare(key.substr(head.size()));
+}
+
+}  // namespace
+
+const char* ValidateBlock(Slice contents, Slice lower, bool lower_included, Slice upper) {
+  BlockValidator block(contents);
+  if (const char* wrong = block.Head()) return wrong;
+  if (const char* wrong = block.Entries()) return wrong;
+  const int low = CompareParts(block.prefix(), block.first(), lower);
+  if (low < 0 || (low == 0 && !lower_included)) return "begins before the index says";
+  if (CompareParts(block.prefix(), block.last(), upper) > 0) return "ends after the index says";
+  return nullptr;
+}
+
+int BlockView::ComparePrefix(Slice key, Slice* rest) const {
+  const Slice head = key.substr(0, prefix_size_);
+  *rest = key.substr(head.size());
+  return prefix().compare(head);
+}
+
+uint32_t BlockView::LowerBound(Slice key) const {
+  Slice rest;
+  const int order = ComparePrefix(key, &rest);
+  if (order != 0) return order > 0 ? 0 : count_;
+  uint32_t low = 0;
+  uint32_t high = count_;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (Entry(middle).suffix < rest) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+bool BlockView::FindBinary(Slice key, uint64_t snapshot, BlockEntry* entry) const {
+  Slice rest;
+  if (ComparePrefix(key, &rest) != 0) return false;
+  for (uint32_t index = LowerBound(key); index < count_; ++index) {
+    *entry = Entry(index);
+    if (entry->suffix != rest) return false;
+    if (entry->lsn <= snapshot) return true;
+  }
+  return false;
+}
+
+bool BlockView::FindSequential(Slice key, uint64_t snapshot, BlockEntry* entry,
+                               bool* passed) const {
+  Slice rest;
+  const int prefix_order = ComparePrefix(key, &rest);
+  *passed = prefix_order > 0;
+  if (prefix_order != 0) return false;
+  for (uint32_t index = 0; index < count_; ++index) {
+    *entry = Entry(index);
+    const int order = entry->suffix.compare(rest);
+    *passed = order > 0;
+    if (*passed) return false;
+    if (order == 0 && entry->lsn <= snapshot) return true;
+  }
+  return false;
+}
+
+}  // namespace quire::table

@@ -1,0 +1,188 @@
+/// The contents of a data block, read in place: entries under a common key prefix, found by their
+/// hash tags, by binary search, or one after another.
+///
+/// Layer      table
+/// Source     PapyrusKV, SC17, section 2.6 (sequential and binary search); the tags as in F14 and
+/// Swiss tables Encoding   docs/format/table.md, "Data block" Threads    immutable Invariants a
+/// BlockView stands on contents that ValidateBlock has accepted, and trusts them; nothing else may
+/// make one.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "base/coding.h"
+#include "log/record.h"
+#include "quire/slice.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace quire::table {
+
+constexpr size_t kBlockHeadBytes = 16;
+constexpr size_t kBlockPrefixBytesMax = 65535;
+constexpr size_t kTagGroup = 16;
+/// Bytes behind the contents that FindTagged may read (never use).
+constexpr size_t kBlockSlackBytes = kTagGroup;
+
+/// The tag of a key's hash: bits that neither the owner rank nor the Bloom filter's choice of a
+/// block lives from.
+inline uint8_t TagOf(uint64_t hash) {
+  return static_cast<uint8_t>(hash >> 28);
+}
+
+/// One version in a block; the slices point into the block.
+struct BlockEntry {
+  Slice suffix;  ///< the key without the block's prefix
+  Slice value;
+  uint64_t lsn = 0;
+  log::RecordType type = log::RecordType::kPut;
+};
+
+/// Whether a version may stand in a table, and its value has a size that fits its type.
+inline bool ValidEntry(log::RecordType type, uint64_t value_size) {
+  switch (type) {
+    case log::RecordType::kPut:
+      return value_size <= log::kValueBytesMax;
+    case log::RecordType::kDelete:
+      return value_size == 0;
+    case log::RecordType::kValueRef:
+      return value_size == sizeof(log::ValueRef);
+    default:
+      return false;
+  }
+}
+
+/// Null where `contents` is a block as the format page says (tags excepted: a wrong one only hides
+/// its key), sorted, with all keys above `lower` (not below it where `lower_included`) and up to
+/// `upper`; else what is wrong with it. Reads nothing outside `contents`. Cost: one pass over the
+/// entries, values untouched.
+const char* ValidateBlock(Slice contents, Slice lower, bool lower_included, Slice upper);
+
+class BlockView {
+ public:
+  BlockView() = default;
+  /// `contents` has been validated.
+  explicit BlockView(Slice contents)
+      : tags_(contents.data() + kBlockHeadBytes), end_(contents.data() + contents.size()) {
+    count_ = base::LoadLe<uint32_t>(contents.data());
+    prefix_size_ = base::LoadLe<uint16_t>(contents.data() + 4);
+    offset_shift_ = static_cast<uint8_t>(contents[6]) / 2;
+    min_lsn_ = base::LoadLe<uint64_t>(contents.data() + 8);
+    offsets_ = tags_ + count_;
+    entries_ = offsets_ + (size_t{count_} << offset_shift_) + prefix_size_;
+  }
+
+  uint32_t count() const { return count_; }
+  Slice prefix() const { return Slice(entries_ - prefix_size_, prefix_size_); }
+  uint8_t tag(uint32_t index) const { return static_cast<uint8_t>(tags_[index]); }
+  inline BlockEntry Entry(uint32_t index) const;
+
+  /// The newest version of `key` at or below `snapshot`. False: not in this block.
+  /// FindTagged reads up to kBlockSlackBytes behind the contents.
+  inline bool FindTagged(Slice key, uint8_t tag, uint64_t snapshot, BlockEntry* entry) const;
+  bool FindBinary(Slice key, uint64_t snapshot, BlockEntry* entry) const;
+  /// Looks at one entry after another. *passed: an entry with a key above `key` stands here.
+  bool FindSequential(Slice key, uint64_t snapshot, BlockEntry* entry, bool* passed) const;
+  /// The first entry whose key is >= `key`; count() where there is none.
+  uint32_t LowerBound(Slice key) const;
+
+ private:
+  size_t Offset(uint32_t index) const {
+    return offset_shift_ == 1 ? base::LoadLe<uint16_t>(offsets_ + 2 * size_t{index})
+                              : base::LoadLe<uint32_t>(offsets_ + 4 * size_t{index});
+  }
+  inline bool Matches(uint32_t index, Slice key, uint64_t snapshot, BlockEntry* entry) const;
+  /// <0, 0, >0 as the keys of this block's prefix lie below, around, above `key`; *rest is the
+  /// key's remainder.
+  int ComparePrefix(Slice key, Slice* rest) const;
+
+  const char* tags_ = nullptr;
+  const char* offsets_ = nullptr;
+  const char* entries_ = nullptr;
+  const char* end_ = nullptr;
+  uint64_t min_lsn_ = 0;
+  uint32_t count_ = 0;
+  uint16_t prefix_size_ = 0;
+  uint8_t offset_shift_ = 0;
+};
+
+/// Whether `size` bytes are equal: cheaper than a call for keys.
+inline bool SameBytes(const char* a, const char* b, size_t size) {
+  if (size < 8) {
+    for (size_t i = 0; i < size; ++i) {
+      if (a[i] != b[i]) return false;
+    }
+    return true;
+  }
+  for (size_t i = 0; i + 8 < size; i += 8) {
+    if (base::LoadLe<uint64_t>(a + i) != base::LoadLe<uint64_t>(b + i)) return false;
+  }
+  return base::LoadLe<uint64_t>(a + size - 8) == base::LoadLe<uint64_t>(b + size - 8);
+}
+
+/// A varint from validated bytes.
+inline const char* ReadVarint(const char* from, uint64_t* value) {
+  uint64_t result = static_cast<uint8_t>(*from++);
+  if (result >= 0x80) {
+    result &= 0x7f;
+    uint64_t byte = 0x80;
+    for (int shift = 7; byte >= 0x80; shift += 7) {
+      byte = static_cast<uint8_t>(*from++);
+      result |= (byte & 0x7f) << shift;
+    }
+  }
+  *value = result;
+  return from;
+}
+
+inline BlockEntry BlockView::Entry(uint32_t index) const {
+  const char* const end = index + 1 < count_ ? entries_ + Offset(index + 1) : end_;
+  uint64_t head;
+  uint64_t lsn_delta;
+  const char* suffix = ReadVarint(entries_ + Offset(index), &head);
+  suffix = ReadVarint(suffix, &lsn_delta);
+  const char* const value = suffix + (head >> 3);
+  BlockEntry entry;
+  entry.suffix = Slice(suffix, head >> 3);
+  entry.value = Slice(value, static_cast<size_t>(end - value));
+  entry.lsn = min_lsn_ + lsn_delta;
+  entry.type = static_cast<log::RecordType>(head & 7);
+  return entry;
+}
+
+inline bool BlockView::Matches(uint32_t index, Slice key, uint64_t snapshot,
+                               BlockEntry* entry) const {
+  *entry = Entry(index);
+  return entry->suffix.size() + prefix_size_ == key.size() && entry->lsn <= snapshot &&
+         SameBytes(entry->suffix.data(), key.data() + prefix_size_, entry->suffix.size()) &&
+         SameBytes(entries_ - prefix_size_, key.data(), prefix_size_);
+}
+
+inline bool BlockView::FindTagged(Slice key, uint8_t tag, uint64_t snapshot,
+                                  BlockEntry* entry) const {
+#if defined(__SSE2__)
+  const __m128i wanted = _mm_set1_epi8(static_cast<char>(tag));
+  for (uint32_t group = 0; group < count_; group += kTagGroup) {
+    const __m128i tags = _mm_loadu_si128(reinterpret_cast<const __m128i*>(tags_ + group));
+    auto hits = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(tags, wanted)));
+    // What follows the last tag is no tag.
+    if (count_ - group < kTagGroup) hits &= (1u << (count_ - group)) - 1;
+    for (; hits != 0; hits &= hits - 1) {
+      const uint32_t index = group + static_cast<uint32_t>(std::countr_zero(hits));
+      if (Matches(index, key, snapshot, entry)) return true;
+    }
+  }
+#else
+  for (uint32_t index = 0; index < count_; ++index) {
+    if (static_cast<uint8_t>(tags_[index]) == tag && Matches(index, key, snapshot, entry)) {
+      return true;
+    }
+  }
+#endif
+  return false;
+}
+
+}  // namespace quire::table

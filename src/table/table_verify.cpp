@@ -1,0 +1,133 @@
+// Verification of a whole table: everything is read from the file again, checked, and compared with
+// what the properties, the tags and the filter say.
+#include <map>
+
+#include "base/coding.h"
+#include "base/epoch.h"
+#include "base/hash.h"
+#include "filter/bloom.h"
+#include "table/block_stream.h"
+#include "table/table_reader.h"
+
+namespace quire::table {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const TableReader& table) : table_(table) {}
+
+  Status Run() {
+    Status status;
+    index_pin_ = BlockPin::Adopt(table_.ReadIndex(&status));
+    QUIRE_RETURN_IF_ERROR(status);
+    if (table_.footer().has_filter()) {
+      filter_pin_ = BlockPin::Adopt(table_.ReadFilter(&status));
+      QUIRE_RETURN_IF_ERROR(status);
+    }
+    QUIRE_RETURN_IF_ERROR(table_.ReadProperties(&expected_, &tombstones_));
+    for (const RangeTombstone& tombstone : tombstones_) CountTombstone(tombstone);
+    QUIRE_RETURN_IF_ERROR(Blocks());
+    return Properties();
+  }
+
+ private:
+  Status Blocks() {
+    const TableIndex& index = TableReader::IndexIn(*index_pin_.get());
+    BlockStream stream(table_, index);
+    for (uint64_t block = 0; block < index.block_count(); ++block) {
+      Slice contents;
+      QUIRE_RETURN_IF_ERROR(stream.Read(block, &contents));
+      if (const char* wrong = Block(BlockView(contents))) {
+        return Damaged(table_.file(), "data block " + std::to_string(block), index.offset(block),
+                       wrong);
+      }
+    }
+    return Status();
+  }
+
+  const char* Block(const BlockView& view) {
+    std::string key(view.prefix());
+    for (uint32_t i = 0; i < view.count(); ++i) {
+      const BlockEntry entry = view.Entry(i);
+      key.resize(view.prefix().size());
+      key.append(entry.suffix);
+      const uint64_t hash = base::HashKey(key);
+      if (view.tag(i) != TagOf(hash)) return "has a tag that does not belong to its key";
+      if (filter_pin_.get() != nullptr &&
+          !filter::BloomMayContain(TableReader::FilterIn(*filter_pin_.get()), hash)) {
+        return "has a key that the filter rejects";
+      }
+      if (const char* wrong = Count(key, entry)) return wrong;
+    }
+    return nullptr;
+  }
+
+  const char* Count(const std::string& key, const BlockEntry& entry) {
+    const bool first = found_.entry_count == 0;
+    if (first || key != last_key_) {
+      ++found_.key_count;
+    } else if (entry.lsn >= last_lsn_) {
+      return "has versions out of order";
+    }
+    CountRange(key, key);
+    CountLsn(entry.lsn);
+    ++found_.entry_count;
+    found_.raw_bytes += key.size() + entry.value.size();
+    if (entry.type == log::RecordType::kDelete) ++found_.tombstone_count;
+    if (entry.type == log::RecordType::kValueRef) {
+      const auto reference = base::LoadLe<log::ValueRef>(entry.value.data());
+      segments_[reference.segment_id] += log::RecordSize(reference.key_size, reference.value_size);
+    }
+    last_key_ = key;
+    last_lsn_ = entry.lsn;
+    return nullptr;
+  }
+
+  void CountTombstone(const RangeTombstone& tombstone) {
+    CountRange(tombstone.begin, tombstone.end);
+    CountLsn(tombstone.lsn);
+    ++found_.tombstone_count;
+  }
+
+  void CountRange(const std::string& smallest, const std::string& largest) {
+    if (!counted_ || smallest < found_.smallest_key) found_.smallest_key = smallest;
+    if (!counted_ || largest > found_.largest_key) found_.largest_key = largest;
+  }
+
+  // After CountRange.
+  void CountLsn(uint64_t lsn) {
+    if (!counted_ || lsn < found_.min_lsn) found_.min_lsn = lsn;
+    if (!counted_ || lsn > found_.max_lsn) found_.max_lsn = lsn;
+    counted_ = true;
+  }
+
+  Status Properties() {
+    for (const auto& [segment_id, bytes] : segments_)
+      found_.segments.push_back({segment_id, bytes});
+    // Encoded, two infos are equal exactly if all that is counted is.
+    if (EncodeProperties(found_, tombstones_) == EncodeProperties(expected_, tombstones_)) {
+      return Status();
+    }
+    return Damaged(table_.file(), "the properties", table_.footer().properties_offset(),
+                   "they do not agree with the entries");
+  }
+
+  const TableReader& table_;
+  BlockPin index_pin_;
+  BlockPin filter_pin_;
+  TableInfo expected_;
+  TableInfo found_;
+  bool counted_ = false;
+  std::vector<RangeTombstone> tombstones_;
+  std::map<uint64_t, uint64_t> segments_;
+  std::string last_key_;
+  uint64_t last_lsn_ = 0;
+};
+
+}  // namespace
+
+Status TableReader::Verify() const {
+  return Verifier(*this).Run();
+}
+
+}  // namespace quire::table
