@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Fails where the documents say what is not so: links, paths, anchors, the program in the README.
+
+    check_docs.py [--root DIR]    prints each problem, fails if there is one
+    check_docs.py --self-test     shows that each rule can fail
+"""
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# The README's program is this file, so that it is compiled and run by the tests.
+SNIPPET = "examples/hello/hello.cpp"
+ARCHITECTURE_LINES_MAX = 200
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
+# A path in `backticks`, from the top of the repository. `*` and {a,b} stand for several.
+PATH = re.compile(r"`((?:src|include|tests|bench|docs|scripts|cmake|examples|tools|\.ci)/[\w./*{},-]*)`")
+
+
+def without_code(text):
+    return re.sub(r"```.*?```", lambda block: re.sub(r"[^\n]", "", block.group(0)), text, flags=re.S)
+
+
+def anchors(text):
+    """The anchors that headings get on GitHub and GitLab."""
+    result = set()
+    for heading in re.findall(r"^#+\s+(.*)$", without_code(text), re.M):
+        plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        result.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return result
+
+
+def expand(path):
+    """The paths that a{b,c}d stands for."""
+    braces = re.search(r"\{([^{}]*)\}", path)
+    if not braces:
+        return [path]
+    return [found for choice in braces.group(1).split(",")
+            for found in expand(path[:braces.start()] + choice + path[braces.end():])]
+
+
+def check_links(root, path, text, problems):
+    for number, line in enumerate(without_code(text).split("\n"), 1):
+        where = f"{path.relative_to(root)}:{number}"
+        for link in LINK.finditer(line):
+            target = link.group(1) or link.group(2)
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            linked = (path.parent / name) if name else path
+            if not linked.exists():
+                problems.append(f"{where}: no such file: {target}")
+            elif anchor and linked.suffix == ".md" and anchor not in anchors(linked.read_text()):
+                problems.append(f"{where}: no such heading: {target}")
+        for named in PATH.findall(line):
+            for one in expand(named):
+                if not any(root.glob(one.rstrip("/"))):
+                    problems.append(f"{where}: no such file: {one}")
+
+
+def check_snippet(root, problems):
+    source = root / SNIPPET
+    if not source.exists():
+        problems.append(f"{SNIPPET}: missing; the README's program is that file")
+        return
+    readme = (root / "README.md").read_text()
+    program = re.sub(r"\A(//[^\n]*\n)+", "", source.read_text()).strip()
+    if program not in [block.strip() for block in re.findall(r"```cpp\n(.*?)```", readme, re.S)]:
+        problems.append(f"README.md: the C++ program is not the text of {SNIPPET}")
+
+
+def documents(root):
+    """Markdown files of the repository: those that git knows where there is git."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=root, text=True,
+                            capture_output=True, check=False)
+    if listed.returncode == 0 and listed.stdout:
+        return [root / name for name in listed.stdout.splitlines() if (root / name).exists()]
+    return [path for path in root.rglob("*.md") if "build" not in path.relative_to(root).parts]
+
+
+def check(root):
+    problems = []
+    for path in sorted(documents(root)):
+        check_links(root, path, path.read_text(), problems)
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"]:
+        if not (root / name).exists():
+            problems.append(f"{name}: missing")
+    if (root / "README.md").exists():
+        check_snippet(root, problems)
+    architecture = root / "ARCHITECTURE.md"
+    if architecture.exists() and architecture.read_text().count("\n") > ARCHITECTURE_LINES_MAX:
+        problems.append(f"ARCHITECTURE.md: more than {ARCHITECTURE_LINES_MAX} lines")
+    return problems
+
+
+def self_test():
+    program = "#include <cstdio>\nint main() {}\n"
+    good = {name: "" for name in ["CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"]}
+    good.update({
+        "README.md": f"# Quire\n```cpp\n{program}```\n[a](ARCHITECTURE.md#the-life-of-a-put) [b](https://x.y)\n",
+        "ARCHITECTURE.md": "## The life of a `Put`\n`examples/hello/hello.cpp` `examples/{hello,hello}/*`\n"
+                           "```\n[x](gone.md)\n```\n",
+        SNIPPET: "// What it is.\n" + program,
+    })
+    bad = {
+        "README.md": good["README.md"].replace("main() {}", "main() { }"),
+        "CHANGELOG.md": "[a](gone.md)",
+        "CONTRIBUTING.md": "[a](README.md#gone)",
+        "LICENSE": None,
+        "ARCHITECTURE.md": "## The life of a Put\n`src/gone.cpp`",
+        "docs/a.md": "![p](p.png)",
+        "docs/b.md": "`examples/{hello,gone}/*`",
+    }
+
+    def problems_of(tree):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in tree.items():
+                if text is not None:
+                    path = Path(folder) / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text)
+            return check(Path(folder))
+
+    failures = [f"good tree: {problem}" for problem in problems_of(good)]
+    failures += [f"not noticed: {name}" for name, text in bad.items() if not problems_of({**good, name: text})]
+    if not problems_of({**good, "ARCHITECTURE.md": "## The life of a Put\n" + "\n" * 200}):
+        failures.append("not noticed: a long ARCHITECTURE.md")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    problems = self_test() if arguments.self_test else check(arguments.root)
+    print("\n".join(problems + [f"check_docs: {len(problems)} problems"]))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

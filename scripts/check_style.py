@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+"""Fails where the code leaves the style: sizes, names, banned calls, documentation of functions.
+
+    check_style.py [--root DIR]   prints each violation; fails if a rule has more than its ratchet
+    check_style.py --tighten      writes what is reached now into style_ratchet.json, never looser
+    check_style.py --self-test    shows that each rule can fail
+
+style_ratchet.json holds, for each rule, how many violations are left (absent: none), and the medians
+that must not grow. It only tightens.
+"""
+import argparse
+import collections
+import json
+import re
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import cpp_scan
+
+FOLDERS = ["include", "src", "tools", "bench", "examples", "tests"]
+FILE_LINES_MAX = 800
+FUNCTION_LINES_MAX = 70
+COMPLEXITY_MAX = 15
+PARAMETERS_MAX = 6
+COLUMNS_MAX = 100
+
+# Calls that reach the system's data, clock or randomness: only src/io makes them, so that the tests
+# can put faults and simulated time under everything above. (Called without an object before them.)
+SYSTEM_CALLS = """open openat creat read pread readv preadv write pwrite writev pwritev mmap munmap
+mremap msync madvise fsync fdatasync sync syncfs rename renameat unlink unlinkat rmdir mkdir mkdirat
+ftruncate truncate fallocate posix_fallocate flock fcntl shm_open shm_unlink memfd_create sendfile
+copy_file_range clock_gettime gettimeofday nanosleep clock_nanosleep usleep sleep rand srand rand_r
+random srandom drand48 getrandom getentropy getenv secure_getenv setenv unsetenv system popen fork
+vfork execv execve execvp socket connect accept syscall fopen freopen tmpfile mkstemp mkdtemp
+opendir readdir stat fstat lstat access chmod fchmod chown kill raise signal sigaction""".split()
+SYSTEM_NAMES = [
+    r"std::chrono::(system|steady|high_resolution)_clock", r"std::random_device",
+    r"std::filesystem\b", r"std::[io]?fstream\b", r"std::this_thread::sleep_(for|until)",
+]
+# Outside src/io, and why.
+ALLOWED_SYSTEM = {
+    "src/base/epoch.cpp": {"syscall": "membarrier: makes readers' fences free; no data, no clock"},
+}
+PRINTS = re.compile(r"(?<![\w.>])(?:std::)?(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror)\s*\(|"
+                    r"std::(?:cout|cerr|clog)\b")
+STOPS = re.compile(r"(?<![\w.>:])(?:std::|::)?(exit|_exit|_Exit|quick_exit|abort|terminate)\s*\(")
+ASSERTS = re.compile(r"(?<![\w.>:])assert\s*\(")
+# QUIRE_CHECK says what is broken and ends the process: an invariant of ours does not hold.
+MAY_STOP = {"src/base/check.cpp"}
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
+FILE_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*\.(h|cpp|c|inc|py|sh|md|txt|cmake)|CMakeLists\.txt|README\.md")
+
+
+class Findings:
+    def __init__(self):
+        self.by_rule = collections.defaultdict(list)
+        self.file_lines, self.function_lines = [], []
+        self.test_lines = self.source_lines = 0
+
+    def add(self, rule, where, text):
+        self.by_rule[rule].append(f"{where}: {text}")
+
+
+def is_library(relative):
+    """Code of the library proper: under src/, without the tests that lie beside it."""
+    return relative.startswith("src/") and not re.search(r"_(test|fuzz|bench)\.cpp$|_test_|_testing", relative)
+
+
+def check_text(relative, text, found):
+    lines = text.split("\n")
+    if len(lines) - 1 > FILE_LINES_MAX:
+        found.add("file_lines", relative, f"{len(lines) - 1} lines, at most {FILE_LINES_MAX}")
+    for number, line in enumerate(lines, 1):
+        where = f"{relative}:{number}"
+        if len(line) > COLUMNS_MAX:
+            found.add("columns", where, f"{len(line)} columns, at most {COLUMNS_MAX}")
+        if line != line.rstrip() or "\t" in line:
+            found.add("whitespace", where, "tab or trailing space")
+        if UNFINISHED.search(line):
+            found.add("unfinished", where, "a mark of unfinished work")
+    if not FILE_NAME.fullmatch(Path(relative).name):
+        found.add("file_name", relative, "file names are snake_case")
+
+
+def check_functions(relative, text, found):
+    outer, code = cpp_scan.scan(text)
+    for function in cpp_scan.functions(outer):
+        where = f"{relative}:{function.first_line}"
+        line_count = function.last_line - function.first_line + 1
+        if is_library(relative) or relative.startswith("include/"):
+            found.function_lines.append(line_count)
+        if line_count > FUNCTION_LINES_MAX:
+            found.add("function_lines", where,
+                      f"{function.name} has {line_count} lines, at most {FUNCTION_LINES_MAX}")
+        parameter_count = cpp_scan.parameters(function.head)
+        if parameter_count > PARAMETERS_MAX:
+            found.add("parameters", where,
+                      f"{function.name} has {parameter_count} parameters, at most {PARAMETERS_MAX}")
+        decisions = cpp_scan.complexity(code, function)
+        if decisions > COMPLEXITY_MAX:
+            found.add("complexity", where,
+                      f"{function.name} has complexity {decisions}, at most {COMPLEXITY_MAX}")
+
+
+SYSTEM_CALL = re.compile(r"(?<![\w.>:~])(?:std::|::)?(" + "|".join(SYSTEM_CALLS) + r")\s*\(")
+SYSTEM_NAME = re.compile("|".join(f"({name})" for name in SYSTEM_NAMES))
+
+
+def check_calls(relative, text, found):
+    if not is_library(relative):
+        return
+    code = cpp_scan.drop_preprocessor(cpp_scan.blank(text))
+    allowed = ALLOWED_SYSTEM.get(relative, {})
+    for number, line in enumerate(code.split("\n"), 1):
+        where = f"{relative}:{number}"
+        if not relative.startswith("src/io/"):
+            for match in list(SYSTEM_CALL.finditer(line)) + list(SYSTEM_NAME.finditer(line)):
+                name = match.group(1) if match.re is SYSTEM_CALL else match.group(0)
+                if name not in allowed:
+                    found.add("system_call", where, f"{name}: only src/io makes system calls")
+        if relative in MAY_STOP:
+            continue
+        if PRINTS.search(line):
+            found.add("print", where, "the library prints nothing; it logs through its callback")
+        if STOPS.search(line) or ASSERTS.search(line):
+            found.add("stop", where, "the library neither stops the program nor asserts (QUIRE_CHECK)")
+
+
+def leading_comment(text):
+    block = re.match(r"(?:#ifndef \w+\n#define \w+\n\s*)?((?:\s*//[^\n]*\n)+)", text)
+    return block.group(1) if block else ""
+
+
+def check_header_block(relative, text, found):
+    """An internal header opens with what it is, its layer and its threads."""
+    block = leading_comment(text)
+    missing = [field for field in ("Layer", "Threads") if not re.search(rf"//.*\b{field}\b", block)]
+    if missing:
+        found.add("header_block", relative, f"the opening comment does not say: {', '.join(missing)}")
+    if not re.search(r"#pragma once|#ifndef QUIRE_\w+_H_", text):
+        found.add("header_block", relative, "no include guard")
+
+
+def check_own_header_first(root, relative, text, found):
+    """x.cpp includes x.h before all else: so every header is compiled alone once."""
+    header = relative[len("src/"):-len(".cpp")] + ".h"
+    first = re.search(r"^#include\s+[\"<]([^\">]+)", text, re.M)
+    if (root / "src" / header).exists() and (first is None or first.group(1) != header):
+        found.add("own_header", relative, f"its first include is not {header}")
+
+
+SPECIAL = re.compile(r"=\s*(default|delete)\s*;|~\w+\s*\(|\bfriend\b|"
+                     r"^\s*(using|typedef|return|static_assert)\b")
+# What one comment may cover in a run of lines: accessors, operators, constructors from a value.
+ACCESSOR = re.compile(r"[^(]*\b[a-z_]+\(\)\s*(const|&&|&)|[^(]*\boperator\b|\s*(explicit )?\w+\(")
+
+
+def declarations(text):
+    """(line, text) of each public function's declaration or definition in a header."""
+    outer, code = cpp_scan.scan(text)
+    lines = code.split("\n")
+
+    def walk(scope, first, last):
+        access = "private" if re.match(r".*\bclass\b", scope.head) else "public"
+        inner = {}
+        for child in scope.children:
+            for line in range(child.first_line, child.last_line + 1):
+                inner[line] = child
+        statement, start, number = "", 0, first
+        while number <= last:
+            line = lines[number - 1]
+            child = inner.get(number)
+            label = re.match(r"\s*(public|protected|private)\s*:(?!:)", line)
+            if label:
+                access = label.group(1)
+            elif child is not None and child.kind in ("namespace", "type", "function"):
+                if child.kind == "function" and access == "public":
+                    yield child.first_line, child.head
+                elif child.kind != "function" and access == "public" and "enum" not in child.head:
+                    yield from walk(child, child.first_line + child.head.count("\n") + 1, child.last_line)
+                number, statement = max(child.last_line, number), ""
+            elif line.strip():
+                start = number if not statement.strip() else start
+                statement += " " + line
+                if ";" in line:
+                    if access == "public" and cpp_scan.parameter_group(
+                            cpp_scan.without_template(statement.strip())):
+                        yield start, statement
+                    statement = ""
+            number += 1
+    yield from walk(outer, 1, len(lines))
+
+
+def check_documented(relative, text, found):
+    lines = text.split("\n")
+    documented_line = 0
+    for number, declaration in declarations(text):
+        above = lines[number - 2].strip() if number > 1 else ""
+        shared = number - 1 == documented_line and ACCESSOR.match(declaration)
+        if re.match(r"///|\*|.*\*/$", above) or "///<" in lines[number - 1] or shared:
+            documented_line = number
+        elif not SPECIAL.search(declaration):
+            found.add("documented", f"{relative}:{number}", f"no comment: {' '.join(declaration.split())[:60]}")
+
+
+def check_file(root, path, found):
+    relative = str(path.relative_to(root))
+    text = path.read_text(errors="replace")
+    check_text(relative, text, found)
+    if path.suffix not in (".h", ".cpp", ".c", ".inc"):
+        return
+    check_functions(relative, text, found)
+    check_calls(relative, text, found)
+    line_count = text.count("\n")
+    if is_library(relative) or relative.startswith("include/"):
+        found.file_lines.append(line_count)
+        found.source_lines += line_count
+    elif relative.startswith(("src/", "tests/")):
+        found.test_lines += line_count
+    if path.suffix == ".h" and relative.startswith("src/"):
+        check_header_block(relative, text, found)
+    if path.suffix == ".cpp" and relative.startswith("src/"):
+        check_own_header_first(root, relative, text, found)
+    if path.suffix == ".h" and relative.startswith("include/"):
+        check_documented(relative, text, found)
+
+
+def files(root):
+    suffixes = {".h", ".cpp", ".c", ".inc", ".py", ".sh", ".txt", ".cmake"}
+    for folder in FOLDERS + ["scripts", "cmake"]:
+        for path in sorted((root / folder).rglob("*")):
+            inside = path.relative_to(root).parts
+            generated = {"corpus", "golden", "__pycache__", "data"} & set(inside)
+            if path.is_file() and path.suffix in suffixes and not generated:
+                if path.suffix != ".cmake" or inside[0] == "cmake":
+                    yield path
+
+
+def measure(root):
+    found = Findings()
+    for path in files(root):
+        relative = path.relative_to(root).parts
+        if relative[0] == "cmake":
+            check_text("cmake/CMakeLists.txt", path.read_text(), found)
+        else:
+            check_file(root, path, found)
+    return found
+
+
+def medians(found):
+    lengths = sorted(found.function_lines) or [0]
+    return {
+        "file_lines_median": statistics.median(found.file_lines or [0]),
+        "function_lines_median": statistics.median(lengths),
+        "function_lines_p95": lengths[int(len(lengths) * 0.95)],
+    }
+
+
+def check(root, ratchet):
+    """(lines to print, number of rules broken)"""
+    found = measure(root)
+    output, broken = [], 0
+    for rule, problems in sorted(found.by_rule.items()):
+        allowed = ratchet.get("violations", {}).get(rule, 0)
+        if len(problems) > allowed:
+            broken += 1
+            output += [f"[{rule}] {problem}" for problem in problems]
+            output.append(f"[{rule}] {len(problems)}, allowed {allowed}")
+    for name, value in medians(found).items():
+        limit = ratchet.get("medians", {}).get(name)
+        if limit is not None and value > limit:
+            broken += 1
+            output.append(f"[{name}] {value}, was {limit}: it only shrinks")
+    ratio = found.test_lines / max(1, found.source_lines)
+    output.append(f"check_style: {broken} rules broken; {medians(found)}, test lines per source line {ratio:.2f}")
+    return output, broken
+
+
+def tighten(root, path):
+    old = json.loads(path.read_text()) if path.exists() else {}
+    found = measure(root)
+    counts = {rule: len(problems) for rule, problems in sorted(found.by_rule.items())}
+    if "violations" in old:
+        counts = {rule: min(count, old["violations"].get(rule, 0)) for rule, count in counts.items()}
+    limits = old.get("medians", {})
+    new = {name: min(value, limits.get(name, value)) for name, value in medians(found).items()}
+    counts = {rule: count for rule, count in counts.items() if count}
+    path.write_text(json.dumps({"violations": counts, "medians": new}, indent=2) + "\n")
+
+
+def self_test():
+    header = "/// A thing.\n///\n/// Layer    base\n/// Threads  any\n#pragma once\n"
+    good = {
+        "src/base/a.h": header + "namespace quire::base {\nint F(int a);\n}\n",
+        "src/base/a.cpp": "#include \"base/a.h\"\n#include <string>\n",
+        "src/io/f.cpp": "int F() {\n  return ::open(\"x\", 0);\n}\n",
+        "src/kv/k.cpp": "void F() {\n  file->read(1);\n  db.open(2);\n  // printf(\n  Say(\"exit(1)\");\n}\n",
+        "include/quire/x.h": header + "class X {\n public:\n  /// Does it.\n  int F(int a);\n  X() = default;\n"
+                             " private:\n  int G();\n};\n/// Free.\nint H();\n",
+        "src/kv/k_test.cpp": "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n",
+    }
+    bad = {
+        "file_lines": ("src/kv/b.cpp", "int a;\n" * 801),
+        "function_lines": ("src/kv/b.cpp", "int F() {\n" + "  x();\n" * 70 + "}\n"),
+        "parameters": ("src/kv/b.cpp", "int F(int a, int b, int c, int d, int e, int f, M<int, int> g) {\n}\n"),
+        "complexity": ("src/kv/b.cpp", "int F() {\n" + "  if (a && b) c();\n" * 8 + "}\n"),
+        "columns": ("src/kv/b.cpp", "// " + "x" * 100 + "\n"),
+        "whitespace": ("src/kv/b.cpp", "int a; \n"),
+        "unfinished": ("src/kv/b.cpp", "// TO" + "DO: more\n"),
+        "file_name": ("src/kv/BadName.cpp", "int a;\n"),
+        "system_call": ("src/kv/b.cpp", "void F() {\n  auto t = std::chrono::steady_clock::now();\n}\n"),
+        "print": ("src/kv/b.cpp", "void F() {\n  std::fprintf(stderr, \"x\");\n}\n"),
+        "stop": ("src/kv/b.cpp", "void F() {\n  std::abort();\n}\n"),
+        "header_block": ("src/kv/b.h", "#pragma once\nint F();\n"),
+        "own_header": ("src/base/a.cpp", "#include <string>\n#include \"base/a.h\"\n"),
+        "documented": ("include/quire/y.h", header + "class Y {\n public:\n  int F(int a);\n};\n"),
+    }
+
+    def rules_broken(tree):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in tree.items():
+                path = Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            return {rule: problems for rule, problems in measure(Path(folder)).by_rule.items()}
+
+    failures = [f"good tree: {problem}" for problem in sum(rules_broken(good).values(), [])]
+    for rule, (name, text) in bad.items():
+        broken = rules_broken({**good, name: text})
+        if set(broken) != {rule}:
+            failures.append(f"{rule}: wanted it to be broken alone, got {broken}")
+    calls = rules_broken({"src/kv/b.cpp": "void F() {\n  ::fsync(3);\n  getenv(\"A\");\n  rand();\n}\n"})
+    if len(calls.get("system_call", [])) != 3:
+        failures.append(f"system calls not counted: {calls}")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--tighten", action="store_true")
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    ratchet_path = arguments.root / "scripts/style_ratchet.json"
+    if arguments.self_test:
+        failures = self_test()
+        print("\n".join(failures + [f"check_style --self-test: {len(failures)} failures"]))
+        return 1 if failures else 0
+    if arguments.tighten:
+        tighten(arguments.root, ratchet_path)
+    output, broken = check(arguments.root, json.loads(ratchet_path.read_text()))
+    print("\n".join(output))
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
