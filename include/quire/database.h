@@ -14,11 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "quire/export.h"
 #include "quire/options.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 
-namespace quire {
+namespace quire QUIRE_EXPORT {
 
 /// Which transport moves messages between ranks of one node.
 enum class TransportChoice { kAuto = 0, kMpi = 1 };

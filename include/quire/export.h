@@ -1,8 +1,8 @@
-#ifndef QUIRE_EXPORT_H_
-#define QUIRE_EXPORT_H_
+/// What the library shows to programs: everything else is compiled with hidden visibility.
+///
+/// Layer      public, below everything
+#pragma once
 
-/// Marks what the library shows to programs; everything else stays hidden. Written before the name of
-/// a class (`class QUIRE_EXPORT Database`) or before a function's declaration.
+/// Written into a public header's `namespace quire QUIRE_EXPORT {`, so that all it declares is shown,
+/// or before a C function's declaration.
 #define QUIRE_EXPORT __attribute__((visibility("default")))
-
-#endif  // QUIRE_EXPORT_H_

@@ -10,8 +10,9 @@
 #include <string>
 
 #include "quire/database.h"
+#include "quire/export.h"
 
-namespace quire {
+namespace quire QUIRE_EXPORT {
 
 /// The runtime of `repository` over the ranks of a communicator given as a Fortran handle (any MPI).
 Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,

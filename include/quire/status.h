@@ -9,7 +9,9 @@
 #include <string>
 #include <utility>
 
-namespace quire {
+#include "quire/export.h"
+
+namespace quire QUIRE_EXPORT {
 
 /// What came of a call. The numbers are part of the C API and never change.
 enum class Code : int {
