@@ -16,6 +16,7 @@ constexpr size_t kChecksumOffset = 48;
 constexpr uint64_t kManifestBytesMax = 4ull << 30;
 constexpr size_t kTableBytesMin = 12;    // of one encoded table: bounds counts before memory is taken
 constexpr size_t kSegmentBytesMin = 2;
+constexpr size_t kLogBytesMin = 9;
 
 struct Header {
   uint64_t store_id = 0;
@@ -149,7 +150,41 @@ bool DecodeSegments(base::Reader& reader, Manifest* manifest) {
   for (StoredSegment& segment : manifest->value_segments) {
     if (!reader.Varint(&segment.id) || !reader.Varint(&segment.file_bytes)) return false;
   }
+  if (!reader.Varint(&count) || count > reader.rest().size() / kLogBytesMin) return false;
+  manifest->log_segments.resize(count);
+  for (StoredLog& log : manifest->log_segments) {
+    if (!reader.Varint(&log.pool_slot) || !reader.Fixed(&log.generation)) return false;
+  }
   return true;
+}
+
+void EncodeSegments(const Manifest& manifest, std::string* to) {
+  base::PutVarint(to, manifest.value_segments.size());
+  for (const StoredSegment& segment : manifest.value_segments) {
+    base::PutVarint(to, segment.id);
+    base::PutVarint(to, segment.file_bytes);
+  }
+  base::PutVarint(to, manifest.log_segments.size());
+  for (const StoredLog& log : manifest.log_segments) {
+    base::PutVarint(to, log.pool_slot);
+    base::PutFixed(to, log.generation);
+  }
+}
+
+std::string EncodePayload(const Manifest& manifest) {
+  std::string payload;
+  base::PutVarint(&payload, manifest.flushed_lsn);
+  base::PutVarint(&payload, manifest.next_ssid);
+  base::PutVarint(&payload, manifest.next_value_segment_id);
+  base::PutFixed(&payload, manifest.boot_id);
+  EncodeOptions(manifest.options, &payload);
+  base::PutVarint(&payload, manifest.runs.size());
+  for (const std::vector<table::TableInfo>& run : manifest.runs) {
+    base::PutVarint(&payload, run.size());
+    for (const table::TableInfo& table : run) EncodeTable(table, &payload);
+  }
+  EncodeSegments(manifest, &payload);
+  return payload;
 }
 
 // What must hold of every manifest we wrote, whatever its checksum says.
@@ -207,22 +242,7 @@ bool ParseNumberedName(Slice name, Slice prefix, Slice suffix, uint64_t* number)
 }
 
 std::string EncodeManifest(const Manifest& manifest) {
-  std::string payload;
-  base::PutVarint(&payload, manifest.flushed_lsn);
-  base::PutVarint(&payload, manifest.next_ssid);
-  base::PutVarint(&payload, manifest.next_value_segment_id);
-  EncodeOptions(manifest.options, &payload);
-  base::PutVarint(&payload, manifest.runs.size());
-  for (const std::vector<table::TableInfo>& run : manifest.runs) {
-    base::PutVarint(&payload, run.size());
-    for (const table::TableInfo& table : run) EncodeTable(table, &payload);
-  }
-  base::PutVarint(&payload, manifest.value_segments.size());
-  for (const StoredSegment& segment : manifest.value_segments) {
-    base::PutVarint(&payload, segment.id);
-    base::PutVarint(&payload, segment.file_bytes);
-  }
-
+  const std::string payload = EncodePayload(manifest);
   std::string bytes;
   bytes.reserve(kHeaderBytes + payload.size());
   base::PutFixed(&bytes, kMagic);
@@ -255,7 +275,7 @@ Result<Manifest> DecodeManifest(Slice bytes, const std::string& path) {
   manifest.edition = header.edition;
   base::Reader reader(payload);
   if (!reader.Varint(&manifest.flushed_lsn) || !reader.Varint(&manifest.next_ssid) ||
-      !reader.Varint(&manifest.next_value_segment_id) ||
+      !reader.Varint(&manifest.next_value_segment_id) || !reader.Fixed(&manifest.boot_id) ||
       !DecodeOptions(reader, &manifest.options) || !DecodeRuns(reader, &manifest) ||
       !DecodeSegments(reader, &manifest) || !reader.rest().empty() || !Plausible(manifest)) {
     return Corrupt(path, "the manifest's fields cannot be");

@@ -25,6 +25,12 @@ struct StoredSegment {
   uint64_t file_bytes = 0;   ///< 0: it was still written to when the manifest was
 };
 
+/// A log segment that was live, its header durable, when the manifest was written: it must be there.
+struct StoredLog {
+  uint64_t pool_slot = 0;
+  uint64_t generation = 0;
+};
+
 /// Everything a manifest says.
 struct Manifest {
   uint64_t store_id = 0;   ///< random, given at creation, never changed: binds the parts of a database together
@@ -33,9 +39,11 @@ struct Manifest {
   uint64_t flushed_lsn = 0;              ///< log segments with a lower base_lsn are in tables
   uint64_t next_ssid = 1;                ///< tables with this SSID or a higher one, found in the directory, are orphans
   uint64_t next_value_segment_id = 1;    ///< value segments from here on are younger than this manifest
+  uint64_t boot_id = 0;                  ///< boot of the machine in which the last opener ran
   StorageOptions options;                ///< of the last opener, for tools; tables and segments describe themselves
   std::vector<std::vector<table::TableInfo>> runs;   ///< newest first; within a run by key, not overlapping
   std::vector<StoredSegment> value_segments;         ///< by rising id
+  std::vector<StoredLog> log_segments;               ///< oldest first; empty with the log off
 };
 
 /// The bytes of the file.

@@ -29,7 +29,9 @@ Manifest SomeManifest() {
   manifest.edition = 9;
   manifest.flushed_lsn = 65536;
   manifest.next_ssid = 2;
+  manifest.boot_id = 0x2122232425262728;
   manifest.runs = {{SomeTable(1, "a", "a")}};
+  manifest.log_segments = {{0, 0x3132333435363738}};
   return manifest;
 }
 
@@ -56,6 +58,8 @@ TEST(Manifest, KeepsEveryField) {
   manifest.runs[0][0].segments = {{1, 10}, {2, 20}};
   manifest.runs[0][1].tombstone_count = 5;
   manifest.value_segments = {{1, 100}, {6, 0}};
+  manifest.boot_id = 77;
+  manifest.log_segments = {{0, 11}, {3, 12}};
   const Result<Manifest> read = DecodeManifest(EncodeManifest(manifest), "m");
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->store_id, manifest.store_id);
@@ -78,6 +82,10 @@ TEST(Manifest, KeepsEveryField) {
   EXPECT_EQ(read->runs[1][0].smallest_key, "");
   ASSERT_EQ(read->value_segments.size(), 2u);
   EXPECT_EQ(read->value_segments[1].id, 6u);
+  EXPECT_EQ(read->boot_id, 77u);
+  ASSERT_EQ(read->log_segments.size(), 2u);
+  EXPECT_EQ(read->log_segments[1].pool_slot, 3u);
+  EXPECT_EQ(read->log_segments[1].generation, 12u);
   EXPECT_EQ(EncodeManifest(*read), EncodeManifest(manifest));
 }
 
@@ -85,10 +93,11 @@ TEST(Manifest, KeepsEveryField) {
 TEST(Manifest, EncodesTheDocumentedExample) {
   EXPECT_EQ(Hex(EncodeManifest(SomeManifest())),
             "514952454d414e4601000000000000000807060504030201"
-            "030000000000000009000000000000003600000000000000"
-            "2892115b12a62a8880800402018080802002018008808080"
-            "2080200a0080808080010001010118171615141312118020"
-            "0101000280208020016101610000");
+            "030000000000000009000000000000004800000000000000"
+            "23370599acd39d8180800402012827262524232221808080"
+            "20020180088080802080200a008080808001000101011817"
+            "161514131211802001010002802080200161016100000100"
+            "3837363534333231");
 }
 
 TEST(Manifest, RefusesEveryFlippedByteAndEveryLength) {
