@@ -42,8 +42,13 @@ endfunction()
 
 # quire_add_mpirun(test ranks seconds transport command...) registers any program as a parallel ctest.
 function(quire_add_mpirun test ranks seconds transport)
-  quire_test_timeout(timeout ${seconds})
   add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/scripts/mpirun" -n ${ranks} ${ARGN})
+  quire_parallel_test_properties(${test} ${ranks} ${seconds} ${transport})
+endfunction()
+
+# For tests that call scripts/mpirun themselves.
+function(quire_parallel_test_properties test ranks seconds transport)
+  quire_test_timeout(timeout ${seconds})
   set_tests_properties(
     ${test}
     PROPERTIES LABELS parallel
