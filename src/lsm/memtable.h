@@ -1,18 +1,21 @@
-/// MemTable: a hash index in node-shared memory over records in a log segment's mapping. A put is one reservation, one
-/// copy, one checksum, one slot. Order is made when somebody asks for it (SortedView).
+/// MemTable: a hash index in node-shared memory over records in a log segment's mapping. A put is
+/// one reservation, one copy, one checksum, one slot. Order is made when somebody asks for it
+/// (SortedView).
 ///
 /// Layer      lsm
 /// Source     PapyrusKV, SC17, section 2.4 (MemTable); DESIGN "the log is the MemTable's arena"
-/// Threads    Add, AddBatch, Get: any number of threads, lock-free. Close: one thread.
-///            Other processes read through PeerMemTable (peer_reader.h), never write.
-/// Invariants a slot, once taken by a key, keeps that key; versions hang from it newest first by LSN;
-///            a reader sees a version only when it is complete and, in a batch, when the whole batch is.
+/// Threads    Add, AddBatch, Get, CoveringTombstone: any number of threads, lock-free. Close,
+///            QuiescedLsn, NewView: any thread, serialized inside. Adopt: one thread, nobody else.
+///            Other processes read through PeerReader (peer_reader.h), never write.
+/// Invariants a slot, once taken by a key, keeps that key; versions hang from it newest first by
+///            LSN; a reader sees a version only when it is complete and, in a batch, when the whole
+///            batch is; a closed MemTable stays closed; every reservation is filled, so that a live
+///            segment has no hole below its tail once it is quiescent.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "log/record.h"
@@ -24,27 +27,37 @@ namespace quire::lsm {
 
 constexpr uint64_t kMaxLsn = UINT64_MAX;
 
-/// The index's first bytes in shared memory; the slots follow at the next 64-byte boundary.
+/// A MemTable with so many range tombstones is full: each lookup goes through them all.
+constexpr uint32_t kRangeDeletesMax = 256;
+
+/// The index's first bytes in shared memory; the slots follow.
 struct alignas(64) IndexHeader {
-  std::atomic<uint64_t> generation;          ///< of the segment it belongs to; 0 while it is being recycled
+  // Read by everybody, hardly ever written.
+  std::atomic<uint64_t> generation;  ///< of the segment it belongs to; 0 while it is being recycled
   std::atomic<uint64_t> base_lsn;
-  uint64_t slot_count;                       ///< power of two
-  uint64_t segment_bytes;
-  alignas(64) log::SegmentTail tail;         ///< contended by writers: a line of its own
-  alignas(64) std::atomic<uint64_t> key_count;
-  std::atomic<uint32_t> range_delete_head;   ///< offset/8 of the newest range tombstone, chained by prev; 0: none
+  std::atomic<uint32_t> range_delete_head;  ///< offset/8 of the newest range tombstone; 0: none
   std::atomic<uint32_t> range_delete_count;
+  // Written by every writer: a line of its own.
+  alignas(64) log::SegmentTail tail;
+  std::atomic<uint64_t> key_count;  ///< slots taken (a batch under way counts all its keys)
 };
 
-/// Bytes of shared memory the index of a segment of `segment_bytes` takes.
+/// One slot: the newest version's offset/8 (low half) and 32 bits of the key's hash (high half).
+/// 0: free.
+using IndexSlot = std::atomic<uint64_t>;
+
+/// Slots of the index of a segment of `segment_bytes`: a power of two.
+uint64_t IndexSlots(uint64_t segment_bytes);
+/// Bytes of shared memory that index takes: a multiple of the page size.
 uint64_t IndexBytes(uint64_t segment_bytes);
 
 /// What a lookup in one source (MemTable or table) found.
 struct Lookup {
   enum class State { kAbsent, kValue, kValueRef, kDeleted };
   State state = State::kAbsent;
-  Slice value;       ///< kValue: the bytes; kValueRef: the 32 bytes of a log::ValueRef. Lives as long as its source.
-  uint64_t lsn = 0;
+  Slice value;       ///< kValue: the bytes; kValueRef: the 32 bytes of a log::ValueRef. Lives as
+                     ///< long as its source.
+  uint64_t lsn = 0;  ///< of the version, or of the range tombstone that hides it
 };
 
 /// One operation of a write.
@@ -54,31 +67,38 @@ struct WriteOp {
   Slice value;
 };
 
-/// One source of ordered entries: see iterator.h. Made by MemTable::NewView.
 class SortedView;
 
 class MemTable {
  public:
-  /// Over `index` (IndexBytes, zeroed here) and `segment_data` (segment_bytes, header page included), for a segment of
-  /// that generation. Both outlive it. `stored` is told of stores (simulation); may be null.
-  MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint64_t generation, uint64_t base_lsn,
-           io::MappedFile* stored);
+  /// Over `index` (IndexBytes; zeroed here, 64-byte aligned) and `segment_data` (segment_bytes,
+  /// header page included), for a segment of that generation. Both outlive it. `stored` is told of
+  /// stores (simulation); may be null.
+  MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint64_t generation,
+           uint64_t base_lsn, io::MappedFile* stored);
   ~MemTable();
+  MemTable(const MemTable&) = delete;
+  MemTable& operator=(const MemTable&) = delete;
 
-  /// Appends and indexes one record. False: no room (segment or index); the MemTable is closed, rotate and try again.
-  /// `lsn` (may be null) gets the record's.
+  /// Appends and indexes one record. False: no room (segment or index); the MemTable is closed,
+  /// rotate and try again. `lsn` (may be null) gets the record's.
   [[nodiscard]] bool Add(const WriteOp& op, uint64_t* lsn);
-  /// The same for several, in order. `atomic`: all are seen, and recovered, or none. The whole must fit.
+  /// The same for several, in order, one after another in the segment. `atomic`: all are seen, and
+  /// recovered, or none. False: none was stored.
   [[nodiscard]] bool AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* last_lsn);
-  /// Bytes a batch takes: to be checked against capacity before it is tried.
+  /// Bytes a batch takes: to be checked against segment_bytes - log::kSegmentHeaderBytes before it
+  /// is tried. What is not more fits an empty MemTable (the index's room is counted in).
   static uint64_t BatchBytes(const std::vector<WriteOp>& ops, bool atomic);
 
-  /// The newest version at or below `snapshot`, range tombstones applied.
+  /// The newest version at or below `snapshot`, range tombstones applied: kDeleted also hides what
+  /// older sources have.
   Lookup Get(Slice key, uint64_t hash, uint64_t snapshot) const;
   /// The newest range tombstone at or below `snapshot` that covers `key`: its LSN, 0: none.
   uint64_t CoveringTombstone(Slice key, uint64_t snapshot) const;
 
-  /// Rebuilds the index over records that a dead process left (replay); no store to the segment but `prev`.
+  /// Indexes a record that a dead process left at `offset`: what Replay hands over, in that order
+  /// (a kBatchBegin too). No store to the segment but `prev`. kCorruption: more keys than a
+  /// MemTable of this size ever holds.
   Status Adopt(uint64_t offset);
   /// After the last Adopt: where the records end. Closes it.
   void FinishAdoption(uint64_t end);
@@ -86,28 +106,58 @@ class MemTable {
   /// No further Add succeeds; waits for those under way. Returns the end offset. Idempotent.
   uint64_t Close();
   bool closed() const;
-  /// An LSN that splits all writes into before and after: those before are complete. The instant's pause of writers.
+  /// An LSN that splits all writes into before (at or below) and after: those before are complete.
+  /// An instant's pause of writers, where any are under way.
   uint64_t QuiescedLsn();
-  uint64_t base_lsn() const;
-  uint64_t generation() const;
-  /// Bytes of records so far; number of distinct keys.
+  uint64_t base_lsn() const { return base_lsn_; }
+  uint64_t generation() const { return generation_; }
+  /// Bytes of records so far.
   uint64_t data_bytes() const;
+  /// Distinct keys (while batches are under way: at most).
   uint64_t key_count() const;
-  bool empty() const;
+  bool empty() const { return data_bytes() == 0; }
 
-  /// An ordered view of every key with a version at or below `lsn` (QuiescedLsn() or the end). Cost: sorts what was added
-  /// since the last view; shared with later views. Never stops writers.
+  /// An ordered view of every key with a version at or below `lsn` (a QuiescedLsn(), or kMaxLsn:
+  /// everything so far). Cost: sorts what was added since the last view; shared with later views.
+  /// Does not stop writers.
   std::shared_ptr<const SortedView> NewView(uint64_t lsn);
 
   const char* data() const { return data_; }
   const IndexHeader& index() const { return *index_; }
+  const IndexSlot* slots() const { return slots_; }
+  uint64_t slot_count() const { return mask_ + 1; }
+  uint64_t segment_bytes() const { return segment_bytes_; }
+  /// True where the records came by Adopt: holes may lie between them.
+  bool adopted() const { return adopted_; }
 
  private:
   struct Views;
+
+  bool CloseIfFull(uint64_t keys, uint64_t range_deletes);
+  void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch);
+  void Finish(uint64_t size);
+  bool LinkKey(uint64_t offset, Slice key, uint64_t hash);
+  void LinkVersion(IndexSlot& slot, uint64_t word, uint32_t mine);
+  void LinkBehind(uint32_t newer, uint32_t mine);
+  void LinkRangeDelete(uint64_t offset);
+  uint64_t WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic);
+  uint64_t LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops);
+  bool Visible(uint32_t record) const;
+  uint32_t FindNewest(Slice key, uint64_t hash) const;
+
+  const char* RecordAt(uint32_t record) const { return data_ + uint64_t{record} * 8; }
+  char* RecordAt(uint32_t record) { return data_ + uint64_t{record} * 8; }
+
   IndexHeader* index_;
-  std::atomic<uint64_t>* slots_;
+  IndexSlot* slots_;
   char* data_;
+  uint64_t mask_;
+  uint64_t key_count_max_;
+  uint64_t segment_bytes_;
+  uint64_t generation_;
+  uint64_t base_lsn_;
   io::MappedFile* stored_;
+  bool adopted_ = false;
   std::unique_ptr<Views> views_;
 };
 

@@ -2,7 +2,8 @@
 ///
 /// Layer      lsm
 /// Threads    immutable once made; iterators over it belong to one thread each
-/// Source     LSM-tree idea applied inside the MemTable: runs grow geometrically, so that each key is merged O(log n) times
+/// Source     LSM-tree idea applied inside the MemTable: runs grow geometrically, so that each key
+///            is merged O(log n) times
 #pragma once
 
 #include <cstdint>
@@ -13,22 +14,23 @@
 
 namespace quire::lsm {
 
-/// The first bytes of a key and where its newest record (as of the view's making) or an older one starts.
+/// The first bytes of a key and where a record of it lies.
 struct SortedEntry {
-  uint64_t prefix;   ///< base::KeyPrefix
-  uint32_t record;   ///< offset/8 of the first record of that key in the segment; versions are found through the index
-  uint32_t slot;     ///< the key's slot in the index: the head of its versions
+  uint64_t prefix;  ///< base::KeyPrefix of what follows the bytes that all keys of the run share
+  uint32_t record;  ///< offset/8 of a record of that key in the segment
+  uint32_t slot;    ///< the key's slot in the index: the head of its versions
 };
 
 class SortedView {
  public:
   virtual ~SortedView() = default;
-  /// Entries with LSN <= the view's, every version (newest first) or, with `newest_only`, one per key; range tombstones
-  /// are not among them. The view (and so the MemTable's memory) must outlive the iterator; the caller pins the MemTable.
+  /// Entries with LSN <= the view's, every version (newest first) or, with `newest_only`, one per
+  /// key; range tombstones are not among them. The view (and so the MemTable's memory) must outlive
+  /// the iterator; the caller pins the MemTable.
   virtual std::unique_ptr<table::EntryIterator> NewIterator(bool newest_only) const = 0;
   /// Range tombstones at or below the view's LSN, newest first.
   virtual std::vector<table::RangeTombstone> RangeTombstones() const = 0;
-  /// Distinct keys with a version in the view.
+  /// Distinct keys with a version in the view. Cost: none, but where a later view was made before.
   virtual uint64_t key_count() const = 0;
 };
 
