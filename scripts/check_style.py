@@ -144,10 +144,11 @@ def check_header_block(relative, text, found):
 
 
 def check_own_header_first(root, relative, text, found):
-    """x.cpp includes x.h before all else: so every header is compiled alone once."""
+    """x.cpp includes x.h (or x_impl.h) before all else: so every header is compiled alone once."""
     header = relative[len("src/"):-len(".cpp")] + ".h"
     first = re.search(r"^#include\s+[\"<]([^\">]+)", text, re.M)
-    if (root / "src" / header).exists() and (first is None or first.group(1) != header):
+    own = (header, header[:-2] + "_impl.h")
+    if (root / "src" / header).exists() and (first is None or first.group(1) not in own):
         found.add("own_header", relative, f"its first include is not {header}")
 
 
