@@ -72,6 +72,7 @@ class [[nodiscard]] Result {
   T&& value() && { return *std::move(value_); }
   T& operator*() & { return *value_; }
   const T& operator*() const& { return *value_; }
+  T operator*() && { return *std::move(value_); }  // by value: safe in a range-for over a call
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
 

@@ -1,0 +1,155 @@
+#include "base/epoch.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace quire::base {
+namespace {
+
+TEST(Epoch, FreesWhatNobodyCanSee) {
+  bool freed = false;
+  EpochRetire([&freed] { freed = true; });
+  EpochSynchronize();
+  EXPECT_TRUE(freed);
+}
+
+TEST(Epoch, AGuardKeepsWhatIsRetiredWhileItLives) {
+  bool freed = false;
+  {
+    const EpochGuard outer;
+    {
+      const EpochGuard inner;
+      EpochRetire([&freed] { freed = true; });
+    }
+    EpochCollect();
+    EXPECT_FALSE(freed);
+  }
+  EpochCollect();
+  EXPECT_TRUE(freed);
+}
+
+TEST(Epoch, AGuardDoesNotKeepWhatWasRetiredBeforeIt) {
+  bool freed = false;
+  EpochRetire([&freed] { freed = true; });
+  const EpochGuard guard;
+  EpochCollect();
+  EXPECT_TRUE(freed);
+}
+
+TEST(Epoch, AGuardOfAnotherThreadKeepsToo) {
+  std::atomic<int> stage{0};
+  std::atomic<bool> freed{false};
+  std::thread reader([&] {
+    const EpochGuard guard;
+    stage = 1;
+    while (stage < 2) std::this_thread::yield();
+    EXPECT_FALSE(freed);
+  });
+  while (stage < 1) std::this_thread::yield();
+  EpochRetire([&freed] { freed = true; });
+  EpochCollect();
+  EXPECT_FALSE(freed);
+  stage = 2;
+  EpochSynchronize();  // waits for the reader
+  EXPECT_TRUE(freed);
+  reader.join();
+}
+
+TEST(Epoch, RetiringAloneFreesInTime) {
+  std::atomic<int> alive{0};
+  for (int i = 0; i < 10000; ++i) {
+    ++alive;
+    EpochRetire([&alive] { --alive; });
+    EXPECT_LE(alive, 200);
+  }
+  EpochSynchronize();
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(Epoch, ReclaimersMayRetire) {
+  int freed = 0;
+  EpochRetire([&freed] {
+    ++freed;
+    for (int i = 0; i < 200; ++i) EpochRetire([&freed] { ++freed; });
+  });
+  EpochSynchronize();
+  EpochSynchronize();
+  EXPECT_EQ(freed, 201);
+}
+
+TEST(Epoch, SynchronizeWaitsForReclaimersOfOtherThreads) {
+  std::atomic<int> stage{0};
+  std::atomic<bool> done{false};
+  std::thread collector([&] {
+    EpochRetire([&] {
+      stage = 1;
+      while (stage < 2) std::this_thread::yield();
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+      done = true;
+    });
+    EpochCollect();
+  });
+  while (stage < 1) std::this_thread::yield();
+  stage = 2;
+  EpochSynchronize();
+  EXPECT_TRUE(done);
+  collector.join();
+}
+
+// Writers replace a shared object again and again; readers look at it under a guard. The object's
+// destructor spoils it, so that a reader of freed memory sees that even without a sanitizer.
+TEST(Epoch, ReadersNeverSeeFreedObjects) {
+  struct Object {
+    explicit Object(uint64_t n) : first(n), second(~n) {}
+    ~Object() { first = second = 0; }
+    uint64_t first, second;
+  };
+  constexpr uint64_t kReplacements = 20000;
+  std::atomic<Object*> shared{new Object(0)};
+  std::atomic<int> writers_left{2};
+  std::atomic<uint64_t> reads{0}, wrong{0};
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < 2; ++writer) {
+    threads.emplace_back([&] {
+      for (uint64_t i = 1; i <= kReplacements; ++i) {
+        Object* old = shared.exchange(new Object(i), std::memory_order_acq_rel);
+        EpochRetire([old] { delete old; });
+      }
+      --writers_left;
+    });
+  }
+  for (int reader = 0; reader < 2; ++reader) {
+    threads.emplace_back([&] {
+      do {
+        const EpochGuard guard;
+        const Object* object = shared.load(std::memory_order_acquire);
+        if (object->first != ~object->second) ++wrong;
+        ++reads;
+      } while (writers_left > 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(reads, 1u);
+  delete shared.load();
+  EpochSynchronize();
+}
+
+TEST(Epoch, ThreadsThatEndHandTheirPlaceOn) {
+  std::atomic<int> freed{0};
+  for (int i = 0; i < 200; ++i) {
+    std::thread([&freed] {
+      const EpochGuard guard;
+      EpochRetire([&freed] { ++freed; });
+    }).join();
+  }
+  EpochSynchronize();
+  EXPECT_EQ(freed, 200);
+}
+
+}  // namespace
+}  // namespace quire::base

@@ -1,0 +1,200 @@
+// What only the real file system can do or suffer.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "io/file_system.h"
+#include "io/posix_error.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::io {
+namespace {
+
+using test::TempDirectory;
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info;
+  EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+TEST(PosixFileSystem, FilesAndDirectoriesAreTheUsersAlone) {
+  const TempDirectory directory;
+  const mode_t mask = ::umask(0);
+  EXPECT_TRUE(PosixFileSystem().MakeDirectory(directory / "d").ok());
+  EXPECT_TRUE(PosixFileSystem().Open(directory / "f", OpenMode::kCreate).ok());
+  EXPECT_TRUE(PosixFileSystem().Open(directory / "g", OpenMode::kReadWriteCreate).ok());
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "L", "me").ok());
+  ::umask(mask);
+  EXPECT_EQ(ModeOf(directory / "d"), 0700u);
+  EXPECT_EQ(ModeOf(directory / "f"), 0600u);
+  EXPECT_EQ(ModeOf(directory / "g"), 0600u);
+  EXPECT_EQ(ModeOf(directory / "L"), 0600u);
+}
+
+TEST(PosixFileSystem, PlantedLinksAreNotFollowed) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "elsewhere");
+  { ASSERT_TRUE(PosixFileSystem().Open(directory / "target", OpenMode::kCreate).ok()); }
+  std::filesystem::create_symlink(directory / "target", directory / "link");
+  std::filesystem::create_symlink(directory / "missing", directory / "dangling");
+  std::filesystem::create_symlink(directory / "elsewhere", directory / "dirlink");
+  FileSystem& fs = PosixFileSystem();
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadWrite, OpenMode::kCreate,
+                              OpenMode::kReadWriteCreate}) {
+    EXPECT_EQ(fs.Open(directory / "link", mode).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(fs.Open(directory / "dangling", mode).status().code(), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(fs.Map(directory / "link", 1, MapMode::kRead).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(fs.Lock(directory / "link", "me").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(fs.MakeDirectory(directory / "dirlink").code(), Code::kInvalidArgument);
+  EXPECT_FALSE(std::filesystem::exists(directory / "missing"));
+  EXPECT_TRUE(*fs.Exists(directory / "dangling"));
+}
+
+TEST(PosixFileSystem, PlantedPipesAreRefusedAtOnce) {
+  const TempDirectory directory;
+  ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+  const auto file = PosixFileSystem().Open(directory / "pipe", OpenMode::kReadWrite);
+  EXPECT_EQ(file.status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(file.status().message(), directory / "pipe" + " is not a regular file; remove it");
+  EXPECT_FALSE(PosixFileSystem().Open(directory / "pipe", OpenMode::kRead).ok());
+}
+
+TEST(PosixFileSystem, DirectoriesOpenToEverybodyAreRefused) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "d");
+  ASSERT_EQ(::chmod((directory / "d").c_str(), 0777), 0);
+  const Status status = PosixFileSystem().MakeDirectory(directory / "d");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("chmod o-w " + directory / "d"), std::string::npos);
+  ASSERT_EQ(::chmod((directory / "d").c_str(), 0755), 0);
+  EXPECT_TRUE(PosixFileSystem().MakeDirectory(directory / "d").ok());
+}
+
+TEST(PosixFileSystem, SomebodyElsesDirectoryIsRefusedWithTheOwner) {
+  const TempDirectory directory;
+  std::string other = directory / "d";
+  std::string owner = "user 12345";
+  if (::geteuid() == 0) {
+    std::filesystem::create_directory(other);
+    ASSERT_EQ(::chown(other.c_str(), 12345, 12345), 0);
+  } else {
+    other = "/usr";
+    owner = "user root (0)";
+  }
+  const Status status = PosixFileSystem().MakeDirectory(other);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("belongs to " + owner), std::string::npos) << status.message();
+}
+
+TEST(PosixFileSystem, ErrorsSayWhatWhereWhyAndWhatToDo) {
+  const TempDirectory directory;
+  const Status status =
+      PosixFileSystem().Open(directory / "no/f", OpenMode::kCreate).status();
+  EXPECT_EQ(status.message(), "cannot open " + directory / "no/f" + ": No such file or directory");
+  const Status full = ErrnoStatus(ENOSPC, "write", "/a");
+  EXPECT_EQ(full.ToString(),
+            "no space: cannot write /a: No space left on device; make room on the device");
+  EXPECT_EQ(ErrnoStatus(EDQUOT, "write", "/a").code(), Code::kNoSpace);
+  EXPECT_EQ(ErrnoStatus(EACCES, "open", "/a").code(), Code::kIo);
+  EXPECT_NE(ErrnoStatus(EACCES, "open", "/a").message().find("permissions"), std::string::npos);
+  EXPECT_NE(ErrnoStatus(EROFS, "open", "/a").message().find("read-only"), std::string::npos);
+  EXPECT_EQ(ErrnoStatus(ENOMEM, "map", "/a").code(), Code::kOutOfMemory);
+  EXPECT_EQ(ErrnoStatus(EIO, "sync", "/a").code(), Code::kIo);
+}
+
+TEST(PosixFileSystem, AFullDeviceIsNoSpaceAndItsFailedSyncIsNot) {
+  // /dev/full is no regular file, so a limit on file size stands in for the real thing.
+  const TempDirectory directory;
+  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok());
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit limit = before;
+  limit.rlim_cur = 10000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  // The first 10,000 bytes fit: a short write, continued, then refused.
+  const Status status = (*file)->WriteAt(0, std::string(20000, 'x'));
+  const Status allocated = (*file)->Allocate(20000);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code(), Code::kIo);
+  EXPECT_EQ(status.message(), "cannot write at offset 10000 of " + directory / "f" +
+                                  ": File too large; raise the limit on file size (ulimit -f)");
+  EXPECT_FALSE(allocated.ok());
+  EXPECT_EQ(*(*file)->Size(), 10000u);
+  EXPECT_TRUE((*file)->WriteAt(0, std::string(20000, 'x')).ok());
+}
+
+TEST(PosixFileSystem, AllocateTakesRoom) {
+  const TempDirectory directory;
+  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Allocate(1 << 20).ok());
+  struct stat info;
+  ASSERT_EQ(::stat((directory / "f").c_str(), &info), 0);
+  EXPECT_GE(info.st_blocks * 512, 1 << 20);
+}
+
+TEST(PosixFileSystem, ALockEndsWithItsProcess) {
+  const TempDirectory directory;
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto lock = PosixFileSystem().Lock(directory / "LOCK", "the child");
+    const char byte = lock.ok() ? 'y' : 'n';
+    if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  const auto busy = PosixFileSystem().Lock(directory / "LOCK", "the parent");
+  EXPECT_EQ(busy.status().code(), Code::kBusy);
+  EXPECT_NE(busy.status().message().find("locked by the child;"), std::string::npos);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "LOCK", "the parent").ok());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST(PosixFileSystem, ALockOutlivesOtherDescriptorsOfItsFile) {
+  // POSIX record locks would be lost here; open-file-description locks are not.
+  const TempDirectory directory;
+  const auto lock = PosixFileSystem().Lock(directory / "LOCK", "me");
+  ASSERT_TRUE(lock.ok());
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), directory / "LOCK", 100), "me");
+  EXPECT_EQ(PosixFileSystem().Lock(directory / "LOCK", "you").status().code(), Code::kBusy);
+}
+
+TEST(PosixFileSystem, StoresToAMappingSurviveAKill) {
+  const TempDirectory directory;
+  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok() && (*file)->Allocate(4096).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto map = PosixFileSystem().Map(directory / "f", 4096, MapMode::kReadWrite);
+    if (map.ok()) std::memcpy((*map)->data() + 7, "survives", 8);
+    ::raise(SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  char bytes[8];
+  ASSERT_TRUE((*file)->ReadAt(7, 8, bytes).ok());
+  EXPECT_EQ(Slice(bytes, 8), "survives");
+}
+
+}  // namespace
+}  // namespace quire::io
