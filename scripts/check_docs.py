@@ -6,6 +6,7 @@
 """
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,9 +74,9 @@ def check_snippet(root, problems):
 
 def documents(root):
     """Markdown files of the repository: those that git knows where there is git."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=root, text=True,
-                            capture_output=True, check=False)
-    if listed.returncode == 0 and listed.stdout:
+    git = ["git", "ls-files", "-co", "--exclude-standard", "*.md"]
+    listed = shutil.which("git") and subprocess.run(git, cwd=root, text=True, capture_output=True, check=False)
+    if listed and listed.returncode == 0 and listed.stdout:
         return [root / name for name in listed.stdout.splitlines() if (root / name).exists()]
     return [path for path in root.rglob("*.md") if "build" not in path.relative_to(root).parts]
 
