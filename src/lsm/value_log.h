@@ -28,6 +28,7 @@ struct ValueSegmentInfo {
   uint64_t id = 0;
   uint64_t file_bytes = 0;
   uint64_t record_bytes = 0;   ///< appended, headers and keys included
+  bool sealed = false;         ///< nothing is appended to it any more
 };
 
 class ValueLog {
