@@ -1,11 +1,15 @@
-/// What one rank's database shares with the ranks of its node: the indexes of its MemTables, with the log off their records
-/// too, and the board that says which of them are live. Made at open, mapped read-only by the neighbours, then unlinked.
+/// What one rank's database shares with the ranks of its node: the indexes of its MemTables, with
+/// the log off their records too, and the board that says which of them are live. Made at open,
+/// mapped read-only by the neighbours, then unlinked.
 ///
 /// Layer      lsm
 /// Source     DESIGN "Ranks of a node read each other directly"
-/// Threads    the owner writes the board under its own lock; neighbours read it optimistically (a sequence lock)
-/// Invariants everything in it may be read by a neighbour at any time, garbage included: readers check every offset and
-///            validate generation and sequence after they have copied what they found.
+/// Threads    the owner writes the board under its own lock; neighbours read it optimistically (a
+///            sequence lock)
+/// Invariants everything in it may be read by a neighbour at any time, garbage included: readers
+///            check every offset and validate generation and sequence after they have copied what
+///            they found. MemTables are on the board before they take writes, and leave it before
+///            their memory is used again.
 #pragma once
 
 #include <atomic>
@@ -19,17 +23,18 @@
 
 namespace quire::lsm {
 
-constexpr int kPoolSlotsMax = 72;  ///< flushing_queue_length + active + one being recycled + those snapshots of readers pin
+/// flushing_queue_length (up to 64), the active one, the next one, and some that readers pin.
+constexpr int kPoolSlotsMax = 72;
 
 /// What the neighbours need to read this database's memory; refreshed by Publish.
 struct BoardState {
-  uint64_t edition = 0;        ///< of the manifest: changes whenever the set of tables does
+  uint64_t edition = 0;  ///< of the manifest: changes whenever the set of tables does
   uint64_t newest_ssid = 0;
   int live_count = 0;
   struct Live {
     uint32_t pool_slot;
     uint64_t generation;
-  } live[kPoolSlotsMax];       ///< MemTables, newest first
+  } live[kPoolSlotsMax];  ///< MemTables, newest first
 };
 
 /// Fixed layout: [board][index 0][index 1]...[records 0]... (records only with the log off).
@@ -37,30 +42,41 @@ class Arena {
  public:
   /// The owner's: new shared memory (private memory where `shared` is false), everything zero.
   static Result<std::unique_ptr<Arena>> Create(const StorageOptions& options, bool shared);
-  /// A neighbour's, by name, read-only; checks the layout against the options stored in it.
+  /// A neighbour's, by name, read-only; checks the layout that is stored in it.
   static Result<std::unique_ptr<Arena>> Attach(const std::string& name, uint64_t bytes);
 
-  const std::string& name() const;
-  uint64_t bytes() const;
-  void Unlink();
-  int pool_slots() const;
-  uint64_t segment_bytes() const;
-  bool records_inside() const;
+  const std::string& name() const { return memory_->name(); }
+  uint64_t bytes() const { return memory_->size(); }
+  void Unlink() { memory_->Unlink(); }
+  int pool_slots() const { return pool_slots_; }
+  uint64_t segment_bytes() const { return segment_bytes_; }
+  bool records_inside() const { return records_inside_; }
   char* index(int pool_slot) const;
-  /// The records' memory of a slot (header page included); nullptr where they lie in a log segment file.
+  /// The records' memory of a slot (header page included); nullptr where they lie in a log segment
+  /// file.
   char* records(int pool_slot) const;
 
   /// Owner: makes `state` the one that readers see.
   void Publish(const BoardState& state);
-  /// Neighbour: a consistent copy. False after a bounded number of tries (the owner died while writing).
-  bool Read(BoardState* state) const;
-  /// Owner: alive marker; a clean close tells readers that there is nothing to be seen any more.
+  /// Neighbour: a consistent copy, and the sequence number that stands for it. False after a
+  /// bounded number of tries (the owner died while writing).
+  bool Read(BoardState* state, uint64_t* sequence = nullptr) const;
+  /// Neighbour: whether the board still is what Read gave with `sequence`. One load.
+  bool Unchanged(uint64_t sequence) const;
+  /// Owner: a clean close tells readers that there is nothing to be seen any more.
   void MarkClosed();
   bool marked_closed() const;
 
  private:
+  struct Board;
   Arena() = default;
+  static uint64_t BytesFor(int pool_slots, uint64_t segment_bytes, bool records_inside);
+  Board& board() const;
+
   std::unique_ptr<io::SharedMemory> memory_;
+  int pool_slots_ = 0;
+  uint64_t segment_bytes_ = 0;
+  bool records_inside_ = false;
 };
 
 /// Pool slots a database with these options needs.

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "lsm/fences.h"
 #include "lsm/memtable_views.h"
 
 namespace quire::lsm {
@@ -57,9 +58,9 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
   QUIRE_CHECK(reinterpret_cast<uintptr_t>(index) % alignof(IndexHeader) == 0);
   QUIRE_CHECK(generation != 0 && segment_bytes / 8 <= std::numeric_limits<uint32_t>::max());
   // A neighbour may be reading the slot's earlier use: it must find the generation gone before it
-  // can find anything else changed (peer_memtable.h has the other half).
+  // can find anything else changed (peer_memtable.cpp has the other half).
   index_->generation.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  StoreFence();
   new (index_) IndexHeader();
   std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));
   index_->base_lsn.store(base_lsn, std::memory_order_relaxed);

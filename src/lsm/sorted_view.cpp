@@ -30,6 +30,7 @@ struct Scope {
   uint32_t Newest(uint32_t slot) const {
     return SkipNewer(static_cast<uint32_t>(table->slots()[slot].load(std::memory_order_acquire)));
   }
+  // The newest in the view, from `record` on towards older ones.
   uint32_t SkipNewer(uint32_t record) const {
     while (record != 0 && uint64_t{record} * 8 >= end) record = PrevOf(At(record));
     return record;
@@ -244,13 +245,19 @@ class View : public SortedView {
 
 // Every key with a version in the scope, by a walk over the index.
 std::vector<SortedEntry> CollectFromSlots(const Scope& scope) {
-  std::vector<SortedEntry> entries;
-  entries.reserve(scope.table->key_count());
+  const IndexSlot* const slots = scope.table->slots();
   const uint64_t slot_count = scope.table->slot_count();
+  std::vector<SortedEntry> entries(std::min(scope.table->key_count(), slot_count) + 1);
+  size_t count = 0;
   for (uint64_t slot = 0; slot < slot_count; ++slot) {
-    const uint32_t record = scope.Newest(static_cast<uint32_t>(slot));
-    if (record != 0) entries.push_back({0, record, static_cast<uint32_t>(slot)});
+    auto record = static_cast<uint32_t>(slots[slot].load(std::memory_order_acquire));
+    if (uint64_t{record} * 8 >= scope.end) [[unlikely]] record = scope.SkipNewer(record);
+    // Written in any case, kept if it is one: whether a slot is free cannot be predicted.
+    if (count == entries.size()) entries.resize(2 * count);
+    entries[count] = {0, record, static_cast<uint32_t>(slot)};
+    count += record != 0;
   }
+  entries.resize(count);
   return entries;
 }
 

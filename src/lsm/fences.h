@@ -1,0 +1,37 @@
+/// Ordering of plain reads and writes against a generation number that other processes validate.
+///
+/// Layer      lsm (internal)
+/// Source     Boehm: Can Seqlocks Get Along With Programming Language Memory Models? (MSPC12)
+/// Threads    any
+///
+/// ThreadSanitizer does not know fences (and cannot see the other process); under it they are the
+/// bare instruction.
+#pragma once
+
+#include <atomic>
+
+namespace quire::lsm {
+
+/// What was stored before is visible to everybody before anything that is stored after.
+inline void StoreFence() {
+#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+  asm volatile("mfence" ::: "memory");
+#elif defined(__SANITIZE_THREAD__)
+  __sync_synchronize();
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// What was loaded before has its value before anything that is loaded after.
+inline void LoadFence() {
+#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+  asm volatile("" ::: "memory");  // loads are not reordered on x86
+#elif defined(__SANITIZE_THREAD__)
+  __sync_synchronize();
+#else
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+
+}  // namespace quire::lsm
