@@ -19,7 +19,8 @@ cc=$(cached CMAKE_C_COMPILER)
 # One rank, without mpiexec.
 run() {
   rm -rf "$work/$mode-repository"
-  LD_LIBRARY_PATH="$prefix/lib:${LD_LIBRARY_PATH:-}" "$1" "$work/$mode-repository"
+  LD_LIBRARY_PATH="$prefix/lib:${LD_LIBRARY_PATH:-}" "$1" "$work/$mode-repository" | tee "$work/$mode.out"
+  grep -qx "version $(cached CMAKE_PROJECT_VERSION)" "$work/$mode.out"
   rm -rf "$work/$mode-repository"
 }
 

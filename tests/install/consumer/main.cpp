@@ -2,6 +2,7 @@
 //
 //   consumer REPOSITORY
 #include <quire/mpi.h>
+#include <quire/version.h>
 
 #include <cstdio>
 #include <string>
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const quire::Status status = Run(argc > 1 ? argv[1] : "consumer-repository");
   std::printf("%s\n", status.ok() ? "the consumer works" : status.ToString().c_str());
+  std::printf("version %s\n", quire::Version());
   MPI_Finalize();
   return status.ok() ? 0 : 1;
 }
