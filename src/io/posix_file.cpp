@@ -96,7 +96,6 @@ Status PosixFile::Allocate(uint64_t size) {
   return ErrnoStatus(errno, "set aside " + std::to_string(size) + " bytes for", path_);
 }
 
-// Where the file system cannot set room aside, writing what is there already takes it.
 Status PosixFile::AllocateByWriting(uint64_t size) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t present, SizeOf(fd_.get(), path_));
   std::vector<char> chunk(std::min<uint64_t>(kFillBytes, size));

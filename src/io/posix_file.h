@@ -40,9 +40,10 @@ class PosixFile : public File {
   Result<uint64_t> Size() const override;
   const std::string& path() const override { return path_; }
 
- private:
+  /// Allocate() for file systems that cannot set room aside: writes what is there already.
   Status AllocateByWriting(uint64_t size);
 
+ private:
   Descriptor fd_;
   std::string path_;
 };

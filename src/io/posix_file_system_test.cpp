@@ -14,6 +14,7 @@
 
 #include "io/file_system.h"
 #include "io/posix_error.h"
+#include "io/posix_file.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire::io {
@@ -145,6 +146,23 @@ TEST(PosixFileSystem, AllocateTakesRoom) {
   struct stat info;
   ASSERT_EQ(::stat((directory / "f").c_str(), &info), 0);
   EXPECT_GE(info.st_blocks * 512, 1 << 20);
+}
+
+TEST(PosixFileSystem, AllocatingByWritingTakesRoomAndKeepsContents) {
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  PosixFile file(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
+  ASSERT_TRUE(file.WriteAt(0, "front").ok());
+  ASSERT_TRUE(file.WriteAt(1'500'000, "behind a hole").ok());
+  ASSERT_TRUE(file.AllocateByWriting(3'000'000).ok());
+  struct stat info;
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_GE(info.st_blocks * 512, 3'000'000);
+  std::string expected(3'000'000, '\0');
+  expected.replace(0, 5, "front").replace(1'500'000, 13, "behind a hole");
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), path, 3'000'000), expected);
+  ASSERT_TRUE(file.AllocateByWriting(10).ok());
+  EXPECT_EQ(*file.Size(), 3'000'000u);
 }
 
 TEST(PosixFileSystem, ALockEndsWithItsProcess) {

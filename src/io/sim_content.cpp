@@ -118,27 +118,29 @@ void SimContent::LosePower(PowerLoss loss, base::Random* random) {
   if (!dirty_) return;
   const bool new_size = loss == PowerLoss::kKeepAll ||
                         (loss == PowerLoss::kMixed && random->OneIn(2));
-  std::string result = durable_;
-  if (new_size) result.resize(size_, '\0');
-  const uint64_t end = std::min<uint64_t>(result.size(), size_);
-  for (uint64_t begin = 0; begin < end; begin += kPageBytes) {
-    ResolvePage(begin, loss, random, &result);
+  if (new_size) durable_.resize(size_, '\0');
+  const uint64_t seen = size_;  // the page cache is right up to here
+  Resize(durable_.size());
+  if (size_ > seen) std::memcpy(buffer_->data() + seen, durable_.data() + seen, size_ - seen);
+  for (uint64_t begin = 0; begin < std::min(seen, size_); begin += kPageBytes) {
+    ResolvePage(begin, loss, random);
   }
-  Replace(result);
+  dirty_ = false;
 }
 
-void SimContent::ResolvePage(uint64_t begin, PowerLoss loss, base::Random* random,
-                             std::string* result) const {
-  const uint64_t size = std::min({kPageBytes, result->size() - begin, size_ - begin});
-  char* to = result->data() + begin;
-  const char* from = buffer_->data() + begin;
-  if (std::memcmp(to, from, size) == 0) return;  // clean
+// Leaves the same bytes in the page cache and on the device.
+void SimContent::ResolvePage(uint64_t begin, PowerLoss loss, base::Random* random) {
+  const uint64_t size = std::min(kPageBytes, size_ - begin);
+  char* device = durable_.data() + begin;
+  char* cache = buffer_->data() + begin;
+  if (std::memcmp(device, cache, size) == 0) return;  // clean
   switch (ChooseFate(loss, random)) {
-    case Fate::kKeep: std::memcpy(to, from, size); return;
-    case Fate::kDrop: return;
-    case Fate::kTear: Tear(to, from, size, random); return;
-    case Fate::kGarble: Garble(to, from, size, random); return;
+    case Fate::kKeep: std::memcpy(device, cache, size); return;
+    case Fate::kDrop: break;
+    case Fate::kTear: Tear(device, cache, size, random); break;
+    case Fate::kGarble: Garble(device, cache, size, random); break;
   }
+  std::memcpy(cache, device, size);
 }
 
 }  // namespace quire::io

@@ -64,12 +64,12 @@ class SimContent {
 
   /// The process is gone: later stores through its mappings change nothing here.
   void Freeze();
-  /// The page cache is gone; the device keeps what `loss` and `random` let it keep.
+  /// The page cache is gone; the device keeps what `loss` and `random` let it keep. Frozen before.
   void LosePower(PowerLoss loss, base::Random* random);
 
  private:
   void Reallocate(uint64_t capacity);
-  void ResolvePage(uint64_t begin, PowerLoss loss, base::Random* random, std::string* result) const;
+  void ResolvePage(uint64_t begin, PowerLoss loss, base::Random* random);
 
   std::shared_ptr<SimBuffer> buffer_;
   uint64_t size_ = 0;

@@ -155,6 +155,20 @@ TEST_F(SimFileSystemTest, AnUnsyncedSizeIsTheOldOrTheNew) {
   EXPECT_EQ(sizes, (std::set<size_t>{3, 5000}));
 }
 
+TEST_F(SimFileSystemTest, AnUnsyncedCutMayComeBackWhole) {
+  std::set<size_t> sizes;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    Fresh();
+    CreateDurable("/f", std::string(10000, 'a'));
+    ASSERT_TRUE(Create("/f")->Truncate(100).ok());
+    fs().Restart(CrashKind::kPower, static_cast<uint64_t>(seed));
+    const std::string bytes = Contents("/f");
+    sizes.insert(bytes.size());
+    EXPECT_EQ(bytes, std::string(bytes.size(), 'a'));
+  }
+  EXPECT_EQ(sizes, (std::set<size_t>{100, 10000}));
+}
+
 TEST_F(SimFileSystemTest, ASyncedFileWithoutADirectorySyncMayLoseItsName) {
   bool there = false, gone = false;
   for (int seed = 0; seed < kSeeds; ++seed) {
