@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/sanitizer.h"
 
 namespace quire::base {
 namespace {
@@ -84,18 +85,10 @@ Slot* TakeSlot() {
 // their two steps. Guards are frequent and collections rare: where the kernel can run a fence on
 // all running threads of the process (membarrier), the collector asks for that, and the guard only
 // keeps the compiler from reordering. ThreadSanitizer must see the order in the code itself.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kThreadSanitizer = true;
-#elif defined(__has_feature)
-constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
-
 long Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
 
 bool RegisterFenceAll() {
-  return !kThreadSanitizer && Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  return !QUIRE_THREAD_SANITIZER && Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
 // True once fencing all threads is registered; until then guards fence for themselves.
@@ -107,7 +100,7 @@ constinit std::atomic<bool> collector_fences_all{false};
 
 // What the exchange before it already is on x86, and is not everywhere.
 void FenceThisThread() {
-#if !defined(__SANITIZE_THREAD__) && !defined(__x86_64__)
+#if !QUIRE_THREAD_SANITIZER && !defined(__x86_64__)
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/sanitizer.h"
 
 namespace quire::io {
 namespace {
@@ -19,7 +20,7 @@ uint64_t RoundUp(uint64_t size, uint64_t to) { return (size + to - 1) / to * to;
 // Other threads may be storing to mapped memory while it is copied here, as they may while the
 // kernel writes a page. The byte loads are volatile so that no library function, which
 // ThreadSanitizer would watch, takes their place.
-#if defined(__SANITIZE_THREAD__) || defined(__clang__)
+#if QUIRE_THREAD_SANITIZER
 __attribute__((no_sanitize("thread"))) void CopyShared(char* to, const char* from, uint64_t size) {
   for (uint64_t i = 0; i < size; ++i) to[i] = const_cast<const volatile char*>(from)[i];
 }
