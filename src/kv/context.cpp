@@ -1,0 +1,189 @@
+#include "kv/context.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/coding.h"
+#include "io/machine.h"
+#include "kv/agreement.h"
+#include "kv/core.h"
+#include "kv/database_impl.h"
+#include "kv/database_open.h"
+#include "quire/option_table.h"
+
+namespace quire::kv {
+namespace {
+
+class ContextImpl final : public Context {
+ public:
+  explicit ContextImpl(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+
+  ~ContextImpl() override {
+    for (DatabaseImpl* const database : OpenDatabases()) database->Shutdown();
+  }
+
+  int rank() const override { return core_->rank(); }
+  int size() const override { return core_->size(); }
+  const std::string& repository() const override { return core_->repository; }
+  std::string Description() const override { return core_->description; }
+
+  Result<std::unique_ptr<Database>> Open(const std::string& name,
+                                         const DatabaseOptions& options) override {
+    return OpenDatabase(core_, name, options);
+  }
+  Status Destroy(const std::string& name) override { return DestroyDatabase(core_, name); }
+
+  Status Barrier() override { return core_->exchange->Barrier(); }
+  Status Notify(int signal, const std::vector<int>& ranks) override {
+    QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));
+    return core_->exchange->Notify(signal, ranks);
+  }
+  Status WaitSignal(int signal, const std::vector<int>& ranks) override {
+    QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));
+    return core_->exchange->WaitSignal(signal, ranks);
+  }
+  void Progress() override {
+    core_->exchange->Progress();
+    if (core_->exchange->has_handler_thread()) return;
+    for (DatabaseImpl* const database : OpenDatabases()) database->Progress();
+  }
+
+ private:
+  std::vector<DatabaseImpl*> OpenDatabases() const {
+    const std::lock_guard<std::mutex> lock(core_->mutex);
+    return core_->open_databases;
+  }
+
+  Status CheckRanks(const std::vector<int>& ranks) const {
+    for (const int rank : ranks) {
+      if (rank >= 0 && rank < size()) continue;
+      return Status(Code::kInvalidArgument, "there is no rank " + std::to_string(rank) +
+                                                "; there are 0 to " + std::to_string(size() - 1));
+    }
+    return Status();
+  }
+
+  const std::shared_ptr<Core> core_;
+};
+
+// What each rank tells of itself when a Context is opened.
+struct Introduction {
+  uint64_t node_id = 0;
+  uint64_t machine_bytes = 0;
+  std::string options;
+};
+
+std::string Encode(const Introduction& introduction) {
+  std::string text;
+  base::PutFixed(&text, introduction.node_id);
+  base::PutFixed(&text, introduction.machine_bytes);
+  return text + introduction.options;
+}
+
+std::string OptionsText(const ContextOptions& options) {
+  std::string text;
+  for (const OptionRow& row : OptionTable::Rows()) {
+    if (row.group != OptionGroup::kContext) continue;
+    const Result<std::string> value = OptionTable::Get(row.name, options);
+    if (value.ok()) text += (text.empty() ? "" : ", ") + row.name + " = " + *value;
+  }
+  return text;
+}
+
+Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Status& mine,
+                                            const Introduction& own) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                         GatherAgreed(exchange, mine, Encode(own)));
+  std::vector<Introduction> all(texts.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    base::Reader reader(texts[rank]);
+    if (!reader.Fixed(&all[rank].node_id) || !reader.Fixed(&all[rank].machine_bytes)) {
+      return Status(Code::kCorruption,
+                    "rank " + std::to_string(rank) + " does not introduce itself as it should");
+    }
+    all[rank].options = std::string(reader.rest());
+    if (all[rank].options == all[0].options) continue;
+    return Status(Code::kInvalidArgument, "options differ between ranks: rank 0 has " +
+                                              all[0].options + "; rank " + std::to_string(rank) +
+                                              " has " + all[rank].options);
+  }
+  return all;
+}
+
+// The least over all ranks, so that all plan alike.
+uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
+  if (given != 0) return given;
+  std::map<uint64_t, int> ranks_on_node;
+  for (const Introduction& rank : ranks) ++ranks_on_node[rank.node_id];
+  uint64_t least = UINT64_MAX;
+  for (const Introduction& rank : ranks) {
+    least = std::min(least, MemoryBudget::DefaultLimit(rank.machine_bytes,
+                                                       ranks_on_node[rank.node_id]));
+  }
+  return least;
+}
+
+Status Prepare(Core* core, const std::string& repository, ContextOptions* options) {
+  QUIRE_RETURN_IF_ERROR(io::CheckMachine());
+  QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
+  QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  QUIRE_ASSIGN_OR_RETURN(core->repository, ExpandRepository(repository));
+  return core->fs->MakeDirectory(core->repository);
+}
+
+}  // namespace
+
+Result<std::string> ExpandRepository(const std::string& repository) {
+  std::string path = repository;
+  if (!path.empty() && path[0] == '$') {
+    const size_t end = std::min(path.find('/'), path.size());
+    const std::string name = path.substr(1, end - 1);
+    const auto value = io::Environment(name.c_str());
+    if (!value || value->empty()) {
+      return Status(Code::kInvalidArgument, "the repository is " + repository +
+                                                ", but the environment variable " + name +
+                                                " is not set");
+    }
+    path = *value + path.substr(end);
+  }
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (path.empty()) {
+    return Status(Code::kInvalidArgument, "the repository's name is empty; give a directory");
+  }
+  return path;
+}
+
+Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environment,
+                                            std::unique_ptr<comm::Transport> transport,
+                                            const std::string& repository,
+                                            const ContextOptions& given) {
+  auto core = std::make_shared<Core>();
+  core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
+  core->options = given;
+  const std::string transport_name = transport->Name();
+  const Status prepared = Prepare(core.get(), repository, &core->options);
+  comm::ExchangeOptions exchange_options;
+  if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
+  core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
+  Introduction own;
+  own.node_id = io::NodeId();
+  own.machine_bytes =
+      environment.machine_bytes != 0 ? environment.machine_bytes : io::MemoryLimitBytes();
+  own.options = OptionsText(core->options);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
+                         Introduce(*core->exchange, prepared, own));
+  core->budget = std::make_unique<MemoryBudget>(MemoryLimit(ranks, core->options.memory_bytes));
+  core->executor = environment.background_threads
+                       ? base::NewThreadPool(core->options.background_threads, "quire-work")
+                       : base::NewManualExecutor();
+  core->description = transport_name;
+  if (core->size() > 1) {
+    core->description += core->exchange->has_handler_thread() ? ", handler thread"
+                                                              : ", progress inside calls";
+  }
+  return std::unique_ptr<Context>(std::make_unique<ContextImpl>(std::move(core)));
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,46 @@
+/// What the databases of one Context share: files, messages, background threads, the memory limit.
+///
+/// Layer      kv
+/// Threads    the fields are set once; `mutex` guards those below it
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/executor.h"
+#include "comm/exchange.h"
+#include "io/file_system.h"
+#include "kv/memory_budget.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+class DatabaseImpl;
+
+struct Core {
+  io::FileSystem* fs = nullptr;
+  std::string repository;
+  ContextOptions options;
+  std::unique_ptr<base::Executor> executor;
+  std::unique_ptr<MemoryBudget> budget;
+  std::unique_ptr<comm::Exchange> exchange;  ///< last: its handler ends before what it serves goes
+  std::string description;
+
+  int rank() const { return exchange->rank(); }
+  int size() const { return exchange->size(); }
+  /// <repository>/<name>
+  std::string DirectoryOf(const std::string& name) const { return repository + "/" + name; }
+  /// <repository>/<name>/rank-<r>
+  std::string RankDirectoryOf(const std::string& name, int of_rank) const {
+    return DirectoryOf(name) + "/rank-" + std::to_string(of_rank);
+  }
+
+  std::mutex mutex;
+  uint32_t last_database_number = 0;        ///< the same on all ranks: databases are opened by all, in one order
+  std::vector<DatabaseImpl*> open_databases;
+};
+
+}  // namespace quire::kv

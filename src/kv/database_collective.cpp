@@ -1,0 +1,173 @@
+// Fences, barriers, changes of mode, and the end: what concerns the whole database.
+#include "base/log_sink.h"
+#include "kv/agreement.h"
+#include "kv/database_impl.h"
+#include "kv/local_iterator.h"
+#include "kv/pending_get.h"
+#include "kv/wire.h"
+
+namespace quire::kv {
+namespace {
+
+bool IsLevel(Level level) { return level == Level::kMemTable || level == Level::kSsTable; }
+
+bool IsConsistency(Consistency consistency) {
+  return consistency == Consistency::kSequential || consistency == Consistency::kRelaxed;
+}
+
+bool IsProtection(Protection protection) {
+  switch (protection) {
+    case Protection::kReadWrite:
+    case Protection::kWriteOnly:
+    case Protection::kReadOnly:
+    case Protection::kUpdateOnly: return true;
+  }
+  return false;
+}
+
+template <typename Enum>
+std::string NumberOf(Enum value) {
+  return std::to_string(static_cast<int>(value));
+}
+
+}  // namespace
+
+Status DatabaseImpl::Fence() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  if (dispatcher_ == nullptr) return Status();
+  const Status drained = dispatcher_->DrainAll();
+  const Status failed = dispatcher_->failures().Take();
+  return failed.ok() ? drained : failed;
+}
+
+Status DatabaseImpl::Barrier(Level level) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  Status fenced = Fence();
+  if (!IsLevel(level)) {
+    fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
+  }
+  QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level"));
+  if (level == Level::kMemTable) return Status();
+  return core_->exchange->Agree(store_->db().Flush());
+}
+
+Status DatabaseImpl::SetConsistency(Consistency consistency) {
+  return ChangeMode(protection_, consistency);
+}
+
+Status DatabaseImpl::Protect(Protection protection) { return ChangeMode(protection, consistency_); }
+
+Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  const bool known = IsProtection(protection) && IsConsistency(consistency);
+  const uint32_t before = gate_.load();
+  const uint32_t after = known ? GateOf(protection, consistency) : before;
+  // Until all ranks are here, only what is allowed both before and after; and no rank may trust pairs that another may
+  // already change.
+  gate_.store((before & after) | (before & kSequential));
+  remote_cache_->SetOn(false);
+  Status fenced = Fence();
+  if (!known) {
+    fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
+                                                " or no consistency " + NumberOf(consistency));
+  }
+  const std::string argument = NumberOf(protection) + "/" + NumberOf(consistency);
+  const Status agreed =
+      AgreeOn(*core_->exchange, fenced, argument, "the protection or consistency asked for");
+  if (agreed.ok()) {
+    protection_ = protection;
+    consistency_ = consistency;
+  }
+  gate_.store(agreed.ok() ? after : before);
+  SwitchCaches(protection_);
+  return agreed;
+}
+
+// Write-only phases do without the local cache; only read-only phases have a remote one (SC17, section 3.2).
+void DatabaseImpl::SwitchCaches(Protection protection) {
+  const bool local = protection != Protection::kWriteOnly;
+  if (store_->cache().on() != local) store_->cache().SetOn(local);
+  const bool remote = protection == Protection::kReadOnly;
+  if (remote_cache_->on() != remote) remote_cache_->SetOn(remote);
+}
+
+std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
+  const Status admitted = Admit(kOpen | kMayGet);
+  if (!admitted.ok()) return NewFailedIterator(admitted);
+  return NewPairIterator(store_->shared_db());
+}
+
+std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
+  Status status = Admit(kOpen | kMayGet);
+  if (status.ok()) status = CheckSizes(key, {});
+  std::string value;
+  if (!status.ok()) return NewReadyGet(std::move(status), std::move(value));
+  const Place place = Locate(key);
+  PairCache::Ticket ticket;
+  const auto place_value = [&value](size_t size) {
+    value.resize(size);
+    return value.data();
+  };
+  status = GetWithoutMessage(place, key, place_value, &ticket);
+  if (status.code() != Code::kBusy) return NewReadyGet(std::move(status), std::move(value));
+  auto call =
+      core_->exchange->Start(place.owner, Channel(number_, Operation::kGet), {}, key);
+  if (!call.ok()) return NewReadyGet(call.status(), std::string());
+  counters_.Add(Counter::kGetsByMessage);
+  return NewAskedGet({core_, std::move(*call), place.owner, std::string(key), place.hash,
+                      remote_cache_, ticket});
+}
+
+Status DatabaseImpl::Close() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  const Status fenced = core_->exchange->Agree(Fence());
+  // Without a log, what is in MemTables has no other place.
+  Status kept;
+  if (options_.storage.log == LogMode::kOff) kept = store_->db().Flush();
+  const std::shared_ptr<Core> core = core_;
+  const std::unique_ptr<io::FileLock> lock = std::move(lock_);
+  Teardown();
+  // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
+  const Status closed = core->exchange->Agree(kept);
+  return fenced.ok() ? closed : fenced;
+}
+
+void DatabaseImpl::Shutdown() {
+  if (core_ == nullptr) return;
+  if ((gate_.load() & kOpen) != 0) {
+    Status fenced = Fence();
+    if (fenced.ok() && options_.storage.log == LogMode::kOff) fenced = store_->db().Flush();
+    if (!fenced.ok() && base::LogEnabled()) {
+      base::Log(base::LogLevel::kError,
+                "database " + name_ + " ended without Close: " + fenced.ToString());
+    }
+  }
+  Teardown();
+  lock_.reset();
+  core_.reset();
+}
+
+// Ends threads and services, then the files. Idempotent.
+void DatabaseImpl::Teardown() {
+  if (store_ == nullptr) return;
+  gate_.store(0);
+  {
+    const std::lock_guard<std::mutex> lock(core_->mutex);
+    std::erase(core_->open_databases, this);
+  }
+  if (dispatcher_ != nullptr) dispatcher_->Stop(ClosedStatus());
+  if (service_ != nullptr) service_->Detach(core_->exchange.get(), number_);
+  direct_.reset();
+  service_.reset();
+  dispatcher_.reset();
+  store_.reset();
+  core_->budget->Give(plan_);
+}
+
+void DatabaseImpl::Progress() {
+  if (dispatcher_ != nullptr && !core_->exchange->has_handler_thread()) {
+    dispatcher_->SendLingering();
+  }
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,285 @@
+#include "kv/database_impl.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/log_sink.h"
+#include "kv/wire.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr uint64_t kStagedBatchBytesMin = 1024;
+constexpr uint64_t kBatchesPerOwnerMin = 4;
+constexpr uint64_t kWindowShare = 2;
+constexpr uint64_t kInFlightMax = 8;
+// A record of a sequential write up to this size is encoded on the stack.
+constexpr uint64_t kStackRecordBytes = 1024;
+
+Dispatcher::Options DispatcherOptions(const DatabaseOptions& options, int rank_count,
+                                      uint32_t number) {
+  Dispatcher::Options result;
+  result.database_number = number;
+  result.staging.rank_count = rank_count;
+  result.staging.bytes_max = options.remote_memtable_bytes;
+  // With many owners, batches shrink so that every owner can have some.
+  const uint64_t share =
+      options.remote_memtable_bytes / (kBatchesPerOwnerMin * static_cast<uint64_t>(rank_count));
+  result.staging.batch_bytes =
+      std::clamp(share, kStagedBatchBytesMin, options.migrate_batch_bytes) & ~uint64_t{7};
+  // Other requests shall find room in the window, too.
+  const uint64_t window = comm::ExchangeOptions().window_bytes / kWindowShare;
+  result.staging.in_flight_max =
+      std::clamp<uint64_t>(window / result.staging.batch_bytes, 1, kInFlightMax);
+  return result;
+}
+
+}  // namespace
+
+DatabaseImpl::DatabaseImpl(std::shared_ptr<Core> core, DatabaseParts parts)
+    : core_(std::move(core)),
+      name_(std::move(parts.name)),
+      number_(parts.number),
+      options_(std::move(parts.options)),
+      plan_(parts.plan),
+      rank_(core_->rank()),
+      size_(core_->size()),
+      gate_(GateOf(options_.protection, options_.consistency)),
+      protection_(options_.protection),
+      consistency_(options_.consistency),
+      store_(std::make_unique<LocalStore>(std::move(parts.db), options_.local_cache_bytes, rank_,
+                                          &counters_)),
+      direct_(std::move(parts.direct)),
+      remote_cache_(std::make_shared<PairCache>(size_ > 1 ? options_.remote_cache_bytes : 0)),
+      lock_(std::move(parts.lock)) {
+  SwitchCaches(protection_);
+}
+
+void DatabaseImpl::Begin() {
+  if (size_ > 1) {
+    dispatcher_ = Dispatcher::Create(core_->exchange.get(),
+                                     DispatcherOptions(options_, size_, number_), &counters_);
+    service_ = std::make_unique<Service>(store_.get(), &counters_);
+    service_->Attach(core_->exchange.get(), number_);
+  }
+  const std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->open_databases.push_back(this);
+}
+
+DatabaseImpl::~DatabaseImpl() { Shutdown(); }
+
+uint32_t DatabaseImpl::GateOf(Protection protection, Consistency consistency) {
+  uint32_t gate = kOpen;
+  switch (protection) {
+    case Protection::kReadWrite: gate |= kMayPut | kMayUpdate | kMayGet; break;
+    case Protection::kWriteOnly: gate |= kMayPut | kMayUpdate; break;
+    case Protection::kReadOnly: gate |= kMayGet; break;
+    case Protection::kUpdateOnly: gate |= kMayUpdate | kMayGet; break;
+  }
+  if (consistency == Consistency::kSequential) gate |= kSequential;
+  return gate;
+}
+
+Status DatabaseImpl::ClosedStatus() const {
+  return Status(Code::kInvalidArgument, "database " + name_ + " is closed");
+}
+
+Status DatabaseImpl::Refuse(uint32_t needed) const {
+  const uint32_t gate = gate_.load();
+  if ((gate & kOpen) == 0) return ClosedStatus();
+  if ((needed & ~gate & kMayGet) != 0) {
+    return Status(Code::kInvalidArgument,
+                  "database " + name_ + " is protected write-only: no gets before Protect says so");
+  }
+  const bool updates_only = (gate & kMayUpdate) != 0;
+  return Status(Code::kReadOnly, "database " + name_ + " is protected " +
+                                     (updates_only ? "update-only: only Update writes"
+                                                   : "read-only: no writes") +
+                                     " before Protect says so");
+}
+
+Status DatabaseImpl::CheckSizes(Slice key, Slice value) const {
+  if (key.empty() || key.size() > log::kKeyBytesMax) [[unlikely]] {
+    return Status(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) +
+                                              " bytes; keys have 1 to " +
+                                              std::to_string(log::kKeyBytesMax));
+  }
+  if (value.size() > log::kValueBytesMax) [[unlikely]] {
+    return Status(Code::kInvalidArgument, "a value of " + std::to_string(value.size()) +
+                                              " bytes; values have at most " +
+                                              std::to_string(log::kValueBytesMax));
+  }
+  return Status();
+}
+
+DatabaseImpl::Place DatabaseImpl::Locate(Slice key) const {
+  const uint64_t hash = base::HashKey(key);
+  if (options_.partitioner) [[unlikely]] return {options_.partitioner(key, size_), hash};
+  const auto count = static_cast<uint64_t>(size_);
+  // A division costs as much as a cache miss of the second level.
+  const uint64_t owner = std::has_single_bit(count) ? hash & (count - 1) : hash % count;
+  return {static_cast<int>(owner), hash};
+}
+
+Status DatabaseImpl::BadOwner(int owner) const {
+  return Status(Code::kInvalidArgument, "the partitioner of database " + name_ + " answered " +
+                                            std::to_string(owner) + "; there are ranks 0 to " +
+                                            std::to_string(size_ - 1));
+}
+
+Status DatabaseImpl::Put(Slice key, Slice value) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayPut));
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, value));
+  const Place place = Locate(key);
+  if (place.owner != rank_) return WriteRemote(place, log::RecordType::kPut, key, value);
+  counters_.Add(Counter::kPutsLocal);
+  return store_->Put(key, value, place.hash);
+}
+
+Status DatabaseImpl::Delete(Slice key) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayPut));
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
+  const Place place = Locate(key);
+  if (place.owner != rank_) return WriteRemote(place, log::RecordType::kDelete, key, {});
+  counters_.Add(Counter::kPutsLocal);
+  return store_->Delete(key, place.hash);
+}
+
+Status DatabaseImpl::RegisterUpdate(uint32_t id, UpdateFunction function) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  return store_->updates().Register(id, std::move(function));
+}
+
+Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayUpdate));
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, argument));
+  const Place place = Locate(key);
+  if (place.owner == rank_) {
+    counters_.Add(Counter::kUpdatesLocal);
+    return store_->Update(key, id, argument, place.hash);
+  }
+  // The number of the function, then the argument (docs/format/record.md).
+  char small[kStackRecordBytes];
+  std::string large;
+  char* value = small;
+  const size_t size = sizeof id + argument.size();
+  if (size > sizeof small) {
+    large.resize(size);
+    value = large.data();
+  }
+  std::memcpy(value, &id, sizeof id);
+  if (!argument.empty()) std::memcpy(value + sizeof id, argument.data(), argument.size());
+  return WriteRemote(place, log::RecordType::kUpdate, key, Slice(value, size));
+}
+
+Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice key,
+                                 Slice value) {
+  if (place.owner < 0 || place.owner >= size_) [[unlikely]] return BadOwner(place.owner);
+  const uint64_t size = log::RecordSize(key.size(), value.size());
+  const bool update = type == log::RecordType::kUpdate;
+  if (!sequential() && dispatcher_->staging().Fits(size)) [[likely]] {
+    counters_.Add(update ? Counter::kUpdatesStaged : Counter::kPutsStaged);
+    return dispatcher_->staging().Add(place.owner, type, key, value, place.hash);
+  }
+  counters_.Add(update ? Counter::kUpdatesSequential : Counter::kPutsSequential);
+  // Too large to be staged, or the mode has just changed: behind what is staged.
+  QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
+  if (size <= kStackRecordBytes) {
+    alignas(8) char record[kStackRecordBytes];
+    log::EncodeRecord(record, type, key, value, 0);
+    return SendRecords(place.owner, Slice(record, size));
+  }
+  const BatchBuffer record(new (std::nothrow) char[size]);
+  if (record == nullptr) {
+    return Status(Code::kOutOfMemory,
+                  "no memory to send a pair of " + std::to_string(size) + " bytes");
+  }
+  log::EncodeRecord(record.get(), type, key, value, 0);
+  return SendRecords(place.owner, Slice(record.get(), size));
+}
+
+Status DatabaseImpl::SendRecords(int owner, Slice records) {
+  std::string answer;
+  const Status status = core_->exchange->Ask(owner, Channel(number_, Operation::kApply), {},
+                                             records, &answer);
+  if (!status.ok()) return OwnerStatus(owner, status);
+  QUIRE_ASSIGN_OR_RETURN(const Damage damage, DecodeDamage(answer));
+  return damage.lost_count == 0 ? Status() : OwnerStatus(owner, damage.first);
+}
+
+Status DatabaseImpl::Get(Slice key, const PlaceFunction& place_value) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
+  const Place place = Locate(key);
+  PairCache::Ticket ticket;
+  const Status near = GetWithoutMessage(place, key, place_value, &ticket);
+  if (near.code() != Code::kBusy) return near;
+  return GetByMessage(place, key, place_value, ticket);
+}
+
+Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
+                                       const PlaceFunction& value_place,
+                                       PairCache::Ticket* ticket) {
+  if (place.owner == rank_) {
+    counters_.Add(Counter::kGetsLocal);
+    return store_->Get(key, place.hash, value_place);
+  }
+  if (place.owner < 0 || place.owner >= size_) [[unlikely]] return BadOwner(place.owner);
+  const StagedRead staged = dispatcher_->staging().Find(place.owner, key, place.hash);
+  switch (staged.state) {
+    case StagedRead::State::kNone: break;
+    case StagedRead::State::kDelete: return Status(Code::kNotFound);
+    case StagedRead::State::kPut: {
+      counters_.Add(Counter::kGetsStaged);
+      char* const to = value_place(staged.value.size());
+      if (to == nullptr) return Status(Code::kOutOfMemory, "no place for the value");
+      if (!staged.value.empty()) std::memcpy(to, staged.value.data(), staged.value.size());
+      return Status();
+    }
+    case StagedRead::State::kUpdate:
+      // Only the owner can tell what the function makes of the value.
+      QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
+      break;
+  }
+  if (remote_cache_->on()) {
+    *ticket = remote_cache_->Look(place.hash);
+    const Status cached = remote_cache_->Get(key, place.hash, *ticket, value_place);
+    if (cached.code() != Code::kNotFound) {
+      counters_.Add(Counter::kRemoteCacheHits);
+      return cached;
+    }
+  }
+  if (direct_ == nullptr || !direct_->Reaches(place.owner)) return Status(Code::kBusy);
+  const Status direct = direct_->Get(place.owner, key, value_place);
+  counters_.Add(direct.code() == Code::kBusy ? Counter::kGetsDirectBusy : Counter::kGetsDirect);
+  return direct;
+}
+
+Status DatabaseImpl::GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
+                                  const PairCache::Ticket& ticket) {
+  std::string answer;
+  const Status status = core_->exchange->Ask(place.owner, Channel(number_, Operation::kGet), {},
+                                             key, &answer);
+  return TakeGetAnswer(place, key, status, answer, value_place, ticket);
+}
+
+Status DatabaseImpl::TakeGetAnswer(const Place& place, Slice key, const Status& status,
+                                   Slice answer, const PlaceFunction& value_place,
+                                   const PairCache::Ticket& ticket) {
+  counters_.Add(Counter::kGetsByMessage);
+  if (!status.ok()) return OwnerStatus(place.owner, status);
+  QUIRE_ASSIGN_OR_RETURN(const Slice value, DecodeGetAnswer(answer));
+  char* const to = value_place(value.size());
+  if (to == nullptr) return Status(Code::kOutOfMemory, "no place for the value");
+  if (!value.empty()) std::memcpy(to, value.data(), value.size());
+  remote_cache_->Insert(key, value, place.hash, ticket);
+  return Status();
+}
+
+Status DatabaseImpl::Compact() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  return store_->db().Compact();
+}
+
+}  // namespace quire::kv

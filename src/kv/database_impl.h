@@ -1,0 +1,147 @@
+/// The parallel database on one rank: decides per call where a key belongs, and by which of the paths its pair goes.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
+/// Threads    as quire::Database
+/// Invariants no lock is held while the Exchange is called, but for Staging::SendMutex (services and answers run inside
+///            its calls); what a call is allowed to do is one load of `gate_`
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "kv/core.h"
+#include "kv/counters.h"
+#include "kv/direct_reader.h"
+#include "kv/dispatcher.h"
+#include "kv/local_store.h"
+#include "kv/pair_cache.h"
+#include "kv/service.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+/// The parts of an open database, as database_open.cpp puts them together.
+struct DatabaseParts {
+  std::string name;
+  uint32_t number = 0;
+  DatabaseOptions options;
+  MemoryPlan plan;
+  std::shared_ptr<lsm::Db> db;
+  std::unique_ptr<DirectReader> direct;
+  std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
+};
+
+class DatabaseImpl final : public Database {
+ public:
+  DatabaseImpl(std::shared_ptr<Core> core, DatabaseParts parts);
+  ~DatabaseImpl() override;
+  /// Takes requests of other ranks from now on. Once, before any other call.
+  void Begin();
+
+  const std::string& name() const override { return name_; }
+  int Owner(Slice key) const override { return Locate(key).owner; }
+
+  Status Put(Slice key, Slice value) override;
+  Status Delete(Slice key) override;
+  Status Get(Slice key, const PlaceFunction& place) override;
+  std::unique_ptr<PendingGet> GetAsync(Slice key) override;
+
+  Status PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) override;
+  Status DeleteMany(const std::vector<Slice>& keys) override;
+  Status GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
+                 std::vector<bool>* found) override;
+  Status Write(const Batch& batch) override;
+
+  Status RegisterUpdate(uint32_t id, UpdateFunction function) override;
+  Status Update(Slice key, uint32_t id, Slice argument) override;
+
+  Status Fence() override;
+  Status Barrier(Level level) override;
+  Status SetConsistency(Consistency consistency) override;
+  Status Protect(Protection protection) override;
+
+  std::unique_ptr<LocalIterator> NewLocalIterator() override;
+  Status Compact() override;
+  Statistics GetStatistics() const override;
+  Status Close() override;
+
+  /// Closes without other ranks: the Context is going, or nobody called Close.
+  void Shutdown();
+  /// Sends what lingers, where no dispatcher thread does.
+  void Progress();
+
+ private:
+  /// What a call needs to be allowed. Bits of gate_.
+  enum Gate : uint32_t {
+    kOpen = 1,
+    kMayPut = 2,
+    kMayUpdate = 4,
+    kMayGet = 8,
+    kSequential = 16,  ///< not a permission: the consistency mode
+  };
+  struct Place {
+    int owner;
+    uint64_t hash;
+  };
+
+  static uint32_t GateOf(Protection protection, Consistency consistency);
+  Status Admit(uint32_t needed) const {
+    return (gate_.load(std::memory_order_acquire) & needed) == needed ? Status() : Refuse(needed);
+  }
+  Status Refuse(uint32_t needed) const;
+  Status CheckSizes(Slice key, Slice value) const;
+  Place Locate(Slice key) const;
+  Status BadOwner(int owner) const;
+  bool sequential() const {
+    return (gate_.load(std::memory_order_relaxed) & kSequential) != 0;
+  }
+
+  Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
+  Status SendRecords(int owner, Slice records);
+  /// Looks where no message is needed. kBusy: the owner must be asked.
+  Status GetWithoutMessage(const Place& place, Slice key, const PlaceFunction& value_place,
+                           PairCache::Ticket* ticket);
+  Status GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
+                      const PairCache::Ticket& ticket);
+  Status TakeGetAnswer(const Place& place, Slice key, const Status& status, Slice answer,
+                       const PlaceFunction& value_place, const PairCache::Ticket& ticket);
+
+  template <typename WriteOne>
+  Status WriteEach(size_t count, const WriteOne& write_one);
+  Status WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs, log::RecordType type);
+  struct ManyGet;
+  void GetNear(ManyGet* many);
+  void GetFar(ManyGet* many);
+  Status TakeMany(ManyGet* many, int owner, Slice answer);
+
+  Status ChangeMode(Protection protection, Consistency consistency);
+  void SwitchCaches(Protection protection);
+  void Teardown();
+  Status ClosedStatus() const;
+
+  std::shared_ptr<Core> core_;
+  const std::string name_;
+  const uint32_t number_;
+  const DatabaseOptions options_;
+  const MemoryPlan plan_;
+  const int rank_;
+  const int size_;
+
+  std::atomic<uint32_t> gate_;
+  Protection protection_;    ///< changed by collective calls alone
+  Consistency consistency_;  ///< the same
+  Counters counters_;
+  std::unique_ptr<LocalStore> store_;
+  std::unique_ptr<Service> service_;
+  std::shared_ptr<Dispatcher> dispatcher_;  ///< null on one rank
+  std::unique_ptr<DirectReader> direct_;    ///< null: not in use
+  const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
+  std::unique_ptr<io::FileLock> lock_;
+};
+
+}  // namespace quire::kv

@@ -1,0 +1,24 @@
+/// Opening and destroying a database: what the ranks must agree on, in which order files appear and vanish.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, section 2.3 (open is collective)
+/// Encoding   docs/format/database.md
+/// Threads    collective
+/// Invariants on every error nothing is left locked or served, on any rank, and all ranks answer the same
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kv/core.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core,
+                                               const std::string& name,
+                                               const DatabaseOptions& options);
+
+Status DestroyDatabase(const std::shared_ptr<Core>& core, const std::string& name);
+
+}  // namespace quire::kv

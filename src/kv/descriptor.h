@@ -1,0 +1,44 @@
+/// The file DATABASE: what a database is, in a few lines of text. Written by rank 0.
+///
+/// Layer      kv
+/// Encoding   docs/format/database.md
+/// Threads    pure functions
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "quire/database.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::kv {
+
+constexpr uint32_t kDescriptorVersion = 1;
+
+/// Where a database is in its life. What is not ready is not there: the next open begins anew, the next destroy goes on.
+enum class DescriptorState { kCreating, kReady, kDestroying };
+
+struct Descriptor {
+  DescriptorState state = DescriptorState::kReady;
+  int rank_count = 0;
+  std::string partitioner;
+  std::vector<std::string> options;  ///< "name=value" of the storage options it was last opened with: for readers, not binding
+};
+
+std::string EncodeDescriptor(const Descriptor& descriptor);
+/// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.
+Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
+
+/// <database directory>/DATABASE
+std::string DescriptorPath(const std::string& directory);
+/// kNotFound: there is none.
+Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
+Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
+                       const Descriptor& descriptor);
+/// The storage options as "name=value".
+std::vector<std::string> ShapingOptions(const DatabaseOptions& options);
+
+}  // namespace quire::kv

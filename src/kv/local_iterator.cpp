@@ -1,0 +1,58 @@
+#include "kv/local_iterator.h"
+
+#include <utility>
+
+namespace quire::kv {
+namespace {
+
+class PairIterator final : public LocalIterator {
+ public:
+  explicit PairIterator(std::shared_ptr<lsm::Db> db)
+      : db_(std::move(db)), iterator_(db_->NewIterator({})) {}
+  bool Valid() const override { return iterator_->Valid(); }
+  void SeekToFirst() override { iterator_->SeekToFirst(); }
+  void SeekToLast() override { iterator_->SeekToLast(); }
+  void Seek(Slice key) override { iterator_->Seek(key); }
+  void Next() override {
+    if (Valid()) iterator_->Next();
+  }
+  void Prev() override {
+    if (Valid()) iterator_->Prev();
+  }
+  Slice key() const override { return iterator_->key(); }
+  Slice value() override { return iterator_->value(); }
+  Status status() const override { return iterator_->status(); }
+
+ private:
+  const std::shared_ptr<lsm::Db> db_;
+  const std::unique_ptr<lsm::Iterator> iterator_;
+};
+
+class FailedIterator final : public LocalIterator {
+ public:
+  explicit FailedIterator(Status status) : status_(std::move(status)) {}
+  bool Valid() const override { return false; }
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(Slice /*key*/) override {}
+  void Next() override {}
+  void Prev() override {}
+  Slice key() const override { return {}; }
+  Slice value() override { return {}; }
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
+}  // namespace
+
+std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<lsm::Db> db) {
+  return std::make_unique<PairIterator>(std::move(db));
+}
+
+std::unique_ptr<LocalIterator> NewFailedIterator(Status status) {
+  return std::make_unique<FailedIterator>(std::move(status));
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,19 @@
+/// The ordered walk over a rank's own pairs, as the public interface shows it.
+///
+/// Layer      kv
+/// Threads    one thread at a time
+#pragma once
+
+#include <memory>
+
+#include "lsm/db.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+/// Over the pairs of `db` as they are now. The iterator keeps `db` open as long as it lives.
+std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<lsm::Db> db);
+/// An iterator over nothing, whose status() is `status`.
+std::unique_ptr<LocalIterator> NewFailedIterator(Status status);
+
+}  // namespace quire::kv

@@ -1,0 +1,67 @@
+/// The pairs that this rank owns: its lsm::Db behind the local cache, and the update functions that run on them.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local put and get), figures 2 and 3
+/// Threads    any
+/// Invariants a get looks into MemTables, immutable MemTables, local cache and tables, in this order; a write evicts its
+///            key from the local cache
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kv/counters.h"
+#include "kv/pair_cache.h"
+#include "kv/update_registry.h"
+#include "kv/wire.h"
+#include "lsm/db.h"
+
+namespace quire::kv {
+
+class LocalStore {
+ public:
+  /// `name` is for messages.
+  LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank, Counters* counters);
+
+  Status Put(Slice key, Slice value, uint64_t hash) {
+    const PairCache::WriteGuard guard(cache_, key, hash);
+    return db_->Put(key, value);
+  }
+  Status Delete(Slice key, uint64_t hash) {
+    const PairCache::WriteGuard guard(cache_, key, hash);
+    return db_->Delete(key);
+  }
+  /// Copies the value into the place that `place` gives. kNotFound: absent.
+  Status Get(Slice key, uint64_t hash, const lsm::AllocateFn& place);
+  /// Runs update `id`. What the function answers but kNotFound (nothing to write) is this call's answer.
+  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash);
+  /// Records of another rank, one after another; what could not be applied of them goes into `damage`. kCorruption: they
+  /// are no records.
+  Status Apply(Slice records, Damage* damage);
+  /// All of the records or none.
+  Status Write(Slice records);
+
+  lsm::Db& db() { return *db_; }
+  const lsm::Db& db() const { return *db_; }
+  std::shared_ptr<lsm::Db> shared_db() const { return db_; }
+  PairCache& cache() { return cache_; }
+  const PairCache& cache() const { return cache_; }
+  UpdateRegistry& updates() { return updates_; }
+
+ private:
+  Status RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
+                   std::string* updated) const;
+  Status GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place);
+
+  const std::shared_ptr<lsm::Db> db_;
+  PairCache cache_;
+  UpdateRegistry updates_;
+  const int rank_;
+  Counters* const counters_;
+};
+
+/// The number of records in a batch, as its headers say; kCorruption where they cannot be right.
+Result<uint64_t> CountRecords(Slice records);
+
+}  // namespace quire::kv

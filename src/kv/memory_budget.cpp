@@ -1,0 +1,99 @@
+#include "kv/memory_budget.h"
+
+#include <algorithm>
+#include <string>
+
+namespace quire::kv {
+namespace {
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+// Besides those in the flushing queue: the active MemTable, and the one being made ready.
+constexpr uint64_t kMemTablesBesidesQueue = 2;
+// An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power of two.
+constexpr uint64_t kIndexShare = 4;
+// What defaults do not shrink below.
+constexpr uint64_t kMemTableBytesMin = kMiB;
+constexpr uint64_t kCacheBytesMin = kMiB;
+constexpr uint64_t kStagingBytesMin = kMiB;
+
+// One option that may shrink.
+struct Shrinkable {
+  uint64_t* value;
+  uint64_t least;
+  bool at_default;
+  void Halve() {
+    if (at_default) *value = std::max(std::min(*value, least), *value / 2);
+  }
+  bool CanShrink() const { return at_default && *value > least; }
+};
+
+std::string MiB(uint64_t bytes) { return std::to_string(bytes / kMiB) + " MiB"; }
+
+}  // namespace
+
+MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
+  MemoryPlan plan;
+  const StorageOptions& storage = options.storage;
+  const uint64_t memtable = storage.memtable_bytes + storage.memtable_bytes / kIndexShare;
+  plan.memtables =
+      memtable * (static_cast<uint64_t>(storage.flushing_queue_length) + kMemTablesBesidesQueue);
+  plan.block_cache = storage.cache_bytes;
+  plan.local_cache = options.local_cache_bytes;
+  if (rank_count > 1) {
+    plan.remote_cache = options.remote_cache_bytes;
+    plan.staging = options.remote_memtable_bytes;
+  }
+  return plan;
+}
+
+uint64_t MemoryBudget::DefaultLimit(uint64_t machine_bytes, int ranks_on_node) {
+  return machine_bytes / 4 / static_cast<uint64_t>(std::max(1, ranks_on_node));
+}
+
+Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t left = limit_bytes_ - std::min(limit_bytes_, planned_bytes_);
+  const DatabaseOptions defaults;
+  Shrinkable shrinkables[] = {
+      {&options->storage.memtable_bytes, kMemTableBytesMin,
+       options->storage.memtable_bytes == defaults.storage.memtable_bytes},
+      {&options->storage.cache_bytes, kCacheBytesMin,
+       options->storage.cache_bytes == defaults.storage.cache_bytes},
+      {&options->remote_cache_bytes, 0,
+       options->remote_cache_bytes == defaults.remote_cache_bytes},
+      {&options->remote_memtable_bytes, kStagingBytesMin,
+       options->remote_memtable_bytes == defaults.remote_memtable_bytes},
+  };
+  // Defaults leave half of what is left to the next database.
+  while (PlanFor(*options, rank_count).total() > left / 2) {
+    const bool more = std::any_of(std::begin(shrinkables), std::end(shrinkables),
+                                  [](const Shrinkable& each) { return each.CanShrink(); });
+    if (!more) break;
+    for (Shrinkable& each : shrinkables) each.Halve();
+  }
+  const MemoryPlan plan = PlanFor(*options, rank_count);
+  if (plan.total() > left) {
+    return Status(
+        Code::kInvalidArgument,
+        "the database may take " + MiB(plan.total()) + " of memory (MemTables " +
+            MiB(plan.memtables) + ", block cache " + MiB(plan.block_cache) + ", local cache " +
+            MiB(plan.local_cache) + ", remote cache " + MiB(plan.remote_cache) + ", staging " +
+            MiB(plan.staging) + "); " + MiB(left) + " of memory_bytes = " + MiB(limit_bytes_) +
+            " are left: give the context more, or the database less");
+  }
+  planned_bytes_ += plan.total();
+  return plan;
+}
+
+void MemoryBudget::Give(const MemoryPlan& plan) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  planned_bytes_ -= plan.total();
+}
+
+uint64_t MemoryBudget::planned_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return planned_bytes_;
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,31 @@
+/// Gets under way: those that were answered at once, and those whose owner has been asked.
+///
+/// Layer      kv
+/// Threads    one thread at a time
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kv/core.h"
+#include "kv/pair_cache.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+/// A get that is decided.
+std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
+
+/// What an owner was asked, and what to do with its answer.
+struct AskedGet {
+  std::shared_ptr<Core> core;
+  std::shared_ptr<comm::Call> call;
+  int owner = 0;
+  std::string key;
+  uint64_t hash = 0;
+  std::shared_ptr<PairCache> cache;  ///< the remote cache
+  PairCache::Ticket ticket;
+};
+std::unique_ptr<PendingGet> NewAskedGet(AskedGet asked);
+
+}  // namespace quire::kv

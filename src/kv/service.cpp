@@ -1,0 +1,84 @@
+#include "kv/service.h"
+
+#include <vector>
+
+#include "base/hash.h"
+#include "kv/wire.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr Operation kOperations[] = {Operation::kApply, Operation::kWrite, Operation::kGet,
+                                     Operation::kGetMany, Operation::kFence};
+
+Status CheckKeySize(Slice key) {
+  if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
+  return Status(Code::kCorruption, "a request of another rank has a key of " +
+                                       std::to_string(key.size()) + " bytes");
+}
+
+}  // namespace
+
+void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
+  for (const Operation operation : kOperations) {
+    exchange->Serve(
+        Channel(database_number, operation),
+        [this, operation](int /*source*/, Slice request, std::string* answer) -> Status {
+          counters_->Add(Counter::kRequestsServed);
+          switch (operation) {
+            case Operation::kApply: return Apply(request, answer);
+            case Operation::kWrite: return Write(request);
+            case Operation::kGet: return Get(request, answer);
+            case Operation::kGetMany: return GetMany(request, answer);
+            case Operation::kFence: return Status();
+          }
+          return Status(Code::kUnsupported, "unknown operation");
+        });
+  }
+}
+
+void Service::Detach(comm::Exchange* exchange, uint32_t database_number) {
+  for (const Operation operation : kOperations) {
+    exchange->Serve(Channel(database_number, operation), {});
+  }
+}
+
+Status Service::Apply(Slice request, std::string* answer) {
+  Damage damage;
+  QUIRE_RETURN_IF_ERROR(store_->Apply(request, &damage));
+  *answer = EncodeDamage(damage);
+  return Status();
+}
+
+Status Service::Write(Slice request) { return store_->Write(request); }
+
+Status Service::Get(Slice request, std::string* answer) {
+  QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
+  answer->assign(1, kFoundByte);
+  const Status status = store_->Get(request, base::HashKey(request), [answer](size_t size) {
+    answer->resize(1 + size);
+    return answer->data() + 1;
+  });
+  if (status.code() != Code::kNotFound) return status;
+  answer->assign(1, kAbsentByte);
+  return Status();
+}
+
+Status Service::GetMany(Slice request, std::string* answer) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Slice> keys, DecodeKeys(request));
+  std::string value;
+  for (const Slice key : keys) {
+    QUIRE_RETURN_IF_ERROR(CheckKeySize(key));
+    const Status status = store_->Get(key, base::HashKey(key), [&value](size_t size) {
+      value.resize(size);
+      return value.data();
+    });
+    if (!status.ok() && status.code() != Code::kNotFound) return status;
+    const Slice found = value;
+    AddValue(answer, status.ok() ? &found : nullptr);
+    if (answer->size() >= kGetManyAnswerBytes) break;
+  }
+  return Status();
+}
+
+}  // namespace quire::kv

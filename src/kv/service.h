@@ -1,0 +1,38 @@
+/// The message handler's side of a database: what other ranks ask of the pairs that this rank owns.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message handler)
+/// Encoding   docs/format/message-kv.md
+/// Threads    the handler's functions run wherever the Exchange runs services; Attach and Detach: one thread
+/// Invariants a request never waits for another rank; bytes of a request are not trusted; after Detach none runs
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/exchange.h"
+#include "kv/counters.h"
+#include "kv/local_store.h"
+
+namespace quire::kv {
+
+class Service {
+ public:
+  Service(LocalStore* store, Counters* counters) : store_(store), counters_(counters) {}
+
+  /// Requests of the database with that number come here from now on.
+  void Attach(comm::Exchange* exchange, uint32_t database_number);
+  /// They are answered "not found" from now on.
+  void Detach(comm::Exchange* exchange, uint32_t database_number);
+
+ private:
+  Status Apply(Slice request, std::string* answer);
+  Status Write(Slice request);
+  Status Get(Slice request, std::string* answer);
+  Status GetMany(Slice request, std::string* answer);
+
+  LocalStore* const store_;
+  Counters* const counters_;
+};
+
+}  // namespace quire::kv

@@ -1,0 +1,38 @@
+/// The update functions that a rank has registered, by their numbers.
+///
+/// Layer      kv
+/// Threads    any; Find takes no lock
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "quire/database.h"
+
+namespace quire::kv {
+
+class UpdateRegistry {
+ public:
+  /// The function under `id` from now on. kInvalidArgument where `function` is empty.
+  Status Register(uint32_t id, UpdateFunction function);
+  /// The function under `id`, or null. Valid as long as the registry.
+  const UpdateFunction* Find(uint32_t id) const;
+
+ private:
+  struct Entry {
+    uint32_t id;
+    const UpdateFunction* function;
+  };
+  using Table = std::vector<Entry>;
+
+  std::mutex mutex_;
+  std::atomic<const Table*> table_{nullptr};
+  // Everything that was ever registered: readers may still run what was replaced.
+  std::vector<std::unique_ptr<const UpdateFunction>> functions_;
+  std::vector<std::unique_ptr<const Table>> tables_;
+};
+
+}  // namespace quire::kv

@@ -1,0 +1,68 @@
+/// What the ranks of a database say to each other: operations, and the bytes of requests and answers.
+///
+/// Layer      kv
+/// Encoding   docs/format/message-kv.md
+/// Threads    pure functions
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::kv {
+
+/// The low four bits of a channel.
+enum class Operation : uint32_t {
+  kApply = 1,    ///< records, one after another; answer: Damage
+  kWrite = 2,    ///< records, all or none
+  kGet = 3,      ///< a key; answer: found, value
+  kGetMany = 4,  ///< keys; answer: for a prefix of them found, value
+  kFence = 5,    ///< nothing; its answer comes after those of all requests before it
+};
+
+/// The channel of an operation of the database with that number.
+constexpr uint32_t Channel(uint32_t database_number, Operation operation) {
+  return database_number << 4 | static_cast<uint32_t>(operation);
+}
+/// Database numbers fit a channel.
+constexpr uint32_t kDatabaseNumberMax = (1u << 28) - 1;
+
+/// What an answer's status means here: an owner that no longer serves the channel has closed the database.
+Status OwnerStatus(int owner, const Status& status);
+
+/// What an owner could not apply of a batch.
+struct Damage {
+  uint64_t lost_count = 0;
+  Status first;  ///< why, of the first that was lost
+};
+/// Nothing lost: no bytes.
+std::string EncodeDamage(const Damage& damage);
+Result<Damage> DecodeDamage(Slice answer);
+
+/// The answer to a get of an absent key. A present one: kFoundByte, then the value.
+constexpr char kAbsentByte = 0;
+constexpr char kFoundByte = 1;
+/// The value in an answer; kNotFound: absent; kCorruption: not an answer.
+Result<Slice> DecodeGetAnswer(Slice answer);
+
+/// Appends a key to a kGetMany request.
+void AddKey(std::string* request, Slice key);
+Result<std::vector<Slice>> DecodeKeys(Slice request);
+/// Appends one result to the answer of kGetMany; `value` null: absent.
+void AddValue(std::string* answer, const Slice* value);
+/// One result of a kGetMany answer.
+struct FoundValue {
+  bool found = false;
+  Slice value;
+};
+Result<std::vector<FoundValue>> DecodeValues(Slice answer);
+
+/// An answer of kGetMany ends after the value that brings it to this size; the rest is asked for again.
+constexpr uint64_t kGetManyAnswerBytes = 4ull << 20;
+/// A kGetMany request ends after the key that brings it to this size.
+constexpr uint64_t kGetManyRequestBytes = 256ull << 10;
+
+}  // namespace quire::kv
