@@ -35,13 +35,18 @@ uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset) {
                         base::ChecksumSeed(base::ChecksumKind::kValue, segment_id, offset));
 }
 
-void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch) {
-  QUIRE_CHECK(!key.empty() && key.size() <= kKeyBytesMax && value.size() <= kValueBytesMax);
+void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size,
+                  uint32_t batch) {
+  QUIRE_CHECK(key_size - 1 < kKeyBytesMax && value_size <= kValueBytesMax);
   base::StoreLe<uint64_t>(to, 0);
   // prev 0 and value_size, then batch, key_size_minus_1, type and flags 0: two stores.
-  base::StoreLe<uint64_t>(to + 8, uint64_t{value.size()} << 32);
-  base::StoreLe<uint64_t>(to + 16, batch | uint64_t{key.size() - 1} << 32 |
+  base::StoreLe<uint64_t>(to + 8, value_size << 32);
+  base::StoreLe<uint64_t>(to + 16, batch | (key_size - 1) << 32 |
                                        uint64_t{static_cast<uint8_t>(type)} << 48);
+}
+
+void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch) {
+  EncodeHeader(to, type, key.size(), value.size(), batch);
   const uint64_t size = RecordSize(key.size(), value.size());
   base::StoreLe<uint64_t>(to + size - 8, 0);  // the padding, before what may overlap it
   std::memcpy(to + sizeof(RecordHeader), key.data(), key.size());

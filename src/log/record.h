@@ -90,6 +90,9 @@ static_assert(sizeof(ValueRef) == 32);
 /// The checksum of a separated value whose record lies at `offset` of value segment `segment_id`.
 uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset);
 
+/// Writes a record's header at `to` (any alignment) with checksum 0 and prev 0.
+void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size,
+                  uint32_t batch);
 /// Writes a record at `to` (RecordSize bytes, zero padding; any alignment) with checksum 0 and
 /// prev 0.
 void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch);
@@ -97,7 +100,7 @@ void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t ba
 /// `generation`.
 uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset);
 /// The same in a value segment, where the value enters through its own checksum, so that it is
-/// hashed once.
+/// hashed once. Reads header and key only.
 uint64_t ValueRecordChecksum(const char* at, uint64_t value_checksum, uint64_t generation,
                              uint64_t offset);
 /// Whether the header of a log record at `bytes + offset` is possible and the record lies within

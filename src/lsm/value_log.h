@@ -1,9 +1,12 @@
-/// Large values apart from keys: written once, into value segments, and never rewritten until half of a segment is dead.
+/// Large values apart from keys: written once, into value segments, and never rewritten until half
+/// of a segment is dead.
 ///
 /// Layer      lsm
 /// Source     WiscKey (FAST16): keys and values apart; DESIGN "Large values apart"
 /// Encoding   docs/format/segment.md, docs/format/record.md
-/// Threads    Append, Read: any number of threads. Seal, Forget: under the database's lock.
+/// Threads    any number of threads
+/// Invariants a segment id is given once; what a ValueRef names never changes; a segment that is
+///            sealed is never appended to again
 #pragma once
 
 #include <cstdint>
@@ -21,44 +24,56 @@
 
 namespace quire::lsm {
 
-/// Gives the place for `size` bytes; nullptr: out of memory.
+/// Gives the place for `size` bytes; nullptr: out of memory. Where a read has to be repeated (a
+/// neighbour's memory changed under it) it is called again: the last place counts.
 using AllocateFn = std::function<char*(size_t size)>;
 
 struct ValueSegmentInfo {
   uint64_t id = 0;
   uint64_t file_bytes = 0;
-  uint64_t record_bytes = 0;   ///< appended, headers and keys included
-  bool sealed = false;         ///< nothing is appended to it any more
+  uint64_t record_bytes = 0;  ///< appended, headers and keys included
+  bool sealed = false;        ///< nothing is appended to it any more
 };
 
 class ValueLog {
  public:
-  /// In `directory`; the next segment gets `next_id`. `sealed`: what the manifest knows. No file is made before the first Append.
+  /// In `directory`; the next segment gets `next_id`, which no file there has. `sealed`: segments
+  /// that are there already. No file is made before the first Append.
   static Result<std::unique_ptr<ValueLog>> Open(io::FileSystem& fs, const std::string& directory,
-                                                const StorageOptions& options, uint64_t next_id, uint64_t owner_epoch,
-                                                base::Executor& executor, std::vector<ValueSegmentInfo> sealed);
+                                                const StorageOptions& options, uint64_t next_id,
+                                                uint64_t owner_epoch, base::Executor& executor,
+                                                std::vector<ValueSegmentInfo> sealed);
+  /// Seals the active segment. Waits for nothing but a segment that is just being made.
   virtual ~ValueLog() = default;
-  /// Appends one pair to the active segment (a new one is begun when it is full; the next one is made and its pages are
-  /// touched in the background). P1 at return, no system call but at a switch. kNoSpace: nothing was stored.
+  /// Appends one pair to the active segment (a new one is begun when it is full; the next one is
+  /// made in the background). P1 at return. No system call but at a switch, and for values of 64
+  /// KiB and more, where a write costs less than the page faults it saves. kNoSpace: nothing was
+  /// stored; works again once there is room.
   virtual Status Append(Slice key, Slice value, log::ValueRef* ref) = 0;
-  /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file and offset.
-  /// Cost: one pread, or one copy while the segment is the active one.
+  /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file
+  /// and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the
+  /// segment is the active one.
   virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
-  /// Everything appended so far durable (P2).
+  /// Whether Read would succeed; in little memory, however large the value.
+  virtual Status Check(const log::ValueRef& ref) const = 0;
+  /// Everything appended so far durable (P2). Appends go on.
   virtual Status Sync() = 0;
   /// Closes the active segment, so that the manifest may list it; the next Append begins a new one.
   virtual Status Seal() = 0;
   virtual std::vector<ValueSegmentInfo> Segments() const = 0;
   virtual uint64_t next_id() const = 0;
-  /// The segment is in no live version any more: its file goes once no reader can still need it.
+  /// The segment is in no live version any more: its file goes. (Neighbours that still need it find
+  /// it gone and look at the board again.)
   virtual Status Remove(uint64_t segment_id) = 0;
 };
 
-/// Opens value segments of a database for reading only (neighbours, tools); a bounded number of descriptors.
+/// Opens value segments of a database for reading only (neighbours, tools); a bounded number of
+/// descriptors.
 class ValueReader {
  public:
   static std::unique_ptr<ValueReader> Create(io::FileSystem& fs, const std::string& directory);
   virtual ~ValueReader() = default;
+  /// As ValueLog::Read.
   virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
 };
 

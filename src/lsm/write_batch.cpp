@@ -1,6 +1,5 @@
 #include "lsm/write_batch.h"
 
-#include "base/check.h"
 #include "base/coding.h"
 
 namespace quire::lsm {
@@ -45,11 +44,8 @@ Status Malformed(size_t offset, const char* what) {
 }  // namespace
 
 void WriteBatch::AddHeader(log::RecordType type, Slice key, size_t value_size) {
-  QUIRE_CHECK(!key.empty() && key.size() <= log::kKeyBytesMax && value_size <= log::kValueBytesMax);
-  char header[kHeaderBytes] = {};
-  base::StoreLe(header + 12, static_cast<uint32_t>(value_size));
-  base::StoreLe(header + 20, static_cast<uint16_t>(key.size() - 1));
-  header[22] = static_cast<char>(type);
+  char header[kHeaderBytes];
+  log::EncodeHeader(header, type, key.size(), value_size, 0);
   bytes_.append(header, sizeof header).append(key);
 }
 
