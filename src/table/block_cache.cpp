@@ -43,8 +43,9 @@ CachedBlock* BlockCache::Keep(CacheSlot* slot, CachedBlock* block) {
   CachedBlock* evicted = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    // In this order: the newcomer is no candidate, however much the others are in use.
+    evicted = EvictLocked(block->charge_);
     InsertLocked(block);
-    evicted = EvictLocked();
   }
   Retire(evicted);
   return block;
@@ -103,12 +104,12 @@ void BlockCache::RemoveLocked(CachedBlock* block) {
   block->slot_->store(nullptr, std::memory_order_release);
 }
 
-// Those that must go for the capacity to hold, as a chain.
-CachedBlock* BlockCache::EvictLocked() {
+// Those that must go for `room` bytes to fit, as a chain. At most the capacity is asked for.
+CachedBlock* BlockCache::EvictLocked(uint64_t room) {
   CachedBlock* chain = nullptr;
   // After one full turn even blocks that readers touch all the time must go: the bound comes first.
   uint64_t second_chances = ring_count_;
-  while (charged_bytes_.load(std::memory_order_relaxed) > capacity_bytes_) {
+  while (charged_bytes_.load(std::memory_order_relaxed) > capacity_bytes_ - room) {
     CachedBlock* const block = hand_;
     if (second_chances != 0 && block->touched_.load(std::memory_order_relaxed)) {
       block->touched_.store(false, std::memory_order_relaxed);

@@ -2,12 +2,11 @@
 /// and no lock.
 ///
 /// Layer      table
-/// Source     PapyrusKV, SC17, section 2.6: "loads the SSIndex in memory"; the clock algorithm for
-/// eviction Threads    all functions from any thread; Find, Keep and what they return inside a
-/// base::EpochGuard Invariants charged bytes <= capacity, but for the blocks that readers are
-/// adding at the moment; a block found inside an
-///            EpochGuard stays readable until the guard leaves, and as long as a BlockPin holds it;
-///            a block hangs in its slot and in the clock's ring, or in neither.
+/// Source     PapyrusKV, SC17, section 2.6 ("loads the SSIndex in memory"); clock eviction
+/// Threads    any; Find, Keep and what they return: inside a base::EpochGuard
+/// Invariants charged bytes <= capacity; a block found inside an EpochGuard stays readable until the
+///            guard leaves, and as long as a BlockPin holds it; a block hangs in its slot and in the
+///            clock's ring, or (for the instant of Keep and after its eviction) in neither.
 #pragma once
 
 #include <array>
@@ -135,7 +134,7 @@ class BlockCache {
 
   void InsertLocked(CachedBlock* block);
   void RemoveLocked(CachedBlock* block);
-  CachedBlock* EvictLocked();
+  CachedBlock* EvictLocked(uint64_t room);
   void Retire(CachedBlock* chain);
 
   const uint64_t capacity_bytes_;

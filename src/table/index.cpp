@@ -10,7 +10,8 @@
 namespace quire::table {
 namespace {
 
-constexpr uint64_t kGroup = 64;
+constexpr uint64_t kGroup = 16;
+constexpr uint64_t kCacheLineBytes = 64;
 
 uint64_t GroupCount(uint64_t block_count) {
   return (block_count + kGroup - 1) / kGroup;
@@ -26,6 +27,13 @@ inline uint64_t CountBelow(const uint64_t* words, uint64_t count, uint64_t word)
     count -= half;
   }
   return static_cast<uint64_t>(first - words) + (*first < word);
+}
+
+// Asks for what a group's words or slots take, so that the search in it waits once.
+void PrefetchGroup(const void* group) {
+  for (uint64_t offset = 0; offset < kGroup * sizeof(uint64_t); offset += kCacheLineBytes) {
+    __builtin_prefetch(static_cast<const char*>(group) + offset);
+  }
 }
 
 size_t CommonPrefix(Slice a, Slice b) {
@@ -53,11 +61,12 @@ void IndexBuilder::Add(uint64_t stored_bytes, Slice separator, bool continues) {
   ++block_count_;
 }
 
-// Memory: the object, words, tops, offsets, places, then SSIndex as it is in the file.
+// Memory: the object, room to begin a cache line, words, tops, offsets, places, then SSIndex as it
+// is in the file.
 uint64_t TableIndex::MemoryBytes(uint64_t block_count, uint64_t stored_bytes) {
   const uint64_t groups = GroupCount(block_count);
-  return sizeof(TableIndex) + sizeof(uint64_t) * (groups * kGroup + groups + 2 * block_count + 1) +
-         stored_bytes;
+  return sizeof(TableIndex) + kCacheLineBytes +
+         sizeof(uint64_t) * (groups * kGroup + groups + 2 * block_count + 1) + stored_bytes;
 }
 
 char* TableIndex::StoredPlace(char* memory, uint64_t block_count) {
@@ -69,7 +78,10 @@ const TableIndex* TableIndex::Build(char* memory, uint64_t block_count, uint64_t
   auto* index = ::new (memory) TableIndex;
   index->block_count_ = block_count;
   index->group_count_ = GroupCount(block_count);
-  index->words_ = reinterpret_cast<uint64_t*>(memory + sizeof(TableIndex));
+  const auto words = reinterpret_cast<uintptr_t>(memory + sizeof(TableIndex));
+  const uintptr_t words_aligned = (words + kCacheLineBytes - 1) & ~(kCacheLineBytes - 1);
+  index->words_ =
+      reinterpret_cast<uint64_t*>(memory + sizeof(TableIndex) + (words_aligned - words));
   index->tops_ = index->words_ + index->group_count_ * kGroup;
   index->offsets_ = index->tops_ + index->group_count_;
   index->places_ = index->offsets_ + block_count + 1;
@@ -125,7 +137,7 @@ Slice TableIndex::separator(uint64_t block) const {
   return Slice(bytes, size);
 }
 
-uint64_t TableIndex::FindBlock(Slice key) const {
+uint64_t TableIndex::FindBlock(Slice key, const CacheSlot* slots) const {
   const Slice head = key.substr(0, common_.size());
   const int order = head.compare(common_);
   if (order != 0) return order < 0 ? 0 : block_count_;
@@ -134,6 +146,8 @@ uint64_t TableIndex::FindBlock(Slice key) const {
   const uint64_t group = CountBelow(tops_, group_count_, word);
   if (group == group_count_) return block_count_;
   const uint64_t* const words = words_ + group * kGroup;
+  PrefetchGroup(words);
+  if (slots != nullptr) PrefetchGroup(slots + group * kGroup);
   const uint64_t first = group * kGroup + CountBelow(words, kGroup, word);
   if (first >= block_count_ || words_[first] != word) return std::min(first, block_count_);
   return FindAmongEqual(first, word, rest);

@@ -13,6 +13,7 @@
 #include "base/coding.h"
 #include "quire/slice.h"
 #include "quire/status.h"
+#include "table/block_cache.h"
 
 namespace quire::table {
 
@@ -36,7 +37,7 @@ class IndexBuilder {
 /// The index of an open table: it lies, with its arrays, in one piece of memory.
 ///
 /// The search is over the 8 bytes of each separator that follow what all separators share: first
-/// over every 64th (tops), then in one group of 64; only equal words are decided by whole keys.
+/// over every 16th (tops), then in one group of 16; only equal words are decided by whole keys.
 class TableIndex {
  public:
   /// Memory for `block_count` blocks and `stored_bytes` of SSIndex: what Build needs.
@@ -51,8 +52,9 @@ class TableIndex {
 
   uint64_t block_count() const { return block_count_; }
   /// The first block whose separator is >= `key`: where `key` is, if anywhere. block_count():
-  /// nowhere.
-  uint64_t FindBlock(Slice key) const;
+  /// nowhere. `slots`, if not null, has a pointer per block, of which the cache is asked for those
+  /// near the result.
+  uint64_t FindBlock(Slice key, const CacheSlot* slots = nullptr) const;
   uint64_t offset(uint64_t block) const { return offsets_[block] >> 1; }
   uint64_t stored_bytes(uint64_t block) const { return offset(block + 1) - offset(block); }
   /// The next block begins with the last key of this one.

@@ -257,7 +257,7 @@ Status TableReader::Get(Slice key, uint64_t hash, uint64_t snapshot, TableLookup
   if (index_block == nullptr) return status;
   const TableIndex& index = IndexIn(*index_block);
   if (search_ == SearchMode::kSequential) return GetSequentially(index, key, snapshot, found);
-  for (uint64_t at = index.FindBlock(key); at < index.block_count(); ++at) {
+  for (uint64_t at = index.FindBlock(key, slots_.get()); at < index.block_count(); ++at) {
     const CachedBlock* const block = FetchBlock(index, at, &status);
     if (block == nullptr) return status;
     BlockEntry entry;

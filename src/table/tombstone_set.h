@@ -1,8 +1,8 @@
 /// The range tombstones of a table, made to be asked which is the newest that covers a key.
 ///
 /// Layer      table
-/// Source     augmented interval trees (Cormen et al., Introduction to Algorithms), laid out in an
-/// array Threads    immutable
+/// Source     Cormen et al., Introduction to Algorithms: interval trees; here laid out in an array
+/// Threads    immutable
 #pragma once
 
 #include <cstdint>

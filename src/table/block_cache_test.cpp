@@ -1,0 +1,191 @@
+#include "table/block_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/epoch.h"
+#include "base/random.h"
+#include "table/table.h"
+
+namespace quire::table {
+namespace {
+
+constexpr size_t kBlockBytes = 1000;
+constexpr uint64_t kCharge = kBlockBytes + sizeof(CachedBlock);
+
+// Adds a block that knows its slot's number, as a miss does.
+CachedBlock* Add(BlockCache* cache, CacheSlot* slot, char number, size_t size = kBlockBytes) {
+  CachedBlock* const block = CachedBlock::New(size);
+  std::memset(block->data(), number, size);
+  return cache->Keep(slot, block);
+}
+
+TEST(BlockCache, KeepsWhatFits) {
+  BlockCache cache(3 * kCharge);
+  std::array<CacheSlot, 3> slots{};
+  const base::EpochGuard guard;
+  for (size_t i = 0; i < 3; ++i) Add(&cache, &slots[i], static_cast<char>(i));
+  for (size_t i = 0; i < 3; ++i) {
+    const CachedBlock* const block = BlockCache::Find(slots[i]);
+    ASSERT_NE(block, nullptr);
+    EXPECT_EQ(block->slice(), std::string(kBlockBytes, static_cast<char>(i)));
+  }
+  EXPECT_EQ(cache.Statistics().charged_bytes, 3 * kCharge);
+  EXPECT_EQ(cache.Statistics().evictions, 0u);
+  cache.Drop(slots);
+  EXPECT_EQ(cache.Statistics().charged_bytes, 0u);
+  EXPECT_EQ(BlockCache::Find(slots[0]), nullptr);
+}
+
+TEST(BlockCache, EvictsWhatNobodyTouchedFirst) {
+  BlockCache cache(3 * kCharge);
+  std::array<CacheSlot, 4> slots{};
+  const base::EpochGuard guard;
+  for (size_t i = 0; i < 3; ++i) Add(&cache, &slots[i], static_cast<char>(i));
+  BlockCache::Find(slots[0]);
+  BlockCache::Find(slots[2]);
+  Add(&cache, &slots[3], 3);
+  EXPECT_NE(slots[0].load(), nullptr);
+  EXPECT_EQ(slots[1].load(), nullptr);
+  EXPECT_NE(slots[2].load(), nullptr);
+  EXPECT_NE(slots[3].load(), nullptr);
+  EXPECT_EQ(cache.Statistics().evictions, 1u);
+  cache.Drop(slots);
+}
+
+TEST(BlockCache, ABlockThatWasFoundStaysReadableUntilTheGuardLeaves) {
+  BlockCache cache(kCharge);
+  std::array<CacheSlot, 2> slots{};
+  const base::EpochGuard guard;
+  const CachedBlock* const first = Add(&cache, &slots[0], 'a');
+  Add(&cache, &slots[1], 'b');
+  ASSERT_EQ(slots[0].load(), nullptr) << "evicted";
+  base::EpochCollect();
+  EXPECT_EQ(first->slice(), std::string(kBlockBytes, 'a'));
+  cache.Drop(slots);
+}
+
+TEST(BlockCache, APinnedBlockStaysReadableAfterGuardAndCacheAreGone) {
+  BlockPin pin;
+  {
+    BlockCache cache(10 * kCharge);
+    std::array<CacheSlot, 1> slots{};
+    {
+      const base::EpochGuard guard;
+      pin = BlockPin(Add(&cache, &slots[0], 'p'));
+    }
+    cache.Drop(slots);
+  }
+  base::EpochSynchronize();
+  EXPECT_EQ(pin.get()->slice(), std::string(kBlockBytes, 'p'));
+}
+
+TEST(BlockCache, ABlockLargerThanTheCacheIsServedButNotKept) {
+  BlockCache cache(kCharge);
+  std::array<CacheSlot, 2> slots{};
+  BlockPin pin;
+  {
+    const base::EpochGuard guard;
+    Add(&cache, &slots[0], 'a');
+    CachedBlock* const large = Add(&cache, &slots[1], 'b', 2 * kBlockBytes);
+    EXPECT_EQ(large->slice(), std::string(2 * kBlockBytes, 'b'));
+    pin = BlockPin(large);
+  }
+  EXPECT_NE(slots[0].load(), nullptr) << "not evicted for it";
+  EXPECT_EQ(slots[1].load(), nullptr);
+  EXPECT_EQ(cache.Statistics().charged_bytes, kCharge);
+  base::EpochSynchronize();
+  EXPECT_EQ(pin.get()->slice(), std::string(2 * kBlockBytes, 'b'));
+  cache.Drop(slots);
+}
+
+TEST(BlockCache, OfNoBytesKeepsNothing) {
+  BlockCache cache(0);
+  std::array<CacheSlot, 1> slots{};
+  const base::EpochGuard guard;
+  EXPECT_EQ(Add(&cache, &slots[0], 'a')->data()[0], 'a');
+  EXPECT_EQ(slots[0].load(), nullptr);
+}
+
+TEST(BlockCache, TheSecondToAddABlockUsesTheFirst) {
+  BlockCache cache(10 * kCharge);
+  std::array<CacheSlot, 1> slots{};
+  const base::EpochGuard guard;
+  CachedBlock* const first = Add(&cache, &slots[0], 'a');
+  EXPECT_EQ(Add(&cache, &slots[0], 'b'), first);
+  EXPECT_EQ(first->data()[0], 'a');
+  EXPECT_EQ(cache.Statistics().charged_bytes, kCharge);
+  cache.Drop(slots);
+}
+
+TEST(BlockCache, BlocksThatAreTouchedAllTheTimeMakeRoomToo) {
+  BlockCache cache(4 * kCharge);
+  std::array<CacheSlot, 20> slots{};
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const base::EpochGuard guard;
+    Add(&cache, &slots[i], static_cast<char>(i));
+    for (const CacheSlot& slot : slots) BlockCache::Find(slot);
+    EXPECT_LE(cache.Statistics().charged_bytes, 4 * kCharge);
+    EXPECT_NE(slots[i].load(), nullptr);
+  }
+  EXPECT_EQ(cache.Statistics().evictions, slots.size() - 4);
+  cache.Drop(slots);
+}
+
+// Readers that miss, evict each other's blocks, pin some; a slot's bytes are always its own.
+TEST(BlockCache, ReadersThatEvictEachOthersBlocksReadTheRightBytes) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kSlots = 64;
+  BlockCache cache(16 * kCharge);
+  std::array<CacheSlot, kSlots> slots{};
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> threads;
+  for (size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      base::Random random(thread);
+      std::array<BlockPin, 4> pins;
+      std::array<char, 4> pinned{};
+      for (int i = 0; i < 5000; ++i) {
+        const base::EpochGuard guard;
+        const size_t at = random.Below(kSlots);
+        CachedBlock* block = BlockCache::Find(slots[at]);
+        if (block == nullptr) block = Add(&cache, &slots[at], static_cast<char>(at));
+        if (block->data()[random.Below(kBlockBytes)] != static_cast<char>(at)) ++wrong;
+        if (random.OneIn(8)) {
+          const size_t hold = random.Below(pins.size());
+          pins[hold] = BlockPin(block);
+          pinned[hold] = static_cast<char>(at);
+        }
+        const size_t held = random.Below(pins.size());
+        if (pins[held].get() != nullptr && pins[held].get()->data()[0] != pinned[held]) ++wrong;
+        if (cache.Statistics().charged_bytes > (16 + kThreads) * kCharge) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0u);
+  EXPECT_GT(cache.Statistics().evictions, 1000u);
+  cache.Drop(slots);
+  EXPECT_EQ(cache.Statistics().charged_bytes, 0u);
+  base::EpochSynchronize();
+}
+
+TEST(BlockCache, CountsFromManyThreadsAddUp) {
+  BlockCache cache(1);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) cache.CountHit();
+      cache.CountMiss();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cache.Statistics().hits, 4000u);
+  EXPECT_EQ(cache.Statistics().misses, 4u);
+}
+
+}  // namespace
+}  // namespace quire::table
