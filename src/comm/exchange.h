@@ -1,14 +1,18 @@
-/// Requests and answers between ranks, collectives with deadlines, signals: everything above the frames.
+/// Requests and answers between ranks, collectives with deadlines, signals: everything above the
+/// frames.
 ///
 /// Layer      comm
-/// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message dispatcher, message handler), 3.1 (signals)
-/// Encoding   docs/format/message.md
-/// Threads    Start, Wait, Notify, WaitSignal: any thread. Collectives: one thread per Exchange at a time, same order on all
-///            ranks. Services run on the message handler thread, or inside any call that waits (no-thread mode).
-/// Invariants a service never waits for another rank; answers queue while there is no room, and once those to one rank are
-///            more than a window, or all more than answer_bytes_max, that rank's further requests wait unhandled, bounded by
-///            its window; every wait ends by its deadline (kTimedOut) or the peer's death (kPeerFailed). Requests of one rank
-///            to one channel are handled in the order of their Start, one at a time.
+/// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message dispatcher, message handler), 3.1
+/// (signals) Encoding   docs/format/message.md Threads    Start, Wait, Notify, WaitSignal: any
+/// thread. Collectives: one thread per Exchange at a time, same order on all
+///            ranks. Services run on the message handler thread, or inside any call that waits
+///            (no-thread mode).
+/// Invariants a service never waits for another rank; answers queue while there is no room, and
+/// once those to one rank are
+///            more than a window, or all more than answer_bytes_max, that rank's further requests
+///            wait unhandled, bounded by its window; every wait ends by its deadline (kTimedOut) or
+///            the peer's death (kPeerFailed). Requests of one rank to one channel are handled in
+///            the order of their Start, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +28,26 @@
 namespace quire::comm {
 
 struct ExchangeOptions {
-  uint64_t timeout_ms = 60'000;              ///< deadline of every wait
-  uint64_t window_bytes = 4ull << 20;        ///< request bytes under way per destination before Start waits
-  uint64_t message_bytes_max = 5ull << 30;   ///< longer ones are refused before memory is allocated
-  uint64_t answer_bytes_max = 64ull << 20;   ///< answers waiting for room, all together, before requests must wait
-  bool handler_thread = true;                ///< where the transport allows threads
+  uint64_t timeout_ms = 60'000;  ///< deadline of every wait
+  uint64_t window_bytes =
+      4ull << 20;  ///< request bytes under way per destination before Start waits
+  uint64_t message_bytes_max = 5ull << 30;  ///< longer ones are refused before memory is allocated
+  uint64_t answer_bytes_max =
+      64ull << 20;  ///< answers waiting for room, all together, before requests must wait
+  bool handler_thread = true;  ///< where the transport allows threads
 };
 
-/// Handles one request; what it puts into `answer` (given empty) goes back with the status. Must not wait for other ranks:
-/// Start, Notify and collectives called from one fail with kInvalidArgument.
+/// Handles one request; what it puts into `answer` (given empty) goes back with the status. Must
+/// not wait for other ranks: Start, Notify and collectives called from one fail with
+/// kInvalidArgument.
 using Service = std::function<Status(int source, Slice request, std::string* answer)>;
 
 /// One request under way. Shared with the Exchange until answered.
 class Call {
  public:
   virtual ~Call() = default;
-  /// True once answered or failed; never blocks (in no-thread mode: call Exchange::Progress for it to come true).
+  /// True once answered or failed; never blocks (in no-thread mode: call Exchange::Progress for it
+  /// to come true).
   virtual bool Done() const = 0;
 };
 
@@ -50,12 +58,13 @@ struct ExchangeStatistics {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   uint64_t send_stalls = 0;
-  uint64_t buffered_bytes = 0;    ///< answers waiting for room and messages being joined: bounded
+  uint64_t buffered_bytes = 0;  ///< answers waiting for room and messages being joined: bounded
 };
 
 class Exchange {
  public:
-  static std::unique_ptr<Exchange> Create(std::unique_ptr<Transport> transport, const ExchangeOptions& options);
+  static std::unique_ptr<Exchange> Create(std::unique_ptr<Transport> transport,
+                                          const ExchangeOptions& options);
   /// Ends the handler thread. Not collective; call Barrier first for a clean end.
   virtual ~Exchange() = default;
 
@@ -64,19 +73,24 @@ class Exchange {
   virtual Transport& transport() = 0;
   virtual bool has_handler_thread() const = 0;
 
-  /// Requests to `channel` are handled by `service` from now on. Requests that came before wait for it (bounded by the
-  /// senders' windows). An empty service takes it away: later requests are answered kNotFound. The service before it does
-  /// not run any more when this returns (so never call this from the channel's own service).
+  /// Requests to `channel` are handled by `service` from now on. Requests that came before wait for
+  /// it (bounded by the senders' windows). An empty service takes it away: later requests are
+  /// answered kNotFound. The service before it does not run any more when this returns (so never
+  /// call this from the channel's own service).
   virtual void Serve(uint32_t channel, Service service) = 0;
 
-  /// Sends a request, `head` and `body` joined; returns once it is handed to the transport (the slices are free again).
-  /// Waits while the window to `destination` is full. Errors: kTimedOut, kPeerFailed, kInvalidArgument (too long).
-  virtual Result<std::shared_ptr<Call>> Start(int destination, uint32_t channel, Slice head, Slice body) = 0;
-  /// Waits for the answer: the service's status, and its answer (may be null where nobody wants it). Once per call.
+  /// Sends a request, `head` and `body` joined; returns once it is handed to the transport (the
+  /// slices are free again). Waits while the window to `destination` is full. Errors: kTimedOut,
+  /// kPeerFailed, kInvalidArgument (too long).
+  virtual Result<std::shared_ptr<Call>> Start(int destination, uint32_t channel, Slice head,
+                                              Slice body) = 0;
+  /// Waits for the answer: the service's status, and its answer (may be null where nobody wants
+  /// it). Once per call.
   virtual Status Wait(const std::shared_ptr<Call>& call, std::string* answer) = 0;
-  /// As Start, for a caller that will not wait: `done` runs once, with what Wait would give, as soon as the answer or the
-  /// peer's failure is here: on the handler thread, or inside any call that makes progress. It must neither wait nor send.
-  /// No deadline: the caller keeps its own. Where an error is returned, and after the Exchange is gone, it never runs.
+  /// As Start, for a caller that will not wait: `done` runs once, with what Wait would give, as
+  /// soon as the answer or the peer's failure is here: on the handler thread, or inside any call
+  /// that makes progress. It must neither wait nor send. No deadline: the caller keeps its own.
+  /// Where an error is returned, and after the Exchange is gone, it never runs.
   virtual Status StartThen(int destination, uint32_t channel, Slice head, Slice body,
                            std::function<void(const Status& status, Slice answer)> done) = 0;
   /// Start and Wait in one.
@@ -85,18 +99,20 @@ class Exchange {
   /// Handles what has arrived; for programs that compute long without a handler thread. Cheap.
   virtual void Progress() = 0;
 
-  /// Collective. Every rank is here, or an error. The errors of collectives: kTimedOut, kPeerFailed; kInvalidArgument where
-  /// the ranks are in different collectives. A rank that hears of a failure passes it on, so that all hear of it soon.
+  /// Collective. Every rank is here, or an error. The errors of collectives: kTimedOut,
+  /// kPeerFailed; kInvalidArgument where the ranks are in different collectives. A rank that hears
+  /// of a failure passes it on, so that all hear of it soon.
   virtual Status Barrier() = 0;
-  /// Collective. OK where all ranks gave OK; else everywhere the code of the lowest failing rank, its text with the rank.
-  /// A rank that died, or is not there by the deadline, counts as failing.
+  /// Collective. OK where all ranks gave OK; else everywhere the code of the lowest failing rank,
+  /// its text with the rank. A rank that died, or is not there by the deadline, counts as failing.
   virtual Status Agree(const Status& mine) = 0;
   /// Collective. Every rank's bytes, by rank. For small things.
   virtual Result<std::vector<std::string>> AllGather(Slice mine) = 0;
   /// Collective. The sum over the ranks.
   virtual Result<uint64_t> Sum(uint64_t mine) = 0;
 
-  /// Sends `signal` to each of `ranks`. Delivered once, in order with this rank's earlier requests to them.
+  /// Sends `signal` to each of `ranks`. Delivered once, in order with this rank's earlier requests
+  /// to them.
   virtual Status Notify(int signal, const std::vector<int>& ranks) = 0;
   /// Waits until one `signal` of each of `ranks` has come, and takes them; on an error takes none.
   virtual Status WaitSignal(int signal, const std::vector<int>& ranks) = 0;

@@ -1,5 +1,6 @@
-/// The transports of a real job. <mpi.h> is included by this folder's .cpp files and by public headers that take a
-/// communicator; a communicator is passed here as the Fortran handle, which has the same type with every MPI.
+/// The transports of a real job. <mpi.h> is included by this folder's .cpp files and by public
+/// headers that take a communicator; a communicator is passed here as the Fortran handle, which has
+/// the same type with every MPI.
 ///
 /// Layer      comm
 /// Threads    as Transport
@@ -13,8 +14,8 @@
 namespace quire::comm {
 
 enum class TransportKind {
-  kAuto,   ///< shared memory within a node, MPI between nodes
-  kMpi,    ///< MPI everywhere
+  kAuto,  ///< shared memory within a node, MPI between nodes
+  kMpi,   ///< MPI everywhere
 };
 
 struct MpiTransportOptions {
@@ -23,10 +24,11 @@ struct MpiTransportOptions {
   int window_frames = 16;                       ///< MPI: frames under way per pair (credits)
 };
 
-/// Collective over the communicator with this Fortran handle, which is duplicated (its error handler is left as it is; the
-/// duplicate returns errors). Errors, alike on all ranks: kInvalidArgument where MPI is not initialized or is finalized,
-/// kNoSpace (/dev/shm), kTimedOut.
-Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator, const MpiTransportOptions& options);
+/// Collective over the communicator with this Fortran handle, which is duplicated (its error
+/// handler is left as it is; the duplicate returns errors). Errors, alike on all ranks:
+/// kInvalidArgument where MPI is not initialized or is finalized, kNoSpace (/dev/shm), kTimedOut.
+Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
+                                                   const MpiTransportOptions& options);
 
 /// True between MPI_Init and MPI_Finalize.
 bool MpiIsRunning();

@@ -1,15 +1,21 @@
-/// N ranks in one process: free-running threads, or a seeded scheduler that runs one rank at a time, delays and reorders
-/// frames (never within a sender-receiver pair), and kills ranks. Same seed, same run.
+/// N ranks in one process: free-running threads, or a seeded scheduler that runs one rank at a
+/// time, delays and reorders frames (never within a sender-receiver pair), and kills ranks. Same
+/// seed, same run.
+///
+/// A killed rank goes on running, but nothing it does has an effect any more: its sends fail with
+/// kPeerFailed, it hears that all other ranks are gone, and its waits end. So its program ends on
+/// the ordinary path of an error, whatever locks it holds; no exception passes through it, and no
+/// thread stays behind. What it does outside the transport (files) must be cut off in `on_kill`.
 ///
 /// Layer      comm (tests only)
 /// Source     FoundationDB's and TigerBeetle's simulation
-/// Threads    each rank's transport belongs to that rank's thread(s)
+/// Threads    deterministic: each rank is one thread, and everything it shares with others is safe
+///            between two transport calls. Free-running: as Transport
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "comm/transport.h"
 
@@ -20,21 +26,29 @@ class SimNetwork {
   struct Options {
     int rank_count = 2;
     uint64_t seed = 1;
-    bool deterministic = true;    ///< one rank at a time under the seeded scheduler; false: real threads (ThreadSanitizer)
-    bool share_memory = false;    ///< what SharesMemory answers
-    int window_frames = 8;        ///< frames under way per pair before TrySend says no room
-    uint64_t delay_ns_max = 1'000'000;  ///< virtual
+    bool deterministic = true;          ///< false: real threads, real time (ThreadSanitizer)
+    bool share_memory = false;          ///< what SharesMemory answers
+    int window_frames = 8;              ///< frames under way per pair before TrySend says no room
+    uint64_t delay_ns_max = 1'000'000;  ///< of a frame, and of the news of a death; virtual
+    /// Runs when a rank is killed, before anybody can notice, on the killer's thread.
+    std::function<void(int rank)> on_kill;
   };
   static std::unique_ptr<SimNetwork> Create(const Options& options);
   virtual ~SimNetwork() = default;
-  /// Runs `program(rank, transport)` on every rank to its end; deterministic mode passes the turn at every transport call.
-  virtual void Run(const std::function<void(int rank, std::unique_ptr<Transport> transport)>& program) = 0;
-  /// From the program of any rank: `rank` dies now (its next transport call throws RankKilled inside, ends its program).
+  /// Runs `program(rank, transport)` on every rank to its end; deterministic mode passes the turn
+  /// at every transport call. Once per network. A rank whose transport is destroyed has left: the
+  /// others hear of it as of a death, after its last frame.
+  virtual void Run(
+      const std::function<void(int rank, std::unique_ptr<Transport> transport)>& program) = 0;
+  /// From the program of any rank: `rank` dies now. Of its frames under way a seeded part is lost.
   virtual void Kill(int rank) = 0;
   /// Kills `rank` after it has made `calls` more transport calls.
   virtual void KillAfter(int rank, uint64_t calls) = 0;
-  /// `rank` gets no turn for `ns` of virtual time (a stopped process).
+  virtual bool Killed(int rank) const = 0;
+  /// `rank` gets no turn for `ns` (a stopped process); virtual, real where free-running.
   virtual void Stop(int rank, uint64_t ns) = 0;
+  /// The next frame from `source` to `destination` is damaged on its way.
+  virtual void Damage(int source, int destination) = 0;
 };
 
 }  // namespace quire::comm

@@ -1,0 +1,179 @@
+/// The Exchange over any transport.
+///
+/// A thread that waits takes the lead if nobody has it: it polls by itself, runs what services are
+/// asked for, and sleeps in the transport until something arrives, so that an answer costs one
+/// wake-up and no hand-over between threads. Other waiting threads sleep on a word of their own.
+/// Where nobody leads, the handler thread polls; where there is none, the next leader does.
+///
+/// exchange.cpp has the calls, exchange_wait.cpp waiting and polling, exchange_receive.cpp what
+/// happens with what arrives, collective.cpp the collectives.
+///
+/// Layer      comm
+/// Encoding   docs/format/message.md
+/// Threads    as Exchange. Members marked "poller's" belong to the holder of poll_right_.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/call_table.h"
+#include "comm/exchange.h"
+#include "comm/mailbox.h"
+#include "comm/message.h"
+#include "comm/peer.h"
+#include "comm/service_table.h"
+#include "comm/transport.h"
+#include "comm/wait_set.h"
+
+namespace quire::comm {
+
+/// A reference to something that answers "has it come true?".
+class Condition {
+ public:
+  template <typename F>
+  explicit Condition(F& test)
+      : object_(&test), call_([](void* object) { return (*static_cast<F*>(object))(); }) {}
+  bool operator()() const { return call_(object_); }
+
+ private:
+  void* object_;
+  bool (*call_)(void*);
+};
+
+/// What a thread waits for.
+struct WaitSpec {
+  const void* key = nullptr;  ///< Notify(key) says that it may have come true
+  int peer = -1;              ///< who must be alive for it; may change while waiting
+  const char* what = "";      ///< for the error text: "an answer"
+  uint64_t deadline_ns = 0;   ///< 0: timeout_ms from the beginning of the wait
+};
+
+class ExchangeImpl final : public Exchange, private FrameSink {
+ public:
+  ExchangeImpl(std::unique_ptr<Transport> transport, const ExchangeOptions& options);
+  ~ExchangeImpl() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Transport& transport() override { return *transport_; }
+  bool has_handler_thread() const override { return handler_.joinable(); }
+
+  void Serve(uint32_t channel, Service service) override;
+  Result<std::shared_ptr<Call>> Start(int destination, uint32_t channel, Slice head,
+                                      Slice body) override;
+  Status Wait(const std::shared_ptr<Call>& call, std::string* answer) override;
+  Status StartThen(int destination, uint32_t channel, Slice head, Slice body,
+                   std::function<void(const Status& status, Slice answer)> done) override;
+  void Progress() override;
+  Status Barrier() override;
+  Status Agree(const Status& mine) override;
+  Result<std::vector<std::string>> AllGather(Slice mine) override;
+  Result<uint64_t> Sum(uint64_t mine) override;
+  Status Notify(int signal, const std::vector<int>& ranks) override;
+  Status WaitSignal(int signal, const std::vector<int>& ranks) override;
+  ExchangeStatistics Statistics() const override;
+
+ private:
+  struct Counters {
+    std::atomic<uint64_t> requests_sent{0};
+    std::atomic<uint64_t> requests_handled{0};
+    std::atomic<uint64_t> frames_sent{0};
+    std::atomic<uint64_t> bytes_sent{0};
+    std::atomic<uint64_t> bytes_received{0};
+    std::atomic<uint64_t> send_stalls{0};
+    std::atomic<uint64_t> buffered_bytes{0};
+  };
+  struct Collective;
+
+  // exchange.cpp: sending.
+  Status CheckUse(int destination) const;
+  Result<std::shared_ptr<PendingCall>> StartCall(int destination, uint32_t channel, Slice head,
+                                                 Slice body, PendingCall::Callback then);
+  Status AcquireWindow(Peer& peer, uint64_t bytes);
+  void ReleaseWindow(Peer& peer, uint64_t bytes);
+  Status SendMessage(Peer& peer, MessageHeader header, Slice head, Slice body,
+                     uint64_t deadline_ns);
+  Status SendFrames(Peer& peer, MessageHeader header, Slice head, Slice body, uint64_t deadline_ns);
+  Status SendToSelf(MessageKind kind, uint32_t channel, uint64_t call, Slice head, Slice body);
+  Result<bool> TrySendFrame(Peer& peer, const MessageHeader& header, Slice head, Slice body);
+  Status SignalTo(int destination, int signal);
+
+  // exchange_wait.cpp
+  Status WaitUntil(WaitSpec& spec, Condition done);
+  bool Sleep(Sleeper& sleeper, Condition done, bool in_transport, uint64_t timeout_ns);
+  bool NobodyPolls() const;
+  void CheckPeer(const WaitSpec& spec);
+  bool TakeLead();
+  void LeaveLead();
+  int TryPoll();
+  void PollInCall();
+  int PollHeld();
+  void HandlerLoop();
+  Status TimedOut(const WaitSpec& spec) const;
+
+  // exchange_receive.cpp
+  void OnFrame(int source, Slice frame) override;
+  void OnPeerFailed(int source, const Status& why) override;
+  void OnRoom(int destination) override;
+  void HandleMessage(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
+  void HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Slice payload);
+  void HandleSignal(Peer& peer, int signal);
+  void Hold(Peer& peer, const MessageHeader& header, Slice payload);
+  bool MustHold(const Peer& peer) const;
+  void HandleLost(Peer& peer, const MessageHeader& header);
+  void CompleteCall(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
+  void EndCall(Peer& peer, uint64_t number, Status status, std::string answer);
+  void SendAnswer(Peer& peer, uint64_t call, const Status& status, std::string* answer);
+  void FlushAnswers(Peer& peer);
+  void DropAnswers(Peer& peer);
+  void FailPeer(Peer& peer, const Status& why);
+  int HandleDeferred();
+  int HandleAllHeld();
+  int HandleHeld(Peer& peer);
+  int HandleUnserved();
+  int HandleOwn();
+  void Buffer(uint64_t before, uint64_t now);
+
+  // collective.cpp
+  Status RunCollective(Collective& collective);
+  void SendPart(Collective& collective, int destination, uint64_t number, int distance);
+  void ReceivePart(Collective& collective, int source, uint64_t number, int distance);
+  Status AwaitPart(int source, uint64_t number, uint64_t deadline_ns, std::string* payload);
+
+  const std::unique_ptr<Transport> transport_;
+  const ExchangeOptions options_;
+  const int rank_;
+  const int size_;
+  const bool threads_allowed_;
+
+  PeerTable peers_;
+  CallTable calls_;
+  ServiceTable services_;
+  SignalBox signals_;
+  CollectiveBox parts_;
+  uint64_t collective_count_ = 0;  ///< belongs to the thread that is in a collective
+  WaitSet sleepers_;
+  Counters counters_;
+
+  PollRight poll_right_;
+  std::atomic<bool> led_{false};       ///< a waiting thread polls
+  std::atomic<bool> deferred_{false};  ///< HandleDeferred has something to do
+  std::string answer_;                 ///< poller's: what the running service answers
+  std::vector<Peer*> held_list_;       ///< poller's: peers whose requests are held
+  uint64_t queued_bytes_ = 0;          ///< poller's: answers that wait for room, of all peers
+  std::unordered_map<uint32_t, std::deque<std::pair<int, HeldMessage>>> unserved_;  ///< poller's
+
+  std::mutex own_mutex_;
+  std::deque<HeldMessage> own_;  ///< from this rank to itself
+
+  std::atomic<bool> stop_{false};
+  std::thread handler_;
+};
+
+}  // namespace quire::comm

@@ -1,0 +1,151 @@
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "comm/exchange_impl.h"
+
+namespace quire::comm {
+namespace {
+
+constexpr int kFramesPerPoll = 16;
+constexpr uint64_t kNsPerMs = 1'000'000;
+// How often a waiting thread asks whether the peer it waits for is still alive.
+constexpr uint64_t kPeerCheckNs = 200 * kNsPerMs;
+// The handler has nothing to look after by time; it wakes only so that no mistake lasts for ever.
+constexpr uint64_t kHandlerSleepNs = 10'000 * kNsPerMs;
+
+// The program's signal handlers run on the program's threads.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+int ExchangeImpl::PollHeld() {
+  int count = transport_->Poll(*this, kFramesPerPoll);
+  if (deferred_.load(std::memory_order_relaxed) && deferred_.exchange(false)) {
+    count += HandleDeferred();
+  }
+  return count;
+}
+
+int ExchangeImpl::TryPoll() {
+  if (!poll_right_.TryLock()) return -1;
+  const int count = PollHeld();
+  poll_right_.Unlock();
+  return count;
+}
+
+bool ExchangeImpl::TakeLead() {
+  if (led_.load(std::memory_order_relaxed) || led_.exchange(true, std::memory_order_acquire)) {
+    return false;
+  }
+  transport_->CallerArrives();
+  return true;
+}
+
+void ExchangeImpl::LeaveLead() {
+  transport_->CallerLeaves();
+  led_.store(false, std::memory_order_release);
+}
+
+// Without a handler thread somebody who waits must poll. Whoever stops polling hands over to a
+// sleeper it sees; a sleeper it does not see comes here, and finds that nobody polls.
+bool ExchangeImpl::NobodyPolls() const {
+  return !has_handler_thread() && !led_.load(std::memory_order_acquire) && poll_right_.IsFree();
+}
+
+bool ExchangeImpl::Sleep(Sleeper& sleeper, Condition done, bool in_transport, uint64_t timeout_ns) {
+  sleeper.Prepare(in_transport);
+  if (done()) return true;
+  if (in_transport) {
+    transport_->Wait(Waiter::kCaller, timeout_ns);
+  } else if (!NobodyPolls()) {
+    sleeper.SleepOnWord(timeout_ns);
+  }
+  return false;
+}
+
+void ExchangeImpl::PollInCall() {
+  if (has_handler_thread()) return;
+  TryPoll();
+  sleepers_.HandOver();
+}
+
+void ExchangeImpl::CheckPeer(const WaitSpec& spec) {
+  if (spec.peer < 0 || spec.peer == rank_ || transport_->Alive(spec.peer)) return;
+  transport_->Wake(Waiter::kHandler);  // the next poll tells what this rank must know
+}
+
+Status ExchangeImpl::TimedOut(const WaitSpec& spec) const {
+  std::string text = "rank " + std::to_string(rank_) + " waited " +
+                     std::to_string(options_.timeout_ms) + " ms for " + spec.what;
+  if (spec.peer >= 0) text += " of rank " + std::to_string(spec.peer);
+  return Status(Code::kTimedOut, text +
+                                     "; that rank may be stopped or busy elsewhere (raise "
+                                     "timeout_ms if it may take so long)");
+}
+
+Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {
+  io::Clock& clock = transport_->clock();
+  const uint64_t spin_ns = transport_->spin_ns();
+  const uint64_t start_ns = clock.NowNs();
+  const uint64_t deadline_ns =
+      spec.deadline_ns != 0 ? spec.deadline_ns : start_ns + options_.timeout_ms * kNsPerMs;
+  uint64_t spin_end_ns = start_ns + spin_ns;
+  uint64_t check_ns = start_ns + kPeerCheckNs;
+  Sleeper sleeper(&sleepers_, spec.key);
+  bool leads = TakeLead();
+  bool came_true = false;
+  while (!came_true) {
+    const int polled = TryPoll();
+    came_true = done();
+    const uint64_t now_ns = clock.NowNs();
+    if (came_true || now_ns >= deadline_ns) break;
+    if (now_ns >= check_ns) {
+      CheckPeer(spec);
+      check_ns = now_ns + kPeerCheckNs;
+    }
+    if (polled > 0) {
+      spin_end_ns = now_ns + spin_ns;
+    } else if (now_ns < spin_end_ns) {
+      CpuRelax();
+    } else {
+      if (!leads) leads = TakeLead();
+      if (leads && polled < 0) {  // somebody polls, perhaps for long, and will notify this thread
+        LeaveLead();
+        leads = false;
+      }
+      came_true = Sleep(sleeper, done, leads, std::min(deadline_ns, check_ns) - now_ns);
+    }
+  }
+  if (leads) LeaveLead();
+  if (!has_handler_thread()) sleepers_.HandOver();
+  return came_true ? Status() : TimedOut(spec);
+}
+
+void ExchangeImpl::HandlerLoop() {
+  BlockSignals();
+  io::Clock& clock = transport_->clock();
+  const uint64_t spin_ns = transport_->spin_ns();
+  uint64_t spin_end_ns = 0;
+  while (!stop_.load(std::memory_order_acquire)) {
+    poll_right_.Lock();
+    const int count = PollHeld();
+    poll_right_.Unlock();
+    if (count > 0) {
+      if (spin_ns != 0) spin_end_ns = clock.NowNs() + spin_ns;
+      continue;
+    }
+    if (spin_ns != 0 && !led_.load(std::memory_order_relaxed) && clock.NowNs() < spin_end_ns) {
+      CpuRelax();
+      continue;
+    }
+    transport_->Wait(Waiter::kHandler, kHandlerSleepNs);
+  }
+}
+
+}  // namespace quire::comm

@@ -1,0 +1,81 @@
+/// What the Exchange knows of one other rank. Made when it is first needed.
+///
+/// Layer      comm
+/// Threads    as noted at each member; PeerTable: any
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/message.h"
+#include "quire/status.h"
+
+namespace quire::comm {
+
+/// A request or signal that came but cannot be handled yet.
+struct HeldMessage {
+  MessageKind kind = MessageKind::kRequest;
+  uint32_t channel = 0;
+  uint64_t call = 0;
+  std::string payload;
+};
+
+/// An answer that waits for room.
+struct QueuedAnswer {
+  MessageHeader header;  ///< `offset`: what has been sent
+  std::string payload;
+};
+
+struct Peer {
+  explicit Peer(int peer_rank) : rank(peer_rank) {}
+  /// Why it failed, with its rank; once it has.
+  Status Failure() const { return why_failed.WithContext("rank " + std::to_string(rank)); }
+
+  const int rank;
+
+  // Any thread.
+  std::atomic<uint64_t> outstanding_bytes{0};  ///< requests under way to it
+  std::atomic<bool> sending{false};            ///< somebody sends a message to it, frame by frame
+  std::atomic<bool> failed{false};
+  Status why_failed;  ///< written before `failed`
+
+  // The holder of the poll right.
+  MessageJoiner requests;  ///< of all kinds but answers
+  MessageJoiner answers;
+  std::deque<QueuedAnswer> queued_answers;
+  uint64_t queued_bytes = 0;
+  std::deque<HeldMessage> held;  ///< while too many answers to it are queued
+  bool in_held_list = false;
+};
+
+class PeerTable {
+ public:
+  explicit PeerTable(int size) : peers_(static_cast<size_t>(size)) {}
+  /// The peer of that rank, which must be in range.
+  Peer& Get(int rank) {
+    std::atomic<Peer*>& place = peers_[static_cast<size_t>(rank)];
+    Peer* const peer = place.load(std::memory_order_acquire);
+    return peer != nullptr ? *peer : Make(rank);
+  }
+
+ private:
+  Peer& Make(int rank) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::atomic<Peer*>& place = peers_[static_cast<size_t>(rank)];
+    if (Peer* const peer = place.load(std::memory_order_acquire); peer != nullptr) return *peer;
+    owned_.push_back(std::make_unique<Peer>(rank));
+    place.store(owned_.back().get(), std::memory_order_release);
+    return *owned_.back();
+  }
+
+  std::vector<std::atomic<Peer*>> peers_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Peer>> owned_;
+};
+
+}  // namespace quire::comm

@@ -1,0 +1,53 @@
+/// Which service handles which channel.
+///
+/// Layer      comm
+/// Threads    any
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "comm/exchange.h"
+
+namespace quire::comm {
+
+class ServiceTable {
+ public:
+  /// `service` handles the channel from now on; the one before it runs no more when this returns.
+  void Set(uint32_t channel, Service service);
+  /// True where a service was ever set, even if it was taken away.
+  bool Has(uint32_t channel);
+  /// Runs the channel's service; kNotFound where it was taken away. What throws std::bad_alloc
+  /// gives kOutOfMemory.
+  Status Run(uint32_t channel, int source, Slice request, std::string* answer);
+
+ private:
+  struct Entry {
+    std::mutex running;
+    Service service;  ///< guarded by `running`; empty: taken away
+  };
+  std::shared_ptr<Entry> Find(uint32_t channel);
+
+  std::mutex mutex_;
+  std::unordered_map<uint32_t, std::shared_ptr<Entry>> entries_;
+};
+
+/// True on a thread that runs a service, or the callback of a call, right now.
+bool InService();
+
+/// While one lives, InService() is true on its thread.
+class ServiceScope {
+ public:
+  ServiceScope();
+  ~ServiceScope();
+  ServiceScope(const ServiceScope&) = delete;
+  ServiceScope& operator=(const ServiceScope&) = delete;
+
+ private:
+  const bool before_;
+};
+
+}  // namespace quire::comm
