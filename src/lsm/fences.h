@@ -10,13 +10,15 @@
 
 #include <atomic>
 
+#include "base/sanitizer.h"
+
 namespace quire::lsm {
 
 /// What was stored before is visible to everybody before anything that is stored after.
 inline void StoreFence() {
-#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+#if QUIRE_THREAD_SANITIZER && defined(__x86_64__)
   asm volatile("mfence" ::: "memory");
-#elif defined(__SANITIZE_THREAD__)
+#elif QUIRE_THREAD_SANITIZER
   __sync_synchronize();
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -25,9 +27,9 @@ inline void StoreFence() {
 
 /// What was loaded before has its value before anything that is loaded after.
 inline void LoadFence() {
-#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+#if QUIRE_THREAD_SANITIZER && defined(__x86_64__)
   asm volatile("" ::: "memory");  // loads are not reordered on x86
-#elif defined(__SANITIZE_THREAD__)
+#elif QUIRE_THREAD_SANITIZER
   __sync_synchronize();
 #else
   std::atomic_thread_fence(std::memory_order_acquire);

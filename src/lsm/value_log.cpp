@@ -22,12 +22,12 @@ namespace {
 class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
  public:
   SegmentMaker(io::FileSystem& fs, const std::string& directory, const StorageOptions& options,
-               uint64_t next_id, uint64_t owner_epoch)
+               const ValueLogStart& start)
       : fs_(fs),
         directory_(directory),
         capacity_(options.value_segment_bytes / 8 * 8),
-        owner_epoch_(owner_epoch),
-        next_id_(next_id) {}
+        owner_epoch_(start.owner_epoch),
+        next_id_(start.next_id) {}
 
   uint64_t capacity() const { return capacity_; }
   uint64_t next_id() const {
@@ -46,7 +46,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     header.generation = std::max<uint64_t>(io::RandomU64(), 1);
     header.id = id;
     header.capacity = capacity_;
-    header.boot_id = io::BootId();
+    header.boot_id = fs_.BootId();
     header.owner_epoch = owner_epoch_;
     return header;
   }
@@ -126,12 +126,12 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
 class SegmentedValueLog : public ValueLog {
  public:
   SegmentedValueLog(io::FileSystem& fs, const std::string& directory,
-                    const StorageOptions& options, uint64_t next_id, uint64_t owner_epoch,
-                    base::Executor& executor)
+                    const StorageOptions& options, base::Executor& executor,
+                    const ValueLogStart& start)
       : fs_(fs),
         directory_(directory),
         executor_(executor),
-        maker_(std::make_shared<SegmentMaker>(fs, directory, options, next_id, owner_epoch)),
+        maker_(std::make_shared<SegmentMaker>(fs, directory, options, start)),
         files_(fs, directory) {}
 
   ~SegmentedValueLog() override {
@@ -355,17 +355,16 @@ class SegmentedValueLog : public ValueLog {
 }  // namespace
 
 Result<std::unique_ptr<ValueLog>> ValueLog::Open(io::FileSystem& fs, const std::string& directory,
-                                                 const StorageOptions& options, uint64_t next_id,
-                                                 uint64_t owner_epoch, base::Executor& executor,
-                                                 std::vector<ValueSegmentInfo> sealed) {
-  QUIRE_CHECK(next_id != 0);  // 0 stands for none
-  auto log = std::make_unique<SegmentedValueLog>(fs, directory, options, next_id, owner_epoch,
-                                                 executor);
-  for (const ValueSegmentInfo& info : sealed) {
-    if (info.id >= next_id) {
+                                                 const StorageOptions& options,
+                                                 base::Executor& executor,
+                                                 const ValueLogStart& start) {
+  QUIRE_CHECK(start.next_id != 0);  // 0 stands for none
+  auto log = std::make_unique<SegmentedValueLog>(fs, directory, options, executor, start);
+  for (const ValueSegmentInfo& info : start.sealed) {
+    if (info.id >= start.next_id) {
       return Status(Code::kInvalidArgument, "value segment " + std::to_string(info.id) +
                                                 " exists, but the next one is to be " +
-                                                std::to_string(next_id));
+                                                std::to_string(start.next_id));
     }
     log->AddSealed(info);
   }

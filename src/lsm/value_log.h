@@ -35,14 +35,20 @@ struct ValueSegmentInfo {
   bool sealed = false;        ///< nothing is appended to it any more
 };
 
+/// What a value log begins with.
+struct ValueLogStart {
+  uint64_t next_id = 1;  ///< of the next segment; no file in the directory has it or a higher one
+  uint64_t owner_epoch = 0;
+  std::vector<ValueSegmentInfo> sealed;  ///< segments that are there already
+};
+
 class ValueLog {
  public:
-  /// In `directory`; the next segment gets `next_id`, which no file there has. `sealed`: segments
-  /// that are there already. No file is made before the first Append.
+  /// In `directory`. No file is made before the first Append.
   static Result<std::unique_ptr<ValueLog>> Open(io::FileSystem& fs, const std::string& directory,
-                                                const StorageOptions& options, uint64_t next_id,
-                                                uint64_t owner_epoch, base::Executor& executor,
-                                                std::vector<ValueSegmentInfo> sealed);
+                                                const StorageOptions& options,
+                                                base::Executor& executor,
+                                                const ValueLogStart& start);
   /// Seals the active segment. Waits for nothing but a segment that is just being made.
   virtual ~ValueLog() = default;
   /// Appends one pair to the active segment (a new one is begun when it is full; the next one is
