@@ -1,0 +1,101 @@
+#include "counting.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace quire::assemble {
+namespace {
+
+uint8_t SumUpTo255(unsigned a, unsigned b) {
+  return static_cast<uint8_t>(std::min(a + b, 255u));
+}
+
+}  // namespace
+
+void KmerCounts::Add(uint8_t left, uint8_t right) {
+  if (count < std::numeric_limits<uint32_t>::max()) ++count;
+  if (left != kNoBase) beside[left] = SumUpTo255(beside[left], 1);
+  if (right != kNoBase) beside[4u + right] = SumUpTo255(beside[4u + right], 1);
+}
+
+void KmerCounts::Add(const KmerCounts& other) {
+  const uint64_t sum = uint64_t{count} + other.count;
+  count = static_cast<uint32_t>(std::min<uint64_t>(sum, std::numeric_limits<uint32_t>::max()));
+  for (size_t i = 0; i < beside.size(); ++i) beside[i] = SumUpTo255(beside[i], other.beside[i]);
+}
+
+void KmerCounts::Encode(char* bytes) const {
+  for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>((count >> (8 * i)) & 0xff);
+  std::memcpy(bytes + 4, beside.data(), beside.size());
+}
+
+Result<KmerCounts> KmerCounts::Decode(Slice bytes) {
+  if (bytes.size() != kBytes) {
+    return Status(Code::kCorruption,
+                  "counts of a k-mer have " + std::to_string(bytes.size()) + " bytes");
+  }
+  KmerCounts counts;
+  for (size_t i = 0; i < 4; ++i) {
+    counts.count |= static_cast<uint32_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  }
+  std::memcpy(counts.beside.data(), bytes.data() + 4, counts.beside.size());
+  return counts;
+}
+
+Status AddCounts(Slice, const Slice* present, Slice argument, std::string* updated) {
+  QUIRE_ASSIGN_OR_RETURN(KmerCounts sum, KmerCounts::Decode(argument));
+  if (present != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(const KmerCounts before, KmerCounts::Decode(*present));
+    sum.Add(before);
+  }
+  updated->resize(KmerCounts::kBytes);
+  sum.Encode(updated->data());
+  return Status();
+}
+
+KmerCounter::KmerCounter(Database& database, const KmerShape& shape, unsigned slot_bits)
+    : database_(database), shape_(shape), slots_(slot_bits == 0 ? 0 : size_t{1} << slot_bits) {}
+
+Status KmerCounter::Add(Slice sequence) {
+  Status status;
+  ForEachKmer(shape_, sequence, [&](const KmerInRead& found) {
+    if (status.ok()) status = AddOne(found);
+  });
+  return status;
+}
+
+Status KmerCounter::AddOne(const KmerInRead& found) {
+  ++occurrence_count_;
+  if (slots_.empty()) {
+    KmerCounts one;
+    one.Add(found.left, found.right);
+    return Send(found.kmer, one);
+  }
+  // One place per k-mer: whoever stood there before is sent off.
+  Slot& slot = slots_[MixKmer(found.kmer) & (slots_.size() - 1)];
+  if (slot.counts.count != 0 && slot.kmer != found.kmer) {
+    QUIRE_RETURN_IF_ERROR(Send(slot.kmer, slot.counts));
+    slot.counts = KmerCounts();
+  }
+  slot.kmer = found.kmer;
+  slot.counts.Add(found.left, found.right);
+  return Status();
+}
+
+Status KmerCounter::Send(Kmer kmer, const KmerCounts& counts) {
+  char argument[KmerCounts::kBytes];
+  counts.Encode(argument);
+  return database_.Update(shape_.Key(kmer), kAddCounts, {argument, sizeof argument});
+}
+
+Status KmerCounter::Flush() {
+  for (Slot& slot : slots_) {
+    if (slot.counts.count == 0) continue;
+    QUIRE_RETURN_IF_ERROR(Send(slot.kmer, slot.counts));
+    slot.counts = KmerCounts();
+  }
+  return Status();
+}
+
+}  // namespace quire::assemble

@@ -1,0 +1,37 @@
+/// Walks along the links of the graph, many at a time so that one message asks for many k-mers. A
+/// path is cut at k-mers that a hash picks, so that all ranks walk parts even of a single long
+/// contig.
+///
+/// Layer      example
+/// Encoding   segment, in the database of segments: key: 'E' (begins where a path begins) or 'M'
+/// (begins at a milestone),
+///            then the first k-mer in reading direction; value: 'E' or 'M' (where it ends), then
+///            the bases behind the first k-mer
+/// Threads    one thread per rank
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph.h"
+#include "kmer.h"
+#include "quire/database.h"
+
+namespace quire::assemble {
+
+/// The key of the segment that begins with `first`.
+std::string SegmentKey(char begin, const KmerShape& shape, Kmer first);
+
+inline constexpr char kPathEnd = 'E';
+inline constexpr char kMilestone = 'M';
+
+/// Walks every segment that begins at a k-mer of this rank, or beside one where the graph branches,
+/// and stores it.
+Status WalkSegments(Graph& graph, Database& segments);
+
+/// The rings among this rank's k-mers that stand in no contig yet: each is given once over all
+/// ranks, by the owner of its smallest k-mer (in the order of MixKmer), and begins with it.
+Status WalkRings(Graph& graph, std::vector<std::string>* rings);
+
+}  // namespace quire::assemble
