@@ -49,6 +49,8 @@ STOPS = re.compile(r"(?<![\w.>:])(?:std::|::)?(exit|_exit|_Exit|quick_exit|abort
 ASSERTS = re.compile(r"(?<![\w.>:])assert\s*\(")
 # QUIRE_CHECK says what is broken and ends the process: an invariant of ours does not hold.
 MAY_STOP = {"src/base/check.cpp"}
+# On standard error, where a variable of the environment asks for it.
+MAY_PRINT = {"src/api/log_level.cpp"}
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
 FILE_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*\.(h|cpp|c|inc|py|sh|md|txt|cmake)|CMakeLists\.txt|README\.md")
 
@@ -122,7 +124,7 @@ def check_calls(relative, text, found):
                     found.add("system_call", where, f"{name}: only src/io makes system calls")
         if relative in MAY_STOP:
             continue
-        if PRINTS.search(line):
+        if PRINTS.search(line) and relative not in MAY_PRINT:
             found.add("print", where, "the library prints nothing; it logs through its callback")
         if STOPS.search(line) or ASSERTS.search(line):
             found.add("stop", where, "the library neither stops the program nor asserts (QUIRE_CHECK)")

@@ -33,8 +33,7 @@ Status Decode(Slice text, Slice* bytes) {
 
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
                                               Slice bytes) {
-  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> parts,
-                         exchange.AllGather(Encode(mine, bytes)));
+  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> parts, exchange.AllGather(Encode(mine, bytes)));
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     Slice own;
     const Status status = Decode(parts[rank], &own);

@@ -1,8 +1,9 @@
-/// One decision on all ranks: everybody's status and bytes are gathered, and everybody concludes the same from them.
+/// One decision on all ranks: everybody's status and bytes are gathered, and everybody concludes
+/// the same from them.
 ///
 /// Layer      kv
-/// Source     STYLE, "Errors": collective calls return the same code on every rank, and the text names the failing rank
-/// Threads    collective, as the Exchange's collectives
+/// Source     STYLE, "Errors": collective calls return the same code on every rank, and the text
+/// names the failing rank Threads    collective, as the Exchange's collectives
 #pragma once
 
 #include <string>
@@ -14,8 +15,8 @@
 
 namespace quire::kv {
 
-/// Every rank's `bytes`, by rank, where every rank gave OK; else on all ranks the failure of the lowest failing rank, its
-/// text with that rank.
+/// Every rank's `bytes`, by rank, where every rank gave OK; else on all ranks the failure of the
+/// lowest failing rank, its text with that rank.
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
                                               Slice bytes);
 

@@ -119,13 +119,15 @@ uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
   for (const Introduction& rank : ranks) ++ranks_on_node[rank.node_id];
   uint64_t least = UINT64_MAX;
   for (const Introduction& rank : ranks) {
-    least = std::min(least, MemoryBudget::DefaultLimit(rank.machine_bytes,
-                                                       ranks_on_node[rank.node_id]));
+    least = std::min(least,
+                     MemoryBudget::DefaultLimit(rank.machine_bytes, ranks_on_node[rank.node_id]));
   }
   return least;
 }
 
-Status Prepare(Core* core, const std::string& repository, ContextOptions* options) {
+Status Prepare(const Status& before, Core* core, const std::string& repository,
+               ContextOptions* options) {
+  QUIRE_RETURN_IF_ERROR(before);
   QUIRE_RETURN_IF_ERROR(io::CheckMachine());
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
@@ -163,7 +165,7 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
   core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
   core->options = given;
   const std::string transport_name = transport->Name();
-  const Status prepared = Prepare(core.get(), repository, &core->options);
+  const Status prepared = Prepare(environment.prepared, core.get(), repository, &core->options);
   comm::ExchangeOptions exchange_options;
   if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
   core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
@@ -180,8 +182,8 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
                        : base::NewManualExecutor();
   core->description = transport_name;
   if (core->size() > 1) {
-    core->description += core->exchange->has_handler_thread() ? ", handler thread"
-                                                              : ", progress inside calls";
+    core->description +=
+        core->exchange->has_handler_thread() ? ", handler thread" : ", progress inside calls";
   }
   return std::unique_ptr<Context>(std::make_unique<ContextImpl>(std::move(core)));
 }

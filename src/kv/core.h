@@ -39,7 +39,8 @@ struct Core {
   }
 
   std::mutex mutex;
-  uint32_t last_database_number = 0;        ///< the same on all ranks: databases are opened by all, in one order
+  uint32_t last_database_number =
+      0;  ///< the same on all ranks: databases are opened by all, in one order
   std::vector<DatabaseImpl*> open_databases;
 };
 

@@ -198,9 +198,8 @@ Status DatabaseImpl::TakeMany(ManyGet* many, int owner, Slice answer) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<FoundValue> results, DecodeValues(answer));
   std::vector<size_t>& left = many->far[owner];
   if (results.empty() || results.size() > left.size()) {
-    return Status(Code::kCorruption, "an answer to " + std::to_string(left.size()) +
-                                         " gets has " + std::to_string(results.size()) +
-                                         " results");
+    return Status(Code::kCorruption, "an answer to " + std::to_string(left.size()) + " gets has " +
+                                         std::to_string(results.size()) + " results");
   }
   counters_.Add(Counter::kGetsByMessage, results.size());
   for (const FoundValue& result : results) {

@@ -9,7 +9,9 @@
 namespace quire::kv {
 namespace {
 
-bool IsLevel(Level level) { return level == Level::kMemTable || level == Level::kSsTable; }
+bool IsLevel(Level level) {
+  return level == Level::kMemTable || level == Level::kSsTable;
+}
 
 bool IsConsistency(Consistency consistency) {
   return consistency == Consistency::kSequential || consistency == Consistency::kRelaxed;
@@ -20,7 +22,8 @@ bool IsProtection(Protection protection) {
     case Protection::kReadWrite:
     case Protection::kWriteOnly:
     case Protection::kReadOnly:
-    case Protection::kUpdateOnly: return true;
+    case Protection::kUpdateOnly:
+      return true;
   }
   return false;
 }
@@ -55,15 +58,17 @@ Status DatabaseImpl::SetConsistency(Consistency consistency) {
   return ChangeMode(protection_, consistency);
 }
 
-Status DatabaseImpl::Protect(Protection protection) { return ChangeMode(protection, consistency_); }
+Status DatabaseImpl::Protect(Protection protection) {
+  return ChangeMode(protection, consistency_);
+}
 
 Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   const bool known = IsProtection(protection) && IsConsistency(consistency);
   const uint32_t before = gate_.load();
   const uint32_t after = known ? GateOf(protection, consistency) : before;
-  // Until all ranks are here, only what is allowed both before and after; and no rank may trust pairs that another may
-  // already change.
+  // Until all ranks are here, only what is allowed both before and after; and no rank may trust
+  // pairs that another may already change.
   gate_.store((before & after) | (before & kSequential));
   remote_cache_->SetOn(false);
   Status fenced = Fence();
@@ -83,7 +88,8 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
   return agreed;
 }
 
-// Write-only phases do without the local cache; only read-only phases have a remote one (SC17, section 3.2).
+// Write-only phases do without the local cache; only read-only phases have a remote one (SC17,
+// section 3.2).
 void DatabaseImpl::SwitchCaches(Protection protection) {
   const bool local = protection != Protection::kWriteOnly;
   if (store_->cache().on() != local) store_->cache().SetOn(local);
@@ -110,12 +116,11 @@ std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
   };
   status = GetWithoutMessage(place, key, place_value, &ticket);
   if (status.code() != Code::kBusy) return NewReadyGet(std::move(status), std::move(value));
-  auto call =
-      core_->exchange->Start(place.owner, Channel(number_, Operation::kGet), {}, key);
+  auto call = core_->exchange->Start(place.owner, Channel(number_, Operation::kGet), {}, key);
   if (!call.ok()) return NewReadyGet(call.status(), std::string());
   counters_.Add(Counter::kGetsByMessage);
-  return NewAskedGet({core_, std::move(*call), place.owner, std::string(key), place.hash,
-                      remote_cache_, ticket});
+  return NewAskedGet(
+      {core_, std::move(*call), place.owner, std::string(key), place.hash, remote_cache_, ticket});
 }
 
 Status DatabaseImpl::Close() {

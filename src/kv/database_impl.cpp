@@ -67,15 +67,25 @@ void DatabaseImpl::Begin() {
   core_->open_databases.push_back(this);
 }
 
-DatabaseImpl::~DatabaseImpl() { Shutdown(); }
+DatabaseImpl::~DatabaseImpl() {
+  Shutdown();
+}
 
 uint32_t DatabaseImpl::GateOf(Protection protection, Consistency consistency) {
   uint32_t gate = kOpen;
   switch (protection) {
-    case Protection::kReadWrite: gate |= kMayPut | kMayUpdate | kMayGet; break;
-    case Protection::kWriteOnly: gate |= kMayPut | kMayUpdate; break;
-    case Protection::kReadOnly: gate |= kMayGet; break;
-    case Protection::kUpdateOnly: gate |= kMayUpdate | kMayGet; break;
+    case Protection::kReadWrite:
+      gate |= kMayPut | kMayUpdate | kMayGet;
+      break;
+    case Protection::kWriteOnly:
+      gate |= kMayPut | kMayUpdate;
+      break;
+    case Protection::kReadOnly:
+      gate |= kMayGet;
+      break;
+    case Protection::kUpdateOnly:
+      gate |= kMayUpdate | kMayGet;
+      break;
   }
   if (consistency == Consistency::kSequential) gate |= kSequential;
   return gate;
@@ -93,10 +103,10 @@ Status DatabaseImpl::Refuse(uint32_t needed) const {
                   "database " + name_ + " is protected write-only: no gets before Protect says so");
   }
   const bool updates_only = (gate & kMayUpdate) != 0;
-  return Status(Code::kReadOnly, "database " + name_ + " is protected " +
-                                     (updates_only ? "update-only: only Update writes"
-                                                   : "read-only: no writes") +
-                                     " before Protect says so");
+  return Status(Code::kReadOnly,
+                "database " + name_ + " is protected " +
+                    (updates_only ? "update-only: only Update writes" : "read-only: no writes") +
+                    " before Protect says so");
 }
 
 Status DatabaseImpl::CheckSizes(Slice key, Slice value) const {
@@ -115,7 +125,8 @@ Status DatabaseImpl::CheckSizes(Slice key, Slice value) const {
 
 DatabaseImpl::Place DatabaseImpl::Locate(Slice key) const {
   const uint64_t hash = base::HashKey(key);
-  if (options_.partitioner) [[unlikely]] return {options_.partitioner(key, size_), hash};
+  if (options_.partitioner) [[unlikely]]
+    return {options_.partitioner(key, size_), hash};
   const auto count = static_cast<uint64_t>(size_);
   // A division costs as much as a cache miss of the second level.
   const uint64_t owner = std::has_single_bit(count) ? hash & (count - 1) : hash % count;
@@ -173,9 +184,9 @@ Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
   return WriteRemote(place, log::RecordType::kUpdate, key, Slice(value, size));
 }
 
-Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice key,
-                                 Slice value) {
-  if (place.owner < 0 || place.owner >= size_) [[unlikely]] return BadOwner(place.owner);
+Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value) {
+  if (place.owner < 0 || place.owner >= size_) [[unlikely]]
+    return BadOwner(place.owner);
   const uint64_t size = log::RecordSize(key.size(), value.size());
   const bool update = type == log::RecordType::kUpdate;
   if (!sequential() && dispatcher_->staging().Fits(size)) [[likely]] {
@@ -201,8 +212,8 @@ Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice
 
 Status DatabaseImpl::SendRecords(int owner, Slice records) {
   std::string answer;
-  const Status status = core_->exchange->Ask(owner, Channel(number_, Operation::kApply), {},
-                                             records, &answer);
+  const Status status =
+      core_->exchange->Ask(owner, Channel(number_, Operation::kApply), {}, records, &answer);
   if (!status.ok()) return OwnerStatus(owner, status);
   QUIRE_ASSIGN_OR_RETURN(const Damage damage, DecodeDamage(answer));
   return damage.lost_count == 0 ? Status() : OwnerStatus(owner, damage.first);
@@ -225,11 +236,14 @@ Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
     counters_.Add(Counter::kGetsLocal);
     return store_->Get(key, place.hash, value_place);
   }
-  if (place.owner < 0 || place.owner >= size_) [[unlikely]] return BadOwner(place.owner);
+  if (place.owner < 0 || place.owner >= size_) [[unlikely]]
+    return BadOwner(place.owner);
   const StagedRead staged = dispatcher_->staging().Find(place.owner, key, place.hash);
   switch (staged.state) {
-    case StagedRead::State::kNone: break;
-    case StagedRead::State::kDelete: return Status(Code::kNotFound);
+    case StagedRead::State::kNone:
+      break;
+    case StagedRead::State::kDelete:
+      return Status(Code::kNotFound);
     case StagedRead::State::kPut: {
       counters_.Add(Counter::kGetsStaged);
       char* const to = value_place(staged.value.size());
@@ -259,8 +273,8 @@ Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
 Status DatabaseImpl::GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
                                   const PairCache::Ticket& ticket) {
   std::string answer;
-  const Status status = core_->exchange->Ask(place.owner, Channel(number_, Operation::kGet), {},
-                                             key, &answer);
+  const Status status =
+      core_->exchange->Ask(place.owner, Channel(number_, Operation::kGet), {}, key, &answer);
   return TakeGetAnswer(place, key, status, answer, value_place, ticket);
 }
 

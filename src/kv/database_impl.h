@@ -1,9 +1,11 @@
-/// The parallel database on one rank: decides per call where a key belongs, and by which of the paths its pair goes.
+/// The parallel database on one rank: decides per call where a key belongs, and by which of the
+/// paths its pair goes.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
 /// Threads    as quire::Database
-/// Invariants no lock is held while the Exchange is called, but for Staging::SendMutex (services and answers run inside
+/// Invariants no lock is held while the Exchange is called, but for Staging::SendMutex (services
+/// and answers run inside
 ///            its calls); what a call is allowed to do is one load of `gate_`
 #pragma once
 
@@ -97,9 +99,7 @@ class DatabaseImpl final : public Database {
   Status CheckSizes(Slice key, Slice value) const;
   Place Locate(Slice key) const;
   Status BadOwner(int owner) const;
-  bool sequential() const {
-    return (gate_.load(std::memory_order_relaxed) & kSequential) != 0;
-  }
+  bool sequential() const { return (gate_.load(std::memory_order_relaxed) & kSequential) != 0; }
 
   Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
   Status SendRecords(int owner, Slice records);
@@ -138,8 +138,8 @@ class DatabaseImpl final : public Database {
   Counters counters_;
   std::unique_ptr<LocalStore> store_;
   std::unique_ptr<Service> service_;
-  std::shared_ptr<Dispatcher> dispatcher_;  ///< null on one rank
-  std::unique_ptr<DirectReader> direct_;    ///< null: not in use
+  std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
+  std::unique_ptr<DirectReader> direct_;           ///< null: not in use
   const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
 };

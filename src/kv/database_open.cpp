@@ -51,10 +51,9 @@ Status CompareRequests(const std::string& first, const std::string& other, size_
     return text.substr(begin, text.find('\n', begin) - begin);
   };
   const auto at = static_cast<size_t>(a - first.begin());
-  return Status(Code::kInvalidArgument, "options differ between ranks: rank 0 has \"" +
-                                            line_of(first, at) + "\", rank " +
-                                            std::to_string(rank) + " has \"" +
-                                            line_of(other, at) + "\"");
+  return Status(Code::kInvalidArgument,
+                "options differ between ranks: rank 0 has \"" + line_of(first, at) + "\", rank " +
+                    std::to_string(rank) + " has \"" + line_of(other, at) + "\"");
 }
 
 Status AgreeOnRequest(comm::Exchange& exchange, const Status& checked, const std::string& request) {
@@ -114,11 +113,11 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
                   "there is a database at " + where + " already; destroy it, or open it");
   }
   if (opening.descriptor.rank_count != opening.core->size()) {
-    return Status(Code::kUnsupported,
-                  "the database at " + where + " was written by " +
-                      std::to_string(opening.descriptor.rank_count) + " ranks and these are " +
-                      std::to_string(opening.core->size()) +
-                      ": open it with as many ranks as it was written by");
+    return Status(Code::kUnsupported, "the database at " + where + " was written by " +
+                                          std::to_string(opening.descriptor.rank_count) +
+                                          " ranks and these are " +
+                                          std::to_string(opening.core->size()) +
+                                          ": open it with as many ranks as it was written by");
   }
   if (opening.descriptor.partitioner != opening.partitioner) {
     return Status(Code::kInvalidArgument,
@@ -128,7 +127,8 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
   return Status();
 }
 
-// Removes what an interrupted creation or destruction has left of the ranks' directories that fall to this rank.
+// Removes what an interrupted creation or destruction has left of the ranks' directories that fall
+// to this rank.
 Status RemoveRanks(const Core& core, const std::string& directory, bool expected) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(directory));
   for (const io::FileInfo& entry : entries) {
@@ -162,8 +162,8 @@ Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
 // Nothing of an earlier database is left when rank 0 writes that a new one begins.
 Status BeginCreation(Opening* opening) {
   const bool interrupted = opening->descriptor.rank_count > 0;
-  QUIRE_RETURN_IF_ERROR(opening->core->exchange->Agree(
-      RemoveRanks(*opening->core, opening->directory, interrupted)));
+  QUIRE_RETURN_IF_ERROR(
+      opening->core->exchange->Agree(RemoveRanks(*opening->core, opening->directory, interrupted)));
   Status written;
   if (opening->core->rank() == 0) {
     written = WriteDescriptor(*opening->core->fs, opening->directory,
@@ -181,9 +181,9 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   environment.share_memory = share;
   environment.holder = io::ProcessDescription() + " rank " + std::to_string(core.rank());
   const std::string directory = core.RankDirectoryOf(opening->parts.name, core.rank());
-  auto db = lsm::Db::Open(
-      environment, directory, opening->parts.options.storage,
-      opening->creating ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
+  auto db =
+      lsm::Db::Open(environment, directory, opening->parts.options.storage,
+                    opening->creating ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
   if (!db.ok()) {
     if (db.status().code() != Code::kNotFound) return db.status();
     return Status(Code::kCorruption, "this rank's part of the database, " + directory +

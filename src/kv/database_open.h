@@ -1,10 +1,12 @@
-/// Opening and destroying a database: what the ranks must agree on, in which order files appear and vanish.
+/// Opening and destroying a database: what the ranks must agree on, in which order files appear and
+/// vanish.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.3 (open is collective)
 /// Encoding   docs/format/database.md
 /// Threads    collective
-/// Invariants on every error nothing is left locked or served, on any rank, and all ranks answer the same
+/// Invariants on every error nothing is left locked or served, on any rank, and all ranks answer
+/// the same
 #pragma once
 
 #include <memory>

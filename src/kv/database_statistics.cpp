@@ -48,7 +48,8 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["messages.bytes_sent"] = messages.bytes_sent;
   all["messages.bytes_received"] = messages.bytes_received;
   all["messages.send_stalls"] = messages.send_stalls;
-  all["direct.neighbours"] = direct_ == nullptr ? 0 : static_cast<uint64_t>(direct_->attached_count());
+  all["direct.neighbours"] =
+      direct_ == nullptr ? 0 : static_cast<uint64_t>(direct_->attached_count());
   all["memory.limit"] = core_->budget->limit_bytes();
   all["memory.planned"] = plan_.total();
   all["memory.block_cache_max"] = plan_.block_cache;

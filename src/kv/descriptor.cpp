@@ -25,8 +25,8 @@ std::string ChecksumText(Slice lines) {
 }
 
 Status Damaged(const std::string& path, const std::string& what) {
-  return Status(Code::kCorruption, path + ": " + what +
-                                       "; restore the file from a copy, or remove the database");
+  return Status(Code::kCorruption,
+                path + ": " + what + "; restore the file from a copy, or remove the database");
 }
 
 std::optional<uint32_t> ParseNumber(Slice text, uint32_t most) {
@@ -83,8 +83,7 @@ Status CheckFirstLine(Slice line, const std::string& path) {
   if (*version > kDescriptorVersion) {
     return Status(Code::kUnsupported, path + " has version " + std::to_string(*version) +
                                           "; this library knows versions up to " +
-                                          std::to_string(kDescriptorVersion) +
-                                          ": use a newer one");
+                                          std::to_string(kDescriptorVersion) + ": use a newer one");
   }
   return Status();
 }
@@ -126,7 +125,9 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
   return Damaged(path, "its checksum does not match its contents");
 }
 
-std::string DescriptorPath(const std::string& directory) { return directory + "/DATABASE"; }
+std::string DescriptorPath(const std::string& directory) {
+  return directory + "/DATABASE";
+}
 
 Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
   const std::string path = DescriptorPath(directory);

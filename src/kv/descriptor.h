@@ -18,14 +18,16 @@ namespace quire::kv {
 
 constexpr uint32_t kDescriptorVersion = 1;
 
-/// Where a database is in its life. What is not ready is not there: the next open begins anew, the next destroy goes on.
+/// Where a database is in its life. What is not ready is not there: the next open begins anew, the
+/// next destroy goes on.
 enum class DescriptorState { kCreating, kReady, kDestroying };
 
 struct Descriptor {
   DescriptorState state = DescriptorState::kReady;
   int rank_count = 0;
   std::string partitioner;
-  std::vector<std::string> options;  ///< "name=value" of the storage options it was last opened with: for readers, not binding
+  std::vector<std::string> options;  ///< "name=value" of the storage options it was last opened
+                                     ///< with: for readers, not binding
 };
 
 std::string EncodeDescriptor(const Descriptor& descriptor);

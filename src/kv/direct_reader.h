@@ -1,5 +1,5 @@
-/// The neighbours' databases, read without a message: one lsm::PeerReader for each rank of this node that shares its
-/// memory.
+/// The neighbours' databases, read without a message: one lsm::PeerReader for each rank of this
+/// node that shares its memory.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.7 (storage groups); docs/decisions/0005-direct-reads.md
@@ -30,8 +30,9 @@ class DirectReader {
   /// True where some other rank shares memory with this one.
   static bool Possible(comm::Exchange& exchange);
 
-  /// Tells all ranks where this rank's memory is (`own` null: nowhere), and attaches to those that share it. Collective:
-  /// on return all are attached and no name is left in the system. A neighbour that cannot be attached is asked by message.
+  /// Tells all ranks where this rank's memory is (`own` null: nowhere), and attaches to those that
+  /// share it. Collective: on return all are attached and no name is left in the system. A
+  /// neighbour that cannot be attached is asked by message.
   Status Attach(const Environment& environment, lsm::Db* own, const std::string& own_directory);
 
   /// Copies the value of `key` of `owner`. kNotFound: absent. kBusy: ask it by message.

@@ -23,7 +23,9 @@ Dispatcher::Dispatcher(comm::Exchange* exchange, const Options& options, Counter
       counters_(counters),
       staging_(options.staging, this) {}
 
-Dispatcher::~Dispatcher() { Stop(Status(Code::kInvalidArgument, "the database is closed")); }
+Dispatcher::~Dispatcher() {
+  Stop(Status(Code::kInvalidArgument, "the database is closed"));
+}
 
 void Dispatcher::Stop(const Status& why) {
   staging_.Close(why);
@@ -35,7 +37,9 @@ void Dispatcher::Stop(const Status& why) {
   if (thread_.joinable()) thread_.join();
 }
 
-void Dispatcher::Ready(int owner) { Pump(owner); }
+void Dispatcher::Ready(int owner) {
+  Pump(owner);
+}
 
 void Dispatcher::Opened() {
   // Sequentially consistent with RunThread: either it sees the open batch, or this sees it asleep.
@@ -46,7 +50,8 @@ void Dispatcher::MakeRoom() {
   counters_->Add(Counter::kStagingStalls);
   const int owner = staging_.LargestOwner();
   if (owner < 0) return;
-  // Where the owner does not answer its batches are given up, which makes room too; the fence tells.
+  // Where the owner does not answer its batches are given up, which makes room too; the fence
+  // tells.
   static_cast<void>(Drain(owner));
 }
 
@@ -82,8 +87,7 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
     GiveUp(owner, status);
     return;
   }
-  Result<Damage> damage =
-      status.ok() ? DecodeDamage(answer) : Damage{count, status};
+  Result<Damage> damage = status.ok() ? DecodeDamage(answer) : Damage{count, status};
   if (!damage.ok()) {
     counters_->Add(Counter::kOperationsUnknown, count);
     failures_.AddUnknown(owner, count, damage.status());
@@ -94,7 +98,8 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
   failures_.AddLost(owner, damage->lost_count, damage->first);
 }
 
-// The owner is dead or does not answer: what waits behind would wait in vain, each for its deadline.
+// The owner is dead or does not answer: what waits behind would wait in vain, each for its
+// deadline.
 void Dispatcher::GiveUp(int owner, const Status& why) {
   const bool dead = why.code() == Code::kPeerFailed;
   const Staging::Dropped dropped = staging_.GiveUp(owner, why, dead);
@@ -107,7 +112,7 @@ void Dispatcher::GiveUp(int owner, const Status& why) {
 // One round of draining one owner: some batches sent, the last of them to be waited for.
 struct Dispatcher::Wave {
   int owner = 0;
-  uint64_t target = 0;  // position in the owner's stream up to which all is to be acknowledged
+  uint64_t target = 0;   // position in the owner's stream up to which all is to be acknowledged
   StagedBatchPtr batch;  // null: a fence behind batches that others sent
   std::shared_ptr<comm::Call> call;
 };
@@ -241,9 +246,7 @@ void Dispatcher::RunThread() {
       continue;
     }
     asleep_.store(true);
-    wake_.wait(lock, [this] {
-      return stopping_ || !ready_.empty() || staging_.HasOpenBatches();
-    });
+    wake_.wait(lock, [this] { return stopping_ || !ready_.empty() || staging_.HasOpenBatches(); });
     asleep_.store(false);
   }
 }

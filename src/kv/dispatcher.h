@@ -1,12 +1,13 @@
-/// The message dispatcher: sends the batches of the migration queues, several under way per owner, in order, and takes in
-/// the owners' answers. Its thread sends what is left over when batches are acknowledged and what lingers; whoever fills
-/// or fences a batch sends it itself. Without a handler thread there is no dispatcher thread either: batches leave inside
-/// calls.
+/// The message dispatcher: sends the batches of the migration queues, several under way per owner,
+/// in order, and takes in the owners' answers. Its thread sends what is left over when batches are
+/// acknowledged and what lingers; whoever fills or fences a batch sends it itself. Without a
+/// handler thread there is no dispatcher thread either: batches leave inside calls.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.4 (migration, message dispatcher), 3.1 (fence)
 /// Threads    any
-/// Invariants batches of one owner leave in order (Staging::SendMutex); every operation that was staged is applied, or
+/// Invariants batches of one owner leave in order (Staging::SendMutex); every operation that was
+/// staged is applied, or
 ///            counted in the FailureLog; no wait is longer than the Exchange's deadline per answer
 #pragma once
 
@@ -43,12 +44,13 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
   Staging& staging() { return staging_; }
   FailureLog& failures() { return failures_; }
 
-  /// Sends everything that is staged for `owner` and waits until it is acknowledged. What failed is in failures(); the
-  /// status tells only of `owner` not answering.
+  /// Sends everything that is staged for `owner` and waits until it is acknowledged. What failed is
+  /// in failures(); the status tells only of `owner` not answering.
   Status Drain(int owner);
   /// The same for all owners at once.
   Status DrainAll();
-  /// Sends what can be sent now, without waiting for answers (programs that compute long without a handler thread).
+  /// Sends what can be sent now, without waiting for answers (programs that compute long without a
+  /// handler thread).
   void SendLingering();
   /// Ends the thread. What is staged stays; nothing more can be staged, or is sent.
   void Stop(const Status& why);

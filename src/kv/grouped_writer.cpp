@@ -28,8 +28,7 @@ std::vector<int> GroupedWriter::Owners() const {
 }
 
 void GroupedWriter::Send(int owner, const lsm::WriteBatch& group) {
-  auto call =
-      exchange_->Start(owner, Channel(database_number_, operation_), {}, group.bytes());
+  auto call = exchange_->Start(owner, Channel(database_number_, operation_), {}, group.bytes());
   if (call.ok()) {
     sent_.push_back({owner, group.count(), std::move(*call)});
   } else {

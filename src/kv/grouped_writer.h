@@ -18,7 +18,8 @@ namespace quire::kv {
 
 class GroupedWriter {
  public:
-  /// `operation`: kApply (large groups are sent in several messages) or kWrite (one message, all or nothing).
+  /// `operation`: kApply (large groups are sent in several messages) or kWrite (one message, all or
+  /// nothing).
   GroupedWriter(comm::Exchange* exchange, uint32_t database_number, Operation operation)
       : exchange_(exchange), database_number_(database_number), operation_(operation) {}
 

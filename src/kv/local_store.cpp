@@ -76,10 +76,9 @@ Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice
                              std::string* updated) const {
   const UpdateFunction* const function = updates_.Find(id);
   if (function == nullptr) {
-    return Status(Code::kInvalidArgument, "update function " + std::to_string(id) +
-                                              " is not registered on rank " +
-                                              std::to_string(rank_) +
-                                              ": call RegisterUpdate on all ranks first");
+    return Status(Code::kInvalidArgument,
+                  "update function " + std::to_string(id) + " is not registered on rank " +
+                      std::to_string(rank_) + ": call RegisterUpdate on all ranks first");
   }
   return (*function)(key, present, argument, updated);
 }

@@ -1,9 +1,11 @@
-/// The pairs that this rank owns: its lsm::Db behind the local cache, and the update functions that run on them.
+/// The pairs that this rank owns: its lsm::Db behind the local cache, and the update functions that
+/// run on them.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local put and get), figures 2 and 3
 /// Threads    any
-/// Invariants a get looks into MemTables, immutable MemTables, local cache and tables, in this order; a write evicts its
+/// Invariants a get looks into MemTables, immutable MemTables, local cache and tables, in this
+/// order; a write evicts its
 ///            key from the local cache
 #pragma once
 
@@ -34,10 +36,11 @@ class LocalStore {
   }
   /// Copies the value into the place that `place` gives. kNotFound: absent.
   Status Get(Slice key, uint64_t hash, const lsm::AllocateFn& place);
-  /// Runs update `id`. What the function answers but kNotFound (nothing to write) is this call's answer.
+  /// Runs update `id`. What the function answers but kNotFound (nothing to write) is this call's
+  /// answer.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash);
-  /// Records of another rank, one after another; what could not be applied of them goes into `damage`. kCorruption: they
-  /// are no records.
+  /// Records of another rank, one after another; what could not be applied of them goes into
+  /// `damage`. kCorruption: they are no records.
   Status Apply(Slice records, Damage* damage);
   /// All of the records or none.
   Status Write(Slice records);

@@ -10,7 +10,8 @@ constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 // Besides those in the flushing queue: the active MemTable, and the one being made ready.
 constexpr uint64_t kMemTablesBesidesQueue = 2;
-// An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power of two.
+// An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power
+// of two.
 constexpr uint64_t kIndexShare = 4;
 // What defaults do not shrink below.
 constexpr uint64_t kMemTableBytesMin = kMiB;
@@ -28,7 +29,9 @@ struct Shrinkable {
   bool CanShrink() const { return at_default && *value > least; }
 };
 
-std::string MiB(uint64_t bytes) { return std::to_string(bytes / kMiB) + " MiB"; }
+std::string MiB(uint64_t bytes) {
+  return std::to_string(bytes / kMiB) + " MiB";
+}
 
 }  // namespace
 
@@ -60,8 +63,7 @@ Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) 
        options->storage.memtable_bytes == defaults.storage.memtable_bytes},
       {&options->storage.cache_bytes, kCacheBytesMin,
        options->storage.cache_bytes == defaults.storage.cache_bytes},
-      {&options->remote_cache_bytes, 0,
-       options->remote_cache_bytes == defaults.remote_cache_bytes},
+      {&options->remote_cache_bytes, 0, options->remote_cache_bytes == defaults.remote_cache_bytes},
       {&options->remote_memtable_bytes, kStagingBytesMin,
        options->remote_memtable_bytes == defaults.remote_memtable_bytes},
   };
@@ -74,13 +76,13 @@ Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) 
   }
   const MemoryPlan plan = PlanFor(*options, rank_count);
   if (plan.total() > left) {
-    return Status(
-        Code::kInvalidArgument,
-        "the database may take " + MiB(plan.total()) + " of memory (MemTables " +
-            MiB(plan.memtables) + ", block cache " + MiB(plan.block_cache) + ", local cache " +
-            MiB(plan.local_cache) + ", remote cache " + MiB(plan.remote_cache) + ", staging " +
-            MiB(plan.staging) + "); " + MiB(left) + " of memory_bytes = " + MiB(limit_bytes_) +
-            " are left: give the context more, or the database less");
+    return Status(Code::kInvalidArgument,
+                  "the database may take " + MiB(plan.total()) + " of memory (MemTables " +
+                      MiB(plan.memtables) + ", block cache " + MiB(plan.block_cache) +
+                      ", local cache " + MiB(plan.local_cache) + ", remote cache " +
+                      MiB(plan.remote_cache) + ", staging " + MiB(plan.staging) + "); " +
+                      MiB(left) + " of memory_bytes = " + MiB(limit_bytes_) +
+                      " are left: give the context more, or the database less");
   }
   planned_bytes_ += plan.total();
   return plan;

@@ -1,9 +1,10 @@
-/// One limit over all memory of a rank: what each database may take at most is set aside when it is opened. Options that
-/// the program left at their defaults shrink to fit; options that it gave are kept, or refused.
+/// One limit over all memory of a rank: what each database may take at most is set aside when it is
+/// opened. Options that the program left at their defaults shrink to fit; options that it gave are
+/// kept, or refused.
 ///
 /// Layer      kv
-/// Source     ECOSYSTEM: one hard memory limit over everything, default from the cgroup and the ranks of the node
-/// Threads    any
+/// Source     ECOSYSTEM: one hard memory limit over everything, default from the cgroup and the
+/// ranks of the node Threads    any
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,12 @@ namespace quire::kv {
 
 /// What one database may take of a rank's memory. All bytes.
 struct MemoryPlan {
-  uint64_t memtables = 0;     ///< log segments and indexes: active, queued, and one in reserve
+  uint64_t memtables = 0;  ///< log segments and indexes: active, queued, and one in reserve
   uint64_t block_cache = 0;
   uint64_t local_cache = 0;
   uint64_t remote_cache = 0;
   uint64_t staging = 0;
-  uint64_t total() const {
-    return memtables + block_cache + local_cache + remote_cache + staging;
-  }
+  uint64_t total() const { return memtables + block_cache + local_cache + remote_cache + staging; }
 };
 
 /// What these options may take on a rank among `rank_count`.
@@ -35,10 +34,12 @@ class MemoryBudget {
   /// A quarter of what the cgroup or machine has, for each rank of the node.
   static uint64_t DefaultLimit(uint64_t machine_bytes, int ranks_on_node);
 
-  /// Sets memory aside for a database, and shrinks what in `options` has its default. A pure function of the options, the
-  /// limit and what was set aside before: the same on all ranks that opened the same databases.
+  /// Sets memory aside for a database, and shrinks what in `options` has its default. A pure
+  /// function of the options, the limit and what was set aside before: the same on all ranks that
+  /// opened the same databases.
   ///
-  /// Errors  kInvalidArgument  What was given does not fit: names the need, what is left, and the largest part.
+  /// Errors  kInvalidArgument  What was given does not fit: names the need, what is left, and the
+  /// largest part.
   Result<MemoryPlan> Take(DatabaseOptions* options, int rank_count);
   /// Gives back what Take set aside.
   void Give(const MemoryPlan& plan);

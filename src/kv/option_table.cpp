@@ -111,9 +111,18 @@ constexpr uint64_t N(Enum value) {
 }
 
 // The place of a field, as a function of AllOptions.
-#define QUIRE_CONTEXT_FIELD(name) [](AllOptions& all) -> auto& { return all.context.name; }
-#define QUIRE_STORAGE_FIELD(name) [](AllOptions& all) -> auto& { return all.database.storage.name; }
-#define QUIRE_DATABASE_FIELD(name) [](AllOptions& all) -> auto& { return all.database.name; }
+#define QUIRE_CONTEXT_FIELD(name) \
+  [](AllOptions & all) -> auto& { \
+    return all.context.name;      \
+  }
+#define QUIRE_STORAGE_FIELD(name)     \
+  [](AllOptions & all) -> auto& {     \
+    return all.database.storage.name; \
+  }
+#define QUIRE_DATABASE_FIELD(name) \
+  [](AllOptions & all) -> auto& {  \
+    return all.database.name;      \
+  }
 
 void AddContextFields(std::vector<Field>* fields) {
   constexpr OptionGroup kGroup = OptionGroup::kContext;
@@ -141,11 +150,11 @@ void AddMemTableFields(std::vector<Field>* fields) {
   fields->push_back(Number(kGroup, "flushing_queue_length", NumberKind::kCount, {1, 64},
                            "Immutable MemTables that may wait for flushing before writers wait.",
                            QUIRE_STORAGE_FIELD(flushing_queue_length)));
-  fields->push_back(Choose(
-      kGroup, "log",
-      {{"off", N(LogMode::kOff)}, {"on", N(LogMode::kOn)}, {"sync", N(LogMode::kSync)}},
-      "What a put survives: nothing (off), kill -9 (on), power loss (sync).",
-      QUIRE_STORAGE_FIELD(log)));
+  fields->push_back(
+      Choose(kGroup, "log",
+             {{"off", N(LogMode::kOff)}, {"on", N(LogMode::kOn)}, {"sync", N(LogMode::kSync)}},
+             "What a put survives: nothing (off), kill -9 (on), power loss (sync).",
+             QUIRE_STORAGE_FIELD(log)));
   fields->push_back(Number(kGroup, "value_separation_bytes_min", NumberKind::kBytes,
                            {64, uint64_t{1} << 32},
                            "Values of this size and more lie apart from their keys.",
@@ -175,10 +184,10 @@ void AddTableFields(std::vector<Field>* fields) {
   fields->push_back(Number(kGroup, "table_bytes_max", NumberKind::kBytes, {64 * kKiB, 64 * kGiB},
                            "A compaction starts a new table at this size.",
                            QUIRE_STORAGE_FIELD(table_bytes_max)));
-  fields->push_back(Choose(kGroup, "compaction",
-                           {{"tiered", N(CompactionPolicy::kTiered)},
-                            {"every_nth", N(CompactionPolicy::kEveryNth)}},
-                           "Which tables are merged when.", QUIRE_STORAGE_FIELD(compaction)));
+  fields->push_back(Choose(
+      kGroup, "compaction",
+      {{"tiered", N(CompactionPolicy::kTiered)}, {"every_nth", N(CompactionPolicy::kEveryNth)}},
+      "Which tables are merged when.", QUIRE_STORAGE_FIELD(compaction)));
   fields->push_back(Number(kGroup, "compaction_trigger", NumberKind::kCount, {2, 1000},
                            "Runs of like size that are merged (tiered), or N (every_nth).",
                            QUIRE_STORAGE_FIELD(compaction_trigger)));
@@ -200,11 +209,11 @@ void AddModeFields(std::vector<Field>* fields) {
                             {"must_exist", N(OpenMode::kMustExist)},
                             {"must_not_exist", N(OpenMode::kMustNotExist)}},
                            "How Open treats what is there.", QUIRE_DATABASE_FIELD(mode)));
-  fields->push_back(Choose(kGroup, "consistency",
-                           {{"sequential", N(Consistency::kSequential)},
-                            {"relaxed", N(Consistency::kRelaxed)}},
-                           "When remote writes are seen: at once, or after a fence.",
-                           QUIRE_DATABASE_FIELD(consistency)));
+  fields->push_back(
+      Choose(kGroup, "consistency",
+             {{"sequential", N(Consistency::kSequential)}, {"relaxed", N(Consistency::kRelaxed)}},
+             "When remote writes are seen: at once, or after a fence.",
+             QUIRE_DATABASE_FIELD(consistency)));
   fields->push_back(Choose(kGroup, "protection",
                            {{"read_write", N(Protection::kReadWrite)},
                             {"write_only", N(Protection::kWriteOnly)},

@@ -1,10 +1,10 @@
-/// Pairs held in memory, the least recently used ones given up for new ones: the local cache (pairs read from tables of
-/// this rank) and the remote cache (pairs of other ranks, while nobody writes).
+/// Pairs held in memory, the least recently used ones given up for new ones: the local cache (pairs
+/// read from tables of this rank) and the remote cache (pairs of other ranks, while nobody writes).
 ///
 /// Layer      kv
-/// Source     PapyrusKV, SC17, sections 2.3 (caches), 2.4 (stale entries are evicted), 3.2 (protection)
-/// Threads    any
-/// Invariants charged bytes <= capacity; no entry is older than the last write of its key that has returned: a pair is
+/// Source     PapyrusKV, SC17, sections 2.3 (caches), 2.4 (stale entries are evicted), 3.2
+/// (protection) Threads    any Invariants charged bytes <= capacity; no entry is older than the
+/// last write of its key that has returned: a pair is
 ///            taken in only if no write of its key began or ended since the reader looked (Ticket).
 #pragma once
 
@@ -41,9 +41,11 @@ class PairCache {
 
   /// Taken by a reader before it looks into MemTables.
   Ticket Look(uint64_t hash) const;
-  /// Copies the value of `key` into the place that `place` gives. kNotFound: not here. kOutOfMemory: `place` refused.
+  /// Copies the value of `key` into the place that `place` gives. kNotFound: not here.
+  /// kOutOfMemory: `place` refused.
   Status Get(Slice key, uint64_t hash, const Ticket& ticket, const lsm::AllocateFn& place);
-  /// Takes the pair in, unless a write of the key has come since `ticket`, or it is too large for the cache.
+  /// Takes the pair in, unless a write of the key has come since `ticket`, or it is too large for
+  /// the cache.
   void Insert(Slice key, Slice value, uint64_t hash, const Ticket& ticket);
 
   /// Around a write of `key` at this rank. Cheap while the cache is off.

@@ -14,8 +14,12 @@ void Batch::Put(Slice key, Slice value) {
   operations_.push_back({false, std::string(key), std::string(value)});
 }
 
-void Batch::Delete(Slice key) { operations_.push_back({true, std::string(key), {}}); }
+void Batch::Delete(Slice key) {
+  operations_.push_back({true, std::string(key), {}});
+}
 
-void Batch::Clear() { operations_.clear(); }
+void Batch::Clear() {
+  operations_.clear();
+}
 
 }  // namespace quire

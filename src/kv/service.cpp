@@ -13,8 +13,8 @@ constexpr Operation kOperations[] = {Operation::kApply, Operation::kWrite, Opera
 
 Status CheckKeySize(Slice key) {
   if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
-  return Status(Code::kCorruption, "a request of another rank has a key of " +
-                                       std::to_string(key.size()) + " bytes");
+  return Status(Code::kCorruption,
+                "a request of another rank has a key of " + std::to_string(key.size()) + " bytes");
 }
 
 }  // namespace
@@ -26,11 +26,16 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
         [this, operation](int /*source*/, Slice request, std::string* answer) -> Status {
           counters_->Add(Counter::kRequestsServed);
           switch (operation) {
-            case Operation::kApply: return Apply(request, answer);
-            case Operation::kWrite: return Write(request);
-            case Operation::kGet: return Get(request, answer);
-            case Operation::kGetMany: return GetMany(request, answer);
-            case Operation::kFence: return Status();
+            case Operation::kApply:
+              return Apply(request, answer);
+            case Operation::kWrite:
+              return Write(request);
+            case Operation::kGet:
+              return Get(request, answer);
+            case Operation::kGetMany:
+              return GetMany(request, answer);
+            case Operation::kFence:
+              return Status();
           }
           return Status(Code::kUnsupported, "unknown operation");
         });
@@ -50,7 +55,9 @@ Status Service::Apply(Slice request, std::string* answer) {
   return Status();
 }
 
-Status Service::Write(Slice request) { return store_->Write(request); }
+Status Service::Write(Slice request) {
+  return store_->Write(request);
+}
 
 Status Service::Get(Slice request, std::string* answer) {
   QUIRE_RETURN_IF_ERROR(CheckKeySize(request));

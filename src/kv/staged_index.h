@@ -1,10 +1,11 @@
-/// Finds staged records by key: a hash table of positions in one owner's stream of staged records. Entries of what the
-/// owner has acknowledged are not taken out: a position below the first live one counts as free.
+/// Finds staged records by key: a hash table of positions in one owner's stream of staged records.
+/// Entries of what the owner has acknowledged are not taken out: a position below the first live
+/// one counts as free.
 ///
 /// Layer      kv
-/// Source     PapyrusKV, SC17, section 2.6 (a get looks into the remote MemTables first, the newest record wins)
-/// Threads    one at a time (the stage's lock)
-/// Invariants of the live entries of a key, the first on its probe path is the newest: an entry goes to the first slot that
+/// Source     PapyrusKV, SC17, section 2.6 (a get looks into the remote MemTables first, the newest
+/// record wins) Threads    one at a time (the stage's lock) Invariants of the live entries of a
+/// key, the first on its probe path is the newest: an entry goes to the first slot that
 ///            is free, dead or the key's own
 #pragma once
 
@@ -67,8 +68,7 @@ class StagedIndex {
   size_t Home(uint64_t hash) const { return (hash >> 16) & mask_; }
   template <typename IsKey>
   static bool Holds(uint64_t slot, uint64_t hash, uint64_t first_live, const IsKey& is_key) {
-    return TagOf(slot) == TagOf(hash) && PositionOf(slot) >= first_live &&
-           is_key(PositionOf(slot));
+    return TagOf(slot) == TagOf(hash) && PositionOf(slot) >= first_live && is_key(PositionOf(slot));
   }
 
   std::vector<uint64_t> slots_;

@@ -26,7 +26,9 @@ class StageLock {
     }
     mutex_.lock();
   }
-  ~StageLock() { mutex_.unlock(); }
+  ~StageLock() {
+    mutex_.unlock();
+  }
   StageLock(const StageLock&) = delete;
   StageLock& operator=(const StageLock&) = delete;
 
@@ -69,7 +71,8 @@ Staging::~Staging() {
 }
 
 Staging::Stage& Staging::StageOf(int owner) {
-  if (Stage* const stage = ExistingStage(owner)) [[likely]] return *stage;
+  if (Stage* const stage = ExistingStage(owner)) [[likely]]
+    return *stage;
   auto made = std::make_unique<Stage>();
   Stage* expected = nullptr;
   if (stages_[static_cast<size_t>(owner)].compare_exchange_strong(expected, made.get())) {
@@ -87,7 +90,8 @@ Status Staging::Add(int owner, log::RecordType type, Slice key, Slice value, uin
   while (true) {
     {
       const StageLock lock(stage.mutex);
-      if (!stage.failure.ok()) [[unlikely]] return stage.failure;
+      if (!stage.failure.ok()) [[unlikely]]
+        return stage.failure;
       if (stage.open && stage.batches.back()->capacity - stage.batches.back()->size < size) {
         SealLocked(stage);
         sealed = true;
@@ -109,8 +113,10 @@ Status Staging::Add(int owner, log::RecordType type, Slice key, Slice value, uin
     }
     sender_->MakeRoom();
   }
-  if (opened) [[unlikely]] sender_->Opened();
-  if (sealed) [[unlikely]] sender_->Ready(owner);
+  if (opened) [[unlikely]]
+    sender_->Opened();
+  if (sealed) [[unlikely]]
+    sender_->Ready(owner);
   return Status();
 }
 
@@ -230,9 +236,8 @@ void Staging::IndexLocked(Stage& stage, uint64_t hash, uint64_t position, Slice 
     RebuildIndex(stage);  // the new record is among those in the batches
     return;
   }
-  stage.index.Set(hash, position, FirstLive(stage), [&](uint64_t other) {
-    return log::KeyOf(RecordAt(stage, other)) == key;
-  });
+  stage.index.Set(hash, position, FirstLive(stage),
+                  [&](uint64_t other) { return log::KeyOf(RecordAt(stage, other)) == key; });
 }
 
 void Staging::ResetIndex(Stage& stage, uint64_t live_count) {
@@ -250,9 +255,8 @@ void Staging::RebuildIndex(Stage& stage) {
   for (const StagedBatchPtr& batch : stage.batches) {
     for (uint64_t at = 0; at < batch->size; at += log::SizeOf(batch->bytes.get() + at)) {
       const Slice key = log::KeyOf(batch->bytes.get() + at);
-      stage.index.Set(base::HashKey(key), batch->position + at, first_live, [&](uint64_t other) {
-        return log::KeyOf(RecordAt(stage, other)) == key;
-      });
+      stage.index.Set(base::HashKey(key), batch->position + at, first_live,
+                      [&](uint64_t other) { return log::KeyOf(RecordAt(stage, other)) == key; });
     }
   }
 }
@@ -268,9 +272,15 @@ StagedRead Staging::Find(int owner, Slice key, uint64_t hash) {
   if (position == 0) return read;
   const char* const record = RecordAt(*stage, position);
   switch (log::HeaderAt(record)->type) {
-    case log::RecordType::kPut: read.state = StagedRead::State::kPut; break;
-    case log::RecordType::kUpdate: read.state = StagedRead::State::kUpdate; return read;
-    default: read.state = StagedRead::State::kDelete; return read;
+    case log::RecordType::kPut:
+      read.state = StagedRead::State::kPut;
+      break;
+    case log::RecordType::kUpdate:
+      read.state = StagedRead::State::kUpdate;
+      return read;
+    default:
+      read.state = StagedRead::State::kDelete;
+      return read;
   }
   read.value = log::ValueOf(record);
   const auto after = std::upper_bound(
@@ -284,7 +294,8 @@ StagedBatchPtr Staging::TakeSendable(int owner) {
   Stage& stage = StageOf(owner);
   const StageLock lock(stage.mutex);
   const size_t closed_count = stage.batches.size() - (stage.open ? 1 : 0);
-  if (stage.sent_count >= closed_count || stage.sent_count >= options_.in_flight_max) return nullptr;
+  if (stage.sent_count >= closed_count || stage.sent_count >= options_.in_flight_max)
+    return nullptr;
   return stage.batches[stage.sent_count++];
 }
 

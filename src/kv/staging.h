@@ -1,12 +1,13 @@
-/// The remote MemTable: relaxed writes to other ranks, from the call that made them until their owner has acknowledged
-/// them. Per owner an open batch that takes writes, then immutable ones in the migration queue, then those under way.
-/// Own reads find all of them.
+/// The remote MemTable: relaxed writes to other ranks, from the call that made them until their
+/// owner has acknowledged them. Per owner an open batch that takes writes, then immutable ones in
+/// the migration queue, then those under way. Own reads find all of them.
 ///
 /// Layer      kv
-/// Source     PapyrusKV, SC17, section 2.4 (remote MemTable, immutable remote MemTable, migration queue), 2.6 (own reads)
-/// Encoding   a batch is records one after another: docs/format/record.md
+/// Source     PapyrusKV, SC17, section 2.4 (remote MemTable, immutable remote MemTable, migration
+/// queue), 2.6 (own reads) Encoding   a batch is records one after another: docs/format/record.md
 /// Threads    any
-/// Invariants records of one owner are sent in the order in which they were added; staged_bytes() <= bytes_max, but for
+/// Invariants records of one owner are sent in the order in which they were added; staged_bytes()
+/// <= bytes_max, but for
 ///            one batch; what Find gives stays readable while it is held
 #pragma once
 
@@ -65,7 +66,7 @@ using StagedBatchPtr = std::shared_ptr<StagedBatch>;
 struct StagedRead {
   enum class State { kNone, kPut, kDelete, kUpdate };
   State state = State::kNone;
-  Slice value;            ///< kPut: the bytes, which live as long as `holder`
+  Slice value;  ///< kPut: the bytes, which live as long as `holder`
   StagedBatchPtr holder;
 };
 
@@ -73,9 +74,9 @@ class Staging {
  public:
   struct Options {
     int rank_count = 1;
-    uint64_t batch_bytes = 0;   ///< capacity of a batch
-    uint64_t bytes_max = 0;     ///< over all owners
-    size_t in_flight_max = 8;   ///< batches under way per owner
+    uint64_t batch_bytes = 0;  ///< capacity of a batch
+    uint64_t bytes_max = 0;    ///< over all owners
+    size_t in_flight_max = 8;  ///< batches under way per owner
   };
 
   /// Who sends what is staged. Called without any lock of the Staging.
@@ -95,7 +96,8 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Adds one record to `owner`'s open batch. Waits while staging is full. Errors: nothing was added.
+  /// Adds one record to `owner`'s open batch. Waits while staging is full. Errors: nothing was
+  /// added.
   Status Add(int owner, log::RecordType type, Slice key, Slice value, uint64_t hash);
   /// True where a record of that size may be staged; larger ones are sent at once, unstaged.
   bool Fits(uint64_t record_bytes) const { return record_bytes <= options_.bytes_max / 4; }
@@ -134,8 +136,8 @@ class Staging {
     uint64_t unsent_count = 0;
     uint64_t in_flight_count = 0;
   };
-  /// Drops every closed batch of `owner`, sent or not; with `for_good` (it is dead) also the open one, and every further
-  /// Add answers `why`.
+  /// Drops every closed batch of `owner`, sent or not; with `for_good` (it is dead) also the open
+  /// one, and every further Add answers `why`.
   Dropped GiveUp(int owner, const Status& why, bool for_good);
   /// Further Adds for owners that had any answer `why`.
   void Close(const Status& why);

@@ -15,8 +15,8 @@ Status UpdateRegistry::Register(uint32_t id, UpdateFunction function) {
   functions_.push_back(std::make_unique<const UpdateFunction>(std::move(function)));
   const Table* const present = table_.load(std::memory_order_relaxed);
   auto next = std::make_unique<Table>(present == nullptr ? Table() : *present);
-  const auto at = std::find_if(next->begin(), next->end(),
-                               [id](const Entry& entry) { return entry.id == id; });
+  const auto at =
+      std::find_if(next->begin(), next->end(), [id](const Entry& entry) { return entry.id == id; });
   if (at == next->end()) {
     next->push_back({id, functions_.back().get()});
   } else {

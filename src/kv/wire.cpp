@@ -53,7 +53,9 @@ Result<Slice> DecodeGetAnswer(Slice answer) {
   return answer.substr(1);
 }
 
-void AddKey(std::string* request, Slice key) { base::PutLengthPrefixed(request, key); }
+void AddKey(std::string* request, Slice key) {
+  base::PutLengthPrefixed(request, key);
+}
 
 Result<std::vector<Slice>> DecodeKeys(Slice request) {
   std::vector<Slice> keys;

@@ -1,4 +1,5 @@
-/// What the ranks of a database say to each other: operations, and the bytes of requests and answers.
+/// What the ranks of a database say to each other: operations, and the bytes of requests and
+/// answers.
 ///
 /// Layer      kv
 /// Encoding   docs/format/message-kv.md
@@ -30,7 +31,8 @@ constexpr uint32_t Channel(uint32_t database_number, Operation operation) {
 /// Database numbers fit a channel.
 constexpr uint32_t kDatabaseNumberMax = (1u << 28) - 1;
 
-/// What an answer's status means here: an owner that no longer serves the channel has closed the database.
+/// What an answer's status means here: an owner that no longer serves the channel has closed the
+/// database.
 Status OwnerStatus(int owner, const Status& status);
 
 /// What an owner could not apply of a batch.
@@ -60,7 +62,8 @@ struct FoundValue {
 };
 Result<std::vector<FoundValue>> DecodeValues(Slice answer);
 
-/// An answer of kGetMany ends after the value that brings it to this size; the rest is asked for again.
+/// An answer of kGetMany ends after the value that brings it to this size; the rest is asked for
+/// again.
 constexpr uint64_t kGetManyAnswerBytes = 4ull << 20;
 /// A kGetMany request ends after the key that brings it to this size.
 constexpr uint64_t kGetManyRequestBytes = 256ull << 10;

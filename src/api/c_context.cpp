@@ -1,0 +1,216 @@
+// Options and contexts of the C interface.
+#include <utility>
+
+#include "api/handles.h"
+#include "api/open_context.h"
+#include "quire/option_table.h"
+#include "quire/version.h"
+
+namespace quire::api {
+namespace {
+
+// Contexts and databases have options of different names: the name tells which is meant.
+bool IsContextOption(const std::string& name) {
+  for (const OptionRow& row : OptionTable::Rows()) {
+    if (row.name == name) return row.group == OptionGroup::kContext;
+  }
+  return false;
+}
+
+Status Store(Result<std::unique_ptr<Context>> opened, quire_context** context) {
+  if (!opened.ok()) return opened.status();
+  auto handle = std::make_unique<quire_context>();
+  handle->context = std::move(*opened);
+  *context = handle.release();
+  return Status();
+}
+
+template <typename Body>
+int WithContext(quire_context* context, const Body& body) {
+  return Guarded([&]() -> Status {
+    if (context == nullptr) return NullArgument("context");
+    return body(*context->context);
+  });
+}
+
+Result<std::vector<int>> Ranks(const int* ranks, int count) {
+  if (count < 0 || (ranks == nullptr && count > 0)) return NullArgument("ranks");
+  return std::vector<int>(ranks, ranks + count);
+}
+
+ContextOptions OptionsOf(const quire_options* options) {
+  return options == nullptr ? ContextOptions() : options->context;
+}
+
+}  // namespace
+}  // namespace quire::api
+
+using quire::Result;
+using quire::Slice;
+using quire::Status;
+using quire::api::Guarded;
+using quire::api::NullArgument;
+using quire::api::WithContext;
+
+extern "C" {
+
+const char* quire_version(void) {
+  return quire::Version();
+}
+
+int quire_options_create(quire_options** options) {
+  return Guarded([&]() -> Status {
+    if (options == nullptr) return NullArgument("options");
+    *options = new quire_options;
+    return Status();
+  });
+}
+
+void quire_options_destroy(quire_options* options) {
+  delete options;
+}
+
+int quire_options_set(quire_options* options, const char* name, const char* value) {
+  return Guarded([&]() -> Status {
+    if (options == nullptr || name == nullptr || value == nullptr) {
+      return NullArgument("options, name or value");
+    }
+    if (quire::api::IsContextOption(name)) {
+      return quire::OptionTable::Set(name, value, &options->context);
+    }
+    return quire::OptionTable::Set(name, value, &options->database);
+  });
+}
+
+int quire_options_get(const quire_options* options, const char* name, char** value) {
+  return Guarded([&]() -> Status {
+    if (options == nullptr || name == nullptr || value == nullptr) {
+      return NullArgument("options, name or value");
+    }
+    const Result<std::string> text = quire::api::IsContextOption(name)
+                                         ? quire::OptionTable::Get(name, options->context)
+                                         : quire::OptionTable::Get(name, options->database);
+    return text.ok() ? quire::api::GiveText(*text, value) : text.status();
+  });
+}
+
+int quire_options_explain(const quire_options* options, char** text) {
+  return Guarded([&]() -> Status {
+    if (options == nullptr || text == nullptr) return NullArgument("options or text");
+    return quire::api::GiveText(quire::OptionTable::Explain(options->context, options->database),
+                                text);
+  });
+}
+
+int quire_options_set_partitioner(quire_options* options, const char* name,
+                                  quire_partitioner function, void* user) {
+  return Guarded([&]() -> Status {
+    if (options == nullptr || name == nullptr || function == nullptr) {
+      return NullArgument("options, name or function");
+    }
+    options->database.partitioner_name = name;
+    options->database.partitioner = [function, user](Slice key, int rank_count) {
+      return function(key.data(), key.size(), rank_count, user);
+    };
+    return Status();
+  });
+}
+
+int quire_context_open(const char* repository, const quire_options* options,
+                       quire_context** context) {
+  return Guarded([&]() -> Status {
+    if (repository == nullptr || context == nullptr) return NullArgument("repository or context");
+    return quire::api::Store(quire::Context::OpenSerial(repository, quire::api::OptionsOf(options)),
+                             context);
+  });
+}
+
+int quire_context_open_fortran(int communicator, const char* repository,
+                               const quire_options* options, quire_context** context) {
+  return Guarded([&]() -> Status {
+    if (repository == nullptr || context == nullptr) return NullArgument("repository or context");
+    return quire::api::Store(
+        quire::OpenContextFortran(communicator, repository, quire::api::OptionsOf(options)),
+        context);
+  });
+}
+
+int quire_context_close(quire_context* context) {
+  return Guarded([&]() -> Status {
+    if (context == nullptr) return Status();
+    context->databases.clear();
+    delete context;
+    return Status();
+  });
+}
+
+int quire_context_rank(const quire_context* context) {
+  return context == nullptr ? -1 : context->context->rank();
+}
+
+int quire_context_size(const quire_context* context) {
+  return context == nullptr ? -1 : context->context->size();
+}
+
+int quire_context_describe(const quire_context* context, char** text) {
+  return Guarded([&]() -> Status {
+    if (context == nullptr || text == nullptr) return NullArgument("context or text");
+    return quire::api::GiveText(context->context->Description(), text);
+  });
+}
+
+int quire_context_barrier(quire_context* context) {
+  return WithContext(context, [](quire::Context& of) { return of.Barrier(); });
+}
+
+int quire_context_notify(quire_context* context, int signal, const int* ranks, int count) {
+  return WithContext(context, [&](quire::Context& of) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<int> list, quire::api::Ranks(ranks, count));
+    return of.Notify(signal, list);
+  });
+}
+
+int quire_context_wait_signal(quire_context* context, int signal, const int* ranks, int count) {
+  return WithContext(context, [&](quire::Context& of) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<int> list, quire::api::Ranks(ranks, count));
+    return of.WaitSignal(signal, list);
+  });
+}
+
+int quire_context_progress(quire_context* context) {
+  return WithContext(context, [](quire::Context& of) {
+    of.Progress();
+    return Status();
+  });
+}
+
+int quire_context_destroy_database(quire_context* context, const char* name) {
+  return WithContext(context, [&](quire::Context& of) -> Status {
+    if (name == nullptr) return NullArgument("name");
+    return of.Destroy(name);
+  });
+}
+
+int quire_db_open(quire_context* context, const char* name, const quire_options* options,
+                  quire_db** db) {
+  return WithContext(context, [&](quire::Context& of) -> Status {
+    if (name == nullptr || db == nullptr) return NullArgument("name or db");
+    const quire::DatabaseOptions defaults;
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<quire::Database> database,
+                           of.Open(name, options == nullptr ? defaults : options->database));
+    context->databases.push_back(std::make_unique<quire_db>());
+    context->databases.back()->database = std::move(database);
+    *db = context->databases.back().get();
+    return Status();
+  });
+}
+
+int quire_db_close(quire_db* db) {
+  return quire::api::WithDatabase(db, [db](quire::Database& database) {
+    const Status closed = database.Close();
+    db->database.reset();
+    return closed;
+  });
+}
+
+}  // extern "C"

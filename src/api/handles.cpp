@@ -1,0 +1,62 @@
+#include "api/handles.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace quire::api {
+namespace {
+
+// Of the last call on this thread that failed.
+thread_local std::string last_message;
+
+}  // namespace
+
+int CodeOf(const Status& status) {
+  if (!status.ok() && status.code() != Code::kNotFound) {
+    last_message = status.message().empty() ? CodeName(status.code()) : status.message();
+  } else if (!status.ok() && !status.message().empty()) {
+    last_message = status.message();
+  }
+  return static_cast<int>(status.code());
+}
+
+Status NullArgument(const char* name) {
+  return Status(Code::kInvalidArgument, std::string("the argument ") + name + " is null");
+}
+
+char* CopyOut(Slice bytes) {
+  char* const copy = static_cast<char*>(std::malloc(bytes.size() + 1));
+  if (copy == nullptr) return nullptr;
+  if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
+  copy[bytes.size()] = '\0';
+  return copy;
+}
+
+Status GiveText(Slice bytes, char** text) {
+  *text = CopyOut(bytes);
+  return *text != nullptr ? Status() : Status(Code::kOutOfMemory, "no memory for a text");
+}
+
+Result<Database*> DatabaseOf(const quire_db* db) {
+  if (db == nullptr) return NullArgument("db");
+  if (db->database == nullptr) return Status(Code::kInvalidArgument, "the database is closed");
+  return db->database.get();
+}
+
+}  // namespace quire::api
+
+extern "C" {
+
+const char* quire_error_message(void) {
+  return quire::api::last_message.c_str();
+}
+
+const char* quire_code_name(int code) {
+  return quire::CodeName(static_cast<quire::Code>(code));
+}
+
+void quire_free(void* pointer) {
+  std::free(pointer);
+}
+
+}  // extern "C"

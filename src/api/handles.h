@@ -1,0 +1,89 @@
+/// What the opaque handles of the C interface are, and the one place where outcomes become codes.
+///
+/// Layer      api
+/// Threads    as the C interface; the message is per thread
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "quire/database.h"
+#include "quire/quire.h"
+
+struct quire_options {
+  quire::ContextOptions context;
+  quire::DatabaseOptions database;
+};
+
+struct quire_db {
+  std::unique_ptr<quire::Database> database;  ///< empty: closed
+};
+
+struct quire_context {
+  std::vector<std::unique_ptr<quire_db>> databases;  ///< closed ones, too: their handles stay valid
+  std::unique_ptr<quire::Context> context;
+};
+
+struct quire_batch {
+  quire::Batch batch;
+};
+
+struct quire_iter {
+  std::unique_ptr<quire::LocalIterator> iterator;
+};
+
+struct quire_pending {
+  std::unique_ptr<quire::PendingGet> get;
+};
+
+struct quire_value {
+  std::string* bytes;
+};
+
+namespace quire::api {
+
+/// The code of `status`; its sentence becomes this thread's message where it is a failure.
+int CodeOf(const Status& status);
+
+/// A null where something must be.
+Status NullArgument(const char* name);
+
+/// A copy of `bytes` for the program, with a NUL behind them; null where there is no memory.
+char* CopyOut(Slice bytes);
+
+/// CopyOut into `*text`.
+Status GiveText(Slice bytes, char** text);
+
+/// Bytes of the program. A null is an empty slice where the size is 0.
+inline Slice Bytes(const void* bytes, size_t size) {
+  return Slice(static_cast<const char*>(bytes), bytes == nullptr ? 0 : size);
+}
+
+/// Runs `body`, which returns a Status. No exception leaves the library.
+template <typename Body>
+int Guarded(const Body& body) {
+  try {
+    return CodeOf(body());
+  } catch (const std::bad_alloc&) {
+    return CodeOf(Status(Code::kOutOfMemory, "an allocation failed"));
+  } catch (const std::exception& error) {
+    return CodeOf(Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+  }
+}
+
+/// The database behind a handle; kInvalidArgument where it is null or closed.
+Result<Database*> DatabaseOf(const quire_db* db);
+
+/// Guarded, with the database behind `db`.
+template <typename Body>
+int WithDatabase(const quire_db* db, const Body& body) {
+  return Guarded([&]() -> Status {
+    QUIRE_ASSIGN_OR_RETURN(Database * database, DatabaseOf(db));
+    return body(*database);
+  });
+}
+
+}  // namespace quire::api

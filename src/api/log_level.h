@@ -1,0 +1,16 @@
+/// The environment variable QUIRE_LOG_LEVEL: where it is set, the library's log goes to standard
+/// error.
+///
+/// Layer      api
+/// Threads    any
+#pragma once
+
+#include "quire/status.h"
+
+namespace quire::api {
+
+/// Installs a sink on standard error where QUIRE_LOG_LEVEL is error, warning, info or debug. Once
+/// per process. kInvalidArgument: it is something else.
+Status InstallLogSink();
+
+}  // namespace quire::api

@@ -1,0 +1,39 @@
+#include "api/open_context.h"
+
+#include <utility>
+
+#include "api/log_level.h"
+#include "base/check.h"
+#include "comm/mpi_transport.h"
+#include "comm/transport.h"
+#include "kv/context.h"
+#include "quire/option_table.h"
+
+namespace quire {
+
+Result<std::unique_ptr<Context>> Context::OpenSerial(const std::string& repository,
+                                                     const ContextOptions& options) {
+  kv::ContextEnvironment environment;
+  environment.prepared = api::InstallLogSink();
+  return kv::NewContext(environment, comm::NewSelfTransport(), repository, options);
+}
+
+Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,
+                                                    const ContextOptions& options) {
+  // A variable that cannot be read is told by NewContext, on all ranks alike, which needs a
+  // transport.
+  ContextOptions with_environment = options;
+  const Status readable = OptionTable::ApplyEnvironment(&with_environment);
+  comm::MpiTransportOptions transport_options;
+  if (readable.ok() && with_environment.transport == TransportChoice::kMpi) {
+    transport_options.kind = comm::TransportKind::kMpi;
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<comm::Transport> transport,
+                         comm::NewMpiTransport(communicator, transport_options));
+  base::SetCheckRank(transport->rank());
+  kv::ContextEnvironment environment;
+  environment.prepared = api::InstallLogSink();
+  return kv::NewContext(environment, std::move(transport), repository, options);
+}
+
+}  // namespace quire
