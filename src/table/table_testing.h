@@ -113,6 +113,37 @@ inline TableInfo WriteTable(io::FileSystem& fs, const std::string& path, uint64_
   return info.ok() ? *info : TableInfo();
 }
 
+/// What the golden files and the fuzzer's seeds hold: every type, several blocks, versions of one key across blocks.
+inline std::vector<TestEntry> GoldenEntries() {
+  std::vector<TestEntry> entries = {
+      {std::string(1, '\0'), 7, log::RecordType::kPut, "NUL"},
+      {"delete", 12, log::RecordType::kDelete},
+      {"delete", 11, log::RecordType::kPut, "deleted"},
+      {"empty", 13, log::RecordType::kPut, ""},
+      {"large", 14, log::RecordType::kValueRef, ValueRefBytes(3, 5, 100'000)},
+      {std::string(300, 'l'), 1ull << 40, log::RecordType::kPut, "long key"}};
+  for (uint64_t i = 0; i < 12; ++i) {
+    entries.push_back({"key/" + std::to_string(10 + i), 1000 + 100 * i, log::RecordType::kPut,
+                       "value " + std::to_string(i * i) + std::string(20, '.')});
+    entries.push_back({"versions", 5000 + i, log::RecordType::kPut,
+                       std::string(200, static_cast<char>('a' + i))});
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+inline std::vector<RangeTombstone> GoldenTombstones() {
+  return {{"a", "b", 900}, {"ab", "key/11", 901}};
+}
+
+inline StorageOptions GoldenOptions(Compression compression, bool verify_checksums) {
+  StorageOptions options;
+  options.block_bytes = 512;
+  options.compression = compression;
+  options.verify_checksums = verify_checksums;
+  return options;
+}
+
 inline TestEntry Present(const EntryIterator& iterator) {
   return {std::string(iterator.key()), iterator.lsn(), iterator.type(),
           std::string(iterator.value())};
