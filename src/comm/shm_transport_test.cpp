@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "comm/peer_process.h"
 #include "comm/ring.h"
 #include "io/machine.h"
+#include "io/proc_file.h"
 
 namespace quire::comm {
 namespace {
@@ -80,6 +82,16 @@ void RunProcesses(const ShmRegion& region, const ExchangeOptions& options, int k
       EXPECT_TRUE(WIFSIGNALED(state));
     } else {
       EXPECT_TRUE(WIFEXITED(state) && WEXITSTATUS(state) == 0) << "rank " << rank;
+    }
+  }
+}
+
+// Stops a process, and waits until all its threads are.
+void StopProcess(pid_t process) {
+  ASSERT_EQ(::kill(process, SIGSTOP), 0);
+  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    while (io::ReadProcFile(task.path().string() + "/stat").find(") T ") == std::string::npos) {
     }
   }
 }
@@ -301,7 +313,7 @@ TEST(ShmTransport, TimesOutOnAStoppedProcess) {
     while (!exchange.Ask(1, kEcho, {}, {}, &answer).ok()) {
     }
     const pid_t other = std::stoi(answer);
-    ASSERT_EQ(::kill(other, SIGSTOP), 0);
+    StopProcess(other);
     EXPECT_EQ(exchange.Ask(1, kEcho, "x", {}, nullptr).code(), Code::kTimedOut);
     EXPECT_EQ(exchange.Start(1, kEcho, std::string(1'000'000, 'x'), {}).status().code(),
               Code::kTimedOut);
