@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -37,6 +38,11 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
   uint64_t TakeId() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return next_id_++;
+  }
+  // The lowest id that was not handed out as a segment yet.
+  uint64_t open_floor() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return state_ == State::kMaking || state_ == State::kReady ? ahead_id_ : next_id_;
   }
   std::string PathOf(uint64_t id) const { return directory_ + "/" + ValueSegmentName(id); }
 
@@ -100,7 +106,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (state_ != State::kQueued) return;
       state_ = State::kMaking;
-      id = next_id_++;
+      id = ahead_id_ = next_id_++;
     }
     auto made = Make(id, touch);
     {
@@ -120,6 +126,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
   std::condition_variable made_;
   State state_ = State::kIdle;            // guarded by mutex_
   uint64_t next_id_;                      // guarded by mutex_
+  uint64_t ahead_id_ = 0;                 // guarded by mutex_
   std::unique_ptr<ValueSegment> ahead_;   // guarded by mutex_
 };
 
@@ -224,6 +231,16 @@ class SegmentedValueLog : public ValueLog {
 
   uint64_t next_id() const override { return maker_->next_id(); }
 
+  uint64_t open_floor() const override {
+    // Under mutex_, so that no segment is on its way from the maker to a list here.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uint64_t floor = maker_->open_floor();
+    for (const auto& segment : closing_) floor = std::min(floor, segment->id());
+    if (active_owner_ != nullptr) floor = std::min(floor, active_owner_->id());
+    for (const uint64_t id : alone_) floor = std::min(floor, id);
+    return floor;
+  }
+
   Status Remove(uint64_t segment_id) override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -278,14 +295,21 @@ class SegmentedValueLog : public ValueLog {
   }
 
   Status AppendAlone(Slice key, Slice value, log::ValueRef* ref) {
-    const uint64_t id = maker_->TakeId();
-    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<ValueSegment> segment,
-                           ValueSegment::CreateAlone(fs_, maker_->PathOf(id),
-                                                     maker_->HeaderFor(id), key, value, ref));
+    uint64_t id = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      id = maker_->TakeId();
+      alone_.insert(id);
+    }
+    Result<std::unique_ptr<ValueSegment>> made = ValueSegment::CreateAlone(
+        fs_, maker_->PathOf(id), maker_->HeaderFor(id), key, value, ref);
     const std::lock_guard<std::mutex> lock(mutex_);
+    alone_.erase(id);
+    if (!made.ok()) return made.status();
+    const std::shared_ptr<ValueSegment> segment = std::move(*made);
     new_files_ = true;
     closing_.push_back(segment);
-    unsynced_.push_back(std::move(segment));
+    unsynced_.push_back(segment);
     FinishQuietly();
     return Status();
   }
@@ -349,6 +373,7 @@ class SegmentedValueLog : public ValueLog {
   std::vector<std::shared_ptr<ValueSegment>> closing_;    // guarded by mutex_
   std::vector<std::shared_ptr<ValueSegment>> unsynced_;   // guarded by mutex_
   std::map<uint64_t, ValueSegmentInfo> sealed_;           // guarded by mutex_
+  std::set<uint64_t> alone_;                              // guarded by mutex_: being written
   bool new_files_ = false;                                // guarded by mutex_
 };
 

@@ -68,6 +68,9 @@ class ValueLog {
   virtual Status Seal() = 0;
   virtual std::vector<ValueSegmentInfo> Segments() const = 0;
   virtual uint64_t next_id() const = 0;
+  /// Every segment with a lower id is sealed (and so among Segments()) or gone: what is appended
+  /// from now on goes to this one or higher ones.
+  virtual uint64_t open_floor() const = 0;
   /// The segment is in no live version any more: its file goes. (Neighbours that still need it find
   /// it gone and look at the board again.)
   virtual Status Remove(uint64_t segment_id) = 0;
