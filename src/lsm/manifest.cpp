@@ -176,6 +176,7 @@ std::string EncodePayload(const Manifest& manifest) {
   base::PutVarint(&payload, manifest.flushed_lsn);
   base::PutVarint(&payload, manifest.next_ssid);
   base::PutVarint(&payload, manifest.next_value_segment_id);
+  base::PutVarint(&payload, manifest.value_segment_floor);
   base::PutFixed(&payload, manifest.boot_id);
   EncodeOptions(manifest.options, &payload);
   base::PutVarint(&payload, manifest.runs.size());
@@ -199,6 +200,7 @@ bool Plausible(const Manifest& manifest) {
       if (run[i].smallest_key < run[i - 1].largest_key) return false;
     }
   }
+  if (manifest.value_segment_floor > manifest.next_value_segment_id) return false;
   uint64_t previous_id = 0;
   for (const StoredSegment& segment : manifest.value_segments) {
     if (segment.id <= previous_id || segment.id >= manifest.next_value_segment_id) return false;
@@ -207,14 +209,14 @@ bool Plausible(const Manifest& manifest) {
   return true;
 }
 
-// The epoch on disk, without decoding the tables.
-Result<uint64_t> StoredEpoch(io::FileSystem& fs, const std::string& path) {
+// What the manifest on disk says of itself, without decoding the tables.
+Result<Header> StoredHeader(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
   char bytes[kHeaderBytes];
   QUIRE_RETURN_IF_ERROR(file->ReadAt(0, sizeof bytes, bytes));
   Header header;
   QUIRE_RETURN_IF_ERROR(DecodeHeader(Slice(bytes, sizeof bytes), path, &header));
-  return header.epoch;
+  return header;
 }
 
 }  // namespace
@@ -275,7 +277,8 @@ Result<Manifest> DecodeManifest(Slice bytes, const std::string& path) {
   manifest.edition = header.edition;
   base::Reader reader(payload);
   if (!reader.Varint(&manifest.flushed_lsn) || !reader.Varint(&manifest.next_ssid) ||
-      !reader.Varint(&manifest.next_value_segment_id) || !reader.Fixed(&manifest.boot_id) ||
+      !reader.Varint(&manifest.next_value_segment_id) ||
+      !reader.Varint(&manifest.value_segment_floor) || !reader.Fixed(&manifest.boot_id) ||
       !DecodeOptions(reader, &manifest.options) || !DecodeRuns(reader, &manifest) ||
       !DecodeSegments(reader, &manifest) || !reader.rest().empty() || !Plausible(manifest)) {
     return Corrupt(path, "the manifest's fields cannot be");
@@ -290,15 +293,23 @@ Result<Manifest> ReadManifest(io::FileSystem& fs, const std::string& directory) 
 }
 
 Status PublishManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest,
-                       uint64_t expected_epoch) {
+                       uint64_t previous_epoch) {
   const std::string path = directory + "/" + ManifestName();
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t stored, StoredEpoch(fs, path));
-  if (stored != manifest.epoch && stored != expected_epoch) {
+  QUIRE_ASSIGN_OR_RETURN(const Header stored, StoredHeader(fs, path));
+  const bool ours = stored.epoch == manifest.epoch || stored.epoch == previous_epoch;
+  if (!ours || stored.edition + 1 != manifest.edition) {
     return Status(Code::kBusy, path + ": the database was taken over by a later opener (epoch " +
-                                   std::to_string(stored) + ", ours is " +
-                                   std::to_string(manifest.epoch) + "); close it here");
+                                   std::to_string(stored.epoch) + " edition " +
+                                   std::to_string(stored.edition) + ", ours are " +
+                                   std::to_string(manifest.epoch) + " and " +
+                                   std::to_string(manifest.edition) + "); close it here");
   }
   return io::ReplaceFile(fs, path, EncodeManifest(manifest));
+}
+
+Result<uint64_t> StoredEdition(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const Header stored, StoredHeader(fs, directory + "/" + ManifestName()));
+  return stored.edition;
 }
 
 Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest) {

@@ -38,7 +38,8 @@ struct Manifest {
   uint64_t edition = 0;    ///< raised by every write of the manifest
   uint64_t flushed_lsn = 0;              ///< log segments with a lower base_lsn are in tables
   uint64_t next_ssid = 1;                ///< tables with this SSID or a higher one, found in the directory, are orphans
-  uint64_t next_value_segment_id = 1;    ///< value segments from here on are younger than this manifest
+  uint64_t next_value_segment_id = 1;    ///< the next value segment gets this number or a higher one
+  uint64_t value_segment_floor = 1;      ///< those from here on count whether listed or not; below, only those listed
   uint64_t boot_id = 0;                  ///< boot of the machine in which the last opener ran
   StorageOptions options;                ///< of the last opener, for tools; tables and segments describe themselves
   std::vector<std::vector<table::TableInfo>> runs;   ///< newest first; within a run by key, not overlapping
@@ -53,11 +54,13 @@ Result<Manifest> DecodeManifest(Slice bytes, const std::string& path);
 
 /// The manifest of the database in `directory`. kNotFound: there is none.
 Result<Manifest> ReadManifest(io::FileSystem& fs, const std::string& directory);
-/// Makes `manifest` the one that counts (P2 at return), unless somebody else took the database over since: the epoch on
-/// disk must be `manifest.epoch`, or `expected_epoch` for a first write after open.
+/// Makes `manifest` the one that counts (P2 at return), unless somebody else took the database over since: on disk there
+/// must be the edition before it, of its own epoch or of `previous_epoch` (for the first write after open).
 /// Errors  kBusy: taken over, nothing was written; kNoSpace, kIo: the old one stands, or (directory sync) either.
 Status PublishManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest,
-                       uint64_t expected_epoch);
+                       uint64_t previous_epoch);
+/// The edition of the manifest on disk, whose header alone is read.
+Result<uint64_t> StoredEdition(io::FileSystem& fs, const std::string& directory);
 /// Writes the first manifest of a new database.
 Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest);
 

@@ -49,6 +49,7 @@ TEST(Manifest, KeepsEveryField) {
   Manifest manifest = SomeManifest();
   manifest.next_ssid = 9;
   manifest.next_value_segment_id = 7;
+  manifest.value_segment_floor = 6;
   manifest.options.memtable_bytes = 65536;
   manifest.options.log = LogMode::kSync;
   manifest.options.compression = Compression::kZstd;
@@ -68,6 +69,7 @@ TEST(Manifest, KeepsEveryField) {
   EXPECT_EQ(read->flushed_lsn, 65536u);
   EXPECT_EQ(read->next_ssid, 9u);
   EXPECT_EQ(read->next_value_segment_id, 7u);
+  EXPECT_EQ(read->value_segment_floor, 6u);
   EXPECT_EQ(read->options.memtable_bytes, 65536u);
   EXPECT_EQ(read->options.log, LogMode::kSync);
   EXPECT_EQ(read->options.compression, Compression::kZstd);
@@ -93,11 +95,11 @@ TEST(Manifest, KeepsEveryField) {
 TEST(Manifest, EncodesTheDocumentedExample) {
   EXPECT_EQ(Hex(EncodeManifest(SomeManifest())),
             "514952454d414e4601000000000000000807060504030201"
-            "030000000000000009000000000000004800000000000000"
-            "23370599acd39d8180800402012827262524232221808080"
-            "20020180088080802080200a008080808001000101011817"
-            "161514131211802001010002802080200161016100000100"
-            "3837363534333231");
+            "030000000000000009000000000000004900000000000000"
+            "c658382ef417f24080800402010128272625242322218080"
+            "8020020180088080802080200a0080808080010001010118"
+            "171615141312118020010100028020802001610161000001"
+            "003837363534333231");
 }
 
 TEST(Manifest, RefusesEveryFlippedByteAndEveryLength) {

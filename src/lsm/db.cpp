@@ -1,0 +1,107 @@
+#include "lsm/db.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "io/machine.h"
+#include "log/record.h"
+#include "lsm/db_impl.h"
+#include "lsm/manifest.h"
+#include "lsm/recovery.h"
+
+namespace quire::lsm {
+namespace {
+
+constexpr char kLockName[] = "LOCK";
+constexpr uint64_t kMemTableBytesMin = 64 << 10;
+constexpr uint64_t kMemTableBytesMax = 16ull << 30;
+constexpr uint64_t kTableBytesMin = 64 << 10;
+constexpr int kQueueLengthMax = 64;
+
+Status Refuse(const std::string& option, const std::string& range) {
+  return Status(Code::kInvalidArgument, option + " must be in " + range);
+}
+
+// What the storage itself relies on; the option table tells users about every range.
+Status CheckOptions(const StorageOptions& options) {
+  if (options.memtable_bytes < kMemTableBytesMin || options.memtable_bytes > kMemTableBytesMax ||
+      options.memtable_bytes % 4096 != 0) {
+    return Refuse("memtable_bytes", "64 KiB to 16 GiB, in steps of 4 KiB");
+  }
+  if (options.flushing_queue_length < 1 || options.flushing_queue_length > kQueueLengthMax) {
+    return Refuse("flushing_queue_length", "1 to 64");
+  }
+  if (options.table_bytes_max < kTableBytesMin) {
+    return Refuse("table_bytes_max", "64 KiB to 64 GiB");
+  }
+  if (options.compaction_trigger < 2) return Refuse("compaction_trigger", "2 to 1000");
+  if (options.dead_percent_max < 1) return Refuse("dead_percent_max", "10 to 1000");
+  return Status();
+}
+
+std::string LockPath(const std::string& directory) { return directory + "/" + kLockName; }
+
+Status UnlinkIfThere(io::FileSystem& fs, const std::string& path) {
+  const Status status = fs.Unlink(path);
+  return status.code() == Code::kNotFound ? Status() : status;
+}
+
+Status RemoveFiles(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs, directory));
+  // Without its manifest the rest is no database: a removal that is cut short is told as damage.
+  QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + ManifestName()));
+  for (const std::string& path : contents.leftovers) {
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path));
+  }
+  for (const uint64_t ssid : contents.tables) {
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + TableName(ssid)));
+  }
+  for (const StoredSegment& segment : contents.value_segments) {
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + ValueSegmentName(segment.id)));
+  }
+  for (const uint64_t slot : contents.logs) {
+    QUIRE_RETURN_IF_ERROR(
+        UnlinkIfThere(fs, directory + "/" + LogSegmentName(static_cast<int>(slot))));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Db>> Db::Open(const Environment& environment, const std::string& directory,
+                                     const StorageOptions& options, OpenFlags flags) {
+  QUIRE_RETURN_IF_ERROR(CheckOptions(options));
+  io::FileSystem& fs = *environment.fs;
+  if (flags == OpenFlags::kMustExist) {
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory + "/" + ManifestName()));
+    if (!exists) return Status(Code::kNotFound, "there is no database in " + directory);
+  }
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
+  const std::string holder =
+      environment.holder.empty() ? io::ProcessDescription() : environment.holder;
+  Result<std::unique_ptr<io::FileLock>> lock = fs.Lock(LockPath(directory), holder);
+  if (!lock.ok()) return lock.status().WithContext("open the database in " + directory);
+  auto db = std::make_unique<DbImpl>(environment, directory, options);
+  QUIRE_RETURN_IF_ERROR(db->Start(std::move(*lock), flags));
+  return std::unique_ptr<Db>(std::move(db));
+}
+
+Status Db::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
+  return Get(key, snapshot, [value](size_t size) {
+    value->resize(size);
+    return value->data();
+  });
+}
+
+Status DestroyDb(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory));
+  if (!exists) return Status();
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
+                         fs.Lock(LockPath(directory), io::ProcessDescription()));
+  QUIRE_RETURN_IF_ERROR(RemoveFiles(fs, directory));
+  QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, LockPath(directory)));
+  return fs.RemoveDirectory(directory);
+}
+
+}  // namespace quire::lsm

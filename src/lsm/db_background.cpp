@@ -1,0 +1,132 @@
+// Background work: what is due, who waits for it, and what a failure means.
+#include <new>
+#include <utility>
+
+#include "base/epoch.h"
+#include "base/log_sink.h"
+#include "lsm/db_impl.h"
+
+namespace quire::lsm {
+
+DbImpl::Retirement::~Retirement() {
+  for (std::shared_ptr<const Version>& version : versions_) {
+    base::EpochRetire([version = std::move(version)]() mutable { version.reset(); });
+  }
+}
+
+// The job counts until it is over; after that it touches nothing of this database.
+void DbImpl::ScheduleLocked(void (DbImpl::*job)()) {
+  ++jobs_;
+  executor_.Schedule([this, job] {
+    Status status;
+    try {
+      (this->*job)();
+    } catch (const std::bad_alloc&) {
+      status = Status(Code::kOutOfMemory, "an allocation failed");
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!status.ok()) FailLocked(status, "background work");
+    --jobs_;
+    changed_.notify_all();
+  });
+}
+
+void DbImpl::MaybeScheduleLocked() {
+  if (closing_ || !failure_.ok() || current_->active == nullptr) return;
+  if (!flush_queued_ && FlushDueLocked()) {
+    flush_queued_ = true;
+    ScheduleLocked(&DbImpl::FlushJob);
+  }
+  if (!compaction_queued_ && CompactionWantedLocked()) {
+    compaction_queued_ = true;
+    ScheduleLocked(&DbImpl::CompactionJob);
+  }
+  if (!prepare_queued_ && PrepareDueLocked()) {
+    prepare_queued_ = true;
+    ScheduleLocked(&DbImpl::PrepareJob);
+  }
+}
+
+bool DbImpl::PrepareDueLocked() const {
+  return ready_ == nullptr && !preparing_ && pool_->HasFreeSlot();
+}
+
+void DbImpl::PrepareJob() {
+  PrepareIfDue();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  prepare_queued_ = false;
+}
+
+void DbImpl::PrepareIfDue() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Without room for it there is nothing to be done now: the writer that needs it asks again.
+  if (!closing_ && failure_.ok() && PrepareDueLocked()) static_cast<void>(PrepareLocked(lock));
+}
+
+// Lets a deterministic executor do one job. What the caller knew before may have changed at return.
+bool DbImpl::RunOneUnlocked(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const bool ran = executor_.RunOne();
+  base::EpochCollect();
+  lock.lock();
+  return ran;
+}
+
+Status DbImpl::WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+  const auto over = [&] { return done() || !failure_.ok() || !no_space_.ok(); };
+  while (!over()) {
+    if (RunOneUnlocked(lock) || over()) continue;
+    changed_.wait(lock);
+  }
+  if (done()) return Status();
+  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+  return no_space_;
+}
+
+void DbImpl::FailLocked(const Status& status, const char* what) {
+  const Status failure = status.WithContext(std::string(what) + " in " + directory_);
+  if (base::LogEnabled()) base::Log(base::LogLevel::kError, failure.ToString());
+  if (status.code() == Code::kNoSpace) {
+    no_space_ = failure;
+  } else if (failure_.ok()) {
+    failure_ = failure;
+    writes_refused_.store(true, std::memory_order_relaxed);
+  }
+  changed_.notify_all();
+}
+
+Status DbImpl::WriteStatusLocked() const {
+  if (failure_.ok()) return Status();
+  return Status(Code::kReadOnly,
+                "the database takes no writes since a failure in the background (" +
+                    failure_.ToString() + "); reopen it when the cause is gone");
+}
+
+Status DbImpl::background_status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
+}
+
+Status DbImpl::WaitIdle() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  MaybeScheduleLocked();
+  const Status status = WaitLocked(lock, [this] { return jobs_ == 0; });
+  lock.unlock();
+  CleanUp();
+  return status;
+}
+
+// Frees what no reader sees any more, and removes the files that went with it. A file that cannot be removed costs room
+// until the next open finds that nothing refers to it.
+void DbImpl::CleanUp() {
+  base::EpochCollect();
+  for (const std::string& path : trash_->TakeTables()) LogFailure(fs_.Unlink(path));
+  for (const uint64_t id : trash_->TakeSegments()) LogFailure(values_->Remove(id));
+}
+
+void DbImpl::LogFailure(const Status& status) const {
+  if (status.ok() || !base::LogEnabled()) return;
+  base::Log(base::LogLevel::kWarning, status.WithContext(directory_).ToString());
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,253 @@
+/// The state of one rank's database, and who may touch what.
+///
+/// Layer      lsm (internal)
+/// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work may assume
+/// Threads    see the members. Lock order: publish_mutex_, sync_mutex_, mutex_; under mutex_ nothing waits, reads or
+///            writes a file, calls EpochRetire or EpochCollect, or drops the last reference of anything.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lsm/compaction_picker.h"
+#include "lsm/counters.h"
+#include "lsm/db.h"
+#include "lsm/key_locks.h"
+#include "lsm/manifest.h"
+#include "lsm/memory_slot.h"
+#include "lsm/recovery.h"
+#include "lsm/segment_tracker.h"
+#include "lsm/snapshot_list.h"
+#include "lsm/value_log.h"
+#include "lsm/version.h"
+
+namespace quire::lsm {
+
+class RunWriter;
+
+/// What a lookup found, wherever it was.
+struct Found {
+  enum class State { kNowhere, kDeleted, kValue, kValueRef };
+  State state = State::kNowhere;
+  Slice value;   ///< inside the caller's EpochGuard
+};
+
+/// How the runs change: by a flush, a merge, or the rewriting of one table.
+struct RunEdit {
+  std::vector<std::shared_ptr<const Run>> inputs;      ///< neighbours; empty: a new run in front
+  std::vector<std::shared_ptr<TableHandle>> kept;      ///< tables of `inputs` that go into `output` as they are
+  std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
+  std::shared_ptr<const Run> output;                   ///< null: nothing is left
+  std::shared_ptr<MemoryHandle> flushed;               ///< the oldest immutable MemTable, if this is a flush
+};
+
+class DbImpl final : public Db {
+ public:
+  DbImpl(const Environment& environment, std::string directory, const StorageOptions& options);
+  ~DbImpl() override;
+  /// The rest of Db::Open, for a directory whose lock `lock` is.
+  Status Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags);
+
+  Status Put(Slice key, Slice value) override;
+  Status Delete(Slice key) override;
+  Status DeleteRange(Slice begin, Slice end) override;
+  Status Write(const WriteBatch& batch) override;
+  Status Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) override;
+  Status Update(Slice key, const UpdateFn& update) override;
+  using Db::Get;
+  Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const override;
+  Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided) const override;
+  std::unique_ptr<Snapshot> NewSnapshot() override;
+  std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) override;
+  Status Flush() override;
+  Status SyncLog() override;
+  Status Compact() override;
+  Status WaitIdle() override;
+  Status Verify() override;
+  Status background_status() const override;
+  DbStatistics Statistics() const override;
+  std::string arena_name() const override { return pool_->arena().name(); }
+  uint64_t arena_bytes() const override { return pool_->arena().bytes(); }
+  void UnlinkArena() override { pool_->arena().Unlink(); }
+
+ private:
+  /// Gives what it holds to EpochRetire when it is destroyed: declared before the lock it is filled under.
+  class Retirement {
+   public:
+    Retirement() = default;
+    ~Retirement();
+    void Add(std::shared_ptr<const Version> version) { versions_.push_back(std::move(version)); }
+
+   private:
+    std::vector<std::shared_ptr<const Version>> versions_;
+  };
+
+  // db_open.cpp
+  Result<Manifest> LoadManifest(const DirectoryContents& contents, OpenFlags flags);
+  Status TakeOver(const Manifest& stored);
+  Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
+  Status OpenRuns(const Manifest& stored);
+  Status FlushRecovered(bool all);
+  Status BeginActive(const RecoveredLog& log);
+  Status RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log);
+
+  // db_write.cpp
+  Status CheckWrite(Slice key, uint64_t value_size) const;
+  Status CheckOp(const WriteOp& op) const;
+  uint64_t StoredBytes(const WriteOp& op) const;
+  Status WriteOne(log::RecordType type, Slice key, Slice value);
+  bool Separated(const WriteOp& op) const;
+  Status Separate(WriteOp* op, log::ValueRef* reference);
+  Status AppendValue(Slice key, Slice value, log::ValueRef* reference);
+  Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic);
+  Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* lsn);
+  Status TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic, bool* added,
+                  uint64_t* lsn);
+  Status TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+                   bool* added, uint64_t* lsn);
+  Status Committed(uint64_t user_bytes, uint64_t lsn);
+  Status SyncThrough(uint64_t lsn);
+  Status SyncMemory(const Version& version, uint64_t* end_lsn);
+  KeyLocks::Set LocksOf(const std::vector<WriteOp>& ops) const;
+
+  // db_statistics.cpp
+  Status VerifyValues(table::EntryIterator& entries) const;
+  Status VerifyMemory(MemoryHandle& memory) const;
+
+  // db_update.cpp
+  struct UpdateCall;
+  Status RunUpdate(Slice key, UpdateCall& call);
+  Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done);
+  class Applier;
+
+  // db_room.cpp
+  Status MakeRoom(uint64_t full_generation);
+  Status MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
+                        Retirement& retirement);
+  Status RotateLocked(Retirement& retirement);
+  Status PrepareLocked(std::unique_lock<std::mutex>& lock);
+  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried);
+
+  // db_read.cpp
+  Status Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn, Found* found) const;
+  bool LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+                    Found* found) const;
+  Status LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+                      Found* found) const;
+  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const;
+  Status Deliver(const Found& found, const AllocateFn& allocate) const;
+  std::shared_ptr<const Version> PinVersion() const;
+
+  // db_background.cpp
+  void ScheduleLocked(void (DbImpl::*job)());
+  void MaybeScheduleLocked();
+  bool PrepareDueLocked() const;
+  void PrepareJob();
+  void PrepareIfDue();
+  bool RunOneUnlocked(std::unique_lock<std::mutex>& lock);
+  Status WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
+  void FailLocked(const Status& status, const char* what);
+  Status WriteStatusLocked() const;
+  void CleanUp();
+  void LogFailure(const Status& status) const;
+
+  // db_flush.cpp
+  bool TooManyRunsLocked() const;
+  bool FlushDueLocked() const;
+  void FlushJob();
+  bool FlushOnce();
+  Status FlushMemTable(const std::shared_ptr<MemoryHandle>& memory);
+  Status WriteMemTable(const MemoryHandle& memory, RunWriter& writer);
+  Status PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes);
+  Status BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit);
+  Result<std::shared_ptr<TableHandle>> OpenTable(const table::TableInfo& info);
+
+  // db_publish.cpp
+  Status Publish(const RunEdit& edit);
+  std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
+  static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
+  Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);
+  Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
+                        uint64_t open_floor) const;
+  void InstallLocked(std::shared_ptr<Version> next, Retirement& retirement);
+  void ObserveSegments();
+  Status SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed);
+
+  // db_compact.cpp
+  struct Merge;
+  std::vector<RunShape> ShapesLocked() const;
+  bool CompactionWantedLocked() const;
+  void CompactionJob();
+  bool CompactOnce(int depth);
+  bool CollectOnce();
+  bool BeginMergeLocked(Merge& merge, bool only_urgent);
+  bool NothingToDropLocked() const;
+  bool FindCollectableLocked(Merge& merge) const;
+  void EndMerge(const Merge& merge, const Status& status);
+  Status RunMerge(Merge& merge, int depth);
+  Status MergeEntries(Merge& merge, RunWriter& writer, int depth);
+  Status MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved);
+  bool Interrupted(int depth);
+
+  const Environment environment_;
+  io::FileSystem& fs_;
+  base::Executor& executor_;
+  const std::string directory_;
+  const StorageOptions options_;
+  const uint64_t record_bytes_max_;        // of a record that fits a MemTable
+  const std::shared_ptr<table::BlockCache> cache_;
+  const std::shared_ptr<Trash> trash_;
+  std::unique_ptr<io::FileLock> lock_;
+  std::shared_ptr<MemoryPool> pool_;
+  std::unique_ptr<ValueLog> values_;
+  SegmentTracker segments_;
+  SnapshotList snapshots_;
+  mutable Counters counters_;
+  KeyLocks key_locks_;
+  uint64_t recovered_records_ = 0;         // set by Start
+  uint64_t recovered_holes_ = 0;
+
+  // What readers and writers load, inside an EpochGuard; kept alive by current_.
+  std::atomic<const Version*> version_{nullptr};
+  std::atomic<bool> writes_refused_{false};       // failure_ says why
+  std::atomic<uint64_t> next_ssid_{1};
+  std::atomic<bool> manifest_in_doubt_{false};    // it may name tables that were to be taken back
+
+  // One publication at a time: looking at the runs, writing the manifest, installing the Version.
+  std::mutex publish_mutex_;
+  Manifest manifest_;                      // guarded by publish_mutex_: the last one written, without lists
+
+  // One sync of the log at a time, for all who wait for it.
+  std::mutex sync_mutex_;
+  std::atomic<uint64_t> durable_lsn_{0};   // below it everything is
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;        // any of the following changed
+  std::shared_ptr<const Version> current_;
+  std::shared_ptr<MemoryHandle> ready_;    // the next active MemTable, prepared
+  uint64_t edition_ = 0;                   // of the last manifest
+  uint64_t flushed_lsn_ = 0;
+  Status failure_;                         // why writes are refused, for good
+  Status no_space_;                        // why the last flush failed; tried again when somebody asks
+  Status compaction_no_space_;             // the same for merges; tried again after a flush
+  int jobs_ = 0;                           // queued or running
+  bool flush_queued_ = false;
+  bool flushing_ = false;
+  bool compaction_queued_ = false;
+  bool merge_all_ = false;                 // Compact() waits
+  bool collect_due_ = false;               // value segments are mostly dead
+  int merging_ = 0;                        // merges under way
+  std::set<const Run*> busy_runs_;         // their inputs
+  bool prepare_queued_ = false;
+  bool preparing_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace quire::lsm

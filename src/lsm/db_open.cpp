@@ -1,0 +1,229 @@
+// Opening: the manifest, the tables, what the log promises; and closing.
+#include <algorithm>
+#include <utility>
+
+#include "base/epoch.h"
+#include "base/log_sink.h"
+#include "io/machine.h"
+#include "lsm/db_impl.h"
+
+namespace quire::lsm {
+
+DbImpl::DbImpl(const Environment& environment, std::string directory, const StorageOptions& options)
+    : environment_(environment),
+      fs_(*environment.fs),
+      executor_(*environment.executor),
+      directory_(std::move(directory)),
+      options_(options),
+      record_bytes_max_(options.memtable_bytes - log::kSegmentHeaderBytes),
+      cache_(environment.cache != nullptr ? environment.cache
+                                          : table::NewBlockCache(options.cache_bytes)),
+      trash_(std::make_shared<Trash>()),
+      segments_(trash_) {}
+
+Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
+  lock_ = std::move(lock);
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
+  QUIRE_ASSIGN_OR_RETURN(const Manifest stored, LoadManifest(contents, flags));
+  QUIRE_RETURN_IF_ERROR(CheckListed(contents, stored, directory_));
+  QUIRE_RETURN_IF_ERROR(TakeOver(stored));
+  QUIRE_RETURN_IF_ERROR(OpenParts(contents, stored));
+
+  LogRecovery recovery(fs_, directory_, stored, *pool_, *values_);
+  QUIRE_ASSIGN_OR_RETURN(RecoveredLog log, recovery.Run(contents.logs));
+  recovered_records_ = log.records;
+  recovered_holes_ = log.holes;
+  pool_->RaiseNextLsn((log.lsn_max + 7) / 8 * 8);
+  segments_.Recover(values_->Segments(), log.end_lsn);
+  {
+    Retirement retirement;
+    const std::lock_guard<std::mutex> state_lock(mutex_);
+    auto version = std::make_shared<Version>(*current_);
+    version->immutables.assign(log.handles.rbegin(), log.handles.rend());
+    InstallLocked(std::move(version), retirement);
+  }
+  const bool flush_all = log.must_flush;
+  log.handles.clear();
+  QUIRE_RETURN_IF_ERROR(FlushRecovered(flush_all));
+  QUIRE_RETURN_IF_ERROR(BeginActive(log));
+  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents, log));
+  CleanUp();
+  const std::lock_guard<std::mutex> state_lock(mutex_);
+  MaybeScheduleLocked();
+  return Status();
+}
+
+// The manifest on disk; for a new database, one that was just created.
+Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFlags flags) {
+  if (contents.has_manifest) {
+    if (flags == OpenFlags::kMustNotExist) {
+      return Status(Code::kInvalidArgument, "there is a database in " + directory_ + " already");
+    }
+    return ReadManifest(fs_, directory_);
+  }
+  if (flags == OpenFlags::kMustExist) {
+    return Status(Code::kNotFound, "there is no database in " + directory_);
+  }
+  if (!contents.tables.empty() || !contents.value_segments.empty() || !contents.logs.empty()) {
+    return Status(Code::kCorruption,
+                  directory_ + "/" + ManifestName() +
+                      " is missing, though there are files of a database beside it; restore it "
+                      "from a copy or checkpoint, or remove the database");
+  }
+  Manifest manifest;
+  manifest.store_id = io::RandomU64();
+  manifest.boot_id = fs_.BootId();
+  manifest.flushed_lsn = log::kSegmentHeaderBytes;
+  manifest.options = options_;
+  QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest));
+  return manifest;
+}
+
+// From here on an orphan of an earlier opener can change nothing. The boot stays the old one until the log was recovered
+// (a power loss in between explains the same things), and what the log consists of is checked already.
+Status DbImpl::TakeOver(const Manifest& stored) {
+  Manifest manifest = stored;
+  manifest.epoch = stored.epoch + 1;
+  manifest.edition = stored.edition + 1;
+  manifest.options = options_;
+  QUIRE_RETURN_IF_ERROR(WriteManifest(manifest, stored.epoch));
+  manifest.runs.clear();
+  manifest.value_segments.clear();
+  manifest.log_segments.clear();
+  manifest_ = std::move(manifest);
+  edition_ = manifest_.edition;
+  flushed_lsn_ = stored.flushed_lsn;
+  next_ssid_.store(stored.next_ssid);
+  return Status();
+}
+
+Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stored) {
+  for (const std::string& path : Orphans(contents, stored, directory_)) {
+    const Status removed = fs_.Unlink(path);
+    if (removed.code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed);
+  }
+  PoolConfig config;
+  config.fs = &fs_;
+  config.directory = directory_;
+  config.options = options_;
+  config.share_memory = environment_.share_memory;
+  config.owner_epoch = manifest_.epoch;
+  QUIRE_ASSIGN_OR_RETURN(pool_, MemoryPool::Create(config));
+  pool_->OnFree([this] { changed_.notify_all(); });
+
+  ValueLogStart start;
+  start.owner_epoch = manifest_.epoch;
+  start.next_id = stored.next_value_segment_id;
+  start.sealed = LiveValueSegments(contents, stored);
+  for (const ValueSegmentInfo& segment : start.sealed) {
+    start.next_id = std::max(start.next_id, segment.id + 1);
+  }
+  QUIRE_ASSIGN_OR_RETURN(values_, ValueLog::Open(fs_, directory_, options_, executor_, start));
+  return OpenRuns(stored);
+}
+
+Status DbImpl::OpenRuns(const Manifest& stored) {
+  auto version = std::make_shared<Version>();
+  for (const std::vector<table::TableInfo>& tables : stored.runs) {
+    std::vector<std::shared_ptr<TableHandle>> handles;
+    for (const table::TableInfo& info : tables) {
+      QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<TableHandle> handle, OpenTable(info));
+      handles.push_back(std::move(handle));
+    }
+    version->runs.push_back(std::make_shared<const Run>(std::move(handles)));
+  }
+  Retirement retirement;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  InstallLocked(std::move(version), retirement);
+  return Status();
+}
+
+// Recovered MemTables wait in the flushing queue like others, unless the log could not be read once more the same way
+// (`all`), the queue is shorter than they are many, or there is no slot for the new one.
+Status DbImpl::FlushRecovered(bool all) {
+  while (true) {
+    std::shared_ptr<MemoryHandle> oldest;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const size_t count = current_->immutables.size();
+      const size_t room = static_cast<size_t>(options_.flushing_queue_length) - 1;
+      if (count == 0 || (!all && count <= room && pool_->HasFreeSlot())) return Status();
+      oldest = current_->immutables.back();
+    }
+    QUIRE_RETURN_IF_ERROR(FlushMemTable(oldest));
+    oldest.reset();
+    base::EpochCollect();
+  }
+}
+
+// The first MemTable of this opener, and the manifest that names its log.
+Status DbImpl::BeginActive(const RecoveredLog& log) {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> active, pool_->Prepare());
+  if (active == nullptr) {
+    return Status(Code::kBusy, "no log segment is free in " + directory_);
+  }
+  QUIRE_RETURN_IF_ERROR(active->Activate(log.end_generation, log.end_lsn));
+  {
+    Retirement retirement;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto version = std::make_shared<Version>(*current_);
+    version->active = std::move(active);
+    InstallLocked(std::move(version), retirement);
+  }
+  {
+    const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+    manifest_.boot_id = fs_.BootId();
+  }
+  return Publish({});
+}
+
+// Log segments that this pool does not use, and those that a power loss left without a header.
+Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log) {
+  std::vector<std::string> paths = log.unfinished;
+  std::set<uint64_t> live;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    live.insert(current_->active->file_number());
+    for (const auto& memory : current_->immutables) live.insert(memory->file_number());
+  }
+  const bool log_off = options_.log == LogMode::kOff;
+  for (const uint64_t number : contents.logs) {
+    const bool outside = number >= static_cast<uint64_t>(pool_->arena().pool_slots());
+    if (!log_off && !outside) continue;
+    paths.push_back(directory_ + "/" + LogSegmentName(static_cast<int>(number)));
+  }
+  for (const std::string& path : paths) {
+    const Status removed = fs_.Unlink(path);
+    if (removed.code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed);
+  }
+  return Status();
+}
+
+DbImpl::~DbImpl() {
+  if (options_.log == LogMode::kOff && version_.load() != nullptr && current_->active != nullptr) {
+    LogFailure(Flush());
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    closing_ = true;
+    while (jobs_ > 0) {
+      if (!RunOneUnlocked(lock) && jobs_ > 0) changed_.wait(lock);
+    }
+  }
+  if (pool_ != nullptr) {
+    pool_->OnFree({});
+    pool_->arena().MarkClosed();
+  }
+  {
+    Retirement retirement;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (current_ != nullptr && current_->active != nullptr) current_->active->Close();
+    retirement.Add(std::move(current_));
+    version_.store(nullptr, std::memory_order_release);
+  }
+  ready_.reset();
+  base::EpochSynchronize();
+  if (values_ != nullptr) CleanUp();
+}
+
+}  // namespace quire::lsm

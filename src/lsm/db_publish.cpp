@@ -1,0 +1,161 @@
+// A change of the runs: the manifest first, then the Version that readers see.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/epoch.h"
+#include "lsm/db_impl.h"
+
+namespace quire::lsm {
+
+// The runs as `edit` leaves them. publish_mutex_ is held, so that nobody else changes them.
+std::vector<std::shared_ptr<const Run>> DbImpl::EditedRuns(const RunEdit& edit) const {
+  std::vector<std::shared_ptr<const Run>> runs;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    runs = current_->runs;
+  }
+  auto place = runs.begin();
+  if (!edit.inputs.empty()) {
+    place = std::find(runs.begin(), runs.end(), edit.inputs.front());
+    QUIRE_CHECK(place != runs.end());
+    place = runs.erase(place, place + static_cast<std::ptrdiff_t>(edit.inputs.size()));
+  }
+  if (edit.output != nullptr) runs.insert(place, edit.output);
+  return runs;
+}
+
+SegmentUses DbImpl::UsesOf(const std::vector<std::shared_ptr<const Run>>& runs) {
+  SegmentUses uses;
+  for (const std::shared_ptr<const Run>& run : runs) {
+    for (const std::shared_ptr<TableHandle>& table : run->tables()) {
+      for (const table::SegmentUse& use : table->info().segments) uses[use.segment_id] += use.bytes;
+    }
+  }
+  return uses;
+}
+
+// Looks what became of the value segments since the last time.
+void DbImpl::ObserveSegments() {
+  MemoryState memory;
+  const std::vector<ValueSegmentInfo> segments = values_->Segments();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    memory.flushed_lsn = flushed_lsn_;
+    if (current_->active != nullptr) {
+      memory.active_base_lsn = current_->active->base_lsn();
+      memory.empty = current_->immutables.empty() && current_->active->table().empty();
+    }
+  }
+  for (std::shared_ptr<std::atomic<bool>>& graced : segments_.Observe(segments, memory)) {
+    base::EpochRetire([graced = std::move(graced)] { graced->store(true, std::memory_order_release); });
+  }
+}
+
+// Headers of the log segments that stay, durable: from then on the manifest can demand them.
+Status DbImpl::SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed) {
+  std::vector<std::shared_ptr<MemoryHandle>> live;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    live = current_->immutables;
+    if (current_->active != nullptr) live.push_back(current_->active);
+  }
+  const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
+  for (const std::shared_ptr<MemoryHandle>& handle : live) {
+    if (handle != flushed) QUIRE_RETURN_IF_ERROR(handle->SyncHeader());
+  }
+  return Status();
+}
+
+Manifest DbImpl::NextManifest(const RunEdit& edit,
+                              const std::vector<std::shared_ptr<const Run>>& runs,
+                              uint64_t open_floor) const {
+  Manifest next = manifest_;
+  next.edition = manifest_.edition + 1;
+  next.next_ssid = next_ssid_.load(std::memory_order_relaxed);
+  next.value_segment_floor = open_floor;
+  next.next_value_segment_id = values_->next_id();
+  for (const std::shared_ptr<const Run>& run : runs) {
+    std::vector<table::TableInfo>& tables = next.runs.emplace_back();
+    for (const std::shared_ptr<TableHandle>& table : run->tables()) tables.push_back(table->info());
+  }
+  next.value_segments = segments_.Stored();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  next.flushed_lsn = edit.flushed == nullptr ? flushed_lsn_ : edit.flushed->end_lsn();
+  std::vector<std::shared_ptr<MemoryHandle>> live = current_->immutables;
+  if (current_->active != nullptr) live.insert(live.begin(), current_->active);
+  for (size_t i = live.size(); i-- > 0;) {
+    const MemoryHandle& handle = *live[i];
+    if (live[i] == edit.flushed || !handle.header_durable()) continue;
+    next.log_segments.push_back({handle.file_number(), handle.generation()});
+  }
+  return next;
+}
+
+// kIo where it is not certain that the old manifest stands: what the new one names must stay then.
+Status DbImpl::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) {
+  const Status status = PublishManifest(fs_, directory_, manifest, previous_epoch);
+  if (status.ok()) return status;
+  const Result<uint64_t> edition = StoredEdition(fs_, directory_);
+  if (edition.ok() && *edition != manifest.edition) return status;
+  manifest_in_doubt_.store(true, std::memory_order_release);
+  return Status(Code::kIo, status.ToString() + "; whether the new manifest counts is not known");
+}
+
+Status DbImpl::Publish(const RunEdit& edit) {
+  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  // First the floor, then what lies below it: none there is missing from the list.
+  const uint64_t open_floor = values_->open_floor();
+  ObserveSegments();
+  QUIRE_RETURN_IF_ERROR(SyncLiveHeaders(edit.flushed));
+  const std::vector<std::shared_ptr<const Run>> runs = EditedRuns(edit);
+  const SegmentUses uses = UsesOf(runs);
+  const std::vector<uint64_t> unused = segments_.Unused(uses);
+  Manifest next = NextManifest(edit, runs, open_floor);
+  std::erase_if(next.value_segments, [&](const StoredSegment& segment) {
+    return std::find(unused.begin(), unused.end(), segment.id) != unused.end();
+  });
+  QUIRE_RETURN_IF_ERROR(WriteManifest(next, next.epoch));
+  for (const uint64_t id : unused) segments_.GiveUp(id);
+  for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
+
+  Retirement retirement;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto version = std::make_shared<Version>(*current_);
+  version->runs = runs;
+  version->segments = segments_.Handles();
+  version->segments_floor = open_floor;
+  if (edit.flushed != nullptr) std::erase(version->immutables, edit.flushed);
+  flushed_lsn_ = next.flushed_lsn;
+  edition_ = next.edition;
+  collect_due_ = !segments_.MostlyDead(uses).empty();
+  next.runs.clear();
+  next.value_segments.clear();
+  next.log_segments.clear();
+  manifest_ = std::move(next);
+  InstallLocked(std::move(version), retirement);
+  changed_.notify_all();
+  return Status();
+}
+
+// The neighbours' board first: nothing is written into a new MemTable that they do not know of.
+void DbImpl::InstallLocked(std::shared_ptr<Version> next, Retirement& retirement) {
+  BoardState board;
+  board.edition = edition_;
+  board.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
+  const auto add = [&board](const MemoryHandle& handle) {
+    BoardState::Live& live = board.live[board.live_count++];
+    live.pool_slot = static_cast<uint32_t>(handle.pool_slot());
+    live.generation = handle.generation();
+  };
+  if (next->active != nullptr) {
+    add(*next->active);
+    for (const std::shared_ptr<MemoryHandle>& handle : next->immutables) add(*handle);
+    pool_->arena().Publish(board);
+  }
+  if (current_ != nullptr) retirement.Add(current_);
+  current_ = std::move(next);
+  version_.store(current_.get(), std::memory_order_release);
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,116 @@
+// Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the flushing queue is full
+// the writer waits, asleep.
+#include <chrono>
+#include <utility>
+
+#include "base/epoch.h"
+#include "io/machine.h"
+#include "lsm/db_impl.h"
+
+namespace quire::lsm {
+namespace {
+
+// A slot can become free by a reader's leaving, which tells nobody: look again after so long.
+constexpr std::chrono::milliseconds kLookAgain(2);
+// Beside the MemTable's own bytes, a flush needs room for the index, the filter and the manifest.
+constexpr uint64_t kFlushSlackBytes = 1 << 20;
+
+}  // namespace
+
+Status DbImpl::MakeRoom(uint64_t full_generation) {
+  Retirement retirement;
+  std::unique_lock<std::mutex> lock(mutex_);
+  return MakeRoomLocked(lock, full_generation, retirement);
+}
+
+// At return another MemTable than that of `full_generation` is active.
+Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
+                              Retirement& retirement) {
+  bool retried = false;
+  while (true) {
+    QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+    if (current_->active->generation() != full_generation) return Status();
+    const bool queue_full =
+        current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
+    if (!queue_full && ready_ != nullptr) return RotateLocked(retirement);
+    if (!queue_full && !preparing_ && pool_->HasFreeSlot()) {
+      const Status prepared = PrepareLocked(lock);
+      if (prepared.code() == Code::kNoSpace) return prepared;
+      QUIRE_RETURN_IF_ERROR(prepared);
+      continue;
+    }
+    QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, &retried));
+  }
+}
+
+Status DbImpl::RotateLocked(Retirement& retirement) {
+  const std::shared_ptr<MemoryHandle> full = current_->active;
+  full->Close();
+  const Status activated = ready_->Activate(full->generation(), full->end_lsn());
+  if (!activated.ok()) {
+    FailLocked(activated, "beginning a log segment");
+    return WriteStatusLocked();
+  }
+  counters_.Add(Counter::kLogBytes, full->table().data_bytes());
+  auto next = std::make_shared<Version>(*current_);
+  next->active = std::exchange(ready_, nullptr);
+  next->immutables.insert(next->immutables.begin(), full);
+  InstallLocked(std::move(next), retirement);
+  MaybeScheduleLocked();
+  changed_.notify_all();
+  return Status();
+}
+
+// Makes the next MemTable on this thread; the lock is let go meanwhile.
+Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock) {
+  preparing_ = true;
+  lock.unlock();
+  Result<std::shared_ptr<MemoryHandle>> prepared = pool_->Prepare();
+  lock.lock();
+  preparing_ = false;
+  changed_.notify_all();
+  if (prepared.ok()) {
+    if (*prepared != nullptr) ready_ = std::move(*prepared);
+    return Status();
+  }
+  if (prepared.status().code() == Code::kNoSpace) return prepared.status();
+  FailLocked(prepared.status(), "making a log segment");
+  return WriteStatusLocked();
+}
+
+// Waits until something changes. After a flush that failed for lack of room it is tried once more, if there is room now.
+Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
+  if (!no_space_.ok()) {
+    if (*retried || current_->immutables.empty()) return no_space_;
+    *retried = true;
+    const uint64_t needed = current_->immutables.back()->table().data_bytes() + kFlushSlackBytes;
+    const Status no_space = no_space_;
+    lock.unlock();
+    const Result<uint64_t> free = fs_.FreeBytes(directory_);
+    lock.lock();
+    if (!free.ok() || *free < needed) return no_space;
+    no_space_ = Status();
+    MaybeScheduleLocked();
+  }
+  io::Clock& clock = io::RealClock();
+  const uint64_t begin_ns = clock.NowNs();
+  if (!RunOneUnlocked(lock)) changed_.wait_for(lock, kLookAgain);
+  counters_.Add(Counter::kStallNs, clock.NowNs() - begin_ns);
+  return Status();
+}
+
+Status DbImpl::Flush() {
+  Retirement retirement;
+  std::unique_lock<std::mutex> lock(mutex_);
+  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+  no_space_ = Status();
+  MaybeScheduleLocked();
+  if (!current_->active->table().empty()) {
+    QUIRE_RETURN_IF_ERROR(MakeRoomLocked(lock, current_->active->generation(), retirement));
+  }
+  if (current_->immutables.empty()) return Status();
+  const uint64_t wanted_lsn = current_->immutables.front()->end_lsn();
+  return WaitLocked(lock, [&] { return flushed_lsn_ >= wanted_lsn; });
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,84 @@
+// What the database tells of itself, and whether all of it is sound.
+#include "base/coding.h"
+#include "lsm/db_impl.h"
+#include "lsm/run_iterator.h"
+#include "lsm/sorted_view.h"
+
+namespace quire::lsm {
+
+DbStatistics DbImpl::Statistics() const {
+  DbStatistics statistics;
+  const std::shared_ptr<const Version> version = PinVersion();
+  statistics.user_bytes = counters_.Sum(Counter::kUserBytes);
+  statistics.log_bytes = counters_.Sum(Counter::kLogBytes) + version->active->table().data_bytes();
+  statistics.flush_bytes = counters_.Sum(Counter::kFlushBytes);
+  statistics.compaction_read_bytes = counters_.Sum(Counter::kCompactionReadBytes);
+  statistics.compaction_write_bytes = counters_.Sum(Counter::kCompactionWriteBytes);
+  statistics.flush_count = counters_.Sum(Counter::kFlushCount);
+  statistics.compaction_count = counters_.Sum(Counter::kCompactionCount);
+  statistics.stall_ns = counters_.Sum(Counter::kStallNs);
+  statistics.run_count = version->runs.size();
+  for (const std::shared_ptr<const Run>& run : version->runs) {
+    statistics.table_count += run->tables().size();
+    statistics.table_bytes += run->bytes();
+  }
+  for (const ValueSegmentInfo& segment : values_->Segments()) {
+    statistics.value_segment_bytes += segment.file_bytes;
+  }
+  statistics.value_log_bytes = counters_.Sum(Counter::kValueLogBytes);
+  statistics.log_segment_bytes = options_.log == LogMode::kOff ? 0 : pool_->segment_file_bytes();
+  statistics.memtable_hits = counters_.Sum(Counter::kMemoryHits);
+  statistics.table_hits = counters_.Sum(Counter::kTableHits);
+  statistics.filter_skips = counters_.Sum(Counter::kFilterSkips);
+  statistics.filter_false = counters_.Sum(Counter::kFilterFalse);
+  statistics.memory_bytes = pool_->segment_file_bytes() + pool_->arena().bytes();
+  statistics.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
+  statistics.recovered_records = recovered_records_;
+  statistics.recovered_holes = recovered_holes_;
+  return statistics;
+}
+
+// Whether every separated value that `entries` refer to can be read.
+Status DbImpl::VerifyValues(table::EntryIterator& entries) const {
+  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
+    if (entries.type() != log::RecordType::kValueRef) continue;
+    QUIRE_RETURN_IF_ERROR(values_->Check(base::LoadLe<log::ValueRef>(entries.value().data())));
+  }
+  return entries.status();
+}
+
+// The records of a MemTable verify as they would in a replay.
+Status DbImpl::VerifyMemory(MemoryHandle& memory) const {
+  const std::shared_ptr<const SortedView> view =
+      memory.table().NewView(memory.table().QuiescedLsn());
+  const std::unique_ptr<table::EntryIterator> entries = view->NewIterator(false);
+  for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
+    const uint64_t offset = entries->lsn() - memory.base_lsn();
+    uint64_t size = 0;
+    if (!log::ValidRecord(memory.table().data(), offset, memory.table().segment_bytes(),
+                          memory.generation(), &size)) {
+      return Status(Code::kCorruption,
+                    directory_ + "/" + LogSegmentName(static_cast<int>(memory.file_number())) +
+                        ": the record at offset " + std::to_string(offset) + " is damaged");
+    }
+  }
+  return VerifyValues(*entries);
+}
+
+Status DbImpl::Verify() {
+  QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
+  const std::shared_ptr<const Version> version = PinVersion();
+  for (const std::shared_ptr<const Run>& run : version->runs) {
+    for (const std::shared_ptr<TableHandle>& table : run->tables()) {
+      QUIRE_RETURN_IF_ERROR(table->table().Verify());
+    }
+    QUIRE_RETURN_IF_ERROR(VerifyValues(*NewRunIterator(*run, false)));
+  }
+  QUIRE_RETURN_IF_ERROR(VerifyMemory(*version->active));
+  for (const std::shared_ptr<MemoryHandle>& memory : version->immutables) {
+    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory));
+  }
+  return Status();
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,187 @@
+// Read-modify-write, and batches from other ranks that may contain it.
+#include <utility>
+
+#include "base/coding.h"
+#include "base/epoch.h"
+#include "base/hash.h"
+#include "lsm/db_impl.h"
+
+namespace quire::lsm {
+namespace {
+
+// Writes of a batch from elsewhere go into the log in groups of about so much.
+constexpr size_t kGroupOps = 64;
+constexpr uint64_t kGroupBytes = 16 << 10;
+// Index slots are asked for so many updates ahead.
+constexpr size_t kUpdatesAhead = 8;
+
+}  // namespace
+
+// One update on its way: the function, local or by number, and buffers that are used again.
+struct DbImpl::UpdateCall {
+  const UpdateFn* local = nullptr;
+  const WireUpdateFn* wire = nullptr;
+  uint32_t function = 0;
+  Slice argument;
+  std::string updated;
+  std::string present;      // a separated value that was read
+  uint64_t lsn = 0;         // of what was written; 0: nothing was
+  uint64_t user_bytes = 0;
+
+  Status Run(Slice key, const Slice* value, bool* write) {
+    if (local != nullptr) {
+      *write = (*local)(key, value, &updated);
+      return Status();
+    }
+    return (*wire)(function, argument, key, value, &updated, write);
+  }
+};
+
+Status DbImpl::Update(Slice key, const UpdateFn& update) {
+  key_locks_.Enable();
+  UpdateCall call;
+  call.local = &update;
+  QUIRE_RETURN_IF_ERROR(RunUpdate(key, call));
+  return call.lsn == 0 ? Status() : Committed(call.user_bytes, call.lsn);
+}
+
+Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
+  QUIRE_RETURN_IF_ERROR(CheckWrite(key, 0));
+  while (true) {
+    bool done = false;
+    uint64_t full_generation = 0;
+    {
+      const base::EpochGuard guard;
+      const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));
+      const Version& version = *version_.load(std::memory_order_acquire);
+      QUIRE_RETURN_IF_ERROR(TryUpdate(version, key, call, &done));
+      full_generation = version.active->generation();
+    }
+    if (done) return Status();
+    QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
+  }
+}
+
+// Under the key's lock, with a Version loaded after it was taken. Other writes of the key need the lock too, so what is
+// newest in the Version stays newest; and a record is added only while the Version's MemTable is still the active one.
+Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done) {
+  Found found;
+  QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
+  Slice present = found.value;
+  if (found.state == Found::State::kValueRef) {
+    QUIRE_RETURN_IF_ERROR(Deliver(found, [&call](size_t size) {
+      call.present.resize(size);
+      return call.present.data();
+    }));
+    present = call.present;
+  }
+  const bool absent =
+      found.state == Found::State::kNowhere || found.state == Found::State::kDeleted;
+  bool write = false;
+  call.lsn = 0;
+  call.updated.clear();
+  QUIRE_RETURN_IF_ERROR(call.Run(key, absent ? nullptr : &present, &write));
+  *done = true;
+  if (!write) return Status();
+  QUIRE_RETURN_IF_ERROR(CheckWrite(key, call.updated.size()));
+  WriteOp op{log::RecordType::kPut, key, call.updated};
+  log::ValueRef reference;
+  if (Separated(op)) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+  *done = version.active->table().Add(op, &call.lsn);
+  call.user_bytes = key.size() + call.updated.size();
+  return Status();
+}
+
+// Works off the operations of one batch from elsewhere, in order.
+class DbImpl::Applier {
+ public:
+  Applier(DbImpl& db, const std::vector<WriteOp>& ops, const WireUpdateFn& update,
+          uint64_t* applied)
+      : db_(db), ops_(ops), applied_(applied) {
+    call_.wire = &update;
+  }
+
+  Status Run() {
+    Status status;
+    size_t at = 0;
+    while (status.ok() && at < ops_.size()) {
+      status = ops_[at].type == log::RecordType::kUpdate ? RunOneUpdate(&at) : RunGroup(&at);
+    }
+    // What was applied before a failure is as durable as if it had come by itself.
+    if (last_lsn_ != 0) {
+      const Status committed = db_.Committed(user_bytes_, last_lsn_);
+      if (status.ok()) status = committed;
+    }
+    return status;
+  }
+
+ private:
+  Status RunOneUpdate(size_t* at) {
+    if (*at >= asked_for_) AskAhead(*at);
+    const WriteOp& op = ops_[*at];
+    if (!*call_.wire || op.value.size() < sizeof(uint32_t)) {
+      return Status(Code::kInvalidArgument, "a batch with updates, and nothing that runs them");
+    }
+    call_.function = base::LoadLe<uint32_t>(op.value.data());
+    call_.argument = op.value.substr(sizeof(uint32_t));
+    QUIRE_RETURN_IF_ERROR(db_.RunUpdate(op.key, call_));
+    if (call_.lsn != 0) {
+      last_lsn_ = call_.lsn;
+      user_bytes_ += call_.user_bytes;
+    }
+    ++*applied_;
+    ++*at;
+    return Status();
+  }
+
+  // Brings the index slots of the next updates into the cache while this one is worked on.
+  void AskAhead(size_t at) {
+    const base::EpochGuard guard;
+    const MemTable& table = db_.version_.load(std::memory_order_acquire)->active->table();
+    asked_for_ = std::min(ops_.size(), at + kUpdatesAhead);
+    for (size_t i = at; i < asked_for_; ++i) {
+      __builtin_prefetch(&table.slots()[base::HashKey(ops_[i].key) & (table.slot_count() - 1)]);
+    }
+  }
+
+  Status RunGroup(size_t* at) {
+    std::vector<WriteOp> group;
+    uint64_t bytes = 0;
+    uint64_t stored_bytes = 0;
+    size_t next = *at;
+    while (next < ops_.size() && group.size() < kGroupOps && bytes < kGroupBytes) {
+      const WriteOp& op = ops_[next];
+      if (op.type == log::RecordType::kUpdate) break;
+      QUIRE_RETURN_IF_ERROR(db_.CheckOp(op));
+      stored_bytes += db_.StoredBytes(op);
+      if (!group.empty() && stored_bytes > db_.record_bytes_max_) break;
+      group.push_back(op);
+      bytes += op.key.size() + op.value.size();
+      ++next;
+    }
+    uint64_t lsn = 0;
+    QUIRE_RETURN_IF_ERROR(db_.AddGroup(group, false, &lsn));
+    last_lsn_ = lsn;
+    user_bytes_ += bytes;
+    *applied_ += group.size();
+    *at = next;
+    return Status();
+  }
+
+  DbImpl& db_;
+  const std::vector<WriteOp>& ops_;
+  uint64_t* const applied_;
+  UpdateCall call_;
+  uint64_t last_lsn_ = 0;
+  uint64_t user_bytes_ = 0;
+  size_t asked_for_ = 0;
+};
+
+Status DbImpl::Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) {
+  *applied = 0;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch_bytes));
+  if (update) key_locks_.Enable();
+  return Applier(*this, ops, update, applied).Run();
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,200 @@
+#include "lsm/memory_slot.h"
+
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "io/machine.h"
+
+namespace quire::lsm {
+namespace {
+
+uint64_t NewGeneration() {
+  while (true) {
+    const uint64_t generation = io::RandomU64();
+    if (generation != 0) return generation;
+  }
+}
+
+void FreeIndex(char* index) { ::operator delete(index, std::align_val_t{alignof(IndexHeader)}); }
+
+}  // namespace
+
+MemoryHandle::~MemoryHandle() {
+  table_.reset();  // before the memory it lies in
+  if (pool_ != nullptr) pool_->Return(pool_slot_, std::move(segment_));
+}
+
+void MemoryHandle::Close() {
+  end_lsn_.store(header_.base_lsn + table_->Close(), std::memory_order_release);
+}
+
+void MemoryHandle::FinishAdoption(uint64_t end) {
+  table_->FinishAdoption(end);
+  end_lsn_.store(header_.base_lsn + end, std::memory_order_release);
+}
+
+Status MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
+  header_.previous_generation = previous_generation;
+  header_.previous_end_lsn = previous_end_lsn;
+  if (segment_ == nullptr) {
+    log::EncodeSegmentHeader(header_, pool_->arena_->records(pool_slot_));
+    return Status();
+  }
+  return segment_->Recycle(header_);
+}
+
+Status MemoryHandle::SyncHeader() {
+  if (segment_ == nullptr || header_durable_.load(std::memory_order_acquire)) return Status();
+  QUIRE_RETURN_IF_ERROR(segment_->map().Sync(0, log::kSegmentHeaderBytes));
+  header_durable_.store(true, std::memory_order_release);
+  return Status();
+}
+
+Status MemoryHandle::SyncTo(uint64_t end) {
+  if (segment_ == nullptr || end <= synced_end_) return Status();
+  QUIRE_RETURN_IF_ERROR(segment_->Sync(end));
+  header_durable_.store(true, std::memory_order_release);
+  synced_end_ = end;
+  return Status();
+}
+
+Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config) {
+  std::shared_ptr<MemoryPool> pool(new MemoryPool(config));
+  QUIRE_ASSIGN_OR_RETURN(pool->arena_, Arena::Create(config.options, config.share_memory));
+  pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
+  return pool;
+}
+
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare() {
+  std::unique_ptr<log::Segment> segment;
+  uint64_t base_lsn = 0;
+  const int pool_slot = TakeFreeSlot(&segment, &base_lsn);
+  if (pool_slot < 0) return std::shared_ptr<MemoryHandle>();
+  Result<std::shared_ptr<MemoryHandle>> handle = PrepareSlot(pool_slot, segment, base_lsn);
+  if (!handle.ok()) Return(pool_slot, std::move(segment));
+  return handle;
+}
+
+// On error `segment` is still the caller's, if there is one.
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
+    int pool_slot, std::unique_ptr<log::Segment>& segment, uint64_t base_lsn) {
+  log::SegmentHeader header;
+  header.generation = NewGeneration();
+  header.id = static_cast<uint64_t>(pool_slot);
+  header.base_lsn = base_lsn;
+  header.capacity = config_.options.memtable_bytes;
+  header.boot_id = config_.fs->BootId();
+  header.owner_epoch = config_.owner_epoch;  // chain fields 0: made, but not in use
+  char* records = arena_->records(pool_slot);
+  if (records == nullptr) {
+    if (segment == nullptr) {
+      const std::string path = config_.directory + "/" + LogSegmentName(pool_slot);
+      QUIRE_ASSIGN_OR_RETURN(segment, log::Segment::Create(*config_.fs, path, header, true));
+    }
+    segment->map().Prefault(0, header.capacity);
+    records = segment->data();
+  }
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  handle->header_ = header;
+  handle->table_ = std::make_unique<MemTable>(arena_->index(pool_slot), records, header.capacity,
+                                              header.generation, header.base_lsn,
+                                              segment == nullptr ? nullptr : &segment->map());
+  handle->segment_ = std::move(segment);
+  handle->pool_slot_ = pool_slot;
+  handle->pool_ = shared_from_this();  // last: from here on the destructor returns the slot
+  return handle;
+}
+
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Segment> segment) {
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  const log::SegmentHeader& header = segment->header();
+  handle->header_ = header;
+  char* index = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const bool fits = !arena_->records_inside() && header.id < slots_.size() &&
+                      header.capacity == config_.options.memtable_bytes &&
+                      !slots_[header.id].taken;
+    if (fits) {
+      slots_[header.id].taken = true;
+      slots_[header.id].exists = true;
+      handle->pool_slot_ = static_cast<int>(header.id);
+      handle->pool_ = shared_from_this();
+      index = arena_->index(handle->pool_slot_);
+    }
+  }
+  if (index == nullptr) {
+    index = static_cast<char*>(::operator new(IndexBytes(header.capacity),
+                                              std::align_val_t{alignof(IndexHeader)}));
+    handle->own_index_ = {index, &FreeIndex};
+  }
+  handle->table_ =
+      std::make_unique<MemTable>(index, segment->data(), header.capacity, header.generation,
+                                 header.base_lsn, &segment->map());
+  handle->segment_ = std::move(segment);
+  return handle;
+}
+
+int MemoryPool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  int best = -1;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].taken) continue;
+    // One that was used already has its file, and its pages in memory.
+    if (best < 0 || (slots_[i].exists && !slots_[static_cast<size_t>(best)].exists)) {
+      best = static_cast<int>(i);
+    }
+  }
+  if (best < 0) return best;
+  Slot& slot = slots_[static_cast<size_t>(best)];
+  slot.taken = true;
+  slot.exists = true;
+  *segment = std::move(slot.segment);
+  *base_lsn = next_lsn_;
+  next_lsn_ += config_.options.memtable_bytes;
+  return best;
+}
+
+void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment) {
+  std::function<void()> freed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Slot& slot = slots_[static_cast<size_t>(pool_slot)];
+    QUIRE_CHECK(slot.taken);
+    slot.taken = false;
+    slot.exists = segment != nullptr || arena_->records_inside();
+    slot.segment = std::move(segment);
+    freed = freed_;
+  }
+  if (freed) freed();
+}
+
+void MemoryPool::RaiseNextLsn(uint64_t lsn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (next_lsn_ < lsn) next_lsn_ = lsn;
+}
+
+bool MemoryPool::HasFreeSlot() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Slot& slot : slots_) {
+    if (!slot.taken) return true;
+  }
+  return false;
+}
+
+void MemoryPool::OnFree(std::function<void()> freed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  freed_ = std::move(freed);
+}
+
+uint64_t MemoryPool::segment_file_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.exists) bytes += config_.options.memtable_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,126 @@
+/// The fixed pool of log segments and MemTable indexes, and one use of a place in it.
+///
+/// Layer      lsm
+/// Source     DESIGN "the log is the MemTable's arena": segments are recycled, never grown
+/// Encoding   docs/format/segment.md
+/// Threads    MemoryPool: any. MemoryHandle: the MemTable's own rules; SyncHeader and SyncTo one thread at a time.
+/// Invariants a slot belongs to at most one handle; base LSNs rise in the order in which handles are prepared, and two
+///            handles' LSN ranges never overlap.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "log/segment.h"
+#include "lsm/arena.h"
+#include "lsm/memtable.h"
+#include "quire/options.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+class MemoryPool;
+
+/// A MemTable and the segment in which its records lie. The slot is free again when the last reference goes: Versions and
+/// iterators hold such references, so that nothing they can reach is recycled.
+class MemoryHandle {
+ public:
+  ~MemoryHandle();
+  MemoryHandle(const MemoryHandle&) = delete;
+  MemoryHandle& operator=(const MemoryHandle&) = delete;
+
+  MemTable& table() const { return *table_; }
+  /// Its place in the pool; -1: outside of it.
+  int pool_slot() const { return pool_slot_; }
+  /// The number in its segment's name.
+  uint64_t file_number() const { return header_.id; }
+  uint64_t generation() const { return header_.generation; }
+  uint64_t base_lsn() const { return header_.base_lsn; }
+  /// LSN behind its last record, once the MemTable is closed.
+  uint64_t end_lsn() const { return end_lsn_.load(std::memory_order_acquire); }
+  /// Closes the MemTable for writers and waits for those under way.
+  void Close();
+  /// The same for an adopted one, whose records end at offset `end`.
+  void FinishAdoption(uint64_t end);
+  /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the log's chain.
+  Status Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
+  /// The segment's header durable (P2), so that the manifest may demand it. Only the first call does something.
+  Status SyncHeader();
+  /// Records below offset `end` durable (P2). Nothing with the log off.
+  Status SyncTo(uint64_t end);
+  bool header_durable() const { return header_durable_.load(std::memory_order_acquire); }
+
+ private:
+  friend class MemoryPool;
+  MemoryHandle() = default;
+
+  std::shared_ptr<MemoryPool> pool_;          // null: outside of the pool, with an index of its own
+  int pool_slot_ = -1;
+  log::SegmentHeader header_;
+  std::unique_ptr<log::Segment> segment_;     // null: the log is off
+  std::unique_ptr<char, void (*)(char*)> own_index_{nullptr, nullptr};
+  std::unique_ptr<MemTable> table_;
+  std::atomic<uint64_t> end_lsn_{0};
+  std::atomic<bool> header_durable_{false};
+  uint64_t synced_end_ = 0;
+};
+
+/// What a pool is made from.
+struct PoolConfig {
+  io::FileSystem* fs = nullptr;
+  std::string directory;
+  StorageOptions options;
+  bool share_memory = false;
+  uint64_t owner_epoch = 0;
+};
+
+class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
+ public:
+  /// An empty pool and the arena with its indexes. Errors: kNoSpace (shared memory), kOutOfMemory, kIo.
+  static Result<std::shared_ptr<MemoryPool>> Create(const PoolConfig& config);
+
+  /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed, its pages touched. Null: no slot
+  /// is free. Errors: kNoSpace, kIo. Cost: milliseconds; for the background.
+  Result<std::shared_ptr<MemoryHandle>> Prepare();
+  /// The segment `segment` that a dead process left, with an empty index: in its own slot where it fits this pool, else
+  /// with an index on the heap.
+  Result<std::shared_ptr<MemoryHandle>> Adopt(std::unique_ptr<log::Segment> segment);
+  /// LSNs of segments prepared from now on are at least `lsn`.
+  void RaiseNextLsn(uint64_t lsn);
+  bool HasFreeSlot() const;
+  /// `freed` runs (on any thread, under no lock of the database) when a slot becomes free. Empty: nobody is told.
+  void OnFree(std::function<void()> freed);
+  Arena& arena() { return *arena_; }
+  const Arena& arena() const { return *arena_; }
+  /// Bytes of all slots that were ever used, and of the indexes.
+  uint64_t segment_file_bytes() const;
+
+ private:
+  friend class MemoryHandle;
+  struct Slot {
+    bool taken = false;
+    std::unique_ptr<log::Segment> segment;   // mapped since its first use; null while a handle has it
+    bool exists = false;
+  };
+  explicit MemoryPool(const PoolConfig& config) : config_(config) {}
+  int TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn);
+  void Return(int pool_slot, std::unique_ptr<log::Segment> segment);
+  Result<std::shared_ptr<MemoryHandle>> PrepareSlot(int pool_slot,
+                                                    std::unique_ptr<log::Segment>& segment,
+                                                    uint64_t base_lsn);
+
+  const PoolConfig config_;
+  std::unique_ptr<Arena> arena_;
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;             // guarded by mutex_
+  uint64_t next_lsn_ = 0;               // guarded by mutex_
+  std::function<void()> freed_;         // guarded by mutex_
+};
+
+}  // namespace quire::lsm

@@ -1,0 +1,865 @@
+// MemTables, their views, and write batches.
+#include "lsm/memtable.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/coding.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "io/file_system.h"
+#include "lsm/sorted_run.h"
+#include "lsm/sorted_view.h"
+#include "lsm/write_batch.h"
+
+namespace quire::lsm {
+namespace {
+
+using log::RecordType;
+using State = Lookup::State;
+
+constexpr uint64_t kGeneration = 77;
+constexpr uint64_t kBaseLsn = 1'000'000;
+
+// A MemTable with memory of its own.
+class Holder {
+ public:
+  explicit Holder(uint64_t segment_bytes = 1 << 20)
+      : bytes_(segment_bytes),
+        index_(Aligned(IndexBytes(segment_bytes))),
+        data_(Aligned(segment_bytes)),
+        table_(std::make_unique<MemTable>(index_.get(), data_.get(), bytes_, kGeneration, kBaseLsn,
+                                          nullptr)) {}
+  MemTable& operator*() { return *table_; }
+  MemTable* operator->() { return table_.get(); }
+  char* data() { return data_.get(); }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  static std::unique_ptr<char, Free> Aligned(uint64_t size) {
+    auto* memory = static_cast<char*>(std::aligned_alloc(4096, (size + 4095) / 4096 * 4096));
+    std::memset(memory, 0xEE, size);  // whatever was there before
+    return std::unique_ptr<char, Free>(memory);
+  }
+
+  uint64_t bytes_;
+  std::unique_ptr<char, Free> index_;
+  std::unique_ptr<char, Free> data_;
+  std::unique_ptr<MemTable> table_;
+};
+
+Lookup Get(const MemTable& table, Slice key, uint64_t snapshot = kMaxLsn) {
+  return table.Get(key, base::HashKey(key), snapshot);
+}
+
+uint64_t Put(MemTable& table, Slice key, Slice value) {
+  uint64_t lsn = 0;
+  EXPECT_TRUE(table.Add({RecordType::kPut, key, value}, &lsn));
+  return lsn;
+}
+
+// Everything an iterator gives, as text, forward.
+struct Entry {
+  std::string key;
+  std::string value;
+  RecordType type;
+  uint64_t lsn;
+  bool operator==(const Entry&) const = default;
+};
+
+Entry At(const table::EntryIterator& it) {
+  return {std::string(it.key()), std::string(it.value()), it.type(), it.lsn()};
+}
+
+std::vector<Entry> Forward(const SortedView& view, bool newest_only) {
+  std::vector<Entry> entries;
+  const auto it = view.NewIterator(newest_only);
+  for (it->SeekToFirst(); it->Valid(); it->Next()) entries.push_back(At(*it));
+  return entries;
+}
+
+std::vector<Entry> Backward(const SortedView& view, bool newest_only) {
+  std::vector<Entry> entries;
+  const auto it = view.NewIterator(newest_only);
+  for (it->SeekToLast(); it->Valid(); it->Prev()) entries.push_back(At(*it));
+  std::reverse(entries.begin(), entries.end());
+  return entries;
+}
+
+TEST(MemTable, FindsWhatWasPutAndNothingElse) {
+  Holder table;
+  const uint64_t lsn = Put(*table, "key", "value");
+  EXPECT_EQ(lsn, kBaseLsn + log::kSegmentHeaderBytes);
+  EXPECT_EQ(Get(*table, "key").state, State::kValue);
+  EXPECT_EQ(Get(*table, "key").value, "value");
+  EXPECT_EQ(Get(*table, "key").lsn, lsn);
+  EXPECT_EQ(Get(*table, "ke").state, State::kAbsent);
+  EXPECT_EQ(Get(*table, "key2").state, State::kAbsent);
+  EXPECT_EQ(Get(*table, "key", lsn - 1).state, State::kAbsent);
+  EXPECT_EQ(Get(*table, "key", kBaseLsn - 1).state, State::kAbsent);
+  EXPECT_EQ(table->key_count(), 1u);
+  EXPECT_EQ(table->data_bytes(), log::RecordSize(3, 5));
+}
+
+TEST(MemTable, KeysAndValuesOfAnySizeAndByteAreKept) {
+  Holder table(4 << 20);
+  const std::string longest(log::kKeyBytesMax, 'k');
+  const std::string zeros(3, '\0');
+  const std::vector<std::string> keys = {std::string(1, '\0'), zeros, std::string(1, '\xFF'),
+                                         longest, longest.substr(1)};
+  for (const std::string& key : keys) Put(*table, key, key + "!");
+  Put(*table, "empty", "");
+  for (const std::string& key : keys) EXPECT_EQ(Get(*table, key).value, key + "!");
+  EXPECT_EQ(Get(*table, "empty").state, State::kValue);
+  EXPECT_EQ(Get(*table, "empty").value, "");
+}
+
+TEST(MemTable, ReferencesAndTombstonesAreTold) {
+  Holder table;
+  ASSERT_TRUE(table->Add({RecordType::kValueRef, "ref", std::string(32, 'r')}, nullptr));
+  ASSERT_TRUE(table->Add({RecordType::kDelete, "gone", {}}, nullptr));
+  EXPECT_EQ(Get(*table, "ref").state, State::kValueRef);
+  EXPECT_EQ(Get(*table, "ref").value, std::string(32, 'r'));
+  EXPECT_EQ(Get(*table, "gone").state, State::kDeleted);
+}
+
+TEST(MemTable, ARangeTombstoneHidesWhatIsOlderInItsRangeAlsoWhatIsElsewhere) {
+  Holder table;
+  const uint64_t before = Put(*table, "b", "old");
+  uint64_t lsn = 0;
+  ASSERT_TRUE(table->Add({RecordType::kRangeDelete, "b", "d"}, &lsn));
+  Put(*table, "c", "new");
+  EXPECT_EQ(Get(*table, "a").state, State::kAbsent);
+  EXPECT_EQ(Get(*table, "b").state, State::kDeleted);
+  EXPECT_EQ(Get(*table, "b").lsn, lsn);
+  EXPECT_EQ(Get(*table, "b", before).value, "old");
+  EXPECT_EQ(Get(*table, "bb").state, State::kDeleted) << "an older source may have it";
+  EXPECT_EQ(Get(*table, "c").value, "new");
+  EXPECT_EQ(Get(*table, "d").state, State::kAbsent);
+  EXPECT_EQ(table->CoveringTombstone("c", kMaxLsn), lsn);
+  EXPECT_EQ(table->CoveringTombstone("c", lsn - 1), 0u);
+}
+
+TEST(MemTable, IsFullForEverybodyOnceARecordDidNotFit) {
+  Holder table(1 << 16);
+  const std::string big(10'000, 'v');
+  int count = 0;
+  while (table->Add({RecordType::kPut, "key" + std::to_string(count), big}, nullptr)) ++count;
+  EXPECT_EQ(count, ((1 << 16) - 4096) / 10'032);
+  EXPECT_FALSE(table->Add({RecordType::kPut, "k", ""}, nullptr)) << "though it would fit";
+  EXPECT_TRUE(table->closed());
+  EXPECT_EQ(table->Close(), 4096 + table->data_bytes());
+  for (int i = 0; i < count; ++i) EXPECT_EQ(Get(*table, "key" + std::to_string(i)).value, big);
+}
+
+TEST(MemTable, IsFullAtFourFifthsOfItsSlots) {
+  Holder table(1 << 20);
+  const uint64_t limit = IndexSlots(1 << 20) / 5 * 4;
+  char key[4];
+  for (uint32_t i = 0; i < limit; ++i) {
+    base::StoreLe(key, i);
+    ASSERT_TRUE(table->Add({RecordType::kPut, Slice(key, 4), ""}, nullptr));
+  }
+  EXPECT_EQ(table->key_count(), limit);
+  EXPECT_FALSE(table->Add({RecordType::kPut, "another", ""}, nullptr));
+  EXPECT_TRUE(table->closed());
+  for (uint32_t i = 0; i < limit; ++i) {
+    base::StoreLe(key, i);
+    ASSERT_EQ(Get(*table, Slice(key, 4)).state, State::kValue);
+  }
+}
+
+TEST(MemTable, IsFullAfterSoManyRangeTombstones) {
+  Holder table;
+  for (uint32_t i = 0; i < kRangeDeletesMax; ++i) {
+    ASSERT_TRUE(table->Add({RecordType::kRangeDelete, "a", "b"}, nullptr));
+  }
+  EXPECT_FALSE(table->Add({RecordType::kRangeDelete, "a", "b"}, nullptr));
+  EXPECT_TRUE(table->closed());
+}
+
+TEST(MemTable, ABatchThatFitsAnEmptyTableByItsBytesFitsIt) {
+  Holder table(1 << 16);
+  std::vector<WriteOp> ops;
+  std::vector<std::string> keys;
+  const uint64_t room = (1 << 16) - log::kSegmentHeaderBytes;
+  for (int i = 0; i < 5000; ++i) keys.push_back(std::to_string(i));
+  for (const std::string& key : keys) {
+    ops.push_back({RecordType::kPut, key, ""});
+    if (MemTable::BatchBytes(ops, true) <= room) continue;
+    ops.pop_back();
+    break;
+  }
+  ASSERT_GT(ops.size(), 500u);
+  uint64_t lsn = 0;
+  EXPECT_TRUE(table->AddBatch(ops, true, &lsn));
+  for (const WriteOp& op : ops) ASSERT_EQ(Get(*table, op.key).state, State::kValue);
+  EXPECT_EQ(Get(*table, ops.back().key).lsn, lsn);
+  EXPECT_EQ(table->key_count(), ops.size());
+}
+
+TEST(MemTable, ABatchThatDoesNotFitStoresNothing) {
+  Holder table(1 << 16);
+  Put(*table, "first", std::string(50'000, 'v'));
+  const std::string value(6'000, 'v');
+  EXPECT_FALSE(table->AddBatch({{RecordType::kPut, "a", value}, {RecordType::kPut, "b", value}},
+                               true, nullptr));
+  EXPECT_EQ(Get(*table, "a").state, State::kAbsent);
+  EXPECT_EQ(table->key_count(), 1u);
+}
+
+TEST(MemTable, InABatchTheLastOperationOnAKeyCounts) {
+  for (const bool atomic : {false, true}) {
+    Holder table;
+    Put(*table, "b", "0");
+    ASSERT_TRUE(table->AddBatch({{RecordType::kPut, "a", "1"},
+                                 {RecordType::kRangeDelete, "a", "c"},
+                                 {RecordType::kPut, "a", "2"},
+                                 {RecordType::kPut, "a", "3"},
+                                 {RecordType::kDelete, "c", ""}},
+                                atomic, nullptr));
+    EXPECT_EQ(Get(*table, "a").value, "3");
+    EXPECT_EQ(Get(*table, "b").state, State::kDeleted);
+    EXPECT_EQ(Get(*table, "c").state, State::kDeleted);
+    EXPECT_EQ(table->key_count(), 3u);
+  }
+}
+
+TEST(MemTable, AnEmptyViewIsEmpty) {
+  Holder table;
+  for (const uint64_t lsn : {uint64_t{0}, kMaxLsn, table->QuiescedLsn()}) {
+    const auto view = table->NewView(lsn);
+    EXPECT_EQ(view->key_count(), 0u);
+    EXPECT_TRUE(Forward(*view, true).empty());
+    EXPECT_TRUE(Backward(*view, false).empty());
+  }
+}
+
+TEST(MemTable, AViewKeepsItsContentsWhileWritersGoOn) {
+  Holder table;
+  const uint64_t a = Put(*table, "a", "1");
+  const uint64_t c = Put(*table, "c", "1");
+  const auto view = table->NewView(table->QuiescedLsn());
+  const auto it = view->NewIterator(true);
+  it->SeekToFirst();
+  Put(*table, "a", "2");
+  Put(*table, "b", "2");
+  Put(*table, "c", "2");
+  EXPECT_EQ(table->NewView(table->QuiescedLsn())->key_count(), 3u);
+  EXPECT_EQ(At(*it), (Entry{"a", "1", RecordType::kPut, a}));
+  it->Next();
+  EXPECT_EQ(At(*it), (Entry{"c", "1", RecordType::kPut, c}));
+  it->Next();
+  EXPECT_FALSE(it->Valid());
+  EXPECT_EQ(view->key_count(), 2u);
+  EXPECT_EQ(Forward(*view, false).size(), 2u);
+}
+
+// --- sorted runs -----------------------------------------------------------------------------------
+
+// Sorts `keys` by MakeRun and by std::set, and compares.
+void ExpectSorted(const std::set<std::string>& keys) {
+  uint64_t bytes = log::kSegmentHeaderBytes + (1 << 16);
+  for (const std::string& key : keys) bytes += log::RecordSize(key.size(), 0);
+  Holder table(bytes);
+  std::vector<std::string> shuffled(keys.begin(), keys.end());
+  base::Random random(keys.size());
+  for (size_t i = shuffled.size(); i > 1; --i) std::swap(shuffled[i - 1], shuffled[random.Below(i)]);
+  for (size_t i = 0; i < shuffled.size() / 2; ++i) Put(*table, shuffled[i], "");
+  const auto half = table->NewView(table->QuiescedLsn());  // so that runs are merged, too
+  for (size_t i = shuffled.size() / 2; i < shuffled.size(); ++i) Put(*table, shuffled[i], "");
+  const auto view = table->NewView(kMaxLsn);
+  std::vector<std::string> got;
+  for (const Entry& entry : Forward(*view, true)) got.push_back(entry.key);
+  EXPECT_EQ(got, std::vector<std::string>(keys.begin(), keys.end()));
+  const auto it = view->NewIterator(true);
+  for (size_t i = 0; i < 200 && i < got.size(); ++i) {
+    const std::string& key = got[random.Below(got.size())];
+    it->Seek(key);
+    ASSERT_TRUE(it->Valid());
+    EXPECT_EQ(it->key(), key);
+    it->Seek(key + std::string(1, '\0'));
+    const auto next = keys.lower_bound(key + std::string(1, '\0'));
+    ASSERT_EQ(it->Valid(), next != keys.end());
+    EXPECT_TRUE(!it->Valid() || it->key() == *next);
+    it->SeekBefore(key);
+    ASSERT_EQ(it->Valid(), key != *keys.begin());
+    EXPECT_TRUE(!it->Valid() || it->key() == *std::prev(keys.find(key)));
+  }
+}
+
+TEST(SortedRun, SortsKeysWhoseDifferenceLiesAnywhere) {
+  base::Random random(3);
+  std::set<std::string> decimal, random_bytes, short_keys, nested, zeros, deep;
+  for (int i = 0; i < 5000; ++i) {
+    char text[32];
+    std::snprintf(text, sizeof text, "user%016d", static_cast<int>(random.Below(1'000'000)));
+    decimal.insert(text);
+    std::string bytes;
+    for (int b = 0; b < 16; ++b) bytes += static_cast<char>(random.Next());
+    random_bytes.insert(bytes);
+    short_keys.insert(bytes.substr(0, 1 + random.Below(3)));
+    zeros.insert(std::string(1 + random.Below(300), '\0'));
+    deep.insert(std::string(40 * random.Below(4), 'p') + bytes.substr(0, 1 + random.Below(2)) +
+                std::string(100, 'q') + bytes.substr(2, random.Below(3)));
+  }
+  std::string grown;
+  for (int i = 0; i < 600; ++i) nested.insert(grown += static_cast<char>('a' + random.Below(2)));
+  for (const auto& keys : {decimal, random_bytes, short_keys, nested, zeros, deep}) {
+    ExpectSorted(keys);
+  }
+}
+
+// --- against a model -------------------------------------------------------------------------------
+
+// All that was ever written, searched in the most obvious way.
+class Model {
+ public:
+  struct Write {
+    WriteOp op;
+    uint64_t lsn;
+  };
+  void Add(const WriteOp& op, uint64_t lsn) {
+    // The slices of the op point into strings that the model keeps.
+    keep_.push_back(std::make_unique<std::pair<std::string, std::string>>(op.key, op.value));
+    writes_.push_back({{op.type, keep_.back()->first, keep_.back()->second}, lsn});
+  }
+  uint64_t Tombstone(Slice key, uint64_t snapshot) const {
+    uint64_t newest = 0;
+    for (const Write& write : writes_) {
+      if (write.lsn <= snapshot && write.op.type == RecordType::kRangeDelete &&
+          write.op.key <= key && key < write.op.value) {
+        newest = write.lsn;
+      }
+    }
+    return newest;
+  }
+  std::optional<Write> Newest(Slice key, uint64_t snapshot) const {
+    std::optional<Write> newest;
+    for (const Write& write : writes_) {
+      if (write.lsn <= snapshot && write.op.type != RecordType::kRangeDelete &&
+          write.op.key == key) {
+        newest = write;
+      }
+    }
+    return newest;
+  }
+  std::vector<Entry> Entries(uint64_t snapshot, bool newest_only) const {
+    std::map<std::string, std::vector<Entry>> by_key;
+    for (const Write& write : writes_) {
+      if (write.lsn > snapshot || write.op.type == RecordType::kRangeDelete) continue;
+      auto& versions = by_key[std::string(write.op.key)];
+      if (newest_only) versions.clear();
+      versions.insert(versions.begin(), {std::string(write.op.key), std::string(write.op.value),
+                                         write.op.type, write.lsn});
+    }
+    std::vector<Entry> entries;
+    for (const auto& [key, versions] : by_key) {
+      entries.insert(entries.end(), versions.begin(), versions.end());
+    }
+    return entries;
+  }
+  std::vector<uint64_t> Tombstones(uint64_t snapshot) const {
+    std::vector<uint64_t> lsns;
+    for (const Write& write : writes_) {
+      if (write.lsn <= snapshot && write.op.type == RecordType::kRangeDelete) {
+        lsns.insert(lsns.begin(), write.lsn);
+      }
+    }
+    return lsns;
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::pair<std::string, std::string>>> keep_;
+  std::vector<Write> writes_;
+};
+
+std::string RandomKey(base::Random& random) {
+  return "k" + std::to_string(random.Below(60)) + std::string(random.Below(3), 'x');
+}
+
+WriteOp RandomOp(base::Random& random, std::vector<std::string>* keep) {
+  keep->reserve(1000);  // the slices must stay valid
+  keep->push_back(RandomKey(random));
+  const Slice key = keep->back();
+  const uint64_t kind = random.Below(20);
+  if (kind == 0) {
+    keep->push_back(RandomKey(random));
+    return {RecordType::kRangeDelete, std::min(key, Slice(keep->back())),
+            std::max(key, Slice(keep->back()))};
+  }
+  if (kind < 4) return {RecordType::kDelete, key, {}};
+  keep->push_back(std::string(random.Below(40), static_cast<char>('a' + random.Below(26))));
+  return {RecordType::kPut, key, keep->back()};
+}
+
+void ExpectLikeModel(const MemTable& table, const Model& model, uint64_t snapshot) {
+  for (int i = 0; i < 60; ++i) {
+    for (const char* end : {"", "x", "xx"}) {
+      const std::string key = "k" + std::to_string(i) + end;
+      const Lookup got = Get(table, key, snapshot);
+      const uint64_t tombstone = model.Tombstone(key, snapshot);
+      const auto newest = model.Newest(key, snapshot);
+      ASSERT_EQ(table.CoveringTombstone(key, snapshot), tombstone);
+      if (tombstone > (newest ? newest->lsn : 0)) {
+        ASSERT_EQ(got.state, State::kDeleted);
+        ASSERT_EQ(got.lsn, tombstone);
+      } else if (!newest) {
+        ASSERT_EQ(got.state, State::kAbsent);
+      } else {
+        const bool deleted = newest->op.type == RecordType::kDelete;
+        ASSERT_EQ(got.state, deleted ? State::kDeleted : State::kValue);
+        ASSERT_EQ(got.lsn, newest->lsn);
+        ASSERT_EQ(got.value, newest->op.value);
+      }
+    }
+  }
+}
+
+void ExpectViewLikeModel(const SortedView& view, const Model& model, uint64_t snapshot,
+                         base::Random& random) {
+  for (const bool newest_only : {true, false}) {
+    const auto wanted = model.Entries(snapshot, newest_only);
+    ASSERT_EQ(Forward(view, newest_only), wanted);
+    ASSERT_EQ(Backward(view, newest_only), wanted);
+    // A walk that turns round.
+    const auto it = view.NewIterator(newest_only);
+    for (int i = 0; i < 10; ++i) {
+      const std::string key = RandomKey(random);
+      const bool before = random.OneIn(2);
+      before ? it->SeekBefore(key) : it->Seek(key);
+      auto at = std::find_if(wanted.begin(), wanted.end(),
+                             [&key](const Entry& entry) { return entry.key >= key; });
+      ptrdiff_t place = at - wanted.begin() - (before ? 1 : 0);
+      for (int step = 0; step < 20; ++step) {
+        const bool inside = place >= 0 && place < std::ssize(wanted);
+        ASSERT_EQ(it->Valid(), inside);
+        if (!inside) break;
+        ASSERT_EQ(At(*it), wanted[static_cast<size_t>(place)]);
+        if (random.OneIn(2)) {
+          it->Next();
+          ++place;
+        } else {
+          it->Prev();
+          --place;
+        }
+      }
+    }
+  }
+  ASSERT_EQ(view.key_count(), model.Entries(snapshot, true).size());
+  std::vector<uint64_t> lsns;
+  for (const auto& tombstone : view.RangeTombstones()) lsns.push_back(tombstone.lsn);
+  ASSERT_EQ(lsns, model.Tombstones(snapshot));
+}
+
+TEST(MemTable, AnswersLikeAModelAtEverySnapshotAndInEveryView) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    base::Random random(seed);
+    Holder table;
+    Model model;
+    std::vector<std::pair<uint64_t, std::shared_ptr<const SortedView>>> views;
+    for (int round = 0; round < 8; ++round) {
+      for (uint64_t i = random.Below(200); i > 0; --i) {
+        std::vector<std::string> keep;
+        uint64_t lsn = 0;
+        if (!random.OneIn(10)) {
+          const WriteOp op = RandomOp(random, &keep);
+          ASSERT_TRUE(table->Add(op, &lsn));
+          model.Add(op, lsn);
+          continue;
+        }
+        std::vector<WriteOp> ops;
+        for (uint64_t n = 1 + random.Below(20); n > 0; --n) ops.push_back(RandomOp(random, &keep));
+        ASSERT_TRUE(table->AddBatch(ops, random.OneIn(2), &lsn));
+        // The last LSN is known; the first follows from the sizes.
+        uint64_t first = lsn;
+        for (size_t j = 0; j + 1 < ops.size(); ++j) {
+          first -= log::RecordSize(ops[j].key.size(), ops[j].value.size());
+        }
+        for (const WriteOp& op : ops) {
+          model.Add(op, first);
+          first += log::RecordSize(op.key.size(), op.value.size());
+        }
+      }
+      const uint64_t lsn = table->QuiescedLsn();
+      views.push_back({lsn, table->NewView(lsn)});
+      // A view of the past, made after a later one.
+      const auto& [past, past_view] = views[random.Below(views.size())];
+      views.push_back({past, table->NewView(past)});
+    }
+    for (const auto& [lsn, view] : views) {
+      ExpectLikeModel(*table, model, lsn);
+      ExpectViewLikeModel(*view, model, lsn, random);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    table->Close();
+    ExpectLikeModel(*table, model, kMaxLsn);
+    ExpectViewLikeModel(*table->NewView(kMaxLsn), model, kMaxLsn, random);
+  }
+}
+
+TEST(MemTable, AdoptedFromTheLogItAnswersTheSame) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    base::Random random(seed);
+    Holder first;
+    Model model;
+    for (int i = 0; i < 500; ++i) {
+      std::vector<std::string> keep;
+      uint64_t lsn = 0;
+      const WriteOp op = RandomOp(random, &keep);
+      ASSERT_TRUE(first->AddBatch({op}, random.OneIn(2), &lsn));
+      model.Add(op, lsn);
+    }
+    Holder second;
+    std::memcpy(second.data(), first.data(), first.bytes());
+    log::SegmentHeader header;
+    header.generation = kGeneration;
+    header.capacity = first.bytes();
+    const auto report =
+        log::Replay(second.data(), header, header.boot_id, "log",
+                    [&](uint64_t offset, const char*) { return second->Adopt(offset); });
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    EXPECT_EQ(report->records, 500u);
+    second->FinishAdoption(report->end);
+    EXPECT_TRUE(second->closed());
+    EXPECT_EQ(second->data_bytes(), first->data_bytes());
+    EXPECT_EQ(second->key_count(), first->key_count());
+    EXPECT_FALSE(second->Add({RecordType::kPut, "k", "v"}, nullptr));
+    ExpectLikeModel(*second, model, kMaxLsn);
+    ExpectViewLikeModel(*second->NewView(kMaxLsn), model, kMaxLsn, random);
+  }
+}
+
+TEST(MemTable, AdoptedWithHolesItHasWhatIsLeftAndItsMarkStaysBelowThem) {
+  Holder first;
+  Put(*first, "a", "1");
+  const uint64_t b = Put(*first, "b", "2") - kBaseLsn;
+  Put(*first, "c", "3");
+  first.data()[b] ^= 1;
+  log::MarkComplete(first.data(), kGeneration, b);
+  log::SegmentHeader header;
+  header.generation = kGeneration;
+  header.capacity = first.bytes();
+  for (int recovery = 0; recovery < 2; ++recovery) {  // again, after it was not flushed
+    Holder second;
+    std::memcpy(second.data(), first.data(), first.bytes());
+    const auto report =
+        log::Replay(second.data(), header, header.boot_id, "log",
+                    [&](uint64_t offset, const char*) { return second->Adopt(offset); });
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    second->FinishAdoption(report->end);
+    second->Close();
+    const auto entries = Forward(*second->NewView(kMaxLsn), true);
+    ASSERT_EQ(entries.size(), 2u);
+    EXPECT_EQ(entries[0].key, "a");
+    EXPECT_EQ(entries[1].key, "c");
+    std::memcpy(first.data(), second.data(), first.bytes());
+  }
+}
+
+TEST(MemTable, ASegmentWithMoreKeysThanAnyMemTableTakesIsCorruption) {
+  Holder table(1 << 20);
+  uint64_t at = log::kSegmentHeaderBytes;
+  Status status;
+  for (uint32_t i = 0; status.ok() && at + 32 <= table.bytes(); ++i, at += 32) {
+    char key[4];
+    base::StoreLe(key, i);
+    log::EncodeRecord(table.data() + at, RecordType::kPut, Slice(key, 4), "", 0);
+    status = table->Adopt(at);
+  }
+  EXPECT_EQ(status.code(), Code::kCorruption);
+}
+
+// --- many threads ----------------------------------------------------------------------------------
+
+// Writers overwrite few keys; afterwards every key's chain must hold each of its versions once, in
+// falling order of LSN, and the newest must be the one with the highest LSN.
+TEST(MemTable, VersionsOfManyWritersStandInTheOrderOfTheirLsns) {
+  constexpr uint64_t kKeys = 3;
+  constexpr int kThreads = 4;
+  Holder table(8 << 20);
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> wrote(kThreads);  // LSN, key
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      base::Random random(t);
+      for (int i = 0; i < 5000; ++i) {
+        const uint64_t key = random.Below(kKeys);
+        uint64_t lsn = 0;
+        // Values of different sizes, so that threads finish in another order than they reserved.
+        const std::string value(random.Below(8) * 64, static_cast<char>('0' + key));
+        if (!table->Add({RecordType::kPut, std::to_string(key), value}, &lsn)) std::abort();
+        wrote[t].push_back({lsn, key});
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::map<uint64_t, std::vector<uint64_t>> lsns;  // by key
+  for (const auto& list : wrote) {
+    for (const auto& [lsn, key] : list) lsns[key].push_back(lsn);
+  }
+  EXPECT_EQ(table->key_count(), kKeys);
+  std::vector<Entry> entries = Forward(*table->NewView(kMaxLsn), false);
+  for (auto& [key, of_key] : lsns) {
+    std::sort(of_key.rbegin(), of_key.rend());
+    std::vector<uint64_t> got;
+    for (const Entry& entry : entries) {
+      if (entry.key == std::to_string(key)) got.push_back(entry.lsn);
+    }
+    EXPECT_EQ(got, of_key);
+    EXPECT_EQ(Get(*table, std::to_string(key)).lsn, of_key.front());
+  }
+}
+
+// Each value begins with its key; a reader must never see another key's value, a torn one, or an
+// older version than it saw before.
+TEST(MemTable, ReadersBesideWritersSeeWholeValuesThatNeverGoBack) {
+  constexpr int kWriters = 2;
+  Holder table(16 << 20);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kWriters; ++t) {
+    threads.emplace_back([&, t] {
+      base::Random random(t + 10);
+      for (uint64_t i = 0; i < 20'000; ++i) {
+        const std::string key = "key" + std::to_string(random.Below(500));
+        const std::string value = key + std::string(random.Below(50), static_cast<char>('a' + t));
+        if (!table->Add({RecordType::kPut, key, value}, nullptr)) std::abort();
+      }
+      stop = true;
+    });
+  }
+  uint64_t hits = 0;
+  threads.emplace_back([&] {
+    base::Random random(1);
+    std::map<std::string, uint64_t> seen;
+    while (!stop || hits == 0) {
+      const std::string key = "key" + std::to_string(random.Below(500));
+      const Lookup found = Get(*table, key);
+      if (found.state != State::kValue) continue;
+      ++hits;
+      const Slice filler = found.value.substr(key.size());
+      ASSERT_EQ(found.value.substr(0, key.size()), key);
+      ASSERT_TRUE(filler.empty() ||
+                  filler.find_first_not_of(filler[0]) == Slice::npos);
+      ASSERT_GE(found.lsn, seen[key]);
+      seen[key] = found.lsn;
+    }
+  });
+  for (auto& thread : threads) thread.join();
+  EXPECT_GT(hits, 0u);
+}
+
+// Each batch writes the same number under all keys, one batch in three by way of a range tombstone.
+// Within one snapshot all keys must agree, in gets and in views.
+TEST(MemTable, ABatchIsSeenWholeAtEverySnapshot) {
+  constexpr uint64_t kKeys = 8;
+  Holder table(16 << 20);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 4000; ++i) {
+        const std::string value = std::to_string(i * 2 + t);
+        std::vector<std::string> keys;
+        for (uint64_t k = 0; k < kKeys; ++k) keys.push_back("k" + std::to_string(k));
+        std::vector<WriteOp> ops;
+        if (i % 200 == 0) ops.push_back({RecordType::kRangeDelete, "k", "l"});
+        for (const std::string& key : keys) ops.push_back({RecordType::kPut, key, value});
+        if (!table->AddBatch(ops, true, nullptr)) std::abort();
+      }
+      stop = true;
+    });
+  }
+  uint64_t rounds = 0;
+  while (!stop || rounds == 0) {
+    const uint64_t snapshot = table->QuiescedLsn();
+    std::set<std::string> values;
+    for (uint64_t k = 0; k < kKeys; ++k) {
+      const Lookup found = Get(*table, "k" + std::to_string(k), snapshot);
+      values.insert(found.state == State::kValue ? std::string(found.value) : "absent");
+    }
+    EXPECT_EQ(values.size(), 1u);
+    values.clear();
+    const auto entries = Forward(*table->NewView(snapshot), true);
+    for (const Entry& entry : entries) values.insert(entry.value);
+    EXPECT_LE(values.size(), 1u);
+    EXPECT_TRUE(entries.empty() || entries.size() == kKeys);
+    ++rounds;
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+// Without a snapshot, too: once a key of a batch was seen, the others are there; and a batch that
+// deletes a range and fills it again never shows it empty.
+TEST(MemTable, ABatchIsSeenWholeByPlainGets) {
+  Holder table(16 << 20);
+  ASSERT_TRUE(table->AddBatch({{RecordType::kPut, "a", "00000000"},
+                               {RecordType::kPut, "b", "00000000"}}, true, nullptr));
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (uint64_t i = 1; i < 20'000; ++i) {
+      char value[16];
+      std::snprintf(value, sizeof value, "%08d", static_cast<int>(i));
+      std::vector<WriteOp> ops = {{RecordType::kPut, "a", value}, {RecordType::kPut, "b", value}};
+      if (i % 100 == 0) ops.insert(ops.begin(), {RecordType::kRangeDelete, "a", "c"});
+      if (!table->AddBatch(ops, true, nullptr)) std::abort();
+    }
+    stop = true;
+  });
+  while (!stop) {
+    const Lookup b = Get(*table, "b");
+    const Lookup a = Get(*table, "a");
+    ASSERT_EQ(b.state, State::kValue);
+    ASSERT_EQ(a.state, State::kValue);
+    ASSERT_GE(a.value, b.value);  // "a" was read later
+  }
+  writer.join();
+}
+
+TEST(MemTable, ManyThreadsFillItToItsLimitWithoutAHole) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    Holder table(1 << 18);
+    std::atomic<uint64_t> added{0};
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        base::Random random(seed * 100 + t);
+        for (uint64_t i = 0;; ++i) {
+          const std::string key = std::to_string(t) + "-" + std::to_string(i);
+          const std::string value(random.Below(300), 'v');
+          const bool batch = random.OneIn(8);
+          const WriteOp op = {RecordType::kPut, key, value};
+          if (batch ? !table->AddBatch({op}, true, nullptr) : !table->Add(op, nullptr)) return;
+          added.fetch_add(1);
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    const uint64_t end = table->Close();
+    EXPECT_EQ(log::CompleteMark(table.data(), kGeneration), end);
+    EXPECT_EQ(table->key_count(), added.load());
+    log::SegmentHeader header;
+    header.generation = kGeneration;
+    header.capacity = table.bytes();
+    uint64_t records = 0;
+    const auto report = log::Replay(table.data(), header, header.boot_id, "log",
+                                    [&](uint64_t, const char* record) {
+                                      records += log::HeaderAt(record)->type == RecordType::kPut;
+                                      return Status();
+                                    });
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    EXPECT_EQ(report->holes, 0u);
+    EXPECT_EQ(report->end, end);
+    EXPECT_EQ(records, added.load());
+    EXPECT_EQ(table->NewView(kMaxLsn)->key_count(), added.load());
+  }
+}
+
+// Views made while writers go on: each has exactly what its LSN says, and later ones have more.
+TEST(MemTable, ViewsOfManyMomentsAreEachConsistent) {
+  Holder table(16 << 20);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      // Key number i of a thread is written after key number i - 1.
+      for (uint64_t i = 0; i < 20'000; ++i) {
+        char key[16];
+        std::snprintf(key, sizeof key, "%d-%06d", static_cast<int>(t), static_cast<int>(i));
+        if (!table->Add({RecordType::kPut, key, key}, nullptr)) std::abort();
+      }
+      stop = true;
+    });
+  }
+  uint64_t last_count = 0;
+  while (!stop || last_count == 0) {
+    const uint64_t lsn = table->QuiescedLsn();
+    const auto view = table->NewView(lsn);
+    uint64_t count[2] = {0, 0};
+    const auto it = view->NewIterator(true);
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      ASSERT_LE(it->lsn(), lsn);
+      const int thread = it->key()[0] - '0';
+      ASSERT_EQ(std::stoull(std::string(it->key().substr(2))), count[thread]) << "a gap";
+      ++count[thread];
+    }
+    ASSERT_EQ(view->key_count(), count[0] + count[1]);
+    ASSERT_GE(count[0] + count[1], last_count);
+    last_count = count[0] + count[1];
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+// --- write batches ---------------------------------------------------------------------------------
+
+TEST(WriteBatch, GivesBackItsOperationsFromAnyPlaceInMemory) {
+  WriteBatch batch;
+  batch.Put("key", "value");
+  batch.Put("empty", "");
+  batch.Delete("gone");
+  batch.DeleteRange("a", "b");
+  batch.Update("count", 7, "argument");
+  EXPECT_EQ(batch.count(), 5u);
+  for (size_t shift = 0; shift < 8; ++shift) {
+    const std::string moved = std::string(shift, 'x') + batch.bytes();
+    const auto ops = DecodeBatch(Slice(moved).substr(shift));
+    ASSERT_TRUE(ops.ok()) << ops.status().ToString();
+    ASSERT_EQ(ops->size(), 5u);
+    EXPECT_EQ((*ops)[0].type, RecordType::kPut);
+    EXPECT_EQ((*ops)[0].key, "key");
+    EXPECT_EQ((*ops)[0].value, "value");
+    EXPECT_EQ((*ops)[1].value, "");
+    EXPECT_EQ((*ops)[2].type, RecordType::kDelete);
+    EXPECT_EQ((*ops)[3].type, RecordType::kRangeDelete);
+    EXPECT_EQ((*ops)[3].value, "b");
+    EXPECT_EQ((*ops)[4].type, RecordType::kUpdate);
+    EXPECT_EQ((*ops)[4].value, Slice("\7\0\0\0argument", 12));
+  }
+  batch.Clear();
+  EXPECT_EQ(batch.count(), 0u);
+  EXPECT_TRUE(DecodeBatch(batch.bytes())->empty());
+}
+
+TEST(WriteBatch, WhatIsNoBatchIsCorruption) {
+  WriteBatch batch;
+  batch.Put("key", "value");
+  batch.Update("count", 7, "");
+  const std::string good = batch.bytes();
+  for (size_t size = 1; size < good.size(); ++size) {
+    if (size == 32) continue;  // the first operation alone
+    EXPECT_EQ(DecodeBatch(Slice(good).substr(0, size)).status().code(), Code::kCorruption) << size;
+  }
+  const auto code_with = [&good](size_t at, char byte) {
+    std::string bytes = good;
+    bytes[at] = byte;
+    return DecodeBatch(bytes).status().code();
+  };
+  EXPECT_EQ(code_with(22, 0), Code::kCorruption) << "no such type";
+  EXPECT_EQ(code_with(22, 4), Code::kCorruption) << "references are not for others to make";
+  EXPECT_EQ(code_with(22, 5), Code::kCorruption) << "batches do not nest";
+  EXPECT_EQ(code_with(22, 2), Code::kCorruption) << "a delete with a value";
+  EXPECT_EQ(code_with(23, 1), Code::kCorruption) << "flags";
+  EXPECT_EQ(code_with(15, 127), Code::kCorruption) << "a value larger than the batch";
+  EXPECT_EQ(code_with(32 + 12, 3), Code::kCorruption) << "an update without its function";
+}
+
+}  // namespace
+}  // namespace quire::lsm

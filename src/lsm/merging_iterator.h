@@ -1,0 +1,60 @@
+/// Several ordered sources as one: entries by rising key, versions of a key newest first.
+///
+/// Layer      lsm
+/// Source     k-way merge by a heap whose nodes hold the first 8 bytes of their keys, so that most
+///            comparisons touch nothing else
+/// Threads    an iterator belongs to one thread at a time
+/// Invariants an error in one source ends the merge: nothing of that source is silently left out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "table/entry_iterator.h"
+
+namespace quire::lsm {
+
+class MergingIterator {
+ public:
+  /// All keys of all sources begin with the same `common_bytes` bytes, which comparisons skip.
+  MergingIterator(std::vector<std::unique_ptr<table::EntryIterator>> sources, size_t common_bytes);
+
+  bool Valid() const { return !heap_.empty() && failed_ == nullptr; }
+  void SeekToFirst();
+  void SeekToLast();
+  /// As EntryIterator's.
+  void Seek(Slice key);
+  void SeekBefore(Slice key);
+  /// Only after SeekToFirst, Seek and Next: a merge does not turn round, it seeks anew.
+  void Next();
+  /// Only after SeekToLast, SeekBefore and Prev.
+  void Prev();
+  Slice key() const { return heap_[0].key; }
+  Slice value() const { return heap_[0].source->value(); }
+  log::RecordType type() const { return heap_[0].source->type(); }
+  uint64_t lsn() const { return heap_[0].lsn; }
+  /// Why Valid() is false, where it is not the end.
+  Status status() const;
+
+ private:
+  struct Node {
+    uint64_t prefix;   // of the key behind the common bytes
+    Slice key;
+    uint64_t lsn;
+    table::EntryIterator* source;
+  };
+  bool ComesFirst(const Node& a, const Node& b) const;
+  bool Load(Node* node);
+  void Rebuild();
+  void SiftDown(size_t at);
+  void AdvanceTop();
+
+  const std::vector<std::unique_ptr<table::EntryIterator>> sources_;
+  const size_t common_bytes_;
+  bool forward_ = true;
+  std::vector<Node> heap_;   // sources that stand somewhere; the one to give next at the root
+  const table::EntryIterator* failed_ = nullptr;
+};
+
+}  // namespace quire::lsm

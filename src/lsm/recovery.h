@@ -1,0 +1,94 @@
+/// What a dead process left in a directory, and what of its log counts.
+///
+/// Layer      lsm
+/// Source     RELIABILITY: logs are chained, a durable watermark tells a torn tail from damage
+/// Encoding   docs/format/manifest.md, segment.md
+/// Threads    one thread, which holds the directory's lock
+/// Invariants nothing on disk changes but the `prev` fields of records; the same files give the same result, again and again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "log/segment.h"
+#include "lsm/manifest.h"
+#include "lsm/memory_slot.h"
+#include "lsm/value_log.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+/// The files of a database's directory, by kind.
+struct DirectoryContents {
+  bool has_manifest = false;
+  std::vector<uint64_t> tables;             ///< SSIDs
+  std::vector<uint64_t> logs;               ///< pool slots
+  std::vector<StoredSegment> value_segments;   ///< with their sizes, by rising id
+  std::vector<std::string> leftovers;       ///< temporary files of an interrupted replacement
+};
+
+Result<DirectoryContents> ReadDirectory(io::FileSystem& fs, const std::string& directory);
+
+/// kCorruption, naming the file, where a table or log segment that the manifest lists, or a value segment that a table
+/// refers to, is not there.
+Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
+                   const std::string& directory);
+/// The value segments that count: those listed, and those that may be younger than the manifest.
+std::vector<ValueSegmentInfo> LiveValueSegments(const DirectoryContents& contents,
+                                                const Manifest& manifest);
+/// Paths of the files that no database with this manifest consists of.
+std::vector<std::string> Orphans(const DirectoryContents& contents, const Manifest& manifest,
+                                 const std::string& directory);
+
+/// One log segment file with a header of a use that began.
+struct LogFile {
+  std::string path;
+  log::SegmentHeader header;
+};
+
+/// What the log gives.
+struct RecoveredLog {
+  std::vector<std::shared_ptr<MemoryHandle>> handles;   ///< oldest first, closed; none of them empty
+  uint64_t end_lsn = 0;            ///< where the next segment's chain begins
+  uint64_t end_generation = 0;
+  uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may hold
+  uint64_t records = 0;
+  uint64_t holes = 0;
+  bool must_flush = false;         ///< before anything new is promised: the log could not be read the same way again
+  std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
+};
+
+/// Recovers the log that begins at manifest.flushed_lsn. `values` verifies references after a power loss.
+/// Errors  kCorruption (names the file): damage, or a chain broken below what was promised. kIo, kOutOfMemory.
+class LogRecovery {
+ public:
+  LogRecovery(io::FileSystem& fs, std::string directory, const Manifest& manifest,
+              MemoryPool& pool, const ValueLog& values);
+  Result<RecoveredLog> Run(const std::vector<uint64_t>& pool_slots);
+
+ private:
+  Status ReadHeaders(const std::vector<uint64_t>& pool_slots);
+  Status TakeHeader(uint64_t pool_slot, const std::string& path, const log::SegmentHeader& header);
+  bool Listed(uint64_t pool_slot) const;
+  const LogFile* Successor() const;
+  Status Take(const LogFile& file);
+  Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
+  Result<uint64_t> EndOfWholeValues(const MemoryHandle& handle, const LogFile& file);
+  bool ValueIsWhole(const char* record) const;
+  Status CheckUnchained(const LogFile& file);
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  const Manifest& manifest_;
+  MemoryPool& pool_;
+  const ValueLog& values_;
+  const uint64_t boot_id_;
+  std::vector<LogFile> files_;     // activated segments not contained in tables
+  std::vector<bool> chained_;
+  RecoveredLog log_;
+};
+
+}  // namespace quire::lsm

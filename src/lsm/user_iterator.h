@@ -1,0 +1,33 @@
+/// What a program iterates over: of each key the newest version at a snapshot, without what is deleted.
+///
+/// Layer      lsm
+/// Source     LevelDB's DBIter for the two directions
+/// Threads    an iterator belongs to one thread at a time
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lsm/db.h"
+#include "lsm/merging_iterator.h"
+#include "lsm/value_log.h"
+#include "lsm/version.h"
+#include "table/entry_iterator.h"
+
+namespace quire::lsm {
+
+/// What an iterator holds on to.
+struct IteratorSources {
+  std::shared_ptr<const Version> version;
+  std::vector<std::shared_ptr<SegmentHandle>> young_segments;   ///< not in `version` yet
+  std::vector<std::shared_ptr<const SortedView>> views;
+  std::vector<std::unique_ptr<table::EntryIterator>> entries;
+  std::vector<table::RangeTombstone> tombstones;
+  std::function<Status(const log::ValueRef& reference, const AllocateFn& allocate)> read_value;
+  uint64_t snapshot = 0;
+};
+
+std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options);
+
+}  // namespace quire::lsm

@@ -1,0 +1,60 @@
+#include "lsm/version.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace quire::lsm {
+
+void Trash::AddTable(std::string path) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  tables_.push_back(std::move(path));
+}
+
+void Trash::AddSegment(uint64_t segment_id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  segments_.push_back(segment_id);
+}
+
+std::vector<std::string> Trash::TakeTables() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(tables_, {});
+}
+
+std::vector<uint64_t> Trash::TakeSegments() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(segments_, {});
+}
+
+TableHandle::~TableHandle() {
+  if (obsolete_.load(std::memory_order_acquire)) trash_->AddTable(path_);
+}
+
+SegmentHandle::~SegmentHandle() {
+  if (obsolete_.load(std::memory_order_acquire)) trash_->AddSegment(id_);
+}
+
+Run::Run(std::vector<std::shared_ptr<TableHandle>> tables) : tables_(std::move(tables)) {
+  QUIRE_CHECK(!tables_.empty());
+  for (const std::shared_ptr<TableHandle>& table : tables_) {
+    bytes_ += table->info().file_bytes;
+    newest_ssid_ = std::max(newest_ssid_, table->info().ssid);
+    if (!table->table().range_tombstones().empty()) has_range_tombstones_ = true;
+  }
+}
+
+size_t Run::FindIndex(Slice key) const {
+  const auto behind = std::upper_bound(
+      tables_.begin(), tables_.end(), key,
+      [](Slice wanted, const std::shared_ptr<TableHandle>& table) {
+        return wanted < Slice(table->info().smallest_key);
+      });
+  const size_t index = static_cast<size_t>(behind - tables_.begin());
+  return index == 0 ? 0 : index - 1;
+}
+
+const table::Table* Run::FindAmongMany(Slice key) const {
+  return &tables_[FindIndex(key)]->table();
+}
+
+}  // namespace quire::lsm
