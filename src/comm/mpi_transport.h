@@ -22,6 +22,7 @@ struct MpiTransportOptions {
   TransportKind kind = TransportKind::kAuto;
   uint64_t ring_bytes_total_max = 64ull << 20;  ///< all rings of a node together
   int window_frames = 16;                       ///< MPI: frames under way per pair (credits)
+  uint64_t timeout_ms = 60'000;                 ///< of the opening, for ranks that do not come
 };
 
 /// Collective over the communicator with this Fortran handle, which is duplicated (its error

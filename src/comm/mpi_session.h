@@ -1,0 +1,81 @@
+/// This library's own duplicate of a communicator: made, used and given back without touching the
+/// program's.
+///
+/// Layer      comm (the files named mpi_*.cpp alone include this)
+/// Threads    mutex() is held during every MPI call on it, whatever the thread level
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "quire/status.h"
+
+namespace quire::comm {
+
+/// A failed MPI call as a status, with MPI's text.
+Status MpiStatus(int error, const char* call);
+
+class MpiSession {
+ public:
+  /// Collective over the communicator. Errors: kInvalidArgument (MPI is not running, no
+  /// communicator, an inter-communicator, the wrong thread), kTimedOut.
+  static Result<std::unique_ptr<MpiSession>> Open(int fortran_communicator, uint64_t timeout_ms);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  MPI_Comm comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int thread_level() const { return thread_level_; }
+  std::mutex& mutex() { return mutex_; }
+  /// True once closed, or MPI is being finalized: no MPI call any more. Under the mutex.
+  bool closed() const { return closed_; }
+  /// Runs, under the mutex, when the session closes: cancels what is under way.
+  void OnClose(std::function<void()> cleanup) { cleanup_ = std::move(cleanup); }
+  /// Closes it before the destructor does.
+  void CloseNow();
+  /// The communicator is not given back: a peer has failed, or messages are under way on it.
+  void Leak() { leak_ = true; }
+  /// kInvalidArgument where this thread may not call MPI.
+  Status CheckThread() const;
+
+  /// Collective: `mine` of every rank, by rank. Before threads use the session. Errors: kTimedOut.
+  template <typename T>
+  Result<std::vector<T>> Gather(const T& mine) {
+    std::vector<T> all(static_cast<size_t>(size_));
+    QUIRE_RETURN_IF_ERROR(GatherBytes(&mine, all.data(), sizeof(T)));
+    return all;
+  }
+  /// Collective: OK where all are, else everywhere the status of the lowest failing rank.
+  Status Agree(const Status& mine);
+
+ private:
+  MpiSession() = default;
+  Status Duplicate(MPI_Comm comm);
+  Status Await(MPI_Request* request, const char* what);
+  Status GatherBytes(const void* mine, void* all, size_t bytes_each);
+  Status WatchFinalize();
+  void Close();
+  static int OnDeleteAttribute(MPI_Comm comm, int key, void* value, void* state);
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 0;
+  int thread_level_ = MPI_THREAD_SINGLE;
+  uint64_t deadline_ns_ = 0;
+  uint64_t timeout_ms_ = 0;
+  int key_ = MPI_KEYVAL_INVALID;
+  std::mutex mutex_;
+  bool closed_ = false;
+  bool leak_ = false;
+  std::function<void()> cleanup_;
+};
+
+}  // namespace quire::comm

@@ -1,0 +1,37 @@
+#include "comm/nap.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include "io/shared_memory.h"
+
+namespace quire::comm {
+namespace {
+
+constexpr uint64_t kNapNsMin = 20'000;
+constexpr uint64_t kNapNsMax = 2'000'000;
+constexpr uint64_t kBackupNapNsMin = 500'000;
+constexpr uint64_t kIdlePerNap = 8;  // a nap is this part of the time since the last activity
+constexpr unsigned long kSlackNs = 1'000;
+// From here on the kernel's slack does not matter.
+constexpr uint64_t kLongNapNs = 500'000;
+
+}  // namespace
+
+uint64_t NapPolicy::NapNs(uint64_t now_ns, bool is_backup) const {
+  const uint64_t last_ns = last_ns_.load(std::memory_order_relaxed);
+  const uint64_t idle_ns = now_ns > last_ns ? now_ns - last_ns : 0;
+  return std::clamp(idle_ns / kIdlePerNap, is_backup ? kBackupNapNsMin : kNapNsMin, kNapNsMax);
+}
+
+void SleepPrecisely(const std::atomic<uint32_t>* word, uint64_t timeout_ns) {
+  if (timeout_ns >= kLongNapNs) return io::FutexWait(word, 0, timeout_ns);
+  const int before = ::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  ::prctl(PR_SET_TIMERSLACK, kSlackNs, 0, 0, 0);
+  io::FutexWait(word, 0, timeout_ns);
+  // 0 would mean the thread's default: only a failed question gives that.
+  if (before > 0) ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(before), 0, 0, 0);
+}
+
+}  // namespace quire::comm

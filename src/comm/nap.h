@@ -1,0 +1,31 @@
+/// How long a thread sleeps between two looks at MPI, which wakes nobody.
+///
+/// Layer      comm
+/// Threads    any
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace quire::comm {
+
+/// Naps grow with the time since something last happened: what is just coming is found soon, and an
+/// idle rank uses next to no processor time. docs/decisions has the measurements behind the
+/// numbers.
+class NapPolicy {
+ public:
+  /// Something arrived or was sent.
+  void Activity(uint64_t now_ns) { last_ns_.store(now_ns, std::memory_order_relaxed); }
+  /// The nap for a thread that found nothing at `now_ns`; longer for one that another thread polls
+  /// for.
+  uint64_t NapNs(uint64_t now_ns, bool is_backup) const;
+
+ private:
+  std::atomic<uint64_t> last_ns_{0};
+};
+
+/// Sleeps while *word is 0, at most `timeout_ns`, and wakes on time: without the slack of 50
+/// microseconds that the kernel gives to timers.
+void SleepPrecisely(const std::atomic<uint32_t>* word, uint64_t timeout_ns);
+
+}  // namespace quire::comm
