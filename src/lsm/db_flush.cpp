@@ -34,10 +34,9 @@ bool DbImpl::FlushDueLocked() const {
          !current_->immutables.empty() && !TooManyRunsLocked();
 }
 
+// One at a time, so that on a single thread a merge gets its turn: it does flushes that become due on its way.
 void DbImpl::FlushJob() {
-  while (FlushOnce()) {
-  }
-  CleanUp();
+  FlushOnce();
   const std::lock_guard<std::mutex> lock(mutex_);
   flush_queued_ = false;
   MaybeScheduleLocked();

@@ -96,7 +96,9 @@ class DbImpl final : public Db {
   Status OpenRuns(const Manifest& stored);
   Status FlushRecovered(bool all);
   Status BeginActive(const RecoveredLog& log);
-  Status RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log);
+  Status SyncRecoveredValues(const std::set<uint64_t>& segment_ids);
+  Status RemoveStrayLogs(const DirectoryContents& contents);
+  Status RemoveAll(const std::vector<std::string>& paths);
 
   // db_write.cpp
   Status CheckWrite(Slice key, uint64_t value_size) const;

@@ -8,6 +8,16 @@
 #include "lsm/db_impl.h"
 
 namespace quire::lsm {
+namespace {
+
+std::string ParentOf(const std::string& directory) {
+  const size_t end = directory.find_last_not_of('/');
+  const size_t slash = directory.find_last_of('/', end);
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : directory.substr(0, slash);
+}
+
+}  // namespace
 
 DbImpl::DbImpl(const Environment& environment, std::string directory, const StorageOptions& options)
     : environment_(environment),
@@ -42,11 +52,12 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
     version->immutables.assign(log.handles.rbegin(), log.handles.rend());
     InstallLocked(std::move(version), retirement);
   }
-  const bool flush_all = log.must_flush;
   log.handles.clear();
-  QUIRE_RETURN_IF_ERROR(FlushRecovered(flush_all));
+  QUIRE_RETURN_IF_ERROR(SyncRecoveredValues(log.value_segments));
+  QUIRE_RETURN_IF_ERROR(RemoveAll(log.unfinished));
+  QUIRE_RETURN_IF_ERROR(FlushRecovered(log.must_flush));
   QUIRE_RETURN_IF_ERROR(BeginActive(log));
-  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents, log));
+  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents));
   CleanUp();
   const std::lock_guard<std::mutex> state_lock(mutex_);
   MaybeScheduleLocked();
@@ -76,6 +87,7 @@ Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFla
   manifest.flushed_lsn = log::kSegmentHeaderBytes;
   manifest.options = options_;
   QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(ParentOf(directory_)));
   return manifest;
 }
 
@@ -86,10 +98,10 @@ Status DbImpl::TakeOver(const Manifest& stored) {
   manifest.epoch = stored.epoch + 1;
   manifest.edition = stored.edition + 1;
   manifest.options = options_;
+  manifest.log_segments.clear();  // empty ones are used anew before the next manifest
   QUIRE_RETURN_IF_ERROR(WriteManifest(manifest, stored.epoch));
   manifest.runs.clear();
   manifest.value_segments.clear();
-  manifest.log_segments.clear();
   manifest_ = std::move(manifest);
   edition_ = manifest_.edition;
   flushed_lsn_ = stored.flushed_lsn;
@@ -98,10 +110,7 @@ Status DbImpl::TakeOver(const Manifest& stored) {
 }
 
 Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stored) {
-  for (const std::string& path : Orphans(contents, stored, directory_)) {
-    const Status removed = fs_.Unlink(path);
-    if (removed.code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed);
-  }
+  QUIRE_RETURN_IF_ERROR(RemoveAll(Orphans(contents, stored, directory_)));
   PoolConfig config;
   config.fs = &fs_;
   config.directory = directory_;
@@ -136,6 +145,18 @@ Status DbImpl::OpenRuns(const Manifest& stored) {
   const std::lock_guard<std::mutex> lock(mutex_);
   InstallLocked(std::move(version), retirement);
   return Status();
+}
+
+// The values that the recovered log refers to may be in the page cache only, as the log itself. The log is synced when
+// somebody asks for it, or flushed; what belongs to it in segments of an earlier opener is looked after here, once.
+Status DbImpl::SyncRecoveredValues(const std::set<uint64_t>& segment_ids) {
+  for (const uint64_t id : segment_ids) {
+    const std::string path = directory_ + "/" + ValueSegmentName(id);
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                           fs_.Open(path, io::OpenMode::kReadWrite));
+    QUIRE_RETURN_IF_ERROR(file->Sync());
+  }
+  return segment_ids.empty() ? Status() : fs_.SyncDirectory(directory_);
 }
 
 // Recovered MemTables wait in the flushing queue like others, unless the log could not be read once more the same way
@@ -177,21 +198,18 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   return Publish({});
 }
 
-// Log segments that this pool does not use, and those that a power loss left without a header.
-Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log) {
-  std::vector<std::string> paths = log.unfinished;
-  std::set<uint64_t> live;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    live.insert(current_->active->file_number());
-    for (const auto& memory : current_->immutables) live.insert(memory->file_number());
-  }
-  const bool log_off = options_.log == LogMode::kOff;
+// Log segments that this pool does not use; what they held is in tables.
+Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents) {
+  std::vector<std::string> paths;
   for (const uint64_t number : contents.logs) {
     const bool outside = number >= static_cast<uint64_t>(pool_->arena().pool_slots());
-    if (!log_off && !outside) continue;
+    if (!outside && options_.log != LogMode::kOff) continue;
     paths.push_back(directory_ + "/" + LogSegmentName(static_cast<int>(number)));
   }
+  return RemoveAll(paths);
+}
+
+Status DbImpl::RemoveAll(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const Status removed = fs_.Unlink(path);
     if (removed.code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed);

@@ -19,6 +19,10 @@ bool SameBoot(const log::SegmentHeader& header, uint64_t boot_id) {
   return header.boot_id == boot_id;
 }
 
+log::ValueRef ReferenceOf(const char* record) {
+  return base::LoadLe<log::ValueRef>(log::ValueOf(record).data());
+}
+
 // Ends a replay early; never leaves this file.
 Status StopReplay() { return Status(Code::kNotFound); }
 
@@ -226,8 +230,10 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
       log::Replay(handle.table().data(), file.header, boot_id_, file.path,
                   [&](uint64_t offset, const char* record) {
                     if (offset >= end) return StopReplay();
-                    if (log::HeaderAt(record)->type != log::RecordType::kBatchBegin) {
-                      ++taken.records;
+                    const log::RecordType type = log::HeaderAt(record)->type;
+                    if (type != log::RecordType::kBatchBegin) ++taken.records;
+                    if (type == log::RecordType::kValueRef) {
+                      log_.value_segments.insert(ReferenceOf(record).segment_id);
                     }
                     taken.end = offset + log::SizeOf(record);
                     return handle.table().Adopt(offset);
@@ -256,7 +262,7 @@ Result<uint64_t> LogRecovery::EndOfWholeValues(const MemoryHandle& handle, const
 
 bool LogRecovery::ValueIsWhole(const char* record) const {
   if (log::HeaderAt(record)->type != log::RecordType::kValueRef) return true;
-  return values_.Check(base::LoadLe<log::ValueRef>(log::ValueOf(record).data())).ok();
+  return values_.Check(ReferenceOf(record)).ok();
 }
 
 // A segment that the chain does not reach. After a power loss one that follows a torn segment is given up with the tail;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct RecoveredLog {
   uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may hold
   uint64_t records = 0;
   uint64_t holes = 0;
+  std::set<uint64_t> value_segments;   ///< that records refer to
   bool must_flush = false;         ///< before anything new is promised: the log could not be read the same way again
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
 };

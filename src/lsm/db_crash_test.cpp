@@ -1,0 +1,275 @@
+// Crashes at every step of a small life: writes, log switches, flushes, merges, manifest switches, closing, and recovery
+// itself. What is found afterwards is a prefix of what was written, and contains everything that was promised.
+#include <vector>
+
+#include "base/hash.h"
+#include "lsm/db_test_support.h"
+
+namespace quire::lsm {
+namespace {
+
+struct Op {
+  enum class Kind { kPut, kDelete, kDeleteRange, kBatch, kUpdate, kFlush, kSyncLog, kCompact, kReopen };
+  Kind kind = Kind::kPut;
+  std::vector<std::pair<std::string, std::string>> pairs;   // kDelete: no value; kDeleteRange: begin, end
+};
+
+void ApplyTo(const Op& op, Model* model) {
+  switch (op.kind) {
+    case Op::Kind::kPut:
+    case Op::Kind::kUpdate:
+    case Op::Kind::kBatch:
+      for (const auto& [key, value] : op.pairs) {
+        if (value == "-") {
+          model->erase(key);
+        } else {
+          (*model)[key] = value;
+        }
+      }
+      break;
+    case Op::Kind::kDelete: model->erase(op.pairs[0].first); break;
+    case Op::Kind::kDeleteRange:
+      model->erase(model->lower_bound(op.pairs[0].first),
+                   model->lower_bound(op.pairs[0].second));
+      break;
+    default: break;
+  }
+}
+
+// What one life does: the same for every point at which it may end.
+struct Plan {
+  std::vector<Op> ops;
+  std::vector<uint32_t> jobs;   // background jobs run after each operation
+};
+
+Plan MakePlan(uint64_t seed, size_t count) {
+  base::Random random(seed);
+  Plan plan;
+  const auto key = [&] { return "key" + std::to_string(random.Below(50)); };
+  const auto value = [&](size_t i) {
+    std::string text = std::to_string(seed) + "." + std::to_string(i) + ".";
+    const uint64_t size = random.OneIn(4) ? 900 + random.Below(2500) : random.Below(700);
+    text.resize(std::max<size_t>(text.size(), size), static_cast<char>('a' + i % 26));
+    return text;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    Op op;
+    const uint64_t kind = random.Below(100);
+    if (kind < 70) {
+      op.kind = random.OneIn(4) ? Op::Kind::kUpdate : Op::Kind::kPut;
+      op.pairs = {{key(), value(i)}};
+    } else if (kind < 83) {
+      op.kind = Op::Kind::kDelete;
+      op.pairs = {{key(), ""}};
+    } else if (kind < 86) {
+      op.kind = Op::Kind::kDeleteRange;
+      std::string begin = key();
+      std::string end = key();
+      if (end < begin) std::swap(begin, end);
+      op.pairs = {{begin, end}};
+    } else if (kind < 94) {
+      op.kind = Op::Kind::kBatch;
+      for (int j = 0; j < 4; ++j) op.pairs.push_back({key(), random.OneIn(3) ? "-" : value(i)});
+    } else if (kind < 96) {
+      op.kind = Op::Kind::kSyncLog;
+    } else if (kind < 98) {
+      op.kind = Op::Kind::kFlush;
+    } else {
+      op.kind = random.OneIn(3) ? Op::Kind::kCompact : Op::Kind::kReopen;
+    }
+    plan.ops.push_back(std::move(op));
+    plan.jobs.push_back(random.OneIn(3) ? 1 : 0);
+  }
+  return plan;
+}
+
+Status Do(const Op& op, TestDb& test) {
+  switch (op.kind) {
+    case Op::Kind::kPut: return test->Put(op.pairs[0].first, op.pairs[0].second);
+    case Op::Kind::kUpdate:
+      return test->Update(op.pairs[0].first, [&](Slice, const Slice*, std::string* updated) {
+        *updated = op.pairs[0].second;
+        return true;
+      });
+    case Op::Kind::kDelete: return test->Delete(op.pairs[0].first);
+    case Op::Kind::kDeleteRange: return test->DeleteRange(op.pairs[0].first, op.pairs[0].second);
+    case Op::Kind::kBatch: {
+      WriteBatch batch;
+      for (const auto& [key, value] : op.pairs) {
+        if (value == "-") {
+          batch.Delete(key);
+        } else {
+          batch.Put(key, value);
+        }
+      }
+      return test->Write(batch);
+    }
+    case Op::Kind::kFlush: return test->Flush();
+    case Op::Kind::kSyncLog: return test->SyncLog();
+    case Op::Kind::kCompact: return test->Compact();
+    case Op::Kind::kReopen: return test.Reopen();
+  }
+  return Status();
+}
+
+bool Durable(Op::Kind kind) {
+  return kind == Op::Kind::kFlush || kind == Op::Kind::kSyncLog || kind == Op::Kind::kCompact;
+}
+
+struct Case {
+  io::CrashKind crash;
+  LogMode log;
+};
+
+// One life and its end: what was acknowledged, and what was durable by then.
+class Life {
+ public:
+  Life(const Plan& plan, const Case& kind, uint64_t seed)
+      : plan_(plan), case_(kind), random_(seed), test_(Options(kind.log)) {}
+
+  // Until the plan is done or the machine crashes.
+  void Run(uint64_t crash_after) {
+    test_.fs().CrashAfter(crash_after);
+    if (!test_.Open().ok()) return;
+    for (size_t i = 0; i < plan_.ops.size(); ++i) {
+      // A store into a mapping cannot fail; that the machine is gone shows only here.
+      if (!Do(plan_.ops[i], test_).ok() || test_.fs().crashed()) return;
+      acknowledged_ = i + 1;
+      if (Durable(plan_.ops[i].kind) || case_.log == LogMode::kSync) durable_ = i + 1;
+      for (uint32_t job = 0; job < plan_.jobs[i]; ++job) test_.executor().RunOne();
+    }
+    test_.Close();
+    closed_ = !test_.fs().crashed();
+  }
+  uint64_t steps() { return test_.fs().steps(); }
+
+  // Comes up again, perhaps after more crashes on the way, and compares.
+  void RecoverAndCheck() {
+    test_.fs().Restart(case_.crash, random_.Next());
+    test_.Close();
+    for (uint64_t crashes = random_.Below(3); crashes > 0; --crashes) {
+      test_.fs().CrashAfter(random_.Below(60));
+      if (test_.Open().ok() && random_.OneIn(2)) test_.executor().RunOne();
+      test_.fs().Restart(case_.crash, random_.Next());
+      test_.Close();
+    }
+    test_.fs().CrashAfter(UINT64_MAX);
+    Model found;
+    ASSERT_NO_FATAL_FAILURE(OpenAndRead(&found));
+    ASSERT_NO_FATAL_FAILURE(CheckPrefix(found));
+    // Once more, after a kill: the same.
+    test_.fs().Restart(io::CrashKind::kProcess, random_.Next());
+    test_.Close();
+    Model again;
+    ASSERT_NO_FATAL_FAILURE(OpenAndRead(&again));
+    if (case_.log != LogMode::kOff) {
+      ASSERT_EQ(again, found) << "recovery gives another result the second time";
+    }
+    if (random_.OneIn(4)) {
+      ASSERT_NO_FATAL_FAILURE(GoOn(again));
+    }
+  }
+
+ private:
+  static StorageOptions Options(LogMode log) {
+    StorageOptions options = SmallOptions();
+    options.log = log;
+    options.flushing_queue_length = 1;
+    options.compaction_trigger = 2;
+    options.value_separation_bytes_min = 800;
+    return options;
+  }
+
+  void OpenAndRead(Model* found) {
+    const Status opened = test_.Open();
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    *found = AllOf(*test_->NewIterator({}));
+    for (const auto& [key, value] : *found) ASSERT_EQ(GetText(test_.db(), key), value);
+    const Status verified = test_->Verify();
+    ASSERT_TRUE(verified.ok()) << verified.ToString();
+  }
+
+  void CheckPrefix(const Model& found) {
+    const bool all_acknowledged =
+        case_.log != LogMode::kOff && case_.crash == io::CrashKind::kProcess;
+    const size_t least = all_acknowledged ? acknowledged_ : durable_;
+    const size_t most = std::min(acknowledged_ + 1, plan_.ops.size());
+    Model model;
+    for (size_t i = 0; i < least; ++i) ApplyTo(plan_.ops[i], &model);
+    for (size_t i = least;; ++i) {
+      if (model == found) return;
+      if (i >= most) break;
+      ApplyTo(plan_.ops[i], &model);
+    }
+    FAIL() << "what was found is no prefix of at least " << least << " operations; "
+           << acknowledged_ << " were acknowledged, " << durable_ << " durable; found "
+           << found.size() << " keys";
+  }
+
+  // The database is as usable as ever.
+  void GoOn(Model model) {
+    for (size_t i = 0; i < 30; ++i) {
+      const Op& op = plan_.ops[random_.Below(plan_.ops.size())];
+      const Status status = Do(op, test_);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      ApplyTo(op, &model);
+      test_.executor().RunOne();
+    }
+    ASSERT_TRUE(test_->Flush().ok());
+    ASSERT_EQ(AllOf(*test_->NewIterator({})), model);
+  }
+
+  const Plan& plan_;
+  const Case case_;
+  base::Random random_;
+  TestDb test_;
+  size_t acknowledged_ = 0;
+  size_t durable_ = 0;
+  bool closed_ = false;
+};
+
+void CrashEverywhere(const Case& kind, uint64_t seeds, size_t ops, uint64_t stride,
+                     uint64_t* points) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const Plan plan = MakePlan(seed, ops);
+    Life whole(plan, kind, seed);
+    whole.Run(UINT64_MAX);
+    const uint64_t steps = whole.steps();
+    ASSERT_NO_FATAL_FAILURE(whole.RecoverAndCheck()) << "seed " << seed << ", no crash";
+    for (uint64_t step = seed % stride; step < steps; step += stride) {
+      Life life(plan, kind, seed * 1'000'003 + step);
+      life.Run(step);
+      ASSERT_NO_FATAL_FAILURE(life.RecoverAndCheck()) << "seed " << seed << ", step " << step;
+      ++*points;
+    }
+  }
+}
+
+class CrashTest : public testing::TestWithParam<Case> {};
+
+TEST_P(CrashTest, LeavesAPrefixWithEverythingPromised) {
+  uint64_t points = 0;
+  const uint64_t seeds = 6 * TestScale();
+  ASSERT_NO_FATAL_FAILURE(CrashEverywhere(GetParam(), seeds, 300, 1, &points));
+  RecordProperty("points", static_cast<int>(points));
+  std::printf("%llu crash points\n", static_cast<unsigned long long>(points));
+  EXPECT_GT(points, 1000u);
+}
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.crash == io::CrashKind::kPower ? "Power" : "Kill";
+  if (info.param.log == LogMode::kOff) return name + "LogOff";
+  return name + (info.param.log == LogMode::kSync ? "LogSync" : "LogOn");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, CrashTest,
+    testing::Values(Case{io::CrashKind::kProcess, LogMode::kOn},
+                    Case{io::CrashKind::kPower, LogMode::kOn},
+                    Case{io::CrashKind::kPower, LogMode::kSync},
+                    Case{io::CrashKind::kProcess, LogMode::kOff},
+                    Case{io::CrashKind::kPower, LogMode::kOff}),
+    CaseName);
+
+}  // namespace
+}  // namespace quire::lsm
