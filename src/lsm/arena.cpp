@@ -155,7 +155,11 @@ bool Arena::Unchanged(uint64_t sequence) const {
   return board().sequence.load(std::memory_order_acquire) == sequence;
 }
 
-void Arena::MarkClosed() { board().closed.store(1, std::memory_order_release); }
+// The sequence number stays odd for good: readers find the board changed, and then closed.
+void Arena::MarkClosed() {
+  board().closed.store(1, std::memory_order_release);
+  board().sequence.fetch_or(1, std::memory_order_acq_rel);
+}
 
 bool Arena::marked_closed() const { return board().closed.load(std::memory_order_acquire) != 0; }
 

@@ -1,9 +1,12 @@
-/// Reads a neighbour's database directly: its MemTables through shared memory, its tables and value segments as files.
-/// No message, no wake-up, nothing written.
+/// Reads a neighbour's database directly: its MemTables through shared memory, its tables and value
+/// segments as files. No message, no wake-up, nothing written.
 ///
 /// Layer      lsm
-/// Source     PapyrusKV, SC17, section 2.7 (storage groups); DESIGN "Ranks of a node read each other directly"
+/// Source     PapyrusKV, SC17, section 2.7 (storage groups); DESIGN "Ranks of a node read each other
+///            directly"
 /// Threads    Get: any number of threads
+/// Invariants what a Get gives was the key's newest value at some instant during the call: the board
+///            is looked at first, and MemTables are on it before they take writes
 #pragma once
 
 #include <memory>
@@ -18,15 +21,19 @@ namespace quire::lsm {
 
 class PeerReader {
  public:
-  /// `directory`: the neighbour's rank directory; arena by name and size, as the neighbour told them.
+  /// `directory`: the neighbour's rank directory; arena by name and size, as the neighbour told
+  /// them.
   static Result<std::unique_ptr<PeerReader>> Open(io::FileSystem& fs, const std::string& directory,
-                                                  const std::string& arena_name, uint64_t arena_bytes,
+                                                  const std::string& arena_name,
+                                                  uint64_t arena_bytes,
                                                   const StorageOptions& options,
                                                   std::shared_ptr<table::BlockCache> cache);
   virtual ~PeerReader() = default;
-  /// The newest value that the owner had applied at some instant during the call. kNotFound: absent or deleted.
-  /// kBusy: no consistent view could be had (the owner keeps changing it, or died): ask it by message instead.
-  /// Cost: in the MemTable about two cache misses; in tables as at the owner.
+  /// The newest value that the owner had applied at some instant during the call. kNotFound: absent
+  /// or deleted. kBusy: no consistent view could be had (the owner keeps changing it, closed it, or
+  /// died): ask it by message instead. kCorruption, kIo: a file of the neighbour. `allocate` may be
+  /// called more than once; the last place counts. Cost: in the MemTable about two cache misses; in
+  /// tables as at the owner; after the owner changed its set of tables, one look at its manifest.
   virtual Status Get(Slice key, const AllocateFn& allocate) const = 0;
 };
 

@@ -1,0 +1,213 @@
+// Every call on the file system fails once, one after another, and for good; and the device is full.
+#include <set>
+#include <vector>
+
+#include "lsm/db_test_support.h"
+
+namespace quire::lsm {
+namespace {
+
+// What each key may hold: the last acknowledged value, or that of a write since whose outcome is unknown. "" is absence.
+class Possible {
+ public:
+  void Acknowledged(const std::string& key, const std::string& value) { values_[key] = {value}; }
+  void Unknown(const std::string& key, const std::string& value) {
+    if (values_[key].empty()) values_[key].insert("");
+    values_[key].insert(value);
+  }
+  void Check(const Db& db) const {
+    for (const auto& [key, values] : values_) {
+      std::string found = GetText(db, key);
+      if (found == "<absent>") found.clear();
+      ASSERT_TRUE(values.contains(found)) << key << " holds " << found.substr(0, 100);
+    }
+  }
+  // Reads while calls fail: an error, or a value that may be.
+  void CheckLoosely(const Db& db, const std::string& key) const {
+    std::string value;
+    const Status status = db.Get(key, &value);
+    const auto known = values_.find(key);
+    if (known == values_.end()) {
+      ASSERT_FALSE(status.ok()) << key;
+    } else if (status.ok()) {
+      ASSERT_TRUE(known->second.contains(value)) << key << " holds " << value.substr(0, 100);
+    } else if (status.code() == Code::kNotFound) {
+      ASSERT_TRUE(known->second.contains("")) << key << " is not found";
+    }
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> values_;
+};
+
+class FaultRun {
+ public:
+  explicit FaultRun(LogMode log) : options_(SmallOptions()) {
+    options_.log = log;
+    options_.flushing_queue_length = 1;
+    options_.compaction_trigger = 2;
+    environment_.fs = faults_.get();
+    environment_.executor = executor_.get();
+  }
+
+  io::FaultFileSystem& faults() { return *faults_; }
+
+  // Some writes, flushes, merges and reopenings, each of which may fail.
+  void Live(Code code) {
+    base::Random random(7);
+    for (int i = 0; i < 150; ++i) {
+      if (db_ == nullptr && !Open()) continue;
+      ASSERT_NO_FATAL_FAILURE(Write("key" + std::to_string(random.Below(30)), i, code));
+      ASSERT_NO_FATAL_FAILURE(
+          possible_.CheckLoosely(*db_, "key" + std::to_string(random.Below(30))));
+      if (i % 40 == 20) ExpectErrorOrOk(db_->Flush(), code);
+      if (i == 90) ExpectErrorOrOk(db_->Compact(), code);
+      if (i % 11 == 5) ExpectErrorOrOk(db_->SyncLog(), code);
+      if (i % 50 == 49) Close();
+      executor_->RunOne();
+    }
+    Close();
+  }
+
+  // With all calls working again nothing is missing.
+  void CheckAfterwards() {
+    faults_->FailAt(0, 0, 0, Code::kIo);
+    const Result<std::unique_ptr<Db>> opened =
+        Db::Open(environment_, "/db", options_, OpenFlags::kOpenOrCreate);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    ASSERT_NO_FATAL_FAILURE(possible_.Check(**opened));
+    const Status verified = (*opened)->Verify();
+    ASSERT_TRUE(verified.ok()) << verified.ToString();
+    ASSERT_TRUE((*opened)->Flush().ok());
+    ASSERT_NO_FATAL_FAILURE(possible_.Check(**opened));
+  }
+
+ private:
+  bool Open() {
+    Result<std::unique_ptr<Db>> opened =
+        Db::Open(environment_, "/db", options_, OpenFlags::kOpenOrCreate);
+    if (opened.ok()) db_ = std::move(*opened);
+    return opened.ok();
+  }
+  void Close() {
+    db_.reset();
+    while (executor_->RunOne()) {
+    }
+  }
+  void Write(const std::string& key, int i, Code code) {
+    std::string value = std::to_string(i) + ".";
+    if (i % 5 != 0) value.resize(i % 7 == 0 ? 3000 : 700, static_cast<char>('a' + i % 26));
+    if (i % 5 == 0) value.clear();
+    const Status status = value.empty() ? db_->Delete(key) : db_->Put(key, value);
+    ExpectErrorOrOk(status, code);
+    if (status.ok()) {
+      possible_.Acknowledged(key, value);
+    } else if (status.code() != Code::kNoSpace) {  // which says that nothing was applied
+      possible_.Unknown(key, value);
+    }
+  }
+  static void ExpectErrorOrOk(const Status& status, Code code) {
+    if (status.ok()) return;
+    EXPECT_TRUE(status.code() == code || status.code() == Code::kReadOnly ||
+                status.code() == Code::kIo)
+        << status.ToString();
+    EXPECT_FALSE(status.message().empty());
+  }
+
+  StorageOptions options_;
+  std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+  std::unique_ptr<io::FaultFileSystem> faults_ = io::NewFaultFileSystem(*disk_);
+  std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
+  Environment environment_;
+  std::unique_ptr<Db> db_;
+  Possible possible_;
+};
+
+// For n = 1, 2, ... the n-th call fails, until a run is through before its call comes.
+void Sweep(LogMode log, Code code, uint64_t count) {
+  uint64_t n = 1;
+  for (;; ++n) {
+    FaultRun run(log);
+    run.faults().FailAt(io::kFaultAll, n, count, code);
+    ASSERT_NO_FATAL_FAILURE(run.Live(code)) << "call " << n;
+    const bool failed = run.faults().failures() > 0;
+    ASSERT_NO_FATAL_FAILURE(run.CheckAfterwards()) << "call " << n;
+    if (!failed) break;
+  }
+  std::printf("%llu calls failed in turn\n", static_cast<unsigned long long>(n - 1));
+  EXPECT_GT(n, 100u);
+}
+
+TEST(Faults, OneCallFailsAndNothingIsLost) { Sweep(LogMode::kOn, Code::kIo, 1); }
+TEST(Faults, AllCallsFailFromSomeOnAndNothingIsLost) {
+  Sweep(LogMode::kOn, Code::kIo, UINT64_MAX);
+}
+TEST(Faults, OneCallFindsNoRoomAndNothingIsLost) { Sweep(LogMode::kOn, Code::kNoSpace, 1); }
+TEST(Faults, OneCallFailsWithTheLogSynced) { Sweep(LogMode::kSync, Code::kIo, 1); }
+
+TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
+  const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
+  const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
+  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+  Environment environment;
+  environment.fs = faults.get();
+  environment.executor = executor.get();
+  Result<std::unique_ptr<Db>> db =
+      Db::Open(environment, "/db", SmallOptions(), OpenFlags::kOpenOrCreate);
+  ASSERT_TRUE(db.ok());
+  ASSERT_TRUE((*db)->Put("a", "1").ok());
+  while (executor->RunOne()) {
+  }
+  EXPECT_TRUE((*db)->background_status().ok());
+  faults->FailAt(io::kFaultSync, 1, UINT64_MAX, Code::kIo);
+  const Status flushed = (*db)->Flush();
+  EXPECT_EQ(flushed.code(), Code::kReadOnly);
+  EXPECT_EQ((*db)->background_status().code(), Code::kIo);
+  faults->FailAt(0, 0, 0, Code::kIo);
+  const Status refused = (*db)->Put("b", "2");
+  EXPECT_EQ(refused.code(), Code::kReadOnly);
+  EXPECT_NE(refused.message().find("flushing"), std::string::npos) << refused.message();
+  EXPECT_EQ(GetText(**db, "a"), "1");
+  EXPECT_EQ(GetText(**db, "b"), "<absent>");
+  db->reset();
+  db = Db::Open(environment, "/db", SmallOptions(), OpenFlags::kMustExist);
+  ASSERT_TRUE(db.ok());
+  EXPECT_EQ(GetText(**db, "a"), "1");
+  EXPECT_TRUE((*db)->Put("b", "2").ok());
+}
+
+TEST(Faults, AFullDeviceRefusesWritesUntilThereIsRoomAgain) {
+  TestDb test(SmallOptions());
+  ASSERT_TRUE(test.Open().ok());
+  test.fs().SetFreeBytes(300 << 10);
+  Model model;
+  Status status;
+  for (int i = 0; status.ok() && i < 10'000; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    const std::string value(i % 10 == 0 ? 3000 : 200, 'v');
+    status = test->Put(key, value);
+    if (status.ok()) model[key] = value;
+    test.executor().RunOne();
+  }
+  ASSERT_EQ(status.code(), Code::kNoSpace) << status.ToString();
+  EXPECT_GT(model.size(), 100u);
+  EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+  EXPECT_EQ(test->Put("more", std::string(3000, 'm')).code(), Code::kNoSpace);
+  EXPECT_EQ(GetText(test.db(), "more"), "<absent>");
+  EXPECT_TRUE(test->background_status().ok());
+
+  test.fs().SetFreeBytes(UINT64_MAX);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = "later" + std::to_string(i);
+    status = test->Put(key, std::string(200, 'l'));
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    model[key] = std::string(200, 'l');
+  }
+  ASSERT_TRUE(test->Flush().ok());
+  EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+  ASSERT_TRUE(test.Reopen().ok());
+  EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+}
+
+}  // namespace
+}  // namespace quire::lsm
