@@ -6,6 +6,7 @@ namespace quire::table {
 namespace {
 
 constexpr uint64_t kLsnMax = UINT64_MAX;
+constexpr uint32_t kPivots = 8;
 
 // Walks the entries of unchecked contents; every step says what is wrong, or null.
 class BlockValidator {
@@ -134,9 +135,36 @@ uint32_t BlockView::LowerBound(Slice key) const {
   if (order != 0) return order > 0 ? 0 : count_;
   uint32_t low = 0;
   uint32_t high = count_;
+  if (count_ >= 2 * kPivots) Narrow(rest, &low, &high);
+  return Bisect(rest, low, high);
+}
+
+// In a block that is not in the processor's cache each probe of a binary search would wait for the
+// one before. So some pivots are asked for at once, and then the few entries between two of them.
+void BlockView::Narrow(Slice suffix, uint32_t* low, uint32_t* high) const {
+  const auto pivot = [this](uint32_t i) {
+    return static_cast<uint32_t>(uint64_t{count_} * i / kPivots);
+  };
+  for (uint32_t i = 1; i < kPivots; ++i) __builtin_prefetch(entries_ + Offset(pivot(i)));
+  uint32_t first = 1;  // the first pivot that is not below the suffix lies in [first, last]
+  uint32_t last = kPivots;
+  while (first < last) {
+    const uint32_t middle = first + (last - first) / 2;
+    if (Entry(pivot(middle)).suffix < suffix) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  *low = pivot(first - 1);
+  *high = pivot(first);
+  for (uint32_t i = *low; i < *high; ++i) __builtin_prefetch(entries_ + Offset(i));
+}
+
+uint32_t BlockView::Bisect(Slice suffix, uint32_t low, uint32_t high) const {
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
-    if (Entry(middle).suffix < rest) {
+    if (Entry(middle).suffix < suffix) {
       low = middle + 1;
     } else {
       high = middle;

@@ -99,6 +99,8 @@ class BlockView {
   /// <0, 0, >0 as the keys of this block's prefix lie below, around, above `key`; *rest is the
   /// key's remainder.
   int ComparePrefix(Slice key, Slice* rest) const;
+  void Narrow(Slice suffix, uint32_t* low, uint32_t* high) const;
+  uint32_t Bisect(Slice suffix, uint32_t low, uint32_t high) const;
 
   const char* tags_ = nullptr;
   const char* offsets_ = nullptr;

@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 2.6 ("loads the SSIndex in memory"); clock eviction
 /// Threads    any; Find, Keep and what they return: inside a base::EpochGuard
 /// Invariants charged bytes <= capacity; a block found inside an EpochGuard stays readable until
-///            the guard leaves, and as long as a BlockPin holds it; a block hangs in its slot and in
-///            the clock's ring, or (for the instant of Keep and after its eviction) in neither.
+///            the guard leaves, and as long as a BlockPin holds it; a block hangs in its slot and
+///            in the clock's ring, or (for the instant of Keep and after eviction) in neither.
 #pragma once
 
 #include <array>

@@ -279,6 +279,18 @@ TEST(TableDamage, ForgedBlocksAreReadWithinBounds) {
   EXPECT_GT(refused, 100u);
 }
 
+TEST(TableDamage, VerifyFindsATagThatHidesItsKey) {
+  GoldenTable table;
+  const auto [offset, size] = BlocksOf(table.bytes)[0];
+  std::string changed = table.bytes;
+  changed[offset + 16] = static_cast<char>(changed[offset + 16] ^ 1);
+  Forge(&changed, base::ChecksumKind::kDataBlock, offset, size);
+  const Outcome outcome = table.With(changed);
+  EXPECT_EQ(outcome.wrong, 1u) << "a checksum that holds: the key is absent";
+  EXPECT_EQ(outcome.verified.code(), Code::kCorruption);
+  EXPECT_NE(outcome.verified.message().find("tag"), std::string::npos);
+}
+
 TEST(TableDamage, ForgedIndexFilterAndPropertiesAreReadWithinBounds) {
   GoldenTable table;
   const Footer footer = *DecodeFooter(Slice(table.bytes).substr(table.bytes.size() - kFooterBytes),
@@ -325,6 +337,7 @@ TEST(TableGolden, FilesOfVersion1ReadTheSame) {
     EXPECT_EQ(outcome.wrong + outcome.failed, 0u);
     EXPECT_TRUE(outcome.verified.ok()) << outcome.verified.ToString();
     const auto opened = Table::Open(*fs, "/t-1.sst", 1, StorageOptions(), NewBlockCache(0));
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     ASSERT_EQ((*opened)->range_tombstones().size(), GoldenTombstones().size());
     EXPECT_EQ((*opened)->CoveringTombstone("key/10", UINT64_MAX), 901u);
     EXPECT_EQ((*opened)->info().segments.at(0).segment_id, 3u);
@@ -340,6 +353,33 @@ TEST(TableGolden, TheBuilderStillWritesTheSameBytes) {
     EXPECT_EQ(table.bytes,
               FileBytes(io::PosixFileSystem(), std::string(QUIRE_TABLE_GOLDEN "/") + golden.name));
   }
+}
+
+// The worked example of docs/format/table.md: SSData, SSIndex, properties, footer.
+TEST(TableGolden, TheExampleOfTheFormatPageIsWhatTheBuilderWrites) {
+  const auto fs = io::NewSimFileSystem();
+  StorageOptions options;
+  options.bloom_bits_per_key = 0;
+  auto builder = TableBuilder::Create(*fs, "/t-3.sst", 3, 0x1122334455667788, options);
+  ASSERT_TRUE(builder.ok());
+  ASSERT_TRUE((*builder)->Add("k/a", log::RecordType::kPut, "one", 1000).ok());
+  ASSERT_TRUE((*builder)->Add("k/b", log::RecordType::kDelete, "", 1300).ok());
+  ASSERT_TRUE((*builder)->AddRangeTombstone({"x", "y", 1200}).ok());
+  ASSERT_TRUE((*builder)->Finish().ok());
+  std::string hex;
+  for (const char byte : FileBytes(*fs, "/t-3.sst")) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
+    hex += digits;
+  }
+  EXPECT_EQ(hex,
+            "0200000002000200e80300000000000049c4000006006b2f0900616f6e650aac"
+            "0262009e760a48bf5ab7e5"
+            "56036b2f629f450e77f69588b7"
+            "02020209e807940a036b2f610179000101780179b009e14c967c64b56af5"
+            "5155495245535354010000000000000003000000000000008877665544332211"
+            "2b000000000000000d0000000000000000000000000000001e00000000000000"
+            "0100000000000000bcab82604d434a16");
 }
 
 }  // namespace

@@ -143,6 +143,7 @@ Status TableIterator::LoadBlock(uint64_t block, Slice* contents) {
   CachedBlock* const cached = table_->FetchBlock(*index_, block, &status);
   if (cached == nullptr) return status;
   block_pin_ = BlockPin(cached);
+  table_->PrefetchBlock(block + 1);
   *contents = cached->slice();
   return status;
 }

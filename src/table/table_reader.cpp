@@ -174,6 +174,12 @@ CachedBlock* TableReader::FetchBlock(const TableIndex& index, uint64_t block,
   return read == nullptr ? nullptr : cache_->Keep(&slots_[block], read);
 }
 
+void TableReader::PrefetchBlock(uint64_t block) const {
+  if (block >= footer_.block_count) return;
+  const CachedBlock* const cached = slots_[block].load(std::memory_order_relaxed);
+  if (cached != nullptr) PrefetchHead(cached);  // harmless should it go at this moment
+}
+
 CachedBlock* TableReader::ReadBlock(const TableIndex& index, uint64_t block, Status* status) const {
   cache_->CountMiss();
   const uint64_t stored_bytes = index.stored_bytes(block);

@@ -46,6 +46,8 @@ class TableReader final : public Table, public std::enable_shared_from_this<Tabl
   /// The cached data block with its contents validated, read where need be; null with *status where
   /// that fails.
   CachedBlock* FetchBlock(const TableIndex& index, uint64_t block, Status* status) const;
+  /// Asks the processor's cache for the head of a data block, if the block is in memory.
+  void PrefetchBlock(uint64_t block) const;
   /// The cached filter; null with *status.
   CachedBlock* FetchFilter(Status* status) const;
   /// A copy of the index or filter from the file, with one reference, the caller's; null with
