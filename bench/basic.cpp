@@ -1,0 +1,177 @@
+// The parallel database: put, barrier, get, by all ranks (SC17, figures 6 and 7).
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "commands.h"
+#include "keys.h"
+#include "memory_watch.h"
+#include "ranks.h"
+#include "samples.h"
+
+namespace quire::bench {
+namespace {
+
+struct Settings {
+  ParallelSettings parallel;
+  size_t key_bytes = 16;
+  std::vector<size_t> value_bytes = {8, 1024, 128 * 1024};
+  uint64_t count = 10'000;
+  std::string level = "sstable";
+  std::string consistency = "relaxed";
+  std::string log = "on";
+};
+
+// Rates over all ranks, one entry per repetition.
+using Rates = std::map<std::string, std::vector<double>>;
+
+DatabaseOptions OptionsFor(const Settings& settings) {
+  DatabaseOptions options;
+  options.mode = OpenMode::kMustNotExist;
+  options.consistency =
+      settings.consistency == "sequential" ? Consistency::kSequential : Consistency::kRelaxed;
+  options.storage.log = settings.log == "off" ? LogMode::kOff : LogMode::kOn;
+  return options;
+}
+
+class Pass {
+ public:
+  Pass(Ranks& ranks, const Settings& settings, size_t value_bytes)
+      : ranks_(ranks),
+        settings_(settings),
+        first_key_(static_cast<uint64_t>(ranks.rank()) * settings.count),
+        keys_(settings.key_bytes),
+        values_(value_bytes) {}
+
+  Status Run(Rates* rates) {
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                           ranks_.context().Open("basic", OptionsFor(settings_)));
+    QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
+    const MemoryWatch memory;
+    Stopwatch watch;
+    QUIRE_RETURN_IF_ERROR(PutAll(*database));
+    const double put_seconds = watch.Seconds();
+    QUIRE_RETURN_IF_ERROR(
+        database->Barrier(settings_.level == "memtable" ? Level::kMemTable : Level::kSsTable));
+    const double barrier_seconds = watch.Seconds();
+    watch.Restart();
+    QUIRE_RETURN_IF_ERROR(GetAll(*database));
+    const double get_seconds = watch.Seconds();
+    QUIRE_RETURN_IF_ERROR(Note("put", put_seconds, rates));
+    QUIRE_RETURN_IF_ERROR(Note("put_barrier", barrier_seconds, rates));
+    QUIRE_RETURN_IF_ERROR(Note("get", get_seconds, rates));
+    QUIRE_ASSIGN_OR_RETURN(const double bytes, ranks_.Max(static_cast<double>(memory.PeakBytes())));
+    (*rates)["memory_peak_bytes"].push_back(bytes);
+    QUIRE_RETURN_IF_ERROR(database->Close());
+    database.reset();
+    return ranks_.context().Destroy("basic");
+  }
+
+ private:
+  Status PutAll(Database& database) {
+    for (uint64_t i = first_key_; i < first_key_ + settings_.count; ++i) {
+      QUIRE_RETURN_IF_ERROR(database.Put(keys_(i), values_(i)));
+    }
+    return Status();
+  }
+
+  // What this rank has put, in another order.
+  Status GetAll(Database& database) {
+    std::vector<uint64_t> order(settings_.count);
+    std::iota(order.begin(), order.end(), first_key_);
+    Random random(first_key_ + 1);
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+    std::string value;
+    for (const uint64_t i : order) {
+      QUIRE_RETURN_IF_ERROR(database.Get(keys_(i), &value));
+      if (!values_.Matches(i, value)) {
+        return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
+      }
+    }
+    return Status();
+  }
+
+  // The slowest rank counts.
+  Status Note(const std::string& what, double seconds, Rates* rates) {
+    QUIRE_ASSIGN_OR_RETURN(const double slowest, ranks_.Max(seconds));
+    const double count = static_cast<double>(settings_.count) * ranks_.size();
+    (*rates)[what].push_back(count / slowest);
+    return Status();
+  }
+
+  Ranks& ranks_;
+  const Settings& settings_;
+  uint64_t first_key_;
+  KeyMaker keys_;
+  ValueMaker values_;
+};
+
+Status RunBasic(const Settings& settings) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Open(settings.parallel));
+  std::map<size_t, Rates> rates;
+  for (int repetition = 0; repetition < settings.parallel.repetitions; ++repetition) {
+    for (const size_t value_bytes : settings.value_bytes) {
+      QUIRE_RETURN_IF_ERROR(Pass(*ranks, settings, value_bytes).Run(&rates[value_bytes]));
+    }
+  }
+  for (auto& [value_bytes, measured] : rates) {
+    Json results;
+    const auto pair_bytes = static_cast<double>(settings.key_bytes + value_bytes);
+    for (const std::string what : {"put", "put_barrier", "get"}) {
+      const double rate = Median(measured[what]);
+      results[what + "_ops_per_s"] = Rounded(rate);
+      results[what + "_mb_per_s"] = Rounded(rate * pair_bytes / 1e6);
+    }
+    results["memory_peak_bytes"] = Median(measured["memory_peak_bytes"]);
+    PrintCase(*ranks, "basic",
+              {{"key_bytes", settings.key_bytes},
+               {"value_bytes", value_bytes},
+               {"count", settings.count},
+               {"level", settings.level},
+               {"consistency", settings.consistency},
+               {"log", settings.log},
+               {"transport", settings.parallel.transport},
+               {"ranks", ranks->size()},
+               {"repetitions", settings.parallel.repetitions},
+               {"storage", ranks->storage()}},
+              results);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Command AddBasic(CLI::App& app) {
+  auto settings = std::make_shared<Settings>();
+  CLI::App* sub = app.add_subcommand("basic",
+                                     "The parallel database, all ranks at once: each puts --count "
+                                     "pairs with keys of its own, whose\n"
+                                     "owners are all ranks; then a barrier to --level; then each "
+                                     "gets what it has put, in another\n"
+                                     "order, and compares. Told: operations and MB per second over "
+                                     "all ranks, of the puts, of puts\n"
+                                     "and barrier together, of the gets; the memory of the fullest "
+                                     "rank. (SC17, figures 6 and 7.)");
+  sub->add_option("--key-bytes", settings->key_bytes, "size of keys")
+      ->check(CLI::Range(4, 65536))
+      ->capture_default_str();
+  sub->add_option("--value-bytes", settings->value_bytes, "sizes of values")
+      ->delimiter(',')
+      ->capture_default_str();
+  sub->add_option("--count", settings->count, "pairs per rank")->capture_default_str();
+  sub->add_option("--level", settings->level, "how far the barrier goes")
+      ->check(CLI::IsMember({"memtable", "sstable"}))
+      ->capture_default_str();
+  sub->add_option("--consistency", settings->consistency, "of the puts")
+      ->check(CLI::IsMember({"relaxed", "sequential"}))
+      ->capture_default_str();
+  sub->add_option("--log", settings->log, "write-ahead log")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  AddParallelOptions(*sub, &settings->parallel);
+  return {sub, [settings] { return RunBasic(*settings); }, true};
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,44 @@
+/// The subcommands of quire-bench. Each adds itself and its options to the command line, and gives
+/// what runs when it is chosen.
+///
+/// Layer      bench
+/// Threads    one thread at a time
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "quire/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::bench {
+
+/// One subcommand.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<Status()> run;
+  bool parallel = false;  ///< needs MPI, on any number of ranks; the others run on one
+};
+
+/// The parallel database: put, barrier, get (SC17, figures 6 and 7).
+Command AddBasic(CLI::App& app);
+/// The parallel database: a mix of gets and puts (SC17, figure 9).
+Command AddWorkload(CLI::App& app);
+/// One rank's storage against other engines.
+Command AddEngine(CLI::App& app);
+/// Processor time of ranks that have nothing to do.
+Command AddIdle(CLI::App& app);
+/// One remote get, one sequential put, beside a plain MPI ping-pong.
+Command AddLatency(CLI::App& app);
+/// What the machine can do: memory copy, device.
+Command AddLimits(CLI::App& app);
+/// Counting k-mers, beside a hand-written MPI program.
+Command AddKmer(CLI::App& app);
+
+/// Where benchmarks write unless told otherwise: $TMPDIR, else /tmp.
+std::string DefaultDirectory();
+
+}  // namespace quire::bench

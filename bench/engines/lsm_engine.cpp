@@ -1,0 +1,75 @@
+// Quire's own storage, as the parallel database uses it.
+#include <string>
+
+#include "base/executor.h"
+#include "engines/engine.h"
+#include "io/file_system.h"
+#include "lsm/db.h"
+
+namespace quire::bench {
+namespace {
+
+class LsmReader : public Reader {
+ public:
+  explicit LsmReader(lsm::Db* db) : db_(db) {}
+
+  Status Get(Slice key, Slice* value) override {
+    const Status status = db_->Get(key, nullptr, [this](size_t size) {
+      value_.resize(size);
+      return value_.data();
+    });
+    *value = value_;
+    return status;
+  }
+
+  Status Scan(Slice from, int next_count, ScanTotals* totals) override {
+    const std::unique_ptr<lsm::Iterator> iterator = db_->NewIterator(lsm::IteratorOptions());
+    ScanPairs(iterator.get(), from, next_count, totals);
+    return iterator->status();
+  }
+
+ private:
+  lsm::Db* db_;
+  std::string value_;
+};
+
+class LsmEngine : public Engine {
+ public:
+  Status Open(const EngineOptions& options) {
+    executor_ = base::NewThreadPool(2, "bench");
+    lsm::Environment environment;
+    environment.fs = &io::PosixFileSystem();
+    environment.executor = executor_.get();
+    environment.holder = "quire-bench";
+    StorageOptions storage;
+    storage.memtable_bytes = options.write_buffer_bytes;
+    storage.cache_bytes = options.cache_bytes;
+    storage.bloom_bits_per_key = options.bloom_bits_per_key;
+    storage.verify_checksums = options.verify_checksums;
+    QUIRE_ASSIGN_OR_RETURN(
+        db_, lsm::Db::Open(environment, options.directory, storage, lsm::OpenFlags::kMustNotExist));
+    return Status();
+  }
+
+  Status Put(Slice key, Slice value) override { return db_->Put(key, value); }
+  std::unique_ptr<Reader> NewReader() override { return std::make_unique<LsmReader>(db_.get()); }
+  Status Settle() override {
+    QUIRE_RETURN_IF_ERROR(db_->WaitIdle());
+    return db_->background_status();
+  }
+  uint64_t MappedBytes() const override { return db_->Statistics().log_bytes; }
+
+ private:
+  std::unique_ptr<base::Executor> executor_;
+  std::unique_ptr<lsm::Db> db_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> OpenLsmEngine(const EngineOptions& options) {
+  auto engine = std::make_unique<LsmEngine>();
+  QUIRE_RETURN_IF_ERROR(engine->Open(options));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,59 @@
+// quire-bench: what Quire does per second, beside what the machine and others do.
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "commands.h"
+
+namespace quire::bench {
+
+std::string DefaultDirectory() {
+  const char* directory = std::getenv("TMPDIR");
+  return directory == nullptr || *directory == '\0' ? "/tmp" : directory;
+}
+
+namespace {
+
+int Report(const Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "quire-bench: %s\n", status.ToString().c_str());
+  return 1;
+}
+
+// A failure of one rank ends all: the others may be waiting for it.
+int RunParallel(const Command& command) {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  const int result = Report(command.run());
+  if (result != 0) MPI_Abort(MPI_COMM_WORLD, result);
+  MPI_Finalize();
+  return result;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Measures Quire. One line of JSON per case on standard output, everything else on standard "
+      "error.\n"
+      "basic, workload, idle, latency and kmer run on any number of ranks: mpiexec -n 2 "
+      "quire-bench basic");
+  app.require_subcommand(1);
+  const std::vector<Command> commands = {AddBasic(app), AddWorkload(app), AddEngine(app),
+                                         AddIdle(app),  AddLatency(app),  AddLimits(app),
+                                         AddKmer(app)};
+  CLI11_PARSE(app, argc, argv);
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    return command.parallel ? RunParallel(command) : Report(command.run());
+  }
+  return 1;
+}
+
+}  // namespace
+}  // namespace quire::bench
+
+int main(int argc, char** argv) {
+  return quire::bench::Main(argc, argv);
+}

@@ -1,0 +1,20 @@
+# quire_bench_test(name ranks arguments...): bench_test.py runs quire-bench and looks at what it
+# prints.
+function(quire_bench_test name ranks)
+  add_test(NAME bench.${name}
+           COMMAND python3 "${CMAKE_CURRENT_SOURCE_DIR}/bench_test.py"
+                   "${PROJECT_SOURCE_DIR}/scripts/mpirun" ${ranks} $<TARGET_FILE:quire-bench>
+                   ${ARGN})
+  quire_parallel_test_properties(bench.${name} ${ranks} 120 auto)
+endfunction()
+
+quire_bench_test(engine 1 engine --value-bytes 100,4096 --volume-bytes 2000000 --reads 200
+                 --repetitions 1)
+quire_bench_test(basic 2 basic --count 200 --value-bytes 8,4096 --repetitions 1)
+quire_bench_test(basic_sequential 3 basic --count 50 --value-bytes 8 --consistency sequential
+                 --level memtable --transport mpi --repetitions 1)
+quire_bench_test(workload 2 workload --count 50 --value-bytes 1000 --protect --repetitions 1)
+quire_bench_test(idle 2 idle --seconds 0.2 --repetitions 1)
+quire_bench_test(latency 2 latency --count 50 --repetitions 1)
+quire_bench_test(limits 1 limits --bytes 4194304 --repetitions 1)
+quire_bench_test(kmer 2 kmer --genome-bases 5000 --coverage 10 --repetitions 1)

@@ -1,0 +1,70 @@
+/// The ranks of a parallel benchmark: a repository of their own, sums and maxima over them.
+///
+/// Layer      bench
+/// Threads    one thread per rank; all calls are collective
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quire/database.h"
+#include "quire/status.h"
+#include "report.h"
+#include "workspace.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::bench {
+
+/// What all parallel benchmarks may be told.
+struct ParallelSettings {
+  std::string directory;
+  std::string transport = "auto";
+  uint64_t memory_bytes = 0;  ///< of each rank; 0: the library's choice
+  int repetitions = 3;
+};
+
+/// Adds the options of `settings` to `app`.
+void AddParallelOptions(CLI::App& app, ParallelSettings* settings);
+
+/// The ranks, with a Context on a repository that vanishes at the end.
+class Ranks {
+ public:
+  /// Errors  those of OpenContext, and of making the repository on rank 0.
+  static Result<std::unique_ptr<Ranks>> Open(const ParallelSettings& settings);
+  ~Ranks();
+
+  Context& context() { return *context_; }
+  int rank() const { return context_->rank(); }
+  int size() const { return context_->size(); }
+  bool IsFirst() const { return rank() == 0; }
+  /// The repository's folder.
+  const std::string& folder() const { return folder_; }
+  /// "ext4", "tmpfs", ...
+  std::string storage() const { return FileSystemName(folder_); }
+
+  /// All ranks wait for the slowest. (Context::Barrier, then sums: a rank that waits in MPI might
+  /// not answer others.)
+  Result<double> Max(double value) { return Reduce(value, MPI_MAX); }
+  Result<double> Sum(double value) { return Reduce(value, MPI_SUM); }
+  /// The samples of all ranks, on the first.
+  Result<std::vector<double>> Gather(const std::vector<double>& samples);
+
+ private:
+  Ranks() = default;
+  Result<double> Reduce(double value, MPI_Op operation);
+
+  std::unique_ptr<TemporaryDirectory> directory_;  // on the first rank
+  std::string folder_;
+  std::unique_ptr<Context> context_;
+};
+
+/// Prints a case on the first rank.
+void PrintCase(Ranks& ranks, const std::string& bench, const Json& params, const Json& results);
+
+}  // namespace quire::bench

@@ -1,0 +1,45 @@
+/// Times and what is told of them: stopwatch, medians, percentiles.
+///
+/// Layer      bench
+/// Threads    values; distinct objects are independent
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace quire::bench {
+
+/// Time since it was made or restarted.
+class Stopwatch {
+ public:
+  /// Seconds since construction or Restart().
+  double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  /// Starts again from zero.
+  void Restart() { start_ = Clock::now(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// The value below which `fraction` of the samples lie (nearest rank); 0 where there are none.
+inline double Percentile(std::vector<double> samples, double fraction) {
+  if (samples.empty()) return 0;
+  const auto last = static_cast<double>(samples.size() - 1);
+  const auto index = static_cast<std::ptrdiff_t>(last * fraction + 0.5);
+  std::nth_element(samples.begin(), samples.begin() + index, samples.end());
+  return samples[static_cast<size_t>(index)];
+}
+
+/// The middle sample, or the mean of the two in the middle.
+inline double Median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  const size_t middle = samples.size() / 2;
+  if (samples.size() % 2 == 1) return samples[middle];
+  return (samples[middle - 1] + samples[middle]) / 2;
+}
+
+}  // namespace quire::bench
