@@ -22,6 +22,8 @@ class ContextImpl final : public Context {
 
   ~ContextImpl() override {
     for (DatabaseImpl* const database : OpenDatabases()) database->Shutdown();
+    // Not with the last get under way that somebody keeps: MPI may be finalized by then.
+    core_->exchange.reset();
   }
 
   int rank() const override { return core_->rank(); }

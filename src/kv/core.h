@@ -24,9 +24,10 @@ struct Core {
   io::FileSystem* fs = nullptr;
   std::string repository;
   ContextOptions options;
-  std::unique_ptr<base::Executor> executor;
+  std::shared_ptr<base::Executor> executor;  ///< shared with iterators, which may outlive the Context
   std::unique_ptr<MemoryBudget> budget;
-  std::unique_ptr<comm::Exchange> exchange;  ///< last: its handler ends before what it serves goes
+  /// Empty once the Context is gone. Last: its handler ends before what it serves goes.
+  std::unique_ptr<comm::Exchange> exchange;
   std::string description;
 
   int rank() const { return exchange->rank(); }

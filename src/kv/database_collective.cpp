@@ -100,7 +100,7 @@ void DatabaseImpl::SwitchCaches(Protection protection) {
 std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
   const Status admitted = Admit(kOpen | kMayGet);
   if (!admitted.ok()) return NewFailedIterator(admitted);
-  return NewPairIterator(store_->shared_db());
+  return NewPairIterator(core_->executor, store_->shared_db());
 }
 
 std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {

@@ -261,8 +261,10 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
     opening.parts.direct.reset();
     opening.parts.db.reset();
     core->budget->Give(plan);
-    // Rank 0 lets go of the lock when the others have let go of their files.
-    static_cast<void>(core->exchange->Barrier());
+    // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead, the
+    // others may already be somewhere else.
+    const bool all_here = opened.code() != Code::kPeerFailed && opened.code() != Code::kTimedOut;
+    if (all_here) static_cast<void>(core->exchange->Barrier());
     return opened;
   }
   auto database = std::make_unique<DatabaseImpl>(core, std::move(opening.parts));

@@ -7,8 +7,8 @@ namespace {
 
 class PairIterator final : public LocalIterator {
  public:
-  explicit PairIterator(std::shared_ptr<lsm::Db> db)
-      : db_(std::move(db)), iterator_(db_->NewIterator({})) {}
+  PairIterator(std::shared_ptr<base::Executor> executor, std::shared_ptr<lsm::Db> db)
+      : executor_(std::move(executor)), db_(std::move(db)), iterator_(db_->NewIterator({})) {}
   bool Valid() const override { return iterator_->Valid(); }
   void SeekToFirst() override { iterator_->SeekToFirst(); }
   void SeekToLast() override { iterator_->SeekToLast(); }
@@ -24,6 +24,7 @@ class PairIterator final : public LocalIterator {
   Status status() const override { return iterator_->status(); }
 
  private:
+  const std::shared_ptr<base::Executor> executor_;
   const std::shared_ptr<lsm::Db> db_;
   const std::unique_ptr<lsm::Iterator> iterator_;
 };
@@ -47,8 +48,9 @@ class FailedIterator final : public LocalIterator {
 
 }  // namespace
 
-std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<lsm::Db> db) {
-  return std::make_unique<PairIterator>(std::move(db));
+std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<base::Executor> executor,
+                                               std::shared_ptr<lsm::Db> db) {
+  return std::make_unique<PairIterator>(std::move(executor), std::move(db));
 }
 
 std::unique_ptr<LocalIterator> NewFailedIterator(Status status) {

@@ -6,13 +6,16 @@
 
 #include <memory>
 
+#include "base/executor.h"
 #include "lsm/db.h"
 #include "quire/database.h"
 
 namespace quire::kv {
 
-/// Over the pairs of `db` as they are now. The iterator keeps `db` open as long as it lives.
-std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<lsm::Db> db);
+/// Over the pairs of `db` as they are now. The iterator keeps `db`, and the executor it works with,
+/// as long as it lives.
+std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<base::Executor> executor,
+                                               std::shared_ptr<lsm::Db> db);
 /// An iterator over nothing, whose status() is `status`.
 std::unique_ptr<LocalIterator> NewFailedIterator(Status status);
 

@@ -35,12 +35,16 @@ class WaitingGet final : public PendingGet {
 
   bool Ready() override {
     if (asked_.call == nullptr || asked_.call->Done()) return true;
+    if (asked_.core->exchange == nullptr) return true;
     if (!asked_.core->exchange->has_handler_thread()) asked_.core->exchange->Progress();
     return asked_.call->Done();
   }
 
   Result<std::string> Take() override {
     if (asked_.call == nullptr) return TakenBefore();
+    if (asked_.core->exchange == nullptr) {
+      return Status(Code::kInvalidArgument, "the context of this get is gone");
+    }
     std::string answer;
     const Status status = asked_.core->exchange->Wait(asked_.call, &answer);
     asked_.call = nullptr;

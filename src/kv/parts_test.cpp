@@ -1,0 +1,312 @@
+// The small parts: pair cache, descriptor, wire, memory budget, failure log, update registry.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "base/hash.h"
+#include "io/sim_file_system.h"
+#include "kv/context.h"
+#include "kv/descriptor.h"
+#include "kv/failure_log.h"
+#include "kv/memory_budget.h"
+#include "kv/pair_cache.h"
+#include "kv/update_registry.h"
+#include "kv/wire.h"
+
+namespace quire::kv {
+namespace {
+
+using testing::HasSubstr;
+
+std::string CacheGet(PairCache& cache, const std::string& key) {
+  std::string value;
+  const uint64_t hash = base::HashKey(key);
+  const Status status = cache.Get(key, hash, cache.Look(hash), [&value](size_t size) {
+    value.resize(size);
+    return value.data();
+  });
+  return status.ok() ? value : "(none)";
+}
+
+void CachePut(PairCache& cache, const std::string& key, const std::string& value) {
+  const uint64_t hash = base::HashKey(key);
+  cache.Insert(key, value, hash, cache.Look(hash));
+}
+
+TEST(PairCache, GivesBackWhatWasTakenIn) {
+  PairCache cache(1 << 20);
+  CachePut(cache, "k", "v");
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)") << "off at first";
+  cache.SetOn(true);
+  CachePut(cache, "k", "v");
+  CachePut(cache, "k", "w");
+  EXPECT_EQ(CacheGet(cache, "k"), "w");
+  EXPECT_EQ(CacheGet(cache, "other"), "(none)");
+  cache.SetOn(false);
+  cache.SetOn(true);
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)");
+  EXPECT_EQ(cache.charged_bytes(), 0u);
+}
+
+TEST(PairCache, GivesUpTheLeastRecentlyUsedPairsFirst) {
+  PairCache cache(10'000);
+  cache.SetOn(true);
+  for (int i = 0; i < 40; ++i) CachePut(cache, "k" + std::to_string(i), std::string(50, 'v'));
+  EXPECT_EQ(CacheGet(cache, "k0"), std::string(50, 'v')) << "and now it is the youngest";
+  for (int i = 40; i < 80; ++i) CachePut(cache, "k" + std::to_string(i), std::string(50, 'v'));
+  EXPECT_LE(cache.charged_bytes(), 10'000u);
+  EXPECT_EQ(CacheGet(cache, "k0"), std::string(50, 'v'));
+  EXPECT_EQ(CacheGet(cache, "k1"), "(none)");
+  EXPECT_EQ(CacheGet(cache, "k79"), std::string(50, 'v'));
+}
+
+TEST(PairCache, RefusesAPairOfBeforeAWrite) {
+  PairCache cache(1 << 20);
+  cache.SetOn(true);
+  const uint64_t hash = base::HashKey("k");
+  const PairCache::Ticket before = cache.Look(hash);
+  PairCache::Ticket during;
+  {
+    const PairCache::WriteGuard guard(cache, "k", hash);
+    during = cache.Look(hash);
+  }
+  cache.Insert("k", "stale", hash, before);
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)");
+  cache.Insert("k", "stale", hash, during);
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)");
+  CachePut(cache, "k", "fresh");
+  EXPECT_EQ(CacheGet(cache, "k"), "fresh");
+  { const PairCache::WriteGuard guard(cache, "k", hash); }
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)") << "evicted by the write";
+}
+
+TEST(PairCache, NeverShowsAValueOlderThanTheLastWrite) {
+  PairCache cache(1 << 20);
+  cache.SetOn(true);
+  const uint64_t hash = base::HashKey("k");
+  std::atomic<int> stored{0};  // stands for the tables
+  std::atomic<int> acknowledged{0};
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (int i = 1; i <= 20'000; ++i) {
+      {
+        const PairCache::WriteGuard guard(cache, "k", hash);
+        stored.store(i);
+      }
+      acknowledged.store(i);
+    }
+    done.store(true);
+  });
+  while (!done.load()) {
+    const int floor = acknowledged.load();
+    const PairCache::Ticket ticket = cache.Look(hash);
+    std::string value;
+    const Status cached = cache.Get("k", hash, ticket, [&value](size_t size) {
+      value.resize(size);
+      return value.data();
+    });
+    if (!cached.ok()) {
+      value = std::to_string(stored.load());
+      cache.Insert("k", value, hash, ticket);
+    }
+    ASSERT_GE(std::stoi(value), floor);
+  }
+  writer.join();
+}
+
+TEST(PairCache, WithoutBytesTakesNothing) {
+  PairCache cache(0);
+  cache.SetOn(true);
+  CachePut(cache, "k", "v");
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)");
+  const PairCache::WriteGuard guard(cache, "k", 7);
+}
+
+Descriptor SomeDescriptor() {
+  Descriptor descriptor;
+  descriptor.rank_count = 4;
+  descriptor.partitioner = "hash";
+  descriptor.options = ShapingOptions({});
+  return descriptor;
+}
+
+TEST(Descriptor, ComesBackAsItWasWritten) {
+  const auto fs = io::NewSimFileSystem();
+  ASSERT_TRUE(fs->MakeDirectory("/d").ok());
+  EXPECT_EQ(ReadDescriptor(*fs, "/d").status().code(), Code::kNotFound);
+  for (const DescriptorState state :
+       {DescriptorState::kCreating, DescriptorState::kReady, DescriptorState::kDestroying}) {
+    Descriptor written = SomeDescriptor();
+    written.state = state;
+    ASSERT_TRUE(WriteDescriptor(*fs, "/d", written).ok());
+    const Result<Descriptor> read = ReadDescriptor(*fs, "/d");
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    EXPECT_EQ(read->state, state);
+    EXPECT_EQ(read->rank_count, 4);
+    EXPECT_EQ(read->partitioner, "hash");
+    EXPECT_EQ(read->options, written.options);
+  }
+}
+
+TEST(Descriptor, EveryFlippedByteAndEveryLengthIsToldAsDamage) {
+  const std::string text = EncodeDescriptor(SomeDescriptor());
+  for (size_t at = 0; at < text.size(); ++at) {
+    std::string flipped = text;
+    flipped[at] = static_cast<char>(flipped[at] ^ 4);
+    const Code code = DecodeDescriptor(flipped, "x").status().code();
+    EXPECT_TRUE(code == Code::kCorruption || code == Code::kUnsupported) << at;
+    EXPECT_EQ(DecodeDescriptor(text.substr(0, at), "x").status().code(), Code::kCorruption) << at;
+  }
+  EXPECT_FALSE(DecodeDescriptor(text + "x = y\n", "x").ok());
+}
+
+TEST(Descriptor, ANewerVersionIsUnsupported) {
+  const Result<Descriptor> read = DecodeDescriptor("quire database 2\n", "/r/db/DATABASE");
+  EXPECT_EQ(read.status().code(), Code::kUnsupported);
+  EXPECT_THAT(read.status().message(), HasSubstr("/r/db/DATABASE"));
+}
+
+TEST(Wire, DamageComesBackAsItWas) {
+  EXPECT_EQ(EncodeDamage({}), "");
+  const Result<Damage> none = DecodeDamage("");
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->lost_count, 0u);
+  const Result<Damage> some = DecodeDamage(EncodeDamage({17, Status(Code::kNoSpace, "full")}));
+  ASSERT_TRUE(some.ok());
+  EXPECT_EQ(some->lost_count, 17u);
+  EXPECT_EQ(some->first.code(), Code::kNoSpace);
+  EXPECT_EQ(some->first.message(), "full");
+}
+
+TEST(Wire, ListsOfKeysAndValuesComeBack) {
+  std::string request;
+  AddKey(&request, "a");
+  AddKey(&request, std::string(70'000, 'b'));
+  const Result<std::vector<Slice>> keys = DecodeKeys(request);
+  ASSERT_TRUE(keys.ok());
+  ASSERT_EQ(keys->size(), 2u);
+  EXPECT_EQ((*keys)[0], "a");
+  std::string answer;
+  const Slice value = "value";
+  AddValue(&answer, &value);
+  AddValue(&answer, nullptr);
+  const Result<std::vector<FoundValue>> values = DecodeValues(answer);
+  ASSERT_TRUE(values.ok());
+  ASSERT_EQ(values->size(), 2u);
+  EXPECT_EQ((*values)[0].value, "value");
+  EXPECT_FALSE((*values)[1].found);
+}
+
+TEST(Wire, ArbitraryBytesAreRefusedOrReadWithoutHarm) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes(random() % 40, '\0');
+    for (char& c : bytes) c = static_cast<char>(random() % 8);
+    (void)DecodeDamage(bytes);
+    (void)DecodeGetAnswer(bytes);
+    const auto keys = DecodeKeys(bytes);
+    if (keys.ok()) {
+      for (const Slice key : *keys) ASSERT_LE(key.size(), bytes.size());
+    }
+    const auto values = DecodeValues(bytes);
+    if (values.ok()) {
+      for (const FoundValue& value : *values) ASSERT_LE(value.value.size(), bytes.size());
+    }
+  }
+  EXPECT_EQ(DecodeGetAnswer("").status().code(), Code::kCorruption);
+  EXPECT_EQ(DecodeGetAnswer(Slice("\0", 1)).status().code(), Code::kNotFound);
+  EXPECT_EQ(*DecodeGetAnswer("\1v"), "v");
+}
+
+TEST(MemoryBudget, DefaultsShrinkUntilTheyTakeHalfOfWhatIsLeft) {
+  MemoryBudget budget(256ull << 20);
+  DatabaseOptions options;
+  const Result<MemoryPlan> plan = budget.Take(&options, 4);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_LE(plan->total(), 128ull << 20);
+  EXPECT_LT(options.storage.memtable_bytes, DatabaseOptions().storage.memtable_bytes);
+  EXPECT_EQ(plan->total(), PlanFor(options, 4).total());
+  DatabaseOptions second;
+  ASSERT_TRUE(budget.Take(&second, 4).ok());
+  EXPECT_LE(second.storage.memtable_bytes, options.storage.memtable_bytes);
+  EXPECT_LE(budget.planned_bytes(), budget.limit_bytes());
+}
+
+TEST(MemoryBudget, WhatWasGivenIsKeptOrRefused) {
+  MemoryBudget budget(256ull << 20);
+  DatabaseOptions options;
+  options.storage.memtable_bytes = 32ull << 20;
+  ASSERT_TRUE(budget.Take(&options, 1).ok());
+  EXPECT_EQ(options.storage.memtable_bytes, 32ull << 20);
+  DatabaseOptions large;
+  large.storage.memtable_bytes = 1ull << 30;
+  const Result<MemoryPlan> refused = budget.Take(&large, 1);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("memory_bytes"));
+}
+
+TEST(MemoryBudget, PlentyLeavesDefaultsAlone) {
+  MemoryBudget budget(8ull << 30);
+  DatabaseOptions options;
+  const Result<MemoryPlan> plan = budget.Take(&options, 4);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(options.storage.memtable_bytes, DatabaseOptions().storage.memtable_bytes);
+  budget.Give(*plan);
+  EXPECT_EQ(budget.planned_bytes(), 0u);
+}
+
+TEST(FailureLog, TellsCountsAndTheFirstFailureOnce) {
+  FailureLog failures;
+  EXPECT_TRUE(failures.Take().ok());
+  failures.AddLost(2, 0, Status(Code::kIo, "nothing"));
+  EXPECT_TRUE(failures.empty());
+  failures.AddLost(2, 3, Status(Code::kNoSpace, "disk full"));
+  failures.AddUnknown(1, 5, Status(Code::kPeerFailed, "died"));
+  const Status status = failures.Take();
+  EXPECT_EQ(status.code(), Code::kNoSpace);
+  EXPECT_THAT(status.message(), HasSubstr("3 operations lost"));
+  EXPECT_THAT(status.message(), HasSubstr("5 operations with unknown outcome"));
+  EXPECT_THAT(status.message(), HasSubstr("rank 2"));
+  EXPECT_TRUE(failures.Take().ok());
+}
+
+TEST(UpdateRegistry, FindsTheNewestFunction) {
+  UpdateRegistry registry;
+  EXPECT_EQ(registry.Find(1), nullptr);
+  EXPECT_EQ(registry.Register(1, {}).code(), Code::kInvalidArgument);
+  const auto answer = [](const char* text) {
+    return [text](Slice, const Slice*, Slice, std::string* updated) {
+      *updated = text;
+      return Status();
+    };
+  };
+  ASSERT_TRUE(registry.Register(1, answer("one")).ok());
+  const UpdateFunction* const first = registry.Find(1);
+  ASSERT_TRUE(registry.Register(2, answer("two")).ok());
+  ASSERT_TRUE(registry.Register(1, answer("another")).ok());
+  std::string text;
+  ASSERT_TRUE((*registry.Find(1))("k", nullptr, "", &text).ok());
+  EXPECT_EQ(text, "another");
+  ASSERT_TRUE((*first)("k", nullptr, "", &text).ok());
+  EXPECT_EQ(text, "one") << "still callable";
+  EXPECT_EQ(registry.Find(3), nullptr);
+}
+
+TEST(Repository, ReadsALeadingVariable) {
+  ::setenv("QUIRE_TEST_SCRATCH", "/scratch/me", 1);
+  EXPECT_EQ(*ExpandRepository("$QUIRE_TEST_SCRATCH/run1//"), "/scratch/me/run1");
+  EXPECT_EQ(*ExpandRepository("$QUIRE_TEST_SCRATCH"), "/scratch/me");
+  EXPECT_EQ(*ExpandRepository("plain"), "plain");
+  ::unsetenv("QUIRE_TEST_SCRATCH");
+  const Status status = ExpandRepository("$QUIRE_TEST_SCRATCH/x").status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("QUIRE_TEST_SCRATCH"));
+  EXPECT_FALSE(ExpandRepository("").ok());
+}
+
+}  // namespace
+}  // namespace quire::kv
