@@ -1,6 +1,4 @@
 // Lookups: MemTables newest first, then tables newest first, all of one Version.
-#include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "base/coding.h"
@@ -8,6 +6,7 @@
 #include "base/hash.h"
 #include "lsm/db_impl.h"
 #include "lsm/run_iterator.h"
+#include "lsm/run_lookup.h"
 #include "lsm/sorted_view.h"
 #include "lsm/user_iterator.h"
 
@@ -25,20 +24,14 @@ class DbSnapshot final : public Snapshot {
   const uint64_t lsn_;
 };
 
-// Tables whose filters are asked for ahead of the answers.
-constexpr size_t kTablesAhead = 32;
-
-Found::State StateOf(log::RecordType type) {
-  if (type == log::RecordType::kDelete) return Found::State::kDeleted;
-  return type == log::RecordType::kValueRef ? Found::State::kValueRef : Found::State::kValue;
-}
-
-Found::State StateOf(Lookup::State state) {
+// Of what a MemTable or the runs say.
+template <typename State>
+Found::State StateOf(State state) {
   switch (state) {
-    case Lookup::State::kAbsent: return Found::State::kNowhere;
-    case Lookup::State::kValue: return Found::State::kValue;
-    case Lookup::State::kValueRef: return Found::State::kValueRef;
-    case Lookup::State::kDeleted: return Found::State::kDeleted;
+    case State::kAbsent: return Found::State::kNowhere;
+    case State::kValue: return Found::State::kValue;
+    case State::kValueRef: return Found::State::kValueRef;
+    case State::kDeleted: return Found::State::kDeleted;
   }
   return Found::State::kNowhere;
 }
@@ -57,42 +50,14 @@ bool DbImpl::LookupMemory(const Version& version, Slice key, uint64_t hash, uint
   return found->state != Found::State::kNowhere;
 }
 
-// A tombstone of a range in one run hides every older version, and so all that the runs behind it have.
 Status DbImpl::LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
                             Found* found) const {
-  const size_t run_count = version.runs.size();
-  std::array<const table::Table*, kTablesAhead> tables;
-  uint64_t skips = 0;
-  uint64_t wrong = 0;
-  Status status;
-  for (size_t i = 0; i < run_count && found->state == Found::State::kNowhere; ++i) {
-    if (i % kTablesAhead == 0) {
-      const size_t end = std::min(run_count, i + kTablesAhead);
-      for (size_t j = i; j < end; ++j) {
-        tables[j % kTablesAhead] = version.runs[j]->Find(key);
-        tables[j % kTablesAhead]->PrefetchFilter(hash);
-      }
-    }
-    const table::Table& table = *tables[i % kTablesAhead];
-    uint64_t hidden = 0;
-    if (version.runs[i]->has_range_tombstones()) hidden = table.CoveringTombstone(key, lsn);
-    if (!table.MayContain(hash)) {
-      ++skips;
-    } else {
-      table::TableLookup lookup;
-      status = table.Get(key, hash, lsn, &lookup);
-      if (!status.ok()) break;
-      if (lookup.state == table::TableLookup::State::kFound && lookup.lsn > hidden) {
-        found->state = StateOf(lookup.type);
-        found->value = lookup.value;
-        break;
-      }
-      if (lookup.state == table::TableLookup::State::kAbsent) ++wrong;
-    }
-    if (hidden != 0) found->state = Found::State::kDeleted;
-  }
-  if (skips != 0) counters_.Add(Counter::kFilterSkips, skips);
-  if (wrong != 0) counters_.Add(Counter::kFilterFalse, wrong);
+  RunLookup lookup;
+  const Status status = LookupRuns(version.runs, key, hash, lsn, &lookup);
+  found->state = StateOf(lookup.state);
+  found->value = lookup.value;
+  if (lookup.filter_skips != 0) counters_.Add(Counter::kFilterSkips, lookup.filter_skips);
+  if (lookup.filter_false != 0) counters_.Add(Counter::kFilterFalse, lookup.filter_false);
   return status;
 }
 
