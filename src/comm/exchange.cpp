@@ -39,14 +39,17 @@ ExchangeImpl::ExchangeImpl(std::unique_ptr<Transport> transport, const ExchangeO
       rank_(transport_->rank()),
       size_(transport_->size()),
       threads_allowed_(transport_->AllowsThreads()),
+      group_(threads_allowed_ ? nullptr : transport_->progress_group()),
       peers_(size_),
       sleepers_(transport_.get()) {
   if (threads_allowed_ && options_.handler_thread) {
     handler_ = std::thread([this] { HandlerLoop(); });
   }
+  if (group_ != nullptr) group_->Join(this, [this] { TryPoll(); });
 }
 
 ExchangeImpl::~ExchangeImpl() {
+  if (group_ != nullptr) group_->Leave(this);
   stop_.store(true, std::memory_order_release);
   if (!handler_.joinable()) return;
   transport_->Wake(Waiter::kHandler);
@@ -225,6 +228,7 @@ void ExchangeImpl::Progress() {
   for (int i = 0; i < kProgressPollsMax && TryPoll() > 0; ++i) {
   }
   if (!has_handler_thread()) sleepers_.HandOver();
+  PollGroup();
 }
 
 Status ExchangeImpl::SignalTo(int destination, int signal) {

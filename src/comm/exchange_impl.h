@@ -27,6 +27,7 @@
 #include "comm/mailbox.h"
 #include "comm/message.h"
 #include "comm/peer.h"
+#include "comm/progress_group.h"
 #include "comm/service_table.h"
 #include "comm/transport.h"
 #include "comm/wait_set.h"
@@ -114,6 +115,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   int TryPoll();
   void PollInCall();
   int PollHeld();
+  void PollGroup();
   void HandlerLoop();
   Status TimedOut(const WaitSpec& spec) const;
 
@@ -151,6 +153,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   const int rank_;
   const int size_;
   const bool threads_allowed_;
+  ProgressGroup* const group_;  ///< null: none
 
   PeerTable peers_;
   CallTable calls_;

@@ -39,6 +39,10 @@ int ExchangeImpl::TryPoll() {
   return count;
 }
 
+void ExchangeImpl::PollGroup() {
+  if (group_ != nullptr) group_->PollOthers(this);
+}
+
 bool ExchangeImpl::TakeLead() {
   if (led_.load(std::memory_order_relaxed) || led_.exchange(true, std::memory_order_acquire)) {
     return false;
@@ -73,6 +77,7 @@ void ExchangeImpl::PollInCall() {
   if (has_handler_thread()) return;
   TryPoll();
   sleepers_.HandOver();
+  PollGroup();
 }
 
 void ExchangeImpl::CheckPeer(const WaitSpec& spec) {
@@ -102,6 +107,7 @@ Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {
   bool came_true = false;
   while (!came_true) {
     const int polled = TryPoll();
+    PollGroup();
     came_true = done();
     const uint64_t now_ns = clock.NowNs();
     if (came_true || now_ns >= deadline_ns) break;

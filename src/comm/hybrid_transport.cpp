@@ -42,6 +42,7 @@ class HybridTransport final : public Transport {
   bool Alive(int rank) override { return To(rank).Alive(rank); }
   io::Clock& clock() override { return mpi_->clock(); }
   bool AllowsThreads() const override { return mpi_->AllowsThreads(); }
+  ProgressGroup* progress_group() const override { return mpi_->progress_group(); }
   Status CheckThread() const override { return mpi_->CheckThread(); }
   std::string Name() const override { return "shm+mpi"; }
 

@@ -19,6 +19,7 @@
 #include "comm/mpi_session.h"
 #include "comm/nap.h"
 #include "comm/peer_process.h"
+#include "comm/progress_group.h"
 #include "comm/transport.h"
 
 namespace quire::comm {
@@ -49,6 +50,7 @@ class MpiLink final : public Transport {
   bool Alive(int rank) override;
   io::Clock& clock() override { return io::RealClock(); }
   bool AllowsThreads() const override { return session_->thread_level() == MPI_THREAD_MULTIPLE; }
+  ProgressGroup* progress_group() const override { return &ProgressGroup::OfMpi(); }
   Status CheckThread() const override { return session_->CheckThread(); }
   std::string Name() const override { return "mpi"; }
 

@@ -36,6 +36,7 @@ class SelfTransport final : public Transport {
   bool Alive(int) override { return true; }
   io::Clock& clock() override { return io::RealClock(); }
   bool AllowsThreads() const override { return true; }
+  ProgressGroup* progress_group() const override { return nullptr; }
   Status CheckThread() const override { return Status(); }
   std::string Name() const override { return "self"; }
 

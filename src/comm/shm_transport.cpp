@@ -54,6 +54,7 @@ class ShmTransport final : public Transport {
   bool Alive(int rank) override;
   io::Clock& clock() override { return io::RealClock(); }
   bool AllowsThreads() const override { return true; }
+  ProgressGroup* progress_group() const override { return nullptr; }
   Status CheckThread() const override { return Status(); }
   std::string Name() const override { return "shm"; }
 

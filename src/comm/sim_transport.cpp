@@ -42,6 +42,7 @@ class SimTransport final : public Transport {
   bool Alive(int rank) override { return core_->Alive(rank_, rank); }
   io::Clock& clock() override { return clock_; }
   bool AllowsThreads() const override { return !core_->options().deterministic; }
+  ProgressGroup* progress_group() const override { return nullptr; }
   Status CheckThread() const override { return Status(); }
   std::string Name() const override { return "sim"; }
 

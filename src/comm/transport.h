@@ -25,6 +25,8 @@
 
 namespace quire::comm {
 
+class ProgressGroup;
+
 /// The largest frame body a transport takes. Longer messages are split by the Exchange.
 constexpr uint32_t kFrameBytesMax = 64 * 1024;
 
@@ -91,6 +93,8 @@ class Transport {
   /// from (MPI below MPI_THREAD_MULTIPLE, the seeded simulation): no handler thread is started,
   /// progress is made inside calls.
   virtual bool AllowsThreads() const = 0;
+  /// Where threads are not allowed: the transports whose owners poll together; null: it alone.
+  virtual ProgressGroup* progress_group() const = 0;
   /// kInvalidArgument where the calling thread may not use this transport (MPI_THREAD_FUNNELED: all
   /// but the main one).
   virtual Status CheckThread() const = 0;
