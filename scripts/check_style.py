@@ -67,7 +67,7 @@ class Findings:
 
 def is_library(relative):
     """Code of the library proper: under src/, without the tests that lie beside it."""
-    return relative.startswith("src/") and not re.search(r"_(test|fuzz|bench)\.cpp$|_test_|_testing", relative)
+    return relative.startswith("src/") and not re.search(r"_(test|fuzz|bench)\.cpp$|_test_|_testing|test_support", relative)
 
 
 def check_text(relative, text, found):
@@ -222,7 +222,7 @@ def check_file(root, path, found):
         found.source_lines += line_count
     elif relative.startswith(("src/", "tests/")):
         found.test_lines += line_count
-    if path.suffix == ".h" and relative.startswith("src/"):
+    if path.suffix == ".h" and is_library(relative):
         check_header_block(relative, text, found)
     if path.suffix == ".cpp" and relative.startswith("src/"):
         check_own_header_first(root, relative, text, found)
