@@ -115,7 +115,10 @@ class KeyCursor {
     if (ahead < 0 || ahead >= std::ssize(place.run->entries)) return;
     const SortedEntry& entry = place.run->entries[static_cast<size_t>(ahead)];
     __builtin_prefetch(&scope_.table->slots()[entry.slot]);
-    __builtin_prefetch(scope_.At(entry.record));
+    const char* const record = scope_.At(entry.record);
+    __builtin_prefetch(record);
+    __builtin_prefetch(record + 64);
+    __builtin_prefetch(record + 128);
   }
 
   void Choose() {
