@@ -62,8 +62,7 @@ class Pass {
     QUIRE_RETURN_IF_ERROR(Note("put", put_seconds, rates));
     QUIRE_RETURN_IF_ERROR(Note("put_barrier", barrier_seconds, rates));
     QUIRE_RETURN_IF_ERROR(Note("get", get_seconds, rates));
-    QUIRE_ASSIGN_OR_RETURN(const double bytes, ranks_.Max(static_cast<double>(memory.PeakBytes())));
-    (*rates)["memory_peak_bytes"].push_back(bytes);
+    QUIRE_RETURN_IF_ERROR(NoteMemory(memory.Peak(), database->GetStatistics(), rates));
     QUIRE_RETURN_IF_ERROR(database->Close());
     database.reset();
     return ranks_.context().Destroy("basic");
@@ -101,6 +100,19 @@ class Pass {
     return Status();
   }
 
+  Status NoteMemory(const ResidentBytes& peak, const Statistics& statistics, Rates* rates) {
+    QUIRE_ASSIGN_OR_RETURN(const double held, ranks_.Max(static_cast<double>(peak.held)));
+    QUIRE_ASSIGN_OR_RETURN(const double mapped, ranks_.Max(static_cast<double>(peak.mapped)));
+    (*rates)["memory_held_peak_bytes"].push_back(held);
+    (*rates)["memory_mapped_peak_bytes"].push_back(mapped);
+    for (const std::string name : {"limit", "planned"}) {
+      const auto found = statistics.find("memory." + name);
+      const double bytes = found == statistics.end() ? 0 : static_cast<double>(found->second);
+      (*rates)["memory_" + name + "_bytes"].push_back(bytes);
+    }
+    return Status();
+  }
+
   Ranks& ranks_;
   const Settings& settings_;
   uint64_t first_key_;
@@ -124,7 +136,9 @@ Status RunBasic(const Settings& settings) {
       results[what + "_ops_per_s"] = Rounded(rate);
       results[what + "_mb_per_s"] = Rounded(rate * pair_bytes / 1e6);
     }
-    results["memory_peak_bytes"] = Median(measured["memory_peak_bytes"]);
+    for (const auto& [name, numbers] : measured) {
+      if (name.rfind("memory_", 0) == 0) results[name] = static_cast<uint64_t>(Median(numbers));
+    }
     PrintCase(*ranks, "basic",
               {{"key_bytes", settings.key_bytes},
                {"value_bytes", value_bytes},

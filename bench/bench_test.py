@@ -4,7 +4,7 @@
     bench_test.py LAUNCHER RANKS quire-bench SUBCOMMAND [arguments]
 
 Every line of standard output is one case: {"bench", "params", "results", "machine", "commit"};
-every result is a number, and no rate is zero.
+every result is a number, and no rate of operations is zero.
 """
 import json
 import subprocess
@@ -28,7 +28,7 @@ def problems(line, bench, ranks):
     for name, value in case["results"].items():
         if not isinstance(value, (int, float)):
             found.append(f"{name} is {value}")
-        elif name.endswith("_per_s") and value <= 0:
+        elif name.endswith("ops_per_s") and value <= 0:
             found.append(f"{name} is {value}")
     return found
 

@@ -1,5 +1,6 @@
 #include "memory_watch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -7,24 +8,26 @@
 namespace quire::bench {
 namespace {
 
-uint64_t HeldBytes() {
+ResidentBytes Resident() {
   std::ifstream file("/proc/self/status");
-  uint64_t kib = 0;
+  ResidentBytes bytes;
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind("RssAnon:", 0) == 0 || line.rfind("RssShmem:", 0) == 0) {
-      kib += std::stoull(line.substr(line.find(':') + 1));
-    }
+    const auto value = [&] { return std::stoull(line.substr(line.find(':') + 1)) * 1024; };
+    if (line.rfind("RssAnon:", 0) == 0 || line.rfind("RssShmem:", 0) == 0) bytes.held += value();
+    if (line.rfind("RssFile:", 0) == 0) bytes.mapped += value();
   }
-  return kib * 1024;
+  return bytes;
 }
 
 }  // namespace
 
-MemoryWatch::MemoryWatch() : start_bytes_(HeldBytes()), peak_bytes_(start_bytes_) {
+MemoryWatch::MemoryWatch()
+    : start_(Resident()), peak_held_(start_.held), peak_mapped_(start_.mapped) {
   thread_ = std::thread([this] {
     while (!stop_) {
-      const uint64_t bytes = HeldBytes();
-      if (bytes > peak_bytes_) peak_bytes_ = bytes;
+      const ResidentBytes now = Resident();
+      peak_held_ = std::max<uint64_t>(peak_held_, now.held);
+      peak_mapped_ = std::max<uint64_t>(peak_mapped_, now.mapped);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   });
@@ -35,8 +38,8 @@ MemoryWatch::~MemoryWatch() {
   thread_.join();
 }
 
-uint64_t MemoryWatch::PeakBytes() const {
-  return peak_bytes_ - start_bytes_;
+ResidentBytes MemoryWatch::Peak() const {
+  return {peak_held_ - start_.held, peak_mapped_ - start_.mapped};
 }
 
 }  // namespace quire::bench

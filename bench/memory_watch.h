@@ -1,5 +1,5 @@
-/// How much memory this process holds while something runs: its own pages and those it shares, not
-/// the page cache that files are mapped from.
+/// How much memory this process holds while something runs: pages of its own and shared ones, and,
+/// apart from these, pages of files that it has mapped.
 ///
 /// Layer      bench
 /// Threads    one thread; looks from a thread of its own
@@ -11,6 +11,12 @@
 
 namespace quire::bench {
 
+/// Sizes of resident memory.
+struct ResidentBytes {
+  uint64_t held = 0;    ///< anonymous and shared memory
+  uint64_t mapped = 0;  ///< of files: the page cache
+};
+
 /// Looks every few milliseconds, from construction to destruction.
 class MemoryWatch {
  public:
@@ -18,12 +24,13 @@ class MemoryWatch {
   ~MemoryWatch();
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
-  /// The most so far (anonymous and shared memory), less what was there at the start.
-  uint64_t PeakBytes() const;
+  /// The most of each so far, less what was there at the start.
+  ResidentBytes Peak() const;
 
  private:
-  uint64_t start_bytes_;
-  std::atomic<uint64_t> peak_bytes_;
+  ResidentBytes start_;
+  std::atomic<uint64_t> peak_held_;
+  std::atomic<uint64_t> peak_mapped_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

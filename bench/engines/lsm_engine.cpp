@@ -57,7 +57,11 @@ class LsmEngine : public Engine {
     QUIRE_RETURN_IF_ERROR(db_->WaitIdle());
     return db_->background_status();
   }
-  uint64_t MappedBytes() const override { return db_->Statistics().log_bytes; }
+  // Log and value segments are written through mappings, tables by calls.
+  uint64_t MappedBytes() const override {
+    const lsm::DbStatistics statistics = db_->Statistics();
+    return statistics.log_bytes + statistics.value_log_bytes;
+  }
 
  private:
   std::unique_ptr<base::Executor> executor_;
