@@ -41,7 +41,8 @@ ExchangeImpl::ExchangeImpl(std::unique_ptr<Transport> transport, const ExchangeO
       threads_allowed_(transport_->AllowsThreads()),
       group_(threads_allowed_ ? nullptr : transport_->progress_group()),
       peers_(size_),
-      sleepers_(transport_.get()) {
+      sleepers_(transport_.get()),
+      caller_spin_(transport_->spin_ns()) {
   if (threads_allowed_ && options_.handler_thread) {
     handler_ = std::thread([this] { HandlerLoop(); });
   }
@@ -96,7 +97,6 @@ Status ExchangeImpl::AcquireWindow(Peer& peer, uint64_t bytes) {
 
 void ExchangeImpl::ReleaseWindow(Peer& peer, uint64_t bytes) {
   peer.outstanding_bytes.fetch_sub(bytes, std::memory_order_acq_rel);
-  sleepers_.Notify(&peer);
 }
 
 Result<bool> ExchangeImpl::TrySendFrame(Peer& peer, const MessageHeader& header, Slice head,
@@ -194,6 +194,7 @@ Result<std::shared_ptr<PendingCall>> ExchangeImpl::StartCall(int destination, ui
   if (status.ok() && peer.failed.load(std::memory_order_acquire)) status = peer.Failure();
   if (!status.ok() && calls_.Take(header.call) != nullptr) {
     ReleaseWindow(peer, window_bytes);
+    sleepers_.Notify(&peer);
     return status;
   }  // else the peer's failure has ended the call, which tells who waits for it
   counters_.requests_sent.fetch_add(1, std::memory_order_relaxed);

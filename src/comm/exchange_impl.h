@@ -29,6 +29,7 @@
 #include "comm/peer.h"
 #include "comm/progress_group.h"
 #include "comm/service_table.h"
+#include "comm/spin_gauge.h"
 #include "comm/transport.h"
 #include "comm/wait_set.h"
 
@@ -107,6 +108,8 @@ class ExchangeImpl final : public Exchange, private FrameSink {
 
   // exchange_wait.cpp
   Status WaitUntil(WaitSpec& spec, Condition done);
+  Status WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, bool leads);
+  bool PollEagerly(Condition done);
   bool Sleep(Sleeper& sleeper, Condition done, bool in_transport, uint64_t timeout_ns);
   bool NobodyPolls() const;
   void CheckPeer(const WaitSpec& spec);
@@ -164,10 +167,12 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   WaitSet sleepers_;
   Counters counters_;
 
+  SpinGauge caller_spin_;
   PollRight poll_right_;
   std::atomic<bool> led_{false};       ///< a waiting thread polls
   std::atomic<bool> deferred_{false};  ///< HandleDeferred has something to do
   std::string answer_;                 ///< poller's: what the running service answers
+  std::string spare_;                  ///< poller's: memory for the next request of many frames
   std::vector<Peer*> held_list_;       ///< poller's: peers whose requests are held
   uint64_t queued_bytes_ = 0;          ///< poller's: answers that wait for room, of all peers
   std::unordered_map<uint32_t, std::deque<std::pair<int, HeldMessage>>> unserved_;  ///< poller's

@@ -6,8 +6,13 @@
 namespace quire::comm {
 namespace {
 
-// A larger answer buffer is given back to the system rather than kept for the next answer.
-constexpr uint64_t kKeptAnswerBytesMax = 1 << 20;
+// Larger buffers are given back to the system rather than kept for the next message.
+constexpr uint64_t kKeptBytesMax = 4 << 20;
+
+// For counters that the holder of the poll right alone changes.
+void AddPolled(std::atomic<uint64_t>& counter, uint64_t count) {
+  counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -18,7 +23,7 @@ void ExchangeImpl::Buffer(uint64_t before, uint64_t now) {
 void ExchangeImpl::OnFrame(int source, Slice frame) {
   Peer& peer = peers_.Get(source);
   if (peer.failed.load(std::memory_order_relaxed)) return;
-  counters_.bytes_received.fetch_add(frame.size(), std::memory_order_relaxed);
+  AddPolled(counters_.bytes_received, frame.size());
   Slice part;
   const Result<MessageHeader> header =
       DecodeMessageHeader(frame, options_.message_bytes_max + UINT32_MAX, &part);
@@ -31,6 +36,7 @@ void ExchangeImpl::OnFrame(int source, Slice frame) {
     Buffer(before, 0);
     return HandleMessage(peer, *header, part, nullptr);
   }
+  if (header->offset == 0 && !is_answer) joiner.Lend(std::move(spare_));
   const Result<bool> whole = joiner.Add(*header, part);
   Buffer(before, joiner.buffered_bytes());
   if (!whole.ok()) return FailPeer(peer, whole.status());
@@ -39,6 +45,7 @@ void ExchangeImpl::OnFrame(int source, Slice frame) {
   std::string payload = joiner.Take();
   if (lost) return HandleLost(peer, *header);
   HandleMessage(peer, *header, payload, &payload);
+  if (payload.capacity() <= kKeptBytesMax) spare_ = std::move(payload);
 }
 
 void ExchangeImpl::HandleLost(Peer& peer, const MessageHeader& header) {
@@ -105,8 +112,9 @@ void ExchangeImpl::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Sl
     return;
   }
   answer_.clear();
+  if (answer_.capacity() > kKeptBytesMax) answer_.shrink_to_fit();
   const Status status = services_.Run(channel, peer.rank, payload, &answer_);
-  counters_.requests_handled.fetch_add(1, std::memory_order_relaxed);
+  AddPolled(counters_.requests_handled, 1);
   SendAnswer(peer, call, status, &answer_);
 }
 
@@ -134,7 +142,7 @@ void ExchangeImpl::EndCall(Peer& peer, uint64_t number, Status status, std::stri
   }
   call->Complete(std::move(status), std::move(answer));
   ReleaseWindow(peer, call->window_bytes());
-  sleepers_.Notify(call.get());
+  sleepers_.Notify(call.get(), &peer);
 }
 
 void ExchangeImpl::SendAnswer(Peer& peer, uint64_t call, const Status& status,

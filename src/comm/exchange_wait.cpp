@@ -9,6 +9,7 @@ namespace quire::comm {
 namespace {
 
 constexpr int kFramesPerPoll = 16;
+constexpr int kEagerPolls = 32;
 constexpr uint64_t kNsPerMs = 1'000'000;
 // How often a waiting thread asks whether the peer it waits for is still alive.
 constexpr uint64_t kPeerCheckNs = 200 * kNsPerMs;
@@ -94,23 +95,45 @@ Status ExchangeImpl::TimedOut(const WaitSpec& spec) const {
                                      "timeout_ms if it may take so long)");
 }
 
+// Polls some times without looking at the clock, which costs more than a poll; true once done.
+bool ExchangeImpl::PollEagerly(Condition done) {
+  for (int i = 0; i < kEagerPolls; ++i) {
+    const int polled = TryPoll();
+    if (done()) return true;
+    if (polled <= 0) CpuRelax();
+  }
+  return false;
+}
+
 Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {
+  const bool leads = TakeLead();
+  const uint64_t spin_ns = caller_spin_.BudgetNs();
+  if (spin_ns != 0 && PollEagerly(done)) {
+    if (leads) LeaveLead();
+    if (!has_handler_thread()) sleepers_.HandOver();
+    caller_spin_.Succeeded();
+    return Status();
+  }
+  return WaitLong(spec, done, spin_ns, leads);
+}
+
+Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, bool leads) {
   io::Clock& clock = transport_->clock();
-  const uint64_t spin_ns = transport_->spin_ns();
   const uint64_t start_ns = clock.NowNs();
   const uint64_t deadline_ns =
       spec.deadline_ns != 0 ? spec.deadline_ns : start_ns + options_.timeout_ms * kNsPerMs;
   uint64_t spin_end_ns = start_ns + spin_ns;
   uint64_t check_ns = start_ns + kPeerCheckNs;
   Sleeper sleeper(&sleepers_, spec.key);
-  bool leads = TakeLead();
+  bool slept = false;
   bool came_true = false;
   while (!came_true) {
     const int polled = TryPoll();
     PollGroup();
     came_true = done();
+    if (came_true) break;
     const uint64_t now_ns = clock.NowNs();
-    if (came_true || now_ns >= deadline_ns) break;
+    if (now_ns >= deadline_ns) break;
     if (now_ns >= check_ns) {
       CheckPeer(spec);
       check_ns = now_ns + kPeerCheckNs;
@@ -125,10 +148,12 @@ Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {
         LeaveLead();
         leads = false;
       }
+      slept = true;
       came_true = Sleep(sleeper, done, leads, std::min(deadline_ns, check_ns) - now_ns);
     }
   }
   if (leads) LeaveLead();
+  if (spin_ns != 0) slept ? caller_spin_.Failed() : caller_spin_.Succeeded();
   if (!has_handler_thread()) sleepers_.HandOver();
   return came_true ? Status() : TimedOut(spec);
 }
@@ -136,21 +161,28 @@ Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {
 void ExchangeImpl::HandlerLoop() {
   BlockSignals();
   io::Clock& clock = transport_->clock();
-  const uint64_t spin_ns = transport_->spin_ns();
-  uint64_t spin_end_ns = 0;
+  SpinGauge spin(transport_->spin_ns());
+  uint64_t spin_end_ns = 0;  // 0: it does not spin
   while (!stop_.load(std::memory_order_acquire)) {
+    if (led_.load(std::memory_order_acquire)) {  // the leader polls, and hands over when it leaves
+      spin_end_ns = 0;
+      transport_->Wait(Waiter::kHandler, kHandlerSleepNs);
+      continue;
+    }
     poll_right_.Lock();
     const int count = PollHeld();
     poll_right_.Unlock();
     if (count > 0) {
-      if (spin_ns != 0) spin_end_ns = clock.NowNs() + spin_ns;
-      continue;
-    }
-    if (spin_ns != 0 && !led_.load(std::memory_order_relaxed) && clock.NowNs() < spin_end_ns) {
+      if (spin_end_ns != 0) spin.Succeeded();
+      const uint64_t spin_ns = spin.BudgetNs();
+      spin_end_ns = spin_ns == 0 ? 0 : clock.NowNs() + spin_ns;
+    } else if (spin_end_ns != 0 && clock.NowNs() < spin_end_ns) {
       CpuRelax();
-      continue;
+    } else {
+      if (spin_end_ns != 0) spin.Failed();
+      spin_end_ns = 0;
+      transport_->Wait(Waiter::kHandler, kHandlerSleepNs);
     }
-    transport_->Wait(Waiter::kHandler, kHandlerSleepNs);
   }
 }
 

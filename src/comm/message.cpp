@@ -9,7 +9,7 @@
 namespace quire::comm {
 namespace {
 
-constexpr uint64_t kFirstReserveBytes = 64 * 1024;
+constexpr uint64_t kFirstReserveBytes = 1 << 20;
 
 Status Damaged(const std::string& what) {
   return Status(Code::kCorruption, "received a message frame with " + what);
@@ -73,7 +73,7 @@ bool MessageJoiner::Follows(const MessageHeader& header) const {
 
 Result<bool> MessageJoiner::Add(const MessageHeader& header, Slice part) {
   if (header.offset == 0) {
-    Drop();
+    if (open_) Drop();
     open_ = true;
     first_ = header;
   } else if (!Follows(header)) {
@@ -85,6 +85,12 @@ Result<bool> MessageJoiner::Add(const MessageHeader& header, Slice part) {
   if (received_ != header.total_size) return false;
   open_ = false;
   return true;
+}
+
+void MessageJoiner::Lend(std::string buffer) {
+  if (open_ || buffer.capacity() <= payload_.capacity()) return;
+  payload_ = std::move(buffer);
+  payload_.clear();
 }
 
 void MessageJoiner::Append(const MessageHeader& header, Slice part) {

@@ -48,6 +48,8 @@ class MessageJoiner {
   /// last one. A frame with offset 0 begins a message; an unfinished one before it was given up by
   /// its sender, and is dropped.
   Result<bool> Add(const MessageHeader& header, Slice part);
+  /// Gives memory for the next message, where none is being joined.
+  void Lend(std::string buffer);
   /// The whole message's payload; the joiner is empty again.
   std::string Take();
   /// True where memory ran out while joining: the message is whole, but its payload was thrown

@@ -14,7 +14,9 @@ constexpr int kReceiveCount = 64;
 constexpr size_t kSendBuffersMax = 512;
 constexpr int kTag = 0;
 // Usually the receive posted first is the next to complete; the others are looked at this often.
-constexpr unsigned kMissesPerTestAll = 8;
+constexpr unsigned kMissesPerTestAll = 32;
+// Receives that may wait to be posted again until nothing else is to be done.
+constexpr size_t kUnpostedMax = kReceiveCount / 4;
 constexpr uint64_t kFinishSendsNs = 1'000'000'000;
 
 }  // namespace
@@ -29,7 +31,6 @@ MpiLink::MpiLink(std::unique_ptr<MpiSession> session, const MpiLinkOptions& opti
   test_statuses_.resize(kReceiveCount);
   for (size_t slot = 0; slot < kReceiveCount; ++slot) PostReceive(slot);
   session_->OnClose([this] { Cancel(); });
-  naps_.Activity(io::RealClock().NowNs());
 }
 
 // Lets the last sends finish, of which a peer may wait for one; then everything is cancelled.
@@ -92,13 +93,19 @@ void MpiLink::PostReceive(size_t slot) {
   receive_order_.push_back(slot);
 }
 
-// The receive at `position` of receive_order_ is complete: takes the frame, posts the receive
-// again. false: it failed, of which nothing but an error of MPI can be the cause.
+// Posting a receive again takes longer than handing on what it brought, and can wait.
+void MpiLink::PostReceives() {
+  for (size_t slot : unposted_) PostReceive(slot);
+  unposted_.clear();
+}
+
+// The receive at `position` of receive_order_ is complete: takes the frame. false: it failed, of
+// which nothing but an error of MPI can be the cause.
 bool MpiLink::TakeSlot(size_t position, int error, const MPI_Status& status, Arrived* arrived) {
   const size_t slot = receive_order_[position];
   receive_order_.erase(receive_order_.begin() + static_cast<ptrdiff_t>(position));
   arrived->buffer = std::move(receive_buffers_[slot]);
-  PostReceive(slot);
+  unposted_.push_back(slot);
   const Status received = MpiStatus(error, "MPI_Irecv");
   if (!received.ok()) {
     base::Log(base::LogLevel::kError, received.ToString());
@@ -137,6 +144,7 @@ void MpiLink::TestAllReceives() {
 
 bool MpiLink::TakeArrived(Arrived* arrived) {
   if (arrived_.empty()) {
+    if (receive_order_.empty()) PostReceives();
     MPI_Status status;
     int done = 0;
     const int error = MPI_Test(&receives_[receive_order_.front()], &done, &status);
@@ -199,7 +207,7 @@ Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
     sends_.push_back(request);
     send_records_.push_back({std::move(buffer), destination});
   }
-  naps_.Activity(io::RealClock().NowNs());
+  naps_.Activity();
   return true;
 }
 
@@ -308,8 +316,7 @@ void MpiLink::SendCredits() {
   }
 }
 
-void MpiLink::Deliver(Lock& lock, Peer& peer, Arrived arrived, FrameSink& sink, int* count) {
-  ++*count;
+void MpiLink::Deliver(Lock& lock, Peer& peer, Arrived arrived, FrameSink& sink) {
   const auto bytes = static_cast<size_t>(arrived.bytes);
   lock.unlock();
   sink.OnFrame(arrived.source, Slice(arrived.buffer.get(), bytes).substr(kFrameHeaderBytes));
@@ -319,7 +326,7 @@ void MpiLink::Deliver(Lock& lock, Peer& peer, Arrived arrived, FrameSink& sink, 
   ReturnCredit(arrived.source, peer);
 }
 
-void MpiLink::Handle(Lock& lock, Arrived arrived, FrameSink& sink, int* count) {
+void MpiLink::Handle(Lock& lock, Arrived arrived, FrameSink& sink) {
   const int source = arrived.source;
   Peer& peer = PeerOf(source);
   const Slice frame(arrived.buffer.get(), static_cast<size_t>(arrived.bytes));
@@ -348,34 +355,40 @@ void MpiLink::Handle(Lock& lock, Arrived arrived, FrameSink& sink, int* count) {
   } else if (header->sequence != peer.received_count) {
     peer.early.emplace(header->sequence, std::move(arrived));
   } else {
-    Deliver(lock, peer, std::move(arrived), sink, count);
+    Deliver(lock, peer, std::move(arrived), sink);
     for (auto next = peer.early.find(peer.received_count); next != peer.early.end();
          next = peer.early.find(peer.received_count)) {
       Arrived early = std::move(next->second);
       peer.early.erase(next);
-      Deliver(lock, peer, std::move(early), sink, count);
+      Deliver(lock, peer, std::move(early), sink);
     }
   }
 }
 
-int MpiLink::Poll(FrameSink& sink, int frames_max) {
+// Takes one frame and returns: to find out that there is no other costs more than the frame itself
+// (Open MPI may give up the processor then), and those who wait for this one would pay for it.
+int MpiLink::Poll(FrameSink& sink, int) {
   Lock lock(session_->mutex());
-  int count = 0;
+  if (session_->closed()) return 0;
   Arrived arrived;
-  while (count < frames_max && !session_->closed() && TakeArrived(&arrived)) {
-    Handle(lock, std::move(arrived), sink, &count);
+  int count = 0;
+  if (TakeArrived(&arrived)) {
+    count = 1;
+    naps_.Activity();
+    Handle(lock, std::move(arrived), sink);
   }
   if (session_->closed()) return count;
+  if (!credits_due_.empty()) SendCredits();
+  if (count != 0 && unposted_.size() < kUnpostedMax) return count;
+  PostReceives();
   FinishSends();
   TellRefused(lock, sink);
-  if (!credits_due_.empty() && !session_->closed()) SendCredits();
-  if (count > 0) naps_.Activity(io::RealClock().NowNs());
   // A peer that is gone may have sent before; what it sent comes first.
   if (count == 0 && gone_count_.load(std::memory_order_relaxed) != 0) count = TellGone(lock, sink);
   return count;
 }
 
-uint64_t MpiLink::NapNs(Waiter who) const {
+uint64_t MpiLink::NapNs(Waiter who) {
   const bool is_backup = who == Waiter::kHandler && led_.load(std::memory_order_relaxed);
   return naps_.NapNs(io::RealClock().NowNs(), is_backup);
 }

@@ -55,7 +55,7 @@ class MpiLink final : public Transport {
   std::string Name() const override { return "mpi"; }
 
   /// How long `who` may sleep before it must poll again.
-  uint64_t NapNs(Waiter who) const;
+  uint64_t NapNs(Waiter who);
   /// True where Poll has to tell something that nothing will wake it for.
   bool Pending() const { return gone_count_.load(std::memory_order_seq_cst) != 0; }
 
@@ -90,11 +90,12 @@ class MpiLink final : public Transport {
 
   Peer& PeerOf(int rank);
   void PostReceive(size_t slot);
+  void PostReceives();
   bool TakeArrived(Arrived* arrived);
   bool TakeSlot(size_t position, int error, const MPI_Status& status, Arrived* arrived);
   void TestAllReceives();
-  void Handle(Lock& lock, Arrived arrived, FrameSink& sink, int* count);
-  void Deliver(Lock& lock, Peer& peer, Arrived arrived, FrameSink& sink, int* count);
+  void Handle(Lock& lock, Arrived arrived, FrameSink& sink);
+  void Deliver(Lock& lock, Peer& peer, Arrived arrived, FrameSink& sink);
   void TakeCredit(Lock& lock, Peer& peer, int rank, uint64_t acknowledged, FrameSink& sink);
   void ReturnCredit(int rank, Peer& peer);
   void SendCredits();
@@ -117,6 +118,7 @@ class MpiLink final : public Transport {
   std::vector<MPI_Request> receives_;
   std::vector<Buffer> receive_buffers_;
   std::deque<size_t> receive_order_;  ///< slots, the first posted first
+  std::vector<size_t> unposted_;      ///< slots whose receive is to be posted again
   std::vector<int> test_indices_;     ///< scratch of TestAllReceives
   std::vector<MPI_Status> test_statuses_;
   std::deque<Arrived> arrived_;  ///< taken out of their order

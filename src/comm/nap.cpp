@@ -9,20 +9,29 @@
 namespace quire::comm {
 namespace {
 
-constexpr uint64_t kNapNsMin = 20'000;
-constexpr uint64_t kNapNsMax = 2'000'000;
-constexpr uint64_t kBackupNapNsMin = 500'000;
-constexpr uint64_t kIdlePerNap = 8;  // a nap is this part of the time since the last activity
+// A nap is a part of the time since the last activity, within bounds.
+struct NapBounds {
+  uint64_t idle_per_nap;
+  uint64_t min_ns;
+  uint64_t max_ns;
+};
+constexpr NapBounds kPollerNap = {8, 20'000, 4'000'000};
+constexpr NapBounds kBackupNap = {4, 500'000, 10'000'000};
 constexpr unsigned long kSlackNs = 1'000;
 // From here on the kernel's slack does not matter.
 constexpr uint64_t kLongNapNs = 500'000;
 
 }  // namespace
 
-uint64_t NapPolicy::NapNs(uint64_t now_ns, bool is_backup) const {
+uint64_t NapPolicy::NapNs(uint64_t now_ns, bool is_backup) {
+  if (active_.load(std::memory_order_relaxed)) {
+    active_.store(false, std::memory_order_relaxed);
+    last_ns_.store(now_ns, std::memory_order_relaxed);
+  }
   const uint64_t last_ns = last_ns_.load(std::memory_order_relaxed);
   const uint64_t idle_ns = now_ns > last_ns ? now_ns - last_ns : 0;
-  return std::clamp(idle_ns / kIdlePerNap, is_backup ? kBackupNapNsMin : kNapNsMin, kNapNsMax);
+  const NapBounds& bounds = is_backup ? kBackupNap : kPollerNap;
+  return std::clamp(idle_ns / bounds.idle_per_nap, bounds.min_ns, bounds.max_ns);
 }
 
 void SleepPrecisely(const std::atomic<uint32_t>* word, uint64_t timeout_ns) {

@@ -15,12 +15,13 @@ namespace quire::comm {
 class NapPolicy {
  public:
   /// Something arrived or was sent.
-  void Activity(uint64_t now_ns) { last_ns_.store(now_ns, std::memory_order_relaxed); }
+  void Activity() { active_.store(true, std::memory_order_relaxed); }
   /// The nap for a thread that found nothing at `now_ns`; longer for one that another thread polls
   /// for.
-  uint64_t NapNs(uint64_t now_ns, bool is_backup) const;
+  uint64_t NapNs(uint64_t now_ns, bool is_backup);
 
  private:
+  std::atomic<bool> active_{true};  ///< since the last nap: so that activity needs no clock
   std::atomic<uint64_t> last_ns_{0};
 };
 

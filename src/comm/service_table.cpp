@@ -19,22 +19,26 @@ ServiceScope::~ServiceScope() {
   in_service = before_;
 }
 
-std::shared_ptr<ServiceTable::Entry> ServiceTable::Find(uint32_t channel) {
+ServiceTable::Entry* ServiceTable::Find(uint32_t channel) {
+  if (channel < kQuickChannels) return quick_[channel].load(std::memory_order_acquire);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(channel);
-  return found == entries_.end() ? nullptr : found->second;
+  return found == entries_.end() ? nullptr : found->second.get();
 }
 
 void ServiceTable::Set(uint32_t channel, Service service) {
-  std::shared_ptr<Entry> entry;
+  Entry* entry = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::shared_ptr<Entry>& place = entries_[channel];
-    if (place == nullptr) place = std::make_shared<Entry>();
-    entry = place;
+    std::unique_ptr<Entry>& place = entries_[channel];
+    if (place == nullptr) place = std::make_unique<Entry>();
+    entry = place.get();
   }
-  const std::lock_guard<std::mutex> lock(entry->running);
-  entry->service = std::move(service);
+  {
+    const std::lock_guard<std::mutex> lock(entry->running);
+    entry->service = std::move(service);
+  }
+  if (channel < kQuickChannels) quick_[channel].store(entry, std::memory_order_release);
 }
 
 bool ServiceTable::Has(uint32_t channel) {
@@ -42,7 +46,7 @@ bool ServiceTable::Has(uint32_t channel) {
 }
 
 Status ServiceTable::Run(uint32_t channel, int source, Slice request, std::string* answer) {
-  const std::shared_ptr<Entry> entry = Find(channel);
+  Entry* const entry = Find(channel);
   if (entry == nullptr) return Status(Code::kNotFound);
   const std::lock_guard<std::mutex> lock(entry->running);
   if (entry->service == nullptr) return Status(Code::kNotFound);

@@ -4,6 +4,8 @@
 /// Threads    any
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,6 +15,9 @@
 #include "comm/exchange.h"
 
 namespace quire::comm {
+
+/// Channels below this are found without a lock.
+constexpr uint32_t kQuickChannels = 64;
 
 class ServiceTable {
  public:
@@ -29,10 +34,11 @@ class ServiceTable {
     std::mutex running;
     Service service;  ///< guarded by `running`; empty: taken away
   };
-  std::shared_ptr<Entry> Find(uint32_t channel);
+  Entry* Find(uint32_t channel);
 
   std::mutex mutex_;
-  std::unordered_map<uint32_t, std::shared_ptr<Entry>> entries_;
+  std::unordered_map<uint32_t, std::unique_ptr<Entry>> entries_;  ///< never taken out again
+  std::array<std::atomic<Entry*>, kQuickChannels> quick_{};       ///< those of the low channels
 };
 
 /// True on a thread that runs a service, or the callback of a call, right now.

@@ -56,11 +56,11 @@ uint32_t WaitSet::Meet() {
   return count_.fetch_add(0, std::memory_order_acq_rel);
 }
 
-void WaitSet::Notify(const void* key) {
+void WaitSet::Notify(const void* key, const void* other_key) {
   if (Meet() == 0) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (Sleeper* sleeper = first_; sleeper != nullptr; sleeper = sleeper->next_) {
-    if (sleeper->key_ == key) Wake(sleeper);
+    if (sleeper->key_ == key || sleeper->key_ == other_key) Wake(sleeper);
   }
 }
 

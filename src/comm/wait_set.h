@@ -47,7 +47,9 @@ class WaitSet {
   explicit WaitSet(Transport* transport) : transport_(transport) {}
   /// Wakes the threads that wait for `key`. Cheap where nobody sleeps. Call it after making true
   /// what they wait for.
-  void Notify(const void* key);
+  void Notify(const void* key) { Notify(key, key); }
+  /// The threads that wait for either.
+  void Notify(const void* key, const void* other_key);
   /// Wakes all.
   void NotifyAll();
   /// Wakes one thread that does not sleep in the transport, so that it polls.

@@ -1,0 +1,44 @@
+/// Whether spinning is worth while: measured by what came of it lately.
+///
+/// Layer      comm
+/// Threads    any; counts may be lost, which does not matter
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace quire::comm {
+
+/// A thread that spins where the other one needs its core, or where answers take longer, only
+/// delays both. After some spins in vain most waits go without, and one in a while tries again.
+class SpinGauge {
+ public:
+  explicit SpinGauge(uint64_t spin_ns) : spin_ns_(spin_ns) {}
+
+  /// How long to spin in the next wait.
+  uint64_t BudgetNs() {
+    if (spin_ns_ == 0 || failures_.load(std::memory_order_relaxed) < kFailuresMax) return spin_ns_;
+    const uint32_t skipped = skipped_.load(std::memory_order_relaxed) + 1;
+    skipped_.store(skipped, std::memory_order_relaxed);
+    return skipped % kWaitsPerTrial == 0 ? spin_ns_ : 0;
+  }
+  /// What was waited for came while spinning.
+  void Succeeded() {
+    if (failures_.load(std::memory_order_relaxed) != 0) {
+      failures_.store(0, std::memory_order_relaxed);
+    }
+  }
+  /// It did not come in time.
+  void Failed() {
+    failures_.store(failures_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint32_t kFailuresMax = 4;
+  static constexpr uint32_t kWaitsPerTrial = 16;
+  const uint64_t spin_ns_;
+  std::atomic<uint32_t> failures_{0};
+  std::atomic<uint32_t> skipped_{0};
+};
+
+}  // namespace quire::comm
