@@ -1,3 +1,5 @@
+#include "comm/exchange.h"
+
 #include <algorithm>
 #include <utility>
 
