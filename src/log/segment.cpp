@@ -179,29 +179,45 @@ uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size) {
   }
 }
 
-uint64_t Complete(SegmentTail& tail, uint64_t size) {
-  const uint64_t completed = tail.completed.fetch_add(size, std::memory_order_acq_rel) + size;
-  // completed never passes tail: where they are equal now, they were equal since the addition.
-  const uint64_t word = tail.tail.load(std::memory_order_relaxed);
-  return (word & SegmentTail::kOffset) == completed ? completed : 0;
+size_t SegmentTail::ThreadStripe() {
+  static std::atomic<size_t> next{0};
+  thread_local const size_t stripe = next.fetch_add(1, std::memory_order_relaxed) % kStripes;
+  return stripe;
+}
+
+uint64_t SegmentTail::Finished() const {
+  uint64_t sum = 0;
+  for (const Stripe& stripe : stripes) sum += stripe.finished.load(std::memory_order_acquire);
+  return sum;
+}
+
+uint64_t SegmentTail::Keys() const {
+  uint64_t sum = 0;
+  for (const Stripe& stripe : stripes) sum += stripe.keys.load(std::memory_order_relaxed);
+  return sum;
+}
+
+uint64_t EndIfComplete(const SegmentTail& tail) {
+  // What is finished was summed up first and never exceeds what is reserved: where they are equal,
+  // they were equal at the moment the tail was read.
+  const uint64_t finished = kSegmentHeaderBytes + tail.Finished();
+  const uint64_t word = tail.tail.load(std::memory_order_acquire);
+  return (word & SegmentTail::kOffset) == finished ? finished : 0;
 }
 
 uint64_t CloseAndDrain(SegmentTail& tail) {
   const uint64_t word = tail.tail.fetch_or(SegmentTail::kClosed, std::memory_order_acq_rel);
   const uint64_t end = word & SegmentTail::kOffset;
-  SpinUntil([&] { return tail.completed.load(std::memory_order_acquire) == end; });
+  SpinUntil([&] { return kSegmentHeaderBytes + tail.Finished() == end; });
   return end;
 }
 
 uint64_t Quiesce(SegmentTail& tail) {
-  // Without a pause, where nothing is under way: `completed` was read first and never passes tail,
-  // so at the moment tail was read they were equal.
-  const uint64_t completed = tail.completed.load(std::memory_order_acquire);
-  uint64_t word = tail.tail.load(std::memory_order_acquire);
-  if ((word & SegmentTail::kOffset) == completed) return completed;
-  word = tail.tail.fetch_or(SegmentTail::kPaused, std::memory_order_acq_rel);
+  const uint64_t complete = EndIfComplete(tail);
+  if (complete != 0) return complete;
+  const uint64_t word = tail.tail.fetch_or(SegmentTail::kPaused, std::memory_order_acq_rel);
   const uint64_t end = word & SegmentTail::kOffset;
-  SpinUntil([&] { return tail.completed.load(std::memory_order_acquire) == end; });
+  SpinUntil([&] { return kSegmentHeaderBytes + tail.Finished() == end; });
   tail.tail.fetch_and(~SegmentTail::kPaused, std::memory_order_acq_rel);
   return end;
 }
@@ -286,7 +302,8 @@ Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& p
   // The first copy is written first: where it is whole it is the newest.
   for (uint64_t at : kCopyAt) {
     if (!DecodeCopy(page.data() + at, &header)) continue;
-    if (size >= header.capacity) return header;
+    // A sealed value segment was cut off behind its last record.
+    if (size >= header.capacity || header.kind == SegmentKind::kValue) return header;
     return Status(Code::kCorruption, path + " ends at offset " + std::to_string(size) +
                                          "; its header says " + std::to_string(header.capacity) +
                                          ": it was truncated");

@@ -6,10 +6,12 @@
 /// Source     DESIGN "the log is the MemTable's arena"; RELIABILITY "Logs are chained"
 /// Encoding   docs/format/segment.md
 /// Threads    Reserve, Complete, MarkComplete: any number of threads. The rest: one thread.
-/// Invariants tail only grows; a byte below tail belongs to exactly one reservation; a record is
-///            readable by others once its offset was published (index slot, or `completed`).
+/// Invariants tail only grows; a byte below tail belongs to exactly one reservation; the bytes of
+///            finished reservations never exceed those reserved; a record is readable by others once
+///            its offset was published.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -45,13 +47,35 @@ struct SegmentHeader {
 void EncodeSegmentHeader(const SegmentHeader& header, char* page);
 
 /// The shared words of a segment's tail. Lies in node-shared memory (MemTable) or in the process
-/// (value segments).
+/// (value segments). What threads count when they are done is spread over lines of their own, so
+/// that writers meet in one line only, once per reservation.
 struct SegmentTail {
   static constexpr uint64_t kClosed = 1ull << 63;
   static constexpr uint64_t kPaused = 1ull << 62;
   static constexpr uint64_t kOffset = kPaused - 1;
-  std::atomic<uint64_t> tail{kSegmentHeaderBytes};  ///< next free offset, with the two flags above
-  std::atomic<uint64_t> completed{kSegmentHeaderBytes};  ///< header and finished reservations
+  static constexpr size_t kStripes = 16;
+
+  struct alignas(64) Stripe {
+    std::atomic<uint64_t> finished{0};  ///< bytes of finished reservations
+    std::atomic<uint64_t> keys{0};      ///< MemTable: slots that they took
+  };
+
+  alignas(64) std::atomic<uint64_t> tail{kSegmentHeaderBytes};  ///< next free offset, and the flags
+  std::array<Stripe, kStripes> stripes;
+
+  /// The stripe of the calling thread (other threads may have the same).
+  Stripe& OwnStripe() { return stripes[ThreadStripe()]; }
+  uint64_t Finished() const;
+  uint64_t Keys() const;
+  /// A hint that this thread will reserve soon.
+  void PrepareToReserve() const {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(tail));
+#endif
+  }
+
+ private:
+  static size_t ThreadStripe();
 };
 
 /// Offset 0 of a reservation that did not fit.
@@ -60,9 +84,12 @@ constexpr uint64_t kNoRoom = 0;
 /// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for everybody. Waits out a
 /// pause (an instant).
 uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size);
-/// The reservation of `size` bytes is finished: its records are complete and indexed. Returns the
-/// offset below which everything is finished, where that is known at no cost, else 0.
-uint64_t Complete(SegmentTail& tail, uint64_t size);
+/// The reservation of `size` bytes is finished: its records are complete and indexed.
+inline void Complete(SegmentTail& tail, uint64_t size) {
+  tail.OwnStripe().finished.fetch_add(size, std::memory_order_release);
+}
+/// The tail's offset if at this moment every reservation is finished, else 0.
+uint64_t EndIfComplete(const SegmentTail& tail);
 /// Closes the segment (no further reservation succeeds) and waits until all reservations are
 /// finished; returns the end.
 uint64_t CloseAndDrain(SegmentTail& tail);
@@ -106,7 +133,7 @@ class Segment {
   SegmentHeader header_;
 };
 
-/// Reads a segment's header: kCorruption where it is damaged or the file is shorter than it says,
+/// Reads a segment's header: kCorruption where it is damaged or a log's file is shorter than it says,
 /// kUnsupported where it is newer, kNotFound where the file was never given one. (Whether kind, id
 /// and epoch are those expected is the caller's question.)
 Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path);

@@ -17,8 +17,13 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kSegmentBytesPerSlot = 64;
-// So that the slots above the 80 % hold one overshooting key of each thread, however many.
+// The keys are summed up each time a stripe has taken so many; until then, each may overshoot.
+constexpr uint64_t kKeysPerCheck = 64;
+// So that the slots above the 80 % hold what overshoots, with some hundred threads on top.
 constexpr uint64_t kSlotsMin = 8192;
+static_assert(kSlotsMin / 5 > kKeysPerCheck * log::SegmentTail::kStripes + 500);
+// So many reservations of one thread in a row, and it is taken to be the only writer.
+constexpr uint32_t kStreak = 4;
 constexpr uint64_t kBytesPerBatchKey = 80;  // 64 bytes a slot, 80 % of the slots
 constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent));
 constexpr size_t kLinkAhead = 8;
@@ -31,6 +36,14 @@ constexpr bool SameTag(uint64_t word, uint64_t hash) { return ((word ^ hash) >> 
 constexpr uint32_t Units(uint64_t offset) { return static_cast<uint32_t>(offset / 8); }
 
 uint64_t KeyCountMax(uint64_t slots) { return slots / 5 * 4; }
+
+// This thread's last reservation, and how many it made in a row without another thread's between.
+struct Streak {
+  uint64_t generation = 0;
+  uint64_t end = 0;
+  uint32_t length = 0;
+};
+constinit thread_local Streak streak;
 
 }  // namespace
 
@@ -70,11 +83,15 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
 MemTable::~MemTable() = default;
 
 bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
+  index_->tail.PrepareToReserve();
   const bool range_delete = op.type == log::RecordType::kRangeDelete;
   const uint64_t hash = base::HashKey(op.key);
   IndexSlot& slot = slots_[hash & mask_];
   __builtin_prefetch(&slot, 1);
-  if (CloseIfFull(1, range_delete ? 1 : 0)) return false;
+  if (range_delete && TooManyRangeDeletes()) {
+    CloseForWriters();
+    return false;
+  }
   const uint64_t size = log::RecordSize(op.key.size(), op.value.size());
   const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size);
   if (offset == log::kNoRoom) return false;
@@ -87,28 +104,49 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   if (range_delete) {
     LinkRangeDelete(offset);
   } else if (LinkKey(offset, op.key, hash)) {
-    index_->key_count.fetch_add(1, std::memory_order_relaxed);
+    CountKey();
   }
-  Finish(size);
+  Finish(offset, size);
   if (lsn != nullptr) *lsn = base_lsn_ + offset;
   return true;
 }
 
-// Looks before anything is reserved, so that no reservation stays unfilled. Threads that look at
-// the same time may overshoot by one key each: the slots above the limit hold them.
-bool MemTable::CloseIfFull(uint64_t keys, uint64_t range_deletes) {
-  const bool full =
-      index_->key_count.load(std::memory_order_relaxed) + keys > key_count_max_ ||
-      (range_deletes != 0 &&
-       index_->range_delete_count.load(std::memory_order_relaxed) >= kRangeDeletesMax);
-  if (full) [[unlikely]] {
-    index_->tail.tail.fetch_or(log::SegmentTail::kClosed, std::memory_order_acq_rel);
-  }
-  return full;
+void MemTable::CloseForWriters() {
+  index_->tail.tail.fetch_or(log::SegmentTail::kClosed, std::memory_order_acq_rel);
 }
 
-void MemTable::Finish(uint64_t size) {
-  const uint64_t end = log::Complete(index_->tail, size);
+bool MemTable::TooManyRangeDeletes() const {
+  return index_->range_delete_count.load(std::memory_order_relaxed) >= kRangeDeletesMax;
+}
+
+// A slot was taken. Closes the table, for those who come later, where the slots become scarce.
+void MemTable::CountKey() {
+  const uint64_t keys =
+      index_->tail.OwnStripe().keys.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (keys % kKeysPerCheck == 0 && key_count() >= key_count_max_) CloseForWriters();
+}
+
+// Takes the slots for the keys of a batch, which may bring many at once, before it is stored.
+bool MemTable::TakeKeys(uint64_t keys) {
+  std::atomic<uint64_t>& own = index_->tail.OwnStripe().keys;
+  own.fetch_add(keys, std::memory_order_relaxed);
+  if (key_count() <= key_count_max_) return true;
+  own.fetch_sub(keys, std::memory_order_relaxed);
+  return false;
+}
+
+// The reservation is done with. A thread that writes alone also notes how far the log is complete;
+// where several write, the line of that note would be one more for them to meet in.
+void MemTable::Finish(uint64_t offset, uint64_t size) {
+  log::Complete(index_->tail, size);
+  Streak& own = streak;
+  const bool first = offset == log::kSegmentHeaderBytes;
+  const bool follows = own.generation == generation_ && own.end == offset;
+  own.length = first ? kStreak : follows ? own.length + 1 : 0;
+  own.generation = generation_;
+  own.end = offset + size;
+  if (own.length < kStreak) return;
+  const uint64_t end = log::EndIfComplete(index_->tail);
   if (end != 0) log::MarkComplete(data_, generation_, end);
 }
 
@@ -129,23 +167,22 @@ bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
     bytes += log::RecordSize(op.key.size(), op.value.size());
     if (op.type != log::RecordType::kRangeDelete) ++keys;
   }
-  if (CloseIfFull(keys, ops.size() - keys)) return false;
-  // A batch may bring many keys at once, so it takes their slots before its room in the segment.
-  const uint64_t taken = index_->key_count.fetch_add(keys, std::memory_order_relaxed);
-  if (taken + keys > key_count_max_) {
-    index_->tail.tail.fetch_or(log::SegmentTail::kClosed, std::memory_order_acq_rel);
+  if ((keys != ops.size() && TooManyRangeDeletes()) || !TakeKeys(keys)) {
+    CloseForWriters();
+    return false;
   }
+  std::atomic<uint64_t>& own_keys = index_->tail.OwnStripe().keys;
   const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, bytes);
   if (offset == log::kNoRoom) {
-    index_->key_count.fetch_sub(keys, std::memory_order_relaxed);
+    own_keys.fetch_sub(keys, std::memory_order_relaxed);
     return false;
   }
   const uint64_t last = WriteRecords(offset, ops, atomic);
   if (stored_ != nullptr) stored_->Stored(offset, bytes);
   const uint64_t new_keys = LinkRecords(offset + (atomic ? kBatchBeginBytes : 0), ops);
   if (atomic) log::HeaderAt(data_ + offset)->prev.store(1, std::memory_order_release);
-  index_->key_count.fetch_sub(keys - new_keys, std::memory_order_relaxed);
-  Finish(bytes);
+  own_keys.fetch_sub(keys - new_keys, std::memory_order_relaxed);
+  Finish(offset, bytes);
   if (last_lsn != nullptr) *last_lsn = base_lsn_ + last;
   return true;
 }
@@ -330,7 +367,8 @@ Status MemTable::Adopt(uint64_t offset) {
     LinkRangeDelete(offset);
     return Status();
   }
-  const uint64_t keys = index_->key_count.load(std::memory_order_relaxed);
+  std::atomic<uint64_t>& own_keys = index_->tail.OwnStripe().keys;
+  const uint64_t keys = own_keys.load(std::memory_order_relaxed);
   if (keys >= mask_) {
     return Status(Code::kCorruption, "the log segment has more than " + std::to_string(keys) +
                                          " keys, which no MemTable of " +
@@ -338,14 +376,15 @@ Status MemTable::Adopt(uint64_t offset) {
   }
   const Slice key = log::KeyOf(record);
   if (LinkKey(offset, key, base::HashKey(key))) {
-    index_->key_count.store(keys + 1, std::memory_order_relaxed);
+    own_keys.store(keys + 1, std::memory_order_relaxed);
   }
   return Status();
 }
 
 void MemTable::FinishAdoption(uint64_t end) {
   adopted_ = true;
-  index_->tail.completed.store(end, std::memory_order_relaxed);
+  index_->tail.OwnStripe().finished.store(end - log::kSegmentHeaderBytes,
+                                          std::memory_order_relaxed);
   index_->tail.tail.store(end | log::SegmentTail::kClosed, std::memory_order_release);
 }
 
@@ -367,10 +406,6 @@ uint64_t MemTable::QuiescedLsn() {
 uint64_t MemTable::data_bytes() const {
   const uint64_t word = index_->tail.tail.load(std::memory_order_acquire);
   return (word & log::SegmentTail::kOffset) - log::kSegmentHeaderBytes;
-}
-
-uint64_t MemTable::key_count() const {
-  return index_->key_count.load(std::memory_order_relaxed);
 }
 
 }  // namespace quire::lsm

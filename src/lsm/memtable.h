@@ -10,7 +10,8 @@
 /// Invariants a slot, once taken by a key, keeps that key; versions hang from it newest first by
 ///            LSN; a reader sees a version only when it is complete and, in a batch, when the whole
 ///            batch is; a closed MemTable stays closed; every reservation is filled, so that a live
-///            segment has no hole below its tail once it is quiescent.
+///            segment has no hole below its tail once it is quiescent; at least a few slots stay
+///            free, so that every search ends.
 #pragma once
 
 #include <atomic>
@@ -37,9 +38,7 @@ struct alignas(64) IndexHeader {
   std::atomic<uint64_t> base_lsn;
   std::atomic<uint32_t> range_delete_head;  ///< offset/8 of the newest range tombstone; 0: none
   std::atomic<uint32_t> range_delete_count;
-  // Written by every writer: a line of its own.
-  alignas(64) log::SegmentTail tail;
-  std::atomic<uint64_t> key_count;  ///< slots taken (a batch under way counts all its keys)
+  log::SegmentTail tail;  ///< written by every writer; lines of its own; also counts the keys
 };
 
 /// One slot: the newest version's offset/8 (low half) and 32 bits of the key's hash (high half).
@@ -114,7 +113,7 @@ class MemTable {
   /// Bytes of records so far.
   uint64_t data_bytes() const;
   /// Distinct keys (while batches are under way: at most).
-  uint64_t key_count() const;
+  uint64_t key_count() const { return index_->tail.Keys(); }
   bool empty() const { return data_bytes() == 0; }
 
   /// An ordered view of every key with a version at or below `lsn` (a QuiescedLsn(), or kMaxLsn:
@@ -133,9 +132,12 @@ class MemTable {
  private:
   struct Views;
 
-  bool CloseIfFull(uint64_t keys, uint64_t range_deletes);
+  void CloseForWriters();
+  bool TooManyRangeDeletes() const;
+  void CountKey();
+  bool TakeKeys(uint64_t keys);
   void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch);
-  void Finish(uint64_t size);
+  void Finish(uint64_t offset, uint64_t size);
   bool LinkKey(uint64_t offset, Slice key, uint64_t hash);
   void LinkVersion(IndexSlot& slot, uint64_t word, uint32_t mine);
   void LinkBehind(uint32_t newer, uint32_t mine);

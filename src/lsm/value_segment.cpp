@@ -101,7 +101,7 @@ Slice ValueSegment::InMapping(const log::ValueRef& ref) const {
 bool ValueSegment::drained() const {
   const uint64_t word = tail_.tail.load(std::memory_order_acquire);
   return (word & log::SegmentTail::kClosed) != 0 &&
-         tail_.completed.load(std::memory_order_acquire) == (word & log::SegmentTail::kOffset);
+         log::EndIfComplete(tail_) != 0;
 }
 
 Status ValueSegment::Finish() {
@@ -114,10 +114,10 @@ Status ValueSegment::Finish() {
 }
 
 Status ValueSegment::Sync() {
-  const uint64_t completed = tail_.completed.load(std::memory_order_acquire);
-  if (completed == synced_bytes_) return Status();
+  const uint64_t finished = tail_.Finished();
+  if (finished == synced_bytes_) return Status();
   QUIRE_RETURN_IF_ERROR(file_->Sync());
-  synced_bytes_ = completed;
+  synced_bytes_ = finished;
   return Status();
 }
 

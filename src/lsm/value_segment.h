@@ -72,7 +72,7 @@ class ValueSegment {
   log::SegmentTail tail_;
   std::atomic<uint64_t> large_bytes_{0};
   std::atomic<uint64_t> file_bytes_{0};
-  uint64_t synced_bytes_ = 0;  // `completed` before the last Sync; guarded by the caller of Sync
+  uint64_t synced_bytes_ = 0;  // finished before the last Sync; guarded by the caller of Sync
 };
 
 }  // namespace quire::lsm
