@@ -17,7 +17,6 @@ constexpr int kTag = 0;
 constexpr unsigned kMissesPerTestAll = 32;
 // Receives that may wait to be posted again until nothing else is to be done.
 constexpr size_t kUnpostedMax = kReceiveCount / 4;
-constexpr uint64_t kFinishSendsNs = 1'000'000'000;
 
 }  // namespace
 
@@ -31,49 +30,6 @@ MpiLink::MpiLink(std::unique_ptr<MpiSession> session, const MpiLinkOptions& opti
   test_statuses_.resize(kReceiveCount);
   for (size_t slot = 0; slot < kReceiveCount; ++slot) PostReceive(slot);
   session_->OnClose([this] { Cancel(); });
-}
-
-// Lets the last sends finish, of which a peer may wait for one; then everything is cancelled.
-MpiLink::~MpiLink() {
-  const uint64_t end_ns = io::RealClock().NowNs() + kFinishSendsNs;
-  std::atomic<uint32_t> never{0};
-  for (;;) {
-    {
-      const Lock lock(session_->mutex());
-      if (session_->closed()) return;
-      FinishSends();
-      if (sends_.empty()) break;
-    }
-    if (io::RealClock().NowNs() > end_ns) break;
-    SleepPrecisely(&never, 100'000);
-  }
-  // The session's destructor, next, calls Cancel, which needs this object's members: so it must not
-  // wait until they are gone.
-  session_->CloseNow();
-}
-
-// Under the session's mutex, while MPI still works.
-void MpiLink::Cancel() {
-  for (MPI_Request& request : receives_) {
-    if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-  }
-  bool pending = !sends_.empty();
-  for (const auto& peer : peers_) {
-    if (peer == nullptr || peer->credit_request == MPI_REQUEST_NULL) continue;
-    int done = 0;
-    MPI_Test(&peer->credit_request, &done, MPI_STATUS_IGNORE);
-    pending = pending || done == 0;
-  }
-  if (!pending) return;
-  // MPI may read the buffers as long as the process lives.
-  base::Log(base::LogLevel::kWarning, "messages to other ranks were still under way at the end");
-  session_->Leak();
-  for (Send& send : send_records_) (void)send.buffer.release();
-  for (auto& peer : peers_) {
-    if (peer != nullptr && peer->credit_request != MPI_REQUEST_NULL) (void)peer.release();
-  }
 }
 
 MpiLink::Peer& MpiLink::PeerOf(int rank) {
@@ -173,7 +129,7 @@ MpiLink::Buffer MpiLink::TakeSendBuffer() {
 
 Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
   const Lock lock(session_->mutex());
-  if (session_->closed()) return Status(Code::kPeerFailed, "MPI was finalized");
+  if (session_->closed() || closing_) return Status(Code::kPeerFailed, "MPI was finalized");
   Peer& peer = PeerOf(destination);
   if (peer.health.load(std::memory_order_relaxed) != Health::kSound) return peer.why;
   if (peer.sent_count - peer.acknowledged >= static_cast<uint64_t>(options_.window_frames)) {
@@ -199,6 +155,7 @@ Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
     MarkGone(destination, peer, MpiStatus(error, "MPI_Isend"));
     return peer.why;
   }
+  ++peer.wire_sent;
   int done = 0;
   MPI_Test(&request, &done, MPI_STATUS_IGNORE);
   if (done != 0) {
@@ -309,6 +266,7 @@ void MpiLink::SendCredits() {
       SealFrame({rank(), rank_due}, header, peer.credit);
       MPI_Isend(peer.credit, static_cast<int>(kFrameHeaderBytes), MPI_BYTE, rank_due, kTag,
                 session_->comm(), &peer.credit_request);
+      ++peer.wire_sent;
     }
     peer.credit_due = false;
     credits_due_[i] = credits_due_.back();
@@ -338,6 +296,7 @@ void MpiLink::Handle(Lock& lock, Arrived arrived, FrameSink& sink) {
   Status status = header.status();
   // A frame of an earlier session, whose communicator had the same context.
   if (header.ok() && header->session != options_.number) return;
+  ++peer.wire_received;
   if (header.ok()) status = VerifyFrame({source, rank()}, *header, frame);
   const auto window = static_cast<uint64_t>(options_.window_frames);
   const bool is_data = header.ok() && header->kind == FrameKind::kData;

@@ -75,7 +75,9 @@ class MpiLink final : public Transport {
     uint64_t sent_count = 0;
     uint64_t acknowledged = 0;  ///< of those: taken by the peer
     uint64_t received_count = 0;
-    uint64_t returned = 0;  ///< of those: told to the peer
+    uint64_t returned = 0;   ///< of those: told to the peer
+    uint64_t wire_sent = 0;  ///< frames of all kinds
+    uint64_t wire_received = 0;
     bool room_wanted = false;
     bool refused = false;               ///< stands in refused_
     bool credit_due = false;            ///< stands in credits_due_
@@ -104,6 +106,12 @@ class MpiLink final : public Transport {
   void MarkGone(int rank, Peer& peer, const Status& why);
   int TellGone(Lock& lock, FrameSink& sink);
   Buffer TakeSendBuffer();
+
+  // mpi_close.cpp
+  bool Quiesce();
+  bool AllArrived(const std::vector<uint64_t>& expected) const;
+  void DropArrived();
+  bool SendsFinished();
   void Cancel();
 
   const std::unique_ptr<MpiSession> session_;
@@ -114,6 +122,7 @@ class MpiLink final : public Transport {
   std::atomic<uint32_t> gone_count_{0};  ///< peers whose health is kGone
 
   // Guarded by the session's mutex.
+  bool closing_ = false;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<MPI_Request> receives_;
   std::vector<Buffer> receive_buffers_;

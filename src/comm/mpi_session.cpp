@@ -17,14 +17,6 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kSetupNapNsMin = 20'000;
 constexpr uint64_t kSetupNapNsMax = 1'000'000;
 
-// MPI may still write to the buffers of an operation that was given up: they are never freed.
-void KeepForEver(std::unique_ptr<char[]> buffer) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<char[]>>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  kept->push_back(std::move(buffer));
-}
-
 // A Status that fits into a gathered struct.
 struct PlainStatus {
   int32_t code;
@@ -32,6 +24,13 @@ struct PlainStatus {
 };
 
 }  // namespace
+
+void KeepForEver(std::unique_ptr<char[]> buffer) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<char[]>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  kept->push_back(std::move(buffer));
+}
 
 bool MpiIsRunning() {
   int initialized = 0;

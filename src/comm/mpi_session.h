@@ -21,6 +21,9 @@ namespace quire::comm {
 /// A failed MPI call as a status, with MPI's text.
 Status MpiStatus(int error, const char* call);
 
+/// For the memory of operations that were given up: MPI may still use it, so it is never freed.
+void KeepForEver(std::unique_ptr<char[]> buffer);
+
 class MpiSession {
  public:
   /// Collective over the communicator. Errors: kInvalidArgument (MPI is not running, no
