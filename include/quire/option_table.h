@@ -1,5 +1,6 @@
-/// Every option in one table: its name, type, unit, range, default and meaning. From a row follow the key in configuration
-/// files, the environment variable (QUIRE_ and the name in capitals) and the flag (--name).
+/// Every option in one table: its name, type, unit, range, default and meaning. From a row follow
+/// the key in configuration files, the environment variable (QUIRE_ and the name in capitals) and
+/// the flag (--name).
 ///
 /// Layer      public
 /// Threads    pure functions
@@ -24,9 +25,10 @@ enum class OptionGroup {
 
 /// One row of the table.
 struct OptionRow {
-  std::string name;           ///< as the field is called: "memtable_bytes"
+  std::string name;  ///< as the field is called: "memtable_bytes"
   OptionGroup group;
-  std::string type;           ///< "number", "bytes", "switch", "text", or the names that may be given: "off|on|sync"
+  std::string
+      type;  ///< "number", "bytes", "switch", "text", or the names that may be given: "off|on|sync"
   std::string unit;           ///< "bytes", "ms", "" where it has none
   std::string range;          ///< "65536 .. 17179869184"; "" for switches, names and text
   std::string default_value;  ///< in the form that Set takes
@@ -41,20 +43,24 @@ class QUIRE_EXPORT OptionTable {
 
   /// Sets one option by name. Bytes may end in KiB, MiB, GiB or TiB; switches are on or off.
   ///
-  /// Errors  kInvalidArgument  No such option (the nearest name is told), or the value is not of its type or out of range.
+  /// Errors  kInvalidArgument  No such option (the nearest name is told), or the value is not of
+  /// its type or out of range.
   static Status Set(const std::string& name, const std::string& value, ContextOptions* options);
   static Status Set(const std::string& name, const std::string& value, DatabaseOptions* options);
   /// The same from "name=value".
   static Status SetFromText(const std::string& assignment, ContextOptions* options);
   static Status SetFromText(const std::string& assignment, DatabaseOptions* options);
 
-  /// The value of an option, in the form that Set takes. kInvalidArgument where there is no such option.
+  /// The value of an option, in the form that Set takes. kInvalidArgument where there is no such
+  /// option.
   static Result<std::string> Get(const std::string& name, const ContextOptions& options);
   static Result<std::string> Get(const std::string& name, const DatabaseOptions& options);
 
-  /// Gives every option that still has its default the value of its environment variable, where that is set.
+  /// Gives every option that still has its default the value of its environment variable, where
+  /// that is set.
   ///
-  /// Errors  kInvalidArgument  A variable's value is not of the option's type or out of range: names it.
+  /// Errors  kInvalidArgument  A variable's value is not of the option's type or out of range:
+  /// names it.
   static Status ApplyEnvironment(ContextOptions* options);
   static Status ApplyEnvironment(DatabaseOptions* options);
 
@@ -62,7 +68,8 @@ class QUIRE_EXPORT OptionTable {
   static Status Check(const ContextOptions& options);
   static Status Check(const DatabaseOptions& options);
 
-  /// A text with one line per option: its value, where that comes from (program, environment, default), range and meaning.
+  /// A text with one line per option: its value, where that comes from (program, environment,
+  /// default), range and meaning.
   static std::string Explain(const ContextOptions& context, const DatabaseOptions& database);
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <random>
 #include <thread>
@@ -164,6 +165,19 @@ TEST(Descriptor, EveryFlippedByteAndEveryLengthIsToldAsDamage) {
   EXPECT_FALSE(DecodeDescriptor(text + "x = y\n", "x").ok());
 }
 
+TEST(Descriptor, TheDocumentedExampleIsValid) {
+  std::ifstream file(QUIRE_SOURCE_DIR "/docs/format/database.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t begin = page.find("```\n") + 4;
+  const std::string example = page.substr(begin, page.find("```", begin) - begin);
+  Descriptor descriptor;
+  descriptor.rank_count = 4;
+  descriptor.partitioner = "hash";
+  descriptor.options = {"memtable_bytes=67108864", "log=on"};
+  EXPECT_EQ(EncodeDescriptor(descriptor), example);
+  EXPECT_TRUE(DecodeDescriptor(example, "x").ok());
+}
+
 TEST(Descriptor, ANewerVersionIsUnsupported) {
   const Result<Descriptor> read = DecodeDescriptor("quire database 2\n", "/r/db/DATABASE");
   EXPECT_EQ(read.status().code(), Code::kUnsupported);
@@ -180,6 +194,11 @@ TEST(Wire, DamageComesBackAsItWas) {
   EXPECT_EQ(some->lost_count, 17u);
   EXPECT_EQ(some->first.code(), Code::kNoSpace);
   EXPECT_EQ(some->first.message(), "full");
+}
+
+TEST(Wire, TheDocumentedExamplesHold) {
+  EXPECT_EQ(EncodeDamage({1, Status(Code::kNoSpace, "full")}), "\1\4\4full");
+  EXPECT_EQ(*DecodeGetAnswer("\1v"), "v");
 }
 
 TEST(Wire, ListsOfKeysAndValuesComeBack) {

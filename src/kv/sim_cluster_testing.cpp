@@ -30,7 +30,7 @@ void SimCluster::RunRaw(const std::function<void(int, Result<std::unique_ptr<Con
   network.rank_count = options_.rank_count;
   network.seed = options_.seed * 1000 + run_count_++;
   network.deterministic = options_.deterministic;
-  network.share_memory = !own_disks_;
+  network.share_memory = direct_reads();
   killed_.assign(killed_.size(), 0);
   network.on_kill = [this](int rank) {
     killed_[static_cast<size_t>(rank)] = 1;

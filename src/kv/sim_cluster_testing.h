@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizer.h"
 #include "comm/sim_transport.h"
 #include "io/sim_file_system.h"
 #include "kv/context.h"
@@ -45,6 +46,10 @@ class SimCluster {
   bool Killed(int rank) const { return killed_[static_cast<size_t>(rank)]; }
 
   io::SimFileSystem& disk(int rank) { return *disks_[own_disks_ ? static_cast<size_t>(rank) : 0]; }
+
+  /// True where ranks read each other's memory and tables directly: they share a disk. Not under
+  /// ThreadSanitizer, which does not know that two mappings of the same memory are the same memory.
+  bool direct_reads() const { return !own_disks_ && !QUIRE_THREAD_SANITIZER; }
 
   /// Small MemTables and segments, so that a test flushes, compacts and does not take memory.
   static DatabaseOptions SmallDatabase();

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <random>
-#include <set>
 #include <thread>
 
 #include "base/hash.h"
@@ -17,8 +17,8 @@ using log::RecordType;
 // Takes batches off the migration queue and keeps their records, as an owner would see them.
 class FakeSender : public Staging::Sender {
  public:
-  void Ready(int owner) override { ready.insert(owner); }
-  void Opened() override { ++opened; }
+  void Ready(int owner) override { ready |= 1 << owner; }
+  void Opened() override {}
   void MakeRoom() override {
     ++stalls;
     Deliver(staging->LargestOwner(), true);
@@ -41,8 +41,7 @@ class FakeSender : public Staging::Sender {
   }
 
   Staging* staging = nullptr;
-  std::set<int> ready;
-  int opened = 0;
+  std::atomic<int> ready{0};  // a bit per owner
   int stalls = 0;
   std::map<int, std::vector<std::pair<std::string, std::string>>> delivered;
   std::vector<StagedBatchPtr> under_way;
@@ -107,7 +106,7 @@ TEST(Staging, KnowsDeletesAndUpdates) {
 TEST(Staging, ClosesABatchWhenItIsFullAndKeepsTheOrder) {
   Fixture test;
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(test.Put(3, std::to_string(i), "0123456789").ok());
-  EXPECT_EQ(test.sender.ready.count(3), 1u);
+  EXPECT_EQ(test.sender.ready.load(), 1 << 3);
   test.sender.Deliver(3, true);
   ASSERT_EQ(test.sender.delivered[3].size(), 100u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(test.sender.delivered[3][i].first, std::to_string(i));

@@ -1,0 +1,275 @@
+/* The C interface as a C99 program uses it: alone, and on the ranks of MPI_COMM_WORLD where it is
+ * started so. */
+#include <mpi.h>
+#include <quire/quire_mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define CHECK(condition)                                                                \
+  do {                                                                                  \
+    if (!(condition)) {                                                                 \
+      ++failures;                                                                       \
+      fprintf(stderr, "%s:%d: %s (last message: %s)\n", __FILE__, __LINE__, #condition, \
+              quire_error_message());                                                   \
+    }                                                                                   \
+  } while (0)
+
+static int add(const void* key, size_t key_size, const void* present, size_t present_size,
+               const void* argument, size_t argument_size, quire_value* updated, void* user) {
+  long sum = 0;
+  char text[32];
+  (void)key;
+  (void)key_size;
+  ++*(int*)user;
+  if (argument_size == 0) return QUIRE_NOT_FOUND;
+  if (argument_size != sizeof(long)) return QUIRE_INVALID_ARGUMENT;
+  memcpy(&sum, argument, sizeof sum);
+  if (present != NULL) {
+    char before[32] = {0};
+    memcpy(before, present, present_size < 31 ? present_size : 31);
+    sum += atol(before);
+  }
+  snprintf(text, sizeof text, "%ld", sum);
+  return quire_value_set(updated, text, strlen(text));
+}
+
+static int by_first_byte(const void* key, size_t key_size, int rank_count, void* user) {
+  (void)user;
+  return key_size == 0 ? 0 : *(const unsigned char*)key % rank_count;
+}
+
+static void check_library(void) {
+  CHECK(strlen(quire_version()) >= 5);
+  CHECK(strcmp(quire_code_name(QUIRE_NOT_FOUND), "not found") == 0);
+  quire_free(NULL);
+}
+
+static void check_options(quire_options** options) {
+  char* text = NULL;
+  CHECK(quire_options_create(options) == QUIRE_OK);
+  CHECK(quire_options_set(*options, "memtable_bytes", "1MiB") == QUIRE_OK);
+  CHECK(quire_options_set(*options, "timeout_ms", "30000") == QUIRE_OK);
+  CHECK(quire_options_get(*options, "memtable_bytes", &text) == QUIRE_OK);
+  CHECK(strcmp(text, "1048576") == 0);
+  quire_free(text);
+  CHECK(quire_options_set(*options, "memtable_bite", "1") == QUIRE_INVALID_ARGUMENT);
+  CHECK(strstr(quire_error_message(), "memtable_bytes") != NULL);
+  CHECK(quire_options_set(*options, "log", "sometimes") == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_options_set(NULL, "log", "on") == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_options_explain(*options, &text) == QUIRE_OK);
+  CHECK(strstr(text, "memtable_bytes = 1048576  (program") != NULL);
+  quire_free(text);
+}
+
+static void check_pairs(quire_db* db, int rank) {
+  char key[32];
+  void* value = NULL;
+  size_t size = 0;
+  char buffer[8];
+  snprintf(key, sizeof key, "key of %d", rank);
+  CHECK(quire_db_put(db, key, strlen(key), "a\0b", 3) == QUIRE_OK);
+  CHECK(quire_db_get(db, key, strlen(key), &value, &size) == QUIRE_OK);
+  CHECK(size == 3 && memcmp(value, "a\0b", 4) == 0);
+  quire_free(value);
+  CHECK(quire_db_get_into(db, key, strlen(key), buffer, sizeof buffer, &size) == QUIRE_OK);
+  CHECK(size == 3 && memcmp(buffer, "a\0b", 3) == 0);
+  CHECK(quire_db_get_into(db, key, strlen(key), buffer, 2, &size) == QUIRE_INVALID_ARGUMENT);
+  CHECK(size == 3);
+  CHECK(quire_db_get(db, "absent", 6, &value, &size) == QUIRE_NOT_FOUND);
+  CHECK(quire_db_delete(db, key, strlen(key)) == QUIRE_OK);
+  CHECK(quire_db_get(db, key, strlen(key), &value, &size) == QUIRE_NOT_FOUND);
+  CHECK(quire_db_put(db, "", 0, "v", 1) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_put(db, NULL, 3, "v", 1) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_put(db, "k", 1, NULL, 1) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_put(NULL, "k", 1, "v", 1) == QUIRE_INVALID_ARGUMENT);
+}
+
+static void check_many(quire_db* db, int rank) {
+  enum { COUNT = 50 };
+  char names[COUNT + 1][32];
+  const void* keys[COUNT + 1];
+  size_t key_sizes[COUNT + 1];
+  void* values[COUNT + 1];
+  size_t value_sizes[COUNT + 1];
+  quire_pending* pending = NULL;
+  void* value = NULL;
+  size_t size = 0;
+  int i;
+  for (i = 0; i <= COUNT; ++i) {
+    snprintf(names[i], sizeof names[i], "%d many %d", rank, i);
+    keys[i] = names[i];
+    key_sizes[i] = strlen(names[i]);
+  }
+  CHECK(quire_db_put_many(db, COUNT, keys, key_sizes, keys, key_sizes) == QUIRE_OK);
+  CHECK(quire_db_get_many(db, COUNT + 1, keys, key_sizes, values, value_sizes) == QUIRE_OK);
+  for (i = 0; i < COUNT; ++i) {
+    CHECK(values[i] != NULL && value_sizes[i] == key_sizes[i]);
+    CHECK(memcmp(values[i], names[i], value_sizes[i]) == 0);
+    quire_free(values[i]);
+  }
+  CHECK(values[COUNT] == NULL);
+  CHECK(quire_db_get_async(db, names[3], key_sizes[3], &pending) == QUIRE_OK);
+  while (!quire_pending_ready(pending)) continue;
+  CHECK(quire_pending_take(pending, &value, &size) == QUIRE_OK);
+  CHECK(size == key_sizes[3] && memcmp(value, names[3], size) == 0);
+  quire_free(value);
+  CHECK(quire_db_get_async(db, names[4], key_sizes[4], &pending) == QUIRE_OK);
+  quire_pending_destroy(pending);
+  CHECK(quire_db_delete_many(db, COUNT, keys, key_sizes) == QUIRE_OK);
+  CHECK(quire_db_get(db, names[0], key_sizes[0], &value, &size) == QUIRE_NOT_FOUND);
+  CHECK(quire_db_put_many(db, 1, NULL, NULL, NULL, NULL) == QUIRE_INVALID_ARGUMENT);
+}
+
+static void check_batch(quire_db* db, int rank) {
+  quire_batch* batch = NULL;
+  char key[32];
+  void* value = NULL;
+  size_t size = 0;
+  snprintf(key, sizeof key, "batch of %d", rank);
+  CHECK(quire_batch_create(&batch) == QUIRE_OK);
+  CHECK(quire_batch_put(batch, "dropped", 7, "v", 1) == QUIRE_OK);
+  CHECK(quire_batch_clear(batch) == QUIRE_OK);
+  CHECK(quire_batch_put(batch, key, strlen(key), "one", 3) == QUIRE_OK);
+  CHECK(quire_batch_delete(batch, "nothing", 7) == QUIRE_OK);
+  CHECK(quire_db_write(db, batch) == QUIRE_OK);
+  quire_batch_destroy(batch);
+  CHECK(quire_db_get(db, key, strlen(key), &value, &size) == QUIRE_OK);
+  CHECK(size == 3 && memcmp(value, "one", 3) == 0);
+  quire_free(value);
+}
+
+static void check_updates(quire_context* context, quire_db* db) {
+  int calls = 0;
+  const long one = 1;
+  char expected[32];
+  void* value = NULL;
+  size_t size = 0;
+  int i;
+  CHECK(quire_db_register_update(db, 9, add, &calls) == QUIRE_OK);
+  CHECK(quire_db_register_update(db, 9, NULL, NULL) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_context_barrier(context) == QUIRE_OK);
+  CHECK(quire_db_protect(db, QUIRE_UPDATE_ONLY) == QUIRE_OK);
+  CHECK(quire_db_put(db, "k", 1, "v", 1) == QUIRE_READ_ONLY);
+  for (i = 0; i < 100; ++i) CHECK(quire_db_update(db, "sum", 3, 9, &one, sizeof one) == QUIRE_OK);
+  CHECK(quire_db_update(db, "sum", 3, 9, NULL, 0) == QUIRE_OK);
+  CHECK(quire_db_barrier(db, QUIRE_MEMTABLE) == QUIRE_OK);
+  snprintf(expected, sizeof expected, "%d", 100 * quire_context_size(context));
+  CHECK(quire_db_get(db, "sum", 3, &value, &size) == QUIRE_OK);
+  CHECK(size == strlen(expected) && memcmp(value, expected, size) == 0);
+  quire_free(value);
+  CHECK(quire_db_protect(db, QUIRE_READ_WRITE) == QUIRE_OK);
+  CHECK(quire_db_protect(db, 3) == QUIRE_INVALID_ARGUMENT);
+}
+
+static void check_iteration(quire_db* db) {
+  quire_iter* iter = NULL;
+  const void* bytes = NULL;
+  size_t size = 0;
+  int forward = 0, backward = 0;
+  CHECK(quire_iter_create(db, &iter) == QUIRE_OK);
+  for (quire_iter_seek_to_first(iter); quire_iter_valid(iter); quire_iter_next(iter)) ++forward;
+  CHECK(quire_iter_status(iter) == QUIRE_OK);
+  CHECK(quire_iter_key(iter, &bytes, &size) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_iter_next(iter) == QUIRE_INVALID_ARGUMENT);
+  for (quire_iter_seek_to_last(iter); quire_iter_valid(iter); quire_iter_prev(iter)) {
+    CHECK(quire_iter_key(iter, &bytes, &size) == QUIRE_OK && size > 0);
+    CHECK(quire_iter_value(iter, &bytes, &size) == QUIRE_OK);
+    ++backward;
+  }
+  CHECK(forward == backward);
+  CHECK(quire_iter_seek(iter, "", 0) == QUIRE_OK);
+  quire_iter_destroy(iter);
+}
+
+static void check_signals(quire_context* context) {
+  const int rank = quire_context_rank(context), size = quire_context_size(context);
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  const int nobody = size;
+  CHECK(quire_context_notify(context, 5, &next, 1) == QUIRE_OK);
+  CHECK(quire_context_wait_signal(context, 5, &before, 1) == QUIRE_OK);
+  CHECK(quire_context_notify(context, 5, &nobody, 1) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_context_progress(context) == QUIRE_OK);
+}
+
+static void check_database(quire_context* context, quire_options* options) {
+  quire_db* db = NULL;
+  uint64_t count = 0;
+  char* text = NULL;
+  int owner = -1;
+  const int rank = quire_context_rank(context);
+  CHECK(quire_db_open(context, "a/b", options, &db) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_options_set_partitioner(options, "first byte", by_first_byte, NULL) == QUIRE_OK);
+  CHECK(quire_db_open(context, "db", options, &db) == QUIRE_OK);
+  if (db == NULL) return;
+  CHECK(quire_db_owner(db, "\x05", 1, &owner) == QUIRE_OK);
+  CHECK(owner == 5 % quire_context_size(context));
+  check_pairs(db, rank);
+  check_many(db, rank);
+  check_batch(db, rank);
+  check_updates(context, db);
+  check_iteration(db);
+  check_signals(context);
+  CHECK(quire_db_set_consistency(db, QUIRE_SEQUENTIAL) == QUIRE_OK);
+  check_pairs(db, rank);
+  CHECK(quire_db_set_consistency(db, QUIRE_RELAXED) == QUIRE_OK);
+  CHECK(quire_db_fence(db) == QUIRE_OK);
+  CHECK(quire_db_barrier(db, QUIRE_SSTABLE) == QUIRE_OK);
+  CHECK(quire_db_compact(db) == QUIRE_OK);
+  CHECK(quire_db_statistic(db, "bytes.user", &count) == QUIRE_OK);
+  CHECK(quire_db_statistic(db, "no such", &count) == QUIRE_NOT_FOUND);
+  CHECK(quire_db_statistics(db, &text) == QUIRE_OK);
+  CHECK(strstr(text, "bytes.user ") != NULL);
+  quire_free(text);
+  CHECK(quire_db_close(db) == QUIRE_OK);
+  CHECK(quire_db_put(db, "k", 1, "v", 1) == QUIRE_INVALID_ARGUMENT);
+  CHECK(strstr(quire_error_message(), "closed") != NULL);
+  CHECK(quire_db_close(db) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_context_destroy_database(context, "db") == QUIRE_OK);
+  CHECK(quire_context_destroy_database(context, "db") == QUIRE_NOT_FOUND);
+}
+
+static void check_context(quire_context* context, quire_options* options) {
+  char* text = NULL;
+  CHECK(quire_context_describe(context, &text) == QUIRE_OK);
+  quire_free(text);
+  check_database(context, options);
+  CHECK(quire_context_close(context) == QUIRE_OK);
+  CHECK(quire_context_close(NULL) == QUIRE_OK);
+  CHECK(quire_context_rank(NULL) == -1);
+}
+
+int main(int argc, char** argv) {
+  quire_options* options = NULL;
+  quire_context* context = NULL;
+  char path[256];
+  int provided = 0, rank = 0, all = 0;
+  if (argc < 3) {
+    fprintf(stderr, "usage: %s SCRATCH_DIRECTORY serial|mpi\n", argv[0]);
+    return 2;
+  }
+  check_library();
+  check_options(&options);
+  if (strcmp(argv[2], "serial") == 0) {
+    snprintf(path, sizeof path, "%s/serial", argv[1]);
+    CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) ==
+          QUIRE_INVALID_ARGUMENT);
+    CHECK(strstr(quire_error_message(), "MPI_Init") != NULL);
+    CHECK(quire_context_open(path, options, &context) == QUIRE_OK);
+    if (context != NULL) check_context(context, options);
+    all = failures;
+  } else {
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    snprintf(path, sizeof path, "%s/mpi", argv[1]);
+    CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) == QUIRE_OK);
+    if (context != NULL) check_context(context, options);
+    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+  }
+  quire_options_destroy(options);
+  if (rank == 0) printf("%d failures\n", all);
+  return all == 0 ? 0 : 1;
+}

@@ -1,0 +1,194 @@
+// Writes to a database until somebody kills it, and keeps outside of the database what it was told.
+//
+//   kill_program REPOSITORY ORACLE_DIRECTORY MODE [TIMEOUT_MS]
+//
+// MODE is sequential, relaxed (a fence after every few writes) or verify (no writing). First all
+// that the oracle holds is looked up: a value older than what was acknowledged, or one that nobody
+// wrote, is a failure (exit status 3). Each rank appends to ORACLE_DIRECTORY/rank-<r> one record
+// per acknowledged write, by one write(2) that survives its death, and writes its process id to
+// ORACLE_DIRECTORY/pid-<r> when it begins to write pairs. Other failures: exit status 4, with the
+// code's name on standard output.
+#include <fcntl.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "quire/mpi.h"
+
+namespace {
+
+constexpr int kKeysPerRank = 400;
+// Every so manieth key is deleted now and then; of the others absence is always a loss.
+constexpr uint32_t kDeletedKeys = 4;
+constexpr int kExitLost = 3;
+constexpr int kExitFailed = 4;
+
+// One acknowledged write: of key number `key` the write number `number`; a put or a delete.
+struct Told {
+  uint32_t key;
+  uint32_t is_delete;
+  uint64_t number;
+};
+
+std::string KeyName(int rank, uint32_t key) {
+  return "rank " + std::to_string(rank) + " key " + std::to_string(key);
+}
+
+// A value says what it is, in every byte, and is now and then large enough to lie apart.
+std::string ValueOf(int rank, uint32_t key, uint64_t number) {
+  std::string value = std::to_string(number) + " " + KeyName(rank, key) + " ";
+  const size_t size = value.size() + (number % 7 == 0 ? 2000 : number % 60);
+  while (value.size() < size) value += static_cast<char>('a' + (number + value.size()) % 26);
+  return value;
+}
+
+class Program {
+ public:
+  Program(std::string oracle, int rank, quire::Database* db)
+      : oracle_(std::move(oracle)), rank_(rank), db_(db) {}
+
+  // The number of keys that are older than what was told; each is named.
+  int Verify() {
+    std::ifstream file(oracle_ + "/rank-" + std::to_string(rank_), std::ios::binary);
+    Told told;
+    while (file.read(reinterpret_cast<char*>(&told), sizeof told)) {
+      last_[told.key] = told;
+      next_number_ = std::max(next_number_, told.number + 1);
+    }
+    int lost = 0;
+    for (const auto& [key, last] : last_) lost += VerifyKey(last) ? 0 : 1;
+    // Numbers of before, told or not, are never given again.
+    next_number_ += 1'000'000;
+    std::printf("rank %d: %zu keys verified, %d lost\n", rank_, last_.size(), lost);
+    std::fflush(stdout);
+    return lost;
+  }
+
+  // Until a call fails, or for ever.
+  quire::Status Write(bool sequential) {
+    const std::string path = oracle_ + "/rank-" + std::to_string(rank_);
+    log_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log_ < 0) return quire::Status(quire::Code::kIo, "cannot open " + path);
+    std::ofstream(oracle_ + "/pid-" + std::to_string(rank_)) << ::getpid() << std::endl;
+    uint64_t random = static_cast<uint64_t>(::getpid()) * 0x9E3779B97F4A7C15;
+    while (true) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      QUIRE_RETURN_IF_ERROR(WriteOne(static_cast<uint32_t>(random >> 33) % kKeysPerRank,
+                                     (random >> 20) % 10 == 0, sequential));
+      if (sequential || (random >> 50) % 50 != 0) continue;
+      QUIRE_RETURN_IF_ERROR(db_->Fence());
+      for (const Told& told : unfenced_) Tell(told);
+      unfenced_.clear();
+    }
+  }
+
+ private:
+  bool VerifyKey(const Told& last) {
+    std::string value;
+    const quire::Status got = db_->Get(KeyName(rank_, last.key), &value);
+    if (got.code() == quire::Code::kNotFound) {
+      // Absent is right after a delete, also one that could not be acknowledged any more.
+      if (last.is_delete != 0 || last.key % kDeletedKeys == 0) return true;
+    } else if (got.ok()) {
+      const uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
+      const bool whole = value == ValueOf(rank_, last.key, number);
+      if (whole && (number > last.number || (number == last.number && last.is_delete == 0))) {
+        return true;
+      }
+    }
+    std::printf("LOST %s: write %llu (%s) was acknowledged, found %s \"%.60s\"\n",
+                KeyName(rank_, last.key).c_str(), static_cast<unsigned long long>(last.number),
+                last.is_delete != 0 ? "delete" : "put", got.ToString().c_str(), value.c_str());
+    return false;
+  }
+
+  quire::Status WriteOne(uint32_t key, bool is_delete, bool sequential) {
+    is_delete = is_delete && key % kDeletedKeys == 0;
+    const Told told{key, is_delete ? 1u : 0u, next_number_++};
+    const std::string name = KeyName(rank_, key);
+    QUIRE_RETURN_IF_ERROR(is_delete ? db_->Delete(name)
+                                    : db_->Put(name, ValueOf(rank_, key, told.number)));
+    // What is relaxed and remote is told after the fence; what is local now, in the order of the
+    // writes of its key.
+    if (sequential || db_->Owner(name) == rank_) {
+      Tell(told);
+    } else {
+      unfenced_.push_back(told);
+    }
+    return quire::Status();
+  }
+
+  void Tell(const Told& told) {
+    if (::write(log_, &told, sizeof told) != sizeof told) std::abort();
+  }
+
+  const std::string oracle_;
+  const int rank_;
+  quire::Database* const db_;
+  std::map<uint32_t, Told> last_;
+  uint64_t next_number_ = 1;
+  int log_ = -1;
+  std::vector<Told> unfenced_;
+};
+
+int Fail(int rank, const char* what, const quire::Status& status) {
+  std::printf("rank %d: %s: %s\n", rank, what, status.ToString().c_str());
+  std::fflush(stdout);
+  return kExitFailed;
+}
+
+quire::DatabaseOptions SmallDatabase() {
+  quire::DatabaseOptions options;
+  options.storage.memtable_bytes = 256 * 1024;
+  options.storage.value_segment_bytes = 256 * 1024;
+  options.storage.cache_bytes = 1 << 20;
+  options.migrate_batch_bytes = 4096;
+  return options;
+}
+
+int Run(int rank, const char* const* arguments, int timeout_ms) {
+  quire::ContextOptions context_options;
+  if (timeout_ms > 0) context_options.timeout_ms = static_cast<uint64_t>(timeout_ms);
+  auto context = quire::OpenContext(MPI_COMM_WORLD, arguments[1], context_options);
+  if (!context.ok()) return Fail(rank, "context", context.status());
+  const bool sequential = std::strcmp(arguments[3], "sequential") == 0;
+  quire::DatabaseOptions options = SmallDatabase();
+  if (sequential) options.consistency = quire::Consistency::kSequential;
+  auto db = (*context)->Open("db", options);
+  if (!db.ok()) return Fail(rank, "open", db.status());
+  Program program(arguments[2], rank, db->get());
+  if (program.Verify() > 0) return kExitLost;
+  const quire::Status verified = (*db)->Barrier(quire::Level::kMemTable);
+  if (!verified.ok()) return Fail(rank, "barrier", verified);
+  if (std::strcmp(arguments[3], "verify") == 0) {
+    const quire::Status closed = (*db)->Close();
+    return closed.ok() ? 0 : Fail(rank, "close", closed);
+  }
+  return Fail(rank, "write", program.Write(sequential));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: %s REPOSITORY ORACLE_DIRECTORY MODE [TIMEOUT_MS]\n", argv[0]);
+    return 2;
+  }
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int result = Run(rank, argv, argc > 4 ? std::atoi(argv[4]) : 0);
+  // With a dead rank MPI_Finalize would wait for ever.
+  if (result != 0) std::_Exit(result);
+  MPI_Finalize();
+  return 0;
+}
