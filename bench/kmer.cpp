@@ -30,7 +30,7 @@ struct Settings {
   double coverage = 40;
   size_t read_bases = 150;
   double error_rate = 0.01;
-  std::vector<unsigned> combine_bits = {17, 0};
+  std::vector<unsigned> combine_bits = {20, 0};
   std::string log = "on";
 };
 

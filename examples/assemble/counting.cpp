@@ -7,6 +7,8 @@
 namespace quire::assemble {
 namespace {
 
+constexpr size_t kCollectedMax = 64;
+
 uint8_t SumUpTo255(unsigned a, unsigned b) {
   return static_cast<uint8_t>(std::min(a + b, 255u));
 }
@@ -60,9 +62,19 @@ KmerCounter::KmerCounter(Database& database, const KmerShape& shape, unsigned sl
 Status KmerCounter::Add(Slice sequence) {
   Status status;
   ForEachKmer(shape_, sequence, [&](const KmerInRead& found) {
-    if (status.ok()) status = AddOne(found);
+    if (!slots_.empty()) __builtin_prefetch(&SlotOf(found.kmer), 1);
+    collected_.push_back(found);
+    if (collected_.size() >= kCollectedMax && status.ok()) status = AddCollected();
   });
-  return status;
+  QUIRE_RETURN_IF_ERROR(status);
+  return AddCollected();
+}
+
+// A slot is rarely in a cache: memory answers for many at a time.
+Status KmerCounter::AddCollected() {
+  for (const KmerInRead& found : collected_) QUIRE_RETURN_IF_ERROR(AddOne(found));
+  collected_.clear();
+  return Status();
 }
 
 Status KmerCounter::AddOne(const KmerInRead& found) {
@@ -73,7 +85,7 @@ Status KmerCounter::AddOne(const KmerInRead& found) {
     return Send(found.kmer, one);
   }
   // One place per k-mer: whoever stood there before is sent off.
-  Slot& slot = slots_[MixKmer(found.kmer) & (slots_.size() - 1)];
+  Slot& slot = SlotOf(found.kmer);
   if (slot.counts.count != 0 && slot.kmer != found.kmer) {
     QUIRE_RETURN_IF_ERROR(Send(slot.kmer, slot.counts));
     slot.counts = KmerCounts();

@@ -62,12 +62,16 @@ class KmerCounter {
     KmerCounts counts;
   };
 
+  // Where a k-mer's counts may stand.
+  Slot& SlotOf(Kmer kmer) { return slots_[MixKmer(kmer) & (slots_.size() - 1)]; }
+  Status AddCollected();
   Status AddOne(const KmerInRead& found);
   Status Send(Kmer kmer, const KmerCounts& counts);
 
   Database& database_;
   KmerShape shape_;
   std::vector<Slot> slots_;
+  std::vector<KmerInRead> collected_;  // their slots are being fetched
   uint64_t occurrence_count_ = 0;
 };
 

@@ -24,7 +24,7 @@ struct Settings {
   std::vector<std::string> reads;
   int k = 21;
   unsigned count_min = 5;
-  unsigned combine_bits = 17;
+  unsigned combine_bits = 20;
   std::string output = "contigs.fa";
   std::string reference;
   std::string repository = "assemble.quire";
