@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# all.sh BUILD_DIR RESULTS.jsonl [FOLDER]: runs every benchmark as docs/benchmarks.md reports it.
+# The results are appended; FOLDER ($TMPDIR, else /tmp) is where the databases go.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${1:?usage: all.sh BUILD_DIR RESULTS.jsonl [FOLDER]}
+results=${2:?usage: all.sh BUILD_DIR RESULTS.jsonl [FOLDER]}
+folder=${3:-${TMPDIR:-/tmp}}
+
+bench() { # RANKS SUBCOMMAND arguments
+  local ranks=$1
+  shift
+  echo "== $ranks ranks: quire-bench $*" >&2
+  "$root/scripts/mpirun" -n "$ranks" "$build/bench/quire-bench" "$@" >>"$results"
+}
+
+bench 1 limits --directory "$folder"
+bench 1 engine --directory "$folder"
+# LevelDB does not verify what it reads unless it is told to.
+bench 1 engine --directory "$folder" --verify-checksums false --value-bytes 100,4096 \
+  --op readrandom,readmissing,seekrandom
+# In memory alone: what values of 1 MiB cost beyond their copies.
+bench 1 engine --directory /dev/shm --value-bytes 1048576 --op fillrandom,overwrite,readrandom
+for ranks in 1 2 4; do
+  bench "$ranks" basic --directory "$folder" --value-bytes 8,1024 --count 100000
+  bench "$ranks" basic --directory "$folder" --value-bytes 131072 --count 1000
+  bench "$ranks" kmer --directory "$folder"
+done
+for ranks in 2 4; do
+  bench "$ranks" basic --directory "$folder" --value-bytes 8 --count 10000 --consistency sequential
+  for transport in auto mpi; do
+    bench "$ranks" workload --directory "$folder" --protect --transport "$transport"
+  done
+  bench "$ranks" latency --directory "$folder"
+done
+for transport in auto mpi; do
+  bench 4 idle --directory "$folder" --repetitions 1 --transport "$transport"
+done
+# Ten times the memory that is allowed, and more: what is held stays below the limit.
+bench 2 basic --directory "$folder" --value-bytes 4096 --count 320000 --memory-bytes 134217728 \
+  --repetitions 1
