@@ -186,7 +186,7 @@ TEST_P(ExchangeOverSim, HandlesOneSendersRequestsInOrder) {
     std::vector<std::shared_ptr<Call>> calls;
     for (int i = 1; i <= 60; ++i) {
       for (int rank = 0; rank < 3; ++rank) {
-        char number[9];
+        char number[16];
         std::snprintf(number, sizeof number, "%08d", i);
         const std::string body(i % 10 == 0 ? 150'000 : 10, 'x');
         calls.push_back(*exchange.Start(rank, kEcho, number, body));
