@@ -181,11 +181,16 @@ QUIRE_EXPORT void quire_batch_destroy(quire_batch* batch);
 /* Applies a batch: all or nothing per owner. */
 QUIRE_EXPORT int quire_db_write(quire_db* db, const quire_batch* batch);
 
+/* Bytes of somebody else. */
+typedef struct quire_bytes {
+  const void* data;
+  size_t size;
+} quire_bytes;
+
 /* Changes a value at its owner. `present` is null where the key is absent. Give the new value with
  * quire_value_set and return QUIRE_OK, or return QUIRE_NOT_FOUND to write nothing; any other code
  * is a failure. Must not call the database. */
-typedef int (*quire_update)(const void* key, size_t key_size, const void* present,
-                            size_t present_size, const void* argument, size_t argument_size,
+typedef int (*quire_update)(quire_bytes key, const quire_bytes* present, quire_bytes argument,
                             quire_value* updated, void* user);
 /* Inside an update function: the new value, which is copied. */
 QUIRE_EXPORT int quire_value_set(quire_value* value, const void* bytes, size_t size);

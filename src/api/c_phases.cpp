@@ -23,6 +23,10 @@ int WithIterator(const quire_iter* iter, const Body& body) {
   });
 }
 
+quire_bytes ToC(Slice bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
 // Where it stands on no pair.
 Status OffTheEnd(const LocalIterator& iterator) {
   QUIRE_RETURN_IF_ERROR(iterator.status());
@@ -50,10 +54,9 @@ int quire_db_register_update(quire_db* db, uint32_t id, quire_update function, v
         [function, user](Slice key, const Slice* present, Slice argument,
                          std::string* updated) -> Status {
           quire_value value{updated};
-          const int code =
-              function(key.data(), key.size(), present == nullptr ? nullptr : present->data(),
-                       present == nullptr ? 0 : present->size(), argument.data(), argument.size(),
-                       &value, user);
+          const quire_bytes before = quire::api::ToC(present == nullptr ? Slice() : *present);
+          const int code = function(quire::api::ToC(key), present == nullptr ? nullptr : &before,
+                                    quire::api::ToC(argument), &value, user);
           if (code == QUIRE_OK) return Status();
           if (code == QUIRE_NOT_FOUND) return Status(Code::kNotFound);
           const bool known = code > 0 && code <= QUIRE_UNSUPPORTED;

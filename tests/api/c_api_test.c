@@ -17,19 +17,18 @@ static int failures = 0;
     }                                                                                   \
   } while (0)
 
-static int add(const void* key, size_t key_size, const void* present, size_t present_size,
-               const void* argument, size_t argument_size, quire_value* updated, void* user) {
+static int add(quire_bytes key, const quire_bytes* present, quire_bytes argument,
+               quire_value* updated, void* user) {
   long sum = 0;
   char text[32];
   (void)key;
-  (void)key_size;
   ++*(int*)user;
-  if (argument_size == 0) return QUIRE_NOT_FOUND;
-  if (argument_size != sizeof(long)) return QUIRE_INVALID_ARGUMENT;
-  memcpy(&sum, argument, sizeof sum);
+  if (argument.size == 0) return QUIRE_NOT_FOUND;
+  if (argument.size != sizeof(long)) return QUIRE_INVALID_ARGUMENT;
+  memcpy(&sum, argument.data, sizeof sum);
   if (present != NULL) {
     char before[32] = {0};
-    memcpy(before, present, present_size < 31 ? present_size : 31);
+    memcpy(before, present->data, present->size < 31 ? present->size : 31);
     sum += atol(before);
   }
   snprintf(text, sizeof text, "%ld", sum);
