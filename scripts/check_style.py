@@ -138,9 +138,11 @@ def leading_comment(text):
 def check_header_block(relative, text, found):
     """An internal header opens with what it is, its layer and its threads."""
     block = leading_comment(text)
-    missing = [field for field in ("Layer", "Threads") if not re.search(rf"//.*\b{field}\b", block)]
+    missing = [field for field in ("Layer", "Threads") if not re.search(rf"^//+\s*{field}\b", block, re.M)]
     if missing:
-        found.add("header_block", relative, f"the opening comment does not say: {', '.join(missing)}")
+        found.add("header_block", relative, f"the opening comment has no line for: {', '.join(missing)}")
+    elif re.search(r"[^/\s] +(Layer|Source|Encoding|Threads|Invariants)  ", block):
+        found.add("header_block", relative, "the opening comment has two fields on one line")
     if not re.search(r"#pragma once|#ifndef QUIRE_\w+_H_", text):
         found.add("header_block", relative, "no include guard")
 

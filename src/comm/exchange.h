@@ -3,16 +3,16 @@
 ///
 /// Layer      comm
 /// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message dispatcher, message handler), 3.1
-/// (signals) Encoding   docs/format/message.md Threads    Start, Wait, Notify, WaitSignal: any
-/// thread. Collectives: one thread per Exchange at a time, same order on all
-///            ranks. Services run on the message handler thread, or inside any call that waits
-///            (no-thread mode).
+///            (signals)
+/// Encoding   docs/format/message.md
+/// Threads    Start, Wait, Notify, WaitSignal: any thread. Collectives: one thread per Exchange at
+///            a time, same order on all ranks. Services run on the message handler thread, or
+///            inside any call that waits (no-thread mode).
 /// Invariants a service never waits for another rank; answers queue while there is no room, and
-/// once those to one rank are
-///            more than a window, or all more than answer_bytes_max, that rank's further requests
-///            wait unhandled, bounded by its window; every wait ends by its deadline (kTimedOut) or
-///            the peer's death (kPeerFailed). Requests of one rank to one channel are handled in
-///            the order of their Start, one at a time.
+///            once those to one rank are more than a window, or all more than answer_bytes_max,
+///            that rank's further requests wait unhandled, bounded by its window; every wait ends
+///            by its deadline (kTimedOut) or the peer's death (kPeerFailed). Requests of one rank
+///            to one channel are handled in the order of their Start, one at a time.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,8 @@
 ///
 /// Layer      kv
 /// Source     STYLE, "Errors": collective calls return the same code on every rank, and the text
-/// names the failing rank Threads    collective, as the Exchange's collectives
+///            names the failing rank
+/// Threads    collective, as the Exchange's collectives
 #pragma once
 
 #include <string>

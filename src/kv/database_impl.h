@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
 /// Threads    as quire::Database
 /// Invariants no lock is held while the Exchange is called, but for Staging::SendMutex (services
-/// and answers run inside
-///            its calls); what a call is allowed to do is one load of `gate_`
+///            and answers run inside its calls); what a call is allowed to do is one load of
+///            `gate_`
 #pragma once
 
 #include <atomic>

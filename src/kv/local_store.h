@@ -5,8 +5,7 @@
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local put and get), figures 2 and 3
 /// Threads    any
 /// Invariants a get looks into MemTables, immutable MemTables, local cache and tables, in this
-/// order; a write evicts its
-///            key from the local cache
+///            order; a write evicts its key from the local cache
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 ///
 /// Layer      kv
 /// Source     ECOSYSTEM: one hard memory limit over everything, default from the cgroup and the
-/// ranks of the node Threads    any
+///            ranks of the node
+/// Threads    any
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,11 @@
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.3 (caches), 2.4 (stale entries are evicted), 3.2
-/// (protection) Threads    any Invariants charged bytes <= capacity; no entry is older than the
-/// last write of its key that has returned: a pair is
-///            taken in only if no write of its key began or ended since the reader looked (Ticket).
+///            (protection)
+/// Threads    any
+/// Invariants charged bytes <= capacity; no entry is older than the last write of its key that has
+///            returned: a pair is taken in only if no write of its key began or ended since the
+///            reader looked (Ticket).
 #pragma once
 
 #include <atomic>

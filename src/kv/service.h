@@ -4,8 +4,9 @@
 /// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message handler)
 /// Encoding   docs/format/message-kv.md
 /// Threads    the handler's functions run wherever the Exchange runs services; Attach and Detach:
-/// one thread Invariants a request never waits for another rank; bytes of a request are not
-/// trusted; after Detach none runs
+///            one thread
+/// Invariants a request never waits for another rank; bytes of a request are not trusted; after
+///            Detach none runs
 #pragma once
 
 #include <cstdint>

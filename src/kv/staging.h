@@ -4,11 +4,11 @@
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.4 (remote MemTable, immutable remote MemTable, migration
-/// queue), 2.6 (own reads) Encoding   a batch is records one after another: docs/format/record.md
+///            queue), 2.6 (own reads)
+/// Encoding   a batch is records one after another: docs/format/record.md
 /// Threads    any
 /// Invariants records of one owner are sent in the order in which they were added; staged_bytes()
-/// <= bytes_max, but for
-///            one batch; what Find gives stays readable while it is held
+///            <= bytes_max, but for one batch; what Find gives stays readable while it is held
 #pragma once
 
 #include <atomic>
