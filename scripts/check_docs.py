@@ -61,6 +61,16 @@ def check_links(root, path, text, problems):
                     problems.append(f"{where}: no such file: {one}")
 
 
+def check_sources(root, problems):
+    """Comments in the sources name documents that exist."""
+    for folder in ["include", "src", "bench", "examples", "tools", "tests"]:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".h", ".cpp", ".c") and path.is_file():
+                for named in set(re.findall(r"docs/[\w/.-]+\.md", path.read_text(errors="replace"))):
+                    if not (root / named).exists():
+                        problems.append(f"{path.relative_to(root)}: no such file: {named}")
+
+
 def check_snippet(root, problems):
     source = root / SNIPPET
     if not source.exists():
@@ -85,6 +95,7 @@ def check(root):
     problems = []
     for path in sorted(documents(root)):
         check_links(root, path, path.read_text(), problems)
+    check_sources(root, problems)
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"]:
         if not (root / name).exists():
             problems.append(f"{name}: missing")
@@ -112,6 +123,7 @@ def self_test():
         "LICENSE": None,
         "ARCHITECTURE.md": "## The life of a Put\n`src/gone.cpp`",
         "docs/a.md": "![p](p.png)",
+        "src/base/a.h": "// docs/format/gone.md",
         "docs/b.md": "`examples/{hello,gone}/*`",
     }
 

@@ -3,7 +3,7 @@
 /// (FaultFileSystem: the n-th call fails).
 ///
 /// Layer      io
-/// Source     RELIABILITY: preconditions; ALICE, CORDS and the fsync studies
+/// Source     docs/durability.md; ALICE, CORDS and the fsync studies
 /// Threads    a FileSystem from any thread; a File: reads from any thread, writes by one thread at
 ///            a time per range
 #pragma once

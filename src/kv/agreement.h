@@ -2,7 +2,7 @@
 /// the same from them.
 ///
 /// Layer      kv
-/// Source     STYLE, "Errors": collective calls return the same code on every rank, and the text
+/// Source     docs/durability.md: collective calls return the same code on every rank, and the text
 ///            names the failing rank
 /// Threads    collective, as the Exchange's collectives
 #pragma once

@@ -2,7 +2,7 @@
 /// for them.
 ///
 /// Layer      kv (tests only)
-/// Source     Wing and Gong, Testing and Verifying Concurrent Objects, 1993; RELIABILITY: histories
+/// Source     Wing and Gong, Testing and Verifying Concurrent Objects, 1993; docs/durability.md
 /// Threads    pure functions over recorded data
 #pragma once
 

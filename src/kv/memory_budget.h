@@ -3,8 +3,6 @@
 /// kept, or refused.
 ///
 /// Layer      kv
-/// Source     ECOSYSTEM: one hard memory limit over everything, default from the cgroup and the
-///            ranks of the node
 /// Threads    any
 #pragma once
 

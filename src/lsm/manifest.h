@@ -2,7 +2,7 @@
 /// change of the set of tables; what it does not name does not exist.
 ///
 /// Layer      lsm
-/// Source     LevelDB's and RocksDB's MANIFEST for the failure cases; RELIABILITY "an epoch checked before every write"
+/// Source     LevelDB's and RocksDB's MANIFEST for the failure cases; docs/durability.md
 /// Encoding   docs/format/manifest.md
 /// Threads    pure functions; whoever publishes holds the directory's lock and serializes its own calls
 #pragma once

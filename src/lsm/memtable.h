@@ -3,7 +3,7 @@
 /// (SortedView).
 ///
 /// Layer      lsm
-/// Source     PapyrusKV, SC17, section 2.4 (MemTable); DESIGN "the log is the MemTable's arena"
+/// Source     PapyrusKV, SC17, section 2.4 (MemTable); docs/decisions/0002-log-is-the-memtable.md
 /// Threads    Add, AddBatch, Get, CoveringTombstone: any number of threads, lock-free. Close,
 ///            QuiescedLsn, NewView: any thread, serialized inside. Adopt: one thread, nobody else.
 ///            Other processes read through PeerReader (peer_reader.h), never write.

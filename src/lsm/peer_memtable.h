@@ -2,7 +2,7 @@
 /// dies.
 ///
 /// Layer      lsm (internal)
-/// Source     DESIGN "Ranks of a node read each other directly"
+/// Source     docs/decisions/0005-direct-reads.md
 /// Threads    any; nothing is written
 ///
 /// Nothing that is read is trusted: offsets and sizes are checked before they are followed, chains

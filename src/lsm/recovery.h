@@ -1,7 +1,7 @@
 /// What a dead process left in a directory, and what of its log counts.
 ///
 /// Layer      lsm
-/// Source     RELIABILITY: logs are chained, a durable watermark tells a torn tail from damage
+/// Source     docs/durability.md: a durable watermark tells a torn tail from damage
 /// Encoding   docs/format/manifest.md, segment.md
 /// Threads    one thread, which holds the directory's lock
 /// Invariants nothing on disk changes but the `prev` fields of records; the same files give the same result, again and again.

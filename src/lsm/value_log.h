@@ -2,7 +2,7 @@
 /// of a segment is dead.
 ///
 /// Layer      lsm
-/// Source     WiscKey (FAST16): keys and values apart; DESIGN "Large values apart"
+/// Source     WiscKey (FAST16): keys and values apart; docs/decisions/0003-large-values-apart.md
 /// Encoding   docs/format/segment.md, docs/format/record.md
 /// Threads    any number of threads
 /// Invariants a segment id is given once; what a ValueRef names never changes; a segment that is
