@@ -71,6 +71,19 @@ def check_sources(root, problems):
                         problems.append(f"{path.relative_to(root)}: no such file: {named}")
 
 
+def check_test_names(root, problems):
+    """Tests that a document names as `Suite.Name` exist."""
+    tests = set()
+    for folder in ["src", "tests", "examples"]:
+        for path in (root / folder).rglob("*_test.cpp"):
+            found = re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)", path.read_text(), re.M)
+            tests |= {f"{suite}.{name}" for suite, name in found}
+    for path in sorted((root / "docs").rglob("*.md")):
+        for named in re.findall(r"`([A-Z]\w*\.[A-Z]\w+)`", path.read_text()):
+            if named not in tests:
+                problems.append(f"{path.relative_to(root)}: no such test: {named}")
+
+
 def check_snippet(root, problems):
     source = root / SNIPPET
     if not source.exists():
@@ -96,6 +109,7 @@ def check(root):
     for path in sorted(documents(root)):
         check_links(root, path, path.read_text(), problems)
     check_sources(root, problems)
+    check_test_names(root, problems)
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"]:
         if not (root / name).exists():
             problems.append(f"{name}: missing")
@@ -114,6 +128,8 @@ def self_test():
         "README.md": f"# Quire\n```cpp\n{program}```\n[a](ARCHITECTURE.md#the-life-of-a-put) [b](https://x.y)\n",
         "ARCHITECTURE.md": "## The life of a `Put`\n`examples/hello/hello.cpp` `examples/{hello,hello}/*`\n"
                            "```\n[x](gone.md)\n```\n",
+        "src/base/a_test.cpp": "TEST_F(Suite, Name) {}",
+        "docs/c.md": "`Suite.Name`",
         SNIPPET: "// What it is.\n" + program,
     })
     bad = {
@@ -123,6 +139,7 @@ def self_test():
         "LICENSE": None,
         "ARCHITECTURE.md": "## The life of a Put\n`src/gone.cpp`",
         "docs/a.md": "![p](p.png)",
+        "docs/c.md": "`Suite.Gone`",
         "src/base/a.h": "// docs/format/gone.md",
         "docs/b.md": "`examples/{hello,gone}/*`",
     }
