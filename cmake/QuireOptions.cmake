@@ -49,11 +49,16 @@ if(QUIRE_BUILD_FUZZERS)
   set(QUIRE_FUZZ_COMPILE_FLAGS -fsanitize=fuzzer-no-link)
 endif()
 
-# Warnings that GCC 12 gives without reason: on std::string's own copies (its bug 105651), and, where
-# sanitizers add branches, on variables that are set.
-set(QUIRE_WARNINGS_OFF "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>")
-if(QUIRE_SANITIZE)
-  list(APPEND QUIRE_WARNINGS_OFF "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
+# Warnings that GCC gives without reason: on std::string's own copies (GCC 12, its bug 105651), and,
+# there and where sanitizers add branches, on the value of an empty std::optional.
+set(QUIRE_WARNINGS_OFF "")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    list(APPEND QUIRE_WARNINGS_OFF -Wno-restrict)
+  endif()
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 OR QUIRE_SANITIZE)
+    list(APPEND QUIRE_WARNINGS_OFF -Wno-maybe-uninitialized)
+  endif()
 endif()
 
 # Language level, warnings, visibility and sanitizers of one target. No -march: code for newer
