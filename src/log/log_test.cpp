@@ -46,12 +46,22 @@ SegmentHeader HeaderFor(uint64_t boot_id, uint64_t generation = kGeneration) {
   return header;
 }
 
+struct Fields {
+  RecordType type;
+  Slice key;
+  Slice value;
+  uint32_t batch = 0;
+};
+
 // A complete record at `offset`; the offset after it.
-uint64_t Write(char* data, uint64_t generation, uint64_t offset, RecordType type, Slice key,
-               Slice value, uint32_t batch = 0) {
-  EncodeRecord(data + offset, type, key, value, batch);
+uint64_t Write(char* data, uint64_t generation, uint64_t offset, const Fields& fields) {
+  EncodeRecord(data + offset, fields.type, fields.key, fields.value, fields.batch);
   HeaderAt(data + offset)->checksum = RecordChecksum(data + offset, generation, offset);
-  return offset + RecordSize(key.size(), value.size());
+  return offset + RecordSize(fields.key.size(), fields.value.size());
+}
+
+uint64_t Put(char* data, uint64_t generation, uint64_t offset, Slice key, Slice value) {
+  return Write(data, generation, offset, {RecordType::kPut, key, value});
 }
 
 // A batch of puts of `keys`, each its own value; the offset after it.
@@ -60,13 +70,14 @@ uint64_t WriteBatch(char* data, uint64_t generation, uint64_t offset,
   uint64_t at = offset + RecordSize(1, sizeof(BatchExtent));
   const uint64_t first = at;
   for (const std::string& key : keys) {
-    at = Write(data, generation, at, RecordType::kPut, key, key,
-               static_cast<uint32_t>((at - offset) / 8));
+    at = Write(data, generation, at,
+               {RecordType::kPut, key, key, static_cast<uint32_t>((at - offset) / 8)});
   }
   char extent[8];
   base::StoreLe(extent, static_cast<uint32_t>(keys.size()));
   base::StoreLe(extent + 4, static_cast<uint32_t>(at - first));
-  Write(data, generation, offset, RecordType::kBatchBegin, Slice("\0", 1), Slice(extent, 8));
+  Write(data, generation, offset,
+        {RecordType::kBatchBegin, Slice("\0", 1), Slice(extent, sizeof extent)});
   return at;
 }
 
@@ -97,7 +108,7 @@ TEST(Record, GivesBackWhatItWasMadeFrom) {
 
 TEST(Record, IsValidOnlyInItsGenerationAndAtItsOffset) {
   alignas(8) static char bytes[256];
-  const uint64_t end = Write(bytes, kGeneration, 64, RecordType::kPut, "key", "value");
+  const uint64_t end = Put(bytes, kGeneration, 64, "key", "value");
   uint64_t size = 0;
   EXPECT_TRUE(ValidRecord(bytes, 64, end, kGeneration, &size));
   EXPECT_EQ(size, end - 64);
@@ -109,7 +120,7 @@ TEST(Record, IsValidOnlyInItsGenerationAndAtItsOffset) {
 
 TEST(Record, EveryFlippedBitButThoseOfPrevAndPaddingIsNoticed) {
   alignas(8) static char bytes[256];
-  const uint64_t end = Write(bytes, kGeneration, 64, RecordType::kPut, "key", "value");
+  const uint64_t end = Put(bytes, kGeneration, 64, "key", "value");
   for (uint64_t bit = 64 * 8; bit < (64 + 24 + 8) * 8; ++bit) {
     if (bit / 8 >= 72 && bit / 8 < 76) continue;  // prev
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
@@ -137,7 +148,7 @@ TEST(SegmentTail, ReservationsOfManyThreadsNeverOverlapAndFillTheSegment) {
   SegmentTail tail;
   constexpr int kThreads = 4;
   std::vector<std::vector<std::pair<uint64_t, uint64_t>>> got(kThreads);
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       base::Random random(t);
@@ -190,7 +201,7 @@ TEST(SegmentTail, QuiescenceSplitsFinishedFromNotBegun) {
   constexpr int kThreads = 3;
   constexpr uint64_t kBig = uint64_t{1} << 40;
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   std::atomic<uint64_t> sum{kSegmentHeaderBytes};
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
@@ -396,7 +407,7 @@ TEST_F(SegmentTest, ReplayGivesEveryRecordOnceInOrder) {
   while (at < kCapacity - 2000) {
     const std::string key = "key" + std::to_string(random.Next());
     wrote[at] = key;
-    at = Write(segment->data(), kGeneration, at, RecordType::kPut, key,
+    at = Put(segment->data(), kGeneration, at, key,
                std::string(random.Below(1000), 'v'));
   }
   MarkComplete(segment->data(), kGeneration, at);
@@ -411,8 +422,8 @@ TEST_F(SegmentTest, ReplayGivesEveryRecordOnceInOrder) {
 TEST_F(SegmentTest, AFullSegmentIsReplayedToItsLastByte) {
   auto segment = Create(HeaderFor(42));
   const uint64_t room = kCapacity - kSegmentHeaderBytes;
-  const uint64_t at = Write(segment->data(), kGeneration, kSegmentHeaderBytes, RecordType::kPut,
-                            "k", std::string(room - 25, 'v'));
+  const std::string value(room - 25, 'v');
+  const uint64_t at = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "k", value);
   EXPECT_EQ(at, kCapacity);
   EXPECT_EQ(ReplayedKeys(42), Keys{"k"});
 }
@@ -420,12 +431,12 @@ TEST_F(SegmentTest, AFullSegmentIsReplayedToItsLastByte) {
 // Four records; the second was being written when its writer died.
 TEST_F(SegmentTest, AHoleIsSteppedOverInTheSameBootAndEndsTheLogInAnother) {
   auto segment = Create(HeaderFor(42));
-  uint64_t at = Write(segment->data(), kGeneration, kSegmentHeaderBytes, RecordType::kPut, "a", "1");
+  uint64_t at = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
   MarkComplete(segment->data(), kGeneration, at);
   const uint64_t hole = at;
-  at = Write(segment->data(), kGeneration, at, RecordType::kPut, "b", "a value of some length");
+  at = Put(segment->data(), kGeneration, at, "b", "a value of some length");
   segment->data()[hole] ^= 1;
-  at = Write(segment->data(), kGeneration, at, RecordType::kPut, "c", "3");
+  at = Put(segment->data(), kGeneration, at, "c", "3");
   EXPECT_EQ(ReplayedKeys(42), (Keys{"a", "c"}));
   EXPECT_EQ(report_.holes, 1u);
   EXPECT_EQ(report_.hole_bytes, 48u);
@@ -436,10 +447,10 @@ TEST_F(SegmentTest, AHoleIsSteppedOverInTheSameBootAndEndsTheLogInAnother) {
 
 TEST_F(SegmentTest, AHoleBelowTheCompletionMarkIsCorruptionInTheSameBootOnly) {
   auto segment = Create(HeaderFor(42));
-  uint64_t at = Write(segment->data(), kGeneration, kSegmentHeaderBytes, RecordType::kPut, "a", "1");
+  uint64_t at = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
   const uint64_t damaged = at;
-  at = Write(segment->data(), kGeneration, at, RecordType::kPut, "b", "2");
-  at = Write(segment->data(), kGeneration, at, RecordType::kPut, "c", "3");
+  at = Put(segment->data(), kGeneration, at, "b", "2");
+  at = Put(segment->data(), kGeneration, at, "c", "3");
   MarkComplete(segment->data(), kGeneration, at);
   segment->data()[damaged + 24] ^= 1;
   Replayed(42);
@@ -454,10 +465,10 @@ TEST_F(SegmentTest, AHoleBelowTheCompletionMarkIsCorruptionInTheSameBootOnly) {
 
 TEST_F(SegmentTest, AHoleBelowTheDurableWatermarkIsCorruptionInAnyBoot) {
   auto segment = Create(HeaderFor(42));
-  uint64_t at = Write(segment->data(), kGeneration, kSegmentHeaderBytes, RecordType::kPut, "a", "1");
+  uint64_t at = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
   ASSERT_TRUE(segment->Sync(at).ok());
   const uint64_t torn = at;
-  at = Write(segment->data(), kGeneration, at, RecordType::kPut, "b", "2");
+  at = Put(segment->data(), kGeneration, at, "b", "2");
   segment->data()[torn + 24] ^= 1;
   EXPECT_EQ(ReplayedKeys(43), Keys{"a"}) << "above the watermark: a torn tail";
   segment->data()[kSegmentHeaderBytes + 24] ^= 1;
@@ -471,14 +482,14 @@ TEST_F(SegmentTest, RecordsOfAnEarlierUseNeverComeBack) {
   auto segment = Create(HeaderFor(42, 10));
   uint64_t at = kSegmentHeaderBytes;
   for (int i = 0; i < 100; ++i) {
-    at = Write(segment->data(), 10, at, RecordType::kPut, "old" + std::to_string(i), "value");
+    at = Put(segment->data(), 10, at, "old" + std::to_string(i), "value");
   }
   MarkComplete(segment->data(), 10, at);
   ASSERT_TRUE(segment->Sync(at).ok());
   ASSERT_TRUE(segment->Recycle(HeaderFor(42, 11)).ok());
   EXPECT_EQ(ReplayedKeys(42), Keys{});
   EXPECT_TRUE(status_.ok());
-  Write(segment->data(), 11, kSegmentHeaderBytes, RecordType::kPut, "new", "value");
+  Put(segment->data(), 11, kSegmentHeaderBytes, "new", "value");
   EXPECT_EQ(ReplayedKeys(42), Keys{"new"});
   EXPECT_EQ(ReplayedKeys(43), Keys{"new"});
 }
@@ -486,11 +497,11 @@ TEST_F(SegmentTest, RecordsOfAnEarlierUseNeverComeBack) {
 TEST_F(SegmentTest, ABatchIsTakenWholeOrNotAtAll) {
   auto segment = Create(HeaderFor(42));
   char* const data = segment->data();
-  uint64_t at = Write(data, kGeneration, kSegmentHeaderBytes, RecordType::kPut, "a", "1");
+  uint64_t at = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
   const uint64_t begin = at;
   at = WriteBatch(data, kGeneration, at, {"b", "c", "d"});
   const uint64_t batch_end = at;
-  at = Write(data, kGeneration, at, RecordType::kPut, "e", "5");
+  at = Put(data, kGeneration, at, "e", "5");
   EXPECT_EQ(ReplayedKeys(42), (Keys{"a", "b", "c", "d", "e"}));
   EXPECT_EQ(report_.records, 5u);
   const std::string good(data + begin, batch_end - begin);
@@ -506,7 +517,7 @@ TEST_F(SegmentTest, ABatchIsTakenWholeOrNotAtAll) {
 
 TEST_F(SegmentTest, AnErrorOfTheTakerEndsReplay) {
   auto segment = Create(HeaderFor(42));
-  Write(segment->data(), kGeneration, kSegmentHeaderBytes, RecordType::kPut, "a", "1");
+  Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
   const auto report = Replay(segment->data(), segment->header(), 42, kPath,
                              [](uint64_t, const char*) { return Status(Code::kNoSpace, "full"); });
   EXPECT_EQ(report.status().code(), Code::kNoSpace);
@@ -539,7 +550,7 @@ TEST_F(SegmentTest, AfterAPowerLossEverySyncedRecordIsThereAndNoneIsMadeUp) {
     for (int i = 0; i < 60; ++i) {
       const std::string key = "key" + std::to_string(i);
       wrote[at] = key;
-      at = Write(segment->data(), kGeneration, at, RecordType::kPut, key,
+      at = Put(segment->data(), kGeneration, at, key,
                  std::string(random.Below(600), 'v'));
       MarkComplete(segment->data(), kGeneration, at);
       if (!random.OneIn(20)) continue;

@@ -3,12 +3,12 @@
 /// another kind.
 ///
 /// Layer      log
-/// Source     DESIGN "the log is the MemTable's arena"; RELIABILITY "Logs are chained"
+/// Source     docs/decisions/0002-log-is-the-memtable.md, docs/durability.md
 /// Encoding   docs/format/segment.md
 /// Threads    Reserve, Complete, MarkComplete: any number of threads. The rest: one thread.
 /// Invariants tail only grows; a byte below tail belongs to exactly one reservation; the bytes of
-///            finished reservations never exceed those reserved; a record is readable by others once
-///            its offset was published.
+///            finished reservations never exceed those reserved; a record is readable by others
+///            once its offset was published.
 #pragma once
 
 #include <array>
@@ -116,7 +116,8 @@ class Segment {
   static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,
                                                  const SegmentHeader& header,
                                                  bool durable = false);
-  /// A segment that a dead process left, as it is, mapped for adoption. Errors: ReadSegmentHeader's.
+  /// A segment that a dead process left, as it is, mapped for adoption. Errors as of
+  /// ReadSegmentHeader.
   static Result<std::unique_ptr<Segment>> Open(io::FileSystem& fs, const std::string& path);
   /// Starts a new use of this file: a new header. Old records no longer verify. Nobody else uses it
   /// any more. After a crash inside, the file has its old header or its new one.
@@ -133,9 +134,9 @@ class Segment {
   SegmentHeader header_;
 };
 
-/// Reads a segment's header: kCorruption where it is damaged or a log's file is shorter than it says,
-/// kUnsupported where it is newer, kNotFound where the file was never given one. (Whether kind, id
-/// and epoch are those expected is the caller's question.)
+/// Reads a segment's header: kCorruption where it is damaged or a log's file is shorter than it
+/// says, kUnsupported where it is newer, kNotFound where the file was never given one. (Whether
+/// kind, id and epoch are those expected is the caller's question.)
 Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path);
 
 /// What replay found out.

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,89 +15,12 @@
 #include <vector>
 
 #include "base/coding.h"
-#include "base/hash.h"
 #include "base/random.h"
-#include "io/file_system.h"
-#include "lsm/sorted_run.h"
-#include "lsm/sorted_view.h"
+#include "lsm/memtable_testing.h"
 #include "lsm/write_batch.h"
 
 namespace quire::lsm {
 namespace {
-
-using log::RecordType;
-using State = Lookup::State;
-
-constexpr uint64_t kGeneration = 77;
-constexpr uint64_t kBaseLsn = 1'000'000;
-
-// A MemTable with memory of its own.
-class Holder {
- public:
-  explicit Holder(uint64_t segment_bytes = 1 << 20)
-      : bytes_(segment_bytes),
-        index_(Aligned(IndexBytes(segment_bytes))),
-        data_(Aligned(segment_bytes)),
-        table_(std::make_unique<MemTable>(index_.get(), data_.get(), bytes_, kGeneration, kBaseLsn,
-                                          nullptr)) {}
-  MemTable& operator*() { return *table_; }
-  MemTable* operator->() { return table_.get(); }
-  char* data() { return data_.get(); }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  struct Free {
-    void operator()(char* memory) const { std::free(memory); }
-  };
-  static std::unique_ptr<char, Free> Aligned(uint64_t size) {
-    auto* memory = static_cast<char*>(std::aligned_alloc(4096, (size + 4095) / 4096 * 4096));
-    std::memset(memory, 0xEE, size);  // whatever was there before
-    return std::unique_ptr<char, Free>(memory);
-  }
-
-  uint64_t bytes_;
-  std::unique_ptr<char, Free> index_;
-  std::unique_ptr<char, Free> data_;
-  std::unique_ptr<MemTable> table_;
-};
-
-Lookup Get(const MemTable& table, Slice key, uint64_t snapshot = kMaxLsn) {
-  return table.Get(key, base::HashKey(key), snapshot);
-}
-
-uint64_t Put(MemTable& table, Slice key, Slice value) {
-  uint64_t lsn = 0;
-  EXPECT_TRUE(table.Add({RecordType::kPut, key, value}, &lsn));
-  return lsn;
-}
-
-// Everything an iterator gives, as text, forward.
-struct Entry {
-  std::string key;
-  std::string value;
-  RecordType type;
-  uint64_t lsn;
-  bool operator==(const Entry&) const = default;
-};
-
-Entry At(const table::EntryIterator& it) {
-  return {std::string(it.key()), std::string(it.value()), it.type(), it.lsn()};
-}
-
-std::vector<Entry> Forward(const SortedView& view, bool newest_only) {
-  std::vector<Entry> entries;
-  const auto it = view.NewIterator(newest_only);
-  for (it->SeekToFirst(); it->Valid(); it->Next()) entries.push_back(At(*it));
-  return entries;
-}
-
-std::vector<Entry> Backward(const SortedView& view, bool newest_only) {
-  std::vector<Entry> entries;
-  const auto it = view.NewIterator(newest_only);
-  for (it->SeekToLast(); it->Valid(); it->Prev()) entries.push_back(At(*it));
-  std::reverse(entries.begin(), entries.end());
-  return entries;
-}
 
 TEST(MemTable, FindsWhatWasPutAndNothingElse) {
   Holder table;
@@ -193,7 +114,7 @@ TEST(MemTable, IsFullInTimeHoweverManyThreadsFillIt) {
   std::atomic<uint32_t> next{0};
   std::atomic<bool> full{false};
   for (int round = 0; !full; ++round) {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (int t = 0; t < 20; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < 30 && !full; ++i) {
@@ -295,7 +216,7 @@ TEST(MemTable, AViewKeepsItsContentsWhileWritersGoOn) {
   EXPECT_EQ(Forward(*view, false).size(), 2u);
 }
 
-// --- sorted runs -----------------------------------------------------------------------------------
+// --- sorted runs ------------------------------------------------------------------------------
 
 // Sorts `keys` by MakeRun and by std::set, and compares.
 void ExpectSorted(const std::set<std::string>& keys) {
@@ -304,7 +225,9 @@ void ExpectSorted(const std::set<std::string>& keys) {
   Holder table(bytes);
   std::vector<std::string> shuffled(keys.begin(), keys.end());
   base::Random random(keys.size());
-  for (size_t i = shuffled.size(); i > 1; --i) std::swap(shuffled[i - 1], shuffled[random.Below(i)]);
+  for (size_t i = shuffled.size(); i > 1; --i) {
+    std::swap(shuffled[i - 1], shuffled[random.Below(i)]);
+  }
   for (size_t i = 0; i < shuffled.size() / 2; ++i) Put(*table, shuffled[i], "");
   const auto half = table->NewView(table->QuiescedLsn());  // so that runs are merged, too
   for (size_t i = shuffled.size() / 2; i < shuffled.size(); ++i) Put(*table, shuffled[i], "");
@@ -350,7 +273,7 @@ TEST(SortedRun, SortsKeysWhoseDifferenceLiesAnywhere) {
   }
 }
 
-// --- against a model -------------------------------------------------------------------------------
+// --- against a model --------------------------------------------------------------------------
 
 // All that was ever written, searched in the most obvious way.
 class Model {
@@ -612,228 +535,7 @@ TEST(MemTable, ASegmentWithMoreKeysThanAnyMemTableTakesIsCorruption) {
   EXPECT_EQ(status.code(), Code::kCorruption);
 }
 
-// --- many threads ----------------------------------------------------------------------------------
-
-// Writers overwrite few keys; afterwards every key's chain must hold each of its versions once, in
-// falling order of LSN, and the newest must be the one with the highest LSN.
-TEST(MemTable, VersionsOfManyWritersStandInTheOrderOfTheirLsns) {
-  constexpr uint64_t kKeys = 3;
-  constexpr int kThreads = 4;
-  Holder table(8 << 20);
-  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> wrote(kThreads);  // LSN, key
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      base::Random random(t);
-      for (int i = 0; i < 5000; ++i) {
-        const uint64_t key = random.Below(kKeys);
-        uint64_t lsn = 0;
-        // Values of different sizes, so that threads finish in another order than they reserved.
-        const std::string value(random.Below(8) * 64, static_cast<char>('0' + key));
-        if (!table->Add({RecordType::kPut, std::to_string(key), value}, &lsn)) std::abort();
-        wrote[t].push_back({lsn, key});
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  std::map<uint64_t, std::vector<uint64_t>> lsns;  // by key
-  for (const auto& list : wrote) {
-    for (const auto& [lsn, key] : list) lsns[key].push_back(lsn);
-  }
-  EXPECT_EQ(table->key_count(), kKeys);
-  std::vector<Entry> entries = Forward(*table->NewView(kMaxLsn), false);
-  for (auto& [key, of_key] : lsns) {
-    std::sort(of_key.rbegin(), of_key.rend());
-    std::vector<uint64_t> got;
-    for (const Entry& entry : entries) {
-      if (entry.key == std::to_string(key)) got.push_back(entry.lsn);
-    }
-    EXPECT_EQ(got, of_key);
-    EXPECT_EQ(Get(*table, std::to_string(key)).lsn, of_key.front());
-  }
-}
-
-// Each value begins with its key; a reader must never see another key's value, a torn one, or an
-// older version than it saw before.
-TEST(MemTable, ReadersBesideWritersSeeWholeValuesThatNeverGoBack) {
-  constexpr int kWriters = 2;
-  Holder table(16 << 20);
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < kWriters; ++t) {
-    threads.emplace_back([&, t] {
-      base::Random random(t + 10);
-      for (uint64_t i = 0; i < 20'000; ++i) {
-        const std::string key = "key" + std::to_string(random.Below(500));
-        const std::string value = key + std::string(random.Below(50), static_cast<char>('a' + t));
-        if (!table->Add({RecordType::kPut, key, value}, nullptr)) std::abort();
-      }
-      stop = true;
-    });
-  }
-  uint64_t hits = 0;
-  threads.emplace_back([&] {
-    base::Random random(1);
-    std::map<std::string, uint64_t> seen;
-    while (!stop || hits == 0) {
-      const std::string key = "key" + std::to_string(random.Below(500));
-      const Lookup found = Get(*table, key);
-      if (found.state != State::kValue) continue;
-      ++hits;
-      const Slice filler = found.value.substr(key.size());
-      ASSERT_EQ(found.value.substr(0, key.size()), key);
-      ASSERT_TRUE(filler.empty() ||
-                  filler.find_first_not_of(filler[0]) == Slice::npos);
-      ASSERT_GE(found.lsn, seen[key]);
-      seen[key] = found.lsn;
-    }
-  });
-  for (auto& thread : threads) thread.join();
-  EXPECT_GT(hits, 0u);
-}
-
-// Each batch writes the same number under all keys, one batch in three by way of a range tombstone.
-// Within one snapshot all keys must agree, in gets and in views.
-TEST(MemTable, ABatchIsSeenWholeAtEverySnapshot) {
-  constexpr uint64_t kKeys = 8;
-  Holder table(16 << 20);
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < 2; ++t) {
-    threads.emplace_back([&, t] {
-      for (uint64_t i = 0; i < 4000; ++i) {
-        const std::string value = std::to_string(i * 2 + t);
-        std::vector<std::string> keys;
-        for (uint64_t k = 0; k < kKeys; ++k) keys.push_back("k" + std::to_string(k));
-        std::vector<WriteOp> ops;
-        if (i % 200 == 0) ops.push_back({RecordType::kRangeDelete, "k", "l"});
-        for (const std::string& key : keys) ops.push_back({RecordType::kPut, key, value});
-        if (!table->AddBatch(ops, true, nullptr)) std::abort();
-      }
-      stop = true;
-    });
-  }
-  uint64_t rounds = 0;
-  while (!stop || rounds == 0) {
-    const uint64_t snapshot = table->QuiescedLsn();
-    std::set<std::string> values;
-    for (uint64_t k = 0; k < kKeys; ++k) {
-      const Lookup found = Get(*table, "k" + std::to_string(k), snapshot);
-      values.insert(found.state == State::kValue ? std::string(found.value) : "absent");
-    }
-    EXPECT_EQ(values.size(), 1u);
-    values.clear();
-    const auto entries = Forward(*table->NewView(snapshot), true);
-    for (const Entry& entry : entries) values.insert(entry.value);
-    EXPECT_LE(values.size(), 1u);
-    EXPECT_TRUE(entries.empty() || entries.size() == kKeys);
-    ++rounds;
-  }
-  for (auto& thread : threads) thread.join();
-}
-
-// Without a snapshot, too: once a key of a batch was seen, the others are there; and a batch that
-// deletes a range and fills it again never shows it empty.
-TEST(MemTable, ABatchIsSeenWholeByPlainGets) {
-  Holder table(16 << 20);
-  ASSERT_TRUE(table->AddBatch({{RecordType::kPut, "a", "00000000"},
-                               {RecordType::kPut, "b", "00000000"}}, true, nullptr));
-  std::atomic<bool> stop{false};
-  std::thread writer([&] {
-    for (uint64_t i = 1; i < 20'000; ++i) {
-      char value[16];
-      std::snprintf(value, sizeof value, "%08d", static_cast<int>(i));
-      std::vector<WriteOp> ops = {{RecordType::kPut, "a", value}, {RecordType::kPut, "b", value}};
-      if (i % 100 == 0) ops.insert(ops.begin(), {RecordType::kRangeDelete, "a", "c"});
-      if (!table->AddBatch(ops, true, nullptr)) std::abort();
-    }
-    stop = true;
-  });
-  while (!stop) {
-    const Lookup b = Get(*table, "b");
-    const Lookup a = Get(*table, "a");
-    ASSERT_EQ(b.state, State::kValue);
-    ASSERT_EQ(a.state, State::kValue);
-    ASSERT_GE(a.value, b.value);  // "a" was read later
-  }
-  writer.join();
-}
-
-TEST(MemTable, ManyThreadsFillItToItsLimitWithoutAHole) {
-  for (uint64_t seed = 0; seed < 5; ++seed) {
-    Holder table(1 << 18);
-    std::atomic<uint64_t> added{0};
-    std::vector<std::thread> threads;
-    for (uint64_t t = 0; t < 4; ++t) {
-      threads.emplace_back([&, t] {
-        base::Random random(seed * 100 + t);
-        for (uint64_t i = 0;; ++i) {
-          const std::string key = std::to_string(t) + "-" + std::to_string(i);
-          const std::string value(random.Below(300), 'v');
-          const bool batch = random.OneIn(8);
-          const WriteOp op = {RecordType::kPut, key, value};
-          if (batch ? !table->AddBatch({op}, true, nullptr) : !table->Add(op, nullptr)) return;
-          added.fetch_add(1);
-        }
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    const uint64_t end = table->Close();
-    EXPECT_EQ(log::CompleteMark(table.data(), kGeneration), end);
-    EXPECT_EQ(table->key_count(), added.load());
-    log::SegmentHeader header;
-    header.generation = kGeneration;
-    header.capacity = table.bytes();
-    uint64_t records = 0;
-    const auto report = log::Replay(table.data(), header, header.boot_id, "log",
-                                    [&](uint64_t, const char* record) {
-                                      records += log::HeaderAt(record)->type == RecordType::kPut;
-                                      return Status();
-                                    });
-    ASSERT_TRUE(report.ok()) << report.status().ToString();
-    EXPECT_EQ(report->holes, 0u);
-    EXPECT_EQ(report->end, end);
-    EXPECT_EQ(records, added.load());
-    EXPECT_EQ(table->NewView(kMaxLsn)->key_count(), added.load());
-  }
-}
-
-// Views made while writers go on: each has exactly what its LSN says, and later ones have more.
-TEST(MemTable, ViewsOfManyMomentsAreEachConsistent) {
-  Holder table(16 << 20);
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < 2; ++t) {
-    threads.emplace_back([&, t] {
-      // Key number i of a thread is written after key number i - 1.
-      for (uint64_t i = 0; i < 20'000; ++i) {
-        char key[16];
-        std::snprintf(key, sizeof key, "%d-%06d", static_cast<int>(t), static_cast<int>(i));
-        if (!table->Add({RecordType::kPut, key, key}, nullptr)) std::abort();
-      }
-      stop = true;
-    });
-  }
-  uint64_t last_count = 0;
-  while (!stop || last_count == 0) {
-    const uint64_t lsn = table->QuiescedLsn();
-    const auto view = table->NewView(lsn);
-    uint64_t count[2] = {0, 0};
-    const auto it = view->NewIterator(true);
-    for (it->SeekToFirst(); it->Valid(); it->Next()) {
-      ASSERT_LE(it->lsn(), lsn);
-      const int thread = it->key()[0] - '0';
-      ASSERT_EQ(std::stoull(std::string(it->key().substr(2))), count[thread]) << "a gap";
-      ++count[thread];
-    }
-    ASSERT_EQ(view->key_count(), count[0] + count[1]);
-    ASSERT_GE(count[0] + count[1], last_count);
-    last_count = count[0] + count[1];
-  }
-  for (auto& thread : threads) thread.join();
-}
-
-// --- write batches ---------------------------------------------------------------------------------
+// --- write batches ----------------------------------------------------------------------------
 
 TEST(WriteBatch, GivesBackItsOperationsFromAnyPlaceInMemory) {
   WriteBatch batch;

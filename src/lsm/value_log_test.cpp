@@ -359,7 +359,7 @@ TEST(ValueLogThreads, ManyThreadsAppendReadSealAndSyncAtOnce) {
   auto log =
       *ValueLog::Open(io::PosixFileSystem(), directory.path(), options, *executor, {});
   std::atomic<int> writers{3};
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (uint64_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       base::Random random(t);
@@ -389,7 +389,7 @@ TEST(ValueLogThreads, ManyThreadsAppendReadSealAndSyncAtOnce) {
   log.reset();
 }
 
-// --- the arena -------------------------------------------------------------------------------------
+// --- the arena --------------------------------------------------------------------------------
 
 StorageOptions SmallOptions(LogMode log = LogMode::kOn) {
   StorageOptions options;
