@@ -6,7 +6,7 @@
 help:
 	@echo "make demo    build, and assemble a genome from real reads on 4 ranks"
 	@echo "make test    build, and run all tests"
-	@echo "make bench   build, and run the benchmarks at small size"
+	@echo "make bench   build, and run every benchmark: an hour or so"
 	@echo "make asan    the tests with AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make tsan    the tests with ThreadSanitizer, over the simulated transport"
 	@echo "make fuzz    every fuzzer for a minute (clang)"
