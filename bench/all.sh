@@ -26,6 +26,12 @@ for ranks in 1 2 4; do
   bench "$ranks" basic --directory "$folder" --value-bytes 131072 --count 1000
   bench "$ranks" kmer --directory "$folder"
 done
+for search in sequential binary tagged; do
+  for direct in false true; do
+    bench 2 basic --directory "$folder" --value-bytes 1024 --count 5000 --search "$search" \
+      --direct-reads "$direct"
+  done
+done
 for ranks in 2 4; do
   bench "$ranks" basic --directory "$folder" --value-bytes 8 --count 10000 --consistency sequential
   for transport in auto mpi; do

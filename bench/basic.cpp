@@ -22,6 +22,8 @@ struct Settings {
   std::string level = "sstable";
   std::string consistency = "relaxed";
   std::string log = "on";
+  std::string search = "tagged";
+  bool direct_reads = true;
 };
 
 // Rates over all ranks, one entry per repetition.
@@ -33,6 +35,9 @@ DatabaseOptions OptionsFor(const Settings& settings) {
   options.consistency =
       settings.consistency == "sequential" ? Consistency::kSequential : Consistency::kRelaxed;
   options.storage.log = settings.log == "off" ? LogMode::kOff : LogMode::kOn;
+  options.direct_reads = settings.direct_reads;
+  if (settings.search == "sequential") options.storage.search = SearchMode::kSequential;
+  if (settings.search == "binary") options.storage.search = SearchMode::kBinary;
   return options;
 }
 
@@ -146,6 +151,8 @@ Status RunBasic(const Settings& settings) {
                {"level", settings.level},
                {"consistency", settings.consistency},
                {"log", settings.log},
+               {"search", settings.search},
+               {"direct_reads", settings.direct_reads},
                {"transport", settings.parallel.transport},
                {"ranks", ranks->size()},
                {"repetitions", settings.parallel.repetitions},
@@ -183,6 +190,12 @@ Command AddBasic(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--log", settings->log, "write-ahead log")
       ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  sub->add_option("--search", settings->search, "how tables are searched (SC17, figure 8)")
+      ->check(CLI::IsMember({"sequential", "binary", "tagged"}))
+      ->capture_default_str();
+  sub->add_option("--direct-reads", settings->direct_reads,
+                  "gets read what ranks of the node own without a message (SC17, figure 8)")
       ->capture_default_str();
   AddParallelOptions(*sub, &settings->parallel);
   return {sub, [settings] { return RunBasic(*settings); }, true};
