@@ -142,7 +142,7 @@ bool Arena::Read(BoardState* state, uint64_t* sequence) const {
       const uint64_t slot = from.words[at++].load(std::memory_order_acquire);
       state->live[i].generation = from.words[at++].load(std::memory_order_acquire);
       state->live[i].pool_slot = static_cast<uint32_t>(slot);
-      plausible = plausible && slot < static_cast<uint64_t>(pool_slots_);
+      plausible = plausible && (slot < static_cast<uint64_t>(pool_slots_) || slot == kNotShared);
     }
     if (!plausible || from.sequence.load(std::memory_order_relaxed) != before) continue;
     if (sequence != nullptr) *sequence = before;

@@ -3,7 +3,7 @@
 /// mapped read-only by the neighbours, then unlinked.
 ///
 /// Layer      lsm
-/// Source     DESIGN "Ranks of a node read each other directly"
+/// Source     docs/decisions/0005-direct-reads.md
 /// Threads    the owner writes the board under its own lock; neighbours read it optimistically (a
 ///            sequence lock)
 /// Invariants everything in it may be read by a neighbour at any time, garbage included: readers
@@ -25,6 +25,9 @@ namespace quire::lsm {
 
 /// flushing_queue_length (up to 64), the active one, the next one, and some that readers pin.
 constexpr int kPoolSlotsMax = 72;
+
+/// BoardState: the pool slot of a MemTable that neighbours cannot read. They ask the owner.
+constexpr uint32_t kNotShared = UINT32_MAX;
 
 /// What the neighbours need to read this database's memory; refreshed by Publish.
 struct BoardState {

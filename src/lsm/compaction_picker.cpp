@@ -16,10 +16,10 @@ uint64_t BytesBefore(const std::vector<RunShape>& runs, size_t end) {
 }
 
 bool NewerRunsOutweighOldest(const std::vector<RunShape>& runs, const StorageOptions& options) {
-  // In steps of a hundredth of the oldest run, so that no product can overflow.
-  const uint64_t hundredth = runs.back().bytes / 100 + 1;
-  return BytesBefore(runs, runs.size() - 1) / hundredth >=
-         static_cast<uint64_t>(options.dead_percent_max);
+  const uint64_t oldest = runs.back().bytes;
+  const uint64_t percent = static_cast<uint64_t>(options.dead_percent_max);
+  // In two parts, so that no product can overflow.
+  return BytesBefore(runs, runs.size() - 1) >= oldest / 100 * percent + oldest % 100 * percent / 100;
 }
 
 CompactionChoice PickLikeSizes(const std::vector<RunShape>& runs, size_t end, size_t trigger) {

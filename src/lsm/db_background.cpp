@@ -60,7 +60,7 @@ void DbImpl::PrepareJob() {
 void DbImpl::PrepareIfDue() {
   std::unique_lock<std::mutex> lock(mutex_);
   // Without room for it there is nothing to be done now: the writer that needs it asks again.
-  if (!closing_ && failure_.ok() && PrepareDueLocked()) static_cast<void>(PrepareLocked(lock));
+  if (!closing_ && failure_.ok() && PrepareDueLocked()) static_cast<void>(PrepareLocked(lock, false));
 }
 
 // Lets a deterministic executor do one job. What the caller knew before may have changed at return.
@@ -122,6 +122,7 @@ void DbImpl::CleanUp() {
   base::EpochCollect();
   for (const std::string& path : trash_->TakeTables()) LogFailure(fs_.Unlink(path));
   for (const uint64_t id : trash_->TakeSegments()) LogFailure(values_->Remove(id));
+  LogFailure(pool_->RemoveStray());
 }
 
 void DbImpl::LogFailure(const Status& status) const {

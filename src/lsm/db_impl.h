@@ -110,10 +110,17 @@ class DbImpl final : public Db {
   Status AppendValue(Slice key, Slice value, log::ValueRef* reference);
   Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic);
   Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* lsn);
-  Status TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic, bool* added,
-                  uint64_t* lsn);
+  struct GroupOutcome {
+    bool added = false;   // false: no room
+    bool full = false;    // added, and no more should be
+    uint64_t lsn = 0;
+  };
+  Status TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+                  GroupOutcome* outcome);
   Status TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
-                   bool* added, uint64_t* lsn);
+                   GroupOutcome* outcome);
+  bool CountValue(MemoryHandle& memory, uint64_t value_bytes) const;
+  void RotateEarly(uint64_t full_generation);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
   Status SyncThrough(uint64_t lsn);
   Status SyncMemory(const Version& version, uint64_t* end_lsn);
@@ -126,7 +133,7 @@ class DbImpl final : public Db {
   // db_update.cpp
   struct UpdateCall;
   Status RunUpdate(Slice key, UpdateCall& call);
-  Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done);
+  Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done, bool* full);
   class Applier;
 
   // db_room.cpp
@@ -134,7 +141,7 @@ class DbImpl final : public Db {
   Status MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
                         Retirement& retirement);
   Status RotateLocked(Retirement& retirement);
-  Status PrepareLocked(std::unique_lock<std::mutex>& lock);
+  Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
   Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried);
 
   // db_read.cpp

@@ -95,7 +95,7 @@ Manifest DbImpl::NextManifest(const RunEdit& edit,
 // kIo where it is not certain that the old manifest stands: what the new one names must stay then.
 Status DbImpl::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) {
   const Status status = PublishManifest(fs_, directory_, manifest, previous_epoch);
-  if (status.ok()) return status;
+  if (status.ok() || status.code() == Code::kBusy) return status;  // busy: nothing was written
   const Result<uint64_t> edition = StoredEdition(fs_, directory_);
   if (edition.ok() && *edition != manifest.edition) return status;
   manifest_in_doubt_.store(true, std::memory_order_release);
@@ -118,6 +118,7 @@ Status DbImpl::Publish(const RunEdit& edit) {
   QUIRE_RETURN_IF_ERROR(WriteManifest(next, next.epoch));
   for (const uint64_t id : unused) segments_.GiveUp(id);
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
+  if (edit.flushed != nullptr) edit.flushed->SetFlushed();
 
   Retirement retirement;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -145,7 +146,8 @@ void DbImpl::InstallLocked(std::shared_ptr<Version> next, Retirement& retirement
   board.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
   const auto add = [&board](const MemoryHandle& handle) {
     BoardState::Live& live = board.live[board.live_count++];
-    live.pool_slot = static_cast<uint32_t>(handle.pool_slot());
+    live.pool_slot =
+        handle.pool_slot() < 0 ? kNotShared : static_cast<uint32_t>(handle.pool_slot());
     live.generation = handle.generation();
   };
   if (next->active != nullptr) {

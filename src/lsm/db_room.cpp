@@ -27,19 +27,23 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
 Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
                               Retirement& retirement) {
   bool retried = false;
+  bool waited = false;
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
     if (current_->active->generation() != full_generation) return Status();
     const bool queue_full =
         current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
     if (!queue_full && ready_ != nullptr) return RotateLocked(retirement);
-    if (!queue_full && !preparing_ && pool_->HasFreeSlot()) {
-      const Status prepared = PrepareLocked(lock);
-      if (prepared.code() == Code::kNoSpace) return prepared;
-      QUIRE_RETURN_IF_ERROR(prepared);
-      continue;
+    const bool slot_free = pool_->HasFreeSlot();
+    // Iterators pin the slots, perhaps those of this very thread: go on outside of the pool.
+    const bool outside = !slot_free && waited;
+    if (!queue_full && !preparing_ && (slot_free || outside)) {
+      waited = false;
+      QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, outside));
+      if (ready_ != nullptr) continue;
     }
     QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, &retried));
+    waited = !queue_full;
   }
 }
 
@@ -62,10 +66,11 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
 }
 
 // Makes the next MemTable on this thread; the lock is let go meanwhile.
-Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock) {
+Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
   preparing_ = true;
   lock.unlock();
-  Result<std::shared_ptr<MemoryHandle>> prepared = pool_->Prepare();
+  Result<std::shared_ptr<MemoryHandle>> prepared =
+      outside ? pool_->PrepareOutside() : pool_->Prepare();
   lock.lock();
   preparing_ = false;
   changed_.notify_all();

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kGroupOps = 64;
 constexpr uint64_t kGroupBytes = 16 << 10;
 // Index slots are asked for so many updates ahead.
-constexpr size_t kUpdatesAhead = 8;
+constexpr size_t kUpdatesAhead = 16;
 
 }  // namespace
 
@@ -49,22 +49,25 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
   QUIRE_RETURN_IF_ERROR(CheckWrite(key, 0));
   while (true) {
     bool done = false;
-    uint64_t full_generation = 0;
+    bool full = false;
+    uint64_t generation = 0;
     {
       const base::EpochGuard guard;
       const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));
       const Version& version = *version_.load(std::memory_order_acquire);
-      QUIRE_RETURN_IF_ERROR(TryUpdate(version, key, call, &done));
-      full_generation = version.active->generation();
+      QUIRE_RETURN_IF_ERROR(TryUpdate(version, key, call, &done, &full));
+      generation = version.active->generation();
     }
+    if (full) RotateEarly(generation);
     if (done) return Status();
-    QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
+    QUIRE_RETURN_IF_ERROR(MakeRoom(generation));
   }
 }
 
 // Under the key's lock, with a Version loaded after it was taken. Other writes of the key need the lock too, so what is
 // newest in the Version stays newest; and a record is added only while the Version's MemTable is still the active one.
-Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done) {
+Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done,
+                         bool* full) {
   Found found;
   QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
   Slice present = found.value;
@@ -86,8 +89,10 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
   QUIRE_RETURN_IF_ERROR(CheckWrite(key, call.updated.size()));
   WriteOp op{log::RecordType::kPut, key, call.updated};
   log::ValueRef reference;
-  if (Separated(op)) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+  const bool separated = Separated(op);
+  if (separated) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
   *done = version.active->table().Add(op, &call.lsn);
+  *full = *done && separated && CountValue(*version.active, call.updated.size());
   call.user_bytes = key.size() + call.updated.size();
   return Status();
 }
@@ -134,13 +139,20 @@ class DbImpl::Applier {
     return Status();
   }
 
-  // Brings the index slots of the next updates into the cache while this one is worked on.
+  // Brings what the next updates will touch into the cache: their slots in the index, all at once, and then the records
+  // that these name.
   void AskAhead(size_t at) {
     const base::EpochGuard guard;
     const MemTable& table = db_.version_.load(std::memory_order_acquire)->active->table();
     asked_for_ = std::min(ops_.size(), at + kUpdatesAhead);
+    const IndexSlot* slots[kUpdatesAhead];
     for (size_t i = at; i < asked_for_; ++i) {
-      __builtin_prefetch(&table.slots()[base::HashKey(ops_[i].key) & (table.slot_count() - 1)]);
+      slots[i - at] = &table.slots()[base::HashKey(ops_[i].key) & (table.slot_count() - 1)];
+      __builtin_prefetch(slots[i - at], 1);
+    }
+    for (size_t i = at; i < asked_for_; ++i) {
+      const uint64_t word = slots[i - at]->load(std::memory_order_relaxed);
+      if (word != 0) __builtin_prefetch(table.data() + uint64_t{static_cast<uint32_t>(word)} * 8);
     }
   }
 

@@ -12,6 +12,10 @@ namespace {
 // A record that would take more of a MemTable than this keeps its value apart, whatever its size.
 constexpr uint64_t kRecordShareMax = 4;
 
+// A MemTable is full, too, when its records refer to so many times its size: what is overwritten by then is found to be dead
+// only when it was flushed, and after a power loss every reference in it is checked.
+constexpr uint64_t kValueBytesFactor = 8;
+
 Slice ReferenceBytes(const log::ValueRef& reference) {
   return Slice(reinterpret_cast<const char*>(&reference), sizeof reference);
 }
@@ -90,6 +94,7 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
   while (true) {
     uint64_t lsn = 0;
     uint64_t full_generation = 0;
+    bool added = false;
     {
       // From the value's place to the record that refers to it under one guard: a value segment is
       // judged dead only after a grace period.
@@ -100,13 +105,28 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
                              : KeyLock();
       WriteOp op{type, key, value};
       log::ValueRef reference;
-      if (Separated(op)) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
-      if (!version.active->table().Add(op, &lsn)) full_generation = version.active->generation();
+      const bool separated = Separated(op);
+      if (separated) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+      added = version.active->table().Add(op, &lsn);
+      if (!added || (separated && CountValue(*version.active, value.size()))) {
+        full_generation = version.active->generation();
+      }
     }
-    if (full_generation == 0) return Committed(key.size() + value.size(), lsn);
-    QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
+    if (!added) {
+      QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
+      continue;
+    }
+    if (full_generation != 0) RotateEarly(full_generation);
+    return Committed(key.size() + value.size(), lsn);
   }
 }
+
+bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
+  return memory.AddValueBytes(value_bytes, kValueBytesFactor * options_.memtable_bytes);
+}
+
+// The write that filled the MemTable is done, whatever comes of this: a failure meets the one that finds no room.
+void DbImpl::RotateEarly(uint64_t full_generation) { LogFailure(MakeRoom(full_generation)); }
 
 Status DbImpl::DeleteRange(Slice begin, Slice end) {
   // No key is empty, so the empty one and this one begin the same range.
@@ -145,20 +165,25 @@ KeyLocks::Set DbImpl::LocksOf(const std::vector<WriteOp>& ops) const {
 
 // In a copy of `ops` references take the place of large values.
 Status DbImpl::TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
-                        bool* added, uint64_t* lsn) {
+                        GroupOutcome* outcome) {
   if (std::none_of(ops.begin(), ops.end(), [this](const WriteOp& op) { return Separated(op); })) {
-    return TryInline(version, ops, atomic, added, lsn);
+    return TryInline(version, ops, atomic, outcome);
   }
   std::vector<WriteOp> separated = ops;
   std::vector<log::ValueRef> references(ops.size());
+  uint64_t value_bytes = 0;
   for (size_t i = 0; i < ops.size(); ++i) {
-    if (Separated(ops[i])) QUIRE_RETURN_IF_ERROR(Separate(&separated[i], &references[i]));
+    if (!Separated(ops[i])) continue;
+    QUIRE_RETURN_IF_ERROR(Separate(&separated[i], &references[i]));
+    value_bytes += ops[i].value.size();
   }
-  return TryInline(version, separated, atomic, added, lsn);
+  QUIRE_RETURN_IF_ERROR(TryInline(version, separated, atomic, outcome));
+  outcome->full = outcome->added && CountValue(*version.active, value_bytes);
+  return Status();
 }
 
 Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
-                         bool* added, uint64_t* lsn) {
+                         GroupOutcome* outcome) {
   if (atomic && MemTable::BatchBytes(ops, true) > record_bytes_max_) {
     return Status(Code::kInvalidArgument, "the batch takes " +
                                               std::to_string(MemTable::BatchBytes(ops, true)) +
@@ -166,7 +191,7 @@ Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops
                                               std::to_string(record_bytes_max_) +
                                               ": split it or raise memtable_bytes");
   }
-  *added = version.active->table().AddBatch(ops, atomic, lsn);
+  outcome->added = version.active->table().AddBatch(ops, atomic, &outcome->lsn);
   return Status();
 }
 
@@ -178,17 +203,22 @@ Status DbImpl::WriteGroup(const std::vector<WriteOp>& ops, bool atomic) {
 
 Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* lsn) {
   while (true) {
-    uint64_t full_generation = 0;
+    GroupOutcome outcome;
+    uint64_t generation = 0;
     {
       const base::EpochGuard guard;
       const Version& version = *version_.load(std::memory_order_acquire);
       const KeyLockSet key_locks(key_locks_, LocksOf(ops));
-      bool added = false;
-      QUIRE_RETURN_IF_ERROR(TryGroup(version, ops, atomic, &added, lsn));
-      if (!added) full_generation = version.active->generation();
+      QUIRE_RETURN_IF_ERROR(TryGroup(version, ops, atomic, &outcome));
+      generation = version.active->generation();
     }
-    if (full_generation == 0) return Status();
-    QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
+    if (!outcome.added) {
+      QUIRE_RETURN_IF_ERROR(MakeRoom(generation));
+      continue;
+    }
+    if (outcome.full) RotateEarly(generation);
+    *lsn = outcome.lsn;
+    return Status();
   }
 }
 

@@ -16,13 +16,27 @@ uint64_t NewGeneration() {
   }
 }
 
-void FreeIndex(char* index) { ::operator delete(index, std::align_val_t{alignof(IndexHeader)}); }
+constexpr std::align_val_t kPage{4096};
+// Iterators that pin more MemTables than these have to go before writes go on.
+constexpr size_t kOutsideMax = 16;
+
+OwnMemory NewMemory(uint64_t bytes) {
+  return OwnMemory(static_cast<char*>(::operator new(bytes, kPage)));
+}
 
 }  // namespace
 
+void FreeMemory::operator()(char* memory) const { ::operator delete(memory, kPage); }
+
 MemoryHandle::~MemoryHandle() {
   table_.reset();  // before the memory it lies in
-  if (pool_ != nullptr) pool_->Return(pool_slot_, std::move(segment_));
+  if (pool_ == nullptr) return;
+  if (pool_slot_ >= 0) {
+    pool_->Return(pool_slot_, std::move(segment_));
+    return;
+  }
+  segment_.reset();
+  pool_->ReturnOutside(header_.id, !flushed_.load(std::memory_order_acquire));
 }
 
 void MemoryHandle::Close() {
@@ -37,8 +51,10 @@ void MemoryHandle::FinishAdoption(uint64_t end) {
 Status MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
   header_.previous_generation = previous_generation;
   header_.previous_end_lsn = previous_end_lsn;
+  flushed_.store(false, std::memory_order_relaxed);
   if (segment_ == nullptr) {
-    log::EncodeSegmentHeader(header_, pool_->arena_->records(pool_slot_));
+    log::EncodeSegmentHeader(
+        header_, own_records_ ? own_records_.get() : pool_->arena_->records(pool_slot_));
     return Status();
   }
   return segment_->Recycle(header_);
@@ -79,18 +95,12 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare() {
 // On error `segment` is still the caller's, if there is one.
 Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
     int pool_slot, std::unique_ptr<log::Segment>& segment, uint64_t base_lsn) {
-  log::SegmentHeader header;
-  header.generation = NewGeneration();
-  header.id = static_cast<uint64_t>(pool_slot);
-  header.base_lsn = base_lsn;
-  header.capacity = config_.options.memtable_bytes;
-  header.boot_id = config_.fs->BootId();
-  header.owner_epoch = config_.owner_epoch;  // chain fields 0: made, but not in use
+  const log::SegmentHeader header = HeaderFor(static_cast<uint64_t>(pool_slot), base_lsn);
   char* records = arena_->records(pool_slot);
   if (records == nullptr) {
     if (segment == nullptr) {
-      const std::string path = config_.directory + "/" + LogSegmentName(pool_slot);
-      QUIRE_ASSIGN_OR_RETURN(segment, log::Segment::Create(*config_.fs, path, header, true));
+      QUIRE_ASSIGN_OR_RETURN(
+          segment, log::Segment::Create(*config_.fs, PathOf(header.id), header, true));
     }
     segment->map().Prefault(0, header.capacity);
     records = segment->data();
@@ -104,6 +114,89 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
   handle->pool_slot_ = pool_slot;
   handle->pool_ = shared_from_this();  // last: from here on the destructor returns the slot
   return handle;
+}
+
+log::SegmentHeader MemoryPool::HeaderFor(uint64_t number, uint64_t base_lsn) const {
+  log::SegmentHeader header;
+  header.generation = NewGeneration();
+  header.id = number;
+  header.base_lsn = base_lsn;
+  header.capacity = config_.options.memtable_bytes;
+  header.boot_id = config_.fs->BootId();
+  header.owner_epoch = config_.owner_epoch;
+  return header;  // with no place in the chain: made, but not in use
+}
+
+std::string MemoryPool::PathOf(uint64_t number) const {
+  return config_.directory + "/" + LogSegmentName(static_cast<int>(number));
+}
+
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
+  const uint64_t number = TakeOutsideNumber();
+  if (number == 0) return std::shared_ptr<MemoryHandle>();
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  handle->header_ = HeaderFor(number, TakeBaseLsn());
+  handle->flushed_.store(true, std::memory_order_relaxed);  // it holds nothing yet
+  handle->pool_ = shared_from_this();  // from here on the destructor gives the number back
+  const uint64_t bytes = config_.options.memtable_bytes;
+  char* records = nullptr;
+  if (arena_->records_inside()) {
+    handle->own_records_ = NewMemory(bytes);
+    records = handle->own_records_.get();
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(handle->segment_, log::Segment::Create(*config_.fs, PathOf(number),
+                                                                  handle->header_, true));
+    records = handle->segment_->data();
+  }
+  handle->own_index_ = NewMemory(IndexBytes(bytes));
+  handle->table_ = std::make_unique<MemTable>(
+      handle->own_index_.get(), records, bytes, handle->header_.generation,
+      handle->header_.base_lsn, handle->segment_ == nullptr ? nullptr : &handle->segment_->map());
+  return handle;
+}
+
+// 0: none is left.
+uint64_t MemoryPool::TakeOutsideNumber() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (outside_.size() >= kOutsideMax) return 0;
+  uint64_t number = slots_.size();
+  while (outside_.contains(number)) ++number;
+  outside_.insert(number);
+  return number;
+}
+
+// A file whose records are in no table stays: the next opener replays it.
+void MemoryPool::ReturnOutside(uint64_t number, bool needed) {
+  std::function<void()> freed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!needed) stray_.push_back(number);
+    freed = freed_;
+  }
+  if (freed) freed();
+}
+
+Status MemoryPool::RemoveStray() {
+  std::vector<uint64_t> stray;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stray.swap(stray_);
+  }
+  Status status;
+  for (const uint64_t number : stray) {
+    const Status removed = config_.fs->Unlink(PathOf(number));
+    if (removed.code() != Code::kNotFound && status.ok()) status = removed;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    outside_.erase(number);
+  }
+  return status;
+}
+
+uint64_t MemoryPool::TakeBaseLsn() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t base_lsn = next_lsn_;
+  next_lsn_ += config_.options.memtable_bytes;
+  return base_lsn;
 }
 
 Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Segment> segment) {
@@ -125,9 +218,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
     }
   }
   if (index == nullptr) {
-    index = static_cast<char*>(::operator new(IndexBytes(header.capacity),
-                                              std::align_val_t{alignof(IndexHeader)}));
-    handle->own_index_ = {index, &FreeIndex};
+    handle->own_index_ = NewMemory(IndexBytes(header.capacity));
+    index = handle->own_index_.get();
   }
   handle->table_ =
       std::make_unique<MemTable>(index, segment->data(), header.capacity, header.generation,
@@ -194,7 +286,7 @@ uint64_t MemoryPool::segment_file_bytes() const {
   for (const Slot& slot : slots_) {
     if (slot.exists) bytes += config_.options.memtable_bytes;
   }
-  return bytes;
+  return bytes + outside_.size() * config_.options.memtable_bytes;
 }
 
 }  // namespace quire::lsm

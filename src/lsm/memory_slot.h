@@ -1,7 +1,7 @@
 /// The fixed pool of log segments and MemTable indexes, and one use of a place in it.
 ///
 /// Layer      lsm
-/// Source     DESIGN "the log is the MemTable's arena": segments are recycled, never grown
+/// Source     docs/decisions/0002-log-is-the-memtable.md: segments are recycled, never grown
 /// Encoding   docs/format/segment.md
 /// Threads    MemoryPool: any. MemoryHandle: the MemTable's own rules; SyncHeader and SyncTo one thread at a time.
 /// Invariants a slot belongs to at most one handle; base LSNs rise in the order in which handles are prepared, and two
@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,12 @@ namespace quire::lsm {
 
 class MemoryPool;
 
+/// Page-aligned memory of this process alone.
+struct FreeMemory {
+  void operator()(char* memory) const;
+};
+using OwnMemory = std::unique_ptr<char, FreeMemory>;
+
 /// A MemTable and the segment in which its records lie. The slot is free again when the last reference goes: Versions and
 /// iterators hold such references, so that nothing they can reach is recycled.
 class MemoryHandle {
@@ -36,7 +43,7 @@ class MemoryHandle {
   MemoryHandle& operator=(const MemoryHandle&) = delete;
 
   MemTable& table() const { return *table_; }
-  /// Its place in the pool; -1: outside of it.
+  /// Its place in the pool; -1: outside of it, where neighbours do not see it.
   int pool_slot() const { return pool_slot_; }
   /// The number in its segment's name.
   uint64_t file_number() const { return header_.id; }
@@ -44,10 +51,17 @@ class MemoryHandle {
   uint64_t base_lsn() const { return header_.base_lsn; }
   /// LSN behind its last record, once the MemTable is closed.
   uint64_t end_lsn() const { return end_lsn_.load(std::memory_order_acquire); }
+  /// Counts the bytes of a separated value that a record here refers to. True for the one call that passes `bytes_max`.
+  bool AddValueBytes(uint64_t bytes, uint64_t bytes_max) {
+    const uint64_t before = value_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    return before < bytes_max && before + bytes >= bytes_max;
+  }
   /// Closes the MemTable for writers and waits for those under way.
   void Close();
   /// The same for an adopted one, whose records end at offset `end`.
   void FinishAdoption(uint64_t end);
+  /// What it holds is in a table that the manifest names: its segment is not needed any more.
+  void SetFlushed() { flushed_.store(true, std::memory_order_release); }
   /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the log's chain.
   Status Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
   /// The segment's header durable (P2), so that the manifest may demand it. Only the first call does something.
@@ -60,13 +74,16 @@ class MemoryHandle {
   friend class MemoryPool;
   MemoryHandle() = default;
 
-  std::shared_ptr<MemoryPool> pool_;          // null: outside of the pool, with an index of its own
+  std::shared_ptr<MemoryPool> pool_;          // null: adopted from elsewhere, nothing to give back
   int pool_slot_ = -1;
   log::SegmentHeader header_;
   std::unique_ptr<log::Segment> segment_;     // null: the log is off
-  std::unique_ptr<char, void (*)(char*)> own_index_{nullptr, nullptr};
+  OwnMemory own_index_;                       // outside of the pool
+  OwnMemory own_records_;                     // outside of the pool, with the log off
   std::unique_ptr<MemTable> table_;
   std::atomic<uint64_t> end_lsn_{0};
+  std::atomic<bool> flushed_{false};
+  std::atomic<uint64_t> value_bytes_{0};
   std::atomic<bool> header_durable_{false};
   uint64_t synced_end_ = 0;
 };
@@ -88,6 +105,11 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed, its pages touched. Null: no slot
   /// is free. Errors: kNoSpace, kIo. Cost: milliseconds; for the background.
   Result<std::shared_ptr<MemoryHandle>> Prepare();
+  /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its file goes when it was
+  /// flushed. Null: there are too many of these already.
+  Result<std::shared_ptr<MemoryHandle>> PrepareOutside();
+  /// Removes the files of segments outside of the pool that are not needed any more.
+  Status RemoveStray();
   /// The segment `segment` that a dead process left, with an empty index: in its own slot where it fits this pool, else
   /// with an index on the heap.
   Result<std::shared_ptr<MemoryHandle>> Adopt(std::unique_ptr<log::Segment> segment);
@@ -109,6 +131,11 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
     bool exists = false;
   };
   explicit MemoryPool(const PoolConfig& config) : config_(config) {}
+  uint64_t TakeBaseLsn();
+  uint64_t TakeOutsideNumber();
+  log::SegmentHeader HeaderFor(uint64_t number, uint64_t base_lsn) const;
+  std::string PathOf(uint64_t number) const;
+  void ReturnOutside(uint64_t number, bool needed);
   int TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn);
   void Return(int pool_slot, std::unique_ptr<log::Segment> segment);
   Result<std::shared_ptr<MemoryHandle>> PrepareSlot(int pool_slot,
@@ -120,6 +147,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;             // guarded by mutex_
   uint64_t next_lsn_ = 0;               // guarded by mutex_
+  std::set<uint64_t> outside_;          // guarded by mutex_: numbers in use, and those in stray_
+  std::vector<uint64_t> stray_;         // guarded by mutex_: files to be removed
   std::function<void()> freed_;         // guarded by mutex_
 };
 

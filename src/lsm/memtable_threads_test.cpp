@@ -73,10 +73,22 @@ TEST(MemTable, ABatchUnderWayIsNotSeenAndDoesNotHideWhatIsThere) {
     EXPECT_EQ(log::CompleteMark(table.data(), kGeneration),
               log::kSegmentHeaderBytes + log::RecordSize(3, 3));
   };
-  ASSERT_TRUE(table->AddBatch({{RecordType::kPut, "key", "new"}, {RecordType::kPut, "other", "v"}},
-                              true, nullptr));
+  uint64_t last = 0;
+  ASSERT_TRUE(table->AddBatch({{RecordType::kRangeDelete, "a", "z"},
+                               {RecordType::kPut, "key", "new"},
+                               {RecordType::kPut, "other", "v"}},
+                              true, &last));
+  // As it is between the linking of its members and the end.
+  char* const member = table.data() + (last - kBaseLsn);
+  char* const begin = member - uint64_t{log::HeaderAt(member)->batch} * 8;
+  log::HeaderAt(begin)->prev = 0;
+  EXPECT_EQ(Get(*table, "key").value, "old");
+  EXPECT_EQ(Get(*table, "other").state, State::kAbsent);
+  EXPECT_EQ(table->CoveringTombstone("key", kMaxLsn), 0u);
+  log::HeaderAt(begin)->prev = 1;
   EXPECT_EQ(Get(*table, "key").value, "new");
   EXPECT_EQ(Get(*table, "other").value, "v");
+  EXPECT_NE(table->CoveringTombstone("key", kMaxLsn), 0u);
 }
 
 // --- many threads -----------------------------------------------------------------------------

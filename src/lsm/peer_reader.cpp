@@ -159,6 +159,9 @@ class DirectReader final : public PeerReader {
   // kNotFound: a MemTable is gone already.
   Status AddMemTables(const BoardState& board, PeerView* view) const {
     for (int i = 0; i < board.live_count; ++i) {
+      if (board.live[i].pool_slot == kNotShared) {
+        return Busy(directory_, "it has a MemTable outside of its shared memory");
+      }
       const auto pool_slot = static_cast<int>(board.live[i].pool_slot);
       const uint64_t generation = board.live[i].generation;
       const char* data = arena_->records(pool_slot);
@@ -253,7 +256,8 @@ Result<std::unique_ptr<PeerReader>> PeerReader::Open(io::FileSystem& fs,
   auto reader = std::make_unique<DirectReader>(fs, directory, std::move(arena), options,
                                                std::move(cache));
   // So that the first Get finds everything open, and what cannot be opened is told here.
-  QUIRE_RETURN_IF_ERROR(reader->Refresh());
+  const Status first_look = reader->Refresh();
+  if (!first_look.ok() && first_look.code() != Code::kBusy) return first_look;
   return std::unique_ptr<PeerReader>(std::move(reader));
 }
 
