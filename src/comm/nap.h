@@ -10,7 +10,7 @@
 namespace quire::comm {
 
 /// Naps grow with the time since something last happened: what is just coming is found soon, and an
-/// idle rank uses next to no processor time. docs/decisions has the measurements behind the
+/// idle rank uses next to no processor time. docs/decisions/0007-waiting.md has the measurements behind the
 /// numbers.
 class NapPolicy {
  public:

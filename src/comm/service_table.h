@@ -17,7 +17,7 @@
 namespace quire::comm {
 
 /// Channels below this are found without a lock.
-constexpr uint32_t kQuickChannels = 64;
+constexpr uint32_t kQuickChannels = 256;
 
 class ServiceTable {
  public:
