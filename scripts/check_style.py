@@ -163,7 +163,7 @@ ACCESSOR = re.compile(r"[^(]*\b[a-z_]+\(\)\s*(const|&&|&)|[^(]*\boperator\b|\s*(
 
 
 def declarations(text):
-    """(line, text) of each public function's declaration or definition in a header."""
+    """(first line, last line, text) of each public function's declaration or definition in a header."""
     outer, code = cpp_scan.scan(text)
     lines = code.split("\n")
 
@@ -182,9 +182,9 @@ def declarations(text):
                 access = label.group(1)
             elif child is not None and child.kind in ("namespace", "type", "function"):
                 if child.kind == "function" and access == "public":
-                    yield child.first_line, child.head
+                    yield child.first_line, child.last_line, child.head
                 elif child.kind != "function" and access == "public" and "enum" not in child.head:
-                    yield from walk(child, child.first_line + child.head.count("\n") + 1, child.last_line)
+                    yield from walk(child, code.count("\n", 0, child.body_start) + 2, child.last_line)
                 number, statement = max(child.last_line, number), ""
             elif line.strip():
                 start = number if not statement.strip() else start
@@ -192,7 +192,7 @@ def declarations(text):
                 if ";" in line:
                     if access == "public" and cpp_scan.parameter_group(
                             cpp_scan.without_template(statement.strip())):
-                        yield start, statement
+                        yield start, number, statement
                     statement = ""
             number += 1
     yield from walk(outer, 1, len(lines))
@@ -200,14 +200,16 @@ def declarations(text):
 
 def check_documented(relative, text, found):
     lines = text.split("\n")
-    documented_line = 0
-    for number, declaration in declarations(text):
-        above = lines[number - 2].strip() if number > 1 else ""
-        shared = number - 1 == documented_line and ACCESSOR.match(declaration)
-        if re.match(r"///|\*|.*\*/$", above) or "///<" in lines[number - 1] or shared:
-            documented_line = number
+    documented_line, documented_name = 0, ""
+    for first, last, declaration in declarations(text):
+        above = lines[first - 2].strip() if first > 1 else ""
+        name = cpp_scan.function_name(cpp_scan.without_template(declaration.strip()))
+        # An overload, or one more of a run of accessors, shares the comment of the line before.
+        shared = first - 1 == documented_line and (name == documented_name or ACCESSOR.match(declaration))
+        if re.match(r"///|\*|.*\*/$", above) or "///<" in lines[first - 1] or shared:
+            documented_line, documented_name = last, name
         elif not SPECIAL.search(declaration):
-            found.add("documented", f"{relative}:{number}", f"no comment: {' '.join(declaration.split())[:60]}")
+            found.add("documented", f"{relative}:{first}", f"no comment: {' '.join(declaration.split())[:60]}")
 
 
 def check_file(root, path, found):
@@ -303,6 +305,8 @@ def self_test():
         "src/io/f.cpp": "int F() {\n  return ::open(\"x\", 0);\n}\n",
         "src/kv/k.cpp": "void F() {\n  file->read(1);\n  db.open(2);\n  // printf(\n  Say(\"exit(1)\");\n}\n",
         "include/quire/x.h": header + "class X {\n public:\n  /// Does it.\n  int F(int a);\n  X() = default;\n"
+                             "  /// Sizes.\n  int a() const;\n  int b() const { return 1; }\n"
+                             "  /// Opens.\n  int Open(int a,\n           int b);\n  int Open(long a);\n"
                              " private:\n  int G();\n};\n/// Free.\nint H();\n",
         "src/kv/k_test.cpp": "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n",
     }

@@ -146,12 +146,14 @@ def scan(text):
         if char == "\n":
             line += 1
         elif char == "{":
-            head = re.sub(r"\s+", " ", code[start:position])
-            head = without_template(re.sub(r"^.*\b(public|private|protected)\s*:(?!:)", "", head))
+            raw = code[start:position]
+            label = re.match(r".*\b(?:public|private|protected)\s*:(?!:)", raw, re.S)
+            skipped = label.end() if label else 0
+            skipped += len(raw[skipped:]) - len(raw[skipped:].lstrip())
+            first = start_line + raw[:skipped].count("\n")
+            head = without_template(re.sub(r"\s+", " ", raw[skipped:]))
             kind = classify(head, stack[-1].kind)
             name = {"function": function_name, "type": type_name}.get(kind, lambda _: "")(head)
-            leading = len(code[start:position]) - len(code[start:position].lstrip())
-            first = start_line + code[start:start + leading].count("\n")
             scope = Scope(kind, name, head, first, body_start=position + 1)
             stack[-1].children.append(scope)
             stack.append(scope)

@@ -1,9 +1,24 @@
-/// The parallel database: one key space over all ranks of a communicator; each key lives at its owner rank.
+/// The parallel database: one key space over all ranks of a communicator; each key lives at its
+/// owner rank.
 ///
 /// Layer      public
 /// Source     PapyrusKV, SC17, sections 2 and 3; table 1
-/// Threads    Context, Database: every call that is not collective may be made from any number of threads at once.
-///            Collective calls: all ranks, one thread each, in the same order per Context.
+/// Threads    Context, Database: every call that is not collective may be made from any number of
+///            threads at once, where the program asked MPI for MPI_THREAD_MULTIPLE. Collective
+///            calls: all ranks, one thread each, in the same order per Context. The other classes:
+///            one thread at a time.
+///
+/// Unless a call says otherwise: it is not collective; an error means that nothing was stored; and
+/// these codes may come from every call, so that they are not repeated below:
+///   kInvalidArgument  The database or context is closed, or this thread may not call (MPI at
+///                     MPI_THREAD_FUNNELED).
+///   kTimedOut         A rank did not answer within ContextOptions::timeout_ms. Whether a write was
+///                     applied is unknown.
+///   kPeerFailed       A rank died or left. Whether a write was applied is unknown.
+///   kOutOfMemory      An allocation failed.
+///   kIo, kCorruption  The device refused, or what it gave back is damaged. The text names file
+///                     and offset.
+/// Where a collective call fails, it fails on all ranks with one code, and the text names the rank.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +36,20 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// Which transport moves messages between ranks of one node.
+/// Which transport moves messages between ranks of one node: kAuto is shared memory where ranks can
+/// share it, else MPI; kMpi is MPI everywhere.
 enum class TransportChoice { kAuto = 0, kMpi = 1 };
 
-/// What holds for all databases of a Context.
+/// What holds for all databases of a Context. The same on all ranks.
 struct ContextOptions {
-  uint64_t timeout_ms = 60'000;     ///< [ms, 100 .. 86400000] deadline of every wait for another rank
+  /// [ms, 100 .. 86400000] Deadline of every wait for another rank.
+  uint64_t timeout_ms = 60'000;
   TransportChoice transport = TransportChoice::kAuto;
-  uint64_t memory_bytes = 0;        ///< [bytes] limit over everything of this rank; 0: a quarter of the cgroup's or machine's memory, divided by the ranks of the node
-  int background_threads = 1;       ///< [1 .. 64] flushing and compaction, per rank
+  /// [bytes] Limit over everything of this rank. 0: a quarter of the cgroup's or the machine's
+  /// memory, divided by the ranks of the node.
+  uint64_t memory_bytes = 0;
+  /// [1 .. 64] Threads for flushing and compaction, per rank.
+  int background_threads = 1;
 };
 
 /// When a remote write is seen (SC17, section 3.1). Numbers as in PapyrusKV.
@@ -43,7 +63,7 @@ enum class Protection {
   kUpdateOnly = 64,  ///< only registered updates write; gets are allowed
 };
 
-/// How far a barrier goes.
+/// How far a barrier goes: every write at its owner, or in tables there.
 enum class Level { kMemTable = 1, kSsTable = 2 };
 
 /// How Open treats what is there.
@@ -52,174 +72,295 @@ enum class OpenMode { kOpenOrCreate, kMustExist, kMustNotExist };
 /// Owner rank of a key: a pure function, the same on all ranks, answering [0, rank_count).
 using Partitioner = std::function<int(Slice key, int rank_count)>;
 
-/// One database's properties. The same on all ranks (checked; a difference is kInvalidArgument on all ranks and names it).
+/// One database's properties. The same on all ranks (checked; a difference is kInvalidArgument on
+/// all ranks and names it).
 struct DatabaseOptions {
   StorageOptions storage;
   OpenMode mode = OpenMode::kOpenOrCreate;
   Consistency consistency = Consistency::kRelaxed;
   Protection protection = Protection::kReadWrite;
-  Partitioner partitioner;                     ///< empty: hash of the key modulo ranks
-  std::string partitioner_name;                ///< stored; a database is opened with the name it was made with. Empty: "hash" (or "custom")
-  uint64_t local_cache_bytes = 0;              ///< [bytes] pairs read from tables of this rank; 0: off (blocks are cached anyway)
-  uint64_t remote_cache_bytes = 64ull << 20;   ///< [bytes] pairs of other ranks, while protected kReadOnly; 0: off
-  uint64_t migrate_batch_bytes = 64 * 1024;    ///< [bytes, 1 KiB .. 16 MiB] remote puts are sent in batches of this size, per owner
-  uint64_t remote_memtable_bytes = 64ull << 20;  ///< [bytes] staged remote puts of this rank: further ones wait
-  bool direct_reads = true;                    ///< gets from ranks of this node read their memory and tables without a message
+  /// Empty: hash of the key modulo the number of ranks.
+  Partitioner partitioner;
+  /// Stored; a database is opened with the name it was made with. Empty: "hash", or "custom" where
+  /// a partitioner is given.
+  std::string partitioner_name;
+  /// [bytes] Pairs read from tables of this rank. 0: off (blocks are cached anyway).
+  uint64_t local_cache_bytes = 0;
+  /// [bytes] Pairs of other ranks, while protected kReadOnly. 0: off.
+  uint64_t remote_cache_bytes = 64ull << 20;
+  /// [bytes, 1 KiB .. 16 MiB] Staged remote writes are sent in batches of this size, per owner.
+  uint64_t migrate_batch_bytes = 64 * 1024;
+  /// [bytes] Staged remote writes of this rank; further ones wait.
+  uint64_t remote_memtable_bytes = 64ull << 20;
+  /// Gets from ranks of this node read their memory and tables without a message.
+  bool direct_reads = true;
 };
 
-/// Changes the value of a key at its owner. `present` is null where the key is absent. Leave `updated` empty and answer
-/// kNotFound to write nothing; answer OK to store `updated`. Must be quick and must not call the Database.
-using UpdateFunction = std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
+/// Changes the value of a key at its owner. `present` is null where the key is absent. Answer OK to
+/// store `updated` (given empty), kNotFound to write nothing, anything else to fail the update.
+/// Must be quick, and must not call the Database.
+using UpdateFunction =
+    std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
 
-/// Counts of one rank since open, by name ("bytes.log", "memory.memtables", ...: docs/statistics.md).
+/// Counts of one rank since open, by name ("bytes.log", "memory.memtables", ...:
+/// docs/statistics.md).
 using Statistics = std::map<std::string, uint64_t>;
 
 class Database;
 
-/// The runtime of one repository on one communicator: transport, threads, memory limit.
+/// The runtime of one repository on one communicator: transport, threads, memory limit. Ending it
+/// closes the databases that are open. With MPI it ends before MPI_Finalize, on all ranks.
 class Context {
  public:
   /// One rank alone, without MPI. (With MPI: OpenContext in quire/mpi.h.)
   ///
-  /// @param repository  directory; made 0700 where absent; "$NAME" reads an environment variable.
-  /// Errors   kInvalidArgument  Not ours, not a directory, or an option out of range: named.
-  static Result<std::unique_ptr<Context>> OpenSerial(const std::string& repository, const ContextOptions& options = {});
+  /// @param repository  directory; made with mode 0700 where it is absent. "$NAME" at its beginning
+  ///                    reads an environment variable.
+  ///
+  /// Errors     kInvalidArgument  The repository is not this user's, not a directory or a symbolic
+  ///                              link, or an option is out of range: named.
+  static Result<std::unique_ptr<Context>> OpenSerial(const std::string& repository,
+                                                     const ContextOptions& options = {});
   virtual ~Context() = default;
 
+  /// This rank in the context's communicator, [0, size()).
   virtual int rank() const = 0;
+  /// The number of ranks.
   virtual int size() const = 0;
+  /// The directory, environment variables replaced.
   virtual const std::string& repository() const = 0;
   /// "serial", "shm+mpi, MPI_THREAD_MULTIPLE, handler thread", ... : what was chosen, for logs.
   virtual std::string Description() const = 0;
 
-  /// Opens or creates the database `name`. Collective.
+  /// Opens or creates the database `name`.
+  ///
+  /// Collective   Yes.
   ///
   /// @param name  [A-Za-z0-9._-]{1,255}, no leading dot or dash.
-  /// Errors (alike on all ranks)  kInvalidArgument, kBusy (open elsewhere: names the holder), kNotFound / kInvalidArgument (mode), kCorruption,
-  ///          kUnsupported, kNoSpace, kIo
-  virtual Result<std::unique_ptr<Database>> Open(const std::string& name, const DatabaseOptions& options) = 0;
-  /// Removes a closed database and all its files, nothing else. Collective.
+  ///
+  /// Errors       kInvalidArgument  The name or an option is not allowed, options or names differ
+  ///                                between ranks, the database was made with another partitioner,
+  ///                                or it exists and the mode is kMustNotExist.
+  ///              kNotFound         It does not exist, and the mode is kMustExist.
+  ///              kBusy             Open elsewhere: the text names the holder.
+  ///              kUnsupported      Made by another number of ranks, or by a newer version.
+  ///              kNoSpace          No room for log segments or shared memory.
+  /// Cost         Some collectives; after a kill also a walk through the log.
+  virtual Result<std::unique_ptr<Database>> Open(const std::string& name,
+                                                 const DatabaseOptions& options) = 0;
+  /// Removes a closed database and all its files, nothing else.
+  ///
+  /// Collective   Yes.
+  /// Errors       kNotFound  There is none.
+  ///              kBusy      It is open, here or elsewhere.
   virtual Status Destroy(const std::string& name) = 0;
 
-  /// Waits for all ranks. Collective.
+  /// Waits for all ranks.
+  ///
+  /// Collective   Yes.
   virtual Status Barrier() = 0;
-  /// Sends `signal` to `ranks` (SC17, section 3.1). Their WaitSignal sees what this rank wrote before, if it was
-  /// sequential or fenced.
+  /// Sends `signal` to `ranks` (SC17, section 3.1). Their WaitSignal sees what this rank wrote
+  /// before, if that was sequential or fenced.
+  ///
+  /// Errors       kInvalidArgument  There is no such rank.
   virtual Status Notify(int signal, const std::vector<int>& ranks) = 0;
-  /// Waits for one `signal` from each of `ranks`. Errors: kTimedOut, kPeerFailed.
+  /// Waits for one `signal` from each of `ranks`; takes them all, or none.
+  ///
+  /// Errors       kInvalidArgument  There is no such rank.
   virtual Status WaitSignal(int signal, const std::vector<int>& ranks) = 0;
-  /// Handles what other ranks asked. Needed only in programs that compute long where Description() says "no handler
-  /// thread"; cheap and harmless elsewhere.
+  /// Handles what other ranks asked. Needed only in programs that compute for long where
+  /// Description() does not say "handler thread"; cheap and harmless elsewhere.
   virtual void Progress() = 0;
 };
 
-/// A get under way.
+/// A get under way. May outlive its Database, not its Context.
 class PendingGet {
  public:
   virtual ~PendingGet() = default;
+  /// True once Take would not wait.
   virtual bool Ready() = 0;
-  /// Waits, and gives the value once. Errors as Get.
+  /// Waits, and gives the value once. Errors as Database::Get.
   virtual Result<std::string> Take() = 0;
 };
 
-/// Ordered walk over the pairs that this rank owns, as they were when it was made.
+/// Ordered walk over the pairs that this rank owns, as they were when it was made. Keys are ordered
+/// as unsigned bytes. Ends before its Context.
 class LocalIterator {
  public:
   virtual ~LocalIterator() = default;
+  /// True while it stands on a pair. False at either end, and after a failure: see status().
   virtual bool Valid() const = 0;
+  /// To the first pair, if there is one.
   virtual void SeekToFirst() = 0;
+  /// To the last pair, if there is one.
   virtual void SeekToLast() = 0;
+  /// To the first pair whose key is `key` or above.
   virtual void Seek(Slice key) = 0;
+  /// To the next pair. Nothing where it is not Valid().
   virtual void Next() = 0;
+  /// To the pair before. Nothing where it is not Valid().
   virtual void Prev() = 0;
+  /// The key, where it is Valid(); readable until it moves.
   virtual Slice key() const = 0;
+  /// The value, where it is Valid(); readable until it moves. A large one is read now: empty, with
+  /// status(), where that fails.
   virtual Slice value() = 0;
+  /// OK, or what ended the walk.
   virtual Status status() const = 0;
 };
 
-/// Writes that take effect together at each owner: all or nothing per owner.
+/// Writes that take effect together at each owner: all or nothing per owner. Of several writes of a
+/// key the last one counts.
 class Batch {
  public:
+  /// Adds a put. Key and value are copied.
   void Put(Slice key, Slice value);
+  /// Adds a delete. The key is copied.
   void Delete(Slice key);
+  /// Empties it.
   void Clear();
+  /// The number of writes.
   size_t count() const { return operations_.size(); }
   /// One write of the batch; the bytes are the batch's own.
-  struct Operation { bool is_delete; std::string key; std::string value; };
+  struct Operation {
+    bool is_delete;
+    std::string key;
+    std::string value;
+  };
+  /// The writes, in the order in which they were added.
   const std::vector<Operation>& operations() const { return operations_; }
 
  private:
   std::vector<Operation> operations_;
 };
 
-/// Gives the place for `size` bytes of a value; null refuses (kOutOfMemory).
+/// Gives the place for `size` bytes of a value; null refuses (kOutOfMemory). May be called more
+/// than once in a get: the last place has the value.
 using PlaceFunction = std::function<char*(size_t size)>;
 
+/// An open database. Ends before its Context.
 class Database {
  public:
-  /// Closes without waiting for other ranks where Close() was not called; staged remote puts are sent, failures are logged.
+  /// Closes without waiting for other ranks where Close() was not called; staged remote writes are
+  /// sent, failures are logged.
   virtual ~Database() = default;
 
+  /// The name it was opened by.
   virtual const std::string& name() const = 0;
-  /// The rank that owns `key`.
+  /// The rank that owns `key`: what the partitioner answers.
   virtual int Owner(Slice key) const = 0;
 
   /// Inserts one pair, or replaces the value of an existing key.
   ///
-  /// Collective   No.
-  /// Visibility   This rank: at return. Other ranks: at return if the database is sequential, else after this rank's
-  ///              next Fence() or Barrier().
-  /// Durability   At the owner: as StorageOptions::log says. Relaxed remote: none before Fence().
-  /// Order        Two Puts of one key by one rank take effect in program order.
+  /// Visibility   This rank: at return. Other ranks: at return if the database is sequential, else
+  ///              after this rank's next Fence() or Barrier().
+  /// Durability   At the owner: as StorageOptions::log says. Relaxed, at another rank: none before
+  ///              Fence().
+  /// Order        Two Puts of one key by one rank take effect in program order. Two Puts by two
+  ///              ranks with no Fence() between them: one of the two values wins.
   ///
   /// @param key    [bytes] size in [1, 65536]. Copied before return.
   /// @param value  [bytes] size in [0, 2^32 - 1]. Copied before return.
   ///
-  /// Errors       kInvalidArgument, kReadOnly, kNoSpace, kIo: nothing was stored. A relaxed remote Put that fails later,
-  ///              on its owner, is reported by this rank's next Fence() or Barrier() with the count of lost operations.
-  ///              kTimedOut, kPeerFailed: unknown.
-  /// Cost         Local: one copy. Remote, relaxed: one copy, sent in batches. Remote, sequential: one round trip.
-  ///              Blocks, asleep, while the flushing or migration queue is full.
+  /// Errors       kInvalidArgument  A size is out of range, or the partitioner answered no rank.
+  ///              kReadOnly         Protected, or after a background failure: the text says which.
+  ///              kNoSpace          The device is full. Works again once there is room.
+  ///              A relaxed remote Put that fails later, on its owner, is reported by this rank's
+  ///              next Fence() or Barrier(), with the count of lost operations; never dropped.
+  ///
+  /// Cost         Local: one copy. Remote, relaxed: one copy, sent in batches. Remote, sequential:
+  ///              one round trip. Blocks, asleep, while the flushing or migration queue is full.
   /// Source       SC17, sections 2.4 and 3.1, figure 2.
   virtual Status Put(Slice key, Slice value) = 0;
-  /// A Put of a tombstone (SC17, section 2.5). OK also where the key is absent.
+  /// Removes one pair: a Put of a tombstone, in every respect. OK also where the key is absent.
+  ///
+  /// Source       SC17, section 2.5.
   virtual Status Delete(Slice key) = 0;
-  /// The newest value that this rank may see (SC17, section 2.6, figure 3). kNotFound: absent or deleted.
-  /// Cost: own and same-node ranks: no message; others: one round trip. One copy.
+  /// The newest value that this rank may see, in the place that `place` gives.
+  ///
+  /// Visibility   This rank's own writes: always. Other ranks': as their calls say.
+  /// Errors       kNotFound         The key is absent or deleted: an answer, not a failure.
+  ///              kInvalidArgument  The key's size is out of range, or the database is protected
+  ///                                write-only.
+  /// Cost         Own keys, and those of ranks of this node: no message. Others: one round trip.
+  ///              In a MemTable about two cache misses; in tables at most one read. One copy.
+  /// Source       SC17, section 2.6, figure 3; 2.7.
   virtual Status Get(Slice key, const PlaceFunction& place) = 0;
+  /// The same into a string.
   Status Get(Slice key, std::string* value);
-  /// Asks now, answers later. Many may be under way.
+  /// Asks now, answers later. Many may be under way. Never null: errors come from Take.
   virtual std::unique_ptr<PendingGet> GetAsync(Slice key) = 0;
 
-  /// Many at once: one message per owner. Status per pair only where they differ: the first failure is returned, and says how many failed.
+  /// Puts many pairs, in order: sequential, one message per owner, all under way together; relaxed,
+  /// they are staged.
+  ///
+  /// Errors       As Put: each pair is tried, and the first failure is returned with their count.
   virtual Status PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) = 0;
+  /// Deletes many keys, as PutMany puts pairs.
   virtual Status DeleteMany(const std::vector<Slice>& keys) = 0;
   /// `values[i]` and `found[i]` for `keys[i]`. Absent keys are no failure.
-  virtual Status GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values, std::vector<bool>* found) = 0;
-  /// All or nothing per owner; waits for the owners' answers.
+  ///
+  /// Errors       As Get: each key is tried, and the first failure is returned with their count;
+  ///              what was found is there.
+  /// Cost         One message per owner on another node, all under way together.
+  virtual Status GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
+                         std::vector<bool>* found) = 0;
+  /// Applies a batch: all or nothing at each owner, for readers and across crashes. Waits for the
+  /// owners' answers, in both consistencies.
+  ///
+  /// Errors       As Put; kInvalidArgument also where an owner's part fits no MemTable. The text
+  ///              says how many operations failed: those of the owners that failed.
   virtual Status Write(const Batch& batch) = 0;
 
-  /// Registers `function` under `id` on this rank. All ranks register the same functions before the first Update
-  /// (a Barrier lies between). Not collective.
+  /// Registers `function` under `id` on this rank, in place of the one that had the id. All ranks register the same functions before the
+  /// first Update (a Barrier lies between).
+  ///
+  /// Errors       kInvalidArgument  The function is empty.
   virtual Status RegisterUpdate(uint32_t id, UpdateFunction function) = 0;
-  /// Runs update `id` at the owner of `key`, atomically for the key. Relaxed: staged and sent in batches, as Put.
+  /// Runs update `id` at the owner of `key`, atomically for the key. Visibility, durability, order
+  /// and errors as Put: relaxed, it is staged and sent in batches.
+  ///
+  /// Errors       kInvalidArgument  No function has this id at the owner.
   virtual Status Update(Slice key, uint32_t id, Slice argument) = 0;
 
-  /// Sends what this rank has staged and waits until the owners have applied it (SC17, section 3.1).
-  /// Errors   the first failure of an earlier relaxed write, with the count of those lost.
+  /// Sends what this rank has staged and waits until the owners have applied it.
+  ///
+  /// Errors       The first failure of an earlier relaxed write, with the count of those lost.
+  /// Source       SC17, section 3.1.
   virtual Status Fence() = 0;
-  /// Collective fence; with kSsTable also flushes every rank's MemTables to tables: durable against power loss (P2).
+  /// A fence by all ranks: afterwards all see the same data. With kSsTable, every rank's MemTables
+  /// are in tables, and these survive power loss.
+  ///
+  /// Collective   Yes.
+  /// Errors       As Fence, of any rank; kNoSpace where a table does not fit; kInvalidArgument
+  ///              where levels differ.
+  /// Source       SC17, section 3.1.
   virtual Status Barrier(Level level) = 0;
-  /// Collective. Changes the mode; what was staged is fenced first.
+  /// Changes the consistency; what was staged is fenced first.
+  ///
+  /// Collective   Yes.
+  /// Errors       As Fence, of any rank: the consistency stays as it was.
   virtual Status SetConsistency(Consistency consistency) = 0;
-  /// Collective. Changes the protection; what was staged is fenced first.
+  /// Changes the protection; what was staged is fenced first.
+  ///
+  /// Collective   Yes.
+  /// Errors       As Fence, of any rank: the protection stays as it was.
+  /// Source       SC17, section 3.2.
   virtual Status Protect(Protection protection) = 0;
 
+  /// An iterator over the pairs that this rank owns. Never null: errors are in its status().
+  ///
+  /// Cost         The first one after many puts sorts their keys.
   virtual std::unique_ptr<LocalIterator> NewLocalIterator() = 0;
-  /// This rank's tables merged into one run. Waits. Not collective.
+  /// Merges this rank's tables into one run, without dead versions. Waits.
   virtual Status Compact() = 0;
+  /// This rank's counts since open.
   virtual Statistics GetStatistics() const = 0;
-  /// Collective. Fences, closes, keeps all data. The Database must not be used any more.
+  /// Fences, closes, keeps all data. Other calls fail afterwards.
+  ///
+  /// Collective   Yes.
+  /// Errors       As Fence, of any rank; with the log off also as Barrier(kSsTable). It is closed
+  ///              in any case.
   virtual Status Close() = 0;
 };
 

@@ -44,7 +44,9 @@ class [[nodiscard]] Status {
   Status(Code code, std::string message)
       : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
 
+  /// Whether the code is kOk.
   bool ok() const { return code_ == Code::kOk; }
+  /// The code alone.
   Code code() const { return code_; }
   /// The sentence alone; empty where there is none.
   const std::string& message() const;
@@ -62,11 +64,16 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
+  /// A value: `return value;` makes it.
   Result(T value) : value_(std::move(value)) {}            // NOLINT: implicit by intent
+  /// What went wrong: `return status;` makes it. `status` is not OK.
   Result(Status status) : status_(std::move(status)) {}    // NOLINT: implicit by intent
 
+  /// Whether there is a value.
   bool ok() const { return value_.has_value(); }
+  /// OK where there is a value, else why there is none.
   const Status& status() const { return status_; }
+  /// The value. Only where ok().
   T& value() & { return *value_; }
   const T& value() const& { return *value_; }
   T&& value() && { return *std::move(value_); }
