@@ -22,17 +22,15 @@ class ThreadPool : public Executor {
   ThreadPool(int thread_count, const char* name) : name_(name) {
     name_.resize(std::min(name_.size(), kThreadNameMax));
     threads_.reserve(static_cast<size_t>(thread_count));
-    for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { RunThread(); });
+    try {
+      for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { RunThread(); });
+    } catch (...) {
+      Stop();  // no memory or no more threads: those that run must not outlive this
+      throw;
+    }
   }
 
-  ~ThreadPool() override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  ~ThreadPool() override { Stop(); }
 
   void Schedule(std::function<void()> job) override {
     {
@@ -45,6 +43,15 @@ class ThreadPool : public Executor {
   bool RunOne() override { return false; }
 
  private:
+  void Stop() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   void RunThread() {
     pthread_setname_np(pthread_self(), name_.c_str());  // for debuggers only: failure is harmless
     std::unique_lock<std::mutex> lock(mutex_);

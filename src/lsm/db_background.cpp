@@ -16,19 +16,25 @@ DbImpl::Retirement::~Retirement() {
 
 // The job counts until it is over; after that it touches nothing of this database.
 void DbImpl::ScheduleLocked(void (DbImpl::*job)()) {
-  ++jobs_;
-  executor_.Schedule([this, job] {
-    Status status;
-    try {
-      (this->*job)();
-    } catch (const std::bad_alloc&) {
-      status = Status(Code::kOutOfMemory, "an allocation failed");
-    }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!status.ok()) FailLocked(status, "background work");
-    --jobs_;
-    changed_.notify_all();
-  });
+  try {
+    executor_.Schedule([this, job] { RunJob(job); });
+    ++jobs_;
+  } catch (const std::bad_alloc&) {
+    FailLocked(Status(Code::kOutOfMemory, "an allocation failed"), "scheduling background work");
+  }
+}
+
+void DbImpl::RunJob(void (DbImpl::*job)()) {
+  Status status;
+  try {
+    (this->*job)();
+  } catch (const std::bad_alloc&) {
+    status = Status(Code::kOutOfMemory, "an allocation failed");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!status.ok()) FailLocked(status, "background work");
+  --jobs_;
+  changed_.notify_all();
 }
 
 void DbImpl::MaybeScheduleLocked() {

@@ -141,6 +141,7 @@ class DbImpl final : public Db {
   Status MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
                         Retirement& retirement);
   Status RotateLocked(Retirement& retirement);
+  Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
   Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried);
 
@@ -156,6 +157,7 @@ class DbImpl final : public Db {
 
   // db_background.cpp
   void ScheduleLocked(void (DbImpl::*job)());
+  void RunJob(void (DbImpl::*job)());
   void MaybeScheduleLocked();
   bool PrepareDueLocked() const;
   void PrepareJob();

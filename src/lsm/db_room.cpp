@@ -1,6 +1,7 @@
 // Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the flushing queue is full
 // the writer waits, asleep.
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "base/epoch.h"
@@ -65,12 +66,19 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
   return Status();
 }
 
+Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {
+  try {
+    return outside ? pool_->PrepareOutside() : pool_->Prepare();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "an allocation failed");
+  }
+}
+
 // Makes the next MemTable on this thread; the lock is let go meanwhile.
 Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
   preparing_ = true;
   lock.unlock();
-  Result<std::shared_ptr<MemoryHandle>> prepared =
-      outside ? pool_->PrepareOutside() : pool_->Prepare();
+  Result<std::shared_ptr<MemoryHandle>> prepared = PrepareMemory(outside);
   lock.lock();
   preparing_ = false;
   changed_.notify_all();

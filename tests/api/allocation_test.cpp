@@ -1,0 +1,277 @@
+// The n-th allocation of a process fails, for n = 0, 1, ...: calls answer with a code, or the program stops with a message
+// (where what readers may still see would have to be freed), and nothing that was acknowledged is lost.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <new>
+#include <string>
+
+#include "../support/test_scale.h"
+#include "quire/quire.h"
+
+namespace {
+
+// Allocations until the one that fails; below zero: none does.
+std::atomic<int64_t> countdown{-1};
+
+bool Fails() {
+  return countdown.load(std::memory_order_relaxed) >= 0 &&
+         countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
+}
+
+void* Allocate(size_t size, size_t alignment) {
+  if (Fails()) return nullptr;
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+// Not inlined: GCC takes a free that it sees in operator delete for a mistake.
+[[gnu::noinline]] void Free(void* memory) {
+  std::free(memory);
+}
+
+void* AllocateOrThrow(size_t size, size_t alignment) {
+  void* const memory = Allocate(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  return AllocateOrThrow(size, 1);
+}
+void* operator new(size_t size, std::align_val_t alignment) {
+  return AllocateOrThrow(size, static_cast<size_t>(alignment));
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return Allocate(size, 1);
+}
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  Free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  Free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  Free(memory);
+}
+void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  Free(memory);
+}
+
+namespace {
+
+constexpr int kKeys = 60;
+constexpr unsigned kHangSeconds = 20;
+
+enum Outcome : int { kRan = 0, kTooFar = 10, kWrong = 11, kStopped = 12 };
+
+// What was tried and acknowledged of each key: the last round. Survives the process.
+struct Record {
+  int tried[kKeys];
+  int acknowledged[kKeys];
+};
+
+std::string Key(int i) {
+  return "key" + std::to_string(100 + i);
+}
+std::string Value(int i, int round) {
+  return std::to_string(round) + std::string(i % 7 == 0 ? 2000 : 100, 'v');
+}
+
+class Workload {
+ public:
+  Workload(std::string repository, Record* record)
+      : repository_(std::move(repository)), record_(record) {
+    for (int i = 0; i < kKeys; ++i) {
+      keys_[i] = Key(i);
+      for (int round = 1; round <= 2; ++round) values_[i][round] = Value(i, round);
+    }
+  }
+
+  Outcome Run(int64_t n) {
+    countdown = n;
+    if (Open()) WriteAndRead();
+    const bool failed = countdown.exchange(-1) < 0;
+    Close();
+    if (wrong_) return kWrong;
+    return failed ? kRan : kTooFar;
+  }
+
+  // With memory again, in another process: what was acknowledged is there.
+  Outcome Verify() {
+    if (!Open()) Complain(std::string("cannot be opened again: ") + quire_error_message());
+    for (int i = 0; i < kKeys && !wrong_; ++i) VerifyKey(i);
+    if (!Check(quire_db_put(db_, "more", 4, "x", 1))) Complain("refuses writes after reopening");
+    Close();
+    return wrong_ ? kWrong : kRan;
+  }
+
+ private:
+  // What may come of a call while memory is short, after a background failure, and without a database.
+  bool Check(int code) {
+    if (code == QUIRE_OK) return true;
+    if (code != QUIRE_OUT_OF_MEMORY && code != QUIRE_READ_ONLY && code != QUIRE_NOT_FOUND &&
+        code != QUIRE_INVALID_ARGUMENT) {
+      std::fprintf(stderr, "%s: %s\n", quire_code_name(code), quire_error_message());
+      wrong_ = true;
+    }
+    return false;
+  }
+
+  void Complain(const std::string& what) {
+    std::fprintf(stderr, "%s\n", what.c_str());
+    wrong_ = true;
+  }
+
+  bool Open() {
+    quire_options* options = nullptr;
+    if (!Check(quire_options_create(&options))) return false;
+    const bool opened = Check(quire_options_set(options, "memtable_bytes", "64KiB")) &&
+                        Check(quire_context_open(repository_.c_str(), options, &context_)) &&
+                        Check(quire_db_open(context_, "db", options, &db_));
+    quire_options_destroy(options);
+    return opened;
+  }
+
+  void Close() {
+    Check(quire_db_close(db_));
+    Check(quire_context_close(context_));
+    db_ = nullptr;
+    context_ = nullptr;
+  }
+
+  void WriteAndRead() {
+    for (int round = 1; round <= 2; ++round) {
+      for (int i = 0; i < kKeys; ++i) {
+        const std::string& value = values_[i][round];
+        record_->tried[i] = round;
+        if (Check(
+                quire_db_put(db_, keys_[i].data(), keys_[i].size(), value.data(), value.size()))) {
+          record_->acknowledged[i] = round;
+        }
+      }
+      Check(quire_db_barrier(db_, QUIRE_SSTABLE));
+      ReadAll();
+    }
+    Check(quire_db_compact(db_));
+    ReadAll();
+  }
+
+  void ReadAll() {
+    for (int i = 0; i < kKeys; i += 5) {
+      void* value = nullptr;
+      size_t size = 0;
+      if (Check(quire_db_get(db_, keys_[i].data(), keys_[i].size(), &value, &size)))
+        quire_free(value);
+    }
+    quire_iter* iter = nullptr;
+    if (!Check(quire_iter_create(db_, &iter))) return;
+    Check(quire_iter_seek_to_first(iter));
+    for (int i = 0; i < kKeys && quire_iter_valid(iter) == 1; ++i) Check(quire_iter_next(iter));
+    quire_iter_destroy(iter);
+  }
+
+  void VerifyKey(int i) {
+    void* bytes = nullptr;
+    size_t size = 0;
+    const int code = quire_db_get(db_, keys_[i].data(), keys_[i].size(), &bytes, &size);
+    const std::string found = code == QUIRE_OK ? std::string(static_cast<char*>(bytes), size) : "";
+    quire_free(bytes);
+    bool right = code == QUIRE_NOT_FOUND && record_->acknowledged[i] == 0;
+    for (int round = std::max(1, record_->acknowledged[i]); round <= record_->tried[i]; ++round) {
+      right = right || found == values_[i][round];
+    }
+    if (!right)
+      Complain(keys_[i] + " is " + quire_code_name(code) + ", " + std::to_string(size) + " bytes");
+  }
+
+  const std::string repository_;
+  Record* const record_;
+  std::string keys_[kKeys];
+  std::string values_[kKeys][3];
+  quire_context* context_ = nullptr;
+  quire_db* db_ = nullptr;
+  bool wrong_ = false;
+};
+
+class Allocations : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(directory_.data()), nullptr);
+    void* const shared =
+        ::mmap(nullptr, sizeof(Record), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    record_ = static_cast<Record*>(shared);
+  }
+  void TearDown() override {
+    ::munmap(record_, sizeof(Record));
+    std::filesystem::remove_all(directory_);
+  }
+
+  template <typename Body>
+  static Outcome InProcess(const Body& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(kHangSeconds);
+      ::_exit(body());
+    }
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child) return kWrong;
+    if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGABRT ? kStopped : kWrong;
+    return static_cast<Outcome>(WEXITSTATUS(status));
+  }
+
+  Outcome RunWithout(int64_t n) {
+    *record_ = Record{};
+    const std::string repository = directory_ + "/db";
+    const Outcome outcome = InProcess([&] { return Workload(repository, record_).Run(n); });
+    const Outcome after = InProcess([&] { return Workload(repository, record_).Verify(); });
+    std::filesystem::remove_all(repository);
+    return after == kRan ? outcome : kWrong;
+  }
+
+  std::string directory_ = std::filesystem::temp_directory_path() / "quire-allocations-XXXXXX";
+  Record* record_ = nullptr;
+};
+
+TEST_F(Allocations, OneFailsAndNothingAcknowledgedIsLost) {
+  // All of the first, and a sample of the others.
+  const char* const first = ::getenv("QUIRE_ALLOCATION");
+  const int64_t step_max = quire::test::ScaledCount(1) > 1 ? 1 : 40;
+  int64_t points = 0;
+  int64_t stops = 0;
+  int64_t step = 1;
+  for (int64_t n = first == nullptr ? 0 : std::atoll(first);; n += step) {
+    const Outcome outcome = RunWithout(n);
+    if (outcome == kTooFar) break;
+    ASSERT_NE(outcome, kWrong) << "repeat it with QUIRE_ALLOCATION=" << n;
+    if (outcome == kStopped) {
+      ++stops;
+      std::printf("the program stopped when allocation %lld failed\n", static_cast<long long>(n));
+    }
+    ++points;
+    step = std::min(step_max, n / 40 + 1);
+  }
+  std::printf("%lld allocations failed in turn, %lld stopped the program\n",
+              static_cast<long long>(points), static_cast<long long>(stops));
+  if (first == nullptr) {
+    EXPECT_GT(points, 50);
+  }
+  EXPECT_LE(stops, points / 20);
+}
+
+}  // namespace
