@@ -44,7 +44,8 @@ void Fill(const BlockEntry& entry, TableLookup* found) {
 Result<std::shared_ptr<Table>> Table::Open(io::FileSystem& fs, const std::string& path,
                                            uint64_t ssid, const StorageOptions& options,
                                            std::shared_ptr<BlockCache> cache) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
+                         fs.Open(path, io::OpenMode::kReadImmutable));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t file_bytes, file->Size());
   if (file_bytes < kFooterBytes) {
     return Status(Code::kCorruption, path + ": has " + std::to_string(file_bytes) +
