@@ -49,7 +49,7 @@ void ActByDefault(int signal, const siginfo_t& info) {
 }
 
 void PassOn(int signal, siginfo_t* info, void* context) {
-  const bool once = (before_us.sa_flags & SA_RESETHAND) != 0;
+  const bool once = (before_us.sa_flags & static_cast<int>(SA_RESETHAND)) != 0;
   const bool spent = once && before_us_spent.exchange(true);
   if (before_us.sa_handler == SIG_IGN && IsSent(*info)) return;
   // The kernel lets nobody ignore a fault.

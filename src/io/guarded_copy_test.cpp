@@ -120,15 +120,18 @@ TEST_F(GuardedCopyDeathTest, AFaultElsewhereReachesTheProgramsHandler) {
       ::testing::ExitedWithCode(42), "");
 }
 
-TEST_F(GuardedCopyDeathTest, AFaultOfTheTargetReachesTheProgramsHandlerWithItsPlace) {
+TEST_F(GuardedCopyDeathTest, AFaultOfTheTargetReachesTheProgramsHandlerAsEver) {
   static const char* expected = nullptr;
   EXPECT_EXIT(
       {
         const HalfMapping mapping;
         struct sigaction action = {};
         action.sa_flags = SA_SIGINFO;
+        ::sigaddset(&action.sa_mask, SIGUSR1);
         action.sa_sigaction = [](int, siginfo_t* info, void*) {
-          ::_exit(info->si_addr == expected ? 42 : 1);
+          sigset_t mask;
+          ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+          ::_exit(info->si_addr == expected && ::sigismember(&mask, SIGUSR1) == 1 ? 42 : 1);
         };
         ::sigaction(SIGBUS, &action, nullptr);
         expected = mapping.lost();
@@ -181,7 +184,7 @@ TEST_F(GuardedCopyDeathTest, AHandlerForOneSignalIsCalledOnce) {
             [](int) {
               if (++calls > 1) ::_exit(1);
             },
-            SA_RESETHAND);
+            static_cast<int>(SA_RESETHAND));
         if (!PrepareGuardedCopies()) ::_exit(1);
         ::raise(SIGBUS);
         if (calls != 1) ::_exit(2);
