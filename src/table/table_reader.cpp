@@ -184,7 +184,7 @@ void TableReader::PrefetchBlock(uint64_t block) const {
 CachedBlock* TableReader::ReadBlock(const TableIndex& index, uint64_t block, Status* status) const {
   cache_->CountMiss();
   const uint64_t stored_bytes = index.stored_bytes(block);
-  CachedBlock* const read = CachedBlock::New(stored_bytes + kBlockSlackBytes);
+  CachedBlock* const read = cache_->New(stored_bytes + kBlockSlackBytes);
   if (read == nullptr) return Fail(status, NoMemory(*file_, stored_bytes));
   std::memset(read->data() + stored_bytes, 0, kBlockSlackBytes);
   Slice contents;
@@ -236,7 +236,7 @@ Status TableReader::Decompressed(uint64_t offset, BlockForm form, Slice stored,
   if (!RawSize(stored, &raw_size, &body)) {
     return Damaged(*file_, "a compressed data block", offset, "it has an impossible size");
   }
-  CachedBlock* const raw = CachedBlock::New(raw_size + kBlockSlackBytes);
+  CachedBlock* const raw = cache_->New(raw_size + kBlockSlackBytes);
   if (raw == nullptr) return NoMemory(*file_, raw_size);
   std::memset(raw->data() + raw_size, 0, kBlockSlackBytes);
   const Code code = Decompress(form, body, raw->data(), raw_size);
