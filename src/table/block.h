@@ -56,11 +56,17 @@ inline bool ValidEntry(log::RecordType type, uint64_t value_size) {
   }
 }
 
+/// The first and the last key of a block, in parts that point into it.
+struct BlockKeys {
+  Slice prefix;  ///< of both
+  Slice first;   ///< what follows the prefix
+  Slice last;    ///< what follows the prefix
+};
+
 /// Null where `contents` is a block as the format page says (tags excepted: a wrong one only hides
-/// its key), sorted, with all keys above `lower` (not below it where `lower_included`) and up to
-/// `upper`; else what is wrong with it. Reads nothing outside `contents`. Cost: one pass over the
-/// entries, values untouched.
-const char* ValidateBlock(Slice contents, Slice lower, bool lower_included, Slice upper);
+/// its key), sorted; then *keys says what it spans. Else what is wrong with it. Reads nothing
+/// outside `contents`. Cost: one pass over the entries, values untouched.
+const char* ValidateBlock(Slice contents, BlockKeys* keys);
 
 class BlockView {
  public:

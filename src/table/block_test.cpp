@@ -9,8 +9,6 @@
 namespace quire::table {
 namespace {
 
-const std::string kHighestKey(log::kKeyBytesMax, '\xff');
-
 // Contents with the slack that FindTagged may read.
 struct Block {
   explicit Block(const std::vector<TestEntry>& entries) {
@@ -30,7 +28,8 @@ struct Block {
 };
 
 const char* Validate(Slice contents) {
-  return ValidateBlock(contents, Slice(), false, kHighestKey);
+  BlockKeys keys;
+  return ValidateBlock(contents, &keys);
 }
 
 TestEntry Owned(const BlockView& view, const BlockEntry& entry) {
@@ -177,13 +176,13 @@ TEST(Block, ChangedBytesAreRefusedOrReadWithinBounds) {
   EXPECT_GT(refused, block.size / 2);
 }
 
-TEST(Block, RefusesKeysOutsideTheRangeThatTheIndexGives) {
-  const Block block({{"bb", 5}, {"cc", 4}});
-  EXPECT_EQ(ValidateBlock(block.contents(), "ba", false, "cc"), nullptr);
-  EXPECT_NE(ValidateBlock(block.contents(), "bb", false, "cc"), nullptr);
-  EXPECT_EQ(ValidateBlock(block.contents(), "bb", true, "cc"), nullptr);
-  EXPECT_NE(ValidateBlock(block.contents(), "bbb", true, "cc"), nullptr);
-  EXPECT_NE(ValidateBlock(block.contents(), "ba", false, "cbz"), nullptr);
+TEST(Block, SaysWhichKeysItSpans) {
+  const Block block({{"abb", 5}, {"abc", 4}, {"acc", 4}});
+  BlockKeys keys;
+  ASSERT_EQ(ValidateBlock(block.contents(), &keys), nullptr);
+  EXPECT_EQ(keys.prefix, "a");
+  EXPECT_EQ(keys.first, "bb");
+  EXPECT_EQ(keys.last, "cc");
 }
 
 std::string WithByte(const Block& block, size_t at, char byte) {

@@ -218,9 +218,9 @@ Status TableReader::OpenBlock(const TableIndex& index, uint64_t block, Slice sto
     QUIRE_RETURN_IF_ERROR(Decompressed(offset, form, *contents, &raw));
     *contents = raw->slice();
   }
-  const Slice lower = block == 0 ? Slice() : index.separator(block - 1);
-  const bool lower_included = block != 0 && index.Continues(block - 1);
-  const char* const wrong = ValidateBlock(*contents, lower, lower_included, index.separator(block));
+  BlockKeys keys;
+  const char* wrong = ValidateBlock(*contents, &keys);
+  if (wrong == nullptr) wrong = index.CheckKeys(block, keys);
   if (wrong == nullptr) {
     *decompressed = raw;
     return Status();
