@@ -57,10 +57,11 @@ class LsmEngine : public Engine {
     QUIRE_RETURN_IF_ERROR(db_->WaitIdle());
     return db_->background_status();
   }
-  // Log and value segments are written through mappings, tables by calls.
+  // The log and values of moderate size are written through mappings; tables and large values by
+  // calls.
   uint64_t MappedBytes() const override {
     const lsm::DbStatistics statistics = db_->Statistics();
-    return statistics.log_bytes + statistics.value_log_bytes;
+    return statistics.log_bytes + statistics.value_log_bytes - statistics.value_log_call_bytes;
   }
 
  private:

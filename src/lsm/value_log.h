@@ -68,6 +68,8 @@ class ValueLog {
   virtual Status Seal() = 0;
   virtual std::vector<ValueSegmentInfo> Segments() const = 0;
   virtual uint64_t next_id() const = 0;
+  /// Bytes of records that were appended by write calls; the others went through the mapping.
+  virtual uint64_t call_bytes() const = 0;
   /// Every segment with a lower id is sealed (and so among Segments()) or gone: what is appended
   /// from now on goes to this one or higher ones.
   virtual uint64_t open_floor() const = 0;
