@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "base/coding.h"
 #include "log/record.h"
@@ -130,6 +131,20 @@ inline bool SameBytes(const char* a, const char* b, size_t size) {
     if (base::LoadLe<uint64_t>(a + i) != base::LoadLe<uint64_t>(b + i)) return false;
   }
   return base::LoadLe<uint64_t>(a + size - 8) == base::LoadLe<uint64_t>(b + size - 8);
+}
+
+/// Copies `size` bytes between places that do not overlap: cheaper than a call for keys.
+inline void CopyBytes(char* to, const char* from, size_t size) {
+  if (size > 32 || size < 8) {
+    // (An empty key's bytes may be nowhere.)
+    if (size != 0) std::memcpy(to, from, size);
+    return;
+  }
+  // Pieces that overlap where the size is not a multiple of theirs.
+  uint64_t last;
+  std::memcpy(&last, from + size - 8, 8);
+  for (size_t i = 0; i + 8 < size; i += 8) std::memcpy(to + i, from + i, 8);
+  std::memcpy(to + size - 8, &last, 8);
 }
 
 /// A varint from validated bytes.

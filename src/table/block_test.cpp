@@ -58,6 +58,17 @@ std::unique_ptr<TestEntry> Find(const BlockView& view, const std::string& key, u
   return std::make_unique<TestEntry>(Owned(view, tagged));
 }
 
+TEST(Block, CopiesBytesOfEverySizeAndNoOthers) {
+  std::string from(80, '\0');
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i + 1);
+  for (size_t size = 0; size <= 64; ++size) {
+    std::string to(from.size(), '\0');
+    CopyBytes(to.data() + 3, from.data() + 5, size);
+    const std::string wanted = std::string(3, '\0') + from.substr(5, size);
+    ASSERT_EQ(to, wanted + std::string(from.size() - wanted.size(), '\0'));
+  }
+}
+
 TEST(Block, GivesBackWhatWasAdded) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);
