@@ -336,11 +336,11 @@ Command AddEngine(CLI::App& app) {
                   "of blocks read from files")
       ->capture_default_str();
   const std::map<std::string, CompactionPolicy> policies = {
-      {"tiered", CompactionPolicy::kTiered}, {"every-nth", CompactionPolicy::kEveryNth}};
+      {"tiered", CompactionPolicy::kTiered}, {"every_nth", CompactionPolicy::kEveryNth}};
   sub->add_option("--compaction", settings->engine.compaction, "of lsm: the policy")
       ->transform(CLI::CheckedTransformer(policies));
   sub->add_option("--compaction-trigger", settings->engine.compaction_trigger,
-                  "of lsm: runs of like size that are merged; N of every-nth")
+                  "of lsm: runs of like size that are merged; N of every_nth")
       ->capture_default_str();
   sub->add_option("--dead-percent-max", settings->engine.dead_percent_max,
                   "of lsm: newer bytes against the oldest run's")
