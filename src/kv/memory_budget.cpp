@@ -10,11 +10,16 @@ constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 // Besides those in the flushing queue: the active MemTable, and the one being made ready.
 constexpr uint64_t kMemTablesBesidesQueue = 2;
+constexpr uint64_t kValueSegments = 2;
+// A table's filter is built from a list of hashes, 8 bytes for each pair of some 32 bytes or more.
+constexpr uint64_t kMergingShare = 4;
 // An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power
 // of two.
 constexpr uint64_t kIndexShare = 4;
 // What defaults do not shrink below.
 constexpr uint64_t kMemTableBytesMin = kMiB;
+constexpr uint64_t kValueSegmentBytesMin = kMiB;
+constexpr uint64_t kTableBytesMin = 4 * kMiB;
 constexpr uint64_t kCacheBytesMin = kMiB;
 constexpr uint64_t kStagingBytesMin = kMiB;
 
@@ -41,6 +46,8 @@ MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
   const uint64_t memtable = storage.memtable_bytes + storage.memtable_bytes / kIndexShare;
   plan.memtables =
       memtable * (static_cast<uint64_t>(storage.flushing_queue_length) + kMemTablesBesidesQueue);
+  plan.value_segments = kValueSegments * storage.value_segment_bytes;
+  plan.merging = storage.table_bytes_max / kMergingShare;
   plan.block_cache = storage.cache_bytes;
   plan.local_cache = options.local_cache_bytes;
   if (rank_count > 1) {
@@ -61,6 +68,10 @@ Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) 
   Shrinkable shrinkables[] = {
       {&options->storage.memtable_bytes, kMemTableBytesMin,
        options->storage.memtable_bytes == defaults.storage.memtable_bytes},
+      {&options->storage.value_segment_bytes, kValueSegmentBytesMin,
+       options->storage.value_segment_bytes == defaults.storage.value_segment_bytes},
+      {&options->storage.table_bytes_max, kTableBytesMin,
+       options->storage.table_bytes_max == defaults.storage.table_bytes_max},
       {&options->storage.cache_bytes, kCacheBytesMin,
        options->storage.cache_bytes == defaults.storage.cache_bytes},
       {&options->remote_cache_bytes, 0, options->remote_cache_bytes == defaults.remote_cache_bytes},
@@ -78,7 +89,8 @@ Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) 
   if (plan.total() > left) {
     return Status(Code::kInvalidArgument,
                   "the database may take " + MiB(plan.total()) + " of memory (MemTables " +
-                      MiB(plan.memtables) + ", block cache " + MiB(plan.block_cache) +
+                      MiB(plan.memtables) + ", value segments " + MiB(plan.value_segments) +
+                      ", merging " + MiB(plan.merging) + ", block cache " + MiB(plan.block_cache) +
                       ", local cache " + MiB(plan.local_cache) + ", remote cache " +
                       MiB(plan.remote_cache) + ", staging " + MiB(plan.staging) + "); " +
                       MiB(left) + " of memory_bytes = " + MiB(limit_bytes_) +

@@ -16,11 +16,16 @@ namespace quire::kv {
 /// What one database may take of a rank's memory. All bytes.
 struct MemoryPlan {
   uint64_t memtables = 0;  ///< log segments and indexes: active, queued, and one in reserve
+  uint64_t value_segments = 0;  ///< mapped: the one that is filled, and the next
+  uint64_t merging = 0;         ///< hashes and index of the table that a merge writes
   uint64_t block_cache = 0;
   uint64_t local_cache = 0;
   uint64_t remote_cache = 0;
   uint64_t staging = 0;
-  uint64_t total() const { return memtables + block_cache + local_cache + remote_cache + staging; }
+  uint64_t total() const {
+    return memtables + value_segments + merging + block_cache + local_cache + remote_cache +
+           staging;
+  }
 };
 
 /// What these options may take on a rank among `rank_count`.
