@@ -285,8 +285,15 @@ Status DbImpl::Compact() {
   const auto idle = [this] { return !merge_all_ && merging_ == 0; };
   QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return idle() || !compaction_no_space_.ok(); }));
   QUIRE_RETURN_IF_ERROR(compaction_no_space_);
+  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a merge that failed is over, too
   lock.unlock();
-  QUIRE_RETURN_IF_ERROR(Publish({}));  // judges the value segments anew
+  const Status judged = Publish({});  // looks at the value segments anew
+  if (!judged.ok() && judged.code() != Code::kNoSpace) {
+    // Whether the manifest was replaced may not be known: nothing may be built on it.
+    lock.lock();
+    FailLocked(judged, "publishing");
+  }
+  QUIRE_RETURN_IF_ERROR(judged);
   return WaitIdle();
 }
 

@@ -127,11 +127,12 @@ class FaultRun {
 void Sweep(LogMode log, Code code, uint64_t count) {
   uint64_t n = 1;
   for (;; ++n) {
+    SCOPED_TRACE("call " + std::to_string(n));
     FaultRun run(log);
     run.faults().FailAt(io::kFaultAll, n, count, code);
-    ASSERT_NO_FATAL_FAILURE(run.Live(code)) << "call " << n;
+    ASSERT_NO_FATAL_FAILURE(run.Live(code));
     const bool failed = run.faults().failures() > 0;
-    ASSERT_NO_FATAL_FAILURE(run.CheckAfterwards()) << "call " << n;
+    ASSERT_NO_FATAL_FAILURE(run.CheckAfterwards());
     if (!failed) break;
   }
   std::printf("%llu calls failed in turn\n", static_cast<unsigned long long>(n - 1));
