@@ -374,6 +374,16 @@ TEST_F(DbTest, AnOrphanOfAnEarlierJobCanDoNoHarm) {
   EXPECT_FALSE(Exists("t-1.sst")) << "what it wrote is gone";
 }
 
+TEST_F(DbTest, EveryOpenerHasAnEpochOfItsOwn) {
+  Manifest orphan = *ReadManifest(test_.fs(), "/db");
+  ASSERT_TRUE(test_.Reopen().ok());
+  const Manifest present = *ReadManifest(test_.fs(), "/db");
+  EXPECT_GT(present.epoch, orphan.epoch);
+  // An orphan of the first opener, though it had counted as far.
+  orphan.edition = present.edition + 1;
+  EXPECT_EQ(PublishManifest(test_.fs(), "/db", orphan, orphan.epoch).code(), Code::kBusy);
+}
+
 TEST_F(DbTest, StatisticsAddUp) {
   for (int i = 0; i < 1000; ++i) Put("k" + std::to_string(1000 + i), std::string(95, 'v'));
   Put("large", std::string(5000, 'v'));
