@@ -25,7 +25,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from sabotages import SABOTAGES
+sys.dont_write_bytecode = True  # nothing beside the sources
+from sabotages import SABOTAGES  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_SECONDS = 60          # for the changed program, or TIMEOUT_FACTOR times what the one as built takes

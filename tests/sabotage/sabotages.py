@@ -64,7 +64,7 @@ SABOTAGES = [
     Sabotage("older-segments-sync", "the youngest log segment is synced, and not those before it",
              "src/lsm/db_write.cpp",
              "QUIRE_RETURN_IF_ERROR(memory.SyncTo(memory.end_lsn() - memory.base_lsn()));", "",
-             LSM, POWER),
+             LSM, "Crash.ASync*"),
     Sabotage("acknowledge-first", "a synced write is acknowledged without a sync",
              "src/lsm/db_write.cpp",
              "return options_.log == LogMode::kSync ? SyncThrough(lsn) : Status();",
