@@ -158,7 +158,7 @@ SABOTAGES = [
     Sabotage("listed-log", "a listed log segment may be missing", "src/lsm/recovery.cpp",
              "if (!logs.contains(log.pool_slot)) {", "if (false) {", LSM, "Damage.*"),
     Sabotage("flush-after-holes", "a log with holes is kept as it is after it was recovered",
-             "src/lsm/recovery.cpp", "log_.must_flush = true;", "", LSM, f"{POWER}:{KILL}"),
+             "src/lsm/recovery.cpp", "log_.must_flush = true;", "", LSM, "LogDamage.*"),
     Sabotage("rising-lsns", "after a recovery LSNs begin anew", "src/lsm/db_open.cpp",
              "pool_->RaiseNextLsn((log.lsn_max + 7) / 8 * 8);", "", LSM, KILL),
 
