@@ -93,6 +93,7 @@ class Load {
     result.details["device_bytes_per_user_byte"] =
         Rounded(static_cast<double>(after.device - before.device) / UserBytes());
     result.details["space_bytes"] = DiskUsageBytes(directory_);
+    if (engine_.RunCount() != 0) result.details["run_count"] = engine_.RunCount();
     QUIRE_RETURN_IF_ERROR(SyncFileSystem(directory_));
     return result;
   }
@@ -333,6 +334,16 @@ Command AddEngine(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--verify-checksums", settings->engine.verify_checksums,
                   "of blocks read from files")
+      ->capture_default_str();
+  const std::map<std::string, CompactionPolicy> policies = {
+      {"tiered", CompactionPolicy::kTiered}, {"every_nth", CompactionPolicy::kEveryNth}};
+  sub->add_option("--compaction", settings->engine.compaction, "of lsm: the policy")
+      ->transform(CLI::CheckedTransformer(policies));
+  sub->add_option("--compaction-trigger", settings->engine.compaction_trigger,
+                  "of lsm: runs of like size that are merged; N of every_nth")
+      ->capture_default_str();
+  sub->add_option("--dead-percent-max", settings->engine.dead_percent_max,
+                  "of lsm: newer bytes against the oldest run's")
       ->capture_default_str();
   sub->add_option("--repetitions", settings->repetitions, "passes per engine")
       ->check(CLI::Range(1, 1000))

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "quire/options.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 
@@ -21,6 +22,10 @@ struct EngineOptions {
   uint64_t cache_bytes = 64ull << 20;
   int bloom_bits_per_key = 10;
   bool verify_checksums = true;  ///< of every block that is read from a file
+  // Quire's own, for choosing its default.
+  CompactionPolicy compaction = StorageOptions().compaction;
+  int compaction_trigger = StorageOptions().compaction_trigger;
+  int dead_percent_max = StorageOptions().dead_percent_max;
 };
 
 /// What a scan saw.
@@ -51,6 +56,8 @@ class Engine {
   /// Bytes that reached files without a write call (through mappings) since open: to be added to
   /// what the kernel counts.
   virtual uint64_t MappedBytes() const = 0;
+  /// Sorted runs that a scan has to merge; 0: this engine does not tell.
+  virtual uint64_t RunCount() const { return 0; }
 };
 
 /// The engines of this build, best known first: "lsm", then "rocksdb", "rocksdb-blob", "leveldb"

@@ -46,6 +46,9 @@ class LsmEngine : public Engine {
     storage.cache_bytes = options.cache_bytes;
     storage.bloom_bits_per_key = options.bloom_bits_per_key;
     storage.verify_checksums = options.verify_checksums;
+    storage.compaction = options.compaction;
+    storage.compaction_trigger = options.compaction_trigger;
+    storage.dead_percent_max = options.dead_percent_max;
     QUIRE_ASSIGN_OR_RETURN(
         db_, lsm::Db::Open(environment, options.directory, storage, lsm::OpenFlags::kMustNotExist));
     return Status();
@@ -57,11 +60,13 @@ class LsmEngine : public Engine {
     QUIRE_RETURN_IF_ERROR(db_->WaitIdle());
     return db_->background_status();
   }
-  // Log and value segments are written through mappings, tables by calls.
+  // The log and values of moderate size are written through mappings; tables and large values by
+  // calls.
   uint64_t MappedBytes() const override {
     const lsm::DbStatistics statistics = db_->Statistics();
-    return statistics.log_bytes + statistics.value_log_bytes;
+    return statistics.log_bytes + statistics.value_log_bytes - statistics.value_log_call_bytes;
   }
+  uint64_t RunCount() const override { return db_->Statistics().run_count; }
 
  private:
   std::unique_ptr<base::Executor> executor_;

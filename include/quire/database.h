@@ -79,7 +79,7 @@ struct DatabaseOptions {
   OpenMode mode = OpenMode::kOpenOrCreate;
   Consistency consistency = Consistency::kRelaxed;
   Protection protection = Protection::kReadWrite;
-  /// Empty: hash of the key modulo the number of ranks.
+  /// Empty: a hash of the key, evenly over all ranks.
   Partitioner partitioner;
   /// Stored; a database is opened with the name it was made with. Empty: "hash", or "custom" where
   /// a partitioner is given.

@@ -44,8 +44,8 @@ struct StorageOptions {
   SearchMode search = SearchMode::kTagged;
   uint64_t table_bytes_max = 256ull << 20;      ///< [bytes, 64 KiB .. 64 GiB] a compaction starts a new table there
   CompactionPolicy compaction = CompactionPolicy::kTiered;
-  int compaction_trigger = 8;                   ///< [2 .. 1000] runs of like size that are merged (kTiered); N (kEveryNth)
-  int dead_percent_max = 100;                   ///< [10 .. 1000] bytes in newer runs against the oldest, before a full merge
+  int compaction_trigger = 4;                   ///< [2 .. 1000] runs of like size that are merged (kTiered); N (kEveryNth)
+  int dead_percent_max = 33;                    ///< [10 .. 1000] bytes in newer runs against the oldest, before a full merge
   uint64_t cache_bytes = 64ull << 20;           ///< [bytes] blocks, indexes and filters of tables held in memory
   bool verify_checksums = true;                 ///< false is recorded in the tables that are written
 };

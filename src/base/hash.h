@@ -14,6 +14,13 @@ namespace quire::base {
 
 /// The hash of a key: picks the owner rank, the Bloom filter's bits, the index slot. Seed 0.
 uint64_t HashKey(Slice key);
+/// The rank, of `rank_count`, that the hash of a key picks where the program gives no partitioner.
+/// The hash is spread anew first: the keys of one rank still differ in all bits of their hashes, so
+/// that its index slots are used evenly, however many ranks there are.
+inline int OwnerOf(uint64_t hash, int rank_count) {
+  const uint64_t spread = (hash ^ hash >> 32) * 0xC2B2AE3D27D4EB4F;
+  return static_cast<int>((spread >> 32) * static_cast<uint64_t>(rank_count) >> 32);
+}
 
 /// What a checksum protects; part of its seed, so that a block of another kind never verifies.
 enum class ChecksumKind : uint8_t {

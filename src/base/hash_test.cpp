@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,6 +29,40 @@ TEST(HashKey, ValuesArePinned) {
   EXPECT_EQ(HashKey(Slice("\0", 1)), 0xC44BDFF4074EECDBu);
   EXPECT_EQ(HashKey(std::string(64, 'x')), 0x269CB9F6ACF81244u);
   EXPECT_EQ(HashKey(std::string(1000, 'y')), 0x6A7DF51DF515DBABu);
+}
+
+TEST(OwnerOf, ValuesArePinned) {
+  EXPECT_EQ(OwnerOf(HashKey("a"), 4), 2);
+  EXPECT_EQ(OwnerOf(HashKey("quire"), 4), 2);
+  EXPECT_EQ(OwnerOf(HashKey("quire"), 1000), 541);
+  EXPECT_EQ(OwnerOf(HashKey("lambda phage"), 1), 0);
+}
+
+TEST(OwnerOf, IsEvenAndLeavesTheHashesOfEachOwnerEven) {
+  for (const int ranks : {2, 3, 4, 64, 1000}) {
+    constexpr int kKeys = 1 << 20;
+    constexpr uint64_t kSlots = 64;
+    std::vector<int> owners(static_cast<size_t>(ranks));
+    // Of the keys of rank 0, by the lowest and by the highest bits of their hashes.
+    std::array<int, kSlots> low{}, high{};
+    for (int i = 0; i < kKeys; ++i) {
+      const uint64_t hash = HashKey(std::to_string(i));
+      const int owner = OwnerOf(hash, ranks);
+      ASSERT_TRUE(owner >= 0 && owner < ranks);
+      ++owners[static_cast<size_t>(owner)];
+      if (owner != 0) continue;
+      ++low[hash % kSlots];
+      ++high[hash >> 58];
+    }
+    const auto even = [](const auto& counts, double expected) {
+      for (const int count : counts) {
+        EXPECT_NEAR(count, expected, 6 * std::sqrt(expected));
+      }
+    };
+    even(owners, static_cast<double>(kKeys) / ranks);
+    even(low, static_cast<double>(kKeys) / ranks / kSlots);
+    even(high, static_cast<double>(kKeys) / ranks / kSlots);
+  }
 }
 
 TEST(ChecksumSeed, ValuesArePinned) {

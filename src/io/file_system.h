@@ -20,6 +20,7 @@ namespace quire::io {
 
 enum class OpenMode {
   kRead,           ///< must exist
+  kReadImmutable,  ///< must exist, and whoever wrote it is done: reads may be copied from a mapping
   kReadWrite,      ///< must exist
   kCreate,         ///< must not exist (else kInvalidArgument): O_EXCL | O_NOFOLLOW, 0600
   kReadWriteCreate ///< opened, or created 0600 where absent; never follows a symbolic link
@@ -30,7 +31,8 @@ class File {
  public:
   virtual ~File() = default;
   /// Reads exactly `size` bytes at `offset` into `to`; short files are kCorruption ("file ends at
-  /// ...").
+  /// ..."). Should somebody shorten a file that is open as kReadImmutable, zeros may stand for what
+  /// was cut off the page in which the file ends now.
   virtual Status ReadAt(uint64_t offset, size_t size, char* to) const = 0;
   /// Writes all of `bytes` at `offset`; interrupted and short writes are continued. In the page
   /// cache at return (P1).

@@ -79,20 +79,24 @@ TYPED_TEST(FileSystemTest, ReadsBackWhatItWrote) {
 
 TYPED_TEST(FileSystemTest, ReadingPastTheEndIsCorruptionThatNamesThePlace) {
   this->Write("f", "abc");
-  auto file = this->Open("f", OpenMode::kRead);
-  char bytes[8];
-  const Status status = file->ReadAt(1, 4, bytes);
-  EXPECT_EQ(status.code(), Code::kCorruption);
-  EXPECT_EQ(status.message(),
-            this->Path("f") + " ends at offset 3; 4 bytes at 1 were expected");
-  EXPECT_EQ(file->ReadAt(10, 1, bytes).code(), Code::kCorruption);
-  EXPECT_TRUE(file->ReadAt(3, 0, bytes).ok());
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable}) {
+    auto file = this->Open("f", mode);
+    char bytes[8];
+    const Status status = file->ReadAt(1, 4, bytes);
+    EXPECT_EQ(status.code(), Code::kCorruption);
+    EXPECT_EQ(status.message(),
+              this->Path("f") + " ends at offset 3; 4 bytes at 1 were expected");
+    EXPECT_EQ(file->ReadAt(10, 1, bytes).code(), Code::kCorruption);
+    EXPECT_TRUE(file->ReadAt(3, 0, bytes).ok());
+    EXPECT_TRUE(file->ReadAt(1, 2, bytes).ok());
+    EXPECT_EQ(Slice(bytes, 2), "bc");
+  }
 }
 
 TYPED_TEST(FileSystemTest, OpenModesSayWhatMustExist) {
-  EXPECT_EQ(this->fs().Open(this->Path("f"), OpenMode::kRead).status().code(), Code::kNotFound);
-  EXPECT_EQ(this->fs().Open(this->Path("f"), OpenMode::kReadWrite).status().code(),
-            Code::kNotFound);
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadWrite}) {
+    EXPECT_EQ(this->fs().Open(this->Path("f"), mode).status().code(), Code::kNotFound);
+  }
   EXPECT_TRUE(this->fs().Open(this->Path("f"), OpenMode::kReadWriteCreate).ok());
   EXPECT_TRUE(this->fs().Open(this->Path("f"), OpenMode::kReadWriteCreate).ok());
   EXPECT_EQ(this->fs().Open(this->Path("f"), OpenMode::kCreate).status().code(),
@@ -107,8 +111,9 @@ TYPED_TEST(FileSystemTest, OpenModesSayWhatMustExist) {
 
 TYPED_TEST(FileSystemTest, AReadOnlyFileRefusesWrites) {
   this->Write("f", "abc");
-  auto file = this->Open("f", OpenMode::kRead);
-  EXPECT_EQ(file->WriteAt(0, "x").code(), Code::kIo);
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable}) {
+    EXPECT_EQ(this->Open("f", mode)->WriteAt(0, "x").code(), Code::kIo);
+  }
   EXPECT_EQ(this->Contents("f"), "abc");
 }
 

@@ -53,6 +53,7 @@ Descriptor::~Descriptor() {
 }
 
 Status PosixFile::ReadAt(uint64_t offset, size_t size, char* to) const {
+  if (map_ != nullptr && map_->TryCopy(offset, size, to)) return Status();
   size_t done = 0;
   while (done < size) {
     const size_t want = std::min(size - done, kCallBytesMax);

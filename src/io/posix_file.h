@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/file_system.h"
+#include "io/read_map.h"
 
 namespace quire::io {
 
@@ -31,7 +32,9 @@ class Descriptor {
 
 class PosixFile : public File {
  public:
-  PosixFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  /// Small reads are copied out of `map`, where there is one.
+  PosixFile(Descriptor fd, std::string path, std::unique_ptr<ReadMap> map = nullptr)
+      : fd_(std::move(fd)), path_(std::move(path)), map_(std::move(map)) {}
   Status ReadAt(uint64_t offset, size_t size, char* to) const override;
   Status WriteAt(uint64_t offset, Slice bytes) override;
   Status Allocate(uint64_t size) override;
@@ -46,6 +49,7 @@ class PosixFile : public File {
  private:
   Descriptor fd_;
   std::string path_;
+  std::unique_ptr<ReadMap> map_;
 };
 
 class PosixMappedFile : public MappedFile {

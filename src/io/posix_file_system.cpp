@@ -24,7 +24,8 @@ constexpr int kLockAttempts = 16;
 
 int FlagsOf(OpenMode mode) {
   switch (mode) {
-    case OpenMode::kRead: return O_RDONLY;
+    case OpenMode::kRead:
+    case OpenMode::kReadImmutable: return O_RDONLY;
     case OpenMode::kReadWrite: return O_RDWR;
     case OpenMode::kCreate: return O_RDWR | O_CREAT | O_EXCL;
     case OpenMode::kReadWriteCreate: return O_RDWR | O_CREAT;
@@ -138,7 +139,9 @@ class PosixFs : public FileSystem {
  public:
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
     QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, FlagsOf(mode)));
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
+    std::unique_ptr<ReadMap> map;
+    if (mode == OpenMode::kReadImmutable) map = ReadMap::TryMap(fd.get(), RealClock());
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path, std::move(map)));
   }
 
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,

@@ -204,8 +204,9 @@ Result<std::unique_ptr<File>> SimFs::Open(const std::string& path, OpenMode mode
   if (place.node && mode == OpenMode::kCreate) return ErrnoStatus(EEXIST, "open", path);
   if (place.node && place.node->is_directory) return ErrnoStatus(EISDIR, "open", path);
   if (!place.node) place.node = Create(place);
+  const bool writable = mode != OpenMode::kRead && mode != OpenMode::kReadImmutable;
   return std::unique_ptr<File>(
-      std::make_unique<SimFile>(&state_, place.node, path, mode != OpenMode::kRead));
+      std::make_unique<SimFile>(&state_, place.node, path, writable));
 }
 
 Result<std::unique_ptr<MappedFile>> SimFs::Map(const std::string& path, uint64_t size,

@@ -1,7 +1,6 @@
 #include "kv/database_impl.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/log_sink.h"
@@ -127,10 +126,7 @@ DatabaseImpl::Place DatabaseImpl::Locate(Slice key) const {
   const uint64_t hash = base::HashKey(key);
   if (options_.partitioner) [[unlikely]]
     return {options_.partitioner(key, size_), hash};
-  const auto count = static_cast<uint64_t>(size_);
-  // A division costs as much as a cache miss of the second level.
-  const uint64_t owner = std::has_single_bit(count) ? hash & (count - 1) : hash % count;
-  return {static_cast<int>(owner), hash};
+  return {base::OwnerOf(hash, size_), hash};
 }
 
 Status DatabaseImpl::BadOwner(int owner) const {

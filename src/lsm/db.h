@@ -43,6 +43,7 @@ struct DbStatistics {
   uint64_t user_bytes = 0;         ///< keys + values given to writes
   uint64_t log_bytes = 0;          ///< appended to log segments
   uint64_t value_log_bytes = 0;    ///< appended to value segments (by writes and by collection)
+  uint64_t value_log_call_bytes = 0;   ///< of these, those given to write calls: large values
   uint64_t flush_bytes = 0;        ///< written to tables by flushes
   uint64_t compaction_read_bytes = 0;
   uint64_t compaction_write_bytes = 0;

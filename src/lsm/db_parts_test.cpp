@@ -75,31 +75,47 @@ TEST(CompactionPicker, EveryNthLooksAtSsidsOfFlushes) {
   ExpectChoice(PickCompaction(runs, options), 0, 0);
 }
 
+struct PickerOutcome {
+  size_t most_runs = 0;    // between merges
+  uint64_t rewritten = 0;  // bytes of merges
+};
+
+// So many flushes of 1000 bytes, each followed by what is due.
+PickerOutcome FlushAndMerge(const StorageOptions& options, uint64_t flushes) {
+  PickerOutcome outcome;
+  std::vector<RunShape> runs;
+  for (uint64_t i = 0; i < flushes; ++i) {
+    runs.insert(runs.begin(), {1000, i, false});
+    CompactionChoice choice;
+    while ((choice = PickCompaction(runs, options)).count > 0) {
+      uint64_t bytes = 0;
+      for (size_t j = 0; j < choice.count; ++j) bytes += runs[choice.first + j].bytes;
+      const auto first = runs.begin() + static_cast<std::ptrdiff_t>(choice.first);
+      runs.erase(first, first + static_cast<std::ptrdiff_t>(choice.count) - 1);
+      runs[choice.first].bytes = bytes;
+      outcome.rewritten += bytes;
+    }
+    outcome.most_runs = std::max(outcome.most_runs, runs.size());
+  }
+  return outcome;
+}
+
 // However much is written, there are few runs and it is rewritten few times.
 TEST(CompactionPicker, BoundsRunsAndRewriting) {
-  for (const int trigger : {2, 4, 8}) {
-    const StorageOptions options = Tiered(trigger, 100);
-    std::vector<RunShape> runs;
-    uint64_t written = 0;
-    size_t most_runs = 0;
-    constexpr uint64_t kFlushes = 1000;
-    for (uint64_t i = 0; i < kFlushes; ++i) {
-      runs.insert(runs.begin(), {1000, i, false});
-      CompactionChoice choice;
-      while ((choice = PickCompaction(runs, options)).count > 0) {
-        uint64_t bytes = 0;
-        for (size_t j = 0; j < choice.count; ++j) bytes += runs[choice.first + j].bytes;
-        const auto first = runs.begin() + static_cast<std::ptrdiff_t>(choice.first);
-        runs.erase(first, first + static_cast<std::ptrdiff_t>(choice.count) - 1);
-        runs[choice.first].bytes = bytes;
-        written += bytes;
-      }
-      most_runs = std::max(most_runs, runs.size());
-    }
-    EXPECT_LE(most_runs, static_cast<size_t>(trigger + 10));
-    EXPECT_LE(written, 8 * 1000 * kFlushes);
-    EXPECT_LE(most_runs, RunCountMax(options));
+  for (const StorageOptions& options :
+       {Tiered(2, 100), Tiered(4, 100), Tiered(8, 100), Tiered(8, 25), StorageOptions()}) {
+    const PickerOutcome outcome = FlushAndMerge(options, 1000);
+    EXPECT_LE(outcome.most_runs, static_cast<size_t>(options.compaction_trigger + 10));
+    EXPECT_LE(outcome.rewritten, 8u * 1000 * 1000);
+    EXPECT_LE(outcome.most_runs, RunCountMax(options));
   }
+}
+
+// docs/decisions/0008-compaction.md: what the default was chosen for.
+TEST(CompactionPicker, ByDefaultKeepsADatabaseOfTenFlushesInThreeRunsAtMost) {
+  const PickerOutcome outcome = FlushAndMerge(StorageOptions(), 10);
+  EXPECT_LE(outcome.most_runs, 3u);
+  EXPECT_LE(outcome.rewritten, 10u * 2300);
 }
 
 struct Entry {

@@ -103,7 +103,9 @@ Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& alloca
   const uint64_t hash = base::HashKey(key);
   const base::EpochGuard guard;
   const Version& version = *version_.load(std::memory_order_acquire);
-  // Filters are on their way from memory while the MemTables are looked into.
+  // Slots and filters are on their way from memory while the MemTables are looked into.
+  version.active->table().Prefetch(hash);
+  for (const auto& immutable : version.immutables) immutable->table().Prefetch(hash);
   for (const std::shared_ptr<const Run>& run : version.runs) run->Find(key)->PrefetchFilter(hash);
   Found found;
   QUIRE_RETURN_IF_ERROR(

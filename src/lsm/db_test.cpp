@@ -392,11 +392,14 @@ TEST_F(DbTest, StatisticsAddUp) {
   EXPECT_EQ(statistics.user_bytes, 1000 * 100 + 5005u);
   EXPECT_GE(statistics.log_bytes, 1000 * 124u);
   EXPECT_GE(statistics.value_log_bytes, 5000u);
+  EXPECT_EQ(statistics.value_log_call_bytes, 0u);
   EXPECT_GE(statistics.flush_count, 2u);
   EXPECT_GE(statistics.flush_bytes, 100'000u);
   EXPECT_GT(statistics.table_bytes, 0u);
   EXPECT_GT(statistics.memory_bytes, 0u);
   EXPECT_GE(statistics.newest_ssid, 2u);
+  Put("very large", std::string(100'000, 'v'));
+  EXPECT_EQ(test_->Statistics().value_log_call_bytes, log::RecordSize(10, 100'000));
   ASSERT_TRUE(test_->Compact().ok());
   EXPECT_EQ(Get("k1500"), std::string(95, 'v'));
   EXPECT_EQ(Get("missing"), "<absent>");

@@ -379,6 +379,47 @@ void ExpectLikeModel(const MemTable& table, const Model& model, uint64_t snapsho
   }
 }
 
+// Keys of which many share the bytes that a run compares as a number, and some end within them: so
+// that equal prefixes reach over several of the steps that a seek searches first.
+std::set<std::string> KeysWithEqualPrefixes(base::Random& random, size_t count) {
+  std::set<std::string> keys;
+  while (keys.size() < count) {
+    std::string key = "common/";
+    key += random.OneIn(10) ? std::string(random.Below(8), 'a')
+                            : std::string(8, static_cast<char>('a' + random.Below(3)));
+    if (!random.OneIn(50)) key += std::to_string(random.Below(10'000));
+    keys.insert(std::move(key));
+  }
+  return keys;
+}
+
+TEST(MemTable, AViewFindsTheFirstKeyAtOrAboveAnyKeyAndTheLastBelow) {
+  base::Random random(12);
+  for (const size_t count : {1, 63, 64, 65, 128, 5000}) {
+    Holder table(1 << 20);
+    const std::set<std::string> keys = KeysWithEqualPrefixes(random, count);
+    for (const std::string& key : keys) Put(*table, key, "");
+    const auto view = table->NewView(kMaxLsn);
+    const auto it = view->NewIterator(true);
+    std::set<std::string> asked = KeysWithEqualPrefixes(random, 500);
+    asked.insert(keys.begin(), keys.end());
+    asked.insert({"", "a", "common", "common/", "common0", "z"});
+    for (const std::string& key : asked) {
+      const auto wanted = keys.lower_bound(key);
+      it->Seek(key);
+      ASSERT_EQ(it->Valid(), wanted != keys.end());
+      if (it->Valid()) {
+        ASSERT_EQ(it->key(), *wanted);
+      }
+      it->SeekBefore(key);
+      ASSERT_EQ(it->Valid(), wanted != keys.begin());
+      if (it->Valid()) {
+        ASSERT_EQ(it->key(), *std::prev(wanted));
+      }
+    }
+  }
+}
+
 void ExpectViewLikeModel(const SortedView& view, const Model& model, uint64_t snapshot,
                          base::Random& random) {
   for (const bool newest_only : {true, false}) {

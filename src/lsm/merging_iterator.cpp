@@ -14,23 +14,23 @@ MergingIterator::MergingIterator(std::vector<std::unique_ptr<table::EntryIterato
 }
 
 // In the direction of travel. No two entries are equal: LSNs of one key differ.
-bool MergingIterator::ComesFirst(const Node& a, const Node& b) const {
+inline bool MergingIterator::ComesFirst(const Node& a, const Node& b) const {
   if (a.prefix != b.prefix) return forward_ == (a.prefix < b.prefix);
-  const int order = a.key.compare(b.key);
+  const int order = a.entry->key.compare(b.entry->key);
   if (order != 0) return forward_ == (order < 0);
-  return forward_ == (a.lsn > b.lsn);
+  return forward_ == (a.entry->lsn > b.entry->lsn);
 }
 
 // Takes over where the node's source stands; false where it stands nowhere.
-bool MergingIterator::Load(Node* node) {
-  if (!node->source->Valid()) {
+inline bool MergingIterator::Load(Node* node) {
+  node->entry = node->source->entry();
+  if (node->entry == nullptr) {
     if (!node->source->status().ok()) failed_ = node->source;
     return false;
   }
-  node->key = node->source->key();
+  const Slice key = node->entry->key;
   // (A damaged table may hold a key outside of the range that it tells.)
-  node->prefix = base::KeyPrefix(node->key.substr(std::min(common_bytes_, node->key.size())));
-  node->lsn = node->source->lsn();
+  node->prefix = base::KeyPrefix(key.substr(std::min(common_bytes_, key.size())));
   return true;
 }
 
@@ -38,7 +38,7 @@ void MergingIterator::Rebuild() {
   heap_.clear();
   failed_ = nullptr;
   for (const std::unique_ptr<table::EntryIterator>& source : sources_) {
-    Node node{0, {}, 0, source.get()};
+    Node node{0, nullptr, source.get()};
     if (Load(&node)) heap_.push_back(node);
   }
   for (size_t at = heap_.size() / 2; at-- > 0;) SiftDown(at);
@@ -65,7 +65,7 @@ void MergingIterator::AdvanceTop() {
     heap_.pop_back();
     if (heap_.empty()) return;
   }
-  SiftDown(0);
+  if (heap_.size() > 1) SiftDown(0);
 }
 
 void MergingIterator::SeekToFirst() {

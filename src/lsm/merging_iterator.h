@@ -30,18 +30,19 @@ class MergingIterator {
   void Next();
   /// Only after SeekToLast, SeekBefore and Prev.
   void Prev();
-  Slice key() const { return heap_[0].key; }
-  Slice value() const { return heap_[0].source->value(); }
-  log::RecordType type() const { return heap_[0].source->type(); }
-  uint64_t lsn() const { return heap_[0].lsn; }
+  /// Where it stands, while Valid().
+  const table::Entry& entry() const { return *heap_[0].entry; }
+  Slice key() const { return entry().key; }
+  Slice value() const { return entry().value; }
+  log::RecordType type() const { return entry().type; }
+  uint64_t lsn() const { return entry().lsn; }
   /// Why Valid() is false, where it is not the end.
   Status status() const;
 
  private:
   struct Node {
-    uint64_t prefix;   // of the key behind the common bytes
-    Slice key;
-    uint64_t lsn;
+    uint64_t prefix;  // of the key behind the common bytes
+    const table::Entry* entry;
     table::EntryIterator* source;
   };
   bool ComesFirst(const Node& a, const Node& b) const;

@@ -7,7 +7,6 @@ class RunIterator : public table::EntryIterator {
  public:
   RunIterator(const Run& run, bool fill_cache) : run_(run), fill_cache_(fill_cache) {}
 
-  bool Valid() const override { return current_ != nullptr && current_->Valid(); }
   void SeekToFirst() override {
     Enter(0);
     current_->SeekToFirst();
@@ -30,16 +29,12 @@ class RunIterator : public table::EntryIterator {
   }
   void Next() override {
     current_->Next();
-    if (!current_->Valid()) SkipForward();
+    SkipForward();
   }
   void Prev() override {
     current_->Prev();
-    if (!current_->Valid()) SkipBackward();
+    SkipBackward();
   }
-  Slice key() const override { return current_->key(); }
-  Slice value() const override { return current_->value(); }
-  log::RecordType type() const override { return current_->type(); }
-  uint64_t lsn() const override { return current_->lsn(); }
   Status status() const override { return current_ == nullptr ? Status() : current_->status(); }
 
  private:
@@ -55,12 +50,14 @@ class RunIterator : public table::EntryIterator {
       Enter(index_ + 1);
       current_->SeekToFirst();
     }
+    StandOn(current_->entry());
   }
   void SkipBackward() {
     while (AtEnd() && index_ > 0) {
       Enter(index_ - 1);
       current_->SeekToLast();
     }
+    StandOn(current_->entry());
   }
 
   const Run& run_;

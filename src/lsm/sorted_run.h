@@ -16,10 +16,13 @@
 
 namespace quire::lsm {
 
+constexpr size_t kTopStep = 64;
+
 /// Distinct keys in order.
 struct SortedRun {
   std::string common;  ///< the first bytes, which all keys share
   std::vector<SortedEntry> entries;  ///< prefix: of what follows `common`
+  std::vector<uint64_t> tops;        ///< of each kTopStep-th entry the prefix: searched first
 
   /// Index of the first entry whose key is >= `key`.
   size_t LowerBound(const char* data, Slice key) const;

@@ -12,7 +12,8 @@ namespace {
 
 using Runs = std::vector<std::shared_ptr<const SortedRun>>;
 
-constexpr size_t kAhead = 8;         // entries whose cache misses overlap
+constexpr ptrdiff_t kAhead = 8;      // entries whose cache misses overlap
+constexpr ptrdiff_t kFirstAhead = 4; // of them, those that a seek asks for: a short scan needs few
 constexpr size_t kSlotsAhead = 16;
 constexpr size_t kSmallRun = 1024;   // merged at once: a run fewer to compare is worth it
 
@@ -102,8 +103,9 @@ class KeyCursor {
     forward_ = forward;
     for (Place& place : places_) {
       place.index = index(*place.run);
-      Move(place, 0);
+      for (ptrdiff_t ahead = 0; ahead < kFirstAhead; ++ahead) Ask(place, forward ? ahead : -ahead);
     }
+    for (Place& place : places_) Move(place, 0);
     Choose();
   }
 
@@ -111,14 +113,19 @@ class KeyCursor {
     place.index += step;
     if (!Inside(place)) return;
     place.key = KeyOf(scope_.table->data(), At(place));
-    const ptrdiff_t ahead = place.index + step * static_cast<ptrdiff_t>(kAhead);
-    if (ahead < 0 || ahead >= std::ssize(place.run->entries)) return;
-    const SortedEntry& entry = place.run->entries[static_cast<size_t>(ahead)];
+    if (step != 0) Ask(place, step * kAhead);
+  }
+
+  // Asks the processor's cache for what the entry `distance` from the present one leads to.
+  void Ask(const Place& place, ptrdiff_t distance) const {
+    const ptrdiff_t index = place.index + distance;
+    if (index < 0 || index >= std::ssize(place.run->entries)) return;
+    const SortedEntry& entry = place.run->entries[static_cast<size_t>(index)];
     __builtin_prefetch(&scope_.table->slots()[entry.slot]);
     const char* const record = scope_.At(entry.record);
     __builtin_prefetch(record);
     __builtin_prefetch(record + 64);
-    __builtin_prefetch(record + 128);
+    if (distance >= kAhead || distance <= -kAhead) __builtin_prefetch(record + 128);
   }
 
   void Choose() {
@@ -140,7 +147,6 @@ class ViewIterator : public table::EntryIterator {
   ViewIterator(const Scope& scope, const Runs& runs, bool newest_only)
       : scope_(scope), runs_(runs), newest_only_(newest_only), keys_(scope, runs_) {}
 
-  bool Valid() const override { return !versions_.empty(); }
   void SeekToFirst() override {
     keys_.SeekToFirst();
     LoadForward();
@@ -158,34 +164,28 @@ class ViewIterator : public table::EntryIterator {
     LoadBackward();
   }
   void Next() override {
-    if (++version_ < versions_.size()) return;
+    if (++version_ < versions_.size()) return ShowVersion();
     keys_.Next();
     LoadForward();
   }
   void Prev() override {
-    if (version_-- > 0) return;
+    if (version_-- > 0) return ShowVersion();
     keys_.Prev();
     LoadBackward();
-  }
-  Slice key() const override { return keys_.key(); }
-  Slice value() const override { return log::ValueOf(Record()); }
-  log::RecordType type() const override { return log::HeaderAt(Record())->type; }
-  uint64_t lsn() const override {
-    return scope_.table->base_lsn() + uint64_t{versions_[version_]} * 8;
   }
   Status status() const override { return Status(); }
 
  private:
-  const char* Record() const { return scope_.At(versions_[version_]); }
-
   // Both skip keys that came to the MemTable after the view.
   void LoadForward() {
     for (LoadVersions(); versions_.empty() && keys_.Valid(); LoadVersions()) keys_.Next();
     version_ = 0;
+    ShowVersion();
   }
   void LoadBackward() {
     for (LoadVersions(); versions_.empty() && keys_.Valid(); LoadVersions()) keys_.Prev();
     version_ = versions_.empty() ? 0 : versions_.size() - 1;
+    ShowVersion();
   }
   void LoadVersions() {
     versions_.clear();
@@ -197,6 +197,16 @@ class ViewIterator : public table::EntryIterator {
       record = PrevOf(scope_.At(record));
     }
   }
+  void ShowVersion() {
+    if (versions_.empty()) return StandOn(nullptr);
+    const uint32_t version = versions_[version_];
+    const char* const record = scope_.At(version);
+    shown_.key = keys_.key();
+    shown_.value = log::ValueOf(record);
+    shown_.lsn = scope_.table->base_lsn() + uint64_t{version} * 8;
+    shown_.type = log::HeaderAt(record)->type;
+    StandOn(&shown_);
+  }
 
   Scope scope_;
   Runs runs_;  // its own reference: the view may go first
@@ -204,6 +214,7 @@ class ViewIterator : public table::EntryIterator {
   KeyCursor keys_;
   std::vector<uint32_t> versions_;  // of the present key, newest first
   size_t version_ = 0;
+  table::Entry shown_;
 };
 
 class View : public SortedView {

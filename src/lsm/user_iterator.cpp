@@ -5,6 +5,7 @@
 
 #include "base/coding.h"
 #include "lsm/sorted_view.h"
+#include "table/block.h"
 #include "table/tombstone_set.h"
 
 namespace quire::lsm {
@@ -37,6 +38,13 @@ class UserIterator final : public Iterator {
   bool Hidden(Slice key, log::RecordType type, uint64_t lsn) const {
     return type == log::RecordType::kDelete ||
            (!tombstones_.empty() && tombstones_.Covering(key, sources_.snapshot) > lsn);
+  }
+  bool SameKey(Slice key) const {
+    return key.size() == key_.size() && table::SameBytes(key.data(), key_.data(), key.size());
+  }
+  void KeepKey(Slice key) {
+    key_.resize(key.size());
+    table::CopyBytes(key_.data(), key.data(), key.size());
   }
   void Start(bool forward);
   void SeekBefore(Slice key);
@@ -99,7 +107,7 @@ void UserIterator::SeekBefore(Slice key) {
 }
 
 void UserIterator::Next() {
-  value_status_ = Status();
+  if (!value_status_.ok()) value_status_ = Status();
   if (forward_) {
     merge_.Next();
   } else {
@@ -123,13 +131,12 @@ void UserIterator::FindForward(bool skip_key) {
   valid_ = false;
   value_read_ = false;
   for (; merge_.Valid(); merge_.Next()) {
-    const Slice key = merge_.key();
-    if (skip_key && key == Slice(key_)) continue;
-    if (BeyondUpper(key)) return;
-    const uint64_t lsn = merge_.lsn();
-    if (lsn > sources_.snapshot) continue;
-    key_.assign(key);
-    if (!Hidden(key, merge_.type(), lsn)) {
+    const table::Entry& entry = merge_.entry();
+    if (skip_key && SameKey(entry.key)) continue;
+    if (BeyondUpper(entry.key)) return;
+    if (entry.lsn > sources_.snapshot) continue;
+    KeepKey(entry.key);
+    if (!Hidden(entry.key, entry.type, entry.lsn)) {
       valid_ = true;
       return;
     }
@@ -156,8 +163,8 @@ void UserIterator::FindBackward() {
 // Walks over the versions of one key, oldest first, and keeps the newest at the snapshot.
 bool UserIterator::KeepNewest(uint64_t* lsn) {
   bool any = false;
-  key_.assign(merge_.key());
-  for (; merge_.Valid() && merge_.key() == Slice(key_); merge_.Prev()) {
+  KeepKey(merge_.key());
+  for (; merge_.Valid() && SameKey(merge_.key()); merge_.Prev()) {
     if (merge_.lsn() > sources_.snapshot) continue;
     any = true;
     *lsn = merge_.lsn();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -18,6 +19,10 @@
 
 namespace quire::lsm {
 namespace {
+
+// The next segment is begun when this share of the last one is full: early enough for writers that
+// are faster than its pages, late enough to spare small databases a second file.
+constexpr uint64_t kPrepareShare = 4;
 
 // Makes segments: by itself in the background, one ahead, or at once where that is too late.
 class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
@@ -57,18 +62,26 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     return header;
   }
 
-  // Has the next segment made in the background. `touch`: its pages too.
-  void Prepare(base::Executor& executor, bool touch) {
+  // Has the next segment made in the background. `touch`: the pages of `current` that are left, and
+  // those of the next one, too.
+  void Prepare(base::Executor& executor, const std::shared_ptr<ValueSegment>& current, bool touch) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (state_ != State::kIdle) return;
       state_ = State::kQueued;
     }
-    executor.Schedule([self = shared_from_this(), touch] { self->MakeAhead(touch); });
+    try {
+      executor.Schedule([self = shared_from_this(), weak = std::weak_ptr(current), touch] {
+        self->MakeAhead(weak, touch);
+      });
+    } catch (const std::bad_alloc&) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      state_ = State::kIdle;  // Take makes one then
+    }
   }
 
   // The prepared segment, or one made here and now.
-  Result<std::unique_ptr<ValueSegment>> Take() {
+  Result<std::shared_ptr<ValueSegment>> Take() {
     uint64_t id = 0;
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -79,7 +92,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
       }
       id = next_id_++;  // a job that is still queued makes the one after
     }
-    return Make(id, false);
+    return Make(id);
   }
 
   // The log goes: nothing more is made, and what was made in vain is removed.
@@ -87,6 +100,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     std::unique_lock<std::mutex> lock(mutex_);
     made_.wait(lock, [this] { return state_ != State::kMaking; });
     state_ = State::kStopped;
+    made_.wait(lock, [this] { return jobs_ == 0; });  // they hold mappings
     if (ahead_ == nullptr) return;
     const std::string path = PathOf(ahead_->id());
     ahead_.reset();
@@ -96,26 +110,59 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
  private:
   enum class State { kIdle, kQueued, kMaking, kReady, kStopped };
 
-  Result<std::unique_ptr<ValueSegment>> Make(uint64_t id, bool touch) {
-    return ValueSegment::Create(fs_, PathOf(id), HeaderFor(id), touch);
+  Result<std::shared_ptr<ValueSegment>> Make(uint64_t id) {
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<ValueSegment> made,
+                           ValueSegment::Create(fs_, PathOf(id), HeaderFor(id)));
+    return made;
   }
 
-  void MakeAhead(bool touch) {
+  Result<std::shared_ptr<ValueSegment>> MakeOrFail(uint64_t id) {
+    try {
+      return Make(id);
+    } catch (const std::bad_alloc&) {
+      return Status(Code::kOutOfMemory, "no memory for a value segment");
+    }
+  }
+
+  void MakeAhead(const std::weak_ptr<ValueSegment>& current, bool touch) {
     uint64_t id = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (state_ != State::kQueued) return;
       state_ = State::kMaking;
       id = ahead_id_ = next_id_++;
+      ++jobs_;
     }
-    auto made = Make(id, touch);
+    const auto next = Publish(MakeOrFail(id));
+    if (touch) {
+      Touch(current.lock());
+      Touch(next.lock());
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      --jobs_;
+    }
+    made_.notify_all();
+  }
+
+  // Where it failed, whoever needs the segment tries again and reports.
+  std::weak_ptr<ValueSegment> Publish(Result<std::shared_ptr<ValueSegment>> made) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       state_ = made.ok() ? State::kReady : State::kIdle;
-      // Where it failed, whoever needs the segment tries again and reports.
-      if (made.ok()) ahead_ = std::move(made).value();
+      if (made.ok()) ahead_ = *made;
     }
     made_.notify_all();
+    return made.ok() ? *made : nullptr;
+  }
+
+  // While it goes on the segment may already be written to.
+  void Touch(const std::shared_ptr<ValueSegment>& segment) {
+    if (segment == nullptr) return;
+    do {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (state_ == State::kStopped) return;
+    } while (segment->TouchNext());
   }
 
   io::FileSystem& fs_;
@@ -127,7 +174,8 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
   State state_ = State::kIdle;            // guarded by mutex_
   uint64_t next_id_;                      // guarded by mutex_
   uint64_t ahead_id_ = 0;                 // guarded by mutex_
-  std::unique_ptr<ValueSegment> ahead_;   // guarded by mutex_
+  int jobs_ = 0;                          // guarded by mutex_: under way
+  std::shared_ptr<ValueSegment> ahead_;   // guarded by mutex_
 };
 
 class SegmentedValueLog : public ValueLog {
@@ -231,6 +279,8 @@ class SegmentedValueLog : public ValueLog {
 
   uint64_t next_id() const override { return maker_->next_id(); }
 
+  uint64_t call_bytes() const override { return call_bytes_.load(std::memory_order_relaxed); }
+
   uint64_t open_floor() const override {
     // Under mutex_, so that no segment is on its way from the maker to a list here.
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -276,7 +326,13 @@ class SegmentedValueLog : public ValueLog {
       const std::lock_guard<std::mutex> lock(mutex_);
       active = active_owner_;
     }
-    return active != nullptr && AppendTo(*active, key, value, ref, status, full_id);
+    const bool stored = active != nullptr && AppendTo(*active, key, value, ref, status, full_id);
+    if (stored) CountCall(key, value);
+    return stored;
+  }
+
+  void CountCall(Slice key, Slice value) {
+    call_bytes_.fetch_add(log::RecordSize(key.size(), value.size()), std::memory_order_relaxed);
   }
 
   // False: the segment, whose id *full_id then is, has no room.
@@ -287,9 +343,9 @@ class SegmentedValueLog : public ValueLog {
     const uint64_t offset = segment.Reserve(record_bytes);
     if (offset == log::kNoRoom) return false;
     *status = segment.Store(offset, key, value, ref);
-    const uint64_t half = maker_->capacity() / 2;
-    if (offset < half && offset + record_bytes >= half) {
-      maker_->Prepare(executor_, segment.mostly_small());
+    const uint64_t early = maker_->capacity() / kPrepareShare;
+    if (offset < early && offset + record_bytes >= early) {
+      maker_->Prepare(executor_, segment.shared_from_this(), segment.mostly_small());
     }
     return true;
   }
@@ -306,6 +362,7 @@ class SegmentedValueLog : public ValueLog {
     const std::lock_guard<std::mutex> lock(mutex_);
     alone_.erase(id);
     if (!made.ok()) return made.status();
+    CountCall(key, value);
     const std::shared_ptr<ValueSegment> segment = std::move(*made);
     new_files_ = true;
     closing_.push_back(segment);
@@ -366,6 +423,7 @@ class SegmentedValueLog : public ValueLog {
   const std::shared_ptr<SegmentMaker> maker_;
   ValueFiles files_;
   std::atomic<ValueSegment*> active_{nullptr};
+  std::atomic<uint64_t> call_bytes_{0};
 
   std::mutex sync_mutex_;  // taken before mutex_
   mutable std::mutex mutex_;

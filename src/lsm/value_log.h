@@ -52,9 +52,10 @@ class ValueLog {
   /// Seals the active segment. Waits for nothing but a segment that is just being made.
   virtual ~ValueLog() = default;
   /// Appends one pair to the active segment (a new one is begun when it is full; the next one is
-  /// made in the background). P1 at return. No system call but at a switch, and for values of 64
-  /// KiB and more, where a write costs less than the page faults it saves. kNoSpace: nothing was
-  /// stored; works again once there is room.
+  /// made in the background). P1 at return. No system call but at a switch; at pages that the
+  /// background did not make present in time, 2 MiB of them at once; and for values of 64 KiB and
+  /// more, where a write costs less than the page faults it saves. kNoSpace: nothing was stored;
+  /// works again once there is room.
   virtual Status Append(Slice key, Slice value, log::ValueRef* ref) = 0;
   /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file
   /// and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the
@@ -68,6 +69,8 @@ class ValueLog {
   virtual Status Seal() = 0;
   virtual std::vector<ValueSegmentInfo> Segments() const = 0;
   virtual uint64_t next_id() const = 0;
+  /// Bytes of records that were appended by write calls; the others went through the mapping.
+  virtual uint64_t call_bytes() const = 0;
   /// Every segment with a lower id is sealed (and so among Segments()) or gone: what is appended
   /// from now on goes to this one or higher ones.
   virtual uint64_t open_floor() const = 0;

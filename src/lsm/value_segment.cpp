@@ -1,5 +1,6 @@
 #include "lsm/value_segment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -21,13 +22,12 @@ log::ValueRef MakeRef(const log::SegmentHeader& header, uint64_t offset, Slice k
 
 Result<std::unique_ptr<ValueSegment>> ValueSegment::Create(io::FileSystem& fs,
                                                            const std::string& path,
-                                                           const log::SegmentHeader& header,
-                                                           bool touch) {
+                                                           const log::SegmentHeader& header) {
   std::unique_ptr<ValueSegment> made(new ValueSegment(header));
   QUIRE_ASSIGN_OR_RETURN(made->segment_, log::Segment::Create(fs, path, header));
   QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::OpenMode::kReadWrite));
   made->file_bytes_.store(header.capacity, std::memory_order_release);
-  if (touch) made->segment_->map().Prefault(0, header.capacity);
+  made->touched_ = std::vector<std::atomic<bool>>((header.capacity - 1) / kTouchBytes + 1);
   return made;
 }
 
@@ -69,7 +69,27 @@ Status ValueSegment::Store(uint64_t offset, Slice key, Slice value, log::ValueRe
   return status;
 }
 
+// Claims the first piece from `first_piece` on that nobody has, and touches it. Those that are
+// skipped are full of large values: nobody shall come back for them.
+bool ValueSegment::TouchFrom(size_t first_piece) {
+  size_t next = next_piece_.load(std::memory_order_relaxed);
+  size_t piece = 0;
+  do {
+    piece = std::max(next, first_piece);
+    const uint64_t word = tail_.tail.load(std::memory_order_relaxed);
+    if (piece >= touched_.size() || (word & log::SegmentTail::kClosed) != 0) return false;
+  } while (!next_piece_.compare_exchange_weak(next, piece + 1, std::memory_order_relaxed));
+  for (; next < piece; ++next) touched_[next].store(true, std::memory_order_relaxed);
+  segment_->map().Prefault(piece * kTouchBytes, kTouchBytes);
+  touched_[piece].store(true, std::memory_order_relaxed);
+  return true;
+}
+
+// Where another thread is still touching the record's pages, the next piece is touched meanwhile:
+// it will be needed at once. What is not there by then is faulted in by the copy.
 void ValueSegment::StoreInMapping(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
+  const uint64_t last = offset + log::RecordSize(key.size(), value.size()) - 1;
+  if (!Touched(last)) [[unlikely]] TouchFrom(last / kTouchBytes);
   char* const record = segment_->data() + offset;
   log::EncodeRecord(record, log::RecordType::kPut, key, value, 0);
   *ref = MakeRef(header_, offset, key, value);
@@ -85,7 +105,7 @@ Status ValueSegment::StoreByCall(uint64_t offset, Slice key, Slice value, log::V
   key.copy(head.data() + sizeof(log::RecordHeader), key.size());
   log::HeaderAt(head.data())->checksum =
       log::ValueRecordChecksum(head.data(), ref->checksum, header_.generation, offset);
-  large_bytes_.fetch_add(head.size() + value.size(), std::memory_order_relaxed);
+  large_bytes_.fetch_add(log::RecordSize(key.size(), value.size()), std::memory_order_relaxed);
   QUIRE_RETURN_IF_ERROR(file_->WriteAt(offset, head));
   return file_->WriteAt(offset + head.size(), value);
 }

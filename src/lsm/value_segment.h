@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/file_system.h"
 #include "log/segment.h"
@@ -22,13 +23,15 @@ namespace quire::lsm {
 /// faults, zeroing of pages or background work come with it.
 constexpr uint64_t kWriteCallBytesMin = 64 << 10;
 
-class ValueSegment {
+/// Pages are made present by so many bytes at a time: by the background ahead of the writers, by a
+/// writer that caught up with it. In one call a page costs a third of what its fault would.
+constexpr uint64_t kTouchBytes = 2 << 20;
+
+class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
  public:
-  /// A new file of `capacity` bytes, its room set aside. `touch`: its pages are made present, for
-  /// small values.
+  /// A new file of `capacity` bytes, its room set aside.
   static Result<std::unique_ptr<ValueSegment>> Create(io::FileSystem& fs, const std::string& path,
-                                                      const log::SegmentHeader& header,
-                                                      bool touch);
+                                                      const log::SegmentHeader& header);
   /// A new file for one pair that fits no segment: written, and finished.
   static Result<std::unique_ptr<ValueSegment>> CreateAlone(io::FileSystem& fs,
                                                            const std::string& path,
@@ -40,6 +43,9 @@ class ValueSegment {
   uint64_t Reserve(uint64_t record_bytes) {
     return log::Reserve(tail_, header_.capacity, record_bytes);
   }
+  /// Makes present the next pages that nobody has taken on yet. False: there are none, or nothing
+  /// more is stored here.
+  bool TouchNext() { return TouchFrom(0); }
   /// Stores the pair in its reservation; on failure the room stays unused.
   Status Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
   /// The value in the mapping, not verified; empty data() where it has to be read from the file.
@@ -65,11 +71,18 @@ class ValueSegment {
   explicit ValueSegment(const log::SegmentHeader& header) : header_(header) {}
   Status StoreByCall(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
   void StoreInMapping(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
+  bool TouchFrom(size_t first_piece);
+  // Whether the pages at `offset` were made present, or are not worth it.
+  bool Touched(uint64_t offset) const {
+    return touched_[offset / kTouchBytes].load(std::memory_order_relaxed);
+  }
 
   log::SegmentHeader header_;
   std::unique_ptr<log::Segment> segment_;  // null: a segment for one pair
   std::unique_ptr<io::File> file_;
   log::SegmentTail tail_;
+  std::vector<std::atomic<bool>> touched_;  // by piece of kTouchBytes
+  std::atomic<size_t> next_piece_{0};       // to be touched; those before it are taken on
   std::atomic<uint64_t> large_bytes_{0};
   std::atomic<uint64_t> file_bytes_{0};
   uint64_t synced_bytes_ = 0;  // finished before the last Sync; guarded by the caller of Sync

@@ -42,9 +42,7 @@ class BlockValidator {
     return nullptr;
   }
 
-  Slice prefix() const { return prefix_; }
-  Slice first() const { return first_; }
-  Slice last() const { return last_; }
+  BlockKeys keys() const { return {prefix_, first_, last_}; }
 
  private:
   uint64_t Offset(uint32_t index) const {
@@ -104,22 +102,13 @@ class BlockValidator {
   uint64_t last_lsn_ = 0;
 };
 
-// The order of prefix + suffix against `key`.
-int CompareParts(Slice prefix, Slice suffix, Slice key) {
-  const Slice head = key.substr(0, prefix.size());
-  const int order = prefix.compare(head);
-  return order != 0 ? order : suffix.compare(key.substr(head.size()));
-}
-
 }  // namespace
 
-const char* ValidateBlock(Slice contents, Slice lower, bool lower_included, Slice upper) {
+const char* ValidateBlock(Slice contents, BlockKeys* keys) {
   BlockValidator block(contents);
   if (const char* wrong = block.Head()) return wrong;
   if (const char* wrong = block.Entries()) return wrong;
-  const int low = CompareParts(block.prefix(), block.first(), lower);
-  if (low < 0 || (low == 0 && !lower_included)) return "begins before the index says";
-  if (CompareParts(block.prefix(), block.last(), upper) > 0) return "ends after the index says";
+  *keys = block.keys();
   return nullptr;
 }
 

@@ -1,5 +1,6 @@
 #include "table/block_cache.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -9,29 +10,71 @@
 namespace quire::table {
 namespace {
 
-constexpr size_t kCacheLineBytes = 64;
+// Evicted blocks are retired together: to wait for readers costs a lock, a piece of memory and,
+// when somebody looks whether they have left, a fence of all processors.
+constexpr uint64_t kEvictedCountMax = 64;
+constexpr uint64_t kEvictedBytesMax = 256 << 10;
 // Evicted memory that may wait for readers to leave before somebody looks whether they have.
-constexpr uint64_t kRetiredBytesMax = 1 << 20;
+constexpr uint64_t kRetiredBytesMax = 128 << 10;
+
+// As much as comes back from readers at a time, where that is little of the cache.
+constexpr uint64_t kPoolShare = 64;
+constexpr uint64_t kPoolBytesMin = 64 << 10;
+constexpr uint64_t kPoolBytesMax = 1 << 20;
+
+uint64_t PoolBytes(uint64_t capacity_bytes) {
+  const uint64_t share = std::min(capacity_bytes / kPoolShare, kPoolBytesMax);
+  return share < kPoolBytesMin ? 0 : share;
+}
 
 }  // namespace
 
 CachedBlock* CachedBlock::New(size_t size) {
   if (size > SIZE_MAX / 2) return nullptr;
-  void* const memory =
-      ::operator new (sizeof(CachedBlock) + size, std::align_val_t{kCacheLineBytes}, std::nothrow);
-  return memory == nullptr ? nullptr : ::new (memory) CachedBlock(size);
+  const uint64_t charge = Charge(size);
+  void* const memory = BlockPool::Allocate(charge);
+  return memory == nullptr ? nullptr : ::new (memory) CachedBlock(size, charge);
 }
 
 void CachedBlock::DropReference() {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   this->~CachedBlock();
-  ::operator delete (this, std::align_val_t{kCacheLineBytes});
+  BlockPool::Free(this);
+}
+
+// Drops the cache's reference to each; memory that nobody has pinned goes to the pool.
+void CachedBlock::DropChain(CachedBlock* chain, BlockPool* pool) {
+  while (chain != nullptr) {
+    CachedBlock* const block = std::exchange(chain, chain->next_);
+    if (chain != nullptr) __builtin_prefetch(chain->next_, 1);
+    if (block->references_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    const uint64_t charge = block->charge_;
+    block->~CachedBlock();
+    pool->Give(block, charge);
+  }
+}
+
+BlockCache::BlockCache(uint64_t capacity_bytes)
+    : capacity_bytes_(capacity_bytes),
+      pool_(std::make_shared<BlockPool>(PoolBytes(capacity_bytes))),
+      blocks_bytes_max_(capacity_bytes - pool_->bytes_max()) {}
+
+BlockCache::~BlockCache() {
+  Retire(evicted_);
+}
+
+CachedBlock* BlockCache::New(size_t size) {
+  if (size > SIZE_MAX / 2) return nullptr;
+  size_t charge = CachedBlock::Charge(size);
+  void* const memory = pool_->Take(&charge);
+  return memory == nullptr ? CachedBlock::New(size) : ::new (memory) CachedBlock(size, charge);
 }
 
 CachedBlock* BlockCache::Keep(CacheSlot* slot, CachedBlock* block) {
-  block->next_ = nullptr;
-  if (block->charge_ > capacity_bytes_) {
-    Retire(block);
+  if (block->charge_ > blocks_bytes_max_) {
+    Chain chain;
+    chain.Add(block);
+    Retire(chain);
     return block;
   }
   block->slot_ = slot;
@@ -40,26 +83,30 @@ CachedBlock* BlockCache::Keep(CacheSlot* slot, CachedBlock* block) {
     block->DropReference();  // nobody has seen it
     return present;
   }
-  CachedBlock* evicted = nullptr;
+  Chain evicted;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     // In this order: the newcomer is no candidate, however much the others are in use.
-    evicted = EvictLocked(block->charge_);
-    InsertLocked(block);
+    EvictLocked(block->charge_);
+    ring_.PushBack(block);
+    AddCharge(block->charge_);
+    evicted = TakeEvictedLocked();
   }
   Retire(evicted);
   return block;
 }
 
 void BlockCache::Drop(std::span<CacheSlot> slots) {
-  CachedBlock* chain = nullptr;
+  Chain chain;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (CacheSlot& slot : slots) {
       CachedBlock* const block = slot.load(std::memory_order_acquire);
       if (block == nullptr) continue;
-      RemoveLocked(block);
-      block->next_ = std::exchange(chain, block);
+      ring_.Remove(block);
+      SubtractCharge(block->charge_);
+      slot.store(nullptr, std::memory_order_release);
+      chain.Add(block);
     }
   }
   Retire(chain);
@@ -72,71 +119,63 @@ CacheStatistics BlockCache::Statistics() const {
     statistics.misses += counter.misses.load(std::memory_order_relaxed);
   }
   statistics.evictions = evictions_.load(std::memory_order_relaxed);
-  statistics.charged_bytes = charged_bytes_.load(std::memory_order_relaxed);
+  statistics.charged_bytes = charged_bytes_.load(std::memory_order_relaxed) + pool_->bytes();
   statistics.capacity_bytes = capacity_bytes_;
   return statistics;
 }
 
-// Behind the hand: the last to be asked.
-void BlockCache::InsertLocked(CachedBlock* block) {
-  if (hand_ == nullptr) {
-    block->next_ = block->previous_ = block;
-    hand_ = block;
-  } else {
-    block->next_ = hand_;
-    block->previous_ = hand_->previous_;
-    block->previous_->next_ = block;
-    hand_->previous_ = block;
-  }
-  ++ring_count_;
-  charged_bytes_.store(charged_bytes_.load(std::memory_order_relaxed) + block->charge_,
+void BlockCache::Chain::Add(CachedBlock* block) {
+  block->next_ = std::exchange(first, block);
+  ++count;
+  bytes += block->charge_;
+}
+
+// Written under the lock: a sum of two steps loses nothing.
+void BlockCache::AddCharge(uint64_t bytes) {
+  charged_bytes_.store(charged_bytes_.load(std::memory_order_relaxed) + bytes,
                        std::memory_order_relaxed);
 }
 
-void BlockCache::RemoveLocked(CachedBlock* block) {
-  if (hand_ == block) hand_ = block->next_;
-  if (hand_ == block) hand_ = nullptr;
-  block->previous_->next_ = block->next_;
-  block->next_->previous_ = block->previous_;
-  --ring_count_;
-  charged_bytes_.store(charged_bytes_.load(std::memory_order_relaxed) - block->charge_,
+void BlockCache::SubtractCharge(uint64_t bytes) {
+  charged_bytes_.store(charged_bytes_.load(std::memory_order_relaxed) - bytes,
                        std::memory_order_relaxed);
-  block->slot_->store(nullptr, std::memory_order_release);
 }
 
-// Those that must go for `room` bytes to fit, as a chain. At most the capacity is asked for.
-CachedBlock* BlockCache::EvictLocked(uint64_t room) {
-  CachedBlock* chain = nullptr;
+// Takes out those that must go for `room` bytes to fit; at most blocks_bytes_max_ are asked for.
+void BlockCache::EvictLocked(uint64_t room) {
   // After one full turn even blocks that readers touch all the time must go: the bound comes first.
-  uint64_t second_chances = ring_count_;
-  while (charged_bytes_.load(std::memory_order_relaxed) > capacity_bytes_ - room) {
-    CachedBlock* const block = hand_;
+  uint64_t second_chances = ring_.count();
+  uint64_t count = 0;
+  while (charged_bytes_.load(std::memory_order_relaxed) > blocks_bytes_max_ - room) {
+    CachedBlock* const block = ring_.PopFront();
     if (second_chances != 0 && block->touched_.load(std::memory_order_relaxed)) {
       block->touched_.store(false, std::memory_order_relaxed);
       --second_chances;
-      hand_ = block->next_;
+      ring_.PushBack(block);
       continue;
     }
-    RemoveLocked(block);
-    block->next_ = std::exchange(chain, block);
-    evictions_.fetch_add(1, std::memory_order_relaxed);
+    SubtractCharge(block->charge_);
+    block->slot_->store(nullptr, std::memory_order_release);
+    evicted_.Add(block);
+    ++count;
   }
-  return chain;
+  if (count != 0)
+    evictions_.store(evictions_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+}
+
+// Empty until it is worth the while.
+BlockCache::Chain BlockCache::TakeEvictedLocked() {
+  if (evicted_.count < kEvictedCountMax && evicted_.bytes < kEvictedBytesMax) return Chain();
+  return std::exchange(evicted_, Chain());
 }
 
 // Gives the cache's references back once no reader can still be looking.
-void BlockCache::Retire(CachedBlock* chain) {
-  if (chain == nullptr) return;
-  uint64_t bytes = 0;
-  for (CachedBlock* block = chain; block != nullptr; block = block->next_) bytes += block->charge_;
-  base::EpochRetire([chain] {
-    for (CachedBlock* block = chain; block != nullptr;) {
-      CachedBlock* const next = block->next_;
-      block->DropReference();
-      block = next;
-    }
-  });
-  if (retired_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes > kRetiredBytesMax) {
+void BlockCache::Retire(const Chain& chain) {
+  if (chain.first == nullptr) return;
+  base::EpochRetire(
+      [first = chain.first, pool = pool_] { CachedBlock::DropChain(first, pool.get()); });
+  if (retired_bytes_.fetch_add(chain.bytes, std::memory_order_relaxed) + chain.bytes >
+      kRetiredBytesMax) {
     retired_bytes_.store(0, std::memory_order_relaxed);
     base::EpochCollect();
   }

@@ -4,9 +4,10 @@
 /// Layer      table
 /// Source     PapyrusKV, SC17, section 2.6 ("loads the SSIndex in memory"); clock eviction
 /// Threads    any; Find, Keep and what they return: inside a base::EpochGuard
-/// Invariants charged bytes <= capacity; a block found inside an EpochGuard stays readable until
-///            the guard leaves, and as long as a BlockPin holds it; a block hangs in its slot and
-///            in the clock's ring, or (for the instant of Keep and after eviction) in neither.
+/// Invariants charged bytes, those of memory kept for blocks to come among them, <= capacity; a
+///            block found inside an EpochGuard stays readable until the guard leaves, and as long
+///            as a BlockPin holds it; a block hangs in its slot and in the clock's ring, or (for
+///            the instant of Keep and after eviction) in neither.
 #pragma once
 
 #include <array>
@@ -18,6 +19,8 @@
 #include <utility>
 
 #include "quire/slice.h"
+#include "table/block_pool.h"
+#include "table/block_ring.h"
 
 namespace quire::table {
 
@@ -35,12 +38,14 @@ struct CacheStatistics {
   uint64_t capacity_bytes = 0;
 };
 
-/// Bytes in memory with what the clock needs in front. Freed when the last reference goes: the
-/// cache's (through base::EpochRetire), or a BlockPin's.
+/// Bytes in memory with what the clock needs in front. Freed, or kept for another block, when the
+/// last reference goes: the cache's (through base::EpochRetire), or a BlockPin's.
 class CachedBlock {
  public:
   /// Of `size` bytes, with one reference, the caller's. Null: no memory.
   static CachedBlock* New(size_t size);
+  /// What a block of `size` bytes is charged: all of its memory.
+  static uint64_t Charge(size_t size) { return BlockPool::PieceBytes(sizeof(CachedBlock) + size); }
   char* data() { return reinterpret_cast<char*>(this + 1); }
   const char* data() const { return reinterpret_cast<const char*>(this + 1); }
   size_t size() const { return size_; }
@@ -57,10 +62,12 @@ class CachedBlock {
 
  private:
   friend class BlockCache;
-  explicit CachedBlock(size_t size) : charge_(sizeof(CachedBlock) + size), size_(size) {}
+  friend class BlockRing<CachedBlock>;
+  CachedBlock(size_t size, uint64_t charge) : charge_(charge), size_(size) {}
+  static void DropChain(CachedBlock* chain, BlockPool* pool);
 
-  CachedBlock* next_ = nullptr;  ///< in the ring, or in a chain of blocks on their way out
-  CachedBlock* previous_ = nullptr;
+  CachedBlock* next_ = nullptr;  ///< in a chain of blocks on their way out
+  uint64_t ring_place_ = 0;
   CacheSlot* slot_ = nullptr;
   uint64_t charge_;
   size_t size_;
@@ -98,9 +105,14 @@ class BlockPin {
 
 class BlockCache {
  public:
-  explicit BlockCache(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+  explicit BlockCache(uint64_t capacity_bytes);
+  ~BlockCache();
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
+
+  /// Like CachedBlock::New, from memory of evicted blocks where there is some: for blocks that are
+  /// to be kept.
+  CachedBlock* New(size_t size);
 
   /// The block that hangs from `slot`, marked as used; null: none.
   static CachedBlock* Find(const CacheSlot& slot) {
@@ -132,19 +144,30 @@ class BlockCache {
     return index;
   }
 
-  void InsertLocked(CachedBlock* block);
-  void RemoveLocked(CachedBlock* block);
-  CachedBlock* EvictLocked(uint64_t room);
-  void Retire(CachedBlock* chain);
+  /// Blocks on their way out, one after another.
+  struct Chain {
+    CachedBlock* first = nullptr;
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    void Add(CachedBlock* block);
+  };
+
+  void AddCharge(uint64_t bytes);
+  void SubtractCharge(uint64_t bytes);
+  void EvictLocked(uint64_t room);
+  Chain TakeEvictedLocked();
+  void Retire(const Chain& chain);
 
   const uint64_t capacity_bytes_;
+  const std::shared_ptr<BlockPool> pool_;  ///< shared with what waits for readers to leave
+  const uint64_t blocks_bytes_max_;        ///< of the capacity: what is not the pool's
   std::array<Counter, kCounterCount> counters_;
-  std::atomic<uint64_t> evictions_{0};
-  std::atomic<uint64_t> charged_bytes_{0};  ///< written under mutex_
+  std::atomic<uint64_t> evictions_{0};      ///< written under mutex_
+  std::atomic<uint64_t> charged_bytes_{0};  ///< of blocks; written under mutex_
   std::atomic<uint64_t> retired_bytes_{0};  ///< since the last collection
   std::mutex mutex_;
-  CachedBlock* hand_ = nullptr;  ///< the clock's ring; guarded by mutex_
-  uint64_t ring_count_ = 0;      ///< guarded by mutex_
+  BlockRing<CachedBlock> ring_;  ///< guarded by mutex_
+  Chain evicted_;                ///< not yet retired; guarded by mutex_
 };
 
 }  // namespace quire::table

@@ -26,8 +26,8 @@ struct Contents {
 };
 
 void ReadBlock(Slice contents) {
-  const std::string highest(log::kKeyBytesMax, '\xff');
-  if (ValidateBlock(contents, Slice(), false, highest) != nullptr) return;
+  BlockKeys keys;
+  if (ValidateBlock(contents, &keys) != nullptr) return;
   const BlockView view(contents);
   std::string last_key;
   uint64_t last_lsn = 0;

@@ -9,8 +9,6 @@
 namespace quire::table {
 namespace {
 
-const std::string kHighestKey(log::kKeyBytesMax, '\xff');
-
 // Contents with the slack that FindTagged may read.
 struct Block {
   explicit Block(const std::vector<TestEntry>& entries) {
@@ -30,7 +28,8 @@ struct Block {
 };
 
 const char* Validate(Slice contents) {
-  return ValidateBlock(contents, Slice(), false, kHighestKey);
+  BlockKeys keys;
+  return ValidateBlock(contents, &keys);
 }
 
 TestEntry Owned(const BlockView& view, const BlockEntry& entry) {
@@ -57,6 +56,17 @@ std::unique_ptr<TestEntry> Find(const BlockView& view, const std::string& key, u
   EXPECT_EQ(Owned(view, binary), Owned(view, tagged));
   EXPECT_EQ(Owned(view, sequential), Owned(view, tagged));
   return std::make_unique<TestEntry>(Owned(view, tagged));
+}
+
+TEST(Block, CopiesBytesOfEverySizeAndNoOthers) {
+  std::string from(80, '\0');
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i + 1);
+  for (size_t size = 0; size <= 64; ++size) {
+    std::string to(from.size(), '\0');
+    CopyBytes(to.data() + 3, from.data() + 5, size);
+    const std::string wanted = std::string(3, '\0') + from.substr(5, size);
+    ASSERT_EQ(to, wanted + std::string(from.size() - wanted.size(), '\0'));
+  }
 }
 
 TEST(Block, GivesBackWhatWasAdded) {
@@ -177,13 +187,13 @@ TEST(Block, ChangedBytesAreRefusedOrReadWithinBounds) {
   EXPECT_GT(refused, block.size / 2);
 }
 
-TEST(Block, RefusesKeysOutsideTheRangeThatTheIndexGives) {
-  const Block block({{"bb", 5}, {"cc", 4}});
-  EXPECT_EQ(ValidateBlock(block.contents(), "ba", false, "cc"), nullptr);
-  EXPECT_NE(ValidateBlock(block.contents(), "bb", false, "cc"), nullptr);
-  EXPECT_EQ(ValidateBlock(block.contents(), "bb", true, "cc"), nullptr);
-  EXPECT_NE(ValidateBlock(block.contents(), "bbb", true, "cc"), nullptr);
-  EXPECT_NE(ValidateBlock(block.contents(), "ba", false, "cbz"), nullptr);
+TEST(Block, SaysWhichKeysItSpans) {
+  const Block block({{"abb", 5}, {"abc", 4}, {"acc", 4}});
+  BlockKeys keys;
+  ASSERT_EQ(ValidateBlock(block.contents(), &keys), nullptr);
+  EXPECT_EQ(keys.prefix, "a");
+  EXPECT_EQ(keys.first, "bb");
+  EXPECT_EQ(keys.last, "cc");
 }
 
 std::string WithByte(const Block& block, size_t at, char byte) {

@@ -14,10 +14,18 @@
 
 namespace quire::table {
 
+/// One version, where an iterator stands. The slices live until the iterator moves.
+struct Entry {
+  Slice key;
+  Slice value;  ///< kValueRef: the 32 bytes of a log::ValueRef
+  uint64_t lsn = 0;
+  log::RecordType type = log::RecordType::kPut;
+};
+
 class EntryIterator {
  public:
   virtual ~EntryIterator() = default;
-  virtual bool Valid() const = 0;
+  bool Valid() const { return entry_ != nullptr; }
   virtual void SeekToFirst() = 0;
   virtual void SeekToLast() = 0;
   /// The first entry whose key is >= `key` (its newest version).
@@ -26,13 +34,22 @@ class EntryIterator {
   virtual void SeekBefore(Slice key) = 0;
   virtual void Next() = 0;
   virtual void Prev() = 0;
-  /// While Valid(). The slices live until the iterator moves.
-  virtual Slice key() const = 0;
-  virtual Slice value() const = 0;  ///< kValueRef: the 32 bytes of a log::ValueRef
-  virtual log::RecordType type() const = 0;
-  virtual uint64_t lsn() const = 0;
+  /// Where it stands, until it moves; null where Valid() is false. Looking at it is no call.
+  const Entry* entry() const { return entry_; }
+  /// The same, piece by piece, while Valid().
+  Slice key() const { return entry_->key; }
+  Slice value() const { return entry_->value; }
+  log::RecordType type() const { return entry_->type; }
+  uint64_t lsn() const { return entry_->lsn; }
   /// Why Valid() is false, where it is not the end: kCorruption, kIo.
   virtual Status status() const = 0;
+
+ protected:
+  /// For those who implement it: an Entry of their own, or of an iterator that they stand for.
+  void StandOn(const Entry* entry) { entry_ = entry; }
+
+ private:
+  const Entry* entry_ = nullptr;
 };
 
 /// A tombstone of [begin, end), hiding versions with a lower LSN.

@@ -17,6 +17,8 @@
 
 namespace quire::table {
 
+struct BlockKeys;
+
 /// A short key that is >= `last` and < `next` (given last < next): a prefix of `next`, or `last`.
 std::string ShortestSeparator(Slice last, Slice next);
 
@@ -60,11 +62,16 @@ class TableIndex {
   /// The next block begins with the last key of this one.
   bool Continues(uint64_t block) const { return (offsets_[block] & 1) != 0; }
   Slice separator(uint64_t block) const;
+  /// Null where keys from the first to the last of `keys` may stand in `block`: above the separator
+  /// before (not below it, where that block continues), and up to its own; else what is wrong.
+  /// Cost: hardly ever more than the words that FindBlock has read.
+  const char* CheckKeys(uint64_t block, const BlockKeys& keys) const;
 
  private:
   TableIndex() = default;
   bool Fill(Slice contents, uint64_t data_bytes, const char** why);
   void FillWords();
+  int Compare(Slice prefix, Slice suffix, uint64_t block) const;
   uint64_t FindAmongEqual(uint64_t first, uint64_t word, Slice rest) const;
 
   uint64_t block_count_ = 0;

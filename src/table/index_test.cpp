@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "table/block.h"
 #include "table/format.h"
 #include "table/table_testing.h"
 #include "table/tombstone_set.h"
@@ -63,6 +64,63 @@ TEST(Index, FindsTheFirstSeparatorNotBelowTheKey) {
       ASSERT_EQ(index.index->FindBlock(key), static_cast<uint64_t>(expected - separators.begin()));
     }
   }
+}
+
+TEST(Index, RefusesKeysOutsideTheRangeOfABlock) {
+  IndexBuilder builder;
+  for (const char* const separator : {"ba", "cc"}) builder.Add(kBlockBytes, separator, false);
+  const Index index(builder.bytes(), 2, 2 * kBlockBytes);
+  ASSERT_NE(index.index, nullptr) << index.why;
+  EXPECT_EQ(index.index->CheckKeys(0, {"", "a", "ba"}), nullptr);
+  EXPECT_NE(index.index->CheckKeys(0, {"", "a", "baa"}), nullptr);
+  EXPECT_EQ(index.index->CheckKeys(1, {"", "bb", "cc"}), nullptr);
+  EXPECT_NE(index.index->CheckKeys(1, {"", "ba", "cc"}), nullptr);
+  EXPECT_NE(index.index->CheckKeys(1, {"b", "a", "b"}), nullptr);
+  EXPECT_NE(index.index->CheckKeys(1, {"", "bb", "cca"}), nullptr);
+}
+
+TEST(Index, ABlockMayBeginWithTheSeparatorOfOneThatContinues) {
+  IndexBuilder builder;
+  builder.Add(kBlockBytes, "b", true);
+  builder.Add(kBlockBytes, "b", false);
+  const Index index(builder.bytes(), 2, 2 * kBlockBytes);
+  ASSERT_NE(index.index, nullptr) << index.why;
+  EXPECT_EQ(index.index->CheckKeys(1, {"b", "", ""}), nullptr);
+  EXPECT_NE(index.index->CheckKeys(1, {"", "a", "b"}), nullptr);
+}
+
+// Few letters, NUL among them, so that words tie, and keys end where their words are filled up.
+std::string FewLetters(base::Random* random, size_t size_max) {
+  std::string text(1 + random->Below(size_max), '\0');
+  for (char& letter : text) letter = random->OneIn(3) ? '\0' : 'a';
+  return text;
+}
+
+TEST(Index, KeysAreInTheRangeOfABlockWhereTheirBytesAre) {
+  uint64_t accepted = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    base::Random random(seed);
+    const std::string common(random.Below(12), 'c');
+    std::set<std::string> unique;
+    for (int i = 0; i < 8; ++i) unique.insert(common + FewLetters(&random, 12));
+    const std::vector<std::string> separators(unique.begin(), unique.end());
+    const Index index = IndexOf(separators);
+    ASSERT_NE(index.index, nullptr) << index.why;
+    for (int i = 0; i < 200; ++i) {
+      const uint64_t block = random.Below(separators.size());
+      std::string key = random.OneIn(4) ? separators[random.Below(separators.size())]
+                                        : common.substr(random.Below(common.size() + 1)) +
+                                              FewLetters(&random, 14);
+      if (random.OneIn(4)) key += '\0';
+      const Slice prefix = Slice(key).substr(0, random.Below(key.size() + 1));
+      const Slice rest = Slice(key).substr(prefix.size());
+      const bool inside = key <= separators[block] && (block == 0 || key > separators[block - 1]);
+      ASSERT_EQ(index.index->CheckKeys(block, {prefix, rest, rest}) == nullptr, inside);
+      accepted += inside ? 1 : 0;
+    }
+  }
+  EXPECT_GT(accepted, 1000u);
 }
 
 TEST(Index, OfNoBlocksFindsNone) {

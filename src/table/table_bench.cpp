@@ -1,7 +1,7 @@
 // What one table costs on one core: building, lookups that hit and miss, seeks, walks.
 //
 //   quire_table_bench [--count N] [--value-bytes N] [--directory D] [--cache-bytes N]
-//                     [--search tagged|binary] [--compression none|lz4|zstd]
+//                     [--block-bytes N] [--search tagged|binary] [--compression none|lz4|zstd]
 //
 // Writes one line per case to standard output. The file lies in a directory of its own under D
 // (default /dev/shm).
@@ -59,6 +59,8 @@ Settings Parse(int argc, char** argv) {
       settings.directory = value;
     } else if (flag == "--cache-bytes") {
       settings.options.cache_bytes = NumberArgument(value);
+    } else if (flag == "--block-bytes") {
+      settings.options.block_bytes = NumberArgument(value);
     } else if (flag == "--search") {
       settings.options.search = value == "binary" ? SearchMode::kBinary : SearchMode::kTagged;
     } else if (flag == "--compression") {

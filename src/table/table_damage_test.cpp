@@ -1,6 +1,7 @@
 // Damaged, misplaced, old and foreign table files: what is read from them is right, or an error.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "table/index.h"
 #include "table/table.h"
 #include "table/table_testing.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::table {
 namespace {
@@ -312,6 +314,40 @@ TEST(TableDamage, ForgedIndexFilterAndPropertiesAreReadWithinBounds) {
     }
   }
   EXPECT_GT(refused, 200u);
+}
+
+// On the real file system, where small reads are copied from a mapping.
+TEST(TableDamage, CuttingAnOpenTableShortIsCorruptionAndTheProgramLives) {
+  const test::TempDirectory directory;
+  const std::string path = directory / "t-1.sst";
+  io::FileSystem& fs = io::PosixFileSystem();
+  std::vector<TestEntry> entries;
+  for (uint64_t i = 1000; i < 3000; ++i) {
+    entries.push_back({"key " + std::to_string(i), i, log::RecordType::kPut,
+                       std::string(60, static_cast<char>(i))});
+  }
+  // Between pages, and within one, whose rest then reads as zeros.
+  for (const uint64_t kept_bytes : {40'960u, 5'000u}) {
+    const uint64_t file_bytes = WriteTable(fs, path, 1, StorageOptions(), entries).file_bytes;
+    ASSERT_GT(file_bytes, 2 * kept_bytes);
+    const auto opened = Table::Open(fs, path, 1, StorageOptions(), NewBlockCache(1 << 20));
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    const base::EpochGuard guard;
+    TableLookup found;  // brings in the index
+    ASSERT_TRUE((*opened)->Get("absent", base::HashKey("absent"), UINT64_MAX, &found).ok());
+    std::filesystem::resize_file(path, kept_bytes);
+    Outcome outcome;
+    CheckGets(**opened, entries, &outcome);
+    EXPECT_EQ(outcome.wrong, 0u);
+    EXPECT_GT(outcome.failed, 0u);
+    EXPECT_LT(outcome.failed, entries.size());
+    const TestEntry& last = entries.back();
+    const Status status = (*opened)->Get(last.key, base::HashKey(last.key), last.lsn, &found);
+    EXPECT_EQ(status.code(), Code::kCorruption);
+    EXPECT_NE(status.message().find(path + " ends at offset "), std::string::npos)
+        << status.ToString();
+    ASSERT_TRUE(fs.Unlink(path).ok());
+  }
 }
 
 struct GoldenFile {

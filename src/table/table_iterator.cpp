@@ -12,17 +12,12 @@ class TableIterator final : public EntryIterator {
   TableIterator(std::shared_ptr<const TableReader> table, bool fill_cache)
       : table_(std::move(table)), fill_cache_(fill_cache) {}
 
-  bool Valid() const override { return valid_; }
   void SeekToFirst() override;
   void SeekToLast() override;
   void Seek(Slice key) override;
   void SeekBefore(Slice key) override;
   void Next() override;
   void Prev() override;
-  Slice key() const override { return key_; }
-  Slice value() const override { return entry_.value; }
-  log::RecordType type() const override { return entry_.type; }
-  uint64_t lsn() const override { return entry_.lsn; }
   Status status() const override { return status_; }
 
  private:
@@ -39,14 +34,12 @@ class TableIterator final : public EntryIterator {
   const TableIndex* index_ = nullptr;
   std::optional<BlockStream> stream_;  ///< without fill_cache_
 
-  bool valid_ = false;
   Status status_;
   BlockPin block_pin_;
   uint64_t block_ = 0;
   BlockView view_;
   uint32_t position_ = 0;  ///< in view_
-  BlockEntry entry_;
-  Slice key_;
+  Entry shown_;
   Buffer key_bytes_;  ///< the block's prefix; behind it, uncommitted, the present suffix
 };
 
@@ -92,7 +85,7 @@ void TableIterator::Prev() {
 
 // Forgets position and failure; false (with the status set) where the index cannot be read.
 bool TableIterator::Restart() {
-  valid_ = false;
+  StandOn(nullptr);
   status_ = Status();
   if (index_ == nullptr) status_ = OpenIndex();
   return status_.ok();
@@ -118,7 +111,7 @@ Status TableIterator::OpenIndex() {
 
 // False, and not valid, where there is no such block or it cannot be read.
 bool TableIterator::EnterBlock(uint64_t block) {
-  valid_ = false;
+  StandOn(nullptr);
   if (block >= index_->block_count()) return false;
   Slice contents;
   status_ = LoadBlock(block, &contents);
@@ -132,7 +125,7 @@ bool TableIterator::EnterBlock(uint64_t block) {
 
 // Goes to the last entry before `block`.
 void TableIterator::EnterLast(uint64_t block) {
-  valid_ = false;
+  StandOn(nullptr);
   if (block > 0 && EnterBlock(block - 1)) SetEntry(view_.count() - 1);
 }
 
@@ -150,15 +143,18 @@ Status TableIterator::LoadBlock(uint64_t block, Slice* contents) {
 
 void TableIterator::SetEntry(uint32_t position) {
   position_ = position;
-  entry_ = view_.Entry(position);
-  valid_ = true;
+  const BlockEntry entry = view_.Entry(position);
+  shown_.value = entry.value;
+  shown_.lsn = entry.lsn;
+  shown_.type = entry.type;
+  StandOn(&shown_);
   if (key_bytes_.size() == 0) {
-    key_ = entry_.suffix;
+    shown_.key = entry.suffix;
     return;
   }
-  char* const to = key_bytes_.Reserve(entry_.suffix.size());
-  if (!entry_.suffix.empty()) std::memcpy(to, entry_.suffix.data(), entry_.suffix.size());
-  key_ = Slice(key_bytes_.data(), key_bytes_.size() + entry_.suffix.size());
+  char* const to = key_bytes_.Reserve(entry.suffix.size());
+  CopyBytes(to, entry.suffix.data(), entry.suffix.size());
+  shown_.key = Slice(key_bytes_.data(), key_bytes_.size() + entry.suffix.size());
 }
 
 }  // namespace

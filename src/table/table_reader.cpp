@@ -44,7 +44,8 @@ void Fill(const BlockEntry& entry, TableLookup* found) {
 Result<std::shared_ptr<Table>> Table::Open(io::FileSystem& fs, const std::string& path,
                                            uint64_t ssid, const StorageOptions& options,
                                            std::shared_ptr<BlockCache> cache) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
+                         fs.Open(path, io::OpenMode::kReadImmutable));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t file_bytes, file->Size());
   if (file_bytes < kFooterBytes) {
     return Status(Code::kCorruption, path + ": has " + std::to_string(file_bytes) +
@@ -183,7 +184,7 @@ void TableReader::PrefetchBlock(uint64_t block) const {
 CachedBlock* TableReader::ReadBlock(const TableIndex& index, uint64_t block, Status* status) const {
   cache_->CountMiss();
   const uint64_t stored_bytes = index.stored_bytes(block);
-  CachedBlock* const read = CachedBlock::New(stored_bytes + kBlockSlackBytes);
+  CachedBlock* const read = cache_->New(stored_bytes + kBlockSlackBytes);
   if (read == nullptr) return Fail(status, NoMemory(*file_, stored_bytes));
   std::memset(read->data() + stored_bytes, 0, kBlockSlackBytes);
   Slice contents;
@@ -217,9 +218,9 @@ Status TableReader::OpenBlock(const TableIndex& index, uint64_t block, Slice sto
     QUIRE_RETURN_IF_ERROR(Decompressed(offset, form, *contents, &raw));
     *contents = raw->slice();
   }
-  const Slice lower = block == 0 ? Slice() : index.separator(block - 1);
-  const bool lower_included = block != 0 && index.Continues(block - 1);
-  const char* const wrong = ValidateBlock(*contents, lower, lower_included, index.separator(block));
+  BlockKeys keys;
+  const char* wrong = ValidateBlock(*contents, &keys);
+  if (wrong == nullptr) wrong = index.CheckKeys(block, keys);
   if (wrong == nullptr) {
     *decompressed = raw;
     return Status();
@@ -235,7 +236,7 @@ Status TableReader::Decompressed(uint64_t offset, BlockForm form, Slice stored,
   if (!RawSize(stored, &raw_size, &body)) {
     return Damaged(*file_, "a compressed data block", offset, "it has an impossible size");
   }
-  CachedBlock* const raw = CachedBlock::New(raw_size + kBlockSlackBytes);
+  CachedBlock* const raw = cache_->New(raw_size + kBlockSlackBytes);
   if (raw == nullptr) return NoMemory(*file_, raw_size);
   std::memset(raw->data() + raw_size, 0, kBlockSlackBytes);
   const Code code = Decompress(form, body, raw->data(), raw_size);

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Prints what quire-bench wrote as Markdown tables, one per benchmark: the form of docs/benchmarks.md.
+
+    table.py results.jsonl [more.jsonl ...] [--bench NAME]
+
+A parameter that is the same in all cases of a benchmark is said once, above its table.
+"""
+import argparse
+import json
+from pathlib import Path
+
+
+def number(value):
+    """Three significant digits, with the thousands and millions as words."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return str(value)
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(value) >= limit:
+            return f"{value / (limit if limit != 1e4 else 1e3):.3g}{unit}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def names_of(cases, part):
+    """The fields of one part over all cases, in the order of their first appearance."""
+    return list(dict.fromkeys(name for case in cases for name in case[part]))
+
+
+def table(bench, cases):
+    params = names_of(cases, "params")
+    same = {name: cases[0]["params"].get(name) for name in params
+            if len({str(case["params"].get(name)) for case in cases}) == 1}
+    differing = [name for name in params if name not in same]
+    results = names_of(cases, "results")
+    lines = [f"### {bench}", ", ".join(f"{name} {value}" for name, value in same.items()), "",
+             "| " + " | ".join(differing + results) + " |",
+             "| " + " | ".join("---" for _ in differing + results) + " |"]
+    for case in cases:
+        cells = [str(case["params"].get(name, "")) for name in differing]
+        cells += [number(case["results"].get(name, "")) for name in results]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", nargs="+", type=Path)
+    parser.add_argument("--bench", help="this benchmark alone")
+    arguments = parser.parse_args()
+    groups = {}
+    for path in arguments.results:
+        for line in path.read_text().splitlines():
+            case = json.loads(line)
+            groups.setdefault(case["bench"], []).append(case)
+    for bench, cases in groups.items():
+        if arguments.bench in (None, bench):
+            print(table(bench, cases), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+/// The order in which the block cache's clock asks blocks: a queue of pointers in an array, so that
+/// taking a block out touches no other block, and those that are next are known ahead.
+///
+/// Layer      table
+/// Threads    one at a time (the block cache's lock)
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace quire::table {
+
+/// `Block` has a member ring_place_, of which only the ring makes use, and a member slot_.
+template <typename Block>
+class BlockRing {
+ public:
+  uint64_t count() const { return count_; }
+
+  /// The last to be asked.
+  void PushBack(Block* block) {
+    if (tail_ - head_ == size_) Grow();
+    block->ring_place_ = tail_;
+    At(tail_++) = block;
+    ++count_;
+  }
+
+  /// Takes the first to be asked out; there is one. Those behind it are asked for from memory, in
+  /// time for their turns.
+  Block* PopFront() {
+    while (At(head_) == nullptr) ++head_;
+    Block* const block = std::exchange(At(head_++), nullptr);
+    --count_;
+    if (Block* const next = Ahead(kAhead)) __builtin_prefetch(next, 1);
+    if (Block* const next = Ahead(kAhead / 2)) __builtin_prefetch(next->slot_, 1);
+    return block;
+  }
+
+  /// Takes out a block that is in.
+  void Remove(Block* block) {
+    At(block->ring_place_) = nullptr;  // its place is passed over, or goes when the array grows
+    --count_;
+  }
+
+ private:
+  static constexpr uint64_t kAhead = 8;
+
+  Block*& At(uint64_t place) { return places_[place & (size_ - 1)]; }
+  Block* Ahead(uint64_t distance) {
+    return distance < tail_ - head_ ? At(head_ + distance) : nullptr;
+  }
+
+  // Closes the gaps, in an array that has room for as many blocks again: either it is larger, or
+  // half of it was gaps.
+  void Grow() {
+    const uint64_t size = std::bit_ceil(2 * (count_ + 1));
+    auto places = std::make_unique<Block*[]>(size);
+    uint64_t end = 0;
+    for (uint64_t place = head_; place != tail_; ++place) {
+      Block* const block = At(place);
+      if (block == nullptr) continue;
+      block->ring_place_ = end;
+      places[end++] = block;
+    }
+    places_ = std::move(places);
+    size_ = size;
+    head_ = 0;
+    tail_ = end;
+  }
+
+  std::unique_ptr<Block*[]> places_;
+  uint64_t size_ = 0;  ///< a power of two
+  uint64_t head_ = 0;
+  uint64_t tail_ = 0;
+  uint64_t count_ = 0;
+};
+
+}  // namespace quire::table
