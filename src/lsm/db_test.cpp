@@ -160,6 +160,30 @@ TEST_F(DbTest, TombstonesHideWhatIsOlderAndGoWithIt) {
   EXPECT_EQ(test_->Statistics().table_count, 0u) << "neither entries nor tombstones are left";
 }
 
+TEST(MergeOfYoungRuns, KeepsTombstonesForTheOlderOnes) {
+  StorageOptions options = SmallOptions();
+  options.dead_percent_max = 1000;
+  TestDb test(options);
+  ASSERT_TRUE(test.Open().ok());
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(test->Put("key" + std::to_string(i), std::string(200, 'v')).ok());
+  }
+  ASSERT_TRUE(test->Flush().ok());
+  ASSERT_TRUE(test->Delete("key7").ok());
+  ASSERT_TRUE(test->DeleteRange("key8", "key9").ok());
+  for (int i = 0; i < options.compaction_trigger; ++i) {
+    ASSERT_TRUE(test->Put("young" + std::to_string(i), "1").ok());
+    ASSERT_TRUE(test->Flush().ok());
+  }
+  ASSERT_TRUE(test->WaitIdle().ok());
+  ASSERT_EQ(test->Statistics().compaction_count, 1u);
+  ASSERT_EQ(test->Statistics().run_count, 2u);
+  EXPECT_EQ(GetText(test.db(), "key7"), "<absent>");
+  EXPECT_EQ(GetText(test.db(), "key8"), "<absent>");
+  EXPECT_EQ(GetText(test.db(), "key80"), "<absent>");
+  EXPECT_EQ(GetText(test.db(), "key9"), std::string(200, 'v'));
+}
+
 TEST_F(DbTest, ARangeTombstoneIsCutWhereTablesAre) {
   Model model;
   for (int round = 0; round < 2; ++round) {

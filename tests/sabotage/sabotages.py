@@ -165,7 +165,7 @@ SABOTAGES = [
     # Merges, tombstones, snapshots.
     Sabotage("bottom", "tombstones are dropped though older runs lie behind them",
              "src/lsm/db_compact.cpp", "merge.bottom = choice.first + choice.count == runs.size();",
-             "merge.bottom = true;", LSM, "*ModelTest.*"),
+             "merge.bottom = true;", LSM, "MergeOfYoungRuns.*"),
     Sabotage("bottom-flush", "a flush drops tombstones though there are older runs",
              "src/lsm/db_flush.cpp", "bottom = current_->runs.empty();", "bottom = true;",
              LSM, "*ModelTest.*"),
