@@ -15,6 +15,7 @@
 #include "base/coding.h"
 #include "base/random.h"
 #include "comm/exchange.h"
+#include "comm/frame.h"
 #include "comm/peer_process.h"
 #include "comm/ring.h"
 #include "io/machine.h"
@@ -323,6 +324,52 @@ TEST(ShmTransport, TimesOutOnAStoppedProcess) {
     while (status.code() == Code::kTimedOut) status = exchange.Barrier();
     EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
   });
+}
+
+// What a transport hands over, and what it says of the senders.
+struct CollectedFrames : FrameSink {
+  void OnFrame(int, Slice) override { ++frames; }
+  void OnPeerFailed(int source, const Status& why) override {
+    EXPECT_EQ(source, 1);
+    failure = why;
+  }
+  void OnRoom(int) override {}
+  int frames = 0;
+  Status failure;
+};
+
+// Puts a whole frame without contents of rank 1 into its ring to rank 0.
+void WriteFrame(const ShmRegion& region, RingWriter& writer, uint32_t session, uint64_t sequence) {
+  const Result<char*> place = writer.Reserve(kFrameHeaderBytes);
+  ASSERT_TRUE(place.ok() && *place != nullptr);
+  FrameHeader header;
+  header.session = session;
+  header.sequence = sequence;
+  SealFrame({1, 0}, header, *place);
+  writer.Publish();
+  region.member(0).arrived[0].fetch_or(2);
+}
+
+TEST(ShmTransport, AFrameThatIsNotTheNextOfItsSessionFailsItsSender) {
+  constexpr uint32_t kSession = 77;
+  struct Second {
+    uint32_t session;
+    uint64_t sequence;
+    bool due;
+  };
+  for (const Second& second : {Second{kSession, 1, true}, Second{kSession, 2, false},
+                               Second{kSession, 0, false}, Second{kSession + 1, 1, false}}) {
+    const auto region = NewRegion(2, 1 << 16);
+    const auto transport = NewShmTransport(region->Share(), PlaceOf(0, 2));
+    RingWriter writer(region->ring_control(1, 0), region->ring_data(1, 0), region->ring_bytes());
+    ASSERT_NO_FATAL_FAILURE(WriteFrame(*region, writer, kSession, 0));
+    ASSERT_NO_FATAL_FAILURE(WriteFrame(*region, writer, second.session, second.sequence));
+    CollectedFrames collected;
+    transport->Poll(collected, 10);
+    EXPECT_EQ(collected.frames, second.due ? 2 : 1);
+    EXPECT_EQ(collected.failure.code(), second.due ? Code::kOk : Code::kCorruption)
+        << second.session << " " << second.sequence;
+  }
 }
 
 TEST(ShmTransport, TellsThatANeighbourLeft) {

@@ -38,6 +38,15 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
   return fs.SyncDirectory(DirectoryOf(path));
 }
 
+Status MakeDurableDirectory(FileSystem& fs, const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const bool existed, fs.Exists(path));
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(path));
+  // One that was there may have been made by a process that died before this; or by somebody else, in a
+  // directory that this user cannot open: then its name is not ours to keep.
+  const Status synced = fs.SyncDirectory(DirectoryOf(path));
+  return existed ? Status() : synced;
+}
+
 Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.Open(path, OpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());

@@ -125,6 +125,8 @@ FileSystem& PosixFileSystem();
 /// (`path`.tmp), sync, rename, directory sync. Where only the last of these fails, the new contents
 /// are there, but a power loss may still bring the old ones back.
 Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes);
+/// Makes one directory as FileSystem::MakeDirectory does, and its name in the one above durable.
+Status MakeDurableDirectory(FileSystem& fs, const std::string& path);
 /// The whole file, which must be at most `size_max` bytes (kCorruption otherwise).
 Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max);
 /// kInvalidArgument unless `name` is [A-Za-z0-9._-]{1,255} without a leading dot or dash.

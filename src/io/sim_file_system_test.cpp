@@ -388,6 +388,17 @@ TEST_F(SimFileSystemTest, RefusesWhatItDoesNotSimulate) {
   EXPECT_EQ(Contents("/f"), "abc");
 }
 
+TEST_F(SimFileSystemTest, ADurableDirectorySurvivesPowerLoss) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto fs = NewSimFileSystem();
+    ASSERT_TRUE(MakeDurableDirectory(*fs, "/a").ok());
+    ASSERT_TRUE(fs->MakeDirectory("/a/b").ok());
+    ASSERT_TRUE(MakeDurableDirectory(*fs, "/a/b").ok()) << "what was there before, too";
+    fs->Restart(CrashKind::kPower, seed);
+    EXPECT_TRUE(*fs->Exists("/a/b")) << "seed " << seed;
+  }
+}
+
 TEST_F(SimFileSystemTest, ReplaceFileIsAtomicAtEveryStep) {
   std::set<std::string> outcomes;
   for (uint64_t steps = 0; steps < 8; ++steps) {

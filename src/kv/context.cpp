@@ -134,7 +134,7 @@ Status Prepare(const Status& before, Core* core, const std::string& repository,
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
   QUIRE_ASSIGN_OR_RETURN(core->repository, ExpandRepository(repository));
-  return core->fs->MakeDirectory(core->repository);
+  return io::MakeDurableDirectory(*core->fs, core->repository);
 }
 
 }  // namespace

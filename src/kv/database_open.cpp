@@ -95,7 +95,7 @@ Status MakeDirectories(Opening* opening, OpenMode mode) {
                                          opening->core->repository);
     }
   }
-  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(opening->directory));
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, opening->directory));
   return opening->core->rank() == 0 ? LockAndRead(opening) : Status();
 }
 

@@ -268,6 +268,29 @@ TEST(Crash, WithTheLogSyncedAPowerLossTakesNothingAcknowledged) {
   CrashManyLives({io::CrashKind::kPower, LogMode::kSync}, 2500);
 }
 
+TEST(Crash, ASyncReachesTheSegmentsThatWaitToBeFlushed) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    StorageOptions options = SmallOptions();
+    options.flushing_queue_length = 4;
+    TestDb test(options);
+    ASSERT_TRUE(test.Open().ok());
+    Model model;
+    for (int i = 0; i < 800; ++i) {  // three MemTables, and no job that would flush one
+      const std::string key = "key" + std::to_string(i);
+      model[key] = std::string(200, static_cast<char>('a' + i % 26));
+      ASSERT_TRUE(test->Put(key, model[key]).ok());
+    }
+    ASSERT_TRUE(test->SyncLog().ok());
+    ASSERT_EQ(test->Statistics().flush_count, 0u);
+    test.fs().CrashAfter(0);
+    test.fs().Restart(io::CrashKind::kPower, seed);
+    test.Close();
+    const Status opened = test.Open();
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    ASSERT_EQ(AllOf(*test->NewIterator({})), model) << "seed " << seed;
+  }
+}
+
 TEST(Crash, WithoutALogAKillLeavesWhatWasFlushed) {
   CrashManyLives({io::CrashKind::kProcess, LogMode::kOff}, 1000);
 }

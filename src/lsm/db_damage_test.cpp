@@ -2,7 +2,10 @@
 // value, never a deleted key, never a crash.
 #include <vector>
 
+#include "log/segment.h"
 #include "lsm/db_test_support.h"
+#include "lsm/manifest.h"
+#include "lsm/memory_slot.h"
 
 namespace quire::lsm {
 namespace {
@@ -222,6 +225,159 @@ TEST_F(Damage, SwappedTablesAreTold) {
   bool told = false;
   ASSERT_NO_FATAL_FAILURE(Check(damaged, &told));
   EXPECT_TRUE(told);
+}
+
+TEST(ValueDamage, IsNotLaunderedByTheCollectionOfItsSegment) {
+  TestDb test(SmallOptions());
+  ASSERT_TRUE(test.Open().ok());
+  const auto value = [](int i) { return std::string(1000, static_cast<char>('a' + i)); };
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(test->Put("keep" + std::to_string(i), value(i)).ok());
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(test->Put("drop" + std::to_string(i), value(20)).ok());
+  ASSERT_TRUE(test->Flush().ok());
+  ASSERT_TRUE(test->DeleteRange("drop", "drop~").ok());
+  const auto damage = [&](std::string* bytes) {
+    const size_t place = bytes->find(value(3));
+    ASSERT_NE(place, std::string::npos);
+    (*bytes)[place] = '?';
+  };
+  ASSERT_TRUE(test.fs().Damage("/db/val-1.seg", damage).ok());
+  ASSERT_TRUE(test->Compact().ok());
+  for (int open = 0; open < 2; ++open) {
+    for (int i = 0; i < 10; ++i) {
+      std::string found;
+      const Status status = test->Get("keep" + std::to_string(i), &found);
+      EXPECT_EQ(status.code(), i == 3 ? Code::kCorruption : Code::kOk) << i;
+      if (status.ok()) {
+        EXPECT_EQ(found, value(i));
+      }
+    }
+    ASSERT_TRUE(test.Reopen().ok());
+  }
+}
+
+// A database with one table of one pair; a copy of the table.
+void MakeOneTable(TestDb& test, const std::string& value, std::string* table) {
+  ASSERT_TRUE(test.Open().ok());
+  ASSERT_TRUE(test->Put("key", value).ok());
+  ASSERT_TRUE(test->Flush().ok());
+  test.Close();
+  *table = *io::ReadFile(test.fs(), "/db/t-1.sst", UINT64_MAX);
+}
+
+// Puts `bytes` in the place of a file, as somebody does who restores a copy.
+void Restore(io::FileSystem& fs, const std::string& path, const std::string& bytes) {
+  ASSERT_TRUE(fs.Unlink(path).ok());
+  const auto file = fs.Open(path, io::OpenMode::kCreate);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->WriteAt(0, bytes).ok());
+}
+
+// The log segments in use, by the places of their records in the order of writes.
+std::map<uint64_t, std::string> LogSegments(io::FileSystem& fs) {
+  std::map<uint64_t, std::string> paths;
+  for (const auto& [name, bytes] : Save(fs, "/db")) {
+    if (name.rfind("log-", 0) != 0) continue;
+    const auto header = log::ReadSegmentHeader(fs, "/db/" + name);
+    if (header.ok() && header->previous_end_lsn != 0) paths[header->base_lsn] = "/db/" + name;
+  }
+  return paths;
+}
+
+TEST(TableOfAnotherDatabase, IsToldThoughItHasTheSameNumberAndSize) {
+  TestDb mine(SmallOptions());
+  TestDb other(SmallOptions());
+  std::string table, others_table;
+  ASSERT_NO_FATAL_FAILURE(MakeOneTable(mine, "mine", &table));
+  ASSERT_NO_FATAL_FAILURE(MakeOneTable(other, "none", &others_table));
+  ASSERT_EQ(table.size(), others_table.size());
+  ASSERT_NO_FATAL_FAILURE(Restore(mine.fs(), "/db/t-1.sst", others_table));
+  const Status opened = mine.Open();
+  EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
+  EXPECT_NE(opened.message().find("t-1.sst"), std::string::npos) << opened.ToString();
+}
+
+TEST(LogDamage, ASegmentMissingAmongThoseThatAreNotListedYetIsTold) {
+  StorageOptions options = SmallOptions();
+  options.flushing_queue_length = 4;
+  options.value_separation_bytes_min = 1 << 20;
+  TestDb test(options);
+  ASSERT_TRUE(test.Open().ok());
+  // Three MemTables, and no job that would flush one and so have the others listed.
+  for (int i = 0; i < 150; ++i) {
+    ASSERT_TRUE(test->Put("key" + std::to_string(i), std::string(1000, 'v')).ok());
+  }
+  test.Close();
+  const std::map<uint64_t, std::string> segments = LogSegments(test.fs());
+  ASSERT_GE(segments.size(), 3u);
+  const std::string second = std::next(segments.begin())->second;
+  const Manifest manifest = *ReadManifest(test.fs(), "/db");
+  for (const StoredLog& log : manifest.log_segments) {
+    ASSERT_NE("/db/" + LogSegmentName(static_cast<int>(log.pool_slot)), second);
+  }
+  ASSERT_TRUE(test.fs().Unlink(second).ok());
+  const Status opened = test.Open();
+  EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
+  EXPECT_NE(opened.message().find("missing"), std::string::npos) << opened.ToString();
+}
+
+TEST(LogDamage, AnEarlierUseOfAListedSegmentIsTold) {
+  TestDb test(SmallOptions());
+  ASSERT_TRUE(test.Open().ok());
+  ASSERT_TRUE(test->Put("first", "1").ok());
+  const std::string path = LogSegments(test.fs()).begin()->second;
+  const std::string earlier = *io::ReadFile(test.fs(), path, UINT64_MAX);
+  const auto listed = [&] {
+    const Manifest manifest = *ReadManifest(test.fs(), "/db");
+    const auto header = log::ReadSegmentHeader(test.fs(), path);
+    return header.ok() && manifest.log_segments.size() == 1 &&
+           manifest.log_segments[0].generation == header->generation;
+  };
+  int flushes = 0;
+  do {  // until the file is in use again
+    ASSERT_LT(++flushes, 20);
+    ASSERT_TRUE(test->Put("more", std::to_string(flushes)).ok());
+    ASSERT_TRUE(test->Flush().ok());
+  } while (!listed());
+  ASSERT_TRUE(test->Put("last", "1").ok());
+  test.Close();
+  Restore(test.fs(), path, earlier);
+  const Status opened = test.Open();
+  EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
+}
+
+// A hole, as a writer leaves that died in the middle of a record while others went on behind it.
+void MakeHole(std::string* segment, const std::string& value) {
+  constexpr size_t kCompleteMarkAt = 1536;  // docs/format/segment.md: not noted where several write
+  segment->replace(kCompleteMarkAt, 8, 8, '\0');
+  const size_t place = segment->find(value);
+  ASSERT_NE(place, std::string::npos);
+  (*segment)[place] = '?';
+}
+
+TEST(LogDamage, ALogWithAHoleIsFoundTheSameAfterASyncAndAPowerLoss) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    TestDb test(SmallOptions());
+    ASSERT_TRUE(test.Open().ok());
+    Model model;
+    for (int i = 0; i < 10; ++i) {
+      const std::string number = std::to_string(i);
+      ASSERT_TRUE(test->Put("key" + number, "value" + number).ok());
+      if (i != 5) model["key" + number] = "value" + number;
+    }
+    const std::string path = LogSegments(test.fs()).begin()->second;
+    test.fs().Restart(io::CrashKind::kProcess, seed);
+    test.Close();
+    const auto hole = [](std::string* bytes) { MakeHole(bytes, "value5"); };
+    ASSERT_TRUE(test.fs().Damage(path, hole).ok());
+    ASSERT_TRUE(test.Open().ok());
+    ASSERT_EQ(AllOf(*test->NewIterator({})), model);
+    ASSERT_TRUE(test->SyncLog().ok());
+    test.fs().Restart(io::CrashKind::kPower, seed);
+    test.Close();
+    const Status opened = test.Open();
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    ASSERT_EQ(AllOf(*test->NewIterator({})), model) << "seed " << seed;
+  }
 }
 
 }  // namespace

@@ -177,6 +177,26 @@ TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
   EXPECT_TRUE((*db)->Put("b", "2").ok());
 }
 
+TEST(Faults, AFailedSyncOfTheLogIsNotTriedAgain) {
+  const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
+  const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
+  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+  Environment environment;
+  environment.fs = faults.get();
+  environment.executor = executor.get();
+  StorageOptions options = SmallOptions();
+  options.log = LogMode::kSync;
+  const Result<std::unique_ptr<Db>> db =
+      Db::Open(environment, "/db", options, OpenFlags::kOpenOrCreate);
+  ASSERT_TRUE(db.ok());
+  ASSERT_TRUE((*db)->Put("a", "1").ok());
+  faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+  EXPECT_EQ((*db)->Put("b", "2").code(), Code::kIo);
+  // The device would say yes now, of pages that it may have thrown away.
+  EXPECT_EQ((*db)->Put("c", "3").code(), Code::kReadOnly);
+  EXPECT_EQ((*db)->SyncLog().code(), Code::kReadOnly);
+}
+
 TEST(Faults, AFullDeviceRefusesWritesUntilThereIsRoomAgain) {
   TestDb test(SmallOptions());
   ASSERT_TRUE(test.Open().ok());

@@ -160,6 +160,30 @@ TEST_F(DbTest, TombstonesHideWhatIsOlderAndGoWithIt) {
   EXPECT_EQ(test_->Statistics().table_count, 0u) << "neither entries nor tombstones are left";
 }
 
+TEST(MergeOfYoungRuns, KeepsTombstonesForTheOlderOnes) {
+  StorageOptions options = SmallOptions();
+  options.dead_percent_max = 1000;
+  TestDb test(options);
+  ASSERT_TRUE(test.Open().ok());
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(test->Put("key" + std::to_string(i), std::string(200, 'v')).ok());
+  }
+  ASSERT_TRUE(test->Flush().ok());
+  ASSERT_TRUE(test->Delete("key7").ok());
+  ASSERT_TRUE(test->DeleteRange("key8", "key9").ok());
+  for (int i = 0; i < options.compaction_trigger; ++i) {
+    ASSERT_TRUE(test->Put("young" + std::to_string(i), "1").ok());
+    ASSERT_TRUE(test->Flush().ok());
+  }
+  ASSERT_TRUE(test->WaitIdle().ok());
+  ASSERT_EQ(test->Statistics().compaction_count, 1u);
+  ASSERT_EQ(test->Statistics().run_count, 2u);
+  EXPECT_EQ(GetText(test.db(), "key7"), "<absent>");
+  EXPECT_EQ(GetText(test.db(), "key8"), "<absent>");
+  EXPECT_EQ(GetText(test.db(), "key80"), "<absent>");
+  EXPECT_EQ(GetText(test.db(), "key9"), std::string(200, 'v'));
+}
+
 TEST_F(DbTest, ARangeTombstoneIsCutWhereTablesAre) {
   Model model;
   for (int round = 0; round < 2; ++round) {
@@ -372,6 +396,16 @@ TEST_F(DbTest, AnOrphanOfAnEarlierJobCanDoNoHarm) {
   EXPECT_EQ(test_->Put("b", "2").code(), Code::kReadOnly);
   EXPECT_EQ(ReadManifest(test_.fs(), "/db")->epoch, taken.epoch);
   EXPECT_FALSE(Exists("t-1.sst")) << "what it wrote is gone";
+}
+
+TEST_F(DbTest, EveryOpenerHasAnEpochOfItsOwn) {
+  Manifest orphan = *ReadManifest(test_.fs(), "/db");
+  ASSERT_TRUE(test_.Reopen().ok());
+  const Manifest present = *ReadManifest(test_.fs(), "/db");
+  EXPECT_GT(present.epoch, orphan.epoch);
+  // An orphan of the first opener, though it had counted as far.
+  orphan.edition = present.edition + 1;
+  EXPECT_EQ(PublishManifest(test_.fs(), "/db", orphan, orphan.epoch).code(), Code::kBusy);
 }
 
 TEST_F(DbTest, StatisticsAddUp) {

@@ -159,6 +159,22 @@ TEST(Manifest, IsNotReplacedByAnOrphanOfAnEarlierEpoch) {
   EXPECT_EQ(ReadManifest(*fs, "d")->edition, 11u);
 }
 
+TEST(Manifest, IsReplacedOnlyByItsSuccessor) {
+  const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
+  ASSERT_TRUE(fs->MakeDirectory("d").ok());
+  Manifest ours = SomeManifest();
+  ASSERT_TRUE(CreateManifest(*fs, "d", ours).ok());
+  const uint64_t stored = ours.edition;
+  // Two that took over at once, or a writer that does not know what became of its last edition.
+  for (const uint64_t edition : {stored - 1, stored, stored + 2}) {
+    ours.edition = edition;
+    EXPECT_EQ(PublishManifest(*fs, "d", ours, ours.epoch).code(), Code::kBusy) << edition;
+    EXPECT_EQ(ReadManifest(*fs, "d")->edition, stored);
+  }
+  ours.edition = stored + 1;
+  EXPECT_TRUE(PublishManifest(*fs, "d", ours, ours.epoch).ok());
+}
+
 TEST(Manifest, ParsesNamesExactly) {
   uint64_t number = 0;
   EXPECT_TRUE(ParseNumberedName("t-17.sst", "t-", ".sst", &number));

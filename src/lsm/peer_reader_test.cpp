@@ -24,6 +24,7 @@
 #include "io/file_system.h"
 #include "io/sim_file_system.h"
 #include "lsm/db.h"
+#include "lsm/manifest.h"
 #include "lsm/memtable.h"
 #include "lsm/peer_memtable.h"
 #include "table/block_cache.h"
@@ -171,6 +172,23 @@ TEST(PeerReader, AnOwnerThatClosedIsToBeAskedByMessage) {
   Code code = Code::kIo;
   EXPECT_EQ(Get(*reader, "key", &code), "value");
   owner.db.reset();
+  Get(*reader, "key", &code);
+  EXPECT_EQ(code, Code::kBusy);
+}
+
+// The owner dies right after it told of new tables, and the next job takes over before a reader looks.
+TEST(PeerReader, LeavesTheTablesOfTheNextJobAlone) {
+  const auto fs = io::NewSimFileSystem();
+  const StorageOptions options = SmallOptions(LogMode::kOn);
+  Owner owner(*fs, "/db", options, 0);
+  ASSERT_TRUE(owner.db->Put("key", "value").ok());
+  const auto reader = owner.Attach(options);
+  ASSERT_TRUE(owner.db->Flush().ok());
+  Manifest next = *ReadManifest(*fs, "/db");
+  next.epoch += 1;
+  next.edition += 1;
+  ASSERT_TRUE(PublishManifest(*fs, "/db", next, next.epoch - 1).ok());
+  Code code = Code::kOk;
   Get(*reader, "key", &code);
   EXPECT_EQ(code, Code::kBusy);
 }
