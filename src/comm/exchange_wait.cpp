@@ -164,11 +164,11 @@ void ExchangeImpl::HandlerLoop() {
   SpinGauge spin(transport_->spin_ns());
   uint64_t spin_end_ns = 0;  // 0: it does not spin
   while (!stop_.load(std::memory_order_acquire)) {
-    // The leader polls, and hands over when it leaves. It may be half gone, and have lost its core to this thread: what has
-    // come is taken here then, since waiting for it to be gone would keep the core from it.
+    // The leader polls, and hands over when it leaves. It may be half gone and have lost its core
+    // to this thread: then what has come is taken here. To look again would keep the core from it.
     if (led_.load(std::memory_order_acquire)) {
       spin_end_ns = 0;
-      transport_->Wait(Waiter::kHandler, kHandlerSleepNs);
+      if (!transport_->Wait(Waiter::kHandler, kHandlerSleepNs)) continue;
     }
     poll_right_.Lock();
     const int count = PollHeld();

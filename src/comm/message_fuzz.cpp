@@ -45,7 +45,7 @@ class FuzzTransport final : public Transport {
   }
   void CallerArrives() override {}
   void CallerLeaves() override {}
-  void Wait(Waiter, uint64_t) override {}
+  bool Wait(Waiter, uint64_t) override { return false; }
   void Wake(Waiter) override {}
   uint64_t spin_ns() const override { return 0; }
   bool Alive(int) override { return true; }

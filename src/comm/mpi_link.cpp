@@ -352,11 +352,12 @@ uint64_t MpiLink::NapNs(Waiter who) {
   return naps_.NapNs(io::RealClock().NowNs(), is_backup);
 }
 
-void MpiLink::Wait(Waiter who, uint64_t timeout_ns) {
+bool MpiLink::Wait(Waiter who, uint64_t timeout_ns) {
   std::atomic<uint32_t>& woken = woken_[static_cast<int>(who)];
-  if (Pending()) return;
+  if (Pending()) return true;
   SleepPrecisely(&woken, std::min(timeout_ns, NapNs(who)));
   woken.exchange(0, std::memory_order_acq_rel);
+  return false;
 }
 
 void MpiLink::Wake(Waiter who) {

@@ -44,7 +44,7 @@ class MpiLink final : public Transport {
   int Poll(FrameSink& sink, int frames_max) override;
   void CallerArrives() override { led_.store(true, std::memory_order_relaxed); }
   void CallerLeaves() override { led_.store(false, std::memory_order_relaxed); }
-  void Wait(Waiter who, uint64_t timeout_ns) override;
+  bool Wait(Waiter who, uint64_t timeout_ns) override;
   void Wake(Waiter who) override;
   uint64_t spin_ns() const override { return options_.spin_ns; }
   bool Alive(int rank) override;

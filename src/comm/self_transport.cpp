@@ -20,11 +20,12 @@ class SelfTransport final : public Transport {
   void CallerArrives() override {}
   void CallerLeaves() override {}
 
-  void Wait(Waiter who, uint64_t timeout_ns) override {
+  bool Wait(Waiter who, uint64_t timeout_ns) override {
     std::atomic<uint32_t>& woken = woken_[who == Waiter::kHandler ? 0 : 1];
-    if (woken.exchange(0, std::memory_order_acquire) != 0) return;
+    if (woken.exchange(0, std::memory_order_acquire) != 0) return false;
     io::FutexWait(&woken, 0, timeout_ns);
     woken.exchange(0, std::memory_order_acquire);
+    return false;
   }
 
   void Wake(Waiter who) override {

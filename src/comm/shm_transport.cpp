@@ -48,7 +48,7 @@ class ShmTransport final : public Transport {
   int Poll(FrameSink& sink, int frames_max) override;
   void CallerArrives() override;
   void CallerLeaves() override;
-  void Wait(Waiter who, uint64_t timeout_ns) override;
+  bool Wait(Waiter who, uint64_t timeout_ns) override;
   void Wake(Waiter who) override;
   uint64_t spin_ns() const override { return place_.spin_ns; }
   bool Alive(int rank) override;
@@ -270,18 +270,21 @@ void ShmTransport::CallerLeaves() {
   if (Pending()) WakeSleeper(self_.handler, kShmAbsent);
 }
 
-void ShmTransport::Wait(Waiter who, uint64_t timeout_ns) {
+bool ShmTransport::Wait(Waiter who, uint64_t timeout_ns) {
   const bool is_caller = who == Waiter::kCaller;
   std::atomic<uint32_t>& activity = is_caller ? self_.caller : self_.handler;
   std::atomic<uint32_t>& woken = woken_[static_cast<int>(who)];
+  bool pending = false;
   activity.store(kShmSleeping, std::memory_order_seq_cst);
   if (woken.exchange(0, std::memory_order_seq_cst) == 0) {
     // What has come while a caller polls is the caller's; it wakes the handler when it leaves.
     const bool led = !is_caller && self_.caller.load(std::memory_order_seq_cst) != kShmAbsent;
-    if (led || !Pending()) io::FutexWait(&activity, kShmSleeping, timeout_ns);
+    pending = !led && Pending();
+    if (!pending) io::FutexWait(&activity, kShmSleeping, timeout_ns);
     woken.exchange(0, std::memory_order_seq_cst);
   }
   activity.store(is_caller ? kShmPolling : kShmAbsent, std::memory_order_seq_cst);
+  return pending;
 }
 
 void ShmTransport::Wake(Waiter who) {

@@ -36,7 +36,10 @@ class SimTransport final : public Transport {
   }
   void CallerArrives() override {}
   void CallerLeaves() override {}
-  void Wait(Waiter who, uint64_t timeout_ns) override { core_->Wait(rank_, who, timeout_ns); }
+  bool Wait(Waiter who, uint64_t timeout_ns) override {
+    core_->Wait(rank_, who, timeout_ns);
+    return false;
+  }
   void Wake(Waiter who) override { core_->Wake(rank_, who); }
   uint64_t spin_ns() const override { return 0; }
   bool Alive(int rank) override { return core_->Alive(rank_, rank); }

@@ -78,8 +78,9 @@ class Transport {
   /// Arrivals wake the handler again; so does what arrived and was not polled yet.
   virtual void CallerLeaves() = 0;
   /// Sleeps until something may have arrived, room may have come free, Wake(who) is or was called,
-  /// or `timeout_ns` has passed; may return early. Never spins.
-  virtual void Wait(Waiter who, uint64_t timeout_ns) = 0;
+  /// or `timeout_ns` has passed; may return early. Never spins. True where it did not sleep, since
+  /// something that is to be polled had come already.
+  virtual bool Wait(Waiter who, uint64_t timeout_ns) = 0;
   /// Ends Wait(who), the present one or the next.
   virtual void Wake(Waiter who) = 0;
   /// How long a thread may profitably spin for an answer here [ns]; 0 where ranks outnumber cores.
