@@ -166,7 +166,8 @@ void ExchangeImpl::HandlerLoop() {
   while (!stop_.load(std::memory_order_acquire)) {
     // The leader polls, and hands over when it leaves. It may be half gone and have lost its core
     // to this thread: then what has come is taken here. To look again would keep the core from it.
-    if (led_.load(std::memory_order_acquire)) {
+    const bool led = led_.load(std::memory_order_acquire);
+    if (led) {
       spin_end_ns = 0;
       if (!transport_->Wait(Waiter::kHandler, kHandlerSleepNs)) continue;
     }
@@ -179,7 +180,7 @@ void ExchangeImpl::HandlerLoop() {
       spin_end_ns = spin_ns == 0 ? 0 : clock.NowNs() + spin_ns;
     } else if (spin_end_ns != 0 && clock.NowNs() < spin_end_ns) {
       CpuRelax();
-    } else {
+    } else if (!led) {  // else it has waited, and has to see first whether it is to stop
       if (spin_end_ns != 0) spin.Failed();
       spin_end_ns = 0;
       transport_->Wait(Waiter::kHandler, kHandlerSleepNs);
