@@ -1,5 +1,6 @@
 #include "io/read_map.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,8 +13,7 @@ namespace {
 
 bool IsSuited(int fd) {
   struct statfs info;
-  return ::fstatfs(fd, &info) == 0 &&
-         ReadMap::SuitsFileSystem(static_cast<uint32_t>(info.f_type));
+  return ::fstatfs(fd, &info) == 0 && ReadMap::SuitsFileSystem(static_cast<uint32_t>(info.f_type));
 }
 
 // Chosen by place, not counted: threads share nothing for it, and no order of reads escapes it.
@@ -26,6 +26,17 @@ bool IsTimed(uint64_t offset) {
 bool AddressSpaceIsUnlimited() {
   struct rlimit limit;
   return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+// Where SIGBUS is blocked, a fault in a copy would end the process. Looked at once in a thread's life: a system call each
+// time would cost what the copy saves.
+bool ThreadMayFault() {
+  thread_local const bool may_fault = [] {
+    sigset_t blocked;
+    return ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 &&
+           sigismember(&blocked, SIGBUS) == 0;
+  }();
+  return may_fault;
 }
 
 }  // namespace
@@ -59,10 +70,13 @@ std::unique_ptr<ReadMap> ReadMap::TryMap(int fd, Clock& clock) {
   return std::unique_ptr<ReadMap>(new ReadMap(static_cast<const char*>(data), size, clock));
 }
 
-ReadMap::~ReadMap() { ::munmap(const_cast<char*>(data_), size_); }
+ReadMap::~ReadMap() {
+  ::munmap(const_cast<char*>(data_), size_);
+}
 
 bool ReadMap::TryCopy(uint64_t offset, size_t size, char* to) {
   if (size > kCopyBytesMax || offset > size_ || size > size_ - offset) return false;
+  if (!ThreadMayFault()) return false;
   if (left_to_pread_.load(std::memory_order_relaxed) > 0) {
     left_to_pread_.fetch_sub(1, std::memory_order_relaxed);
     return false;

@@ -1,5 +1,6 @@
 /// A file that nobody writes any more, mapped so that small reads of what is in the page cache need
-/// no system call. It never answers wrongly and never fails: it says when to use pread.
+/// no system call. It never fails: it says when to use pread. What somebody cut off within a page
+/// reads as zeros up to that page's end, which the checksums of blocks tell.
 ///
 /// Layer      io (internal)
 /// Source     docs/decisions/0004-tables.md
@@ -39,7 +40,8 @@ class ReadMap {
   ~ReadMap();
 
   /// Copies [offset, offset + size) to `to`. False where the read is pread's: it is large, goes
-  /// beyond the file, would meet the device, or met an error, which pread will name.
+  /// beyond the file, would meet the device, or met an error, which pread will name; or this thread
+  /// had SIGBUS blocked when it first asked.
   bool TryCopy(uint64_t offset, size_t size, char* to);
 
  private:

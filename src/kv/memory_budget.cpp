@@ -18,8 +18,8 @@ constexpr uint64_t kMergingShare = 4;
 constexpr uint64_t kIndexShare = 4;
 // What defaults do not shrink below.
 constexpr uint64_t kMemTableBytesMin = kMiB;
-constexpr uint64_t kValueSegmentBytesMin = kMiB;
-constexpr uint64_t kTableBytesMin = 4 * kMiB;
+constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;
+constexpr uint64_t kTableBytesMin = 32 * kMiB;  // every table keeps a descriptor
 constexpr uint64_t kCacheBytesMin = kMiB;
 constexpr uint64_t kStagingBytesMin = kMiB;
 

@@ -13,6 +13,10 @@ namespace {
 
 // A slot can become free by a reader's leaving, which tells nobody: look again after so long.
 constexpr std::chrono::milliseconds kLookAgain(2);
+// A slot that is about to be free is worth waiting for so long before one is made outside of the pool.
+constexpr uint64_t kOutsideAfterNs = 50'000'000;
+// Until iterators have to end, where they pin all MemTables that there may be.
+constexpr uint64_t kPinnedMaxNs = 60'000'000'000;
 // Beside the MemTable's own bytes, a flush needs room for the index, the filter and the manifest.
 constexpr uint64_t kFlushSlackBytes = 1 << 20;
 
@@ -28,7 +32,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
 Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
                               Retirement& retirement) {
   bool retried = false;
-  bool waited = false;
+  const uint64_t begin_ns = io::RealClock().NowNs();
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
     if (current_->active->generation() != full_generation) return Status();
@@ -36,15 +40,18 @@ Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_
         current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
     if (!queue_full && ready_ != nullptr) return RotateLocked(retirement);
     const bool slot_free = pool_->HasFreeSlot();
+    const uint64_t waited_ns = io::RealClock().NowNs() - begin_ns;
     // Iterators pin the slots, perhaps those of this very thread: go on outside of the pool.
-    const bool outside = !slot_free && waited;
+    const bool outside = !slot_free && waited_ns > kOutsideAfterNs;
     if (!queue_full && !preparing_ && (slot_free || outside)) {
-      waited = false;
       QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, outside));
       if (ready_ != nullptr) continue;
+      if (waited_ns > kPinnedMaxNs) {
+        return Status(Code::kBusy, directory_ +
+                                       ": iterators pin all MemTables, no write can go on: end some");
+      }
     }
     QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, &retried));
-    waited = !queue_full;
   }
 }
 
@@ -86,7 +93,9 @@ Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
     if (*prepared != nullptr) ready_ = std::move(*prepared);
     return Status();
   }
-  if (prepared.status().code() == Code::kNoSpace) return prepared.status();
+  // Nothing is damaged: the next writer tries again.
+  const Code code = prepared.status().code();
+  if (code == Code::kNoSpace || code == Code::kOutOfMemory) return prepared.status();
   FailLocked(prepared.status(), "making a log segment");
   return WriteStatusLocked();
 }

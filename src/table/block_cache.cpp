@@ -88,9 +88,13 @@ CachedBlock* BlockCache::Keep(CacheSlot* slot, CachedBlock* block) {
     const std::lock_guard<std::mutex> lock(mutex_);
     // In this order: the newcomer is no candidate, however much the others are in use.
     EvictLocked(block->charge_);
-    ring_.PushBack(block);
-    AddCharge(block->charge_);
     evicted = TakeEvictedLocked();
+    if (ring_.PushBack(block)) {
+      AddCharge(block->charge_);
+    } else {  // no memory to keep it: it is served, and goes
+      slot->store(nullptr, std::memory_order_release);
+      evicted.Add(block);
+    }
   }
   Retire(evicted);
   return block;
@@ -151,7 +155,7 @@ void BlockCache::EvictLocked(uint64_t room) {
     if (second_chances != 0 && block->touched_.load(std::memory_order_relaxed)) {
       block->touched_.store(false, std::memory_order_relaxed);
       --second_chances;
-      ring_.PushBack(block);
+      static_cast<void>(ring_.PushBack(block));  // it has the place that it just left
       continue;
     }
     SubtractCharge(block->charge_);

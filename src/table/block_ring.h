@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace quire::table {
@@ -18,12 +19,14 @@ class BlockRing {
  public:
   uint64_t count() const { return count_; }
 
-  /// The last to be asked.
-  void PushBack(Block* block) {
-    if (tail_ - head_ == size_) Grow();
+  /// The last to be asked. False where there is no memory to keep it in mind; never in the place of
+  /// one that was taken out.
+  bool PushBack(Block* block) {
+    if (tail_ - head_ == size_ && !Grow()) return false;
     block->ring_place_ = tail_;
     At(tail_++) = block;
     ++count_;
+    return true;
   }
 
   /// Takes the first to be asked out; there is one. Those behind it are asked for from memory, in
@@ -53,9 +56,10 @@ class BlockRing {
 
   // Closes the gaps, in an array that has room for as many blocks again: either it is larger, or
   // half of it was gaps.
-  void Grow() {
+  bool Grow() {
     const uint64_t size = std::bit_ceil(2 * (count_ + 1));
-    auto places = std::make_unique<Block*[]>(size);
+    std::unique_ptr<Block*[]> places(new (std::nothrow) Block*[size]());
+    if (places == nullptr) return false;
     uint64_t end = 0;
     for (uint64_t place = head_; place != tail_; ++place) {
       Block* const block = At(place);
@@ -67,6 +71,7 @@ class BlockRing {
     size_ = size;
     head_ = 0;
     tail_ = end;
+    return true;
   }
 
   std::unique_ptr<Block*[]> places_;
