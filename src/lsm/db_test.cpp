@@ -408,6 +408,36 @@ TEST_F(DbTest, EveryOpenerHasAnEpochOfItsOwn) {
   EXPECT_EQ(PublishManifest(test_.fs(), "/db", orphan, orphan.epoch).code(), Code::kBusy);
 }
 
+TEST_F(DbTest, ThePutThatFindsTheFlushingQueueFullWaits) {
+  test_.Close();
+  test_.options().flushing_queue_length = 1;
+  ASSERT_TRUE(test_.Open().ok());
+  // Nobody works in the background: the puts that wait are the ones that let it go on.
+  const uint64_t memory_bytes = test_->Statistics().memory_bytes;
+  uint64_t most_bytes = 0;
+  for (int i = 0; i < 5000; ++i) {
+    Put("k" + std::to_string(i), std::string(100, 'v'));
+    most_bytes = std::max(most_bytes, test_->Statistics().memory_bytes);
+  }
+  EXPECT_GT(test_->Statistics().stall_ns, 0u);
+  EXPECT_GT(test_->Statistics().flush_count, 3u);
+  EXPECT_LE(most_bytes, 4 * memory_bytes) << "the active MemTable, one in the queue, one being made";
+  EXPECT_EQ(All().size(), 5000u);
+}
+
+TEST_F(DbTest, TablesAreNumberedFromOneOnwards) {
+  for (uint64_t ssid = 1; ssid <= 2; ++ssid) {
+    Put("a", std::to_string(ssid));
+    ASSERT_TRUE(test_->Flush().ok());
+    EXPECT_EQ(test_->Statistics().newest_ssid, ssid);
+    EXPECT_TRUE(Exists("t-" + std::to_string(ssid) + ".sst"));
+  }
+  ASSERT_TRUE(test_.Reopen().ok());
+  Put("a", "3");
+  ASSERT_TRUE(test_->Flush().ok());
+  EXPECT_GT(test_->Statistics().newest_ssid, 2u) << "no number is used again";
+}
+
 TEST_F(DbTest, StatisticsAddUp) {
   for (int i = 0; i < 1000; ++i) Put("k" + std::to_string(1000 + i), std::string(95, 'v'));
   Put("large", std::string(5000, 'v'));
