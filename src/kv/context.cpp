@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -137,6 +138,20 @@ Status Prepare(const Status& before, Core* core, const std::string& repository,
   return io::MakeDurableDirectory(*core->fs, core->repository);
 }
 
+// Before the ranks introduce themselves, so that all hear where one cannot have its threads.
+Status StartExecutor(const ContextEnvironment& environment, Core* core) {
+  const int threads = core->options.background_threads;
+  try {
+    core->executor = environment.background_threads ? base::NewThreadPool(threads, "quire-work")
+                                                    : base::NewManualExecutor();
+  } catch (const std::system_error& error) {
+    return Status(Code::kIo, "cannot start background_threads = " + std::to_string(threads) +
+                                 " threads: " + error.what() +
+                                 "; lower it, or raise the limit of processes (ulimit -u)");
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<std::string> ExpandRepository(const std::string& repository) {
@@ -167,7 +182,8 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
   core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
   core->options = given;
   const std::string transport_name = transport->Name();
-  const Status prepared = Prepare(environment.prepared, core.get(), repository, &core->options);
+  Status prepared = Prepare(environment.prepared, core.get(), repository, &core->options);
+  if (prepared.ok()) prepared = StartExecutor(environment, core.get());
   comm::ExchangeOptions exchange_options;
   if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
   core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
@@ -179,9 +195,6 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
                          Introduce(*core->exchange, prepared, own));
   core->budget = std::make_unique<MemoryBudget>(MemoryLimit(ranks, core->options.memory_bytes));
-  core->executor = environment.background_threads
-                       ? base::NewThreadPool(core->options.background_threads, "quire-work")
-                       : base::NewManualExecutor();
   core->description = transport_name;
   if (core->size() > 1) {
     core->description +=
