@@ -295,12 +295,12 @@ void SimCore::MarkGone(int rank, bool killed) {
 
 void SimCore::KillLocked(Lock& lock, int rank) {
   if (RankOf(rank).gone) return;
-  if (options_.on_kill) {
-    lock.unlock();
-    options_.on_kill(rank);
-    lock.lock();
-  }
+  // Silent first: another of its threads must not answer for what its files no longer take.
   MarkGone(rank, true);
+  if (!options_.on_kill) return;
+  lock.unlock();
+  options_.on_kill(rank);
+  lock.lock();
 }
 
 void SimCore::Kill(int rank) {
