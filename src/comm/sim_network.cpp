@@ -125,7 +125,7 @@ void SimCore::EnterCall(Lock& lock, int rank) {
 Result<bool> SimCore::TrySend(int rank, int destination, const FrameParts& parts) {
   Lock lock(mutex_);
   EnterCall(lock, rank);
-  if (RankOf(rank).killed) return KilledStatus();
+  if (RankOf(rank).killed || RankOf(rank).dying) return KilledStatus();
   if (GoneKnown(destination)) return WhyGone(destination);
   if (RankOf(destination).gone) return true;  // nobody will ever know
   Path& path = PathOf(rank, destination);
@@ -295,12 +295,14 @@ void SimCore::MarkGone(int rank, bool killed) {
 
 void SimCore::KillLocked(Lock& lock, int rank) {
   if (RankOf(rank).gone) return;
-  // Silent first: another of its threads must not answer for what its files no longer take.
+  if (options_.on_kill) {
+    // Silent first: another of its threads must not answer for what its files no longer take.
+    RankOf(rank).dying = true;
+    lock.unlock();
+    options_.on_kill(rank);
+    lock.lock();
+  }
   MarkGone(rank, true);
-  if (!options_.on_kill) return;
-  lock.unlock();
-  options_.on_kill(rank);
-  lock.lock();
 }
 
 void SimCore::Kill(int rank) {

@@ -67,6 +67,7 @@ class SimCore final : public SimNetwork {
     uint64_t stopped_until_ns = 0;
     bool woken[2] = {false, false};
     bool killed = false;
+    bool dying = false;  ///< sends nothing any more; its end is not known yet
     bool gone = false;  ///< killed, or left
     uint64_t gone_known_ns = 0;
     uint64_t calls_left = UINT64_MAX;
