@@ -87,7 +87,7 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
     GiveUp(owner, status);
     return;
   }
-  Result<Damage> damage = status.ok() ? DecodeDamage(answer) : Damage{count, status};
+  Result<Damage> damage = status.ok() ? DecodeDamage(answer) : Damage{count, OwnerStatus(owner, status)};
   if (!damage.ok()) {
     counters_->Add(Counter::kOperationsUnknown, count);
     failures_.AddUnknown(owner, count, damage.status());
@@ -159,7 +159,7 @@ void Dispatcher::Settle(int owner, const StagedBatchPtr& batch, const Status& st
   if (batch != nullptr) {
     OnAnswer(owner, batch, status, answer);
   } else if (!status.ok()) {
-    GiveUp(owner, status);
+    GiveUp(owner, OwnerStatus(owner, status));
   }
 }
 

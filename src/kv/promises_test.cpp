@@ -113,6 +113,33 @@ TEST(Promises, AWriteWhoseOwnerDoesNotAnswerHasAnUnknownOutcome) {
   });
 }
 
+TEST(Promises, ARankThatLeftIsToldAsSuch) {
+  for (const Consistency consistency : {Consistency::kSequential, Consistency::kRelaxed}) {
+    SimCluster cluster(Ranks(2));
+    cluster.Run([&](int rank, Context& context) {
+      DatabaseOptions options = SimCluster::SmallDatabase();
+      options.consistency = consistency;
+      auto db = context.Open("db", options);
+      ASSERT_TRUE(db.ok()) << db.status().ToString();
+      if (rank == 1) {
+        db->reset();  // without Close: the other one knows nothing of it
+        ASSERT_TRUE(context.Notify(1, {0}).ok());
+        ASSERT_TRUE(context.WaitSignal(2, {0}).ok());
+        return;
+      }
+      ASSERT_TRUE(context.WaitSignal(1, {1}).ok());
+      const std::string key = KeyOwnedBy(**db, 1);
+      std::string value;
+      EXPECT_EQ((*db)->Get(key, &value).code(), Code::kPeerFailed);
+      Status put = (*db)->Put(key, "value");
+      if (put.ok()) put = (*db)->Fence();
+      EXPECT_EQ(put.code(), Code::kPeerFailed) << put.ToString();
+      EXPECT_NE(put.message().find("rank 1"), std::string::npos) << put.message();
+      ASSERT_TRUE(context.Notify(2, {1}).ok());
+    });
+  }
+}
+
 TEST(Promises, AWriteTooLargeToBeStagedStaysBehindTheStagedOnes) {
   const DatabaseOptions options = SimCluster::SmallDatabase();
   const std::string large(2 * options.remote_memtable_bytes, 'l');

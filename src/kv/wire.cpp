@@ -16,7 +16,7 @@ Status Malformed(const char* what) {
 Status OwnerStatus(int owner, const Status& status) {
   const std::string rank = "rank " + std::to_string(owner);
   if (status.code() == Code::kNotFound) {
-    return Status(Code::kInvalidArgument, rank + " has closed the database");
+    return Status(Code::kPeerFailed, rank + " has left: it has closed the database");
   }
   // Those name the rank themselves.
   if (status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed) return status;
