@@ -129,7 +129,7 @@ class Context {
   virtual int size() const = 0;
   /// The directory, environment variables replaced.
   virtual const std::string& repository() const = 0;
-  /// "serial", "shm+mpi, MPI_THREAD_MULTIPLE, handler thread", ... : what was chosen, for logs.
+  /// "self", "shm+mpi, MPI_THREAD_MULTIPLE, handler thread", ... : what was chosen, for logs.
   virtual std::string Description() const = 0;
 
   /// Opens or creates the database `name`.

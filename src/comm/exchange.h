@@ -117,6 +117,9 @@ class Exchange {
   /// Waits until one `signal` of each of `ranks` has come, and takes them; on an error takes none.
   virtual Status WaitSignal(int signal, const std::vector<int>& ranks) = 0;
 
+  /// From now on at most so many bytes of answers wait for room, in place of answer_bytes_max.
+  virtual void LimitAnswers(uint64_t bytes_max) = 0;
+
   virtual ExchangeStatistics Statistics() const = 0;
 };
 

@@ -369,6 +369,31 @@ TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   EXPECT_LT(most, 300'000u);
 }
 
+TEST_P(ExchangeOverSim, BoundsTheAnswersThatWaitForAllRequestersTogether) {
+  std::atomic<uint64_t> most{0};
+  Run(4, [&](Exchange& exchange) {
+    if (exchange.rank() == 0) {
+      exchange.LimitAnswers(100'000);
+      exchange.Serve(kEcho, [&](int, Slice, std::string* answer) {
+        answer->assign(50'000, 'x');
+        most = std::max(most.load(), exchange.Statistics().buffered_bytes);
+        return Status();
+      });
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());
+    if (exchange.rank() != 0) {
+      std::vector<std::shared_ptr<Call>> calls;
+      for (int i = 0; i < 300; ++i) {
+        calls.push_back(*exchange.Start(0, kEcho, "0123456789", {}));
+      }
+      for (const auto& call : calls) ASSERT_TRUE(exchange.Wait(call, nullptr).ok());
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());
+  });
+  // The bound, one more answer, and the held requests.
+  EXPECT_LT(most, 250'000u);
+}
+
 TEST_P(ExchangeOverSim, TellsSurvivorsOfADeathBeforeTheirDeadline) {
   for (int victim = 0; victim < 4; ++victim) {
     Run(4, [&](Exchange& exchange) {

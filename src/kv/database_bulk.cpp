@@ -195,17 +195,22 @@ void DatabaseImpl::GetFar(ManyGet* many) {
 }
 
 Status DatabaseImpl::TakeMany(ManyGet* many, int owner, Slice answer) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<FoundValue> results, DecodeValues(answer));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<GetResult> results, DecodeResults(answer));
   std::vector<size_t>& left = many->far[owner];
   if (results.empty() || results.size() > left.size()) {
     return Status(Code::kCorruption, "an answer to " + std::to_string(left.size()) + " gets has " +
                                          std::to_string(results.size()) + " results");
   }
   counters_.Add(Counter::kGetsByMessage, results.size());
-  for (const FoundValue& result : results) {
+  for (const GetResult& result : results) {
     const size_t i = left.back();
     left.pop_back();
-    if (!result.found) continue;
+    if (!result.status.ok()) {
+      if (result.status.code() != Code::kNotFound) {
+        many->outcome.Add(OwnerStatus(owner, result.status));
+      }
+      continue;
+    }
     (*many->found)[i] = true;
     (*many->values)[i].assign(result.value);
     remote_cache_->Insert(many->keys[i], result.value, many->hashes[i], many->tickets[i]);

@@ -22,6 +22,9 @@ constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;
 constexpr uint64_t kTableBytesMin = 32 * kMiB;  // every table keeps a descriptor
 constexpr uint64_t kCacheBytesMin = kMiB;
 constexpr uint64_t kStagingBytesMin = kMiB;
+constexpr uint64_t kMessagesShare = 16;
+constexpr uint64_t kMessagesBytesMin = kMiB;
+constexpr uint64_t kMessagesBytesMax = 64 * kMiB;
 
 // One option that may shrink.
 struct Shrinkable {
@@ -59,6 +62,11 @@ MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
 
 uint64_t MemoryBudget::DefaultLimit(uint64_t machine_bytes, int ranks_on_node) {
   return machine_bytes / 4 / static_cast<uint64_t>(std::max(1, ranks_on_node));
+}
+
+uint64_t MemoryBudget::MessagesShare(uint64_t limit_bytes, int rank_count) {
+  if (rank_count == 1) return 0;
+  return std::clamp(limit_bytes / kMessagesShare, kMessagesBytesMin, kMessagesBytesMax);
 }
 
 Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {

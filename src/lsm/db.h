@@ -34,6 +34,7 @@ struct Environment {
   std::shared_ptr<table::BlockCache> cache;   ///< null: one of its own, StorageOptions::cache_bytes
   bool share_memory = false;                  ///< indexes in /dev/shm for the neighbours; else private
   std::string holder;                         ///< for the lock file: host, pid, job
+  uint64_t pinned_wait_ms_max = 60'000;       ///< a write waits so long for iterators that pin all MemTables
 };
 
 enum class OpenFlags { kOpenOrCreate, kMustExist, kMustNotExist };
@@ -60,6 +61,9 @@ struct DbStatistics {
   uint64_t filter_skips = 0;
   uint64_t filter_false = 0;
   uint64_t memory_bytes = 0;       ///< MemTables (segments and indexes)
+  uint64_t block_cache_bytes = 0;  ///< of the whole cache, where databases share one
+  uint64_t block_cache_hits = 0;   ///< data blocks that were in memory
+  uint64_t block_cache_misses = 0; ///< blocks, indexes and filters that were read
   uint64_t newest_ssid = 0;
   uint64_t recovered_records = 0;
   uint64_t recovered_holes = 0;
@@ -109,7 +113,8 @@ class Db {
   virtual ~Db() = default;
 
   /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text: which). kNoSpace: not
-  /// applied. Blocks, asleep, while the flushing queue is full.
+  /// applied. kBusy: iterators pinned all MemTables for Environment::pinned_wait_ms_max; not applied. Blocks, asleep,
+  /// while the flushing queue is full.
   virtual Status Put(Slice key, Slice value) = 0;
   virtual Status Delete(Slice key) = 0;
   virtual Status DeleteRange(Slice begin, Slice end) = 0;

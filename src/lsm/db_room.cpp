@@ -15,8 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookAgain(2);
 // A slot that is about to be free is worth waiting for so long before one is made outside of the pool.
 constexpr uint64_t kOutsideAfterNs = 50'000'000;
-// Until iterators have to end, where they pin all MemTables that there may be.
-constexpr uint64_t kPinnedMaxNs = 60'000'000'000;
+constexpr uint64_t kNsPerMs = 1'000'000;
 // Beside the MemTable's own bytes, a flush needs room for the index, the filter and the manifest.
 constexpr uint64_t kFlushSlackBytes = 1 << 20;
 
@@ -32,7 +31,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
 Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
                               Retirement& retirement) {
   bool retried = false;
-  const uint64_t begin_ns = io::RealClock().NowNs();
+  uint64_t pinned_since_ns = io::RealClock().NowNs();
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
     if (current_->active->generation() != full_generation) return Status();
@@ -40,13 +39,16 @@ Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_
         current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
     if (!queue_full && ready_ != nullptr) return RotateLocked(retirement);
     const bool slot_free = pool_->HasFreeSlot();
-    const uint64_t waited_ns = io::RealClock().NowNs() - begin_ns;
+    const uint64_t now_ns = io::RealClock().NowNs();
+    // Until the queue has room it is the flushes that are waited for, not the iterators.
+    if (queue_full || slot_free) pinned_since_ns = now_ns;
+    const uint64_t pinned_ns = now_ns - pinned_since_ns;
     // Iterators pin the slots, perhaps those of this very thread: go on outside of the pool.
-    const bool outside = !slot_free && waited_ns > kOutsideAfterNs;
+    const bool outside = pinned_ns > kOutsideAfterNs;
     if (!queue_full && !preparing_ && (slot_free || outside)) {
       QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, outside));
       if (ready_ != nullptr) continue;
-      if (waited_ns > kPinnedMaxNs) {
+      if (pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
         return Status(Code::kBusy, directory_ +
                                        ": iterators pin all MemTables, no write can go on: end some");
       }

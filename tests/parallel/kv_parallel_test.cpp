@@ -1,6 +1,10 @@
 // Every call of the public interface on several ranks, over each transport and at each thread level
 // of MPI.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <thread>
 #include <vector>
@@ -12,17 +16,42 @@ namespace {
 
 using testing::HasSubstr;
 
+uint64_t AddressSpaceBytes() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 TEST_F(Parallel, TheContextSaysWhatWasChosen) {
   const auto context = NewContext();
   ASSERT_NE(context, nullptr);
   EXPECT_EQ(context->rank(), rank_);
   EXPECT_EQ(context->size(), size_);
   EXPECT_EQ(context->repository(), directory_ + "/repository");
+  EXPECT_EQ(context->Description().find("MPI_THREAD_MULTIPLE") != std::string::npos, HasThreads());
   if (size_ == 1) return;
   const char* const transport = ::getenv("QUIRE_TRANSPORT");
   const bool mpi_only = transport != nullptr && std::string(transport) == "mpi";
   EXPECT_EQ(context->Description().find("shm") == std::string::npos, mpi_only)
       << context->Description();
+}
+
+TEST_F(Parallel, ARankThatCannotHaveItsThreadsIsToldOnAllRanks) {
+  ContextOptions options;
+  options.background_threads = 64;
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  if (rank_ == size_ - 1) {
+    // Room for the transport, not for so many stacks.
+    struct rlimit less = before;
+    less.rlim_cur = AddressSpaceBytes() + (uint64_t{384} << 20);
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &less), 0);
+  }
+  const Status status = OpenContext(MPI_COMM_WORLD, directory_ + "/repository", options).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_CODE(status, Code::kIo);
+  EXPECT_THAT(status.message(), HasSubstr("background_threads = 64"));
+  EXPECT_NE(NewContext(), nullptr);
 }
 
 TEST_F(Parallel, WhatEveryRankWroteIsReadByEveryRank) {
