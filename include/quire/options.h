@@ -1,5 +1,5 @@
 /// What shapes a database and how it behaves. Every field is one row of the option table (quire::OptionTable), from which
-/// its name in configuration files, environment variable (QUIRE_<NAME>) and command-line flag follow.
+/// its name and its environment variable (QUIRE_<NAME>) follow.
 ///
 /// Layer      public
 /// Threads    plain values
