@@ -183,6 +183,7 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   if (active == nullptr) {
     return Status(Code::kBusy, "no log segment is free in " + directory_);
   }
+  // Its pages come as they are stored to: opening does not wait for them.
   QUIRE_RETURN_IF_ERROR(active->Activate(log.end_generation, log.end_lsn));
   {
     Retirement retirement;

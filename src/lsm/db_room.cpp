@@ -77,7 +77,10 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
 
 Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {
   try {
-    return outside ? pool_->PrepareOutside() : pool_->Prepare();
+    if (outside) return pool_->PrepareOutside();
+    Result<std::shared_ptr<MemoryHandle>> prepared = pool_->Prepare();
+    if (prepared.ok() && *prepared != nullptr) (*prepared)->Prefault();
+    return prepared;
   } catch (const std::bad_alloc&) {
     return Status(Code::kOutOfMemory, "an allocation failed");
   }

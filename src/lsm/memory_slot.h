@@ -64,6 +64,8 @@ class MemoryHandle {
   void SetFlushed() { flushed_.store(true, std::memory_order_release); }
   /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the log's chain.
   Status Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
+  /// Makes the segment's pages present, so that stores do not fault.
+  void Prefault();
   /// The segment's header durable (P2), so that the manifest may demand it. Only the first call does something.
   Status SyncHeader();
   /// Records below offset `end` durable (P2). Nothing with the log off.
