@@ -1,5 +1,5 @@
-// Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the flushing queue is full
-// the writer waits, asleep.
+// Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the
+// flushing queue is full the writer waits, asleep.
 #include <chrono>
 #include <new>
 #include <utility>
@@ -13,7 +13,8 @@ namespace {
 
 // A slot can become free by a reader's leaving, which tells nobody: look again after so long.
 constexpr std::chrono::milliseconds kLookAgain(2);
-// A slot that is about to be free is worth waiting for so long before one is made outside of the pool.
+// A slot that is about to be free is worth waiting for so long before one is made outside of the
+// pool.
 constexpr uint64_t kOutsideAfterNs = 50'000'000;
 constexpr uint64_t kNsPerMs = 1'000'000;
 // Beside the MemTable's own bytes, a flush needs room for the index, the filter and the manifest.
@@ -49,8 +50,8 @@ Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_
       QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, outside));
       if (ready_ != nullptr) continue;
       if (pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
-        return Status(Code::kBusy, directory_ +
-                                       ": iterators pin all MemTables, no write can go on: end some");
+        return Status(Code::kBusy,
+                      directory_ + ": iterators pin all MemTables, no write can go on: end some");
       }
     }
     QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, &retried));
@@ -105,7 +106,8 @@ Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
   return WriteStatusLocked();
 }
 
-// Waits until something changes. After a flush that failed for lack of room it is tried once more, if there is room now.
+// Waits until something changes. After a flush that failed for lack of room it is tried once more,
+// if there is room now.
 Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
   if (!no_space_.ok()) {
     if (*retried || current_->immutables.empty()) return no_space_;
