@@ -339,6 +339,18 @@ TEST_P(ExchangeOverSim, TellsRanksThatAreInDifferentCollectives) {
   });
 }
 
+// A death parts the others: who heard of it in one call goes on to another.
+TEST_P(ExchangeOverSim, TellsRanksThatADeathHasPartedOfTheDeath) {
+  for (int gone = 0; gone < 4; ++gone) {
+    Run(4, [gone](Exchange& exchange) {
+      if (exchange.rank() == gone) return;
+      const Status status =
+          exchange.rank() % 2 == 1 ? exchange.AllGather("x").status() : exchange.Barrier();
+      EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
+    });
+  }
+}
+
 TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   ExchangeOptions options;
   options.window_bytes = 100'000;
