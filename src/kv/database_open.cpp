@@ -131,6 +131,7 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
 // to this rank.
 Status RemoveRanks(const Core& core, const std::string& directory, bool expected) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(directory));
+  bool removed = false;
   for (const io::FileInfo& entry : entries) {
     if (!entry.is_directory || entry.name.rfind(kRankPrefix, 0) != 0) continue;
     const std::string digits = entry.name.substr(sizeof kRankPrefix - 1);
@@ -146,8 +147,10 @@ Status RemoveRanks(const Core& core, const std::string& directory, bool expected
                                            directory);
     }
     QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(*core.fs, path));
+    removed = true;
   }
-  return Status();
+  // Rank 0 forgets them next, perhaps on another device: they must not come back after a power loss.
+  return removed ? core.fs->SyncDirectory(directory) : Status();
 }
 
 Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
