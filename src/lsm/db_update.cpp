@@ -116,6 +116,7 @@ class DbImpl::Applier {
     if (last_lsn_ != 0) {
       const Status committed = db_.Committed(user_bytes_, last_lsn_);
       if (status.ok()) status = committed;
+      if (!committed.ok()) *applied_ = 0;  // none is at its level
     }
     return status;
   }
