@@ -102,8 +102,12 @@ Status DatabaseImpl::Write(const Batch& batch) {
       writer.Add(place.owner, type, operation.key, operation.value);
     }
   }
-  // Behind what this rank has staged for these owners.
-  for (const int owner : writer.Owners()) QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(owner));
+  // Behind what this rank has staged for these owners. One that does not answer does not keep the
+  // others from their parts.
+  for (const int owner : writer.Owners()) {
+    const Status drained = dispatcher_->Drain(owner);
+    if (!drained.ok()) writer.GiveUp(owner, drained);
+  }
   Outcome outcome(batch.count());
   if (local.count() > 0) {
     const Status written = store_->Write(local.bytes());

@@ -222,6 +222,42 @@ TEST(Refusals, ABatchOfWhichOneOwnerFailsIsAppliedByTheOthersAndSaysHowManyFaile
   }
 }
 
+TEST(Refusals, ABatchWithADeadOwnerIsAppliedByTheOthersAlsoBehindWhatIsStagedForIt) {
+  for (const bool staged : {false, true}) {
+    SimCluster cluster(Ranks(3, true));
+    cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      if (rank == 2) {
+        ASSERT_OK(context.WaitSignal(2, {0}));
+        return cluster.network().Kill(2);
+      }
+      if (rank == 0) {
+        if (staged) {
+          ASSERT_OK(db.Put(SimCluster::KeyOwnedBy(db, 2, "staged"), "value"));
+        }
+        ASSERT_OK(context.Notify(2, {2}));
+        while (!cluster.network().Killed(2)) context.Progress();
+        Batch batch;
+        for (const int owner : {0, 1, 2}) {
+          for (const std::string& key : KeysOf(db, owner, "k", 2)) batch.Put(key, "value");
+        }
+        const Status written = db.Write(batch);
+        EXPECT_EQ(written.code(), Code::kPeerFailed) << written.ToString();
+        EXPECT_THAT(written.message(), HasSubstr("2 of 6 operations failed"));
+        EXPECT_THAT(written.message(), HasSubstr("rank 2"));
+        for (const int owner : {0, 1}) {
+          for (const std::string& key : KeysOf(db, owner, "k", 2)) {
+            EXPECT_EQ(ValueOf(db, key), "value");
+          }
+        }
+        EXPECT_EQ(db.Fence().ok(), !staged);
+        ASSERT_OK(context.Notify(1, {1}));
+      } else {
+        ASSERT_OK(context.WaitSignal(1, {0}));
+      }
+    });
+  }
+}
+
 TEST(Refusals, BulkCallsTryEachKeyAndSayHowManyFailed) {
   for (const Consistency consistency : {Consistency::kSequential, Consistency::kRelaxed}) {
     SimCluster cluster(Ranks(2, true));
