@@ -149,7 +149,7 @@ Status RemoveRanks(const Core& core, const std::string& directory, bool expected
     QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(*core.fs, path));
     removed = true;
   }
-  // Rank 0 forgets them next, perhaps on another device: they must not come back after a power loss.
+  // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
   return removed ? core.fs->SyncDirectory(directory) : Status();
 }
 
@@ -265,8 +265,8 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
     opening.parts.direct.reset();
     opening.parts.db.reset();
     core->budget->Give(plan);
-    // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead, the
-    // others may already be somewhere else.
+    // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead,
+    // the others may already be somewhere else.
     const bool all_here = opened.code() != Code::kPeerFailed && opened.code() != Code::kTimedOut;
     if (all_here) static_cast<void>(core->exchange->Barrier());
     return opened;

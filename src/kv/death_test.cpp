@@ -1,6 +1,6 @@
-// Ranks that die over the simulated network, by SIGKILL or by loss of power: what was acknowledged is
-// there at its level (docs/durability.md), what each writer's operations left at an owner is a prefix
-// of them, and no deleted key returns.
+// Ranks that die over the simulated network, by SIGKILL or by loss of power: what was acknowledged
+// is there at its level (docs/durability.md), what each writer's operations left at an owner is a
+// prefix of them, and no deleted key returns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,9 @@ void Apply(const Operation& operation, State* state) {
 // at which level. Each entry takes effect whole.
 class Stream {
  public:
-  void Issue(std::vector<Operation> operations) { entries_.push_back({std::move(operations), false, 0}); }
+  void Issue(std::vector<Operation> operations) {
+    entries_.push_back({std::move(operations), false, 0});
+  }
   // The newest entry failed: it is there, or not, whatever comes after it.
   void Doubt() { entries_.back().in_doubt = true; }
   // Something on the way to the owner has failed: nothing more is acknowledged in this job.
@@ -70,8 +72,8 @@ class Stream {
   // The same after a settlement.
   void AllIsInTables() { power_safe_ = entries_.size(); }
 
-  // "" where `found` is what a prefix of the entries leaves that has all that must be there; the rest
-  // is forgotten then, as it was by the owner. Else what is wrong.
+  // "" where `found` is what a prefix of the entries leaves that has all that must be there; the
+  // rest is forgotten then, as it was by the owner. Else what is wrong.
   std::string Settle(const State& found, bool lost_process_safe) {
     const size_t least = lost_process_safe ? power_safe_ : process_safe_;
     Match match{found, least, false, {}};
@@ -221,7 +223,8 @@ class DyingProgram {
     for (Stream& stream : streams_) stream.Acknowledge(power_safe);
   }
 
-  // A fence does not say of whom it tells. What is at its owner when a call returns is not concerned.
+  // A fence does not say of whom it tells. What is at its owner when a call returns is not
+  // concerned.
   void BreakAll() {
     if (plan_.sequential()) return;
     for (int owner = 0; owner < plan_.ranks.rank_count; ++owner) {

@@ -1,5 +1,5 @@
-// A device that is full, or that fails, at one owner: what each call tells its caller on another rank, and what is there
-// afterwards (docs/durability.md).
+// A device that is full, or that fails, at one owner: what each call tells its caller on another
+// rank, and what is there afterwards (docs/durability.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -167,7 +167,8 @@ TEST(FullDevice, IsToldByOpenOnAllRanksAndLeavesNoHalfDatabase) {
   }
 }
 
-// With the log synced a write is at its level only if the owner's device says so: also for who asked from elsewhere.
+// With the log synced a write is at its level only if the owner's device says so: also for who
+// asked from elsewhere.
 TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsToldToTheCaller) {
   const char* const kCalls[] = {"put", "delete", "update", "many", "batch", "relaxed"};
   for (const std::string call : kCalls) {

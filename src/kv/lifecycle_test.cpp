@@ -1,5 +1,5 @@
-// The creation and the destruction of a database, with a crash at every step and with calls on files that fail: it is there
-// and opens, or it is not there (docs/format/database.md).
+// The creation and the destruction of a database, with a crash at every step and with calls on
+// files that fail: it is there and opens, or it is not there (docs/format/database.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,9 +64,9 @@ class Codes {
   bool same_ = true;
 };
 
-// What a job does to the repository; the machine of `crash_disk` goes down after `steps` of its steps in it.
 enum class Deed { kCreate, kDestroy };
 
+// What a job does to the repository; the machine of `disk` goes down after `steps` of its steps.
 struct Crash {
   Deed deed = Deed::kCreate;
   bool own_disks = true;
@@ -105,7 +105,8 @@ bool Do(SimCluster& cluster, const Crash& crash) {
   return done == 2;
 }
 
-// All machines come up again, and nothing is in the way: it opens with all its pairs, or it is not there.
+// All machines come up again, and nothing is in the way: it opens with all its pairs, or it is not
+// there.
 void ExpectWholeOrGone(SimCluster& cluster, const Crash& crash, bool done) {
   bool there = false;
   cluster.Run([&](int rank, Context& context) {
@@ -247,7 +248,7 @@ class FaultyLife {
  public:
   FaultyLife(int rank, uint64_t n, uint64_t count, Code code) : code_(code) {
     options_ = Ranks(/*own_disks=*/true);
-    options_.file_system = [this](int of_rank) { return faults_[static_cast<size_t>(of_rank)].get(); };
+    options_.file_system = [this](int i) { return faults_[static_cast<size_t>(i)].get(); };
     cluster_ = std::make_unique<SimCluster>(options_);
     for (const int i : {0, 1}) faults_.push_back(io::NewFaultFileSystem(cluster_->disk(i)));
     faults_[static_cast<size_t>(rank)]->FailAt(io::kFaultAll, n, count, code);
@@ -274,7 +275,8 @@ class FaultyLife {
   // With all calls working again what was acknowledged is there, and the database can be removed.
   void LookAgain() {
     faults_[static_cast<size_t>(faulty_)]->FailAt(0, 0, 0, Code::kIo);
-    cluster_->RunDatabase(Opening(OpenMode::kOpenOrCreate), [&](int, Context& context, Database& db) {
+    const DatabaseOptions options = Opening(OpenMode::kOpenOrCreate);
+    cluster_->RunDatabase(options, [&](int, Context& context, Database& db) {
       for (const auto& [key, value] : acknowledged_) {
         ASSERT_EQ(SimCluster::ValueOf(db, key), value);
       }

@@ -1,5 +1,5 @@
-// What is refused, by whom, and what the text says: calls on a closed database, places that a caller does not give, and
-// bulk calls of which one part fails.
+// What is refused, by whom, and what the text says: calls on a closed database, places that a
+// caller does not give, and bulk calls of which one part fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,8 @@ TEST(Refusals, AClosedDatabaseRefusesBulkCallsAndAsynchronousGets) {
   }
 }
 
-// A value of the owner's MemTable, of its table, one that lies apart; each may come by a path of its own.
+// A value of the owner's MemTable, of its table, one that lies apart; each may come by a path of
+// its own.
 void ExpectPlacesMayBeRefused(Database& db, const std::string& prefix, int owner) {
   for (const char* const kind : {"small", "large", "empty"}) {
     const std::string key = SimCluster::KeyOwnedBy(db, owner, prefix + kind);
@@ -129,7 +130,8 @@ TEST(Refusals, AGetUnderWayOutlivesItsDatabase) {
       ASSERT_TRUE(db.ok()) << db.status().ToString();
       const std::string key = SimCluster::KeyOwnedBy(**db, 1 - rank);
       ASSERT_OK((*db)->Put(SimCluster::KeyOwnedBy(**db, rank), std::to_string(rank)));
-      ASSERT_OK((*db)->Protect(Protection::kReadOnly));  // what is answered goes to the remote cache
+      // What is answered goes to the remote cache.
+      ASSERT_OK((*db)->Protect(Protection::kReadOnly));
       const auto present = (*db)->GetAsync(key);
       const auto absent = (*db)->GetAsync(SimCluster::KeyOwnedBy(**db, 1 - rank, "absent"));
       const auto own = (*db)->GetAsync(SimCluster::KeyOwnedBy(**db, rank));

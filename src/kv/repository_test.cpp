@@ -1,5 +1,5 @@
-// Repositories on the real file system that a job of several ranks may not use: each rank hears the same, what it is, where,
-// and what to do.
+// Repositories on the real file system that a job of several ranks may not use: each rank hears the
+// same, what it is, where, and what to do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -26,10 +26,14 @@ constexpr uid_t kSomebodyElse = 12345;
 class AsPlainUser {
  public:
   AsPlainUser() : root_(::geteuid() == 0) {
-    if (root_) EXPECT_EQ(::seteuid(kSomebodyElse), 0);
+    if (root_) {
+      EXPECT_EQ(::seteuid(kSomebodyElse), 0);
+    }
   }
   ~AsPlainUser() {
-    if (root_) EXPECT_EQ(::seteuid(0), 0);
+    if (root_) {
+      EXPECT_EQ(::seteuid(0), 0);
+    }
   }
 
  private:
@@ -50,7 +54,9 @@ class Repositories : public testing::Test {
   std::string Own(const std::string& name, mode_t mode) {
     const std::string path = directory_ / name;
     std::filesystem::create_directory(path);
-    if (::geteuid() == 0) EXPECT_EQ(::chown(path.c_str(), kSomebodyElse, kSomebodyElse), 0);
+    if (::geteuid() == 0) {
+      EXPECT_EQ(::chown(path.c_str(), kSomebodyElse, kSomebodyElse), 0);
+    }
     EXPECT_EQ(::chmod(path.c_str(), mode), 0);
     return path;
   }

@@ -45,8 +45,8 @@ class SimCluster {
   void RunRaw(
       const std::function<void(int rank, Result<std::unique_ptr<Context>> context)>& program);
 
-  /// One job that opens "db" on every rank and runs `program`, which closes it, or leaves that to the
-  /// end of the handle.
+  /// One job that opens "db" on every rank and runs `program`, which closes it, or leaves that to
+  /// the end of the handle.
   void RunDatabase(const DatabaseOptions& options, const DatabaseProgram& program);
 
   /// For the next Run: `rank` is killed after so many transport calls.
