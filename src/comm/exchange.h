@@ -104,7 +104,8 @@ class Exchange {
   /// of a failure passes it on, so that all hear of it soon.
   virtual Status Barrier() = 0;
   /// Collective. OK where all ranks gave OK; else everywhere the code of the lowest failing rank,
-  /// its text with the rank. A rank that died, or is not there by the deadline, counts as failing.
+  /// its text with the rank. A rank that died, or is not there by the deadline, counts as failing;
+  /// kPeerFailed comes before other codes.
   virtual Status Agree(const Status& mine) = 0;
   /// Collective. Every rank's bytes, by rank. For small things.
   virtual Result<std::vector<std::string>> AllGather(Slice mine) = 0;
