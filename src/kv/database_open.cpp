@@ -90,6 +90,8 @@ Status MakeDirectories(Opening* opening, OpenMode mode) {
   io::FileSystem& fs = *opening->core->fs;
   if (mode == OpenMode::kMustExist) {
     QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(opening->directory));
+    // Whether there is a database is rank 0's to say: one that another rank lacks is a damaged one.
+    if (!exists && opening->core->rank() != 0) return Status();
     if (!exists) {
       return Status(Code::kNotFound, "there is no database " + opening->parts.name + " in " +
                                          opening->core->repository);
@@ -130,9 +132,11 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
 // Removes what an interrupted creation or destruction has left of the ranks' directories that fall
 // to this rank.
 Status RemoveRanks(const Core& core, const std::string& directory, bool expected) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(directory));
+  const Result<std::vector<io::FileInfo>> entries = core.fs->List(directory);
+  if (entries.status().code() == Code::kNotFound) return Status();  // this node has nothing left
+  if (!entries.ok()) return entries.status();
   bool removed = false;
-  for (const io::FileInfo& entry : entries) {
+  for (const io::FileInfo& entry : *entries) {
     if (!entry.is_directory || entry.name.rfind(kRankPrefix, 0) != 0) continue;
     const std::string digits = entry.name.substr(sizeof kRankPrefix - 1);
     if (digits.empty() || digits.size() > 9 ||

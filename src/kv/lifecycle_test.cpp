@@ -230,17 +230,40 @@ TEST(Lifecycle, ARanksPartWithoutADescriptorIsDamageAndStays) {
 
 // A rank's own part is gone: damage, told on all ranks, and nothing is made in its place.
 TEST(Lifecycle, ADatabaseThatLacksARanksPartIsDamage) {
-  for (const OpenMode mode : {OpenMode::kOpenOrCreate, OpenMode::kMustExist}) {
-    SimCluster cluster(Ranks(/*own_disks=*/true));
-    Fill(cluster);
-    ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/rank-1"));
-    cluster.Run([&](int, Context& context) {
-      const Status opened = context.Open("db", Opening(mode)).status();
-      EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
-      EXPECT_THAT(opened.message(), HasSubstr("rank 1"));
-      EXPECT_THAT(opened.message(), HasSubstr("/repository/db/rank-1"));
-    });
+  for (const bool with_directory : {false, true}) {
+    for (const OpenMode mode : {OpenMode::kOpenOrCreate, OpenMode::kMustExist}) {
+      SimCluster cluster(Ranks(/*own_disks=*/true));
+      Fill(cluster);
+      ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/rank-1"));
+      if (with_directory) {
+        ASSERT_OK(cluster.disk(1).RemoveDirectory(kDirectory));
+      }
+      cluster.Run([&](int, Context& context) {
+        const Status opened = context.Open("db", Opening(mode)).status();
+        EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
+        EXPECT_THAT(opened.message(), HasSubstr("rank 1"));
+        EXPECT_THAT(opened.message(), HasSubstr("/repository/db/rank-1"));
+      });
+    }
   }
+}
+
+// Rank 1 was through when the machine of rank 0 lost its power.
+TEST(Lifecycle, ADestructionGoesOnWhereSomeRanksHaveNothingLeft) {
+  SimCluster cluster(Ranks(/*own_disks=*/true));
+  Fill(cluster);
+  Result<Descriptor> descriptor = ReadDescriptor(cluster.disk(0), kDirectory);
+  ASSERT_TRUE(descriptor.ok());
+  descriptor->state = DescriptorState::kDestroying;
+  ASSERT_OK(WriteDescriptor(cluster.disk(0), kDirectory, *descriptor));
+  ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/rank-1"));
+  ASSERT_OK(cluster.disk(1).RemoveDirectory(kDirectory));
+  cluster.Run([&](int, Context& context) {
+    EXPECT_EQ(context.Open("db", Opening(OpenMode::kMustExist)).status().code(), Code::kNotFound);
+    ASSERT_OK(context.Destroy("db"));
+    EXPECT_EQ(context.Destroy("db").code(), Code::kNotFound);
+  });
+  for (const int disk : {0, 1}) EXPECT_FALSE(*cluster.disk(disk).Exists(kDirectory));
 }
 
 // Every call on files of one rank fails in turn, in a whole life of a database.
