@@ -28,6 +28,9 @@ for ranks in 1 2 4; do
   bench "$ranks" basic --directory "$folder" --value-bytes 131072 --count 1000
   bench "$ranks" kmer --directory "$folder"
 done
+for threads in 1 2; do
+  bench 1 basic --directory "$folder" --value-bytes 8,1024 --count 1000000 --threads "$threads"
+done
 for search in sequential binary tagged; do
   for direct in false true; do
     bench 2 basic --directory "$folder" --value-bytes 1024 --count 5000 --search "$search" \

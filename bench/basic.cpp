@@ -1,8 +1,10 @@
 // The parallel database: put, barrier, get, by all ranks (SC17, figures 6 and 7).
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "commands.h"
@@ -19,6 +21,7 @@ struct Settings {
   size_t key_bytes = 16;
   std::vector<size_t> value_bytes = {8, 1024, 128 * 1024};
   uint64_t count = 10'000;
+  int threads = 1;
   std::string level = "sstable";
   std::string consistency = "relaxed";
   std::string log = "on";
@@ -47,8 +50,7 @@ class Pass {
       : ranks_(ranks),
         settings_(settings),
         first_key_(static_cast<uint64_t>(ranks.rank()) * settings.count),
-        keys_(settings.key_bytes),
-        values_(value_bytes) {}
+        value_bytes_(value_bytes) {}
 
   Status Run(Rates* rates) {
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
@@ -74,27 +76,54 @@ class Pass {
   }
 
  private:
-  Status PutAll(Database& database) {
-    for (uint64_t i = first_key_; i < first_key_ + settings_.count; ++i) {
-      QUIRE_RETURN_IF_ERROR(database.Put(keys_(i), values_(i)));
+  // Runs `work` on --threads threads, each with a part of this rank's keys.
+  Status OnThreads(const std::function<Status(uint64_t begin, uint64_t end)>& work) {
+    const auto count = static_cast<uint64_t>(settings_.threads);
+    std::vector<Status> done(count);
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < count; ++t) {
+      const uint64_t begin = first_key_ + settings_.count * t / count;
+      const uint64_t end = first_key_ + settings_.count * (t + 1) / count;
+      if (t + 1 == count) {
+        done[t] = work(begin, end);
+      } else {
+        threads.emplace_back([&work, &done, begin, end, t] { done[t] = work(begin, end); });
+      }
     }
+    for (std::thread& thread : threads) thread.join();
+    for (const Status& status : done) QUIRE_RETURN_IF_ERROR(status);
     return Status();
+  }
+
+  Status PutAll(Database& database) {
+    return OnThreads([&](uint64_t begin, uint64_t end) -> Status {
+      KeyMaker keys(settings_.key_bytes);
+      ValueMaker values(value_bytes_);
+      for (uint64_t i = begin; i < end; ++i) {
+        QUIRE_RETURN_IF_ERROR(database.Put(keys(i), values(i)));
+      }
+      return Status();
+    });
   }
 
   // What this rank has put, in another order.
   Status GetAll(Database& database) {
-    std::vector<uint64_t> order(settings_.count);
-    std::iota(order.begin(), order.end(), first_key_);
-    Random random(first_key_ + 1);
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
-    std::string value;
-    for (const uint64_t i : order) {
-      QUIRE_RETURN_IF_ERROR(database.Get(keys_(i), &value));
-      if (!values_.Matches(i, value)) {
-        return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
+    return OnThreads([&](uint64_t begin, uint64_t end) -> Status {
+      std::vector<uint64_t> order(end - begin);
+      std::iota(order.begin(), order.end(), begin);
+      Random random(begin + 1);
+      for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+      KeyMaker keys(settings_.key_bytes);
+      ValueMaker values(value_bytes_);
+      std::string value;
+      for (const uint64_t i : order) {
+        QUIRE_RETURN_IF_ERROR(database.Get(keys(i), &value));
+        if (!values.Matches(i, value)) {
+          return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
+        }
       }
-    }
-    return Status();
+      return Status();
+    });
   }
 
   // The slowest rank counts.
@@ -121,8 +150,7 @@ class Pass {
   Ranks& ranks_;
   const Settings& settings_;
   uint64_t first_key_;
-  KeyMaker keys_;
-  ValueMaker values_;
+  size_t value_bytes_;
 };
 
 Status RunBasic(const Settings& settings) {
@@ -152,6 +180,7 @@ Status RunBasic(const Settings& settings) {
                {"consistency", settings.consistency},
                {"log", settings.log},
                {"search", settings.search},
+               {"threads", settings.threads},
                {"direct_reads", settings.direct_reads},
                {"transport", settings.parallel.transport},
                {"ranks", ranks->size()},
@@ -182,6 +211,9 @@ Command AddBasic(CLI::App& app) {
       ->delimiter(',')
       ->capture_default_str();
   sub->add_option("--count", settings->count, "pairs per rank")->capture_default_str();
+  sub->add_option("--threads", settings->threads, "of each rank, which share its pairs")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   sub->add_option("--level", settings->level, "how far the barrier goes")
       ->check(CLI::IsMember({"memtable", "sstable"}))
       ->capture_default_str();

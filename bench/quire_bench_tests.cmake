@@ -8,7 +8,7 @@ endfunction()
 
 quire_bench_test(engine 1 engine --value-bytes 100,4096 --volume-bytes 2000000 --reads 200
                  --repetitions 1)
-quire_bench_test(basic 2 basic --count 200 --value-bytes 8,4096 --repetitions 1)
+quire_bench_test(basic 2 basic --count 200 --value-bytes 8,4096 --threads 2 --repetitions 1)
 quire_bench_test(basic_sequential 3 basic --count 50 --value-bytes 8 --consistency sequential
                  --level memtable --transport mpi --repetitions 1)
 quire_bench_test(workload 2 workload --count 50 --value-bytes 1000 --protect --repetitions 1)

@@ -57,12 +57,12 @@ Status AddCounts(Slice, const Slice* present, Slice argument, std::string* updat
 }
 
 KmerCounter::KmerCounter(Database& database, const KmerShape& shape, unsigned slot_bits)
-    : database_(database), shape_(shape), slots_(slot_bits == 0 ? 0 : size_t{1} << slot_bits) {}
+    : database_(database), shape_(shape), buckets_(slot_bits == 0 ? 0 : size_t{1} << (slot_bits - 1)) {}
 
 Status KmerCounter::Add(Slice sequence) {
   Status status;
   ForEachKmer(shape_, sequence, [&](const KmerInRead& found) {
-    if (!slots_.empty()) __builtin_prefetch(&SlotOf(found.kmer), 1);
+    if (!buckets_.empty()) __builtin_prefetch(&BucketOf(found.kmer), 1);
     collected_.push_back(found);
     if (collected_.size() >= kCollectedMax && status.ok()) status = AddCollected();
   });
@@ -70,7 +70,7 @@ Status KmerCounter::Add(Slice sequence) {
   return AddCollected();
 }
 
-// A slot is rarely in a cache: memory answers for many at a time.
+// A bucket is rarely in a cache: memory answers for many at a time.
 Status KmerCounter::AddCollected() {
   for (const KmerInRead& found : collected_) QUIRE_RETURN_IF_ERROR(AddOne(found));
   collected_.clear();
@@ -79,19 +79,20 @@ Status KmerCounter::AddCollected() {
 
 Status KmerCounter::AddOne(const KmerInRead& found) {
   ++occurrence_count_;
-  if (slots_.empty()) {
+  if (buckets_.empty()) {
     KmerCounts one;
     one.Add(found.left, found.right);
     return Send(found.kmer, one);
   }
-  // One place per k-mer: whoever stood there before is sent off.
-  Slot& slot = SlotOf(found.kmer);
-  if (slot.counts.count != 0 && slot.kmer != found.kmer) {
-    QUIRE_RETURN_IF_ERROR(Send(slot.kmer, slot.counts));
-    slot.counts = KmerCounts();
+  auto& [first, second] = BucketOf(found.kmer).slots;
+  Slot* slot = first.kmer == found.kmer ? &first : &second;
+  if (slot->kmer != found.kmer || slot->counts.count == 0) {
+    // Of those who stand there, who came less often is sent off: most errors come once.
+    slot = first.counts.count < second.counts.count ? &first : &second;
+    if (slot->counts.count != 0) QUIRE_RETURN_IF_ERROR(Send(slot->kmer, slot->counts));
+    *slot = {found.kmer, KmerCounts()};
   }
-  slot.kmer = found.kmer;
-  slot.counts.Add(found.left, found.right);
+  slot->counts.Add(found.left, found.right);
   return Status();
 }
 
@@ -102,10 +103,12 @@ Status KmerCounter::Send(Kmer kmer, const KmerCounts& counts) {
 }
 
 Status KmerCounter::Flush() {
-  for (Slot& slot : slots_) {
-    if (slot.counts.count == 0) continue;
-    QUIRE_RETURN_IF_ERROR(Send(slot.kmer, slot.counts));
-    slot.counts = KmerCounts();
+  for (Bucket& bucket : buckets_) {
+    for (Slot& slot : bucket.slots) {
+      if (slot.counts.count == 0) continue;
+      QUIRE_RETURN_IF_ERROR(Send(slot.kmer, slot.counts));
+      slot = Slot();
+    }
   }
   return Status();
 }

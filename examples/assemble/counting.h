@@ -62,16 +62,20 @@ class KmerCounter {
     KmerCounts counts;
   };
 
-  // Where a k-mer's counts may stand.
-  Slot& SlotOf(Kmer kmer) { return slots_[MixKmer(kmer) & (slots_.size() - 1)]; }
+  // Where a k-mer's counts may stand: one cache line.
+  struct alignas(64) Bucket {
+    std::array<Slot, 2> slots;
+  };
+
+  Bucket& BucketOf(Kmer kmer) { return buckets_[MixKmer(kmer) & (buckets_.size() - 1)]; }
   Status AddCollected();
   Status AddOne(const KmerInRead& found);
   Status Send(Kmer kmer, const KmerCounts& counts);
 
   Database& database_;
   KmerShape shape_;
-  std::vector<Slot> slots_;
-  std::vector<KmerInRead> collected_;  // their slots are being fetched
+  std::vector<Bucket> buckets_;
+  std::vector<KmerInRead> collected_;  // their buckets are being fetched
   uint64_t occurrence_count_ = 0;
 };
 

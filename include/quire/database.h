@@ -129,7 +129,7 @@ class Context {
   virtual int size() const = 0;
   /// The directory, environment variables replaced.
   virtual const std::string& repository() const = 0;
-  /// "serial", "shm+mpi, MPI_THREAD_MULTIPLE, handler thread", ... : what was chosen, for logs.
+  /// "self", "shm+mpi, MPI_THREAD_MULTIPLE, handler thread", ... : what was chosen, for logs.
   virtual std::string Description() const = 0;
 
   /// Opens or creates the database `name`.
@@ -259,12 +259,14 @@ class Database {
   /// Order        Two Puts of one key by one rank take effect in program order. Two Puts by two
   ///              ranks with no Fence() between them: one of the two values wins.
   ///
-  /// @param key    [bytes] size in [1, 65536]. Copied before return.
+  /// @param key    [bytes] size in [1, 65536], and a few KiB less than memtable_bytes. Copied before
+  ///               return.
   /// @param value  [bytes] size in [0, 2^32 - 1]. Copied before return.
   ///
   /// Errors       kInvalidArgument  A size is out of range, or the partitioner answered no rank.
   ///              kReadOnly         Protected, or after a background failure: the text says which.
   ///              kNoSpace          The device is full. Works again once there is room.
+  ///              kBusy             Iterators pinned all MemTables for ContextOptions::timeout_ms.
   ///              A relaxed remote Put that fails later, on its owner, is reported by this rank's
   ///              next Fence() or Barrier(), with the count of lost operations; never dropped.
   ///

@@ -1,5 +1,5 @@
-/// What shapes a database and how it behaves. Every field is one row of the option table (quire::OptionTable), from which
-/// its name in configuration files, environment variable (QUIRE_<NAME>) and command-line flag follow.
+/// What shapes a database and how it behaves. Every field is one row of the option table
+/// (quire::OptionTable), from which its name and its environment variable (QUIRE_<NAME>) follow.
 ///
 /// Layer      public
 /// Threads    plain values
@@ -12,7 +12,8 @@ namespace quire {
 
 /// What a put that returned OK survives (docs/durability.md).
 enum class LogMode {
-  kOff = 0,   ///< V1: nothing but the life of this process; tables are durable after Barrier(kSsTable)
+  /// V1: nothing but the life of this process; tables are durable after Barrier(kSsTable)
+  kOff = 0,
   kOn = 1,    ///< P1 (default): kill -9 of any or all ranks, without a system call per put
   kSync = 2,  ///< P2: power loss; puts of several threads share one device sync (group commit)
 };
@@ -23,31 +24,44 @@ enum class Compression { kNone = 0, kLz4 = 1, kZstd = 2 };
 enum class SearchMode {
   kSequential = 1,  ///< SSData from its beginning
   kBinary = 2,      ///< binary search in SSIndex, binary search in the block
-  kTagged = 3,      ///< binary search in SSIndex, one-byte hash tags in the block (default: the fastest)
+  /// binary search in SSIndex, one-byte hash tags in the block (default: the fastest)
+  kTagged = 3,
 };
 
 enum class CompactionPolicy {
-  kTiered = 0,    ///< merge runs of like size; bounds the number of runs and the space of dead versions (default)
-  kEveryNth = 1,  ///< the paper's: merge all tables whenever an SSID is a multiple of compaction_trigger
+  /// merge runs of like size; bounds the number of runs and the space of dead versions (default)
+  kTiered = 0,
+  /// the paper's: merge all tables whenever an SSID is a multiple of compaction_trigger
+  kEveryNth = 1,
 };
 
 /// One rank's storage: MemTables, log, tables, compaction.
 struct StorageOptions {
-  uint64_t memtable_bytes = 64ull << 20;        ///< [bytes, 64 KiB .. 16 GiB] capacity of a MemTable (its log segment)
-  int flushing_queue_length = 2;                ///< [1 .. 64] immutable MemTables that may wait for flushing
+  /// [bytes, 64 KiB .. 16 GiB] capacity of a MemTable (its log segment)
+  uint64_t memtable_bytes = 64ull << 20;
+  /// [1 .. 64] immutable MemTables that may wait for flushing
+  int flushing_queue_length = 2;
   LogMode log = LogMode::kOn;
-  uint64_t value_separation_bytes_min = 1024;   ///< [bytes, 64 .. 2^32] values from this size on lie apart from keys
-  uint64_t value_segment_bytes = 64ull << 20;   ///< [bytes, 64 KiB .. 16 GiB] size of a value segment
-  uint64_t block_bytes = 4096;                  ///< [bytes, 512 .. 1 MiB] SSData block, before compression
+  /// [bytes, 64 .. 2^32] values from this size on lie apart from keys
+  uint64_t value_separation_bytes_min = 1024;
+  /// [bytes, 64 KiB .. 16 GiB] size of a value segment
+  uint64_t value_segment_bytes = 64ull << 20;
+  /// [bytes, 512 .. 1 MiB] SSData block, before compression
+  uint64_t block_bytes = 4096;
   int bloom_bits_per_key = 10;                  ///< [0 .. 32] 0: no filter
   Compression compression = Compression::kNone;
   SearchMode search = SearchMode::kTagged;
-  uint64_t table_bytes_max = 256ull << 20;      ///< [bytes, 64 KiB .. 64 GiB] a compaction starts a new table there
+  /// [bytes, 64 KiB .. 64 GiB] a compaction starts a new table there
+  uint64_t table_bytes_max = 256ull << 20;
   CompactionPolicy compaction = CompactionPolicy::kTiered;
-  int compaction_trigger = 4;                   ///< [2 .. 1000] runs of like size that are merged (kTiered); N (kEveryNth)
-  int dead_percent_max = 33;                    ///< [10 .. 1000] bytes in newer runs against the oldest, before a full merge
-  uint64_t cache_bytes = 64ull << 20;           ///< [bytes] blocks, indexes and filters of tables held in memory
-  bool verify_checksums = true;                 ///< false is recorded in the tables that are written
+  /// [2 .. 1000] runs of like size that are merged (kTiered); N (kEveryNth)
+  int compaction_trigger = 4;
+  /// [10 .. 1000] bytes in newer runs against the oldest, before a full merge
+  int dead_percent_max = 33;
+  /// [bytes] blocks, indexes and filters of tables held in memory
+  uint64_t cache_bytes = 64ull << 20;
+  /// false is recorded in the tables that are written
+  bool verify_checksums = true;
 };
 
 }  // namespace quire

@@ -33,6 +33,7 @@ Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std:
   base::SetCheckRank(transport->rank());
   kv::ContextEnvironment environment;
   environment.prepared = api::InstallLogSink();
+  environment.thread_level = comm::MpiThreadLevelName();
   return kv::NewContext(environment, std::move(transport), repository, options);
 }
 

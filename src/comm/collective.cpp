@@ -2,7 +2,9 @@
 // rank r sends what it has to r - d and receives from r + d, so that after the last round everybody
 // has heard, directly or through others, of everybody. Each message carries the lowest failure that
 // its sender knows, and a rank that hears of one, or misses a peer, still goes through all rounds:
-// so the failure reaches all ranks instead of leaving them to their deadlines.
+// so the failure reaches all ranks instead of leaving them to their deadlines. A death comes before
+// all else: whoever heard of it in the call before is in another call by now, by no fault of the
+// program.
 #include <algorithm>
 #include <utility>
 
@@ -17,14 +19,18 @@ constexpr int kRoundBits = 8;
 
 enum class Operation : uint8_t { kAgree = 1, kGather = 2 };
 
-// The failure of the lowest rank heard of.
+// The failure of the lowest rank heard of, or the first death.
 struct Failure {
   int rank = -1;
   Code code = Code::kOk;
   std::string text;
 
   void Merge(Failure other) {
-    if (other.rank >= 0 && (rank < 0 || other.rank < rank)) *this = std::move(other);
+    if (other.rank < 0) return;
+    const bool death = code == Code::kPeerFailed;
+    const bool other_death = other.code == Code::kPeerFailed;
+    const bool first = death == other_death ? other.rank < rank : other_death;
+    if (rank < 0 || first) *this = std::move(other);
   }
 };
 
@@ -107,6 +113,7 @@ void ExchangeImpl::ReceivePart(Collective& collective, int source, uint64_t numb
   Failure failure;
   bool sound = reader.Fixed(&operation) && DecodeFailure(reader, size_, &failure);
   if (sound && operation != static_cast<uint8_t>(collective.operation)) {
+    collective.failure.Merge(std::move(failure));
     return collective.failure.Merge(
         {source, Code::kInvalidArgument,
          "it is in another collective call than rank " + std::to_string(rank_)});

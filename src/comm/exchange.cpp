@@ -38,6 +38,7 @@ Status Exchange::Ask(int destination, uint32_t channel, Slice head, Slice body,
 ExchangeImpl::ExchangeImpl(std::unique_ptr<Transport> transport, const ExchangeOptions& options)
     : transport_(std::move(transport)),
       options_(options),
+      answer_bytes_max_(options.answer_bytes_max),
       rank_(transport_->rank()),
       size_(transport_->size()),
       threads_allowed_(transport_->AllowsThreads()),

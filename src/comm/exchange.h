@@ -104,7 +104,8 @@ class Exchange {
   /// of a failure passes it on, so that all hear of it soon.
   virtual Status Barrier() = 0;
   /// Collective. OK where all ranks gave OK; else everywhere the code of the lowest failing rank,
-  /// its text with the rank. A rank that died, or is not there by the deadline, counts as failing.
+  /// its text with the rank. A rank that died, or is not there by the deadline, counts as failing;
+  /// kPeerFailed comes before other codes.
   virtual Status Agree(const Status& mine) = 0;
   /// Collective. Every rank's bytes, by rank. For small things.
   virtual Result<std::vector<std::string>> AllGather(Slice mine) = 0;
@@ -116,6 +117,9 @@ class Exchange {
   virtual Status Notify(int signal, const std::vector<int>& ranks) = 0;
   /// Waits until one `signal` of each of `ranks` has come, and takes them; on an error takes none.
   virtual Status WaitSignal(int signal, const std::vector<int>& ranks) = 0;
+
+  /// From now on at most so many bytes of answers wait for room, in place of answer_bytes_max.
+  virtual void LimitAnswers(uint64_t bytes_max) = 0;
 
   virtual ExchangeStatistics Statistics() const = 0;
 };

@@ -79,6 +79,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   Result<uint64_t> Sum(uint64_t mine) override;
   Status Notify(int signal, const std::vector<int>& ranks) override;
   Status WaitSignal(int signal, const std::vector<int>& ranks) override;
+  void LimitAnswers(uint64_t bytes_max) override { answer_bytes_max_.store(bytes_max); }
   ExchangeStatistics Statistics() const override;
 
  private:
@@ -153,6 +154,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
 
   const std::unique_ptr<Transport> transport_;
   const ExchangeOptions options_;
+  std::atomic<uint64_t> answer_bytes_max_;
   const int rank_;
   const int size_;
   const bool threads_allowed_;

@@ -86,7 +86,7 @@ void ExchangeImpl::HandleMessage(Peer& peer, const MessageHeader& header, Slice 
 
 bool ExchangeImpl::MustHold(const Peer& peer) const {
   return !peer.held.empty() || peer.queued_bytes > options_.window_bytes ||
-         queued_bytes_ > options_.answer_bytes_max;
+         queued_bytes_ > answer_bytes_max_.load(std::memory_order_relaxed);
 }
 
 void ExchangeImpl::Hold(Peer& peer, const MessageHeader& header, Slice payload) {
@@ -287,7 +287,7 @@ int ExchangeImpl::HandleAllHeld() {
 int ExchangeImpl::HandleHeld(Peer& peer) {
   int count = 0;
   while (!peer.held.empty() && peer.queued_bytes <= options_.window_bytes &&
-         queued_bytes_ <= options_.answer_bytes_max) {
+         queued_bytes_ <= answer_bytes_max_.load(std::memory_order_relaxed)) {
     const HeldMessage message = std::move(peer.held.front());
     peer.held.pop_front();
     Buffer(message.payload.size(), 0);

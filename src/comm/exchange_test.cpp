@@ -339,6 +339,18 @@ TEST_P(ExchangeOverSim, TellsRanksThatAreInDifferentCollectives) {
   });
 }
 
+// A death parts the others: who heard of it in one call goes on to another.
+TEST_P(ExchangeOverSim, TellsRanksThatADeathHasPartedOfTheDeath) {
+  for (int gone = 0; gone < 4; ++gone) {
+    Run(4, [gone](Exchange& exchange) {
+      if (exchange.rank() == gone) return;
+      const Status status =
+          exchange.rank() % 2 == 1 ? exchange.AllGather("x").status() : exchange.Barrier();
+      EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
+    });
+  }
+}
+
 TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   ExchangeOptions options;
   options.window_bytes = 100'000;
@@ -367,6 +379,31 @@ TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   });
   // The queued answers of a window, one more answer, and the held requests of a window.
   EXPECT_LT(most, 300'000u);
+}
+
+TEST_P(ExchangeOverSim, BoundsTheAnswersThatWaitForAllRequestersTogether) {
+  std::atomic<uint64_t> most{0};
+  Run(4, [&](Exchange& exchange) {
+    if (exchange.rank() == 0) {
+      exchange.LimitAnswers(100'000);
+      exchange.Serve(kEcho, [&](int, Slice, std::string* answer) {
+        answer->assign(50'000, 'x');
+        most = std::max(most.load(), exchange.Statistics().buffered_bytes);
+        return Status();
+      });
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());
+    if (exchange.rank() != 0) {
+      std::vector<std::shared_ptr<Call>> calls;
+      for (int i = 0; i < 300; ++i) {
+        calls.push_back(*exchange.Start(0, kEcho, "0123456789", {}));
+      }
+      for (const auto& call : calls) ASSERT_TRUE(exchange.Wait(call, nullptr).ok());
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());
+  });
+  // The bound, one more answer, and the held requests.
+  EXPECT_LT(most, 250'000u);
 }
 
 TEST_P(ExchangeOverSim, TellsSurvivorsOfADeathBeforeTheirDeadline) {

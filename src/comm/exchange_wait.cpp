@@ -16,8 +16,9 @@ constexpr uint64_t kPeerCheckNs = 200 * kNsPerMs;
 // The handler has nothing to look after by time; it wakes only so that no mistake lasts for ever.
 constexpr uint64_t kHandlerSleepNs = 10'000 * kNsPerMs;
 
-// The program's signal handlers run on the program's threads; but a fault of this thread is its own, and where its signal
-// is blocked the kernel ends the process instead of calling the handler (guarded copies need theirs).
+// The program's signal handlers run on the program's threads; but a fault of this thread is its
+// own, and where its signal is blocked the kernel ends the process instead of calling the handler
+// (guarded copies need theirs).
 void BlockSignals() {
   sigset_t others;
   sigfillset(&others);

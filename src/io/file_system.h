@@ -56,7 +56,7 @@ class MappedFile {
   char* data() { return data_; }
   const char* data() const { return data_; }
   uint64_t size() const { return size_; }
-  /// Stores into [offset, offset + size) made durable (P2): fdatasync, or flush and fence on DAX.
+  /// Stores into [offset, offset + size) made durable (P2): msync, or flush and fence on DAX.
   virtual Status Sync(uint64_t offset, uint64_t size) = 0;
   /// Touches the pages so that stores do not fault (background; best effort, never an error).
   virtual void Prefault(uint64_t offset, uint64_t size) = 0;

@@ -45,6 +45,11 @@ Result<uint64_t> SizeOf(int fd, const std::string& path) {
   return static_cast<uint64_t>(info.st_size);
 }
 
+uint64_t PageBegin(uint64_t offset) {
+  static const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return offset / page_bytes * page_bytes;
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -152,14 +157,22 @@ Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(Descriptor fd, std::str
 
 PosixMappedFile::~PosixMappedFile() { ::munmap(data_, size_); }
 
-Status PosixMappedFile::Sync(uint64_t /*offset*/, uint64_t /*size*/) {
-  return DataSync(fd_.get(), path_);  // writes the stores through the mapping too
+// Not fdatasync: it would write every page of the file that was stored to, and those of a log segment
+// that was made present ahead of its writers are all such pages.
+Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
+  if (size == 0 || offset >= size_) return Status();
+  const uint64_t begin = PageBegin(offset);
+  const uint64_t end = offset + std::min(size, size_ - offset);
+  int result = 0;
+  do {
+    result = ::msync(data_ + begin, end - begin, MS_SYNC);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? Status() : SyncStatus(errno, path_);
 }
 
 void PosixMappedFile::Prefault(uint64_t offset, uint64_t size) {
   if (offset >= size_) return;
-  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  const uint64_t begin = offset / page_bytes * page_bytes;
+  const uint64_t begin = PageBegin(offset);
   const uint64_t end = offset + std::min(size, size_ - offset);
   // Older kernels refuse; then the stores themselves fault the pages in, one by one.
   ::madvise(data_ + begin, end - begin,

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -135,6 +136,24 @@ TEST_F(ReadMapTest, AFileThatIsCutShortIsCorruptionAndTheProgramLives) {
     EXPECT_TRUE(file->ReadAt(2 * page_bytes_ - 100, 100, to.data()).ok());
     EXPECT_EQ(to, bytes_.substr(2 * page_bytes_ - 100, 100));
   }
+}
+
+TEST_F(ReadMapTest, AThreadThatBlocksTheSignalIsLeftToPreadAndLives) {
+  const auto map = TryMap();
+  const auto file = Open();
+  std::thread blocked([&] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGBUS);
+    ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &set, nullptr), 0);
+    std::string to(100, '\0');
+    EXPECT_FALSE(map->TryCopy(7, to.size(), to.data()));
+    EXPECT_TRUE(file->ReadAt(7, to.size(), to.data()).ok());
+    EXPECT_EQ(to, bytes_.substr(7, to.size()));
+    ASSERT_EQ(::truncate(path().c_str(), static_cast<off_t>(page_bytes_)), 0);
+    EXPECT_EQ(file->ReadAt(2 * page_bytes_, 1, to.data()).code(), Code::kCorruption);
+  });
+  blocked.join();
 }
 
 TEST_F(ReadMapTest, ManyThreadsReadWhileTheFileIsCutShort) {

@@ -186,8 +186,12 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
   own.options = OptionsText(core->options);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
                          Introduce(*core->exchange, prepared, own));
-  core->budget = std::make_unique<MemoryBudget>(MemoryLimit(ranks, core->options.memory_bytes));
+  const uint64_t limit = MemoryLimit(ranks, core->options.memory_bytes);
+  const uint64_t messages = MemoryBudget::MessagesShare(limit, core->size());
+  core->budget = std::make_unique<MemoryBudget>(limit, messages);
+  core->exchange->LimitAnswers(messages);
   core->description = transport_name;
+  if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;
   if (core->size() > 1) {
     core->description +=
         core->exchange->has_handler_thread() ? ", handler thread" : ", progress inside calls";

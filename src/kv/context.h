@@ -21,6 +21,7 @@ struct ContextEnvironment {
   bool background_threads =
       true;  ///< false: background work is done inside calls, in the same order each time
   uint64_t machine_bytes = 0;  ///< memory of this rank's machine; 0: asks it
+  std::string thread_level;    ///< of MPI, for the description; empty: there is no MPI
 };
 
 /// Collective. `options` are as the program gave them: environment variables and ranges are seen to

@@ -102,8 +102,12 @@ Status DatabaseImpl::Write(const Batch& batch) {
       writer.Add(place.owner, type, operation.key, operation.value);
     }
   }
-  // Behind what this rank has staged for these owners.
-  for (const int owner : writer.Owners()) QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(owner));
+  // Behind what this rank has staged for these owners. One that does not answer does not keep the
+  // others from their parts.
+  for (const int owner : writer.Owners()) {
+    const Status drained = dispatcher_->Drain(owner);
+    if (!drained.ok()) writer.GiveUp(owner, drained);
+  }
   Outcome outcome(batch.count());
   if (local.count() > 0) {
     const Status written = store_->Write(local.bytes());
@@ -195,17 +199,22 @@ void DatabaseImpl::GetFar(ManyGet* many) {
 }
 
 Status DatabaseImpl::TakeMany(ManyGet* many, int owner, Slice answer) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<FoundValue> results, DecodeValues(answer));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<GetResult> results, DecodeResults(answer));
   std::vector<size_t>& left = many->far[owner];
   if (results.empty() || results.size() > left.size()) {
     return Status(Code::kCorruption, "an answer to " + std::to_string(left.size()) + " gets has " +
                                          std::to_string(results.size()) + " results");
   }
   counters_.Add(Counter::kGetsByMessage, results.size());
-  for (const FoundValue& result : results) {
+  for (const GetResult& result : results) {
     const size_t i = left.back();
     left.pop_back();
-    if (!result.found) continue;
+    if (!result.status.ok()) {
+      if (result.status.code() != Code::kNotFound) {
+        many->outcome.Add(OwnerStatus(owner, result.status));
+      }
+      continue;
+    }
     (*many->found)[i] = true;
     (*many->values)[i].assign(result.value);
     remote_cache_->Insert(many->keys[i], result.value, many->hashes[i], many->tickets[i]);

@@ -160,7 +160,14 @@ Status DatabaseImpl::RegisterUpdate(uint32_t id, UpdateFunction function) {
 
 Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayUpdate));
-  QUIRE_RETURN_IF_ERROR(CheckSizes(key, argument));
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
+  // It travels as the value of a record, behind the function's number.
+  constexpr uint64_t kArgumentBytesMax = log::kValueBytesMax - sizeof id;
+  if (argument.size() > kArgumentBytesMax) [[unlikely]] {
+    return Status(Code::kInvalidArgument, "an argument of " + std::to_string(argument.size()) +
+                                              " bytes; those of updates have at most " +
+                                              std::to_string(kArgumentBytesMax));
+  }
   const Place place = Locate(key);
   if (place.owner == rank_) {
     counters_.Add(Counter::kUpdatesLocal);
@@ -187,7 +194,7 @@ Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice
   const bool update = type == log::RecordType::kUpdate;
   if (!sequential() && dispatcher_->staging().Fits(size)) [[likely]] {
     counters_.Add(update ? Counter::kUpdatesStaged : Counter::kPutsStaged);
-    return dispatcher_->staging().Add(place.owner, type, key, value, place.hash);
+    return dispatcher_->staging().Add(place.owner, type, key, value);
   }
   counters_.Add(update ? Counter::kUpdatesSequential : Counter::kPutsSequential);
   // Too large to be staged, or the mode has just changed: behind what is staged.

@@ -90,6 +90,8 @@ Status MakeDirectories(Opening* opening, OpenMode mode) {
   io::FileSystem& fs = *opening->core->fs;
   if (mode == OpenMode::kMustExist) {
     QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(opening->directory));
+    // Whether there is a database is rank 0's to say: one that another rank lacks is a damaged one.
+    if (!exists && opening->core->rank() != 0) return Status();
     if (!exists) {
       return Status(Code::kNotFound, "there is no database " + opening->parts.name + " in " +
                                          opening->core->repository);
@@ -130,8 +132,11 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
 // Removes what an interrupted creation or destruction has left of the ranks' directories that fall
 // to this rank.
 Status RemoveRanks(const Core& core, const std::string& directory, bool expected) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(directory));
-  for (const io::FileInfo& entry : entries) {
+  const Result<std::vector<io::FileInfo>> entries = core.fs->List(directory);
+  if (entries.status().code() == Code::kNotFound) return Status();  // this node has nothing left
+  if (!entries.ok()) return entries.status();
+  bool removed = false;
+  for (const io::FileInfo& entry : *entries) {
     if (!entry.is_directory || entry.name.rfind(kRankPrefix, 0) != 0) continue;
     const std::string digits = entry.name.substr(sizeof kRankPrefix - 1);
     if (digits.empty() || digits.size() > 9 ||
@@ -146,8 +151,10 @@ Status RemoveRanks(const Core& core, const std::string& directory, bool expected
                                            directory);
     }
     QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(*core.fs, path));
+    removed = true;
   }
-  return Status();
+  // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
+  return removed ? core.fs->SyncDirectory(directory) : Status();
 }
 
 Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
@@ -179,6 +186,7 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   environment.executor = core.executor.get();
   environment.cache = cache;
   environment.share_memory = share;
+  environment.pinned_wait_ms_max = core.options.timeout_ms;
   environment.holder = io::ProcessDescription() + " rank " + std::to_string(core.rank());
   const std::string directory = core.RankDirectoryOf(opening->parts.name, core.rank());
   auto db =
@@ -261,8 +269,8 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
     opening.parts.direct.reset();
     opening.parts.db.reset();
     core->budget->Give(plan);
-    // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead, the
-    // others may already be somewhere else.
+    // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead,
+    // the others may already be somewhere else.
     const bool all_here = opened.code() != Code::kPeerFailed && opened.code() != Code::kTimedOut;
     if (all_here) static_cast<void>(core->exchange->Barrier());
     return opened;

@@ -25,6 +25,9 @@ void AddStorage(const lsm::DbStatistics& db, Statistics* to) {
       {"filter.skips", db.filter_skips},
       {"filter.false", db.filter_false},
       {"memory.memtables", db.memory_bytes},
+      {"memory.block_cache", db.block_cache_bytes},
+      {"cache.blocks.hits", db.block_cache_hits},
+      {"cache.blocks.misses", db.block_cache_misses},
       {"ssid.newest", db.newest_ssid},
       {"recovered.records", db.recovered_records},
       {"recovered.holes", db.recovered_holes},
@@ -53,6 +56,9 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["memory.limit"] = core_->budget->limit_bytes();
   all["memory.planned"] = plan_.total();
   all["memory.block_cache_max"] = plan_.block_cache;
+  all["memory.value_segments_max"] = plan_.value_segments;
+  all["memory.merging_max"] = plan_.merging;
+  all["memory.messages_max"] = core_->budget->messages_bytes();
   all["memory.local_cache"] = store_->cache().charged_bytes();
   all["memory.remote_cache"] = remote_cache_->charged_bytes();
   all["memory.messages"] = messages.buffered_bytes;

@@ -627,6 +627,13 @@ TEST_P(DatabaseOverSim, BadInputIsToldOnAllRanksAlike) {
     EXPECT_CODE(db.Put(std::string(65'537, 'k'), "v"), Code::kInvalidArgument);
     ASSERT_OK(db.Put(std::string(65'536, 'k'), "v"));
     EXPECT_EQ(GetOr(db, std::string(65'536, 'k'), "(absent)"), "v");
+    // Refused before a byte of it is read, whoever owns the key.
+    for (const char* const key : {"a", "b", "c", "d"}) {
+      EXPECT_CODE(db.Put(key, Slice(key, 1ull << 32)), Code::kInvalidArgument);
+      const Status update = db.Update(key, 1, Slice(key, (1ull << 32) - 4));
+      EXPECT_CODE(update, Code::kInvalidArgument);
+      EXPECT_THAT(update.message(), HasSubstr("argument of 4294967292 bytes"));
+    }
     std::string value;
     EXPECT_CODE(db.Get("", &value), Code::kInvalidArgument);
     EXPECT_CODE(db.Barrier(static_cast<Level>(9)), Code::kInvalidArgument);

@@ -35,13 +35,12 @@ TEST(KvGolden, ListsAreWrittenAndReadAsEver) {
   EXPECT_EQ(read_keys->size(), 2u);
 
   std::string values;
-  const Slice value = "value";
-  AddValue(&values, &value);
-  AddValue(&values, nullptr);
-  const auto read_values = DecodeValues(test::Golden(QUIRE_GOLDEN "/v1_values", values));
+  AddResult(&values, Status(), "value");
+  AddResult(&values, Status(Code::kNotFound), "");
+  const auto read_values = DecodeResults(test::Golden(QUIRE_GOLDEN "/v1_values", values));
   ASSERT_TRUE(read_values.ok());
   ASSERT_EQ(read_values->size(), 2u);
-  EXPECT_FALSE((*read_values)[1].found);
+  EXPECT_EQ((*read_values)[1].status.code(), Code::kNotFound);
 
   const std::string damage = EncodeDamage({300, Status(Code::kNoSpace, "full")});
   const auto read_damage = DecodeDamage(test::Golden(QUIRE_GOLDEN "/v1_damage", damage));

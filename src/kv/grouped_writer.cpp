@@ -27,6 +27,13 @@ std::vector<int> GroupedWriter::Owners() const {
   return owners;
 }
 
+void GroupedWriter::GiveUp(int owner, const Status& why) {
+  const auto group = groups_.find(owner);
+  if (group == groups_.end()) return;
+  Fail(group->second.count(), why);
+  groups_.erase(group);
+}
+
 void GroupedWriter::Send(int owner, const lsm::WriteBatch& group) {
   auto call = exchange_->Start(owner, Channel(database_number_, operation_), {}, group.bytes());
   if (call.ok()) {

@@ -1,11 +1,9 @@
 // Recorded histories of 2 to 4 ranks over the simulated network, checked against what each mode
-// promises; and ranks that die.
+// promises.
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <map>
 #include <mutex>
-#include <set>
 
 #include "../../tests/support/test_scale.h"
 #include "base/random.h"
@@ -225,128 +223,6 @@ TEST(Histories, SequentialModeIsLinearizableOnRealThreads) {
 
 TEST(Histories, RelaxedModeKeepsItsRulesOnRealThreads) {
   RunHistories(OneRelaxedHistory, test::ScaledCount(100), false);
-}
-
-// What the caller of each write was told, by key. Every key has one writer.
-struct Oracle {
-  std::mutex mutex;
-  struct Key {
-    std::string kept;               // the last value that was acknowledged as process-safe
-    std::set<std::string> perhaps;  // written later, with unknown outcome
-  };
-  std::map<std::string, Key> keys;
-
-  void Acknowledge(const std::string& key, const std::string& value) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    keys[key] = {value, {}};
-  }
-  void Perhaps(const std::string& key, const std::string& value) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    keys[key].perhaps.insert(value);
-  }
-};
-
-// Writes until something fails, as a program does whose neighbour dies.
-class DyingProgram {
- public:
-  DyingProgram(SimCluster* cluster, Oracle* oracle, uint64_t seed)
-      : cluster_(cluster), oracle_(oracle), seed_(seed) {}
-
-  void Run(int rank, Result<std::unique_ptr<Context>> context) {
-    if (!context.ok()) return Expect(rank, context.status());
-    DatabaseOptions options = SimCluster::SmallDatabase();
-    options.consistency = seed_ % 2 == 0 ? Consistency::kSequential : Consistency::kRelaxed;
-    auto opened = (*context)->Open("db", options);
-    if (!opened.ok()) return Expect(rank, opened.status());
-    Write(rank, **opened, options.consistency == Consistency::kSequential);
-    Expect(rank, (*opened)->Barrier(Level::kMemTable));
-    if (seed_ % 3 == 0) Expect(rank, (*opened)->Close());
-  }
-
- private:
-  // Only that others died or left may be told, and only if there was a death.
-  void Expect(int rank, const Status& status) {
-    if (status.ok() || cluster_->Killed(rank)) return;
-    EXPECT_TRUE(status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut)
-        << "seed " << seed_ << " rank " << rank << ": " << status.ToString();
-  }
-
-  void Write(int rank, Database& db, bool sequential) {
-    base::Random random(seed_ * 10 + static_cast<uint64_t>(rank));
-    std::vector<std::pair<std::string, std::string>> unfenced;
-    for (int i = 0; i < 60; ++i) {
-      const std::string key = std::to_string(rank) + "/" + std::to_string(random.Next() % 12);
-      const std::string value =
-          std::to_string(rank) + ":" + std::to_string(i) + std::string(random.Next() % 200, 'v');
-      oracle_->Perhaps(key, value);
-      const bool local = db.Owner(key) == rank;
-      const Status put = db.Put(key, value);
-      Expect(rank, put);
-      if (!put.ok()) continue;
-      if (sequential || local) {
-        if (!cluster_->Killed(rank)) oracle_->Acknowledge(key, value);
-        continue;
-      }
-      unfenced.emplace_back(key, value);
-      if (random.Next() % 8 != 0) continue;
-      const Status fenced = db.Fence();
-      Expect(rank, fenced);
-      if (fenced.ok() && !cluster_->Killed(rank)) {
-        for (const auto& [k, v] : unfenced) oracle_->Acknowledge(k, v);
-      }
-      unfenced.clear();
-    }
-  }
-
-  SimCluster* const cluster_;
-  Oracle* const oracle_;
-  const uint64_t seed_;
-};
-
-void KillAndRestart(uint64_t seed, bool deterministic) {
-  SimCluster::Options options = ClusterOf(seed, deterministic);
-  options.own_disks = true;
-  options.context.timeout_ms = 2000;
-  SimCluster cluster(options);
-  Oracle oracle;
-  base::Random random(seed);
-  for (int job = 0; job < 2; ++job) {
-    const int victim = static_cast<int>(random.Next() % static_cast<uint64_t>(options.rank_count));
-    cluster.KillAfter(victim, 1 + random.Next() % 1500);
-    DyingProgram program(&cluster, &oracle, seed);
-    cluster.RunRaw([&](int rank, Result<std::unique_ptr<Context>> context) {
-      program.Run(rank, std::move(context));
-    });
-  }
-  cluster.Run([&](int rank, Context& context) {
-    auto opened = context.Open("db", SimCluster::SmallDatabase());
-    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
-    for (const auto& [key, told] : oracle.keys) {
-      if (rank != 0) break;
-      std::string value;
-      const Status got = (*opened)->Get(key, &value);
-      ASSERT_TRUE(got.ok() || got.code() == Code::kNotFound) << got.ToString();
-      ASSERT_TRUE(value == told.kept || told.perhaps.count(value) != 0)
-          << "key " << key << " is \"" << value << "\", \"" << told.kept << "\" was acknowledged";
-    }
-    ASSERT_TRUE((*opened)->Close().ok());
-  });
-}
-
-TEST(Deaths, SurvivorsHearOfADeathAndARestartFindsWhatWasAcknowledged) {
-  const int64_t count = test::ScaledCount("QUIRE_DEATH_COUNT", 400);
-  for (int64_t seed = 1; seed <= count; ++seed) {
-    KillAndRestart(static_cast<uint64_t>(seed), true);
-    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
-  }
-}
-
-TEST(Deaths, TheSameOnRealThreads) {
-  const int64_t count = test::ScaledCount(20);
-  for (int64_t seed = 1; seed <= count; ++seed) {
-    KillAndRestart(static_cast<uint64_t>(seed), false);
-    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
-  }
 }
 
 }  // namespace

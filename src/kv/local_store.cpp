@@ -1,5 +1,6 @@
 #include "kv/local_store.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <vector>
@@ -121,7 +122,8 @@ Status LocalStore::Apply(Slice records, Damage* damage) {
   if (status.ok()) return status;
   QUIRE_ASSIGN_OR_RETURN(const uint64_t count, CountRecords(records));
   if (damage->first.ok()) damage->first = status;
-  damage->lost_count += count - applied;
+  // Where nothing counts as applied, what functions refused is among it.
+  damage->lost_count = std::min(count, damage->lost_count + count - applied);
   return Status();
 }
 

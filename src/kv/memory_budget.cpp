@@ -23,6 +23,9 @@ constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;
 constexpr uint64_t kTableBytesMin = 32 * kMiB;  // every table keeps a descriptor
 constexpr uint64_t kCacheBytesMin = kMiB;
 constexpr uint64_t kStagingBytesMin = kMiB;
+constexpr uint64_t kMessagesShare = 16;
+constexpr uint64_t kMessagesBytesMin = kMiB;
+constexpr uint64_t kMessagesBytesMax = 64 * kMiB;
 
 // One option that may shrink.
 struct Shrinkable {
@@ -71,6 +74,11 @@ uint64_t MemoryBudget::LimitOver(const std::vector<RankMemory>& ranks, uint64_t 
     least = std::min(least, DefaultLimit(rank.machine_bytes, ranks_on_node[rank.node_id]));
   }
   return least;
+}
+
+uint64_t MemoryBudget::MessagesShare(uint64_t limit_bytes, int rank_count) {
+  if (rank_count == 1) return 0;
+  return std::clamp(limit_bytes / kMessagesShare, kMessagesBytesMin, kMessagesBytesMax);
 }
 
 Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {

@@ -40,13 +40,17 @@ struct RankMemory {
 
 class MemoryBudget {
  public:
-  explicit MemoryBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  /// @param messages_bytes  of the limit, for answers that wait for room
+  explicit MemoryBudget(uint64_t limit_bytes, uint64_t messages_bytes = 0)
+      : limit_bytes_(limit_bytes), messages_bytes_(messages_bytes), planned_bytes_(messages_bytes) {}
 
   /// A quarter of what the cgroup or machine has, for each rank of the node.
   static uint64_t DefaultLimit(uint64_t machine_bytes, int ranks_on_node);
   /// The limit of each of `ranks`: what was `given`, or, where that is 0, the least default over all
   /// of them, so that all plan alike.
   static uint64_t LimitOver(const std::vector<RankMemory>& ranks, uint64_t given);
+  /// The part of a limit that answers to other ranks may take while these do not take them.
+  static uint64_t MessagesShare(uint64_t limit_bytes, int rank_count);
 
   /// Sets memory aside for a database, and shrinks what in `options` has its default. A pure
   /// function of the options, the limit and what was set aside before: the same on all ranks that
@@ -59,12 +63,14 @@ class MemoryBudget {
   void Give(const MemoryPlan& plan);
 
   uint64_t limit_bytes() const { return limit_bytes_; }
+  uint64_t messages_bytes() const { return messages_bytes_; }
   uint64_t planned_bytes() const;
 
  private:
   const uint64_t limit_bytes_;
+  const uint64_t messages_bytes_;
   mutable std::mutex mutex_;
-  uint64_t planned_bytes_ = 0;
+  uint64_t planned_bytes_;
 };
 
 }  // namespace quire::kv

@@ -201,7 +201,7 @@ TEST(Wire, TheDocumentedExamplesHold) {
   EXPECT_EQ(*DecodeGetAnswer("\1v"), "v");
 }
 
-TEST(Wire, ListsOfKeysAndValuesComeBack) {
+TEST(Wire, ListsOfKeysAndResultsComeBack) {
   std::string request;
   AddKey(&request, "a");
   AddKey(&request, std::string(70'000, 'b'));
@@ -210,14 +210,17 @@ TEST(Wire, ListsOfKeysAndValuesComeBack) {
   ASSERT_EQ(keys->size(), 2u);
   EXPECT_EQ((*keys)[0], "a");
   std::string answer;
-  const Slice value = "value";
-  AddValue(&answer, &value);
-  AddValue(&answer, nullptr);
-  const Result<std::vector<FoundValue>> values = DecodeValues(answer);
-  ASSERT_TRUE(values.ok());
-  ASSERT_EQ(values->size(), 2u);
-  EXPECT_EQ((*values)[0].value, "value");
-  EXPECT_FALSE((*values)[1].found);
+  AddResult(&answer, Status(), "value");
+  AddResult(&answer, Status(Code::kNotFound), "");
+  AddResult(&answer, Status(Code::kCorruption, "block 7"), "");
+  const Result<std::vector<GetResult>> results = DecodeResults(answer);
+  ASSERT_TRUE(results.ok());
+  ASSERT_EQ(results->size(), 3u);
+  EXPECT_TRUE((*results)[0].status.ok());
+  EXPECT_EQ((*results)[0].value, "value");
+  EXPECT_EQ((*results)[1].status.code(), Code::kNotFound);
+  EXPECT_EQ((*results)[2].status.code(), Code::kCorruption);
+  EXPECT_EQ((*results)[2].status.message(), "block 7");
 }
 
 TEST(Wire, ArbitraryBytesAreRefusedOrReadWithoutHarm) {
@@ -231,9 +234,9 @@ TEST(Wire, ArbitraryBytesAreRefusedOrReadWithoutHarm) {
     if (keys.ok()) {
       for (const Slice key : *keys) ASSERT_LE(key.size(), bytes.size());
     }
-    const auto values = DecodeValues(bytes);
-    if (values.ok()) {
-      for (const FoundValue& value : *values) ASSERT_LE(value.value.size(), bytes.size());
+    const auto results = DecodeResults(bytes);
+    if (results.ok()) {
+      for (const GetResult& result : *results) ASSERT_LE(result.value.size(), bytes.size());
     }
   }
   EXPECT_EQ(DecodeGetAnswer("").status().code(), Code::kCorruption);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "kv/sim_cluster_testing.h"
 
@@ -78,6 +80,46 @@ TEST(Promises, ABarrierThatOneRankCannotFulfilFailsOnAllRanks) {
     if (rank == 1) cluster.disk(1).SetFreeBytes(UINT64_MAX);
     const Status again = db.Barrier(Level::kSsTable);
     EXPECT_TRUE(again.ok()) << again.ToString();
+    ASSERT_TRUE(db.Close().ok());
+  });
+}
+
+TEST(Promises, OfManyGetsADamagedBlockFailsOnlyItsOwn) {
+  SimCluster cluster(Ranks(2));
+  DatabaseOptions options = SimCluster::SmallDatabase();
+  options.partitioner = [](Slice, int) { return 1; };
+  constexpr int kCount = 500;
+  const std::string directory = "/repository/db/rank-1";
+  const auto key = [](int i) { return "key " + std::to_string(1000 + i); };
+  RunDatabase(cluster, options, [&](int rank, Context&, Database& db) {
+    for (int i = 0; rank == 0 && i < kCount; ++i) ASSERT_TRUE(db.Put(key(i), key(i)).ok());
+    ASSERT_TRUE(db.Barrier(Level::kSsTable).ok());
+    ASSERT_TRUE(db.Close().ok());
+    if (rank == 0) return;
+    const Result<std::vector<io::FileInfo>> files = cluster.disk(1).List(directory);
+    ASSERT_TRUE(files.ok());
+    for (const io::FileInfo& file : *files) {
+      if (!file.name.ends_with(".sst")) continue;
+      const auto flip = [](std::string* bytes) { (*bytes)[100] ^= 1; };
+      ASSERT_TRUE(cluster.disk(1).Damage(directory + "/" + file.name, flip).ok());
+    }
+  });
+  RunDatabase(cluster, options, [&](int rank, Context&, Database& db) {
+    std::vector<std::string> names;
+    for (int i = 0; i < kCount; ++i) names.push_back(key(i));
+    std::vector<std::string> values;
+    std::vector<bool> found;
+    const Status status = db.GetMany({names.begin(), names.end()}, &values, &found);
+    EXPECT_EQ(status.code(), Code::kCorruption) << status.ToString();
+    const int found_count = static_cast<int>(std::count(found.begin(), found.end(), true));
+    EXPECT_GT(found_count, 0);
+    EXPECT_LT(found_count, kCount);
+    EXPECT_THAT(status.message(), HasSubstr(std::to_string(kCount - found_count) + " of 500"));
+    EXPECT_THAT(status.message(), HasSubstr(".sst"));
+    EXPECT_EQ(status.message().find("rank 1") != std::string::npos, rank == 0) << status.message();
+    for (int i = 0; i < kCount; ++i) {
+      EXPECT_EQ(values[static_cast<size_t>(i)], found[static_cast<size_t>(i)] ? key(i) : "");
+    }
     ASSERT_TRUE(db.Close().ok());
   });
 }

@@ -80,9 +80,7 @@ Status Service::GetMany(Slice request, std::string* answer) {
       value.resize(size);
       return value.data();
     });
-    if (!status.ok() && status.code() != Code::kNotFound) return status;
-    const Slice found = value;
-    AddValue(answer, status.ok() ? &found : nullptr);
+    AddResult(answer, status, value);
     if (answer->size() >= kGetManyAnswerBytes) break;
   }
   return Status();

@@ -40,13 +40,14 @@ void SimCluster::RunRaw(const std::function<void(int, Result<std::unique_ptr<Con
   for (const Kill& kill : std::exchange(kills_, {})) network_->KillAfter(kill.rank, kill.calls);
   network_->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
     ContextEnvironment environment;
-    environment.fs = &disk(rank);
+    environment.fs = options_.file_system ? options_.file_system(rank) : &disk(rank);
     environment.background_threads = !options_.deterministic;
     environment.machine_bytes = 64ull << 30;
-    program(rank, NewContext(environment, std::move(transport), "/repository", options_.context));
+    program(rank, NewContext(environment, std::move(transport), options_.repository,
+                             options_.context));
   });
   for (size_t i = 0; own_disks_ && i < killed_.size(); ++i) {
-    if (killed_[i] != 0) disks_[i]->Restart(io::CrashKind::kProcess, network.seed);
+    if (killed_[i] != 0) disks_[i]->Restart(options_.crash, network.seed);
   }
 }
 
@@ -55,6 +56,26 @@ void SimCluster::Run(const Program& program) {
     ASSERT_TRUE(context.ok()) << context.status().ToString();
     program(rank, **context);
   });
+}
+
+void SimCluster::RunDatabase(const DatabaseOptions& options, const DatabaseProgram& program) {
+  Run([&](int rank, Context& context) {
+    auto opened = context.Open("db", options);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    program(rank, context, **opened);
+  });
+}
+
+std::string SimCluster::KeyOwnedBy(const Database& db, int owner, const std::string& prefix) {
+  std::string key = prefix;
+  while (db.Owner(key) != owner) key += "k";
+  return key;
+}
+
+std::string SimCluster::ValueOf(Database& db, Slice key) {
+  std::string value;
+  const Status status = db.Get(key, &value);
+  return status.ok() ? value : "<" + status.ToString() + ">";
 }
 
 }  // namespace quire::kv

@@ -27,9 +27,15 @@ class SimCluster {
         true;  ///< seeded turns and no background threads; false: free-running threads
     bool own_disks =
         false;  ///< every rank has a file system of its own, which crashes when it is killed
+    io::CrashKind crash =
+        io::CrashKind::kProcess;  ///< what becomes of the disk of a rank that is killed
+    std::string repository = "/repository";
+    /// The file system of a rank in place of its disk. Empty: its disk.
+    std::function<io::FileSystem*(int rank)> file_system;
     ContextOptions context;
   };
   using Program = std::function<void(int rank, Context& context)>;
+  using DatabaseProgram = std::function<void(int rank, Context& context, Database& db)>;
 
   explicit SimCluster(const Options& options);
 
@@ -38,6 +44,10 @@ class SimCluster {
   /// The same where a Context may fail to open (killed ranks): `program` gets what came of it.
   void RunRaw(
       const std::function<void(int rank, Result<std::unique_ptr<Context>> context)>& program);
+
+  /// One job that opens "db" on every rank and runs `program`, which closes it, or leaves that to
+  /// the end of the handle.
+  void RunDatabase(const DatabaseOptions& options, const DatabaseProgram& program);
 
   /// For the next Run: `rank` is killed after so many transport calls.
   void KillAfter(int rank, uint64_t calls) { kills_.push_back({rank, calls}); }
@@ -53,6 +63,10 @@ class SimCluster {
 
   /// Small MemTables and segments, so that a test flushes, compacts and does not take memory.
   static DatabaseOptions SmallDatabase();
+  /// A key of that owner: `prefix`, made longer.
+  static std::string KeyOwnedBy(const Database& db, int owner, const std::string& prefix = "k");
+  /// The value of `key`, or its status between angle brackets: never empty by mistake.
+  static std::string ValueOf(Database& db, Slice key);
 
  private:
   struct Kill {

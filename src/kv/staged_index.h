@@ -65,7 +65,7 @@ class StagedIndex {
 
   static uint64_t TagOf(uint64_t hash) { return hash & ~kPositionMask; }
   static uint64_t PositionOf(uint64_t slot) { return (slot & kPositionMask) * 8; }
-  // The low bits chose the owner, the high ones are the tag.
+  // The high bits are the tag.
   size_t Home(uint64_t hash) const { return (hash >> 16) & mask_; }
   template <typename IsKey>
   static bool Holds(uint64_t slot, uint64_t hash, uint64_t first_live, const IsKey& is_key) {

@@ -81,10 +81,10 @@ Staging::Stage& Staging::StageOf(int owner) {
   return *expected;
 }
 
-Status Staging::Add(int owner, log::RecordType type, Slice key, Slice value, uint64_t hash) {
+Status Staging::Add(int owner, log::RecordType type, Slice key, Slice value) {
   Stage& stage = StageOf(owner);
   const uint64_t size = log::RecordSize(key.size(), value.size());
-  if (size > options_.batch_bytes) return AddAlone(owner, type, key, value, hash);
+  if (size > options_.batch_bytes) return AddAlone(owner, type, key, value);
   bool sealed = false;
   bool opened = false;
   while (true) {
@@ -103,11 +103,9 @@ Status Staging::Add(int owner, log::RecordType type, Slice key, Slice value, uin
       if (stage.open) [[likely]] {
         StagedBatch& batch = *stage.batches.back();
         log::EncodeRecord(batch.bytes.get() + batch.size, type, key, value, 0);
-        const uint64_t position = stage.next_position;
         batch.size += size;
         ++batch.count;
         stage.next_position += size;
-        IndexLocked(stage, hash, position, key);
         break;
       }
     }
@@ -121,7 +119,7 @@ Status Staging::Add(int owner, log::RecordType type, Slice key, Slice value, uin
 }
 
 // A record larger than a batch is a batch of its own, encoded before the lock is taken.
-Status Staging::AddAlone(int owner, log::RecordType type, Slice key, Slice value, uint64_t hash) {
+Status Staging::AddAlone(int owner, log::RecordType type, Slice key, Slice value) {
   Stage& stage = StageOf(owner);
   const uint64_t size = log::RecordSize(key.size(), value.size());
   while (!Reserve(stage, size)) sender_->MakeRoom();
@@ -145,7 +143,6 @@ Status Staging::AddAlone(int owner, log::RecordType type, Slice key, Slice value
     batch->position = stage.next_position;
     stage.next_position += size;
     stage.batches.push_back(batch);
-    IndexLocked(stage, hash, batch->position, key);
   }
   sender_->Ready(owner);
   return Status();
@@ -220,23 +217,43 @@ int Staging::LargestOwner() const {
   return largest;
 }
 
-const char* Staging::RecordAt(const Stage& stage, uint64_t position) const {
-  // The open batch first: repeated writes of a key are mostly near each other.
-  const StagedBatchPtr& last = stage.batches.back();
-  if (position >= last->position) return last->bytes.get() + (position - last->position);
+size_t Staging::BatchAt(const Stage& stage, uint64_t position) {
+  // The last batch first: repeated writes of a key are mostly near each other.
+  if (position >= stage.batches.back()->position) return stage.batches.size() - 1;
   const auto after = std::upper_bound(
       stage.batches.begin(), stage.batches.end(), position,
       [](uint64_t wanted, const StagedBatchPtr& batch) { return wanted < batch->position; });
-  const StagedBatchPtr& batch = *std::prev(after);
-  return batch->bytes.get() + (position - batch->position);
+  return static_cast<size_t>(after - stage.batches.begin()) - 1;
 }
 
-void Staging::IndexLocked(Stage& stage, uint64_t hash, uint64_t position, Slice key) {
-  if (stage.index.Crowded()) [[unlikely]] {
-    RebuildIndex(stage);  // the new record is among those in the batches
-    return;
+const char* Staging::RecordAt(const Stage& stage, uint64_t position) {
+  const StagedBatch& batch = *stage.batches[BatchAt(stage, position)];
+  return batch.bytes.get() + (position - batch.position);
+}
+
+// Records are indexed when somebody looks for one: where ranks only write, nobody pays for it.
+void Staging::IndexLocked(Stage& stage) {
+  const uint64_t first_live = FirstLive(stage);
+  uint64_t position = std::max(stage.indexed_end, first_live);
+  if (position == stage.next_position) return;
+  for (size_t i = BatchAt(stage, position); i < stage.batches.size(); ++i) {
+    const StagedBatch& batch = *stage.batches[i];
+    for (uint64_t at = position - batch.position; at < batch.size;
+         at += log::SizeOf(batch.bytes.get() + at)) {
+      if (stage.index.Crowded()) {
+        RebuildIndex(stage);
+        return;
+      }
+      SetInIndex(stage, batch, at, first_live);
+    }
+    position = batch.position + batch.size;
   }
-  stage.index.Set(hash, position, FirstLive(stage),
+  stage.indexed_end = stage.next_position;
+}
+
+void Staging::SetInIndex(Stage& stage, const StagedBatch& batch, uint64_t at, uint64_t first_live) {
+  const Slice key = log::KeyOf(batch.bytes.get() + at);
+  stage.index.Set(base::HashKey(key), batch.position + at, first_live,
                   [&](uint64_t other) { return log::KeyOf(RecordAt(stage, other)) == key; });
 }
 
@@ -254,11 +271,10 @@ void Staging::RebuildIndex(Stage& stage) {
   const uint64_t first_live = FirstLive(stage);
   for (const StagedBatchPtr& batch : stage.batches) {
     for (uint64_t at = 0; at < batch->size; at += log::SizeOf(batch->bytes.get() + at)) {
-      const Slice key = log::KeyOf(batch->bytes.get() + at);
-      stage.index.Set(base::HashKey(key), batch->position + at, first_live,
-                      [&](uint64_t other) { return log::KeyOf(RecordAt(stage, other)) == key; });
+      SetInIndex(stage, *batch, at, first_live);
     }
   }
+  stage.indexed_end = stage.next_position;
 }
 
 StagedRead Staging::Find(int owner, Slice key, uint64_t hash) {
@@ -266,6 +282,7 @@ StagedRead Staging::Find(int owner, Slice key, uint64_t hash) {
   Stage* const stage = ExistingStage(owner);
   if (stage == nullptr || stage->bytes.load(std::memory_order_acquire) == 0) return read;
   const StageLock lock(stage->mutex);
+  IndexLocked(*stage);
   const uint64_t position = stage->index.Find(hash, FirstLive(*stage), [&](uint64_t other) {
     return log::KeyOf(RecordAt(*stage, other)) == key;
   });
@@ -283,10 +300,7 @@ StagedRead Staging::Find(int owner, Slice key, uint64_t hash) {
       return read;
   }
   read.value = log::ValueOf(record);
-  const auto after = std::upper_bound(
-      stage->batches.begin(), stage->batches.end(), position,
-      [](uint64_t wanted, const StagedBatchPtr& batch) { return wanted < batch->position; });
-  read.holder = *std::prev(after);
+  read.holder = stage->batches[BatchAt(*stage, position)];
   return read;
 }
 

@@ -98,10 +98,11 @@ class Staging {
 
   /// Adds one record to `owner`'s open batch. Waits while staging is full. Errors: nothing was
   /// added.
-  Status Add(int owner, log::RecordType type, Slice key, Slice value, uint64_t hash);
+  Status Add(int owner, log::RecordType type, Slice key, Slice value);
   /// True where a record of that size may be staged; larger ones are sent at once, unstaged.
   bool Fits(uint64_t record_bytes) const { return record_bytes <= options_.bytes_max / 4; }
-  /// The newest staged record of `key`.
+  /// The newest staged record of `key`, whose hash is `hash`. Indexes what was added since the last
+  /// Find.
   StagedRead Find(int owner, Slice key, uint64_t hash);
 
   /// Closes the open batch of `owner`, so that it can be sent; where its stream ends now.
@@ -154,6 +155,7 @@ class Staging {
     std::deque<StagedBatchPtr> batches;  // oldest first: under way, closed, and perhaps an open one
     StagedIndex index;
     uint64_t next_position = kStreamBegin;
+    uint64_t indexed_end = kStreamBegin;  // what lies below it is in the index
     size_t sent_count = 0;  // batches under way
     bool open = false;      // the last batch takes records
     std::atomic<uint64_t> bytes{0};
@@ -164,14 +166,16 @@ class Staging {
   Stage* ExistingStage(int owner) const {
     return stages_[static_cast<size_t>(owner)].load(std::memory_order_acquire);
   }
-  Status AddAlone(int owner, log::RecordType type, Slice key, Slice value, uint64_t hash);
+  Status AddAlone(int owner, log::RecordType type, Slice key, Slice value);
   Status Open(Stage& stage);
   void SealLocked(Stage& stage);
-  void IndexLocked(Stage& stage, uint64_t hash, uint64_t position, Slice key);
+  void IndexLocked(Stage& stage);
+  static void SetInIndex(Stage& stage, const StagedBatch& batch, uint64_t at, uint64_t first_live);
   void RebuildIndex(Stage& stage);
   void ResetIndex(Stage& stage, uint64_t live_count);
   void PopFinished(Stage& stage);
-  const char* RecordAt(const Stage& stage, uint64_t position) const;
+  static size_t BatchAt(const Stage& stage, uint64_t position);
+  static const char* RecordAt(const Stage& stage, uint64_t position);
   static uint64_t FirstLive(const Stage& stage) {
     return stage.batches.empty() ? stage.next_position : stage.batches.front()->position;
   }

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <map>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "base/hash.h"
+#include "base/random.h"
 
 namespace quire::kv {
 namespace {
@@ -54,7 +56,7 @@ struct Fixture {
     sender.staging = &staging;
   }
   Status Put(int owner, const std::string& key, const std::string& value) {
-    return staging.Add(owner, RecordType::kPut, key, value, base::HashKey(key));
+    return staging.Add(owner, RecordType::kPut, key, value);
   }
   std::string Get(int owner, const std::string& key) {
     const StagedRead read = staging.Find(owner, key, base::HashKey(key));
@@ -92,12 +94,35 @@ TEST(Staging, FindsTheNewestRecordOfAKeyUntilItIsAcknowledged) {
   EXPECT_EQ(test.Get(1, "k"), "(none)");
 }
 
+TEST(Staging, FindsTheNewestRecordHoweverSeldomItIsAsked) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    Fixture test(1024, 1 << 20);
+    base::Random random(seed);
+    std::map<std::string, std::string> staged;
+    for (int i = 0; i < 20'000; ++i) {
+      const std::string key = "k" + std::to_string(random.Below(300));
+      const uint64_t dice = random.Below(1000);
+      if (dice < 20) {
+        const auto found = staged.find(key);
+        ASSERT_EQ(test.Get(1, key), found == staged.end() ? "(none)" : found->second) << i;
+      } else if (dice == 20) {
+        test.sender.Deliver(1, true);
+        staged.clear();
+      } else {
+        const std::string value(random.Below(300) == 0 ? 2000 : random.Below(20), 'v');
+        staged[key] = std::to_string(i) + value;
+        ASSERT_TRUE(test.Put(1, key, staged[key]).ok());
+      }
+    }
+  }
+}
+
 TEST(Staging, KnowsDeletesAndUpdates) {
   Fixture test;
   ASSERT_TRUE(test.Put(1, "k", "v").ok());
-  ASSERT_TRUE(test.staging.Add(1, RecordType::kDelete, "k", {}, base::HashKey("k")).ok());
+  ASSERT_TRUE(test.staging.Add(1, RecordType::kDelete, "k", {}).ok());
   EXPECT_EQ(test.Get(1, "k"), "(deleted)");
-  ASSERT_TRUE(test.staging.Add(1, RecordType::kUpdate, "k", "0000", base::HashKey("k")).ok());
+  ASSERT_TRUE(test.staging.Add(1, RecordType::kUpdate, "k", "0000").ok());
   EXPECT_EQ(test.Get(1, "k"), "(update)");
   ASSERT_TRUE(test.Put(1, "k", "again").ok());
   EXPECT_EQ(test.Get(1, "k"), "again");
@@ -240,7 +265,7 @@ TEST(Staging, TakesWritesOfSeveralThreads) {
       for (int i = 0; i < kPuts; ++i) {
         const std::string key = std::to_string(t) + "/" + std::to_string(i % 500);
         const std::string value = std::to_string(i);
-        ASSERT_TRUE(test.staging.Add(1, RecordType::kPut, key, value, base::HashKey(key)).ok());
+        ASSERT_TRUE(test.staging.Add(1, RecordType::kPut, key, value).ok());
         const StagedRead read = test.staging.Find(1, key, base::HashKey(key));
         ASSERT_EQ(read.value, value);
       }

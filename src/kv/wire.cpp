@@ -1,5 +1,7 @@
 #include "kv/wire.h"
 
+#include <utility>
+
 #include "base/coding.h"
 
 namespace quire::kv {
@@ -9,6 +11,21 @@ constexpr int kCodeLast = static_cast<int>(Code::kUnsupported);
 
 Status Malformed(const char* what) {
   return Status(Code::kCorruption, std::string("a message of another rank is not a valid ") + what);
+}
+
+void PutFailure(std::string* to, const Status& status) {
+  base::PutVarint(to, static_cast<uint64_t>(status.code()));
+  base::PutLengthPrefixed(to, status.message());
+}
+
+// False where there is no failure.
+bool ReadFailure(base::Reader* reader, Status* status) {
+  uint64_t code = 0;
+  Slice text;
+  if (!reader->Varint(&code) || !reader->LengthPrefixed(&text)) return false;
+  if (code == 0 || code > static_cast<uint64_t>(kCodeLast)) return false;
+  *status = Status(static_cast<Code>(code), std::string(text));
+  return true;
 }
 
 }  // namespace
@@ -27,8 +44,7 @@ std::string EncodeDamage(const Damage& damage) {
   std::string answer;
   if (damage.lost_count == 0) return answer;
   base::PutVarint(&answer, damage.lost_count);
-  base::PutVarint(&answer, static_cast<uint64_t>(damage.first.code()));
-  base::PutLengthPrefixed(&answer, damage.first.message());
+  PutFailure(&answer, damage.first);
   return answer;
 }
 
@@ -36,14 +52,10 @@ Result<Damage> DecodeDamage(Slice answer) {
   Damage damage;
   if (answer.empty()) return damage;
   base::Reader reader(answer);
-  uint64_t code = 0;
-  Slice text;
-  if (!reader.Varint(&damage.lost_count) || !reader.Varint(&code) ||
-      !reader.LengthPrefixed(&text) || !reader.rest().empty() || damage.lost_count == 0 ||
-      code == 0 || code > static_cast<uint64_t>(kCodeLast)) {
+  if (!reader.Varint(&damage.lost_count) || damage.lost_count == 0 ||
+      !ReadFailure(&reader, &damage.first) || !reader.rest().empty()) {
     return Malformed("answer to a batch");
   }
-  damage.first = Status(static_cast<Code>(code), std::string(text));
   return damage;
 }
 
@@ -68,24 +80,37 @@ Result<std::vector<Slice>> DecodeKeys(Slice request) {
   return keys;
 }
 
-void AddValue(std::string* answer, const Slice* value) {
-  answer->push_back(value == nullptr ? kAbsentByte : kFoundByte);
-  if (value != nullptr) base::PutLengthPrefixed(answer, *value);
+void AddResult(std::string* answer, const Status& status, Slice value) {
+  if (status.ok()) {
+    answer->push_back(kFoundByte);
+    base::PutLengthPrefixed(answer, value);
+  } else if (status.code() == Code::kNotFound) {
+    answer->push_back(kAbsentByte);
+  } else {
+    answer->push_back(kFailedByte);
+    PutFailure(answer, status);
+  }
 }
 
-Result<std::vector<FoundValue>> DecodeValues(Slice answer) {
-  std::vector<FoundValue> values;
+Result<std::vector<GetResult>> DecodeResults(Slice answer) {
+  std::vector<GetResult> results;
   base::Reader reader(answer);
   while (!reader.rest().empty()) {
-    FoundValue value;
+    GetResult result;
     char mark = 0;
     reader.Fixed(&mark);
-    value.found = mark == kFoundByte;
-    if (mark != kFoundByte && mark != kAbsentByte) return Malformed("list of values");
-    if (value.found && !reader.LengthPrefixed(&value.value)) return Malformed("list of values");
-    values.push_back(value);
+    bool valid = true;
+    if (mark == kFoundByte) {
+      valid = reader.LengthPrefixed(&result.value);
+    } else if (mark == kAbsentByte) {
+      result.status = Status(Code::kNotFound);
+    } else {
+      valid = mark == kFailedByte && ReadFailure(&reader, &result.status);
+    }
+    if (!valid) return Malformed("list of results");
+    results.push_back(std::move(result));
   }
-  return values;
+  return results;
 }
 
 }  // namespace quire::kv

@@ -20,7 +20,7 @@ enum class Operation : uint32_t {
   kApply = 1,    ///< records, one after another; answer: Damage
   kWrite = 2,    ///< records, all or none
   kGet = 3,      ///< a key; answer: found, value
-  kGetMany = 4,  ///< keys; answer: for a prefix of them found, value
+  kGetMany = 4,  ///< keys; answer: for a prefix of them a result each
   kFence = 5,    ///< nothing; its answer comes after those of all requests before it
 };
 
@@ -53,16 +53,18 @@ Result<Slice> DecodeGetAnswer(Slice answer);
 /// Appends a key to a kGetMany request.
 void AddKey(std::string* request, Slice key);
 Result<std::vector<Slice>> DecodeKeys(Slice request);
-/// Appends one result to the answer of kGetMany; `value` null: absent.
-void AddValue(std::string* answer, const Slice* value);
+/// In an answer of kGetMany, a key that could not be read.
+constexpr char kFailedByte = 2;
+/// Appends one result to the answer of kGetMany: `value` counts where `status` is OK.
+void AddResult(std::string* answer, const Status& status, Slice value);
 /// One result of a kGetMany answer.
-struct FoundValue {
-  bool found = false;
+struct GetResult {
+  Status status;  ///< kNotFound: absent; else why it could not be read
   Slice value;
 };
-Result<std::vector<FoundValue>> DecodeValues(Slice answer);
+Result<std::vector<GetResult>> DecodeResults(Slice answer);
 
-/// An answer of kGetMany ends after the value that brings it to this size; the rest is asked for
+/// An answer of kGetMany ends after the result that brings it to this size; the rest is asked for
 /// again.
 constexpr uint64_t kGetManyAnswerBytes = 4ull << 20;
 /// A kGetMany request ends after the key that brings it to this size.

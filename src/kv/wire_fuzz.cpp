@@ -48,18 +48,19 @@ void RunKeys(Slice bytes) {
 }
 
 void RunValues(Slice bytes) {
-  const Result<std::vector<FoundValue>> values = DecodeValues(bytes);
+  const Result<std::vector<GetResult>> values = DecodeResults(bytes);
   if (!values.ok()) return;
   QUIRE_CHECK(values->size() <= bytes.size());
   std::string encoded;
-  for (const FoundValue& value : *values) {
+  for (const GetResult& value : *values) {
     QUIRE_CHECK(Within(value.value, bytes));
-    AddValue(&encoded, value.found ? &value.value : nullptr);
+    AddResult(&encoded, value.status, value.value);
   }
-  const Result<std::vector<FoundValue>> again = DecodeValues(encoded);
+  const Result<std::vector<GetResult>> again = DecodeResults(encoded);
   QUIRE_CHECK(again.ok() && std::equal(again->begin(), again->end(), values->begin(), values->end(),
-                                       [](const FoundValue& a, const FoundValue& b) {
-                                         return a.found == b.found && a.value == b.value;
+                                       [](const GetResult& a, const GetResult& b) {
+                                         return a.status.code() == b.status.code() &&
+                                                a.value == b.value;
                                        }));
 }
 

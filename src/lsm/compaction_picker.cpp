@@ -5,7 +5,8 @@
 namespace quire::lsm {
 namespace {
 
-// A merge takes neighbours up to so many times the trigger at once; more would only hold up flushes.
+// A merge takes neighbours up to so many times the trigger at once; more would only hold up
+// flushes.
 constexpr size_t kTriggersPerRunCount = 3;
 constexpr size_t kRunCountMin = 12;
 
@@ -19,7 +20,8 @@ bool NewerRunsOutweighOldest(const std::vector<RunShape>& runs, const StorageOpt
   const uint64_t oldest = runs.back().bytes;
   const uint64_t percent = static_cast<uint64_t>(options.dead_percent_max);
   // In two parts, so that no product can overflow.
-  return BytesBefore(runs, runs.size() - 1) >= oldest / 100 * percent + oldest % 100 * percent / 100;
+  return BytesBefore(runs, runs.size() - 1) >=
+         oldest / 100 * percent + oldest % 100 * percent / 100;
 }
 
 CompactionChoice PickLikeSizes(const std::vector<RunShape>& runs, size_t end, size_t trigger) {

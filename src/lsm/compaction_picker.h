@@ -1,7 +1,8 @@
 /// Which runs to merge next: a pure function of their sizes.
 ///
 /// Layer      lsm
-/// Source     PapyrusKV, SC17, section 2.5 (kEveryNth); size-tiered merging (Cassandra, RocksDB's universal style)
+/// Source     PapyrusKV, SC17, section 2.5 (kEveryNth); size-tiered merging (Cassandra, RocksDB's
+///            universal style)
 /// Threads    pure functions
 #pragma once
 
@@ -26,12 +27,13 @@ struct CompactionChoice {
   size_t count = 0;
 };
 
-/// What is due for `runs`, newest first. Runs behind a busy one are left alone until that merge is done.
+/// What is due for `runs`, newest first. Runs behind a busy one are left alone until that merge is
+/// done.
 ///
-/// kTiered merges all runs when those before the oldest hold dead_percent_max of its bytes (so that dead versions take at
-/// most about that share of the live ones), and otherwise the first compaction_trigger or more neighbours of which each is
-/// at most as large as those before it together. kEveryNth merges all runs when a flush made an SSID divisible by
-/// compaction_trigger.
+/// kTiered merges all runs when those before the oldest hold dead_percent_max of its bytes (so that
+/// dead versions take at most about that share of the live ones), and otherwise the first
+/// compaction_trigger or more neighbours of which each is at most as large as those before it
+/// together. kEveryNth merges all runs when a flush made an SSID divisible by compaction_trigger.
 CompactionChoice PickCompaction(const std::vector<RunShape>& runs, const StorageOptions& options);
 
 /// The number of runs from which on flushes wait for a merge: bounds what a lookup has to ask.

@@ -34,6 +34,7 @@ struct Environment {
   std::shared_ptr<table::BlockCache> cache;   ///< null: one of its own, StorageOptions::cache_bytes
   bool share_memory = false;                  ///< indexes in /dev/shm for the neighbours; else private
   std::string holder;                         ///< for the lock file: host, pid, job
+  uint64_t pinned_wait_ms_max = 60'000;       ///< a write waits so long for iterators that pin all MemTables
 };
 
 enum class OpenFlags { kOpenOrCreate, kMustExist, kMustNotExist };
@@ -60,6 +61,9 @@ struct DbStatistics {
   uint64_t filter_skips = 0;
   uint64_t filter_false = 0;
   uint64_t memory_bytes = 0;       ///< MemTables (segments and indexes)
+  uint64_t block_cache_bytes = 0;  ///< of the whole cache, where databases share one
+  uint64_t block_cache_hits = 0;   ///< data blocks that were in memory
+  uint64_t block_cache_misses = 0; ///< blocks, indexes and filters that were read
   uint64_t newest_ssid = 0;
   uint64_t recovered_records = 0;
   uint64_t recovered_holes = 0;
@@ -109,13 +113,16 @@ class Db {
   virtual ~Db() = default;
 
   /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text: which). kNoSpace: not
-  /// applied. Blocks, asleep, while the flushing queue is full.
+  /// applied. kBusy: iterators pinned all MemTables for Environment::pinned_wait_ms_max; not applied. Blocks, asleep,
+  /// while the flushing queue is full.
   virtual Status Put(Slice key, Slice value) = 0;
   virtual Status Delete(Slice key) = 0;
   virtual Status DeleteRange(Slice begin, Slice end) = 0;
   /// All operations or none: for readers and for recovery. The batch must fit a MemTable (kInvalidArgument).
   virtual Status Write(const WriteBatch& batch) = 0;
-  /// The operations one after another, as if each came by its own call, in one go (migration). `applied` counts them.
+  /// The operations one after another, as if each came by its own call, in one go (migration). `applied` counts those that
+  /// are there at the log's level; the first failure is returned. One that is wrong in itself (kInvalidArgument) takes no
+  /// other with it; after any other failure the rest is not tried.
   /// kUpdate operations run `update(function id, argument, ...)`, which may be empty if there are none.
   using WireUpdateFn = std::function<Status(uint32_t function, Slice argument, Slice key, const Slice* present,
                                             std::string* updated, bool* write)>;

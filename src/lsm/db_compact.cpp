@@ -18,7 +18,9 @@ constexpr uint64_t kEntriesPerLook = 4096;
 
 size_t CommonBytes(Slice a, Slice b) {
   const size_t size = std::min(a.size(), b.size());
-  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first - a.begin());
+  return static_cast<size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first -
+      a.begin());
 }
 
 }  // namespace
@@ -131,7 +133,8 @@ void DbImpl::EndMerge(const Merge& merge, const Status& status) {
   changed_.notify_all();
 }
 
-// Does the merge that is due, if one is. `depth` 1: from within another merge, for the runs that came since.
+// Does the merge that is due, if one is. `depth` 1: from within another merge, for the runs that
+// came since.
 bool DbImpl::CompactOnce(int depth) {
   Merge merge;
   {
@@ -231,8 +234,8 @@ Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
   return entries.status();
 }
 
-// Copies the value that `reference` tells of, if its segment is to be emptied, and lets `reference` tell of the copy. One
-// that is damaged stays where it is: a copy would look sound.
+// Copies the value that `reference` tells of, if its segment is to be emptied, and lets `reference`
+// tell of the copy. One that is damaged stays where it is: a copy would look sound.
 Status DbImpl::MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved) {
   const auto from = base::LoadLe<log::ValueRef>(reference->data());
   if (!merge.collect.contains(from.segment_id)) return Status();
@@ -252,7 +255,8 @@ Status DbImpl::MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRe
   return Status();
 }
 
-// Does what cannot wait for the end of a merge, for there may be but one thread. True: the merge is to be given up.
+// Does what cannot wait for the end of a merge, for there may be but one thread. True: the merge is
+// to be given up.
 bool DbImpl::Interrupted(int depth) {
   bool flush = false;
   bool prepare = false;
@@ -273,8 +277,8 @@ bool DbImpl::Interrupted(int depth) {
 
 Status DbImpl::Compact() {
   QUIRE_RETURN_IF_ERROR(Flush());
-  // What was overwritten or deleted in the open value segment can be collected once that is closed and no write into it is
-  // under way.
+  // What was overwritten or deleted in the open value segment can be collected once that is closed
+  // and no write into it is under way.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
   ObserveSegments();
   base::EpochSynchronize();

@@ -21,7 +21,8 @@ std::vector<table::RangeTombstone> RealTombstones(const SortedView& view) {
 
 }  // namespace
 
-// While there are too many runs, and a merge that makes fewer of them goes on or is due, flushes wait for it.
+// While there are too many runs, and a merge that makes fewer of them goes on or is due, flushes
+// wait for it.
 bool DbImpl::TooManyRunsLocked() const {
   const size_t idle = current_->runs.size() - busy_runs_.size();
   const size_t count = idle + (busy_runs_.empty() ? 0 : 1);
@@ -34,7 +35,8 @@ bool DbImpl::FlushDueLocked() const {
          !current_->immutables.empty() && !TooManyRunsLocked();
 }
 
-// One at a time, so that on a single thread a merge gets its turn: it does flushes that become due on its way.
+// One at a time, so that on a single thread a merge gets its turn: it does flushes that become due
+// on its way.
 void DbImpl::FlushJob() {
   FlushOnce();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -108,8 +110,8 @@ Status DbImpl::WriteMemTable(const MemoryHandle& memory, RunWriter& writer) {
   return entries->status();
 }
 
-// Finishes the tables of `writer` and makes them count in the place that `edit` names (whose inputs, but for `obsolete`
-// tables, stay in the run). Removes them where that fails.
+// Finishes the tables of `writer` and makes them count in the place that `edit` names (whose
+// inputs, but for `obsolete` tables, stay in the run). Removes them where that fails.
 Status DbImpl::PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<table::TableInfo> tables, writer.Finish());
   Status status = tables.empty() ? Status() : fs_.SyncDirectory(directory_);

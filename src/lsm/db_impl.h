@@ -1,9 +1,11 @@
 /// The state of one rank's database, and who may touch what.
 ///
 /// Layer      lsm (internal)
-/// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work may assume
-/// Threads    see the members. Lock order: publish_mutex_, sync_mutex_, mutex_; under mutex_ nothing waits, reads or
-///            writes a file, calls EpochRetire or EpochCollect, or drops the last reference of anything.
+/// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work
+///            may assume
+/// Threads    see the members. Lock order: publish_mutex_, sync_mutex_, mutex_; under mutex_
+///            nothing waits, reads or writes a file, calls EpochRetire or EpochCollect, or drops
+///            the last reference of anything.
 #pragma once
 
 #include <atomic>
@@ -42,10 +44,12 @@ struct Found {
 /// How the runs change: by a flush, a merge, or the rewriting of one table.
 struct RunEdit {
   std::vector<std::shared_ptr<const Run>> inputs;      ///< neighbours; empty: a new run in front
-  std::vector<std::shared_ptr<TableHandle>> kept;      ///< tables of `inputs` that go into `output` as they are
+  /// tables of `inputs` that go into `output` as they are
+  std::vector<std::shared_ptr<TableHandle>> kept;
   std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
   std::shared_ptr<const Run> output;                   ///< null: nothing is left
-  std::shared_ptr<MemoryHandle> flushed;               ///< the oldest immutable MemTable, if this is a flush
+  /// the oldest immutable MemTable, if this is a flush
+  std::shared_ptr<MemoryHandle> flushed;
 };
 
 class DbImpl final : public Db {
@@ -78,7 +82,8 @@ class DbImpl final : public Db {
   void UnlinkArena() override { pool_->arena().Unlink(); }
 
  private:
-  /// Gives what it holds to EpochRetire when it is destroyed: declared before the lock it is filled under.
+  /// Gives what it holds to EpochRetire when it is destroyed: declared before the lock it is filled
+  /// under.
   class Retirement {
    public:
     Retirement() = default;
@@ -233,7 +238,8 @@ class DbImpl final : public Db {
 
   // One publication at a time: looking at the runs, writing the manifest, installing the Version.
   std::mutex publish_mutex_;
-  Manifest manifest_;                      // guarded by publish_mutex_: the last one written, without lists
+  // guarded by publish_mutex_: the last one written, without lists
+  Manifest manifest_;
 
   // One sync of the log at a time, for all who wait for it.
   std::mutex sync_mutex_;
@@ -246,7 +252,8 @@ class DbImpl final : public Db {
   uint64_t edition_ = 0;                   // of the last manifest
   uint64_t flushed_lsn_ = 0;
   Status failure_;                         // why writes are refused, for good
-  Status no_space_;                        // why the last flush failed; tried again when somebody asks
+  // why the last flush failed; tried again when somebody asks
+  Status no_space_;
   Status compaction_no_space_;             // the same for merges; tried again after a flush
   int jobs_ = 0;                           // queued or running
   bool flush_queued_ = false;

@@ -91,8 +91,9 @@ Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFla
   return manifest;
 }
 
-// From here on an orphan of an earlier opener can change nothing. The boot stays the old one until the log was recovered
-// (a power loss in between explains the same things), and what the log consists of is checked already.
+// From here on an orphan of an earlier opener can change nothing. The boot stays the old one until
+// the log was recovered (a power loss in between explains the same things), and what the log
+// consists of is checked already.
 Status DbImpl::TakeOver(const Manifest& stored) {
   Manifest manifest = stored;
   manifest.epoch = stored.epoch + 1;
@@ -147,8 +148,9 @@ Status DbImpl::OpenRuns(const Manifest& stored) {
   return Status();
 }
 
-// The values that the recovered log refers to may be in the page cache only, as the log itself. The log is synced when
-// somebody asks for it, or flushed; what belongs to it in segments of an earlier opener is looked after here, once.
+// The values that the recovered log refers to may be in the page cache only, as the log itself. The
+// log is synced when somebody asks for it, or flushed; what belongs to it in segments of an earlier
+// opener is looked after here, once.
 Status DbImpl::SyncRecoveredValues(const std::set<uint64_t>& segment_ids) {
   for (const uint64_t id : segment_ids) {
     const std::string path = directory_ + "/" + ValueSegmentName(id);
@@ -159,8 +161,9 @@ Status DbImpl::SyncRecoveredValues(const std::set<uint64_t>& segment_ids) {
   return segment_ids.empty() ? Status() : fs_.SyncDirectory(directory_);
 }
 
-// Recovered MemTables wait in the flushing queue like others, unless the log could not be read once more the same way
-// (`all`), the queue is shorter than they are many, or there is no slot for the new one.
+// Recovered MemTables wait in the flushing queue like others, unless the log could not be read once
+// more the same way (`all`), the queue is shorter than they are many, or there is no slot for the
+// new one.
 Status DbImpl::FlushRecovered(bool all) {
   while (true) {
     std::shared_ptr<MemoryHandle> oldest;
@@ -183,6 +186,7 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   if (active == nullptr) {
     return Status(Code::kBusy, "no log segment is free in " + directory_);
   }
+  // Its pages come as they are stored to: opening does not wait for them.
   QUIRE_RETURN_IF_ERROR(active->Activate(log.end_generation, log.end_lsn));
   {
     Retirement retirement;

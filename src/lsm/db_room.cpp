@@ -1,5 +1,5 @@
-// Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the flushing queue is full
-// the writer waits, asleep.
+// Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the
+// flushing queue is full the writer waits, asleep.
 #include <chrono>
 #include <new>
 #include <utility>
@@ -13,10 +13,10 @@ namespace {
 
 // A slot can become free by a reader's leaving, which tells nobody: look again after so long.
 constexpr std::chrono::milliseconds kLookAgain(2);
-// A slot that is about to be free is worth waiting for so long before one is made outside of the pool.
+// A slot that is about to be free is worth waiting for so long before one is made outside of the
+// pool.
 constexpr uint64_t kOutsideAfterNs = 50'000'000;
-// Until iterators have to end, where they pin all MemTables that there may be.
-constexpr uint64_t kPinnedMaxNs = 60'000'000'000;
+constexpr uint64_t kNsPerMs = 1'000'000;
 // Beside the MemTable's own bytes, a flush needs room for the index, the filter and the manifest.
 constexpr uint64_t kFlushSlackBytes = 1 << 20;
 
@@ -32,7 +32,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
 Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
                               Retirement& retirement) {
   bool retried = false;
-  const uint64_t begin_ns = io::RealClock().NowNs();
+  uint64_t pinned_since_ns = io::RealClock().NowNs();
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
     if (current_->active->generation() != full_generation) return Status();
@@ -40,15 +40,18 @@ Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_
         current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
     if (!queue_full && ready_ != nullptr) return RotateLocked(retirement);
     const bool slot_free = pool_->HasFreeSlot();
-    const uint64_t waited_ns = io::RealClock().NowNs() - begin_ns;
+    const uint64_t now_ns = io::RealClock().NowNs();
+    // Until the queue has room it is the flushes that are waited for, not the iterators.
+    if (queue_full || slot_free) pinned_since_ns = now_ns;
+    const uint64_t pinned_ns = now_ns - pinned_since_ns;
     // Iterators pin the slots, perhaps those of this very thread: go on outside of the pool.
-    const bool outside = !slot_free && waited_ns > kOutsideAfterNs;
+    const bool outside = pinned_ns > kOutsideAfterNs;
     if (!queue_full && !preparing_ && (slot_free || outside)) {
       QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, outside));
       if (ready_ != nullptr) continue;
-      if (waited_ns > kPinnedMaxNs) {
-        return Status(Code::kBusy, directory_ +
-                                       ": iterators pin all MemTables, no write can go on: end some");
+      if (pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
+        return Status(Code::kBusy,
+                      directory_ + ": iterators pin all MemTables, no write can go on: end some");
       }
     }
     QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, &retried));
@@ -75,7 +78,10 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
 
 Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {
   try {
-    return outside ? pool_->PrepareOutside() : pool_->Prepare();
+    if (outside) return pool_->PrepareOutside();
+    Result<std::shared_ptr<MemoryHandle>> prepared = pool_->Prepare();
+    if (prepared.ok() && *prepared != nullptr) (*prepared)->Prefault();
+    return prepared;
   } catch (const std::bad_alloc&) {
     return Status(Code::kOutOfMemory, "an allocation failed");
   }
@@ -100,7 +106,8 @@ Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
   return WriteStatusLocked();
 }
 
-// Waits until something changes. After a flush that failed for lack of room it is tried once more, if there is room now.
+// Waits until something changes. After a flush that failed for lack of room it is tried once more,
+// if there is room now.
 Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
   if (!no_space_.ok()) {
     if (*retried || current_->immutables.empty()) return no_space_;

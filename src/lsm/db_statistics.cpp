@@ -3,6 +3,7 @@
 #include "lsm/db_impl.h"
 #include "lsm/run_iterator.h"
 #include "lsm/sorted_view.h"
+#include "table/block_cache.h"
 
 namespace quire::lsm {
 
@@ -33,6 +34,10 @@ DbStatistics DbImpl::Statistics() const {
   statistics.filter_skips = counters_.Sum(Counter::kFilterSkips);
   statistics.filter_false = counters_.Sum(Counter::kFilterFalse);
   statistics.memory_bytes = pool_->segment_file_bytes() + pool_->arena().bytes();
+  const table::CacheStatistics cache = cache_->Statistics();
+  statistics.block_cache_bytes = cache.charged_bytes;
+  statistics.block_cache_hits = cache.hits;
+  statistics.block_cache_misses = cache.misses;
   statistics.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
   statistics.recovered_records = recovered_records_;
   statistics.recovered_holes = recovered_holes_;

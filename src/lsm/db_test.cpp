@@ -408,6 +408,30 @@ TEST_F(DbTest, EveryOpenerHasAnEpochOfItsOwn) {
   EXPECT_EQ(PublishManifest(test_.fs(), "/db", orphan, orphan.epoch).code(), Code::kBusy);
 }
 
+TEST_F(DbTest, IteratorsThatPinAllThereIsAreNamedAndNothingIsLost) {
+  test_.Close();
+  test_.environment().pinned_wait_ms_max = 100;
+  ASSERT_TRUE(test_.Open().ok());
+  Model model;
+  std::vector<std::unique_ptr<Iterator>> iterators;
+  Status status;
+  for (int i = 0; status.ok() && i < 100'000; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    const std::string value(100, 'v');
+    status = test_->Put(key, value);
+    if (status.ok()) model[key] = value;
+    if (i % 100 == 0) iterators.push_back(test_->NewIterator({}));
+  }
+  EXPECT_EQ(status.code(), Code::kBusy) << status.ToString();
+  EXPECT_NE(status.message().find("/db: iterators pin"), std::string::npos) << status.message();
+  EXPECT_EQ(All(), model);
+  iterators.clear();
+  Put("later", model["later"] = "1");
+  EXPECT_EQ(All(), model);
+  ASSERT_TRUE(test_.Reopen().ok());
+  EXPECT_EQ(All(), model);
+}
+
 TEST_F(DbTest, ThePutThatFindsTheFlushingQueueFullWaits) {
   test_.Close();
   test_.options().flushing_queue_length = 1;

@@ -108,16 +108,23 @@ class DbImpl::Applier {
 
   Status Run() {
     Status status;
+    Status refused;  // the first operation that is wrong in itself
     size_t at = 0;
     while (status.ok() && at < ops_.size()) {
       status = ops_[at].type == log::RecordType::kUpdate ? RunOneUpdate(&at) : RunGroup(&at);
+      if (status.code() != Code::kInvalidArgument) continue;
+      // Its neighbours came by calls of their own, and have nothing to do with it.
+      if (refused.ok()) refused = status;
+      status = Status();
+      ++at;
     }
     // What was applied before a failure is as durable as if it had come by itself.
     if (last_lsn_ != 0) {
       const Status committed = db_.Committed(user_bytes_, last_lsn_);
       if (status.ok()) status = committed;
+      if (!committed.ok()) *applied_ = 0;  // none is at its level
     }
-    return status;
+    return status.ok() ? refused : status;
   }
 
  private:
@@ -164,7 +171,9 @@ class DbImpl::Applier {
     while (next < ops_.size() && group.size() < kGroupOps && bytes < kGroupBytes) {
       const WriteOp& op = ops_[next];
       if (op.type == log::RecordType::kUpdate) break;
-      QUIRE_RETURN_IF_ERROR(db_.CheckOp(op));
+      const Status checked = db_.CheckOp(op);
+      if (!checked.ok() && group.empty()) return checked;
+      if (!checked.ok()) break;  // what comes before it goes first
       stored_bytes += db_.StoredBytes(op);
       if (!group.empty() && stored_bytes > db_.record_bytes_max_) break;
       group.push_back(op);

@@ -12,8 +12,9 @@ namespace {
 // A record that would take more of a MemTable than this keeps its value apart, whatever its size.
 constexpr uint64_t kRecordShareMax = 4;
 
-// A MemTable is full, too, when its records refer to so many times its size: what is overwritten by then is found to be dead
-// only when it was flushed, and after a power loss every reference in it is checked.
+// A MemTable is full, too, when its records refer to so many times its size: what is overwritten by
+// then is found to be dead only when it was flushed, and after a power loss every reference in it
+// is checked.
 constexpr uint64_t kValueBytesFactor = 8;
 
 Slice ReferenceBytes(const log::ValueRef& reference) {
@@ -125,7 +126,8 @@ bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
   return memory.AddValueBytes(value_bytes, kValueBytesFactor * options_.memtable_bytes);
 }
 
-// The write that filled the MemTable is done, whatever comes of this: a failure meets the one that finds no room.
+// The write that filled the MemTable is done, whatever comes of this: a failure meets the one that
+// finds no room.
 void DbImpl::RotateEarly(uint64_t full_generation) { LogFailure(MakeRoom(full_generation)); }
 
 Status DbImpl::DeleteRange(Slice begin, Slice end) {

@@ -1,8 +1,10 @@
-/// Locks on keys, for read-modify-write: a fixed number of words, each for the keys whose hash falls on it.
+/// Locks on keys, for read-modify-write: a fixed number of words, each for the keys whose hash
+/// falls on it.
 ///
 /// Layer      lsm
 /// Source     Drepper, Futexes Are Tricky: the three-state mutex
-/// Threads    any. Locks are taken in rising order of their number; a holder takes no other lock of the database.
+/// Threads    any. Locks are taken in rising order of their number; a holder takes no other lock of
+///            the database.
 /// Invariants while no update was ever asked for, plain writes take no lock at all.
 #pragma once
 
@@ -19,8 +21,8 @@ class KeyLocks {
   static constexpr size_t kCount = 1024;
   using Set = std::bitset<kCount>;
 
-  /// From now on plain writes take locks too. Waits, the first time, until those that did not are over: the caller holds no
-  /// EpochGuard.
+  /// From now on plain writes take locks too. Waits, the first time, until those that did not are
+  /// over: the caller holds no EpochGuard.
   void Enable();
   /// Whether plain writes have to take locks. Asked inside the EpochGuard that covers the write.
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }

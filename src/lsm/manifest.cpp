@@ -14,7 +14,8 @@ constexpr uint32_t kFormat = 1;
 constexpr size_t kHeaderBytes = 56;
 constexpr size_t kChecksumOffset = 48;
 constexpr uint64_t kManifestBytesMax = 4ull << 30;
-constexpr size_t kTableBytesMin = 12;    // of one encoded table: bounds counts before memory is taken
+// of one encoded table: bounds counts before memory is taken
+constexpr size_t kTableBytesMin = 12;
 constexpr size_t kSegmentBytesMin = 2;
 constexpr size_t kLogBytesMin = 9;
 
@@ -77,7 +78,8 @@ bool DecodeOptions(base::Reader& reader, StorageOptions* options) {
                   reader.Varint(&options->block_bytes) && reader.Varint(&bloom) &&
                   reader.Varint(&compression) && reader.Varint(&options->table_bytes_max) &&
                   reader.Varint(&compaction);
-  if (!ok || queue > 1000 || log > 2 || bloom > 64 || compression > 2 || compaction > 1) return false;
+  if (!ok || queue > 1000 || log > 2 || bloom > 64 || compression > 2 || compaction > 1)
+    return false;
   options->flushing_queue_length = static_cast<int>(queue);
   options->log = static_cast<LogMode>(log);
   options->bloom_bits_per_key = static_cast<int>(bloom);

@@ -60,6 +60,10 @@ Status MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_en
   return segment_->Recycle(header_);
 }
 
+void MemoryHandle::Prefault() {
+  if (segment_ != nullptr) segment_->map().Prefault(0, header_.capacity);
+}
+
 Status MemoryHandle::SyncHeader() {
   if (segment_ == nullptr || header_durable_.load(std::memory_order_acquire)) return Status();
   QUIRE_RETURN_IF_ERROR(segment_->map().Sync(0, log::kSegmentHeaderBytes));
@@ -102,7 +106,6 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
       QUIRE_ASSIGN_OR_RETURN(
           segment, log::Segment::Create(*config_.fs, PathOf(header.id), header, true));
     }
-    segment->map().Prefault(0, header.capacity);
     records = segment->data();
   }
   std::shared_ptr<MemoryHandle> handle(new MemoryHandle);

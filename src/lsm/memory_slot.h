@@ -3,9 +3,10 @@
 /// Layer      lsm
 /// Source     docs/decisions/0002-log-is-the-memtable.md: segments are recycled, never grown
 /// Encoding   docs/format/segment.md
-/// Threads    MemoryPool: any. MemoryHandle: the MemTable's own rules; SyncHeader and SyncTo one thread at a time.
-/// Invariants a slot belongs to at most one handle; base LSNs rise in the order in which handles are prepared, and two
-///            handles' LSN ranges never overlap.
+/// Threads    MemoryPool: any. MemoryHandle: the MemTable's own rules; SyncHeader and SyncTo one
+///            thread at a time.
+/// Invariants a slot belongs to at most one handle; base LSNs rise in the order in which handles
+///            are prepared, and two handles' LSN ranges never overlap.
 #pragma once
 
 #include <atomic>
@@ -34,8 +35,9 @@ struct FreeMemory {
 };
 using OwnMemory = std::unique_ptr<char, FreeMemory>;
 
-/// A MemTable and the segment in which its records lie. The slot is free again when the last reference goes: Versions and
-/// iterators hold such references, so that nothing they can reach is recycled.
+/// A MemTable and the segment in which its records lie. The slot is free again when the last
+/// reference goes: Versions and iterators hold such references, so that nothing they can reach is
+/// recycled.
 class MemoryHandle {
  public:
   ~MemoryHandle();
@@ -51,7 +53,8 @@ class MemoryHandle {
   uint64_t base_lsn() const { return header_.base_lsn; }
   /// LSN behind its last record, once the MemTable is closed.
   uint64_t end_lsn() const { return end_lsn_.load(std::memory_order_acquire); }
-  /// Counts the bytes of a separated value that a record here refers to. True for the one call that passes `bytes_max`.
+  /// Counts the bytes of a separated value that a record here refers to. True for the one call that
+  /// passes `bytes_max`.
   bool AddValueBytes(uint64_t bytes, uint64_t bytes_max) {
     const uint64_t before = value_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return before < bytes_max && before + bytes >= bytes_max;
@@ -62,9 +65,13 @@ class MemoryHandle {
   void FinishAdoption(uint64_t end);
   /// What it holds is in a table that the manifest names: its segment is not needed any more.
   void SetFlushed() { flushed_.store(true, std::memory_order_release); }
-  /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the log's chain.
+  /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the
+  /// log's chain.
   Status Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
-  /// The segment's header durable (P2), so that the manifest may demand it. Only the first call does something.
+  /// Makes the segment's pages present, so that stores do not fault.
+  void Prefault();
+  /// The segment's header durable (P2), so that the manifest may demand it. Only the first call
+  /// does something.
   Status SyncHeader();
   /// Records below offset `end` durable (P2). Nothing with the log off.
   Status SyncTo(uint64_t end);
@@ -99,24 +106,26 @@ struct PoolConfig {
 
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
-  /// An empty pool and the arena with its indexes. Errors: kNoSpace (shared memory), kOutOfMemory, kIo.
+  /// An empty pool and the arena with its indexes. Errors: kNoSpace (shared memory), kOutOfMemory,
+  /// kIo.
   static Result<std::shared_ptr<MemoryPool>> Create(const PoolConfig& config);
 
-  /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed, its pages touched. Null: no slot
-  /// is free. Errors: kNoSpace, kIo. Cost: milliseconds; for the background.
+  /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Null: no
+  /// slot is free. Errors: kNoSpace, kIo. Cost: milliseconds; for the background.
   Result<std::shared_ptr<MemoryHandle>> Prepare();
-  /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its file goes when it was
-  /// flushed. Null: there are too many of these already.
+  /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its
+  /// file goes when it was flushed. Null: there are too many of these already.
   Result<std::shared_ptr<MemoryHandle>> PrepareOutside();
   /// Removes the files of segments outside of the pool that are not needed any more.
   Status RemoveStray();
-  /// The segment `segment` that a dead process left, with an empty index: in its own slot where it fits this pool, else
-  /// with an index on the heap.
+  /// The segment `segment` that a dead process left, with an empty index: in its own slot where it
+  /// fits this pool, else with an index on the heap.
   Result<std::shared_ptr<MemoryHandle>> Adopt(std::unique_ptr<log::Segment> segment);
   /// LSNs of segments prepared from now on are at least `lsn`.
   void RaiseNextLsn(uint64_t lsn);
   bool HasFreeSlot() const;
-  /// `freed` runs (on any thread, under no lock of the database) when a slot becomes free. Empty: nobody is told.
+  /// `freed` runs (on any thread, under no lock of the database) when a slot becomes free. Empty:
+  /// nobody is told.
   void OnFree(std::function<void()> freed);
   Arena& arena() { return *arena_; }
   const Arena& arena() const { return *arena_; }
@@ -127,7 +136,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   friend class MemoryHandle;
   struct Slot {
     bool taken = false;
-    std::unique_ptr<log::Segment> segment;   // mapped since its first use; null while a handle has it
+    // mapped since its first use; null while a handle has it
+    std::unique_ptr<log::Segment> segment;
     bool exists = false;
   };
   explicit MemoryPool(const PoolConfig& config) : config_(config) {}

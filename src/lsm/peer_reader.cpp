@@ -240,8 +240,10 @@ class DirectReader final : public PeerReader {
   const std::unique_ptr<ValueReader> values_;
   mutable std::atomic<const PeerView*> view_{nullptr};
   mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<io::MappedFile>> mappings_;  // by pool slot; guarded by mutex_
-  mutable uint64_t epoch_ = 0;                                     // guarded by mutex_; 0: not known
+  // by pool slot; guarded by mutex_
+  mutable std::vector<std::shared_ptr<io::MappedFile>> mappings_;
+  // guarded by mutex_; 0: not known
+  mutable uint64_t epoch_ = 0;
 };
 
 }  // namespace

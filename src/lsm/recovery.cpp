@@ -186,8 +186,8 @@ Status LogRecovery::TakeHeader(uint64_t pool_slot, const std::string& path,
   return Status();
 }
 
-// The segment that goes on where the chain ends. Where several do, all but the last were found empty by an earlier
-// recovery, and were followed anew.
+// The segment that goes on where the chain ends. Where several do, all but the last were found
+// empty by an earlier recovery, and were followed anew.
 const LogFile* LogRecovery::Successor() const {
   const LogFile* successor = nullptr;
   for (size_t i = 0; i < files_.size(); ++i) {
@@ -244,8 +244,9 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
   return taken;
 }
 
-// After a power loss: the offset of the first record, or batch with a record, whose separated value did not reach the
-// disk. What was promised before is not among them: values are synced before the log is.
+// After a power loss: the offset of the first record, or batch with a record, whose separated value
+// did not reach the disk. What was promised before is not among them: values are synced before the
+// log is.
 Result<uint64_t> LogRecovery::EndOfWholeValues(const MemoryHandle& handle, const LogFile& file) {
   const char* data = handle.table().data();
   const uint64_t durable = log::DurableMark(data, file.header.generation);
@@ -265,8 +266,8 @@ bool LogRecovery::ValueIsWhole(const char* record) const {
   return values_.Check(ReferenceOf(record)).ok();
 }
 
-// A segment that the chain does not reach. After a power loss one that follows a torn segment is given up with the tail;
-// anything else means that a segment is missing.
+// A segment that the chain does not reach. After a power loss one that follows a torn segment is
+// given up with the tail; anything else means that a segment is missing.
 Status LogRecovery::CheckUnchained(const LogFile& file) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<log::Segment> segment,
                          log::Segment::Open(fs_, file.path));

@@ -4,7 +4,8 @@
 /// Source     docs/durability.md: a durable watermark tells a torn tail from damage
 /// Encoding   docs/format/manifest.md, segment.md
 /// Threads    one thread, which holds the directory's lock
-/// Invariants nothing on disk changes but the `prev` fields of records; the same files give the same result, again and again.
+/// Invariants nothing on disk changes but the `prev` fields of records; the same files give the
+///            same result, again and again.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,8 @@ struct DirectoryContents {
 
 Result<DirectoryContents> ReadDirectory(io::FileSystem& fs, const std::string& directory);
 
-/// kCorruption, naming the file, where a table or log segment that the manifest lists, or a value segment that a table
-/// refers to, is not there.
+/// kCorruption, naming the file, where a table or log segment that the manifest lists, or a value
+/// segment that a table refers to, is not there.
 Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
                    const std::string& directory);
 /// The value segments that count: those listed, and those that may be younger than the manifest.
@@ -52,19 +53,23 @@ struct LogFile {
 
 /// What the log gives.
 struct RecoveredLog {
-  std::vector<std::shared_ptr<MemoryHandle>> handles;   ///< oldest first, closed; none of them empty
+  /// oldest first, closed; none of them empty
+  std::vector<std::shared_ptr<MemoryHandle>> handles;
   uint64_t end_lsn = 0;            ///< where the next segment's chain begins
   uint64_t end_generation = 0;
   uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may hold
   uint64_t records = 0;
   uint64_t holes = 0;
   std::set<uint64_t> value_segments;   ///< that records refer to
-  bool must_flush = false;         ///< before anything new is promised: the log could not be read the same way again
+  /// before anything new is promised: the log could not be read the same way again
+  bool must_flush = false;
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
 };
 
-/// Recovers the log that begins at manifest.flushed_lsn. `values` verifies references after a power loss.
-/// Errors  kCorruption (names the file): damage, or a chain broken below what was promised. kIo, kOutOfMemory.
+/// Recovers the log that begins at manifest.flushed_lsn. `values` verifies references after a power
+/// loss.
+/// Errors  kCorruption (names the file): damage, or a chain broken below what was promised. kIo,
+///         kOutOfMemory.
 class LogRecovery {
  public:
   LogRecovery(io::FileSystem& fs, std::string directory, const Manifest& manifest,

@@ -1,8 +1,10 @@
-/// Writes a run: tables one after another, a new one where the last is full; range tombstones cut at the tables' borders.
+/// Writes a run: tables one after another, a new one where the last is full; range tombstones cut
+/// at the tables' borders.
 ///
 /// Layer      lsm
 /// Threads    one thread
-/// Invariants all versions of a key lie in one table; the ranges of the tables, their tombstones included, do not overlap.
+/// Invariants all versions of a key lie in one table; the ranges of the tables, their tombstones
+///            included, do not overlap.
 #pragma once
 
 #include <cstdint>

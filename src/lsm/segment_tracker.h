@@ -3,9 +3,10 @@
 /// Layer      lsm
 /// Source     WiscKey (FAST16), section 3.3.2: collecting the value log
 /// Threads    any, serialized inside
-/// Invariants a segment is judged by what tables refer to only once it is settled: sealed; every write that put a value into
-///            it has reached a MemTable (a grace period after sealing); and those MemTables are in tables. Segments that
-///            were open when a running merge began are not judged: its references are in no manifest yet.
+/// Invariants a segment is judged by what tables refer to only once it is settled: sealed; every
+///            write that put a value into it has reached a MemTable (a grace period after sealing);
+///            and those MemTables are in tables. Segments that were open when a running merge began
+///            are not judged: its references are in no manifest yet.
 #pragma once
 
 #include <atomic>
@@ -37,10 +38,12 @@ class SegmentTracker {
  public:
   explicit SegmentTracker(std::shared_ptr<Trash> trash) : trash_(std::move(trash)) {}
 
-  /// Segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn` may refer to them.
+  /// Segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn` may
+  /// refer to them.
   void Recover(const std::vector<ValueSegmentInfo>& segments, uint64_t recovered_end_lsn);
-  /// Takes note of new and of sealed segments and of how far flushing got. The flags that are returned are to be set after a
-  /// grace period: base::EpochRetire([flag] { *flag = true; }), under no lock.
+  /// Takes note of new and of sealed segments and of how far flushing got. The flags that are
+  /// returned are to be set after a grace period: base::EpochRetire([flag] { *flag = true; }),
+  /// under no lock.
   std::vector<std::shared_ptr<std::atomic<bool>>> Observe(
       const std::vector<ValueSegmentInfo>& segments, const MemoryState& memory);
 
@@ -70,7 +73,8 @@ class SegmentTracker {
     std::shared_ptr<SegmentHandle> handle;
     State state = State::kOpen;
     uint64_t file_bytes = 0;
-    uint64_t last_base_lsn = 0;                    // kGraced: of the youngest MemTable that may refer to it
+    // kGraced: of the youngest MemTable that may refer to it
+    uint64_t last_base_lsn = 0;
     std::shared_ptr<std::atomic<bool>> graced;     // kSealed
   };
   std::shared_ptr<SegmentHandle> HandleOf(uint64_t id);
@@ -83,7 +87,8 @@ class SegmentTracker {
   std::map<uint64_t, Segment> segments_;
   std::multiset<uint64_t> job_floors_;
   std::set<uint64_t> given_up_;   // the value log lists them until their files go
-  std::map<uint64_t, std::weak_ptr<SegmentHandle>> handles_;   // of those above, and of younger ones
+  // of those above, and of younger ones
+  std::map<uint64_t, std::weak_ptr<SegmentHandle>> handles_;
 };
 
 }  // namespace quire::lsm

@@ -225,8 +225,10 @@ size_t SortedRun::LowerBound(const char* data, Slice key) const {
   const uint64_t prefix = base::KeyPrefix(key.substr(common.size()));
   // Entries whose prefix is that of `key` may lie before and behind several tops.
   const auto [low, high] = std::equal_range(tops.begin(), tops.end(), prefix);
-  const size_t first = low == tops.begin() ? 0 : static_cast<size_t>(low - 1 - tops.begin()) * kTopStep;
-  const size_t last = high == tops.end() ? entries.size() : static_cast<size_t>(high - tops.begin()) * kTopStep;
+  const size_t first =
+      low == tops.begin() ? 0 : static_cast<size_t>(low - 1 - tops.begin()) * kTopStep;
+  const size_t last =
+      high == tops.end() ? entries.size() : static_cast<size_t>(high - tops.begin()) * kTopStep;
   for (size_t i = first; i < std::min(last, first + kTopStep); i += kEntriesPerLine) {
     __builtin_prefetch(&entries[i]);
   }

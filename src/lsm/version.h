@@ -1,11 +1,11 @@
-/// What the database consists of at one moment: MemTables and runs of tables. Readers load the newest Version inside an
-/// EpochGuard; iterators hold theirs.
+/// What the database consists of at one moment: MemTables and runs of tables. Readers load the
+/// newest Version inside an EpochGuard; iterators hold theirs.
 ///
 /// Layer      lsm
 /// Source     LevelDB's versions; RocksDB's superversion
 /// Threads    a Version never changes once published; its parts are shared by Versions
-/// Invariants a table's file exists as long as a handle of it does; runs are newest first, and every LSN in a run is above
-///            every LSN in the runs behind it.
+/// Invariants a table's file exists as long as a handle of it does; runs are newest first, and
+///            every LSN in a run is above every LSN in the runs behind it.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@
 
 namespace quire::lsm {
 
-/// What nobody can reach any more and background work is to remove. Filled where the last reference goes, on any thread.
+/// What nobody can reach any more and background work is to remove. Filled where the last reference
+/// goes, on any thread.
 class Trash {
  public:
   void AddTable(std::string path);
@@ -82,7 +83,8 @@ class Run {
   bool has_range_tombstones_ = false;
 };
 
-/// A value segment that a Version's tables may refer to; its file goes when the last Version that lists it does.
+/// A value segment that a Version's tables may refer to; its file goes when the last Version that
+/// lists it does.
 class SegmentHandle {
  public:
   SegmentHandle(uint64_t id, std::shared_ptr<Trash> trash) : id_(id), trash_(std::move(trash)) {}
@@ -105,7 +107,8 @@ struct Version : std::enable_shared_from_this<Version> {
   std::vector<std::shared_ptr<MemoryHandle>> immutables;     ///< newest first
   std::vector<std::shared_ptr<const Run>> runs;              ///< newest first
   std::vector<std::shared_ptr<SegmentHandle>> segments;      ///< value segments in the manifest
-  uint64_t segments_floor = 1;                               ///< from here on `segments` may lack some
+  /// from here on `segments` may lack some
+  uint64_t segments_floor = 1;
 };
 
 }  // namespace quire::lsm

@@ -18,12 +18,14 @@ namespace quire::lsm {
 
 /// Fed with entries by rising key, versions newest first.
 ///
-/// The snapshots divide the LSNs into strata; readers tell versions of one stratum apart only by the newest. So a version
-/// goes where a newer one of its key, or a range tombstone over it, lies in the same stratum. A tombstone itself goes where
-/// nothing older can reappear: the entries come from all older sources too (`bottom`), and no snapshot is older.
+/// The snapshots divide the LSNs into strata; readers tell versions of one stratum apart only by
+/// the newest. So a version goes where a newer one of its key, or a range tombstone over it, lies
+/// in the same stratum. A tombstone itself goes where nothing older can reappear: the entries come
+/// from all older sources too (`bottom`), and no snapshot is older.
 class VersionFilter {
  public:
-  /// `snapshots`: LSNs that live snapshots read at, in any order. `tombstones`: all range tombstones of the sources.
+  /// `snapshots`: LSNs that live snapshots read at, in any order. `tombstones`: all range
+  /// tombstones of the sources.
   VersionFilter(std::vector<uint64_t> snapshots,
                 const std::vector<table::RangeTombstone>& tombstones, bool bottom);
 

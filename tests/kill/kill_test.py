@@ -9,6 +9,7 @@ CASE is one of
     stop       one rank is stopped (SIGSTOP): the others answer "timed out" within their deadline, and nobody hangs
     second     a second program that opens the same database is refused with "busy" within a second
 
+QUIRE_KILL_SHARE divides the count: for a case that is tried in several ways.
 The random choices follow from QUIRE_KILL_SEED (printed). Exit status 0 only if all that was promised held.
 """
 import os
@@ -130,6 +131,9 @@ def verify(mpirun, program, home):
 def run_kills(mpirun, program, home):
     count = int(os.environ.get("QUIRE_KILL_COUNT") or
                 20 * float(os.environ.get("QUIRE_TEST_SCALE") or 1))
+    share = int(os.environ.get("QUIRE_KILL_SHARE") or 1)
+    if share > 1:
+        count = max(3, count // share)  # at least one of each kind of victim
     seed = int(os.environ.get("QUIRE_KILL_SEED") or random.SystemRandom().randrange(1 << 32))
     say(f"QUIRE_KILL_SEED={seed} QUIRE_KILL_COUNT={count}")
     choose = random.Random(seed)

@@ -88,6 +88,17 @@ inline std::string GetOr(Database& db, Slice key, const std::string& absent) {
   return status.ok() ? value : status.ToString();
 }
 
+/// Into how many nodes tests/support/mpi_main.cpp has split the ranks.
+inline int NodeCount() {
+  const char* const text = ::getenv("QUIRE_TEST_NODES");
+  return text == nullptr || *text == '\0' ? 1 : ::atoi(text);
+}
+
+/// The node of `rank` among them.
+inline int NodeOf(int rank, int size) {
+  return rank * NodeCount() / size;
+}
+
 /// True where the program runs with MPI_THREAD_MULTIPLE.
 inline bool HasThreads() {
   int level = 0;

@@ -1,7 +1,8 @@
 // The main() of GoogleTest programs that run on several ranks. Every rank runs every test in the
 // same order; rank 0 prints, other ranks print their failures only; the program fails on all ranks
 // when a test failed on any. QUIRE_TEST_THREAD_LEVEL (single, funneled, serialized, multiple; default
-// multiple) is the thread level that is asked of MPI.
+// multiple) is the thread level that is asked of MPI. QUIRE_TEST_NODES splits the ranks into so many
+// groups, each of which takes itself for a node of its own: between them all goes through MPI.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -18,6 +19,14 @@ int WantedThreadLevel() {
   if (std::strcmp(text, "serialized") == 0) return MPI_THREAD_SERIALIZED;
   if (std::strcmp(text, "funneled") == 0) return MPI_THREAD_FUNNELED;
   return MPI_THREAD_SINGLE;
+}
+
+// Before anything asks which node this is.
+void JoinNode(int rank, int size) {
+  const char* text = std::getenv("QUIRE_TEST_NODES");
+  if (text == nullptr || *text == '\0') return;
+  const long node = long{rank} * std::strtol(text, nullptr, 10) / size;
+  ::setenv("QUIRE_NODE_ID", ("test node " + std::to_string(node)).c_str(), 1);
 }
 
 // Says on which rank something failed; what passed is said by rank 0 alone.
@@ -49,6 +58,9 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, WantedThreadLevel(), &provided);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  JoinNode(rank, size);
   testing::InitGoogleTest(&argc, argv);
   if (rank != 0) {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -1,0 +1,141 @@
+// Repositories on the real file system that a job of several ranks may not use: each rank hears the
+// same, what it is, where, and what to do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kv/sim_cluster_testing.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::kv {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr uid_t kSomebodyElse = 12345;
+
+// This process as a user without rights of its own, where it is root.
+class AsPlainUser {
+ public:
+  AsPlainUser() : root_(::geteuid() == 0) {
+    if (root_) {
+      EXPECT_EQ(::seteuid(kSomebodyElse), 0);
+    }
+  }
+  ~AsPlainUser() {
+    if (root_) {
+      EXPECT_EQ(::seteuid(0), 0);
+    }
+  }
+
+ private:
+  const bool root_;
+};
+
+class Repositories : public testing::Test {
+ protected:
+  void SetUp() override {
+    // The plain user may look in, and write into nothing but what is given to it.
+    ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
+  }
+  void TearDown() override {
+    ::chmod((directory_ / "locked").c_str(), 0700);
+  }
+
+  // A directory of the plain user's.
+  std::string Own(const std::string& name, mode_t mode) {
+    const std::string path = directory_ / name;
+    std::filesystem::create_directory(path);
+    if (::geteuid() == 0) {
+      EXPECT_EQ(::chown(path.c_str(), kSomebodyElse, kSomebodyElse), 0);
+    }
+    EXPECT_EQ(::chmod(path.c_str(), mode), 0);
+    return path;
+  }
+
+  // What each of three ranks is told by a Context on `repository`, or else by Open in it.
+  std::vector<Status> Try(const std::string& repository) {
+    const AsPlainUser plain;
+    SimCluster::Options options;
+    options.rank_count = 3;
+    options.repository = repository;
+    options.file_system = [](int) { return &io::PosixFileSystem(); };
+    SimCluster cluster(options);
+    std::mutex mutex;
+    std::vector<Status> told;
+    cluster.RunRaw([&](int, Result<std::unique_ptr<Context>> context) {
+      Status status = context.status();
+      if (status.ok()) status = (*context)->Open("db", SimCluster::SmallDatabase()).status();
+      const std::lock_guard<std::mutex> lock(mutex);
+      told.push_back(status);
+    });
+    return told;
+  }
+
+  void ExpectRefused(const std::string& repository, Code code, const std::string& what,
+                     const std::string& path, const std::string& advice) {
+    const std::vector<Status> told = Try(repository);
+    ASSERT_EQ(told.size(), 3u);
+    for (const Status& status : told) {
+      EXPECT_EQ(status.code(), code) << status.ToString();
+      EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr(what), HasSubstr(path),
+                                          HasSubstr(advice)));
+      EXPECT_EQ(status.message(), told[0].message()) << "the same on all ranks";
+    }
+  }
+
+  test::TempDirectory directory_;
+};
+
+TEST_F(Repositories, OneThatCannotBeMadeIsTold) {
+  const std::string locked = Own("locked", 0500);
+  ExpectRefused(locked + "/repository", Code::kIo, "cannot make the directory",
+                locked + "/repository", "check its owner and permissions");
+}
+
+TEST_F(Repositories, OneThatIsNotWritableIsTold) {
+  const std::string locked = Own("locked", 0500);
+  ExpectRefused(locked, Code::kIo, "cannot make the directory", locked + "/db",
+                "check its owner and permissions");
+}
+
+TEST_F(Repositories, OneThatEverybodyMayWriteIsRefused) {
+  const std::string open = Own("open", 0777);
+  ExpectRefused(open, Code::kInvalidArgument, "may be written by everybody", open, "chmod o-w");
+}
+
+TEST_F(Repositories, OneOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  const std::string path = directory_ / "of root";
+  std::filesystem::create_directory(path);
+  ExpectRefused(path, Code::kInvalidArgument, "belongs to", path, "choose a directory of your own");
+  EXPECT_TRUE(std::filesystem::is_empty(path));
+}
+
+TEST_F(Repositories, ADatabaseOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  const std::string repository = Own("repository", 0700);
+  std::filesystem::create_directory(repository + "/db");
+  ExpectRefused(repository, Code::kInvalidArgument, "belongs to", repository + "/db",
+                "choose a directory of your own");
+  EXPECT_TRUE(std::filesystem::is_empty(repository + "/db"));
+}
+
+TEST_F(Repositories, ADatabaseWhoseFilesMayNotBeReadIsTold) {
+  const std::string repository = Own("repository", 0700);
+  for (const Status& status : Try(repository)) ASSERT_TRUE(status.ok()) << status.ToString();
+  ASSERT_EQ(::chmod((repository + "/db/DATABASE").c_str(), 0), 0);
+  ExpectRefused(repository, Code::kIo, "cannot open", repository + "/db/DATABASE",
+                "check its owner and permissions");
+}
+
+}  // namespace
+}  // namespace quire::kv
