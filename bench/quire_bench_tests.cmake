@@ -1,11 +1,9 @@
 # quire_bench_test(name ranks arguments...): bench_test.py runs quire-bench and looks at what it
 # prints.
 function(quire_bench_test name ranks)
-  add_test(NAME bench.${name}
-           COMMAND python3 "${CMAKE_CURRENT_SOURCE_DIR}/bench_test.py"
-                   "${PROJECT_SOURCE_DIR}/scripts/mpirun" ${ranks} $<TARGET_FILE:quire-bench>
-                   ${ARGN})
-  quire_parallel_test_properties(bench.${name} ${ranks} 120 auto)
+  quire_add_parallel_test(
+    bench.${name} ${ranks} 120 auto python3 "${CMAKE_CURRENT_SOURCE_DIR}/bench_test.py"
+    "${PROJECT_SOURCE_DIR}/scripts/mpirun" ${ranks} $<TARGET_FILE:quire-bench> ${ARGN})
 endfunction()
 
 quire_bench_test(engine 1 engine --value-bytes 100,4096 --volume-bytes 2000000 --reads 200

@@ -11,12 +11,18 @@ install(
   EXPORT QuireTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Without MPI there is nothing behind the headers that take a communicator.
+set(quire_absent_headers "")
+if(NOT QUIRE_MPI)
+  set(quire_absent_headers PATTERN "*mpi.h" EXCLUDE)
+endif()
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/include/quire"
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING
   PATTERN "*.h"
-  PATTERN "*.hpp")
+  PATTERN "*.hpp"
+  ${quire_absent_headers})
 
 set(quire_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Quire)
 install(EXPORT QuireTargets NAMESPACE Quire:: DESTINATION ${quire_package_dir})

@@ -42,19 +42,17 @@ endfunction()
 
 # quire_add_mpirun(test ranks seconds transport command...) registers any program as a parallel ctest.
 function(quire_add_mpirun test ranks seconds transport)
-  add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/scripts/mpirun" -n ${ranks} ${ARGN})
-  quire_parallel_test_properties(${test} ${ranks} ${seconds} ${transport})
+  quire_add_parallel_test(${test} ${ranks} ${seconds} ${transport}
+                          "${PROJECT_SOURCE_DIR}/scripts/mpirun" -n ${ranks} ${ARGN})
 endfunction()
 
-# For tests that call scripts/mpirun themselves.
-function(quire_parallel_test_properties test ranks seconds transport)
-  quire_test_timeout(timeout ${seconds})
-  set_tests_properties(
-    ${test}
-    PROPERTIES LABELS parallel
-               PROCESSORS ${ranks}
-               TIMEOUT ${timeout}
-               SKIP_RETURN_CODE 77
-               ENVIRONMENT
-               "QUIRE_MPIEXEC=${MPIEXEC_EXECUTABLE};QUIRE_TRANSPORT=${transport};${QUIRE_TEST_ENVIRONMENT}")
+# The same for tests that call scripts/mpirun themselves.
+function(quire_add_parallel_test test ranks seconds transport)
+  quire_add_test(
+    NAME ${test}
+    TIMEOUT ${seconds}
+    PROCESSORS ${ranks}
+    LABELS parallel
+    ENVIRONMENT "QUIRE_MPIEXEC=${MPIEXEC_EXECUTABLE}" "QUIRE_TRANSPORT=${transport}"
+    COMMAND ${ARGN})
 endfunction()

@@ -86,6 +86,17 @@ def check_text(relative, text, found):
         found.add("file_name", relative, "file names are snake_case")
 
 
+# A time limit that nothing multiplies ends the long runs and the sanitizers: quire_add_test() has it.
+BARE_CTEST = re.compile(r"^[^#\n]*(\badd_test\(|set_tests_properties\([^)]*\bTIMEOUT\b)", re.M)
+
+
+def check_ctests(relative, text, found):
+    if relative != "cmake/QuireModule.cmake":
+        for match in BARE_CTEST.finditer(text):
+            line = text.count("\n", 0, match.end()) + 1
+            found.add("ctest", f"{relative}:{line}", "tests are added by quire_add_test()")
+
+
 def check_functions(relative, text, found):
     outer, code = cpp_scan.scan(text)
     for function in cpp_scan.functions(outer):
@@ -216,6 +227,8 @@ def check_file(root, path, found):
     relative = str(path.relative_to(root))
     text = path.read_text(errors="replace")
     check_text(relative, text, found)
+    if path.suffix in (".txt", ".cmake"):
+        check_ctests(relative, text, found)
     if path.suffix not in (".h", ".cpp", ".c", ".inc"):
         return
     check_functions(relative, text, found)
@@ -241,8 +254,7 @@ def files(root):
             inside = path.relative_to(root).parts
             generated = {"corpus", "golden", "__pycache__", "data"} & set(inside)
             if path.is_file() and path.suffix in suffixes and not generated:
-                if path.suffix != ".cmake" or inside[0] == "cmake":
-                    yield path
+                yield path
 
 
 def measure(root):
@@ -250,7 +262,9 @@ def measure(root):
     for path in files(root):
         relative = path.relative_to(root).parts
         if relative[0] == "cmake":
+            # Modules of CMake have names of their own.
             check_text("cmake/CMakeLists.txt", path.read_text(), found)
+            check_ctests("/".join(relative), path.read_text(), found)
         else:
             check_file(root, path, found)
     return found
@@ -308,6 +322,9 @@ def self_test():
                              "  /// Sizes.\n  int a() const;\n  int b() const { return 1; }\n"
                              "  /// Opens.\n  int Open(int a,\n           int b);\n  int Open(long a);\n"
                              " private:\n  int G();\n};\n/// Free.\nint H();\n",
+        "src/kv/CMakeLists.txt": "# add_test(x)\nquire_add_test(NAME x TIMEOUT 3 COMMAND x)\n"
+                                 "set_tests_properties(x PROPERTIES LABELS y)\n",
+        "cmake/QuireModule.cmake": "add_test(NAME x)\n",
         "src/kv/k_test.cpp": "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n",
     }
     bad = {
@@ -318,6 +335,7 @@ def self_test():
         "columns": ("src/kv/b.cpp", "// " + "x" * 100 + "\n"),
         "whitespace": ("src/kv/b.cpp", "int a; \n"),
         "unfinished": ("src/kv/b.cpp", "// TO" + "DO: more\n"),
+        "ctest": ("tests/y/CMakeLists.txt", "set_tests_properties(\n  x PROPERTIES\n  TIMEOUT 3)\n"),
         "file_name": ("src/kv/BadName.cpp", "int a;\n"),
         "system_call": ("src/kv/b.cpp", "void F() {\n  auto t = std::chrono::steady_clock::now();\n}\n"),
         "print": ("src/kv/b.cpp", "void F() {\n  std::fprintf(stderr, \"x\");\n}\n"),

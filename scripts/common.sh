@@ -71,8 +71,16 @@ run_ctest() {
   local run=env
   if grep -q '^QUIRE_SANITIZE:STRING=.' "$dir/CMakeCache.txt"; then run=without_aslr; fi
   "$run" ctest --test-dir "$dir" -j "$(nproc)" --output-on-failure "$@" 2>&1 | tee "$log" | quiet_passes || rc=$?
+  say_counts "$dir"
   summarise_skips "$dir" "$log"
   return "$rc"
+}
+
+# What the tests counted, of what they were asked for: the crashes of the simulated machine.
+say_counts() {
+  local points
+  points=$(awk '/^[0-9]+ crash points: / {sum += $1} END {print sum + 0}' "$1/Testing/Temporary/LastTest.log")
+  if ((points > 0)); then echo "$points crash points of one rank's database"; fi
 }
 
 # Keeps failures and the summary; the lines of what passed stay in ctest.log.
@@ -84,5 +92,23 @@ summarise_skips() {
   local log=$1/Testing/Temporary/LastTest.log count
   count=$(grep -cE ' \((Skipped|Disabled|Not Run)\)$' "$2" || true)
   echo "skipped: $count of the tests; what they say:"
-  grep -hA1 -E ': Skipped$' "$log" | grep -vE ': Skipped$|^--$' | sort | uniq -c || true
+  # GoogleTest's tests say it in the line after "Skipped", others in their last line.
+  {
+    grep -hA1 -E ': Skipped$' "$log" | grep -vE ': Skipped$|^--$' || true
+    sed -nE 's/.* Test +#[0-9]+: ([^ ]+) \.*\*\*\*Skipped .*/\1/p' "$2" | last_lines "$log"
+  } | sort | uniq -c
+}
+
+# last_lines LOG: the last line that each of the tests whose names are read printed, without those
+# of GoogleTest.
+last_lines() {
+  awk -v log_path="$1" '
+    {wanted[$0] = 1}
+    END {
+      while ((getline line <log_path) > 0) {
+        if (line ~ /^[0-9]+\/[0-9]+ Test: /) {name = line; sub(/^[^:]*: /, "", name); last = ""}
+        if (line == "<end of output>" && name in wanted && last !~ /^\[/) print name ": " last
+        last = line
+      }
+    }'
 }

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Tests of assemble, as a whole program: assemble_test.py PROGRAM LAUNCHER CASE
 
-LAUNCHER -n RANKS PROGRAM ... starts it in parallel. The cases: genome, inputs, graphs, errors.
+LAUNCHER -n RANKS PROGRAM ... starts it in parallel. The cases: demo, genome, inputs, graphs, reference,
+errors.
 """
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,18 +23,21 @@ class Runner:
     def __init__(self, program, launcher, folder):
         self.program, self.launcher, self.folder = program, launcher, Path(folder)
         self.run_count = 0
+        self.environment = dict(os.environ)
 
     def start(self, reads, ranks=2, transport="auto", **options):
-        """The finished process, and where its contigs are."""
+        """The finished process, and where its contigs are. No `ranks`: one, without the launcher."""
         self.run_count += 1
         output = self.folder / f"contigs{self.run_count}.fa"
         repository = self.folder / f"repository{self.run_count}"
-        command = [self.launcher, "-n", str(ranks), self.program, *map(str, reads),
+        launched = [self.launcher, "-n", str(ranks)] if ranks else []
+        command = [*launched, self.program, *map(str, reads),
                    "--output", str(output), "--repository", str(repository),
                    "--transport", transport]
         for name, value in options.items():
             command += ["-k" if name == "k" else "--" + name.replace("_", "-"), str(value)]
-        return subprocess.run(command, capture_output=True, text=True, check=False), output
+        return subprocess.run(command, capture_output=True, text=True, check=False,
+                              env=self.environment), output
 
     def run(self, reads, **options):
         """(the result line, the file of contigs) of a run that must succeed."""
@@ -57,11 +62,15 @@ def demo_data():
     return None
 
 
+def skip(why):
+    print(why)
+    sys.exit(SKIPPED)
+
+
 def lambda_genome():
     data = demo_data()
     if data is None:
-        print("no reads: install bowtie2-examples, run scripts/demo-data, or set QUIRE_DEMO_DATA")
-        sys.exit(SKIPPED)
+        skip("no reads: install bowtie2-examples, run scripts/demo-data, or set QUIRE_DEMO_DATA")
     return read_fasta(data / "reference/lambda_virus.fa.gz")[0]
 
 
@@ -69,6 +78,30 @@ def check_gives_back(genome, contigs_path, what):
     contigs = read_fasta(contigs_path)
     check(contigs == [canonical(genome)],
           f"{what}: {len(contigs)} contigs of {sum(map(len, contigs))} bases, not the genome")
+
+
+def case_demo(runner):
+    """The job of "make demo": real reads, one contig, nearly all of the reference."""
+    lambda_genome()
+    if not shutil.which("minimap2"):
+        skip("not compared with the reference: install minimap2")
+    build = Path(runner.program).resolve().parents[2]
+    done = subprocess.run([str(Path(__file__).with_name("demo.sh")), str(build)], text=True,
+                          capture_output=True, check=False,
+                          env={**os.environ, "QUIRE_DEMO_DATA": str(demo_data())})
+    check(done.returncode == 0, f"demo.sh: {done.returncode} {done.stderr[-2000:]}")
+    result = json.loads(done.stdout.splitlines()[-1])
+    print(json.dumps(result))
+    check(list(result) == ["ranks", "reads", "distinct_kmers", "solid_kmers", "contigs", "n50",
+                           "reference_covered", "identity", "seconds"], f"fields of {result}")
+    check(result["ranks"] == 4 and result["reads"] == 20000, f"{result}")
+    check(result["contigs"] == 1, f"{result['contigs']} contigs, not 1")
+    for name in ("reference_covered", "identity"):
+        check(0.99 <= result[name] <= 1, f"{name} is {result[name]}")
+    # Of one contig each base but the last k - 1 begins a k-mer that was kept, and no other was.
+    check(result["n50"] == result["solid_kmers"] + 20, f"k-mers and bases differ: {result}")
+    check(f"each of {result['solid_kmers']} k-mers stands in exactly one contig" in done.stderr,
+          f"the k-mers were not checked: {done.stderr[-2000:]}")
 
 
 def case_genome(runner):
@@ -138,6 +171,72 @@ def case_graphs(runner):
         problems = differences(graph, read_fasta(output))
         check(not problems, f"seed {seed}, k {k}, at least {count_min}: {problems[:3]}")
     check(ring_count == 8, f"{ring_count} rings in all graphs, not 8")
+
+
+class Aligner:
+    """A program minimap2 that is found before the real one: prints `output`, ends with `status`.
+
+    Launchers may put folders of their own first into the PATH.
+    """
+
+    def __init__(self, runner, output="", status=0):
+        folder = runner.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / "minimap2.out").write_text(output)
+        program = folder / "minimap2"
+        program.write_text(f"#!/bin/sh\ncat '{folder}/minimap2.out'\nexit {status}\n")
+        program.chmod(0o755)
+        self.runner, self.path = runner, f"{folder}:{os.environ['PATH']}"
+
+    def __enter__(self):
+        self.runner.environment["PATH"] = self.path
+
+    def __exit__(self, *_):
+        self.runner.environment["PATH"] = os.environ["PATH"]
+
+
+def check_comparison(runner, reads, reference, covered, identity):
+    result, _ = runner.run([reads], ranks=0, reference=reference)
+    for name, wanted in (("reference_covered", covered), ("identity", identity)):
+        got = result[name]
+        same = got is wanted if wanted is None else got is not None and abs(got - wanted) < 1e-9
+        check(same, f"{reference.name}: {name} is {got}, not {wanted}")
+
+
+def case_reference(runner):
+    """--reference: what is covered, and how well, of genomes whose answer is known."""
+    rng = random.Random(7)
+    genome, other = ("".join(rng.choices("ACGT", k=size)) for size in (4000, 1000))
+    reads = runner.folder / "reads.fq"
+    write_reads(reads, simulate(genome, coverage=40, length=100, error_rate=0, seed=3))
+    same, longer = runner.folder / "it's the same.fa", runner.folder / "longer.fa"
+    write_reads(same, [genome])
+    write_reads(longer, [genome, other])
+    # 0 to 3000 of one sequence, overlapping; half of the other: 3500 of 5000. 3400 of 3600 equal.
+    paf = ("c\t4000\t0\t2000\t+\tr0\t4000\t0\t2000\t1900\t2000\t60\ttp:A:P\n"
+           "c\t4000\t0\t1100\t-\tr0\t4000\t1900\t3000\t1000\t1100\t60\n"
+           "c\t4000\t0\t500\t+\tr1\t1000\t500\t1000\t500\t500\t60\n")
+    with Aligner(runner, paf):
+        check_comparison(runner, reads, longer, 3500 / 5000, 3400 / 3600)
+    with Aligner(runner):
+        check_comparison(runner, reads, longer, 0, 0)
+    with Aligner(runner, status=127):  # what the shell says where there is none
+        check_comparison(runner, reads, longer, None, None)
+    for output, status, says in (("what?\n", 0, "minimap2 said: what?"), ("", 1, "failed: minimap2")):
+        with Aligner(runner, output, status):
+            done, _ = runner.start([reads], ranks=0, reference=longer)
+            check(done.returncode != 0 and says in done.stderr, f"{says}: {done.stderr[-500:]}")
+    done, _ = runner.start([reads], reference=runner.folder / "absent.fa")
+    check(done.returncode != 0 and "absent.fa" in done.stderr, f"absent: {done.stderr[-500:]}")
+    if not shutil.which("minimap2"):
+        skip("all but the real aligner was tried: install minimap2")
+    check_comparison(runner, reads, same, 1, 1)
+    check_comparison(runner, reads, longer, 4000 / 5000, 1)
+    changed = list(genome)
+    for at in range(200, 4000, 200):
+        changed[at] = "ACGT"["CGTA".index(changed[at])]
+    write_reads(same, ["".join(changed)])
+    check_comparison(runner, reads, same, 1, 1 - 19 / 4000)
 
 
 def case_errors(runner):

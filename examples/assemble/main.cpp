@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "contigs.h"
 #include "counting.h"
@@ -307,6 +308,8 @@ int Main(int argc, char** argv) {
   const Status status = Assemble(settings);
   if (!status.ok()) {
     std::fprintf(stderr, "assemble: %s\n", status.ToString().c_str());
+    // MPI_Abort ends all ranks: the one that knows why must have said so before.
+    if (status.code() == Code::kPeerFailed) std::this_thread::sleep_for(std::chrono::seconds(1));
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();

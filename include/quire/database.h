@@ -242,7 +242,7 @@ using PlaceFunction = std::function<char*(size_t size)>;
 class Database {
  public:
   /// Closes without waiting for other ranks where Close() was not called; staged remote writes are
-  /// sent, failures are logged.
+  /// sent, failures are logged (quire/log.h).
   virtual ~Database() = default;
 
   /// The name it was opened by.

@@ -3,6 +3,7 @@
 
 #include "api/handles.h"
 #include "api/open_context.h"
+#include "quire/log.h"
 #include "quire/option_table.h"
 #include "quire/version.h"
 
@@ -53,6 +54,16 @@ using quire::api::NullArgument;
 using quire::api::WithContext;
 
 extern "C" {
+
+void quire_set_log(quire_log_function function, void* user) {
+  if (function == nullptr) {
+    quire::SetLogSink(nullptr);
+    return;
+  }
+  quire::SetLogSink([function, user](quire::LogLevel level, const std::string& text) {
+    function(static_cast<int>(level), text.c_str(), user);
+  });
+}
 
 const char* quire_version(void) {
   return quire::Version();

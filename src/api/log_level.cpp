@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kLevels[] = {"error", "warning", "info", "debug"};
 
-void Install(base::LogLevel most) {
-  base::SetLogSink([most](base::LogLevel level, const std::string& text) {
+void Install(LogLevel most) {
+  SetLogSink([most](LogLevel level, const std::string& text) {
     if (level > most) return;
     std::fprintf(stderr, "quire %s: %s\n", kLevels[static_cast<int>(level)], text.c_str());
   });
@@ -28,7 +28,8 @@ Status InstallLogSink() {
   for (size_t i = 0; i < std::size(kLevels); ++i) {
     if (*wanted != kLevels[i]) continue;
     static std::once_flag once;
-    std::call_once(once, Install, static_cast<base::LogLevel>(i));
+    // A program that has a sink of its own has asked for more.
+    if (!base::LogEnabled()) std::call_once(once, Install, static_cast<LogLevel>(i));
     return Status();
   }
   return Status(Code::kInvalidArgument, "environment variable QUIRE_LOG_LEVEL is \"" + *wanted +

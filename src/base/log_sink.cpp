@@ -20,14 +20,6 @@ Sink& TheSink() {
 
 }  // namespace
 
-void SetLogSink(LogSink new_sink) {
-  Sink& sink = TheSink();
-  auto next = new_sink ? std::make_shared<const LogSink>(std::move(new_sink)) : nullptr;
-  const std::lock_guard<std::mutex> lock(sink.mutex);
-  sink.current = std::move(next);
-  sink.enabled.store(sink.current != nullptr, std::memory_order_release);
-}
-
 void Log(LogLevel level, const std::string& text) {
   Sink& sink = TheSink();
   std::shared_ptr<const LogSink> current;
@@ -41,3 +33,15 @@ void Log(LogLevel level, const std::string& text) {
 bool LogEnabled() { return TheSink().enabled.load(std::memory_order_acquire); }
 
 }  // namespace quire::base
+
+namespace quire {
+
+void SetLogSink(LogSink new_sink) {
+  base::Sink& sink = base::TheSink();
+  auto next = new_sink ? std::make_shared<const LogSink>(std::move(new_sink)) : nullptr;
+  const std::lock_guard<std::mutex> lock(sink.mutex);
+  sink.current = std::move(next);
+  sink.enabled.store(sink.current != nullptr, std::memory_order_release);
+}
+
+}  // namespace quire

@@ -81,15 +81,15 @@ TEST(Status, ResultsCarryAValueOrTheReasonForNone) {
 TEST(LogSink, ReceivesLinesWhileInstalled) {
   std::vector<std::string> lines;
   EXPECT_FALSE(base::LogEnabled());
-  base::Log(base::LogLevel::kError, "into silence");
-  base::SetLogSink([&lines](base::LogLevel level, const std::string& text) {
+  base::Log(LogLevel::kError, "into silence");
+  SetLogSink([&lines](LogLevel level, const std::string& text) {
     lines.push_back(std::to_string(static_cast<int>(level)) + text);
   });
   EXPECT_TRUE(base::LogEnabled());
-  base::Log(base::LogLevel::kWarning, " heard");
-  base::SetLogSink(nullptr);
+  base::Log(LogLevel::kWarning, " heard");
+  SetLogSink(nullptr);
   EXPECT_FALSE(base::LogEnabled());
-  base::Log(base::LogLevel::kError, "into silence again");
+  base::Log(LogLevel::kError, "into silence again");
   EXPECT_EQ(lines, std::vector<std::string>{"1 heard"});
 }
 

@@ -37,7 +37,7 @@ MpiLink::~MpiLink() {
     closing_ = true;
   }
   if (!Quiesce()) {
-    base::Log(base::LogLevel::kInfo,
+    base::Log(LogLevel::kInfo,
               "not all ranks closed together; a communicator of Quire stays behind");
     const Lock lock(session_->mutex());
     session_->Leak();
@@ -124,7 +124,7 @@ void MpiLink::Cancel() {
     for (Buffer& buffer : receive_buffers_) KeepForEver(std::move(buffer));
   }
   if (SendsFinished()) return;
-  base::Log(base::LogLevel::kWarning, "messages to other ranks were still under way at the end");
+  base::Log(LogLevel::kWarning, "messages to other ranks were still under way at the end");
   session_->Leak();
   for (Send& send : send_records_) KeepForEver(std::move(send.buffer));
   for (auto& peer : peers_) {

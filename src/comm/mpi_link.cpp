@@ -64,7 +64,7 @@ bool MpiLink::TakeSlot(size_t position, int error, const MPI_Status& status, Arr
   unposted_.push_back(slot);
   const Status received = MpiStatus(error, "MPI_Irecv");
   if (!received.ok()) {
-    base::Log(base::LogLevel::kError, received.ToString());
+    base::Log(LogLevel::kError, received.ToString());
     spare_.push_back(std::move(arrived->buffer));
     return false;
   }
@@ -205,7 +205,7 @@ void MpiLink::MarkGone(int rank, Peer& peer, const Status& why) {
   if (!peer.health.compare_exchange_strong(expected, Health::kGone)) return;
   gone_count_.fetch_add(1, std::memory_order_seq_cst);
   session_->Leak();
-  base::Log(base::LogLevel::kWarning, "rank " + std::to_string(rank) + ": " + why.ToString());
+  base::Log(LogLevel::kWarning, "rank " + std::to_string(rank) + ": " + why.ToString());
 }
 
 int MpiLink::TellGone(Lock& lock, FrameSink& sink) {

@@ -143,7 +143,7 @@ void MpiSession::Close() {
 
 MpiSession::~MpiSession() {
   if (!MpiIsRunning()) {
-    base::Log(base::LogLevel::kInfo, "MPI was finalized before Quire was closed");
+    base::Log(LogLevel::kInfo, "MPI was finalized before Quire was closed");
     return;
   }
   CloseNow();

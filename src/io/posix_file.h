@@ -23,6 +23,8 @@ class Descriptor {
     return *this;
   }
   ~Descriptor();
+  /// open(2), continued where a signal interrupts it; not ok(): errno says why.
+  static Descriptor Open(const std::string& path, int flags, unsigned permissions = 0);
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
 

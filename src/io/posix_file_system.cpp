@@ -35,11 +35,7 @@ int FlagsOf(OpenMode mode) {
 
 // Opens without following a link, and without waiting where somebody planted a named pipe.
 Descriptor OpenRaw(const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, kFilePermissions);
-  } while (fd < 0 && errno == EINTR);
-  return Descriptor(fd);
+  return Descriptor::Open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, kFilePermissions);
 }
 
 Result<Descriptor> OpenRegular(const std::string& path, int flags) {

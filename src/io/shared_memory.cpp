@@ -87,19 +87,18 @@ Status CheckRegion(int fd, uint64_t size, const std::string& path) {
 Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(uint64_t size) {
   if (size == 0) return Status(Code::kInvalidArgument, "shared memory of no bytes was asked for");
   std::unique_ptr<SharedMemory> memory(new SharedMemory);
-  int fd = -1;
-  for (int attempt = 0; fd < 0 && attempt < kNameAttempts; ++attempt) {
+  Descriptor fd(-1);
+  for (int attempt = 0; !fd.ok() && attempt < kNameAttempts; ++attempt) {
     memory->name_ = NewName();
-    fd = ::open((kDirectory + memory->name_).c_str(),
-                O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 && errno != EEXIST && errno != EINTR) break;
+    fd = Descriptor::Open(kDirectory + memory->name_,
+                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (!fd.ok() && errno != EEXIST) break;
   }
   const std::string path = kDirectory + memory->name_;
-  const Descriptor owned(fd);
-  if (!owned.ok()) return ShmStatus(errno, "create", path);
+  if (!fd.ok()) return ShmStatus(errno, "create", path);
   memory->owner_ = true;  // from here on, failing takes the name away
-  QUIRE_RETURN_IF_ERROR(AllocateAll(fd, size, path));
-  QUIRE_ASSIGN_OR_RETURN(memory->data_, MapShared(fd, size, PROT_READ | PROT_WRITE, path));
+  QUIRE_RETURN_IF_ERROR(AllocateAll(fd.get(), size, path));
+  QUIRE_ASSIGN_OR_RETURN(memory->data_, MapShared(fd.get(), size, PROT_READ | PROT_WRITE, path));
   memory->size_ = size;
   return memory;
 }
@@ -121,7 +120,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::Open(const std::string& name
   }
   const std::string path = kDirectory + name;
   const int mode = access == Access::kRead ? O_RDONLY : O_RDWR;
-  const Descriptor fd(::open(path.c_str(), mode | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor fd = Descriptor::Open(path, mode | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) {
     if (errno == ENOENT) return ErrnoStatus(errno, "open", path);
     return ShmStatus(errno, "open", path);

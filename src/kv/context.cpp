@@ -1,7 +1,6 @@
 #include "kv/context.h"
 
 #include <algorithm>
-#include <map>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -115,17 +114,10 @@ Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Stat
   return all;
 }
 
-// The least over all ranks, so that all plan alike.
 uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
-  if (given != 0) return given;
-  std::map<uint64_t, int> ranks_on_node;
-  for (const Introduction& rank : ranks) ++ranks_on_node[rank.node_id];
-  uint64_t least = UINT64_MAX;
-  for (const Introduction& rank : ranks) {
-    least = std::min(least,
-                     MemoryBudget::DefaultLimit(rank.machine_bytes, ranks_on_node[rank.node_id]));
-  }
-  return least;
+  std::vector<RankMemory> memories;
+  for (const Introduction& rank : ranks) memories.push_back({rank.node_id, rank.machine_bytes});
+  return MemoryBudget::LimitOver(memories, given);
 }
 
 Status Prepare(const Status& before, Core* core, const std::string& repository,

@@ -143,7 +143,7 @@ void DatabaseImpl::Shutdown() {
     Status fenced = Fence();
     if (fenced.ok() && options_.storage.log == LogMode::kOff) fenced = store_->db().Flush();
     if (!fenced.ok() && base::LogEnabled()) {
-      base::Log(base::LogLevel::kError,
+      base::Log(LogLevel::kError,
                 "database " + name_ + " ended without Close: " + fenced.ToString());
     }
   }

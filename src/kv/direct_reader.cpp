@@ -56,7 +56,7 @@ void DirectReader::AttachOne(const Environment& environment, int rank, Slice ann
     readers_[static_cast<size_t>(rank)] = std::move(*opened);
     ++attached_count_;
   } else if (base::LogEnabled()) {
-    base::Log(base::LogLevel::kWarning, "no direct reads from rank " + std::to_string(rank) + ": " +
+    base::Log(LogLevel::kWarning, "no direct reads from rank " + std::to_string(rank) + ": " +
                                             opened.status().ToString());
   }
 }

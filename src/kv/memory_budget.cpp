@@ -1,6 +1,7 @@
 #include "kv/memory_budget.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace quire::kv {
@@ -62,6 +63,17 @@ MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
 
 uint64_t MemoryBudget::DefaultLimit(uint64_t machine_bytes, int ranks_on_node) {
   return machine_bytes / 4 / static_cast<uint64_t>(std::max(1, ranks_on_node));
+}
+
+uint64_t MemoryBudget::LimitOver(const std::vector<RankMemory>& ranks, uint64_t given) {
+  if (given != 0) return given;
+  std::map<uint64_t, int> ranks_on_node;
+  for (const RankMemory& rank : ranks) ++ranks_on_node[rank.node_id];
+  uint64_t least = UINT64_MAX;
+  for (const RankMemory& rank : ranks) {
+    least = std::min(least, DefaultLimit(rank.machine_bytes, ranks_on_node[rank.node_id]));
+  }
+  return least;
 }
 
 uint64_t MemoryBudget::MessagesShare(uint64_t limit_bytes, int rank_count) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <vector>
 
 #include "quire/database.h"
 
@@ -31,6 +32,12 @@ struct MemoryPlan {
 /// What these options may take on a rank among `rank_count`.
 MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count);
 
+/// Where a rank runs, and what it may use there at most.
+struct RankMemory {
+  uint64_t node_id = 0;
+  uint64_t machine_bytes = 0;
+};
+
 class MemoryBudget {
  public:
   /// @param messages_bytes  of the limit, for answers that wait for room
@@ -39,6 +46,9 @@ class MemoryBudget {
 
   /// A quarter of what the cgroup or machine has, for each rank of the node.
   static uint64_t DefaultLimit(uint64_t machine_bytes, int ranks_on_node);
+  /// The limit of each of `ranks`: what was `given`, or, where that is 0, the least default over all
+  /// of them, so that all plan alike.
+  static uint64_t LimitOver(const std::vector<RankMemory>& ranks, uint64_t given);
   /// The part of a limit that answers to other ranks may take while these do not take them.
   static uint64_t MessagesShare(uint64_t limit_bytes, int rank_count);
 

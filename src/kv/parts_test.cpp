@@ -281,6 +281,22 @@ TEST(MemoryBudget, PlentyLeavesDefaultsAlone) {
   EXPECT_EQ(budget.planned_bytes(), 0u);
 }
 
+TEST(MemoryBudget, TheDefaultIsAQuarterOfTheMachineSharedByTheRanksOfTheNode) {
+  EXPECT_EQ(MemoryBudget::DefaultLimit(1000, 1), 250u);
+  EXPECT_EQ(MemoryBudget::DefaultLimit(16'000'000'000'000, 64), 62'500'000'000u);
+  EXPECT_EQ(MemoryBudget::DefaultLimit(1000, 0), 250u) << "nobody is counted: at least this rank";
+  EXPECT_EQ(MemoryBudget::DefaultLimit(7, 4), 0u);
+}
+
+TEST(MemoryBudget, TheLimitIsTheLeastOverAllRanksUnlessGiven) {
+  // Three ranks share node 7, one has node 8 alone; one of the three is in a smaller group.
+  const std::vector<RankMemory> ranks = {{7, 24'000}, {8, 9'000}, {7, 12'000}, {7, 24'000}};
+  EXPECT_EQ(MemoryBudget::LimitOver(ranks, 0), 1'000u);
+  EXPECT_EQ(MemoryBudget::LimitOver({{7, 24'000}, {8, 3'600}, {7, 24'000}}, 0), 900u);
+  EXPECT_EQ(MemoryBudget::LimitOver({{7, 24'000}}, 0), 6'000u);
+  EXPECT_EQ(MemoryBudget::LimitOver(ranks, 5'000), 5'000u);
+}
+
 TEST(FailureLog, TellsCountsAndTheFirstFailureOnce) {
   FailureLog failures;
   EXPECT_TRUE(failures.Take().ok());

@@ -273,12 +273,12 @@ TEST_F(SegmentTest, HeaderHasTheDocumentedBytes) {
   EncodeSegmentHeader(header, page.data());
   // docs/format/segment.md
   EXPECT_EQ(Hex(Slice(page).substr(0, 96)),
-            "51 55 49 45 52 53 45 47 01 00 00 00 01 00 00 00 "
+            "51 55 49 52 45 53 45 47 01 00 00 00 01 00 00 00 "
             "01 00 00 00 00 00 00 00 03 00 00 00 00 00 00 00 "
             "40 42 0F 00 00 00 00 00 00 00 01 00 00 00 00 00 "
             "2A 00 00 00 00 00 00 00 07 00 00 00 00 00 00 00 "
             "58 3E 0F 00 00 00 00 00 05 00 00 00 00 00 00 00 "
-            "00 00 00 00 00 00 00 00 9A 2F 15 0A 88 FA 6B 81");
+            "00 00 00 00 00 00 00 00 61 82 51 E2 2D C8 04 7E");
   MarkComplete(page.data(), 1, 4128);
   EXPECT_EQ(Hex(Slice(page).substr(1536, 8)), "04 02 00 00 87 FD C5 64");
   EXPECT_EQ(page.substr(0, 96), page.substr(2048, 96));

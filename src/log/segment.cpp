@@ -11,7 +11,7 @@
 namespace quire::log {
 namespace {
 
-constexpr uint64_t kMagic = 0x4745535245495551;  // "QUIRESEG"
+constexpr uint64_t kMagic = 0x4745534552495551;  // "QUIRESEG"
 constexpr uint32_t kVersion = 1;
 
 // The header page: two copies of the header, two watermarks and the completion mark, each in a

@@ -91,7 +91,7 @@ Status DbImpl::WaitLocked(std::unique_lock<std::mutex>& lock, const std::functio
 
 void DbImpl::FailLocked(const Status& status, const char* what) {
   const Status failure = status.WithContext(std::string(what) + " in " + directory_);
-  if (base::LogEnabled()) base::Log(base::LogLevel::kError, failure.ToString());
+  if (base::LogEnabled()) base::Log(LogLevel::kError, failure.ToString());
   if (status.code() == Code::kNoSpace) {
     no_space_ = failure;
   } else if (failure_.ok()) {
@@ -133,7 +133,7 @@ void DbImpl::CleanUp() {
 
 void DbImpl::LogFailure(const Status& status) const {
   if (status.ok() || !base::LogEnabled()) return;
-  base::Log(base::LogLevel::kWarning, status.WithContext(directory_).ToString());
+  base::Log(LogLevel::kWarning, status.WithContext(directory_).ToString());
 }
 
 }  // namespace quire::lsm

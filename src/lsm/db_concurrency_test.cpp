@@ -6,6 +6,7 @@
 
 #include "base/coding.h"
 #include "lsm/db_test_support.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::lsm {
 namespace {
@@ -26,7 +27,7 @@ class ConcurrencyTest : public testing::Test {
   ConcurrencyTest() : test_(SmallOptions(), 2) { EXPECT_TRUE(test_.Open().ok()); }
   ~ConcurrencyTest() override { test_.Close(); }
 
-  static uint64_t Rounds() { return 10'000 * TestScale(); }
+  static uint64_t Rounds() { return static_cast<uint64_t>(test::ScaledCount(10'000)); }
 
   // Runs all bodies at once; those in `until_done` go on until the others are finished.
   void Run(const std::vector<std::function<void()>>& bodies,

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "lsm/db_test_support.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::lsm {
 namespace {
@@ -231,12 +232,14 @@ class Life {
   bool closed_ = false;
 };
 
-// Ends a life at every `stride`-th of its steps, and counts how often.
-void CrashEverywhere(const Case& kind, uint64_t seed, uint64_t stride, uint64_t* points) {
+// Ends a life at every second of its steps, or at fewer where `wanted` points are enough, and counts
+// how often.
+void CrashEverywhere(const Case& kind, uint64_t seed, uint64_t wanted, uint64_t* points) {
   const Plan plan = MakePlan(seed, 300, kind.keys);
   Life whole(plan, kind, seed);
   whole.Run(UINT64_MAX);
   const uint64_t steps = whole.steps();
+  const uint64_t stride = std::max<uint64_t>(2, steps / wanted);
   ASSERT_NO_FATAL_FAILURE(whole.RecoverAndCheck()) << "seed " << seed << ", no crash";
   for (uint64_t step = seed % stride; step < steps; step += stride) {
     Life life(plan, kind, seed * 1'000'003 + step);
@@ -246,26 +249,39 @@ void CrashEverywhere(const Case& kind, uint64_t seed, uint64_t stride, uint64_t*
   }
 }
 
-void CrashManyLives(Case kind, uint64_t points_min) {
+// What each test takes, in percent, of the crash points that are asked for over all of them.
+struct Shares {
+  int kill, power, synced, kill_without_log, power_without_log;
+};
+constexpr Shares kShares = {30, 30, 20, 10, 10};
+static_assert(kShares.kill + kShares.power + kShares.synced + kShares.kill_without_log +
+                  kShares.power_without_log ==
+              100);
+constexpr int64_t kUsualPoints = 10'000;
+
+void CrashManyLives(Case kind, int percent) {
+  const int64_t asked = test::ScaledCount("QUIRE_CRASH_POINTS", kUsualPoints);
+  const auto least = static_cast<uint64_t>((asked * percent + 99) / 100);
   uint64_t points = 0;
-  for (uint64_t seed = 1; points < points_min * TestScale(); ++seed) {
+  for (uint64_t seed = 1; points < least; ++seed) {
     kind.compaction = seed % 3 == 0 ? CompactionPolicy::kEveryNth : CompactionPolicy::kTiered;
     kind.keys = seed % 2 == 0 ? 300 : 50;
-    ASSERT_NO_FATAL_FAILURE(CrashEverywhere(kind, seed, 2, &points));
+    ASSERT_NO_FATAL_FAILURE(CrashEverywhere(kind, seed, least - points, &points));
   }
-  std::printf("%llu crash points\n", static_cast<unsigned long long>(points));
+  std::printf("%llu crash points: %d %% of the %lld asked for, or more\n",
+              static_cast<unsigned long long>(points), percent, static_cast<long long>(asked));
 }
 
 TEST(Crash, AfterAKillEverythingAcknowledgedIsThere) {
-  CrashManyLives({io::CrashKind::kProcess, LogMode::kOn}, 3000);
+  CrashManyLives({io::CrashKind::kProcess, LogMode::kOn}, kShares.kill);
 }
 
 TEST(Crash, AfterAPowerLossAPrefixIsThereWithEverythingThatWasSynced) {
-  CrashManyLives({io::CrashKind::kPower, LogMode::kOn}, 3000);
+  CrashManyLives({io::CrashKind::kPower, LogMode::kOn}, kShares.power);
 }
 
 TEST(Crash, WithTheLogSyncedAPowerLossTakesNothingAcknowledged) {
-  CrashManyLives({io::CrashKind::kPower, LogMode::kSync}, 2500);
+  CrashManyLives({io::CrashKind::kPower, LogMode::kSync}, kShares.synced);
 }
 
 TEST(Crash, ASyncReachesTheSegmentsThatWaitToBeFlushed) {
@@ -292,11 +308,11 @@ TEST(Crash, ASyncReachesTheSegmentsThatWaitToBeFlushed) {
 }
 
 TEST(Crash, WithoutALogAKillLeavesWhatWasFlushed) {
-  CrashManyLives({io::CrashKind::kProcess, LogMode::kOff}, 1000);
+  CrashManyLives({io::CrashKind::kProcess, LogMode::kOff}, kShares.kill_without_log);
 }
 
 TEST(Crash, WithoutALogAPowerLossLeavesWhatWasFlushed) {
-  CrashManyLives({io::CrashKind::kPower, LogMode::kOff}, 1000);
+  CrashManyLives({io::CrashKind::kPower, LogMode::kOff}, kShares.power_without_log);
 }
 
 }  // namespace

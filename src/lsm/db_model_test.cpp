@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lsm/db_test_support.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::lsm {
 namespace {
@@ -236,14 +237,14 @@ void ModelTest::Step() {
 
 TEST_P(ModelTest, AgreesWithAMap) {
   ASSERT_TRUE(test_.Open(OpenFlags::kMustNotExist).ok());
-  const uint64_t steps = 100'000 * TestScale();
-  for (uint64_t i = 0; i < steps; ++i) {
+  const int64_t steps = test::ScaledCount(100'000);
+  for (int64_t i = 0; i < steps; ++i) {
     ASSERT_NO_FATAL_FAILURE(Step()) << "step " << i;
   }
   ASSERT_NO_FATAL_FAILURE(CheckAll());
   CountWork();
-  EXPECT_GT(flushes_, 100u);
-  EXPECT_GT(compactions_, 50u);
+  EXPECT_GT(flushes_, test::ScaledLeast(100));
+  EXPECT_GT(compactions_, test::ScaledLeast(50));
   pinned_.clear();
   ASSERT_TRUE(test_->Compact().ok());
   ASSERT_NO_FATAL_FAILURE(CheckAll());

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,12 +14,6 @@
 #include "lsm/db.h"
 
 namespace quire::lsm {
-
-/// A factor on the length of random tests: QUIRE_TEST_SCALE, 1 where it is not set.
-inline uint64_t TestScale() {
-  const char* scale = std::getenv("QUIRE_TEST_SCALE");
-  return scale == nullptr ? 1 : std::max<uint64_t>(1, std::strtoull(scale, nullptr, 10));
-}
 
 /// Small enough that flushes and merges happen all the time.
 inline StorageOptions SmallOptions() {

@@ -413,7 +413,7 @@ class SegmentedValueLog : public ValueLog {
   void FinishQuietly() {
     const Status status = FinishDrained();
     if (!status.ok() && base::LogEnabled()) {
-      base::Log(base::LogLevel::kWarning, "value log: " + status.ToString());
+      base::Log(LogLevel::kWarning, "value log: " + status.ToString());
     }
   }
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# run.sh find_package|add_subdirectory|pkg_config|headers BUILD_DIR WORK_DIR: builds and runs a small
-# program against Quire as another project would.
+# run.sh MODE BUILD_DIR WORK_DIR: builds and runs a small program against Quire as another project would.
 #
-# find_package and pkg_config use what "cmake --install" puts into WORK_DIR/prefix; add_subdirectory
-# builds the library again, from the compiler's cache where there is one.
+#   install          puts BUILD_DIR into WORK_DIR/prefix, for:
+#   find_package, pkg_config, c_program, headers
+#   add_subdirectory, shared, serial
+#                    build the library again, from the compiler's cache where there is one: as a part
+#                    of the program's build, as a shared library, and without MPI
 set -euo pipefail
 mode=$1
 build=$2
@@ -16,6 +18,15 @@ flavor=$(cached QUIRE_MPI_FLAVOR)
 cxx=$(cached CMAKE_CXX_COMPILER)
 cc=$(cached CMAKE_C_COMPILER)
 
+# What the library is built with again: optimised only where the compiler's cache has that.
+again=(-DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" -DQUIRE_MPI_FLAVOR="$flavor")
+if command -v ccache >/dev/null; then
+  again+=(-DCMAKE_BUILD_TYPE="$(cached CMAKE_BUILD_TYPE)" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
+    -DCMAKE_C_COMPILER_LAUNCHER=ccache)
+else
+  again+=(-DCMAKE_BUILD_TYPE=Debug)
+fi
+
 # One rank, without mpiexec.
 run() {
   rm -rf "$work/$mode-repository"
@@ -24,11 +35,41 @@ run() {
   rm -rf "$work/$mode-repository"
 }
 
+# configure_and_run SOURCE_DIR [OPTION...]
 configure_and_run() {
+  local source=$1
+  shift
   rm -rf "$work/$mode"
-  cmake -S "$here/consumer" -B "$work/$mode" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" "$@"
+  cmake -S "$source" -B "$work/$mode" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" "$@"
   cmake --build "$work/$mode" --target consumer -j "$(nproc)"
   run "$work/$mode/consumer"
+}
+
+# Builds and installs the library alone: variant OPTION...
+variant() {
+  rm -rf "$work/$mode-build" "$prefix"
+  cmake -S "$source_dir" -B "$work/$mode-build" -G Ninja "${again[@]}" -DQUIRE_BUILD_TESTS=OFF \
+    -DQUIRE_BUILD_BENCH=OFF -DQUIRE_BUILD_EXAMPLES=OFF -DQUIRE_BUILD_TOOLS=OFF "$@"
+  cmake --build "$work/$mode-build" --target quire -j "$(nproc)"
+  cmake --install "$work/$mode-build" --prefix "$prefix" >/dev/null
+}
+
+# Of what the shared library shows, all must be Quire's public names. What the standard library's
+# templates leave behind is shown by every library in C++.
+check_exports() {
+  local strange
+  nm -DC --defined-only "$1" >"$work/exports"
+  grep -q ' T quire_db_put$' "$work/exports"
+  grep -q ' T quire::Context::OpenSerial(' "$work/exports"
+  strange=$(cut -d ' ' -f 3- "$work/exports" |
+    grep -vE '(^| )(quire_|(typeinfo|typeinfo name|vtable|guard variable|VTT) for (quire|std)::|quire::|std::|__gnu_cxx::)' || true)
+  # The folders of src/ are namespaces of their own.
+  strange+=$(cut -d ' ' -f 3- "$work/exports" | grep -vE '(^| )std::|quire_' |
+    grep -E 'quire::(base|io|filter|comm|log|table|lsm|kv|api)::' || true)
+  if [ -n "$strange" ]; then
+    printf 'shown, and not public:\n%s\n' "$strange" >&2
+    exit 1
+  fi
 }
 
 case $mode in
@@ -37,17 +78,26 @@ case $mode in
     cmake --install "$build" --prefix "$prefix" >/dev/null
     ;;
   find_package)
-    configure_and_run -DCMAKE_PREFIX_PATH="$prefix"
+    configure_and_run "$here/consumer" -DCMAKE_PREFIX_PATH="$prefix"
     ;;
   add_subdirectory)
-    type=Debug
-    launcher=()
-    if command -v ccache >/dev/null; then
-      type=$(cached CMAKE_BUILD_TYPE)
-      launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
-    fi
-    configure_and_run -DQUIRE_SOURCE_DIR="$source_dir" -DCMAKE_BUILD_TYPE="$type" \
-      -DCMAKE_C_COMPILER="$cc" -DQUIRE_MPI_FLAVOR="$flavor" "${launcher[@]}"
+    configure_and_run "$here/consumer" -DQUIRE_SOURCE_DIR="$source_dir" "${again[@]}"
+    ;;
+  c_program)
+    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix" -DLANGUAGE_OF_LINKER=CXX
+    ;;
+  shared)
+    prefix=$work/prefix-$mode
+    variant -DBUILD_SHARED_LIBS=ON
+    check_exports "$(find "$prefix" -name libquire.so)"
+    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
+    ;;
+  serial)
+    prefix=$work/prefix-$mode
+    variant -DQUIRE_MPI=OFF
+    [ ! -e "$prefix/include/quire/mpi.h" ] || { echo "mpi.h is installed" >&2; exit 1; }
+    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix" -DLANGUAGE_OF_LINKER=CXX
+    if nm "$work/$mode/consumer" | grep ' MPI_'; then exit 1; fi
     ;;
   pkg_config)
     mkdir -p "$work/$mode"

@@ -3,16 +3,17 @@
 //   kill_program REPOSITORY ORACLE_DIRECTORY MODE [TIMEOUT_MS]
 //
 // MODE is sequential, relaxed (a fence after every few writes) or verify (no writing). First all
-// that the oracle holds is looked up: a value older than what was acknowledged, or one that nobody
-// wrote, is a failure (exit status 3). Each rank appends to ORACLE_DIRECTORY/rank-<r> one record
-// per acknowledged write, by one write(2) that survives its death, and writes its process id to
-// ORACLE_DIRECTORY/pid-<r> when it begins to write pairs. Other failures: exit status 4, with the
-// code's name on standard output.
+// that the oracle holds is looked up: anything but what was acknowledged last, or what was begun
+// after it, is a failure (exit status 3). Each rank appends to ORACLE_DIRECTORY/rank-<r> one record
+// when it begins a write and one when that is acknowledged, each by one write(2) that survives its
+// death, and writes its process id to ORACLE_DIRECTORY/pid-<r> when it begins to write pairs. Other
+// failures: exit status 4, with the code's name and the time it took on standard output.
 #include <fcntl.h>
 #include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,16 +27,43 @@
 namespace {
 
 constexpr int kKeysPerRank = 400;
-// Every so manieth key is deleted now and then; of the others absence is always a loss.
+constexpr uint32_t kNoKey = kKeysPerRank;
+// Every so manieth key is deleted now and then.
 constexpr uint32_t kDeletedKeys = 4;
 constexpr int kExitLost = 3;
 constexpr int kExitFailed = 4;
 
-// One acknowledged write: of key number `key` the write number `number`; a put or a delete.
+// Of key number `key` the write number `number`: a put or a delete that was begun or acknowledged.
 struct Told {
   uint32_t key;
-  uint32_t is_delete;
+  uint8_t is_delete;
+  uint8_t is_begun;
+  uint16_t unused;
   uint64_t number;
+};
+
+// What a key may be found as: its last acknowledged write, or one that was begun after it.
+struct Expected {
+  Told last = {0, 1, 0, 0, 0};
+  std::vector<Told> begun;
+
+  void Add(const Told& told) {
+    if (told.is_begun != 0) {
+      begun.push_back(told);
+      return;
+    }
+    last = told;
+    std::erase_if(begun, [&](const Told& other) { return other.number <= told.number; });
+  }
+  // The write that an absent key, or a value with that number, shows; null: none that may be seen.
+  const Told* Find(bool is_absent, uint64_t number) const {
+    const auto shows = [&](const Told& told) {
+      return is_absent ? told.is_delete != 0 : told.is_delete == 0 && told.number == number;
+    };
+    if (shows(last)) return &last;
+    const auto found = std::find_if(begun.begin(), begun.end(), shows);
+    return found == begun.end() ? nullptr : &*found;
+  }
 };
 
 std::string KeyName(int rank, uint32_t key) {
@@ -55,28 +83,38 @@ class Program {
   Program(std::string oracle, int rank, quire::Database* db)
       : oracle_(std::move(oracle)), rank_(rank), db_(db) {}
 
-  // The number of keys that are older than what was told; each is named.
+  // The number of keys that are not what they may be; each is named. What was found is what must
+  // be found from now on: the oracle is written anew with it.
   int Verify() {
-    std::ifstream file(oracle_ + "/rank-" + std::to_string(rank_), std::ios::binary);
-    Told told;
-    while (file.read(reinterpret_cast<char*>(&told), sizeof told)) {
-      last_[told.key] = told;
+    std::map<uint32_t, Expected> keys;
+    std::ifstream file(path_, std::ios::binary);
+    for (Told told; file.read(reinterpret_cast<char*>(&told), sizeof told);) {
+      keys[told.key].Add(told);
       next_number_ = std::max(next_number_, told.number + 1);
     }
+    file.close();
+    keys.erase(kNoKey);
     int lost = 0;
-    for (const auto& [key, last] : last_) lost += VerifyKey(last) ? 0 : 1;
-    // Numbers of before, told or not, are never given again.
-    next_number_ += 1'000'000;
-    std::printf("rank %d: %zu keys verified, %d lost\n", rank_, last_.size(), lost);
+    std::ofstream found_file(path_ + ".new", std::ios::binary);
+    for (const auto& [key, expected] : keys) {
+      Told found = {};
+      lost += VerifyKey(key, expected, &found) ? 0 : 1;
+      found_file.write(reinterpret_cast<const char*>(&found), sizeof found);
+    }
+    // No number is given twice, also not that of a write that was begun and is not found.
+    const Told last = {kNoKey, 1, 0, 0, next_number_};
+    found_file.write(reinterpret_cast<const char*>(&last), sizeof last);
+    found_file.close();
+    std::printf("rank %d: %zu keys verified, %d lost\n", rank_, keys.size(), lost);
     std::fflush(stdout);
+    if (lost == 0 && std::rename((path_ + ".new").c_str(), path_.c_str()) != 0) std::abort();
     return lost;
   }
 
   // Until a call fails, or for ever.
   quire::Status Write(bool sequential) {
-    const std::string path = oracle_ + "/rank-" + std::to_string(rank_);
-    log_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (log_ < 0) return quire::Status(quire::Code::kIo, "cannot open " + path);
+    log_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log_ < 0) return quire::Status(quire::Code::kIo, "cannot open " + path_);
     std::ofstream(oracle_ + "/pid-" + std::to_string(rank_)) << ::getpid() << std::endl;
     uint64_t random = static_cast<uint64_t>(::getpid()) * 0x9E3779B97F4A7C15;
     while (true) {
@@ -91,28 +129,31 @@ class Program {
   }
 
  private:
-  bool VerifyKey(const Told& last) {
+  bool VerifyKey(uint32_t key, const Expected& expected, Told* found) {
     std::string value;
-    const quire::Status got = db_->Get(KeyName(rank_, last.key), &value);
-    if (got.code() == quire::Code::kNotFound) {
-      // Absent is right after a delete, also one that could not be acknowledged any more.
-      if (last.is_delete != 0 || last.key % kDeletedKeys == 0) return true;
-    } else if (got.ok()) {
-      const uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
-      const bool whole = value == ValueOf(rank_, last.key, number);
-      if (whole && (number > last.number || (number == last.number && last.is_delete == 0))) {
-        return true;
-      }
+    const quire::Status got = db_->Get(KeyName(rank_, key), &value);
+    const uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
+    const bool is_absent = got.code() == quire::Code::kNotFound;
+    const Told* shown = nullptr;
+    if (is_absent || (got.ok() && value == ValueOf(rank_, key, number))) {
+      shown = expected.Find(is_absent, number);
     }
-    std::printf("LOST %s: write %llu (%s) was acknowledged, found %s \"%.60s\"\n",
-                KeyName(rank_, last.key).c_str(), static_cast<unsigned long long>(last.number),
-                last.is_delete != 0 ? "delete" : "put", got.ToString().c_str(), value.c_str());
+    if (shown != nullptr) {
+      *found = {key, shown->is_delete, 0, 0, shown->number};
+      return true;
+    }
+    std::printf("LOST %s: write %llu (%s) was acknowledged, %zu begun after it, found %s \"%.60s\"\n",
+                KeyName(rank_, key).c_str(), static_cast<unsigned long long>(expected.last.number),
+                expected.last.is_delete != 0 ? "delete" : "put", expected.begun.size(),
+                got.ToString().c_str(), value.c_str());
     return false;
   }
 
   quire::Status WriteOne(uint32_t key, bool is_delete, bool sequential) {
     is_delete = is_delete && key % kDeletedKeys == 0;
-    const Told told{key, is_delete ? 1u : 0u, next_number_++};
+    Told told = {key, is_delete, 1, 0, next_number_++};
+    Tell(told);
+    told.is_begun = 0;
     const std::string name = KeyName(rank_, key);
     QUIRE_RETURN_IF_ERROR(is_delete ? db_->Delete(name)
                                     : db_->Put(name, ValueOf(rank_, key, told.number)));
@@ -132,8 +173,8 @@ class Program {
 
   const std::string oracle_;
   const int rank_;
+  const std::string path_ = oracle_ + "/rank-" + std::to_string(rank_);
   quire::Database* const db_;
-  std::map<uint32_t, Told> last_;
   uint64_t next_number_ = 1;
   int log_ = -1;
   std::vector<Told> unfenced_;
@@ -162,8 +203,13 @@ int Run(int rank, const char* const* arguments, int timeout_ms) {
   const bool sequential = std::strcmp(arguments[3], "sequential") == 0;
   quire::DatabaseOptions options = SmallDatabase();
   if (sequential) options.consistency = quire::Consistency::kSequential;
+  const auto begin = std::chrono::steady_clock::now();
   auto db = (*context)->Open("db", options);
-  if (!db.ok()) return Fail(rank, "open", db.status());
+  if (!db.ok()) {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    std::printf("rank %d: open failed after %.3f s\n", rank, took.count());
+    return Fail(rank, "open", db.status());
+  }
   Program program(arguments[2], rank, db->get());
   if (program.Verify() > 0) return kExitLost;
   const quire::Status verified = (*db)->Barrier(quire::Level::kMemTable);

@@ -14,6 +14,7 @@ The random choices follow from QUIRE_KILL_SEED (printed). Exit status 0 only if 
 """
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -186,16 +187,25 @@ def run_stop(mpirun, program, home):
     verify(mpirun, program, home)
 
 
+def refused_after(mpirun, program, home):
+    """The seconds that the slowest rank of a second program waited for its refusal."""
+    second = Job(mpirun, program, home, "verify", tag="-second")
+    code = second.wait()
+    text = second.text()
+    if code == 0 or "open: busy" not in text or "pid" not in text:
+        raise SystemExit(f"kill_test: the second program was not refused\n{text}")
+    return max(float(seconds) for seconds in re.findall(r"open failed after ([0-9.]+) s", text))
+
+
 def run_second(mpirun, program, home):
     first = Job(mpirun, program, home, "relaxed")
     pids = first.wait_until_writing()
     try:
-        second = Job(mpirun, program, home, "verify", tag="-second")
-        code = second.wait()
-        text = second.text()
-        if code == 0 or "open: busy" not in text or "pid" not in text:
-            raise SystemExit(f"kill_test: the second program was not refused\n{text}")
-        say(text.splitlines()[0])
+        # Eight ranks on few cores: the quickest refusal counts.
+        seconds = min(refused_after(mpirun, program, home) for _ in range(3))
+        say(f"refused after {seconds} s")
+        if seconds > 1:
+            raise SystemExit("kill_test: the refusal took more than a second")
     finally:
         kill_all(pids)
         first.wait()

@@ -27,6 +27,12 @@ inline int64_t ScaledCount(const char* variable, int64_t usual) {
 /// As above, for counts without a variable of their own.
 inline int64_t ScaledCount(int64_t usual) { return ScaledCount("", usual); }
 
+/// How often something must have happened in a test whose length is scaled: `usual` times, less
+/// where the environment asks for a shorter test.
+inline uint64_t ScaledLeast(int64_t usual) {
+  return static_cast<uint64_t>(std::min(usual, ScaledCount(usual)));
+}
+
 }  // namespace quire::test
 
 #endif  // QUIRE_TESTS_SUPPORT_TEST_SCALE_H_

@@ -1,0 +1,162 @@
+// Calls of the system that a signal interrupts, or that move less than they were asked to, are
+// continued. This program is linked with --wrap for each of them (CMakeLists.txt): while a test is
+// armed every second call fails with EINTR, and reads and writes move a few bytes only.
+#include <gtest/gtest.h>
+#include <sys/random.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <map>
+#include <string>
+
+#include "io/file_system.h"
+#include "io/machine.h"
+#include "io/proc_file.h"
+#include "io/shared_memory.h"
+#include "tests/support/temp_directory.h"
+
+namespace {
+
+constexpr size_t kMovedBytesMax = 1000;
+bool armed = false;
+std::map<std::string, int>* calls = nullptr;  // by name, while armed
+
+// Whether this call of `name` is one that a signal interrupts.
+bool Interrupted(const char* name) { return armed && (*calls)[name]++ % 2 == 0; }
+
+size_t Shortened(size_t size) { return armed ? std::min(size, kMovedBytesMax) : size; }
+
+}  // namespace
+
+extern "C" {
+
+// For calls that return -1 and set errno.
+#define QUIRE_WRAP(result, name, parameters, arguments) \
+  result __real_##name parameters;                      \
+  result __wrap_##name parameters;                      \
+  result __wrap_##name parameters {                     \
+    if (!Interrupted(#name)) return __real_##name arguments; \
+    errno = EINTR;                                      \
+    return -1;                                          \
+  }
+
+QUIRE_WRAP(ssize_t, pread, (int fd, void* to, size_t size, off_t at), (fd, to, Shortened(size), at))
+QUIRE_WRAP(ssize_t, pwrite, (int fd, const void* from, size_t size, off_t at),
+           (fd, from, Shortened(size), at))
+QUIRE_WRAP(ssize_t, read, (int fd, void* to, size_t size), (fd, to, Shortened(size)))
+QUIRE_WRAP(int, fdatasync, (int fd), (fd))
+QUIRE_WRAP(int, fsync, (int fd), (fd))
+QUIRE_WRAP(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
+QUIRE_WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
+QUIRE_WRAP(int, statvfs, (const char* path, struct statvfs* info), (path, info))
+QUIRE_WRAP(ssize_t, getrandom, (void* to, size_t size, unsigned flags), (to, size, flags))
+
+// These return the error.
+int __real_posix_fallocate(int fd, off_t at, off_t size);
+int __wrap_posix_fallocate(int fd, off_t at, off_t size);
+int __wrap_posix_fallocate(int fd, off_t at, off_t size) {
+  return Interrupted("posix_fallocate") ? EINTR : __real_posix_fallocate(fd, at, size);
+}
+
+int __real_clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest) {
+  if (!Interrupted("clock_nanosleep")) return __real_clock_nanosleep(clock, flags, time, rest);
+  if (time != rest) *rest = *time;  // all of it is left
+  return EINTR;
+}
+
+int __real_open(const char* path, int flags, ...);
+int __wrap_open(const char* path, int flags, ...);
+int __wrap_open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, unsigned);  // garbage where there is none, and not used then
+  va_end(arguments);
+  if (!Interrupted("open")) return __real_open(path, flags, mode);
+  errno = EINTR;
+  return -1;
+}
+
+}  // extern "C"
+
+namespace quire::io {
+namespace {
+
+class Interrupted : public testing::Test {
+ protected:
+  void SetUp() override {
+    calls = &calls_;
+    armed = true;
+  }
+  void TearDown() override { armed = false; }
+  // How often `name` was called: the interrupted call, and the next one that went through.
+  int Calls(const std::string& name) { return calls_[name]; }
+
+  test::TempDirectory directory_;
+  FileSystem& fs_ = PosixFileSystem();
+  const std::string path_ = directory_ / "file";
+
+ private:
+  std::map<std::string, int> calls_;
+};
+
+TEST_F(Interrupted, ReadsAndWritesMoveAllBytes) {
+  std::string bytes;
+  for (size_t i = 0; i < 10 * kMovedBytesMax; ++i) bytes += static_cast<char>(i * 7 % 251);
+  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(Calls("open"), 2);
+  const Status written = (*file)->WriteAt(3, bytes);
+  ASSERT_TRUE(written.ok()) << written.ToString();
+  EXPECT_EQ(Calls("pwrite"), 20);
+  std::string read(bytes.size(), '\0');
+  const Status status = (*file)->ReadAt(3, read.size(), read.data());
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(Calls("pread"), 20);
+  EXPECT_EQ(read, bytes);
+}
+
+TEST_F(Interrupted, FilesAreSetAsideCutAndSynced) {
+  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_TRUE((*file)->Allocate(10'000).ok());
+  EXPECT_GE(Calls("fallocate"), 2);
+  EXPECT_EQ(*(*file)->Size(), 10'000u);
+  EXPECT_TRUE((*file)->Truncate(5'000).ok());
+  EXPECT_EQ(Calls("ftruncate"), 2);
+  EXPECT_EQ(*(*file)->Size(), 5'000u);
+  EXPECT_TRUE((*file)->Sync().ok());
+  EXPECT_EQ(Calls("fdatasync"), 2);
+  EXPECT_TRUE(fs_.SyncDirectory(directory_.path()).ok());
+  EXPECT_EQ(Calls("fsync"), 2);
+  EXPECT_TRUE(fs_.FreeBytes(directory_.path()).ok());
+  EXPECT_EQ(Calls("statvfs"), 2);
+}
+
+TEST_F(Interrupted, SharedMemoryIsMade) {
+  const auto memory = SharedMemory::Create(10'000);
+  ASSERT_TRUE(memory.ok()) << memory.status().ToString();
+  EXPECT_EQ(Calls("open"), 2);
+  EXPECT_EQ(Calls("posix_fallocate"), 2);
+  const auto again = SharedMemory::Open((*memory)->name(), 10'000, SharedMemory::Access::kReadWrite);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(Calls("open"), 4);
+}
+
+TEST_F(Interrupted, TheMachineAnswers) {
+  EXPECT_NE(ReadProcFile("/proc/meminfo").find("SwapTotal:"), std::string::npos);
+  EXPECT_GE(Calls("read"), 2);
+  EXPECT_NE(RandomU64(), RandomU64());
+  EXPECT_EQ(Calls("getrandom"), 4);
+  const uint64_t begin_ns = RealClock().NowNs();
+  RealClock().SleepNs(20'000'000);
+  EXPECT_GE(RealClock().NowNs() - begin_ns, 20'000'000u);
+  EXPECT_EQ(Calls("clock_nanosleep"), 2);
+}
+
+}  // namespace
+}  // namespace quire::io
