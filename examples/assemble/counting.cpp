@@ -57,7 +57,9 @@ Status AddCounts(Slice, const Slice* present, Slice argument, std::string* updat
 }
 
 KmerCounter::KmerCounter(Database& database, const KmerShape& shape, unsigned slot_bits)
-    : database_(database), shape_(shape), buckets_(slot_bits == 0 ? 0 : size_t{1} << (slot_bits - 1)) {}
+    : database_(database),
+      shape_(shape),
+      buckets_(slot_bits == 0 ? 0 : size_t{1} << (slot_bits - 1)) {}
 
 Status KmerCounter::Add(Slice sequence) {
   Status status;

@@ -259,8 +259,8 @@ class Database {
   /// Order        Two Puts of one key by one rank take effect in program order. Two Puts by two
   ///              ranks with no Fence() between them: one of the two values wins.
   ///
-  /// @param key    [bytes] size in [1, 65536], and a few KiB less than memtable_bytes. Copied before
-  ///               return.
+  /// @param key    [bytes] size in [1, 65536], and a few KiB less than memtable_bytes. Copied
+  ///               before return.
   /// @param value  [bytes] size in [0, 2^32 - 1]. Copied before return.
   ///
   /// Errors       kInvalidArgument  A size is out of range, or the partitioner answered no rank.
@@ -314,8 +314,8 @@ class Database {
   ///              says how many operations failed: those of the owners that failed.
   virtual Status Write(const Batch& batch) = 0;
 
-  /// Registers `function` under `id` on this rank, in place of the one that had the id. All ranks register the same functions before the
-  /// first Update (a Barrier lies between).
+  /// Registers `function` under `id` on this rank, in place of the one that had the id. All ranks
+  /// register the same functions before the first Update (a Barrier lies between).
   ///
   /// Errors       kInvalidArgument  The function is empty.
   virtual Status RegisterUpdate(uint32_t id, UpdateFunction function) = 0;

@@ -15,14 +15,14 @@ namespace quire QUIRE_EXPORT {
 /// How much it matters: from what was lost to what is of use to developers only.
 enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
-/// Takes one line, without its end. Called by any thread of the library, also by several at once; it
-/// does not throw, and waits for no other thread.
+/// Takes one line, without its end. Called by any thread of the library, also by several at once;
+/// it does not throw, and waits for no other thread.
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
 /// Replaces the sink of this process; an empty one is silence, the default. Without one, the
-/// environment variable QUIRE_LOG_LEVEL=error|warning|info|debug installs one on standard error, for
-/// lines of that level and above, when the first context is opened. A line on its way may still reach
-/// the sink before.
+/// environment variable QUIRE_LOG_LEVEL=error|warning|info|debug installs one on standard error,
+/// for lines of that level and above, when the first context is opened. A line on its way may still
+/// reach the sink before.
 void SetLogSink(LogSink sink);
 
 }  // namespace quire

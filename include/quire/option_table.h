@@ -1,6 +1,6 @@
 /// Every option in one table: its name, type, unit, range, default and meaning, and the environment
-/// variable (QUIRE_ and the name in capitals) that follows from the name. Programs that take options
-/// from files or flags of their own set them by name.
+/// variable (QUIRE_ and the name in capitals) that follows from the name. Programs that take
+/// options from files or flags of their own set them by name.
 ///
 /// Layer      public
 /// Threads    pure functions

@@ -9,8 +9,8 @@
 
 namespace quire::api {
 
-/// Installs a sink on standard error where QUIRE_LOG_LEVEL is error, warning, info or debug, and the
-/// program has installed none. Once per process. kInvalidArgument: it is something else.
+/// Installs a sink on standard error where QUIRE_LOG_LEVEL is error, warning, info or debug, and
+/// the program has installed none. Once per process. kInvalidArgument: it is something else.
 Status InstallLogSink();
 
 }  // namespace quire::api

@@ -20,7 +20,8 @@ std::string Pattern(size_t size) {
   return bytes;
 }
 
-// These stand in files and choose owners: a change of any breaks stored data. docs/format/checksum.md
+// These stand in files and choose owners: a change of any breaks stored data.
+// docs/format/checksum.md
 TEST(HashKey, ValuesArePinned) {
   EXPECT_EQ(HashKey(""), 0x2D06800538D394C2u);
   EXPECT_EQ(HashKey("a"), 0xE6C632B61E964E1Fu);

@@ -15,8 +15,8 @@ struct NapBounds {
   uint64_t min_ns;
   uint64_t max_ns;
 };
-constexpr NapBounds kPollerNap = {8, 20'000, 4'000'000};
-constexpr NapBounds kBackupNap = {4, 500'000, 10'000'000};
+constexpr NapBounds kPollerNap = {8, 20'000, 8'000'000};
+constexpr NapBounds kBackupNap = {4, 500'000, 20'000'000};
 constexpr unsigned long kSlackNs = 1'000;
 // From here on the kernel's slack does not matter.
 constexpr uint64_t kLongNapNs = 500'000;

@@ -10,8 +10,8 @@
 namespace quire::comm {
 
 /// Naps grow with the time since something last happened: what is just coming is found soon, and an
-/// idle rank uses next to no processor time. docs/decisions/0007-waiting.md has the measurements behind the
-/// numbers.
+/// idle rank uses next to no processor time. docs/decisions/0007-waiting.md has the measurements
+/// behind the numbers.
 class NapPolicy {
  public:
   /// Something arrived or was sent.

@@ -48,7 +48,8 @@ TEST(Bloom, RejectsAbsentKeysAtTheExpectedRate) {
 }
 
 TEST(Bloom, RateDoesNotSufferFromHowOwnersAndSlotsAreChosen) {
-  // All keys of a table share the low bits of their hashes (by a program's own partitioner), the high ones, or their owner.
+  // All keys of a table share the low bits of their hashes (by a program's own partitioner), the
+  // high ones, or their owner.
   std::vector<uint64_t> owned, not_there;
   for (uint64_t i = 0; owned.size() + not_there.size() < 100000; ++i) {
     const uint64_t hash = base::HashKey(std::to_string(i));

@@ -20,7 +20,7 @@ namespace quire::io {
 
 enum class OpenMode {
   kRead,           ///< must exist
-  kReadImmutable,  ///< must exist, and whoever wrote it is done: reads may be copied from a mapping
+  kReadImmutable,  ///< must exist; what is read does not change: it may be copied from a mapping
   kReadWrite,      ///< must exist
   kCreate,         ///< must not exist (else kInvalidArgument): O_EXCL | O_NOFOLLOW, 0600
   kReadWriteCreate ///< opened, or created 0600 where absent; never follows a symbolic link

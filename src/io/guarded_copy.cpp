@@ -18,8 +18,8 @@ struct Guarded {
   sigjmp_buf way_out;
 };
 
-// The handler reads it. "initial-exec": in a shared library the usual way to a thread's variable may
-// allocate memory at a thread's first use, and a signal handler must not.
+// The handler reads it. "initial-exec": in a shared library the usual way to a thread's variable
+// may allocate memory at a thread's first use, and a signal handler must not.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Guarded* guarded = nullptr;
 
 // Who had SIGBUS before us. Written before our handler can run.

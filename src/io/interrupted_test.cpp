@@ -49,6 +49,7 @@ QUIRE_WRAP(ssize_t, pwrite, (int fd, const void* from, size_t size, off_t at),
 QUIRE_WRAP(ssize_t, read, (int fd, void* to, size_t size), (fd, to, Shortened(size)))
 QUIRE_WRAP(int, fdatasync, (int fd), (fd))
 QUIRE_WRAP(int, fsync, (int fd), (fd))
+QUIRE_WRAP(int, msync, (void* from, size_t size, int flags), (from, size, flags))
 QUIRE_WRAP(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
 QUIRE_WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
 QUIRE_WRAP(int, statvfs, (const char* path, struct statvfs* info), (path, info))
@@ -131,6 +132,10 @@ TEST_F(Interrupted, FilesAreSetAsideCutAndSynced) {
   EXPECT_EQ(*(*file)->Size(), 5'000u);
   EXPECT_TRUE((*file)->Sync().ok());
   EXPECT_EQ(Calls("fdatasync"), 2);
+  const auto map = fs_.Map(path_, 5'000, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  EXPECT_TRUE((*map)->Sync(4'500, 100).ok());
+  EXPECT_EQ(Calls("msync"), 2);
   EXPECT_TRUE(fs_.SyncDirectory(directory_.path()).ok());
   EXPECT_EQ(Calls("fsync"), 2);
   EXPECT_TRUE(fs_.FreeBytes(directory_.path()).ok());
@@ -142,7 +147,8 @@ TEST_F(Interrupted, SharedMemoryIsMade) {
   ASSERT_TRUE(memory.ok()) << memory.status().ToString();
   EXPECT_EQ(Calls("open"), 2);
   EXPECT_EQ(Calls("posix_fallocate"), 2);
-  const auto again = SharedMemory::Open((*memory)->name(), 10'000, SharedMemory::Access::kReadWrite);
+  const auto again =
+      SharedMemory::Open((*memory)->name(), 10'000, SharedMemory::Access::kReadWrite);
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   EXPECT_EQ(Calls("open"), 4);
 }

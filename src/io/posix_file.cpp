@@ -157,8 +157,8 @@ Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(Descriptor fd, std::str
 
 PosixMappedFile::~PosixMappedFile() { ::munmap(data_, size_); }
 
-// Not fdatasync: it would write every page of the file that was stored to, and those of a log segment
-// that was made present ahead of its writers are all such pages.
+// Not fdatasync: it would write every page of the file that was stored to, and those of a log
+// segment that was made present ahead of its writers are all such pages.
 Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
   if (size == 0 || offset >= size_) return Status();
   const uint64_t begin = PageBegin(offset);

@@ -28,8 +28,8 @@ bool AddressSpaceIsUnlimited() {
   return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
-// Where SIGBUS is blocked, a fault in a copy would end the process. Looked at once in a thread's life: a system call each
-// time would cost what the copy saves.
+// Where SIGBUS is blocked, a fault in a copy would end the process. Looked at once in a thread's
+// life: a system call each time would cost what the copy saves.
 bool ThreadMayFault() {
   thread_local const bool may_fault = [] {
     sigset_t blocked;

@@ -1,6 +1,6 @@
-/// A file that nobody writes any more, mapped so that small reads of what is in the page cache need
-/// no system call. It never fails: it says when to use pread. What somebody cut off within a page
-/// reads as zeros up to that page's end, which the checksums of blocks tell.
+/// A file of which nobody changes what is read, mapped so that small reads of what is in the page
+/// cache need no system call. It never fails: it says when to use pread. What somebody cut off
+/// within a page reads as zeros up to that page's end, which the checksums of blocks tell.
 ///
 /// Layer      io (internal)
 /// Source     docs/decisions/0004-tables.md
@@ -32,8 +32,9 @@ class ReadMap {
   /// Maps all of `fd`. Null where pread is as good or better: an empty file, a file system that is
   /// not local, a limit on address space, no room for another mapping.
   static std::unique_ptr<ReadMap> TryMap(int fd, Clock& clock);
-  /// Whether pages of files on such a file system (statfs, f_type) are this machine's own. Elsewhere
-  /// (NFS, Lustre, GPFS, BeeGFS, FUSE, what is not known) each fault may mean locks and messages.
+  /// Whether pages of files on such a file system (statfs, f_type) are this machine's own.
+  /// Elsewhere (NFS, Lustre, GPFS, BeeGFS, FUSE, what is not known) each fault may mean locks and
+  /// messages.
   static bool SuitsFileSystem(uint32_t type);
   ReadMap(const ReadMap&) = delete;
   ReadMap& operator=(const ReadMap&) = delete;

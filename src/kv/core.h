@@ -24,7 +24,8 @@ struct Core {
   io::FileSystem* fs = nullptr;
   std::string repository;
   ContextOptions options;
-  std::shared_ptr<base::Executor> executor;  ///< shared with iterators, which may outlive the Context
+  /// shared with iterators, which may outlive the Context
+  std::shared_ptr<base::Executor> executor;
   std::unique_ptr<MemoryBudget> budget;
   /// Empty once the Context is gone. Last: its handler ends before what it serves goes.
   std::unique_ptr<comm::Exchange> exchange;

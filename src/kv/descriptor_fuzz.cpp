@@ -1,5 +1,5 @@
-// DecodeDescriptor of arbitrary text: an error that names the file, or a descriptor that is the same
-// after encoding.
+// DecodeDescriptor of arbitrary text: an error that names the file, or a descriptor that is the
+// same after encoding.
 //
 // Input: the file DATABASE. Where it begins with "S", the rest gets a first line before it and a
 // checksum behind it that hold, so that the lines between are reached.

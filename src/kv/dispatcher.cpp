@@ -87,7 +87,8 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
     GiveUp(owner, status);
     return;
   }
-  Result<Damage> damage = status.ok() ? DecodeDamage(answer) : Damage{count, OwnerStatus(owner, status)};
+  Result<Damage> damage =
+      status.ok() ? DecodeDamage(answer) : Damage{count, OwnerStatus(owner, status)};
   if (!damage.ok()) {
     counters_->Add(Counter::kOperationsUnknown, count);
     failures_.AddUnknown(owner, count, damage.status());

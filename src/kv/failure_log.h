@@ -1,7 +1,8 @@
 /// What became of relaxed writes that did not succeed, until the next fence tells it.
 ///
 /// Layer      kv
-/// Source     docs/durability.md: applied, not applied, unknown; unknown is never reported as failed
+/// Source     docs/durability.md: applied, not applied, unknown; unknown is never reported as
+///            failed
 /// Threads    any
 #pragma once
 

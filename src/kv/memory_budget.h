@@ -42,12 +42,14 @@ class MemoryBudget {
  public:
   /// @param messages_bytes  of the limit, for answers that wait for room
   explicit MemoryBudget(uint64_t limit_bytes, uint64_t messages_bytes = 0)
-      : limit_bytes_(limit_bytes), messages_bytes_(messages_bytes), planned_bytes_(messages_bytes) {}
+      : limit_bytes_(limit_bytes),
+        messages_bytes_(messages_bytes),
+        planned_bytes_(messages_bytes) {}
 
   /// A quarter of what the cgroup or machine has, for each rank of the node.
   static uint64_t DefaultLimit(uint64_t machine_bytes, int ranks_on_node);
-  /// The limit of each of `ranks`: what was `given`, or, where that is 0, the least default over all
-  /// of them, so that all plan alike.
+  /// The limit of each of `ranks`: what was `given`, or, where that is 0, the least default over
+  /// all of them, so that all plan alike.
   static uint64_t LimitOver(const std::vector<RankMemory>& ranks, uint64_t given);
   /// The part of a limit that answers to other ranks may take while these do not take them.
   static uint64_t MessagesShare(uint64_t limit_bytes, int rank_count);

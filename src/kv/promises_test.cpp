@@ -1,5 +1,5 @@
-// What a program may rely on when something goes wrong beside it: power, a full device, a rank that does not answer; and
-// in what order its writes arrive.
+// What a program may rely on when something goes wrong beside it: power, a full device, a rank that
+// does not answer; and in what order its writes arrive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,8 @@ SimCluster::Options Ranks(int count, uint64_t seed = 1) {
   return options;
 }
 
-// Opens "db" on every rank and runs `program`, which closes it, or leaves that to the end of the handle.
+// Opens "db" on every rank and runs `program`, which closes it, or leaves that to the end of the
+// handle.
 void RunDatabase(SimCluster& cluster, const DatabaseOptions& options,
                  const std::function<void(int rank, Context& context, Database& db)>& program) {
   cluster.Run([&](int rank, Context& context) {

@@ -1,5 +1,5 @@
-// The golden file of a log segment: its header page, and a record of each type (docs/format/segment.md,
-// record.md).
+// The golden file of a log segment: its header page, and a record of each type
+// (docs/format/segment.md, record.md).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -38,7 +38,8 @@ class SegmentWriter {
 };
 
 std::string EncodedRef() {
-  const ValueRef ref = {7, kSegmentHeaderBytes, ValueChecksum("large", 7, kSegmentHeaderBytes), 5, 4};
+  const ValueRef ref = {7, kSegmentHeaderBytes, ValueChecksum("large", 7, kSegmentHeaderBytes), 5,
+                        4};
   std::string bytes;
   base::PutFixed(&bytes, ref);
   return bytes;

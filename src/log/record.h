@@ -2,7 +2,8 @@
 /// segments and messages.
 ///
 /// Layer      log
-/// Source     docs/decisions/0002-log-is-the-memtable.md; LevelDB's and RocksDB's logs for the failure cases
+/// Source     docs/decisions/0002-log-is-the-memtable.md; LevelDB's and RocksDB's logs for the
+///            failure cases
 /// Encoding   docs/format/record.md
 /// Threads    `prev` is atomic and may change under readers; everything else is immutable once
 ///            published

@@ -1,12 +1,14 @@
-/// One rank's database: an LSM-tree of MemTables and SSTables with a write-ahead log that is the MemTable's arena.
+/// One rank's database: an LSM-tree of MemTables and SSTables with a write-ahead log that is the
+/// MemTable's arena.
 ///
 /// Layer      lsm
-/// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local MemTable, flushing, compaction, search order)
+/// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local MemTable, flushing, compaction, search
+///            order)
 /// Encoding   docs/format/manifest.md, segment.md, record.md, table.md
 /// Threads    all functions from any thread unless said otherwise; background work on the Executor
-/// Invariants what a get sees is MemTable, immutable MemTables newest first, then tables newest first, all of one Version;
-///            a table is in the manifest before its MemTable's segment is recycled; nothing a Version, an iterator or the
-///            manifest reaches is deleted.
+/// Invariants what a get sees is MemTable, immutable MemTables newest first, then tables newest
+///            first, all of one Version; a table is in the manifest before its MemTable's segment
+///            is recycled; nothing a Version, an iterator or the manifest reaches is deleted.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +34,11 @@ struct Environment {
   io::FileSystem* fs = nullptr;
   base::Executor* executor = nullptr;
   std::shared_ptr<table::BlockCache> cache;   ///< null: one of its own, StorageOptions::cache_bytes
-  bool share_memory = false;                  ///< indexes in /dev/shm for the neighbours; else private
+  /// indexes in /dev/shm for the neighbours; else private
+  bool share_memory = false;
   std::string holder;                         ///< for the lock file: host, pid, job
-  uint64_t pinned_wait_ms_max = 60'000;       ///< a write waits so long for iterators that pin all MemTables
+  /// a write waits so long for iterators that pin all MemTables
+  uint64_t pinned_wait_ms_max = 60'000;
 };
 
 enum class OpenFlags { kOpenOrCreate, kMustExist, kMustNotExist };
@@ -88,7 +92,8 @@ class Iterator {
   virtual void Next() = 0;
   virtual void Prev() = 0;
   virtual Slice key() const = 0;
-  /// Reads a separated value on first call at this position; empty, with status(), where that fails.
+  /// Reads a separated value on first call at this position; empty, with status(), where that
+  /// fails.
   virtual Slice value() = 0;
   virtual Status status() const = 0;
 };
@@ -99,43 +104,53 @@ struct IteratorOptions {
   std::string upper_bound;              ///< exclusive; empty: none
 };
 
-/// Reads the present value (absent: null) and gives the new one; false: leave it as it is. Runs atomically for the key.
+/// Reads the present value (absent: null) and gives the new one; false: leave it as it is. Runs
+/// atomically for the key.
 using UpdateFn = std::function<bool(Slice key, const Slice* present, std::string* updated)>;
 
 class Db {
  public:
-  /// Opens the database in `directory` (one rank's; created 0700 where absent), recovers what the log promises.
-  /// Errors  kBusy (open elsewhere; names the holder), kNotFound / kInvalidArgument (flags), kCorruption, kUnsupported
-  ///         (newer format), kNoSpace, kIo. Nothing is changed on error but completed recovery steps.
-  static Result<std::unique_ptr<Db>> Open(const Environment& environment, const std::string& directory,
+  /// Opens the database in `directory` (one rank's; created 0700 where absent), recovers what the
+  /// log promises.
+  /// Errors  kBusy (open elsewhere; names the holder), kNotFound / kInvalidArgument (flags),
+  ///         kCorruption, kUnsupported (newer format), kNoSpace, kIo. Nothing is changed on error
+  ///         but completed recovery steps.
+  static Result<std::unique_ptr<Db>> Open(const Environment& environment,
+                                          const std::string& directory,
                                           const StorageOptions& options, OpenFlags flags);
-  /// Waits for background work, keeps the log (what is in MemTables is replayed by the next open), releases the lock.
+  /// Waits for background work, keeps the log (what is in MemTables is replayed by the next open),
+  /// releases the lock.
   virtual ~Db() = default;
 
-  /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text: which). kNoSpace: not
-  /// applied. kBusy: iterators pinned all MemTables for Environment::pinned_wait_ms_max; not applied. Blocks, asleep,
-  /// while the flushing queue is full.
+  /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text:
+  /// which). kNoSpace: not applied. kBusy: iterators pinned all MemTables for
+  /// Environment::pinned_wait_ms_max; not applied. Blocks, asleep, while the flushing queue is
+  /// full.
   virtual Status Put(Slice key, Slice value) = 0;
   virtual Status Delete(Slice key) = 0;
   virtual Status DeleteRange(Slice begin, Slice end) = 0;
-  /// All operations or none: for readers and for recovery. The batch must fit a MemTable (kInvalidArgument).
+  /// All operations or none: for readers and for recovery. The batch must fit a MemTable
+  /// (kInvalidArgument).
   virtual Status Write(const WriteBatch& batch) = 0;
-  /// The operations one after another, as if each came by its own call, in one go (migration). `applied` counts those that
-  /// are there at the log's level; the first failure is returned. One that is wrong in itself (kInvalidArgument) takes no
-  /// other with it; after any other failure the rest is not tried.
-  /// kUpdate operations run `update(function id, argument, ...)`, which may be empty if there are none.
-  using WireUpdateFn = std::function<Status(uint32_t function, Slice argument, Slice key, const Slice* present,
-                                            std::string* updated, bool* write)>;
+  /// The operations one after another, as if each came by its own call, in one go (migration).
+  /// `applied` counts those that are there at the log's level; the first failure is returned. One
+  /// that is wrong in itself (kInvalidArgument) takes no other with it; after any other failure the
+  /// rest is not tried. kUpdate operations run `update(function id, argument, ...)`, which may be
+  /// empty if there are none.
+  using WireUpdateFn =
+      std::function<Status(uint32_t function, Slice argument, Slice key, const Slice* present,
+                           std::string* updated, bool* write)>;
   virtual Status Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) = 0;
   /// Read-modify-write, atomic for the key against all other writes of it.
   virtual Status Update(Slice key, const UpdateFn& update) = 0;
 
-  /// The newest value (at `snapshot`, null: now), copied once, into the place that `allocate` gives. kNotFound: absent.
+  /// The newest value (at `snapshot`, null: now), copied once, into the place that `allocate`
+  /// gives. kNotFound: absent.
   virtual Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const = 0;
   /// The same into a string.
   Status Get(Slice key, std::string* value, const Snapshot* snapshot = nullptr) const;
-  /// Only in memory: MemTables (and says whether it is certain). For storage groups: kNotFound with *decided = true is a
-  /// tombstone; *decided = false: look into the tables.
+  /// Only in memory: MemTables (and says whether it is certain). For storage groups: kNotFound with
+  /// *decided = true is a tombstone; *decided = false: look into the tables.
   virtual Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided) const = 0;
 
   virtual std::unique_ptr<Snapshot> NewSnapshot() = 0;

@@ -66,7 +66,8 @@ void DbImpl::PrepareJob() {
 void DbImpl::PrepareIfDue() {
   std::unique_lock<std::mutex> lock(mutex_);
   // Without room for it there is nothing to be done now: the writer that needs it asks again.
-  if (!closing_ && failure_.ok() && PrepareDueLocked()) static_cast<void>(PrepareLocked(lock, false));
+  if (!closing_ && failure_.ok() && PrepareDueLocked())
+    static_cast<void>(PrepareLocked(lock, false));
 }
 
 // Lets a deterministic executor do one job. What the caller knew before may have changed at return.
@@ -122,8 +123,8 @@ Status DbImpl::WaitIdle() {
   return status;
 }
 
-// Frees what no reader sees any more, and removes the files that went with it. A file that cannot be removed costs room
-// until the next open finds that nothing refers to it.
+// Frees what no reader sees any more, and removes the files that went with it. A file that cannot
+// be removed costs room until the next open finds that nothing refers to it.
 void DbImpl::CleanUp() {
   base::EpochCollect();
   for (const std::string& path : trash_->TakeTables()) LogFailure(fs_.Unlink(path));

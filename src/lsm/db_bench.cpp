@@ -3,8 +3,9 @@
 //   quire_lsm_bench [--count N] [--value-bytes N] [--directory D] [--background N] [--threads N]
 //                   [--log off|on|sync] [--cache-bytes N] [--ops a,b,...]
 //
-// Operations, on 16-byte keys: fillrandom, overwrite, readrandom, readmissing, seekrandom (50 nexts), apply (puts in
-// batches, as from other ranks), update (counters in batches), compact. One JSON line per operation on standard output.
+// Operations, on 16-byte keys: fillrandom, overwrite, readrandom, readmissing, seekrandom (50
+// nexts), apply (puts in batches, as from other ranks), update (counters in batches), compact. One
+// JSON line per operation on standard output.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -166,15 +167,16 @@ class Bench {
     const DbStatistics now = db_->Statistics();
     std::printf(
         "{\"bench\": \"lsm\", \"params\": {\"op\": \"%s\", \"value_bytes\": %llu, \"count\": %llu, "
-        "\"threads\": %d}, \"results\": {\"ops_per_s\": %.0f, \"ns_per_op\": %.0f, \"cpu_ns_per_op\": %.0f, \"runs\": %llu, "
+        "\"threads\": %d}, \"results\": {\"ops_per_s\": %.0f, \"ns_per_op\": %.0f, "
+        "\"cpu_ns_per_op\": %.0f, \"runs\": %llu, "
         "\"tables\": %llu, \"table_mb\": %.1f, \"value_mb\": %.1f, \"flush_mb\": %.1f, "
         "\"compaction_mb\": %.1f, \"stall_s\": %.2f}}\n",
         op.c_str(), static_cast<unsigned long long>(settings_.value_bytes),
         static_cast<unsigned long long>(count), settings_.threads,
         static_cast<double>(count) / seconds, seconds * 1e9 / static_cast<double>(count),
-        cpu_s * 1e9 / static_cast<double>(count),
-        static_cast<unsigned long long>(now.run_count),
-        static_cast<unsigned long long>(now.table_count), static_cast<double>(now.table_bytes) / 1e6,
+        cpu_s * 1e9 / static_cast<double>(count), static_cast<unsigned long long>(now.run_count),
+        static_cast<unsigned long long>(now.table_count),
+        static_cast<double>(now.table_bytes) / 1e6,
         static_cast<double>(now.value_segment_bytes) / 1e6,
         static_cast<double>(now.flush_bytes) / 1e6,
         static_cast<double>(now.compaction_write_bytes) / 1e6,

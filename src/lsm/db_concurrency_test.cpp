@@ -1,4 +1,5 @@
-// Writers, updaters, readers, iterators, snapshots, flushes and merges at once; for ThreadSanitizer, too.
+// Writers, updaters, readers, iterators, snapshots, flushes and merges at once; for
+// ThreadSanitizer, too.
 #include <array>
 #include <atomic>
 #include <thread>
@@ -173,7 +174,8 @@ TEST_F(ConcurrencyTest, NoUpdateIsLostAndNonePassesOverAPut) {
       ASSERT_EQ(applied, 10u);
     }
   };
-  // A fourth puts rising bases, to which a fifth adds: what is found after a put stands on that base.
+  // A fourth puts rising bases, to which a fifth adds: what is found after a put stands on that
+  // base.
   const auto put_bases = [&] {
     for (uint64_t i = 1; i <= Rounds() / 4; ++i) {
       if (i % 20 == 0) {

@@ -1,5 +1,6 @@
-// Crashes at every step of a small life: writes, log switches, flushes, merges, manifest switches, closing, and recovery
-// itself. What is found afterwards is a prefix of what was written, and contains everything that was promised.
+// Crashes at every step of a small life: writes, log switches, flushes, merges, manifest switches,
+// closing, and recovery itself. What is found afterwards is a prefix of what was written, and
+// contains everything that was promised.
 #include <vector>
 
 #include "base/hash.h"
@@ -10,9 +11,20 @@ namespace quire::lsm {
 namespace {
 
 struct Op {
-  enum class Kind { kPut, kDelete, kDeleteRange, kBatch, kUpdate, kFlush, kSyncLog, kCompact, kReopen };
+  enum class Kind {
+    kPut,
+    kDelete,
+    kDeleteRange,
+    kBatch,
+    kUpdate,
+    kFlush,
+    kSyncLog,
+    kCompact,
+    kReopen
+  };
   Kind kind = Kind::kPut;
-  std::vector<std::pair<std::string, std::string>> pairs;   // kDelete: no value; kDeleteRange: begin, end
+  // kDelete: no value; kDeleteRange: begin, end
+  std::vector<std::pair<std::string, std::string>> pairs;
 };
 
 void ApplyTo(const Op& op, Model* model) {
@@ -232,8 +244,8 @@ class Life {
   bool closed_ = false;
 };
 
-// Ends a life at every second of its steps, or at fewer where `wanted` points are enough, and counts
-// how often.
+// Ends a life at every second of its steps, or at fewer where `wanted` points are enough, and
+// counts how often.
 void CrashEverywhere(const Case& kind, uint64_t seed, uint64_t wanted, uint64_t* points) {
   const Plan plan = MakePlan(seed, 300, kind.keys);
   Life whole(plan, kind, seed);

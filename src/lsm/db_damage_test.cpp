@@ -1,5 +1,5 @@
-// Bytes flipped, files cut, blocks swapped within and across files, files gone: detected, or without effect. Never a wrong
-// value, never a deleted key, never a crash.
+// Bytes flipped, files cut, blocks swapped within and across files, files gone: detected, or
+// without effect. Never a wrong value, never a deleted key, never a crash.
 #include <vector>
 
 #include "log/segment.h"
@@ -177,7 +177,8 @@ TEST_F(Damage, ACutFileIsTold) {
       damaged[name].resize(size);
       bool told = false;
       ASSERT_NO_FATAL_FAILURE(Check(damaged, &told)) << name << " cut to " << size;
-      // The pool holds a log segment that was not begun; the last value ends with up to 7 unused bytes.
+      // The pool holds a log segment that was not begun; the last value ends with up to 7 unused
+      // bytes.
       if (name[0] != 'l' && (name[0] != 'v' || bytes.size() - size >= 8)) {
         EXPECT_TRUE(told) << name << " cut to " << size;
       }

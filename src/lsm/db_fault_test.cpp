@@ -1,4 +1,5 @@
-// Every call on the file system fails once, one after another, and for good; and the device is full.
+// Every call on the file system fails once, one after another, and for good; and the device is
+// full.
 #include <set>
 #include <vector>
 
@@ -7,7 +8,8 @@
 namespace quire::lsm {
 namespace {
 
-// What each key may hold: the last acknowledged value, or that of a write since whose outcome is unknown. "" is absence.
+// What each key may hold: the last acknowledged value, or that of a write since whose outcome is
+// unknown. "" is absence.
 class Possible {
  public:
   void Acknowledged(const std::string& key, const std::string& value) { values_[key] = {value}; }

@@ -1,5 +1,5 @@
-// Random operations against a std::map, on a simulated machine, with MemTables so small that flushes, merges and value
-// collection happen all the time.
+// Random operations against a std::map, on a simulated machine, with MemTables so small that
+// flushes, merges and value collection happen all the time.
 #include <iterator>
 #include <vector>
 

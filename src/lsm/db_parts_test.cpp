@@ -1,4 +1,5 @@
-// The parts of the database that are pure: what to merge, what to keep, how to merge, when a value segment is dead.
+// The parts of the database that are pure: what to merge, what to keep, how to merge, when a value
+// segment is dead.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -48,7 +48,8 @@ void DbImpl::ObserveSegments() {
     }
   }
   for (std::shared_ptr<std::atomic<bool>>& graced : segments_.Observe(segments, memory)) {
-    base::EpochRetire([graced = std::move(graced)] { graced->store(true, std::memory_order_release); });
+    base::EpochRetire(
+        [graced = std::move(graced)] { graced->store(true, std::memory_order_release); });
   }
 }
 

@@ -445,7 +445,8 @@ TEST_F(DbTest, ThePutThatFindsTheFlushingQueueFullWaits) {
   }
   EXPECT_GT(test_->Statistics().stall_ns, 0u);
   EXPECT_GT(test_->Statistics().flush_count, 3u);
-  EXPECT_LE(most_bytes, 4 * memory_bytes) << "the active MemTable, one in the queue, one being made";
+  EXPECT_LE(most_bytes, 4 * memory_bytes)
+      << "the active MemTable, one in the queue, one being made";
   EXPECT_EQ(All().size(), 5000u);
 }
 

@@ -1,4 +1,5 @@
-/// What the tests of the database share: a database over a simulated machine, and values that tell whose they are.
+/// What the tests of the database share: a database over a simulated machine, and values that tell
+/// whose they are.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -64,8 +64,9 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
   }
 }
 
-// Under the key's lock, with a Version loaded after it was taken. Other writes of the key need the lock too, so what is
-// newest in the Version stays newest; and a record is added only while the Version's MemTable is still the active one.
+// Under the key's lock, with a Version loaded after it was taken. Other writes of the key need the
+// lock too, so what is newest in the Version stays newest; and a record is added only while the
+// Version's MemTable is still the active one.
 Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done,
                          bool* full) {
   Found found;
@@ -146,8 +147,8 @@ class DbImpl::Applier {
     return Status();
   }
 
-  // Brings what the next updates will touch into the cache: their slots in the index, all at once, and then the records
-  // that these name.
+  // Brings what the next updates will touch into the cache: their slots in the index, all at once,
+  // and then the records that these name.
   void AskAhead(size_t at) {
     const base::EpochGuard guard;
     const MemTable& table = db_.version_.load(std::memory_order_acquire)->active->table();

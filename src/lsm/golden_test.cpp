@@ -47,7 +47,8 @@ Manifest Written() {
   manifest.options.compression = Compression::kZstd;
   manifest.options.table_bytes_max = 3 << 20;
   manifest.options.compaction = CompactionPolicy::kEveryNth;
-  manifest.runs = {{Table(3, "a", "b"), Table(4, "b", std::string("c\0d", 3))}, {Table(2, "", "z")}};
+  manifest.runs = {{Table(3, "a", "b"), Table(4, "b", std::string("c\0d", 3))},
+                   {Table(2, "", "z")}};
   manifest.value_segments = {{1, 4096}, {5, 0}};
   manifest.log_segments = {{0, 0x3132333435363738}, {2, 0x4142434445464748}};
   return manifest;

@@ -1,7 +1,8 @@
-// DecodeManifest of arbitrary bytes: an error or a manifest, never more; what it accepts is the same after encoding.
+// DecodeManifest of arbitrary bytes: an error or a manifest, never more; what it accepts is the
+// same after encoding.
 //
-// Input: a manifest file. Where it begins with "S", the rest gets a header whose size and checksum hold, so that the
-// fields behind it are reached.
+// Input: a manifest file. Where it begins with "S", the rest gets a header whose size and checksum
+// hold, so that the fields behind it are reached.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,8 +21,9 @@ std::string Sealed(Slice payload) {
   constexpr size_t kSizeOffset = 40;
   std::string bytes = valid.substr(0, kSizeOffset);
   base::PutFixed(&bytes, uint64_t{payload.size()});
-  base::PutFixed(&bytes, base::ChecksumParts(bytes, {}, payload,
-                                             base::ChecksumSeed(base::ChecksumKind::kManifest, 0, 0)));
+  base::PutFixed(&bytes,
+                 base::ChecksumParts(bytes, {}, payload,
+                                     base::ChecksumSeed(base::ChecksumKind::kManifest, 0, 0)));
   return bytes + std::string(payload);
 }
 

@@ -182,8 +182,8 @@ TEST(Manifest, ParsesNamesExactly) {
   EXPECT_EQ(TableName(17), "t-17.sst");
   EXPECT_TRUE(ParseNumberedName("t-18446744073709551615.sst", "t-", ".sst", &number));
   EXPECT_EQ(number, UINT64_MAX);
-  for (const char* name : {"t-.sst", "t-017.sst", "t-1x.sst", "t-18446744073709551616.sst", "t-1.sst.tmp",
-                           "x-1.sst", "t--1.sst", ""}) {
+  for (const char* name : {"t-.sst", "t-017.sst", "t-1x.sst", "t-18446744073709551616.sst",
+                           "t-1.sst.tmp", "x-1.sst", "t--1.sst", ""}) {
     EXPECT_FALSE(ParseNumberedName(name, "t-", ".sst", &number)) << name;
   }
 }

@@ -1,6 +1,8 @@
-// Operations on a database against a std::map, with flushes, merges, reopening and kills in between.
+// Operations on a database against a std::map, with flushes, merges, reopening and kills in
+// between.
 //
-// Input: one operation after another: a byte for what, a byte for the key, a byte for the size of a value.
+// Input: one operation after another: a byte for what, a byte for the key, a byte for the size of a
+// value.
 #include <cstddef>
 #include <cstdint>
 #include <map>

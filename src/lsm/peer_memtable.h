@@ -6,9 +6,9 @@
 /// Threads    any; nothing is written
 ///
 /// Nothing that is read is trusted: offsets and sizes are checked before they are followed, chains
-/// must fall. What was found counts only if Unchanged() says so afterwards, after the value has been
-/// copied. The owner takes the generation out of the index before it changes anything else in it,
-/// and gives the segment a new header before it writes new records: so whoever still finds both
+/// must fall. What was found counts only if Unchanged() says so afterwards, after the value has
+/// been copied. The owner takes the generation out of the index before it changes anything else in
+/// it, and gives the segment a new header before it writes new records: so whoever still finds both
 /// generations has read bytes of that generation only.
 #pragma once
 

@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 2.7 (storage groups);
 ///            docs/decisions/0005-direct-reads.md
 /// Threads    Get: any number of threads
-/// Invariants what a Get gives was the key's newest value at some instant during the call: the board
-///            is looked at first, and MemTables are on it before they take writes
+/// Invariants what a Get gives was the key's newest value at some instant during the call: the
+///            board is looked at first, and MemTables are on it before they take writes
 #pragma once
 
 #include <memory>

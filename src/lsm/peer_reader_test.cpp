@@ -176,7 +176,8 @@ TEST(PeerReader, AnOwnerThatClosedIsToBeAskedByMessage) {
   EXPECT_EQ(code, Code::kBusy);
 }
 
-// The owner dies right after it told of new tables, and the next job takes over before a reader looks.
+// The owner dies right after it told of new tables, and the next job takes over before a reader
+// looks.
 TEST(PeerReader, LeavesTheTablesOfTheNextJobAlone) {
   const auto fs = io::NewSimFileSystem();
   const StorageOptions options = SmallOptions(LogMode::kOn);
@@ -416,11 +417,13 @@ void RunOwnerAndChild(LogMode log, uint64_t writes) {
 }
 
 TEST(PeerReaderProcess, ReadsWholeValuesThatNeverGoBackWhileTheOwnerWrites) {
-  RunOwnerAndChild(LogMode::kOn, static_cast<uint64_t>(std::max<int64_t>(10'000, test::ScaledCount(10'000))));
+  RunOwnerAndChild(LogMode::kOn,
+                   static_cast<uint64_t>(std::max<int64_t>(10'000, test::ScaledCount(10'000))));
 }
 
 TEST(PeerReaderProcess, TheSameWithoutALog) {
-  RunOwnerAndChild(LogMode::kOff, static_cast<uint64_t>(std::max<int64_t>(10'000, test::ScaledCount(10'000))));
+  RunOwnerAndChild(LogMode::kOff,
+                   static_cast<uint64_t>(std::max<int64_t>(10'000, test::ScaledCount(10'000))));
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ Status RunWriter::AddTombstones(const Slice* next_key) {
     table::RangeTombstone part;
     part.lsn = tombstone.lsn;
     part.begin = std::max(tombstone.begin, begin_);
-    part.end = next_key == nullptr ? tombstone.end : std::string(std::min(Slice(tombstone.end), *next_key));
+    part.end = next_key == nullptr ? tombstone.end
+                                   : std::string(std::min(Slice(tombstone.end), *next_key));
     if (part.begin < part.end) QUIRE_RETURN_IF_ERROR(builder_->AddRangeTombstone(part));
   }
   return Status();

@@ -2,8 +2,9 @@
 ///
 /// Layer      lsm
 /// Threads    any
-/// Invariants a flush or merge that began before a snapshot was taken keeps what that snapshot sees: everything it merges is
-///            older than the snapshot, so the newest versions are enough.
+/// Invariants a flush or merge that began before a snapshot was taken keeps what that snapshot
+///            sees: everything it merges is older than the snapshot, so the newest versions are
+///            enough.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-/// What a program iterates over: of each key the newest version at a snapshot, without what is deleted.
+/// What a program iterates over: of each key the newest version at a snapshot, without what is
+/// deleted.
 ///
 /// Layer      lsm
 /// Source     LevelDB's DBIter for the two directions

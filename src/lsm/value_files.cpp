@@ -103,7 +103,7 @@ Result<std::shared_ptr<io::File>> ValueFiles::Find(uint64_t segment_id) const {
     const OpenFile* open = place.load(std::memory_order_acquire);
     if (open != nullptr && open->segment_id == segment_id) return open->file;
   }
-  QUIRE_ASSIGN_OR_RETURN(auto opened, fs_.Open(PathOf(segment_id), io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(auto opened, fs_.Open(PathOf(segment_id), io::OpenMode::kReadImmutable));
   std::shared_ptr<io::File> file = std::move(opened);
   Replace(place, new OpenFile{segment_id, file});
   return file;

@@ -1,5 +1,6 @@
 /// Memory of blocks that left the block cache, kept for those that come: a cache that is full takes
-/// and gives as much memory per miss as it reads, and an allocator's books lie all over that memory.
+/// and gives as much memory per miss as it reads, and an allocator's books lie all over that
+/// memory.
 ///
 /// Layer      table
 /// Threads    any

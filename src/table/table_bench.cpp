@@ -131,8 +131,8 @@ class TableBench {
     Result<std::unique_ptr<TableBuilder>> builder =
         TableBuilder::Create(io::PosixFileSystem(), path_, 1, io::RandomU64(), settings_.options);
     Require(builder.status());
-    // Keys are made ahead and values cut from a pool: bytes that were stored an instant ago would make
-    // the processor wait before it can copy them.
+    // Keys are made ahead and values cut from a pool: bytes that were stored an instant ago would
+    // make the processor wait before it can copy them.
     constexpr uint64_t kAhead = 4096;
     std::string pool(settings_.value_bytes + kAhead, '\0');
     uint64_t state = 1;

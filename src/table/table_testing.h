@@ -113,7 +113,8 @@ inline TableInfo WriteTable(io::FileSystem& fs, const std::string& path, uint64_
   return info.ok() ? *info : TableInfo();
 }
 
-/// What the golden files and the fuzzer's seeds hold: every type, several blocks, versions of one key across blocks.
+/// What the golden files and the fuzzer's seeds hold: every type, several blocks, versions of one
+/// key across blocks.
 inline std::vector<TestEntry> GoldenEntries() {
   std::vector<TestEntry> entries = {
       {std::string(1, '\0'), 7, log::RecordType::kPut, "NUL"},

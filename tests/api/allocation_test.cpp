@@ -1,5 +1,6 @@
-// The n-th allocation of a process fails, for n = 0, 1, ...: calls answer with a code, or the program stops with a message
-// (where what readers may still see would have to be freed), and nothing that was acknowledged is lost.
+// The n-th allocation of a process fails, for n = 0, 1, ...: calls answer with a code, or the
+// program stops with a message (where what readers may still see would have to be freed), and
+// nothing that was acknowledged is lost.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -121,7 +122,8 @@ class Workload {
   }
 
  private:
-  // What may come of a call while memory is short, after a background failure, and without a database.
+  // What may come of a call while memory is short, after a background failure, and without a
+  // database.
   bool Check(int code) {
     if (code == QUIRE_OK) return true;
     if (code != QUIRE_OUT_OF_MEMORY && code != QUIRE_READ_ONLY && code != QUIRE_NOT_FOUND &&

@@ -142,10 +142,11 @@ class Program {
       *found = {key, shown->is_delete, 0, 0, shown->number};
       return true;
     }
-    std::printf("LOST %s: write %llu (%s) was acknowledged, %zu begun after it, found %s \"%.60s\"\n",
-                KeyName(rank_, key).c_str(), static_cast<unsigned long long>(expected.last.number),
-                expected.last.is_delete != 0 ? "delete" : "put", expected.begun.size(),
-                got.ToString().c_str(), value.c_str());
+    std::printf(
+        "LOST %s: write %llu (%s) was acknowledged, %zu begun after it, found %s \"%.60s\"\n",
+        KeyName(rank_, key).c_str(), static_cast<unsigned long long>(expected.last.number),
+        expected.last.is_delete != 0 ? "delete" : "put", expected.begun.size(),
+        got.ToString().c_str(), value.c_str());
     return false;
   }
 

@@ -68,7 +68,8 @@ TEST_P(Memory, StaysWithinTheLimitWhileTenTimesAsMuchIsWritten) {
     ASSERT_OK(db->Put(key, value));
   }
   ASSERT_OK(db->Barrier(Level::kSsTable));
-  EXPECT_LE(watch.GrowthBytes(), kLimitBytes + kAllowanceBytes) << watch.GrowthBytes() / kMiB << " MiB more than at the start";
+  EXPECT_LE(watch.GrowthBytes(), kLimitBytes + kAllowanceBytes)
+      << watch.GrowthBytes() / kMiB << " MiB more than at the start";
   ASSERT_OK(db->Close());
 }
 

@@ -1,8 +1,9 @@
 // The main() of GoogleTest programs that run on several ranks. Every rank runs every test in the
 // same order; rank 0 prints, other ranks print their failures only; the program fails on all ranks
-// when a test failed on any. QUIRE_TEST_THREAD_LEVEL (single, funneled, serialized, multiple; default
-// multiple) is the thread level that is asked of MPI. QUIRE_TEST_NODES splits the ranks into so many
-// groups, each of which takes itself for a node of its own: between them all goes through MPI.
+// when a test failed on any. QUIRE_TEST_THREAD_LEVEL (single, funneled, serialized, multiple;
+// default multiple) is the thread level that is asked of MPI. QUIRE_TEST_NODES splits the ranks
+// into so many groups, each of which takes itself for a node of its own: between them all goes
+// through MPI.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

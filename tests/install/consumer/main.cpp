@@ -20,7 +20,8 @@ quire::Status Run(const char* repository) {
   QUIRE_ASSIGN_OR_RETURN(auto database, context->Open("numbers", {}));
   std::string value;
   QUIRE_RETURN_IF_ERROR(database->Get(key, &value));
-  if (value != "42") return quire::Status(quire::Code::kCorruption, "the value is '" + value + "', not 42");
+  if (value != "42")
+    return quire::Status(quire::Code::kCorruption, "the value is '" + value + "', not 42");
   if (database->Get("absent", &value).code() != quire::Code::kNotFound) {
     return quire::Status(quire::Code::kCorruption, "an absent key was found");
   }
