@@ -266,7 +266,8 @@ class Database {
   /// Errors       kInvalidArgument  A size is out of range, or the partitioner answered no rank.
   ///              kReadOnly         Protected, or after a background failure: the text says which.
   ///              kNoSpace          The device is full. Works again once there is room.
-  ///              kBusy             Iterators pinned all MemTables for ContextOptions::timeout_ms.
+  ///              kBusy             Iterators pinned all MemTables for half of
+  ///                                ContextOptions::timeout_ms.
   ///              A relaxed remote Put that fails later, on its owner, is reported by this rank's
   ///              next Fence() or Barrier(), with the count of lost operations; never dropped.
   ///

@@ -72,12 +72,14 @@ QUIRE_EXPORT void quire_free(void* pointer);
 
 /* How much a line of the log matters. */
 enum { QUIRE_LOG_ERROR = 0, QUIRE_LOG_WARNING = 1, QUIRE_LOG_INFO = 2, QUIRE_LOG_DEBUG = 3 };
-/* Takes one line of the log. Called by any thread of the library, also by several at once; `text`
- * is valid during the call. */
+/* Takes one line of the log. Called by any thread of the library, also by several at once, and
+ * while the library holds locks of its own: it calls nothing of Quire, and takes no lock that is
+ * held anywhere during a call of Quire. `text` is valid during the call. */
 typedef void (*quire_log_function)(int level, const char* text, void* user);
 /* From now on `function` takes the log of this process: failures that no call can return. Null is
- * silence. As quire::SetLogSink (quire/log.h). */
-QUIRE_EXPORT void quire_set_log(quire_log_function function, void* user);
+ * silence. A line on its way may still reach the function before: keep its `user`. As
+ * quire::SetLogSink (quire/log.h). */
+QUIRE_EXPORT int quire_set_log(quire_log_function function, void* user);
 
 /* ---- Options, by name and value: the table of quire/option_table.h ---- */
 

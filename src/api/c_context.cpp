@@ -55,13 +55,16 @@ using quire::api::WithContext;
 
 extern "C" {
 
-void quire_set_log(quire_log_function function, void* user) {
-  if (function == nullptr) {
-    quire::SetLogSink(nullptr);
-    return;
-  }
-  quire::SetLogSink([function, user](quire::LogLevel level, const std::string& text) {
-    function(static_cast<int>(level), text.c_str(), user);
+int quire_set_log(quire_log_function function, void* user) {
+  return Guarded([&]() -> Status {
+    quire::LogSink sink;
+    if (function != nullptr) {
+      sink = [function, user](quire::LogLevel level, const std::string& text) {
+        function(static_cast<int>(level), text.c_str(), user);
+      };
+    }
+    quire::SetLogSink(std::move(sink));
+    return Status();
   });
 }
 

@@ -27,7 +27,7 @@ void Log(LogLevel level, const std::string& text) {
     const std::lock_guard<std::mutex> lock(sink.mutex);
     current = sink.current;
   }
-  if (current) (*current)(level, text);  // outside the mutex: a sink may itself call Quire
+  if (current) (*current)(level, text);  // outside the mutex: sinks run side by side
 }
 
 bool LogEnabled() { return TheSink().enabled.load(std::memory_order_acquire); }

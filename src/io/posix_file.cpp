@@ -122,7 +122,8 @@ Status PosixFile::AllocateByWriting(uint64_t size) {
     }
     QUIRE_RETURN_IF_ERROR(WriteAt(offset, Slice(chunk.data(), length)));
   }
-  return Status();
+  // Later a part of it may be synced alone, and then the file must have its length.
+  return DataSync(fd_.get(), path_);
 }
 
 Status PosixFile::Truncate(uint64_t size) {

@@ -166,6 +166,7 @@ void DatabaseImpl::GetNear(ManyGet* many) {
       many->far[place.owner].push_back(i);
     } else if (status.code() != Code::kNotFound) {
       (*many->found)[i] = status.ok();
+      if (!status.ok()) (*many->values)[i].clear();  // what was read did not verify
       many->outcome.Add(status);
     }
   }

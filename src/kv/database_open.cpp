@@ -186,7 +186,8 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   environment.executor = core.executor.get();
   environment.cache = cache;
   environment.share_memory = share;
-  environment.pinned_wait_ms_max = core.options.timeout_ms;
+  // Before those give up that wait for this rank's answer meanwhile.
+  environment.pinned_wait_ms_max = core.options.timeout_ms / 2;
   environment.holder = io::ProcessDescription() + " rank " + std::to_string(core.rank());
   const std::string directory = core.RankDirectoryOf(opening->parts.name, core.rank());
   auto db =

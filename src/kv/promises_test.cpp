@@ -85,6 +85,11 @@ TEST(Promises, ABarrierThatOneRankCannotFulfilFailsOnAllRanks) {
   });
 }
 
+// Some lie in tables, some apart.
+std::string ValueFor(const std::string& key) {
+  return key.back() == '7' ? key + std::string(1200, 'v') : key;
+}
+
 TEST(Promises, OfManyGetsADamagedBlockFailsOnlyItsOwn) {
   SimCluster cluster(Ranks(2));
   DatabaseOptions options = SimCluster::SmallDatabase();
@@ -93,15 +98,19 @@ TEST(Promises, OfManyGetsADamagedBlockFailsOnlyItsOwn) {
   const std::string directory = "/repository/db/rank-1";
   const auto key = [](int i) { return "key " + std::to_string(1000 + i); };
   RunDatabase(cluster, options, [&](int rank, Context&, Database& db) {
-    for (int i = 0; rank == 0 && i < kCount; ++i) ASSERT_TRUE(db.Put(key(i), key(i)).ok());
+    for (int i = 0; rank == 0 && i < kCount; ++i) {
+      ASSERT_TRUE(db.Put(key(i), ValueFor(key(i))).ok());
+    }
     ASSERT_TRUE(db.Barrier(Level::kSsTable).ok());
     ASSERT_TRUE(db.Close().ok());
     if (rank == 0) return;
     const Result<std::vector<io::FileInfo>> files = cluster.disk(1).List(directory);
     ASSERT_TRUE(files.ok());
     for (const io::FileInfo& file : *files) {
-      if (!file.name.ends_with(".sst")) continue;
-      const auto flip = [](std::string* bytes) { (*bytes)[100] ^= 1; };
+      // A block of a table, and values that lie apart.
+      const size_t at = file.name.ends_with(".sst") ? 100 : 5000;
+      if (at == 5000 && !file.name.starts_with("val-")) continue;
+      const auto flip = [at](std::string* bytes) { (*bytes)[at] ^= 1; };
       ASSERT_TRUE(cluster.disk(1).Damage(directory + "/" + file.name, flip).ok());
     }
   });
@@ -116,10 +125,10 @@ TEST(Promises, OfManyGetsADamagedBlockFailsOnlyItsOwn) {
     EXPECT_GT(found_count, 0);
     EXPECT_LT(found_count, kCount);
     EXPECT_THAT(status.message(), HasSubstr(std::to_string(kCount - found_count) + " of 500"));
-    EXPECT_THAT(status.message(), HasSubstr(".sst"));
     EXPECT_EQ(status.message().find("rank 1") != std::string::npos, rank == 0) << status.message();
     for (int i = 0; i < kCount; ++i) {
-      EXPECT_EQ(values[static_cast<size_t>(i)], found[static_cast<size_t>(i)] ? key(i) : "");
+      const auto at = static_cast<size_t>(i);
+      EXPECT_EQ(values[at], found[at] ? ValueFor(key(i)) : "");
     }
     ASSERT_TRUE(db.Close().ok());
   });

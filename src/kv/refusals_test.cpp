@@ -340,5 +340,31 @@ TEST(Refusals, AnOperationThatItsOwnerRefusesTakesNoOtherWithIt) {
   }
 }
 
+// Whatever the function answers: only its own operation is lost.
+TEST(Refusals, AnUpdateFunctionThatFailsTakesNoOtherOperationWithIt) {
+  SimCluster cluster(Ranks(2, true));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    ASSERT_OK(db.RegisterUpdate(1, [](Slice, const Slice*, Slice argument, std::string* updated) {
+      if (argument == "fail") return Status(Code::kIo, "the function's own reason");
+      updated->assign(argument);
+      return Status();
+    }));
+    ASSERT_OK(context.Barrier());
+    const std::vector<std::string> keys = KeysOf(db, 1 - rank, std::to_string(rank) + "u", 9);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const Slice argument = i % 3 == 1 ? "fail" : "ok";
+      ASSERT_OK(i % 3 == 2 ? db.Put(keys[i], "put") : db.Update(keys[i], 1, argument));
+    }
+    const Status told = db.Fence();
+    EXPECT_EQ(told.code(), Code::kIo) << told.ToString();
+    EXPECT_THAT(told.message(), HasSubstr("3 operations lost"));
+    EXPECT_THAT(told.message(), HasSubstr("the function's own reason"));
+    for (size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_EQ(ValueOf(db, keys[i]), i % 3 == 0 ? "ok" : i % 3 == 1 ? kAbsent : "put");
+    }
+    ASSERT_OK(db.Close());
+  });
+}
+
 }  // namespace
 }  // namespace quire::kv

@@ -13,8 +13,11 @@ namespace {
 constexpr size_t kPoolBuffersMax = 16;
 constexpr uint64_t kIdleIndexBytesMax = 64 * 1024;
 constexpr int kSpinsMax = 64;
+// Bounds what a look has to index, and the index that no room was asked for.
+constexpr uint64_t kUnindexedBytesMax = 4 << 20;
 
-// Sections under a stage's lock take tens of nanoseconds: a short wait beats going to sleep.
+// Sections under a stage's lock take tens of nanoseconds, but for the first look after many writes:
+// a short wait beats going to sleep.
 class StageLock {
  public:
   explicit StageLock(std::mutex& mutex) : mutex_(mutex) {
@@ -172,6 +175,8 @@ void Staging::SealLocked(Stage& stage) {
   if (!stage.open) return;
   stage.open = false;
   open_count_.fetch_sub(1);
+  const uint64_t indexed_end = std::max(stage.indexed_end, FirstLive(stage));
+  if (stage.next_position - indexed_end > kUnindexedBytesMax) IndexLocked(stage);
 }
 
 uint64_t Staging::Seal(int owner) {
@@ -231,7 +236,8 @@ const char* Staging::RecordAt(const Stage& stage, uint64_t position) {
   return batch.bytes.get() + (position - batch.position);
 }
 
-// Records are indexed when somebody looks for one: where ranks only write, nobody pays for it.
+// Records are indexed when somebody looks for one, or when there are many: where ranks only write,
+// most are gone by then, and nobody pays for them.
 void Staging::IndexLocked(Stage& stage) {
   const uint64_t first_live = FirstLive(stage);
   uint64_t position = std::max(stage.indexed_end, first_live);

@@ -27,7 +27,12 @@ struct DbImpl::UpdateCall {
   std::string present;      // a separated value that was read
   uint64_t lsn = 0;         // of what was written; 0: nothing was
   uint64_t user_bytes = 0;
+  bool refused = false;     // it failed because it is wrong in itself
 
+  Status Refuse(const Status& why) {
+    refused = true;
+    return why;
+  }
   Status Run(Slice key, const Slice* value, bool* write) {
     if (local != nullptr) {
       *write = (*local)(key, value, &updated);
@@ -46,7 +51,8 @@ Status DbImpl::Update(Slice key, const UpdateFn& update) {
 }
 
 Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
-  QUIRE_RETURN_IF_ERROR(CheckWrite(key, 0));
+  const Status checked = CheckWrite(key, 0);
+  if (!checked.ok()) return call.Refuse(checked);
   while (true) {
     bool done = false;
     bool full = false;
@@ -84,10 +90,12 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
   bool write = false;
   call.lsn = 0;
   call.updated.clear();
-  QUIRE_RETURN_IF_ERROR(call.Run(key, absent ? nullptr : &present, &write));
+  const Status ran = call.Run(key, absent ? nullptr : &present, &write);
+  if (!ran.ok()) return call.Refuse(ran);
   *done = true;
   if (!write) return Status();
-  QUIRE_RETURN_IF_ERROR(CheckWrite(key, call.updated.size()));
+  const Status checked = CheckWrite(key, call.updated.size());
+  if (!checked.ok()) return call.Refuse(checked);
   WriteOp op{log::RecordType::kPut, key, call.updated};
   log::ValueRef reference;
   const bool separated = Separated(op);
@@ -113,7 +121,7 @@ class DbImpl::Applier {
     size_t at = 0;
     while (status.ok() && at < ops_.size()) {
       status = ops_[at].type == log::RecordType::kUpdate ? RunOneUpdate(&at) : RunGroup(&at);
-      if (status.code() != Code::kInvalidArgument) continue;
+      if (status.ok() || !std::exchange(call_.refused, false)) continue;
       // Its neighbours came by calls of their own, and have nothing to do with it.
       if (refused.ok()) refused = status;
       status = Status();
@@ -133,7 +141,8 @@ class DbImpl::Applier {
     if (*at >= asked_for_) AskAhead(*at);
     const WriteOp& op = ops_[*at];
     if (!*call_.wire || op.value.size() < sizeof(uint32_t)) {
-      return Status(Code::kInvalidArgument, "a batch with updates, and nothing that runs them");
+      return call_.Refuse(Status(Code::kInvalidArgument,
+                                 "a batch with updates, and nothing that runs them"));
     }
     call_.function = base::LoadLe<uint32_t>(op.value.data());
     call_.argument = op.value.substr(sizeof(uint32_t));
@@ -173,7 +182,7 @@ class DbImpl::Applier {
       const WriteOp& op = ops_[next];
       if (op.type == log::RecordType::kUpdate) break;
       const Status checked = db_.CheckOp(op);
-      if (!checked.ok() && group.empty()) return checked;
+      if (!checked.ok() && group.empty()) return call_.Refuse(checked);
       if (!checked.ok()) break;  // what comes before it goes first
       stored_bytes += db_.StoredBytes(op);
       if (!group.empty() && stored_bytes > db_.record_bytes_max_) break;

@@ -194,7 +194,10 @@ def refused_after(mpirun, program, home):
     text = second.text()
     if code == 0 or "open: busy" not in text or "pid" not in text:
         raise SystemExit(f"kill_test: the second program was not refused\n{text}")
-    return max(float(seconds) for seconds in re.findall(r"open failed after ([0-9.]+) s", text))
+    waited = re.findall(r"open failed after ([0-9.]+) s", text)
+    if not waited:
+        raise SystemExit(f"kill_test: the second program does not say how long it waited\n{text}")
+    return max(float(seconds) for seconds in waited)
 
 
 def run_second(mpirun, program, home):
