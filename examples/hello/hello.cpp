@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     QUIRE_RETURN_IF_ERROR(greetings->Barrier(quire::Level::kMemTable));
     std::string value;
     QUIRE_RETURN_IF_ERROR(greetings->Get("rank 0", &value));
-    std::cout << "rank 0 says " << value << " to rank " << context->rank() << std::endl;
+    std::cout << "rank 0 says " + value + " to rank " + std::to_string(context->rank()) + "\n";
     return greetings->Close();
   }();
   if (!status.ok()) std::cerr << status.ToString() << std::endl;
