@@ -12,18 +12,12 @@
 
 #include "base/hash.h"
 #include "kv/sim_cluster_testing.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::kv {
 namespace {
 
 using testing::HasSubstr;
-
-#define ASSERT_OK(expression)                          \
-  do {                                                 \
-    const Status asserted = (expression);              \
-    ASSERT_TRUE(asserted.ok()) << asserted.ToString(); \
-  } while (false)
-#define EXPECT_CODE(expression, expected) EXPECT_EQ((expression).code(), expected)
 
 struct Mode {
   bool deterministic;

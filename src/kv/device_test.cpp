@@ -7,18 +7,13 @@
 #include <vector>
 
 #include "kv/sim_cluster_testing.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::kv {
 namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
-
-#define ASSERT_OK(expression)                          \
-  do {                                                 \
-    const Status asserted = (expression);              \
-    ASSERT_TRUE(asserted.ok()) << asserted.ToString(); \
-  } while (false)
 
 constexpr char kAbsent[] = "<not found>";
 

@@ -13,18 +13,13 @@
 #include "kv/descriptor.h"
 #include "kv/sim_cluster_testing.h"
 #include "lsm/db.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::kv {
 namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
-
-#define ASSERT_OK(expression)                          \
-  do {                                                 \
-    const Status asserted = (expression);              \
-    ASSERT_TRUE(asserted.ok()) << asserted.ToString(); \
-  } while (false)
 
 constexpr char kDirectory[] = "/repository/db";
 

@@ -15,15 +15,9 @@
 
 #include "quire/database.h"
 #include "quire/mpi.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::test {
-
-#define ASSERT_OK(expression)                          \
-  do {                                                 \
-    const ::quire::Status asserted = (expression);     \
-    ASSERT_TRUE(asserted.ok()) << asserted.ToString(); \
-  } while (false)
-#define EXPECT_CODE(expression, expected) EXPECT_EQ((expression).code(), expected)
 
 /// A fresh directory per test, made by rank 0 and removed by it.
 class Parallel : public testing::Test {
