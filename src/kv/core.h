@@ -35,11 +35,6 @@ struct Core {
   int size() const { return exchange->size(); }
   /// <repository>/<name>
   std::string DirectoryOf(const std::string& name) const { return repository + "/" + name; }
-  /// <repository>/<name>/rank-<r>
-  std::string RankDirectoryOf(const std::string& name, int of_rank) const {
-    return DirectoryOf(name) + "/rank-" + std::to_string(of_rank);
-  }
-
   std::mutex mutex;
   uint32_t last_database_number =
       0;  ///< the same on all ranks: databases are opened by all, in one order

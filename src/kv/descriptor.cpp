@@ -10,8 +10,11 @@ namespace quire::kv {
 namespace {
 
 constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
+constexpr uint32_t kGenerationMax = 1u << 30;
 constexpr char kMagic[] = "quire database ";
 constexpr const char* kStateNames[] = {"creating", "ready", "destroying"};
+constexpr char kGenerationPrefix[] = "generation.";
+constexpr char kLocationPrefix[] = "location.";
 constexpr char kOptionPrefix[] = "option.";
 constexpr char kChecksumName[] = "checksum";
 
@@ -47,27 +50,50 @@ bool TakeLine(Slice* text, Slice* line) {
   return true;
 }
 
-bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
-  if (name == "state") {
-    for (int i = 0; i < 3; ++i) {
-      if (value != kStateNames[i]) continue;
-      descriptor->state = static_cast<DescriptorState>(i);
-      return true;
-    }
-    return false;
-  }
-  if (name == "ranks") {
-    const auto ranks = ParseNumber(value, 1u << 30);
-    if (!ranks || *ranks == 0) return false;
-    descriptor->rank_count = static_cast<int>(*ranks);
+// Takes `prefix` off `name`; false where it does not begin so.
+bool TakePrefix(Slice prefix, Slice* name) {
+  if (name->substr(0, prefix.size()) != prefix) return false;
+  name->remove_prefix(prefix.size());
+  return true;
+}
+
+bool SetState(Slice value, Descriptor* descriptor) {
+  for (int i = 0; i < 3; ++i) {
+    if (value != kStateNames[i]) continue;
+    descriptor->state = static_cast<DescriptorState>(i);
     return true;
   }
-  if (name == "partitioner") {
-    descriptor->partitioner = std::string(value);
-    return !value.empty();
-  }
-  if (name.substr(0, sizeof kOptionPrefix - 1) != kOptionPrefix) return false;
-  name.remove_prefix(sizeof kOptionPrefix - 1);
+  return false;
+}
+
+// generation.<number> = <ranks> <partitioner>, numbers falling from line to line
+bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
+  const auto number = ParseNumber(number_text, kGenerationMax);
+  const size_t space = value.find(' ');
+  if (!number || *number == 0 || space == Slice::npos) return false;
+  const auto ranks = ParseNumber(value.substr(0, space), 1u << 30);
+  if (!ranks || *ranks == 0 || space + 1 == value.size()) return false;
+  std::vector<Generation>& all = descriptor->generations;
+  if (!all.empty() && all.back().number <= *number) return false;
+  all.push_back({*number, static_cast<int>(*ranks), std::string(value.substr(space + 1)), ""});
+  return true;
+}
+
+// location.<number> = <absolute path>, behind the line of its generation
+bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
+  const auto number = ParseNumber(number_text, kGenerationMax);
+  if (!number || descriptor->generations.empty() || value.empty() || value[0] != '/') return false;
+  Generation& last = descriptor->generations.back();
+  if (last.number != *number || !last.location.empty()) return false;
+  last.location = std::string(value);
+  return true;
+}
+
+bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
+  if (name == "state") return SetState(value, descriptor);
+  if (TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
+  if (TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
+  if (!TakePrefix(kOptionPrefix, &name)) return false;
   descriptor->options.push_back(std::string(name) + "=" + std::string(value));
   return true;
 }
@@ -93,8 +119,13 @@ Status CheckFirstLine(Slice line, const std::string& path) {
 std::string EncodeDescriptor(const Descriptor& descriptor) {
   std::string text = kMagic + std::to_string(kDescriptorVersion) + "\n";
   text += std::string("state = ") + kStateNames[static_cast<int>(descriptor.state)] + "\n";
-  text += "ranks = " + std::to_string(descriptor.rank_count) + "\n";
-  text += "partitioner = " + descriptor.partitioner + "\n";
+  for (const Generation& generation : descriptor.generations) {
+    const std::string number = std::to_string(generation.number);
+    text += kGenerationPrefix + number + " = " + std::to_string(generation.rank_count) + " " +
+            generation.partitioner + "\n";
+    if (generation.location.empty()) continue;
+    text += kLocationPrefix + number + " = " + generation.location + "\n";
+  }
   for (const std::string& option : descriptor.options) {
     const size_t equals = option.find('=');
     text += kOptionPrefix + option.substr(0, equals) + " = " + option.substr(equals + 1) + "\n";
@@ -115,7 +146,7 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
     if (name == kChecksumName) {
       const Slice covered = text.substr(0, static_cast<size_t>(line.data() - text.data()));
       if (value != ChecksumText(covered) || !rest.empty()) break;
-      if (descriptor.rank_count == 0 || descriptor.partitioner.empty()) break;
+      if (descriptor.generations.empty()) break;
       return descriptor;
     }
     if (equals == Slice::npos || !SetEntry(name, value, &descriptor)) {
@@ -123,6 +154,16 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
     }
   }
   return Damaged(path, "its checksum does not match its contents");
+}
+
+std::string GenerationDirectory(const std::string& directory, const Generation& generation) {
+  if (!generation.location.empty()) return generation.location;
+  return directory + "/" + kGenerationDirectoryPrefix + std::to_string(generation.number);
+}
+
+std::string PartDirectory(const std::string& directory, const Generation& generation, int rank) {
+  return GenerationDirectory(directory, generation) + "/" + kPartDirectoryPrefix +
+         std::to_string(rank);
 }
 
 std::string DescriptorPath(const std::string& directory) {

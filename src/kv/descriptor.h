@@ -17,22 +17,39 @@
 namespace quire::kv {
 
 constexpr uint32_t kDescriptorVersion = 1;
+/// "gen-<number>" in a database's directory, "rank-<r>" in a generation's.
+constexpr char kGenerationDirectoryPrefix[] = "gen-";
+constexpr char kPartDirectoryPrefix[] = "rank-";
 
 /// Where a database is in its life. What is not ready is not there: the next open begins anew, the
 /// next destroy goes on.
 enum class DescriptorState { kCreating, kReady, kDestroying };
 
-struct Descriptor {
-  DescriptorState state = DescriptorState::kReady;
+/// What one set of ranks wrote (docs/decisions/0009-persistence.md).
+struct Generation {
+  uint32_t number = 1;  ///< rising with each change of the ranks
   int rank_count = 0;
   std::string partitioner;
-  std::vector<std::string> options;  ///< "name=value" of the storage options it was last opened
-                                     ///< with: for readers, not binding
+  std::string
+      location;  ///< absolute path of a checkpoint that is used where it lies; empty: in the
+                 ///< database's own directory
+};
+
+struct Descriptor {
+  DescriptorState state = DescriptorState::kReady;
+  std::vector<Generation> generations;  ///< newest first; only the first is written to
+  std::vector<std::string> options;     ///< "name=value" of the storage options it was last opened
+                                        ///< with: for readers, not binding
 };
 
 std::string EncodeDescriptor(const Descriptor& descriptor);
 /// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.
 Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
+
+/// The directory of the generation's parts, of a database in `directory`.
+std::string GenerationDirectory(const std::string& directory, const Generation& generation);
+/// What `rank` wrote of the generation: <generation directory>/rank-<rank>
+std::string PartDirectory(const std::string& directory, const Generation& generation, int rank);
 
 /// <database directory>/DATABASE
 std::string DescriptorPath(const std::string& directory);

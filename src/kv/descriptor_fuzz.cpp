@@ -33,12 +33,15 @@ void Run(Slice input) {
     QUIRE_CHECK(descriptor.status().message().find("DATABASE") != std::string::npos);
     return;
   }
-  QUIRE_CHECK(descriptor->rank_count > 0 && !descriptor->partitioner.empty());
-  const Result<Descriptor> again = DecodeDescriptor(EncodeDescriptor(*descriptor), "DATABASE");
+  QUIRE_CHECK(!descriptor->generations.empty());
+  for (const Generation& generation : descriptor->generations) {
+    QUIRE_CHECK(generation.rank_count > 0 && !generation.partitioner.empty());
+  }
+  const std::string encoded = EncodeDescriptor(*descriptor);
+  const Result<Descriptor> again = DecodeDescriptor(encoded, "DATABASE");
   QUIRE_CHECK(again.ok() && again->state == descriptor->state);
-  QUIRE_CHECK(again->rank_count == descriptor->rank_count);
-  QUIRE_CHECK(again->partitioner == descriptor->partitioner);
-  QUIRE_CHECK(again->options == descriptor->options);
+  QUIRE_CHECK(again->generations.size() == descriptor->generations.size());
+  QUIRE_CHECK(EncodeDescriptor(*again) == encoded);
 }
 
 }  // namespace

@@ -14,15 +14,17 @@ namespace {
 TEST(KvGolden, ADescriptorIsWrittenAndReadAsEver) {
   Descriptor written;
   written.state = DescriptorState::kCreating;
-  written.rank_count = 1024;
-  written.partitioner = "by particle";
+  written.generations = {{3, 1024, "by particle", ""}, {1, 16, "hash", "/lustre/run 7/db/12"}};
   written.options = {"memtable_bytes=67108864", "log=on"};
   const std::string text = test::Golden(QUIRE_GOLDEN "/v1_database", EncodeDescriptor(written));
   const Result<Descriptor> read = DecodeDescriptor(text, "DATABASE");
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->state, DescriptorState::kCreating);
-  EXPECT_EQ(read->rank_count, 1024);
-  EXPECT_EQ(read->partitioner, "by particle");
+  ASSERT_EQ(read->generations.size(), 2u);
+  EXPECT_EQ(read->generations[0].number, 3u);
+  EXPECT_EQ(read->generations[0].rank_count, 1024);
+  EXPECT_EQ(read->generations[0].partitioner, "by particle");
+  EXPECT_EQ(read->generations[1].location, "/lustre/run 7/db/12");
   EXPECT_EQ(read->options, written.options);
 }
 

@@ -190,8 +190,7 @@ TEST(Lifecycle, ADatabaseThatIsBeingMadeOrRemovedIsNone) {
     descriptor->state = state;
     ASSERT_OK(WriteDescriptor(cluster.disk(0), kDirectory, *descriptor));
     cluster.Run([](int, Context& context) {
-      EXPECT_EQ(context.Open("db", Opening(OpenMode::kMustExist)).status().code(),
-                Code::kNotFound);
+      EXPECT_EQ(context.Open("db", Opening(OpenMode::kMustExist)).status().code(), Code::kNotFound);
       auto made = context.Open("db", Opening(OpenMode::kMustNotExist));
       ASSERT_TRUE(made.ok()) << made.status().ToString();
       EXPECT_EQ(SimCluster::ValueOf(**made, SimCluster::KeyOwnedBy(**made, 0)), "<not found>");
@@ -212,12 +211,12 @@ TEST(Lifecycle, ARanksPartWithoutADescriptorIsDamageAndStays) {
     cluster.Run([](int, Context& context) {
       const Status opened = context.Open("db", Opening(OpenMode::kOpenOrCreate)).status();
       EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
-      EXPECT_THAT(opened.message(), HasSubstr("/repository/db/rank-"));
+      EXPECT_THAT(opened.message(), HasSubstr("/repository/db/gen-1/rank-"));
       EXPECT_THAT(opened.message(), HasSubstr("restore it"));
       EXPECT_EQ(context.Destroy("db").code(), Code::kNotFound);
     });
     for (const int rank : {0, 1}) {
-      const std::string part = std::string(kDirectory) + "/rank-" + std::to_string(rank);
+      const std::string part = std::string(kDirectory) + "/gen-1/rank-" + std::to_string(rank);
       EXPECT_TRUE(*cluster.disk(rank).Exists(part + "/MANIFEST"));
     }
   }
@@ -229,7 +228,7 @@ TEST(Lifecycle, ADatabaseThatLacksARanksPartIsDamage) {
     for (const OpenMode mode : {OpenMode::kOpenOrCreate, OpenMode::kMustExist}) {
       SimCluster cluster(Ranks(/*own_disks=*/true));
       Fill(cluster);
-      ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/rank-1"));
+      ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/gen-1/rank-1"));
       if (with_directory) {
         ASSERT_OK(cluster.disk(1).RemoveDirectory(kDirectory));
       }
@@ -237,7 +236,7 @@ TEST(Lifecycle, ADatabaseThatLacksARanksPartIsDamage) {
         const Status opened = context.Open("db", Opening(mode)).status();
         EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
         EXPECT_THAT(opened.message(), HasSubstr("rank 1"));
-        EXPECT_THAT(opened.message(), HasSubstr("/repository/db/rank-1"));
+        EXPECT_THAT(opened.message(), HasSubstr("/repository/db/gen-1/rank-1"));
       });
     }
   }
@@ -251,7 +250,7 @@ TEST(Lifecycle, ADestructionGoesOnWhereSomeRanksHaveNothingLeft) {
   ASSERT_TRUE(descriptor.ok());
   descriptor->state = DescriptorState::kDestroying;
   ASSERT_OK(WriteDescriptor(cluster.disk(0), kDirectory, *descriptor));
-  ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/rank-1"));
+  ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/gen-1/rank-1"));
   ASSERT_OK(cluster.disk(1).RemoveDirectory(kDirectory));
   cluster.Run([&](int, Context& context) {
     EXPECT_EQ(context.Open("db", Opening(OpenMode::kMustExist)).status().code(), Code::kNotFound);

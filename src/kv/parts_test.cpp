@@ -129,8 +129,7 @@ TEST(PairCache, WithoutBytesTakesNothing) {
 
 Descriptor SomeDescriptor() {
   Descriptor descriptor;
-  descriptor.rank_count = 4;
-  descriptor.partitioner = "hash";
+  descriptor.generations = {{2, 4, "hash", ""}, {1, 16, "by name", "/pfs/db/3"}};
   descriptor.options = ShapingOptions({});
   return descriptor;
 }
@@ -147,8 +146,11 @@ TEST(Descriptor, ComesBackAsItWasWritten) {
     const Result<Descriptor> read = ReadDescriptor(*fs, "/d");
     ASSERT_TRUE(read.ok()) << read.status().ToString();
     EXPECT_EQ(read->state, state);
-    EXPECT_EQ(read->rank_count, 4);
-    EXPECT_EQ(read->partitioner, "hash");
+    ASSERT_EQ(read->generations.size(), 2u);
+    EXPECT_EQ(read->generations[0].rank_count, 4);
+    EXPECT_EQ(read->generations[0].partitioner, "hash");
+    EXPECT_EQ(PartDirectory("/d", read->generations[0], 3), "/d/gen-2/rank-3");
+    EXPECT_EQ(PartDirectory("/d", read->generations[1], 15), "/pfs/db/3/rank-15");
     EXPECT_EQ(read->options, written.options);
   }
 }
@@ -171,8 +173,7 @@ TEST(Descriptor, TheDocumentedExampleIsValid) {
   const size_t begin = page.find("```\n") + 4;
   const std::string example = page.substr(begin, page.find("```", begin) - begin);
   Descriptor descriptor;
-  descriptor.rank_count = 4;
-  descriptor.partitioner = "hash";
+  descriptor.generations = {{2, 4, "hash", ""}, {1, 16, "hash", ""}};
   descriptor.options = {"memtable_bytes=67108864", "log=on"};
   EXPECT_EQ(EncodeDescriptor(descriptor), example);
   EXPECT_TRUE(DecodeDescriptor(example, "x").ok());

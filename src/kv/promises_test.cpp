@@ -95,7 +95,7 @@ TEST(Promises, OfManyGetsADamagedBlockFailsOnlyItsOwn) {
   DatabaseOptions options = SimCluster::SmallDatabase();
   options.partitioner = [](Slice, int) { return 1; };
   constexpr int kCount = 500;
-  const std::string directory = "/repository/db/rank-1";
+  const std::string directory = "/repository/db/gen-1/rank-1";
   const auto key = [](int i) { return "key " + std::to_string(1000 + i); };
   RunDatabase(cluster, options, [&](int rank, Context&, Database& db) {
     for (int i = 0; rank == 0 && i < kCount; ++i) {

@@ -1,0 +1,55 @@
+#include "kv/locked_database.h"
+
+#include <utility>
+#include <vector>
+
+#include "io/machine.h"
+#include "kv/agreement.h"
+
+namespace quire::kv {
+namespace {
+
+// On rank 0: locks the database and reads what it is.
+Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
+  QUIRE_ASSIGN_OR_RETURN(
+      locked->lock, fs.Lock(LockedDatabase::LockPath(locked->directory), io::ProcessDescription()));
+  Result<Descriptor> found = ReadDescriptor(fs, locked->directory);
+  if (found.ok()) {
+    locked->descriptor = std::move(*found);
+  } else if (found.status().code() != Code::kNotFound) {
+    return found.status();
+  }
+  return Status();
+}
+
+Status TakeDirectory(const Core& core, const std::string& name, bool make, LockedDatabase* locked) {
+  io::FileSystem& fs = *core.fs;
+  if (!make) {
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(locked->directory));
+    // Whether there is a database is rank 0's to say: one that another rank lacks is a damaged one.
+    if (!exists && core.rank() != 0) return Status();
+    if (!exists) {
+      return Status(Code::kNotFound, "there is no database " + name + " in " + core.repository);
+    }
+  }
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, locked->directory));
+  return core.rank() == 0 ? LockAndRead(fs, locked) : Status();
+}
+
+}  // namespace
+
+Result<LockedDatabase> LockDatabase(const Core& core, const std::string& name, bool make) {
+  LockedDatabase locked;
+  locked.directory = core.DirectoryOf(name);
+  const Status taken = TakeDirectory(core, name, make, &locked);
+  const bool known = !locked.descriptor.generations.empty();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                         GatherAgreed(*core.exchange, taken,
+                                      known ? EncodeDescriptor(locked.descriptor) : std::string()));
+  if (texts[0].empty()) return locked;
+  QUIRE_ASSIGN_OR_RETURN(locked.descriptor,
+                         DecodeDescriptor(texts[0], DescriptorPath(locked.directory)));
+  return locked;
+}
+
+}  // namespace quire::kv

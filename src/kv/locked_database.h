@@ -1,0 +1,33 @@
+/// A database's directory, locked by rank 0 for all ranks, and what its descriptor says: where
+/// opening, destroying and restarting begin.
+///
+/// Layer      kv
+/// Encoding   docs/format/database.md
+/// Threads    collective
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kv/core.h"
+#include "kv/descriptor.h"
+
+namespace quire::kv {
+
+struct LockedDatabase {
+  std::string directory;
+  std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
+  Descriptor descriptor;               ///< the same on all ranks; no generation: there is none
+
+  /// The file of the lock, below `directory`.
+  static std::string LockPath(const std::string& directory) { return directory + "/LOCK"; }
+};
+
+/// Locks the database `name`; makes its directory where that is absent and `make`. Every rank does:
+/// it may be on a device of its own node.
+///
+/// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kNotFound
+/// (no directory, and not `make`), kCorruption, kIo.
+Result<LockedDatabase> LockDatabase(const Core& core, const std::string& name, bool make);
+
+}  // namespace quire::kv
