@@ -359,11 +359,13 @@ class Database {
   virtual Status Compact() = 0;
   /// This rank's counts since open.
   virtual Statistics GetStatistics() const = 0;
-  /// Fences, closes, keeps all data. Other calls fail afterwards.
+  /// Fences, brings what MemTables have into tables, closes, keeps all data: the next program that
+  /// opens it reads manifests alone. Other calls fail afterwards.
   ///
   /// Collective   Yes.
-  /// Errors       As Fence, of any rank; with the log off also as Barrier(kSsTable). It is closed
-  ///              in any case.
+  /// Errors       As Fence, of any rank, and as Barrier(kSsTable); with the log on, kNoSpace for
+  ///              tables is none, for the log keeps what they lack. It is closed in any case.
+  /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Status Close() = 0;
 };
 

@@ -123,12 +123,23 @@ std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
       {core_, std::move(*call), place.owner, std::string(key), place.hash, remote_cache_, ticket});
 }
 
+// The next program reads manifests, not logs. Where there is no room for tables, a log keeps what
+// MemTables have; without one they have no other place.
+Status DatabaseImpl::FlushToClose() {
+  const Status flushed = store_->db().Flush();
+  if (flushed.code() != Code::kNoSpace || options_.storage.log == LogMode::kOff) return flushed;
+  if (base::LogEnabled()) {
+    base::Log(LogLevel::kWarning,
+              "database " + name_ +
+                  " is closed with its newest writes in its log alone: " + flushed.ToString());
+  }
+  return Status();
+}
+
 Status DatabaseImpl::Close() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   const Status fenced = core_->exchange->Agree(Fence());
-  // Without a log, what is in MemTables has no other place.
-  Status kept;
-  if (options_.storage.log == LogMode::kOff) kept = store_->db().Flush();
+  const Status kept = FlushToClose();
   const std::shared_ptr<Core> core = core_;
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
   Teardown();
@@ -141,7 +152,7 @@ void DatabaseImpl::Shutdown() {
   if (core_ == nullptr) return;
   if ((gate_.load() & kOpen) != 0) {
     Status fenced = Fence();
-    if (fenced.ok() && options_.storage.log == LogMode::kOff) fenced = store_->db().Flush();
+    if (fenced.ok()) fenced = FlushToClose();
     if (!fenced.ok() && base::LogEnabled()) {
       base::Log(LogLevel::kError,
                 "database " + name_ + " ended without Close: " + fenced.ToString());

@@ -121,6 +121,7 @@ class DatabaseImpl final : public Database {
 
   Status ChangeMode(Protection protection, Consistency consistency);
   void SwitchCaches(Protection protection);
+  Status FlushToClose();
   void Teardown();
   Status ClosedStatus() const;
 

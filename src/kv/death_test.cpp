@@ -81,8 +81,8 @@ class Stream {
     Search(0, State(), &path, &match);
     if (!match.matched) return Problem(found, least);
     const auto was_safe = [this](const Entry& entry) { return entry.number < power_safe_; };
-    power_safe_ = static_cast<size_t>(
-        std::count_if(match.longest.begin(), match.longest.end(), was_safe));
+    power_safe_ =
+        static_cast<size_t>(std::count_if(match.longest.begin(), match.longest.end(), was_safe));
     entries_ = std::move(match.longest);
     process_safe_ = entries_.size();
     broken_ = false;

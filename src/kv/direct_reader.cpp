@@ -57,7 +57,7 @@ void DirectReader::AttachOne(const Environment& environment, int rank, Slice ann
     ++attached_count_;
   } else if (base::LogEnabled()) {
     base::Log(LogLevel::kWarning, "no direct reads from rank " + std::to_string(rank) + ": " +
-                                            opened.status().ToString());
+                                      opened.status().ToString());
   }
 }
 

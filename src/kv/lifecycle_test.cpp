@@ -36,6 +36,12 @@ DatabaseOptions Opening(OpenMode mode) {
   return options;
 }
 
+// Where no part is left in it.
+Status RemoveDatabaseDirectory(io::FileSystem& fs) {
+  QUIRE_RETURN_IF_ERROR(fs.RemoveDirectory(std::string(kDirectory) + "/gen-1"));
+  return fs.RemoveDirectory(kDirectory);
+}
+
 // The same code on all ranks, as every collective call promises.
 class Codes {
  public:
@@ -230,7 +236,7 @@ TEST(Lifecycle, ADatabaseThatLacksARanksPartIsDamage) {
       Fill(cluster);
       ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/gen-1/rank-1"));
       if (with_directory) {
-        ASSERT_OK(cluster.disk(1).RemoveDirectory(kDirectory));
+        ASSERT_OK(RemoveDatabaseDirectory(cluster.disk(1)));
       }
       cluster.Run([&](int, Context& context) {
         const Status opened = context.Open("db", Opening(mode)).status();
@@ -251,7 +257,7 @@ TEST(Lifecycle, ADestructionGoesOnWhereSomeRanksHaveNothingLeft) {
   descriptor->state = DescriptorState::kDestroying;
   ASSERT_OK(WriteDescriptor(cluster.disk(0), kDirectory, *descriptor));
   ASSERT_OK(lsm::DestroyDb(cluster.disk(1), std::string(kDirectory) + "/gen-1/rank-1"));
-  ASSERT_OK(cluster.disk(1).RemoveDirectory(kDirectory));
+  ASSERT_OK(RemoveDatabaseDirectory(cluster.disk(1)));
   cluster.Run([&](int, Context& context) {
     EXPECT_EQ(context.Open("db", Opening(OpenMode::kMustExist)).status().code(), Code::kNotFound);
     ASSERT_OK(context.Destroy("db"));

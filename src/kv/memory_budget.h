@@ -16,7 +16,7 @@ namespace quire::kv {
 
 /// What one database may take of a rank's memory. All bytes.
 struct MemoryPlan {
-  uint64_t memtables = 0;  ///< log segments and indexes: active, queued, and one in reserve
+  uint64_t memtables = 0;       ///< log segments and indexes: active, queued, and one in reserve
   uint64_t value_segments = 0;  ///< mapped: the one that is filled, and the next
   uint64_t merging = 0;         ///< hashes and index of the table that a merge writes
   uint64_t block_cache = 0;

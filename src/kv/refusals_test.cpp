@@ -188,34 +188,32 @@ std::vector<std::string> KeysOf(const Database& db, int owner, const std::string
 TEST(Refusals, ABatchOfWhichOneOwnerFailsIsAppliedByTheOthersAndSaysHowManyFailed) {
   for (const int failing : {0, 1, 2}) {  // the caller's own part, or that of another rank
     SimCluster cluster(Ranks(3, true));
-    cluster.RunDatabase(
-        SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
-          std::vector<std::vector<std::string>> keys;
-          for (int owner = 0; owner < 3; ++owner) {
-            keys.push_back(KeysOf(db, owner, "k", owner == failing ? 100 : 4));
-          }
-          if (rank == 0) {
-            Batch batch;
-            // More than a MemTable of 64 KiB takes.
-            for (const auto& of_owner : keys) {
-              for (const std::string& key : of_owner) batch.Put(key, std::string(900, 'v'));
-            }
-            const Status written = db.Write(batch);
-            EXPECT_EQ(written.code(), Code::kInvalidArgument) << written.ToString();
-            EXPECT_THAT(written.message(), HasSubstr("100 of 108 operations failed"));
-            if (failing != 0) {
-              EXPECT_THAT(written.message(), HasSubstr("rank " + std::to_string(failing)));
-            }
-          }
-          ASSERT_OK(context.Barrier());
-          for (int owner = 0; owner < 3; ++owner) {
-            for (const std::string& key : keys[static_cast<size_t>(owner)]) {
-              ASSERT_EQ(ValueOf(db, key),
-                        owner == failing ? kAbsent : std::string(900, 'v'));
-            }
-          }
-          ASSERT_OK(db.Close());
-        });
+    cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      std::vector<std::vector<std::string>> keys;
+      for (int owner = 0; owner < 3; ++owner) {
+        keys.push_back(KeysOf(db, owner, "k", owner == failing ? 100 : 4));
+      }
+      if (rank == 0) {
+        Batch batch;
+        // More than a MemTable of 64 KiB takes.
+        for (const auto& of_owner : keys) {
+          for (const std::string& key : of_owner) batch.Put(key, std::string(900, 'v'));
+        }
+        const Status written = db.Write(batch);
+        EXPECT_EQ(written.code(), Code::kInvalidArgument) << written.ToString();
+        EXPECT_THAT(written.message(), HasSubstr("100 of 108 operations failed"));
+        if (failing != 0) {
+          EXPECT_THAT(written.message(), HasSubstr("rank " + std::to_string(failing)));
+        }
+      }
+      ASSERT_OK(context.Barrier());
+      for (int owner = 0; owner < 3; ++owner) {
+        for (const std::string& key : keys[static_cast<size_t>(owner)]) {
+          ASSERT_EQ(ValueOf(db, key), owner == failing ? kAbsent : std::string(900, 'v'));
+        }
+      }
+      ASSERT_OK(db.Close());
+    });
   }
 }
 
@@ -267,8 +265,8 @@ TEST(Refusals, BulkCallsTryEachKeyAndSayHowManyFailed) {
       std::vector<std::pair<Slice, Slice>> pairs;
       std::vector<Slice> keys;
       for (size_t i = 0; i < 3; ++i) {
-        for (const Slice key : {Slice(own[i]), Slice(i == 1 ? too_long : std::string_view()),
-                                Slice(far[i])}) {
+        for (const Slice key :
+             {Slice(own[i]), Slice(i == 1 ? too_long : std::string_view()), Slice(far[i])}) {
           pairs.emplace_back(key, "value");
           keys.push_back(key);
         }

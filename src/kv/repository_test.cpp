@@ -46,9 +46,7 @@ class Repositories : public testing::Test {
     // The plain user may look in, and write into nothing but what is given to it.
     ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
   }
-  void TearDown() override {
-    ::chmod((directory_ / "locked").c_str(), 0700);
-  }
+  void TearDown() override { ::chmod((directory_ / "locked").c_str(), 0700); }
 
   // A directory of the plain user's.
   std::string Own(const std::string& name, mode_t mode) {
@@ -86,8 +84,8 @@ class Repositories : public testing::Test {
     ASSERT_EQ(told.size(), 3u);
     for (const Status& status : told) {
       EXPECT_EQ(status.code(), code) << status.ToString();
-      EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr(what), HasSubstr(path),
-                                          HasSubstr(advice)));
+      EXPECT_THAT(status.message(),
+                  AllOf(HasSubstr("rank 0"), HasSubstr(what), HasSubstr(path), HasSubstr(advice)));
       EXPECT_EQ(status.message(), told[0].message()) << "the same on all ranks";
     }
   }

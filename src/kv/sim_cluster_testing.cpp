@@ -43,8 +43,8 @@ void SimCluster::RunRaw(const std::function<void(int, Result<std::unique_ptr<Con
     environment.fs = options_.file_system ? options_.file_system(rank) : &disk(rank);
     environment.background_threads = !options_.deterministic;
     environment.machine_bytes = 64ull << 30;
-    program(rank, NewContext(environment, std::move(transport), options_.repository,
-                             options_.context));
+    program(rank,
+            NewContext(environment, std::move(transport), options_.repository, options_.context));
   });
   for (size_t i = 0; own_disks_ && i < killed_.size(); ++i) {
     if (killed_[i] != 0) disks_[i]->Restart(options_.crash, network.seed);

@@ -156,8 +156,8 @@ class Staging {
     StagedIndex index;
     uint64_t next_position = kStreamBegin;
     uint64_t indexed_end = kStreamBegin;  // what lies below it is in the index
-    size_t sent_count = 0;  // batches under way
-    bool open = false;      // the last batch takes records
+    size_t sent_count = 0;                // batches under way
+    bool open = false;                    // the last batch takes records
     std::atomic<uint64_t> bytes{0};
     Status failure;  // for good
   };

@@ -15,8 +15,8 @@ namespace quire::kv {
 namespace {
 
 bool Within(Slice part, Slice whole) {
-  return part.empty() || (part.data() >= whole.data() &&
-                          part.data() + part.size() <= whole.data() + whole.size());
+  return part.empty() ||
+         (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size());
 }
 
 void RunDamage(Slice bytes) {
