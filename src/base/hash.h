@@ -34,6 +34,7 @@ enum class ChecksumKind : uint8_t {
   kManifest = 8,
   kMessage = 9,
   kValue = 10,
+  kFile = 11,
 };
 
 /// The seed that binds a checksum to a kind, a file's identity and an offset in it.

@@ -132,6 +132,10 @@ class FaultFs : public FaultFileSystem {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultUnlink, "unlink", path));
     return base_.Unlink(path);
   }
+  Status Link(const std::string& from, const std::string& to) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultRename, "link", to));
+    return base_.Link(from, to);
+  }
   Status MakeDirectory(const std::string& path) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "make directory", path));
     return base_.MakeDirectory(path);

@@ -99,6 +99,9 @@ class FileSystem {
                                                   MapMode mode) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Unlink(const std::string& path) = 0;
+  /// Gives the file `from` the second name `to`, which is not there yet. kUnsupported where the
+  /// file system has no hard links, or the two are on different ones: copy instead.
+  virtual Status Link(const std::string& from, const std::string& to) = 0;
   /// Makes one directory, 0700; OK where it exists already as a directory of this user (never
   /// through a symbolic link).
   virtual Status MakeDirectory(const std::string& path) = 0;

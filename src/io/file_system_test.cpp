@@ -62,6 +62,16 @@ class FileSystemTest : public ::testing::Test {
 using Subjects = ::testing::Types<PosixSubject, SimSubject, FaultSubject>;
 TYPED_TEST_SUITE(FileSystemTest, Subjects);
 
+TYPED_TEST(FileSystemTest, ALinkedFileLivesAsLongAsANameOfItDoes) {
+  this->Write("first", "contents");
+  ASSERT_TRUE(this->fs().MakeDirectory(this->Path("d")).ok());
+  ASSERT_TRUE(this->fs().Link(this->Path("first"), this->Path("d/second")).ok());
+  EXPECT_FALSE(this->fs().Link(this->Path("first"), this->Path("d/second")).ok());
+  EXPECT_EQ(this->fs().Link(this->Path("none"), this->Path("third")).code(), Code::kNotFound);
+  ASSERT_TRUE(this->fs().Unlink(this->Path("first")).ok());
+  EXPECT_EQ(this->Contents("d/second"), "contents");
+}
+
 TYPED_TEST(FileSystemTest, ReadsBackWhatItWrote) {
   auto file = this->Open("f", OpenMode::kCreate);
   EXPECT_TRUE(file->WriteAt(0, "hello world").ok());

@@ -156,6 +156,15 @@ class PosixFs : public FileSystem {
     return ::unlink(path.c_str()) == 0 ? Status() : ErrnoStatus(errno, "remove", path);
   }
 
+  Status Link(const std::string& from, const std::string& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) return Status();
+    const Status failed = ErrnoStatus(errno, "link " + from + " to", to);
+    // EMLINK: as many names as there can be; EPERM: the file system knows no links.
+    const bool refused = errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP ||
+                         errno == ENOSYS || errno == EMLINK || errno == EACCES;
+    return refused ? Status(Code::kUnsupported, std::string(failed.message())) : failed;
+  }
+
   Status MakeDirectory(const std::string& path) override {
     if (::mkdir(path.c_str(), kDirectoryPermissions) == 0) return Status();
     if (errno != EEXIST) return ErrnoStatus(errno, "make the directory", path);

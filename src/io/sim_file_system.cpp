@@ -147,6 +147,7 @@ class SimFs : public SimFileSystem {
                                           MapMode mode) override;
   Status Rename(const std::string& from, const std::string& to) override;
   Status Unlink(const std::string& path) override;
+  Status Link(const std::string& from, const std::string& to) override;
   Status MakeDirectory(const std::string& path) override;
   Status RemoveDirectory(const std::string& path) override;
   Result<std::vector<FileInfo>> List(const std::string& directory) override;
@@ -244,7 +245,7 @@ Status SimFs::Rename(const std::string& from, const std::string& to) {
     if (!target.node->entries.empty()) {
       return ErrnoStatus(ENOTEMPTY, "rename " + from + " to", to);
     }
-    state_.used -= target.node->content.size();
+    state_.DropName(target.node.get());
   }
   source.directory->Change({source.name, target.name, source.node});
   state_.Step();
@@ -257,8 +258,20 @@ Status SimFs::Unlink(const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(path));
   if (!place.node) return ErrnoStatus(ENOENT, "remove", path);
   if (place.node->is_directory) return ErrnoStatus(EISDIR, "remove", path);
-  state_.used -= place.node->content.size();
+  state_.DropName(place.node.get());
   place.directory->Change({place.name, "", nullptr});
+  state_.Step();
+  return Status();
+}
+
+Status SimFs::Link(const std::string& from, const std::string& to) {
+  const Guard guard(state_.mutex);
+  QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
+  QUIRE_ASSIGN_OR_RETURN(const SimNodePtr node, state_.FindFile(from));
+  QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(to));
+  if (place.node) return ErrnoStatus(EEXIST, "link " + from + " to", to);
+  ++node->names;
+  place.directory->Change({"", place.name, node});
   state_.Step();
   return Status();
 }

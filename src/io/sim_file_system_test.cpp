@@ -204,6 +204,20 @@ TEST_F(SimFileSystemTest, DirectoryOperationsSurviveAsAPrefixAndRenamesWhole) {
   EXPECT_EQ(outcomes, (std::set<std::string>{"a=old b=new ", "a=new ", "a=new c= ", "c= "}));
 }
 
+TEST_F(SimFileSystemTest, ALinkedFileTakesItsRoomOnceUntilItsLastNameGoes) {
+  Fresh();
+  CreateDurable("/a", "0123456789");
+  fs().SetFreeBytes(100);
+  ASSERT_TRUE(fs().Link("/a", "/b").ok());
+  EXPECT_EQ(*fs().FreeBytes("/"), 100u);
+  ASSERT_TRUE(fs().SyncDirectory("/").ok());
+  fs().Restart(CrashKind::kPower, 1);
+  ASSERT_TRUE(fs().Unlink("/a").ok());
+  EXPECT_EQ(*fs().FreeBytes("/"), 100u);
+  ASSERT_TRUE(fs().Unlink("/b").ok());
+  EXPECT_EQ(*fs().FreeBytes("/"), 110u);
+}
+
 TEST_F(SimFileSystemTest, FilesInALostDirectoryAreLost) {
   std::set<std::string> outcomes;
   for (int seed = 0; seed < kSeeds; ++seed) {

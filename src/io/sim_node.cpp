@@ -45,10 +45,22 @@ void SimNode::LosePower(PowerLoss loss, base::Random* random) {
   for (const auto& [name, node] : entries) node->LosePower(loss, random);
 }
 
-uint64_t SimNode::BytesBelow() const {
-  uint64_t bytes = content.size();
-  for (const auto& [name, node] : entries) bytes += node->BytesBelow();
+uint64_t SimNode::RecountBelow() {
+  std::map<SimNode*, uint64_t> counts;
+  CountNames(&counts);
+  uint64_t bytes = 0;
+  for (const auto& [node, count] : counts) {
+    node->names = count;
+    bytes += node->content.size();
+  }
   return bytes;
+}
+
+void SimNode::CountNames(std::map<SimNode*, uint64_t>* counts) const {
+  for (const auto& [name, node] : entries) {
+    ++(*counts)[node.get()];
+    node->CountNames(counts);
+  }
 }
 
 std::vector<std::string> SplitPath(const std::string& path) {

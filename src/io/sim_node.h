@@ -32,6 +32,7 @@ struct SimNode {
 
   const bool is_directory;
   SimContent content;              ///< of a file
+  uint64_t names = 1;              ///< directory entries that lead here: hard links
   SimEntries entries;              ///< of a directory, as processes see it
   SimEntries durable_entries;      ///< of a directory, as the device has it
   std::vector<SimChange> pending;  ///< what leads from the latter to the former
@@ -44,8 +45,11 @@ struct SimNode {
   void Freeze();
   /// This node and everything below it after a power loss.
   void LosePower(PowerLoss loss, base::Random* random);
-  /// The bytes of all files at and below this node.
-  uint64_t BytesBelow() const;
+  /// Counts the names of all files below this node anew, after some were lost; the files' bytes.
+  uint64_t RecountBelow();
+
+ private:
+  void CountNames(std::map<SimNode*, uint64_t>* counts) const;
 };
 
 /// The components of a path; empty ones and "." left out.

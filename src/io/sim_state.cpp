@@ -73,7 +73,7 @@ void SimState::Restart(CrashKind kind, uint64_t seed) {
   steps = 0;
   steps_left = kNever;
   crashed = false;
-  used = root->BytesBelow();
+  used = root->RecountBelow();
   if (capacity != kNever) capacity = std::max(capacity, used);
 }
 
@@ -103,6 +103,10 @@ Result<SimNodePtr> SimState::FindDirectory(const std::string& path) const {
   if (!place.node) return ErrnoStatus(ENOENT, "open the directory", path);
   if (!place.node->is_directory) return ErrnoStatus(ENOTDIR, "open the directory", path);
   return std::move(place.node);
+}
+
+void SimState::DropName(SimNode* node) {
+  if (--node->names == 0) used -= node->content.size();
 }
 
 Status SimState::Resize(SimNode* node, uint64_t size, const std::string& path) {

@@ -67,6 +67,8 @@ struct SimState {
   Result<SimNodePtr> FindDirectory(const std::string& path) const;
   /// Changes a file's size; kNoSpace beyond the room, kUnsupported where it would move a mapping.
   Status Resize(SimNode* node, uint64_t size, const std::string& path);
+  /// One name fewer; the last one gives the room back.
+  void DropName(SimNode* node);
   uint64_t FreeBytes() const { return capacity == kNever ? uint64_t{1} << 62 : capacity - used; }
 
  private:
