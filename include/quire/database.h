@@ -108,6 +108,34 @@ using Statistics = std::map<std::string, uint64_t>;
 
 class Database;
 
+/// How far this rank's part of an Event is.
+struct EventProgress {
+  uint64_t bytes_done = 0;
+  uint64_t bytes_total = 0;  ///< as far as it is known: it may grow
+};
+
+/// Something collective that goes on in the background: all ranks hold one. It goes on where the
+/// Event is let go; it is given up, unfinished, with its Context.
+///
+/// Where Context::Description() does not say "handler thread" it goes on inside the program's
+/// calls: those of the Event, Context::Progress, and those that wait.
+///
+/// Source     SC17, section 4.2.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// True once Wait would not wait. Does not wait.
+  virtual bool Ready() = 0;
+  /// Waits for its end on all ranks. May be called again.
+  ///
+  /// Errors     The first failure of any rank, on all ranks alike, with the rank and what it was.
+  ///            kTimedOut: a rank did not answer, or this one got no further, for
+  ///            ContextOptions::timeout_ms; it goes on and may be waited for again. kPeerFailed: a
+  ///            rank died, and it has failed.
+  virtual Status Wait() = 0;
+  virtual EventProgress Progress() const = 0;
+};
+
 /// The runtime of one repository on one communicator: transport, threads, memory limit. Ending it
 /// closes the databases that are open. With MPI it ends before MPI_Finalize, on all ranks.
 class Context {

@@ -228,6 +228,18 @@ Status ExchangeImpl::Wait(const std::shared_ptr<Call>& call, std::string* answer
   return pending->TakeOutcome(answer);
 }
 
+Status ExchangeImpl::Await(const void* key, const char* what,
+                           const std::function<int()>& missing) {
+  WaitSpec spec{key, -1, what};
+  auto done = [&] {
+    spec.peer = missing();
+    if (spec.peer == kNobody || spec.peer == rank_) return spec.peer == kNobody;
+    return peers_.Get(spec.peer).failed.load(std::memory_order_acquire);
+  };
+  if (!done()) QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(done)));
+  return spec.peer == kNobody ? Status() : peers_.Get(spec.peer).Failure();
+}
+
 void ExchangeImpl::Progress() {
   for (int i = 0; i < kProgressPollsMax && TryPoll() > 0; ++i) {
   }

@@ -96,6 +96,14 @@ class Exchange {
   /// Start and Wait in one.
   Status Ask(int destination, uint32_t channel, Slice head, Slice body, std::string* answer);
 
+  /// Waits, making progress, until `missing` answers kNobody: it names the rank that is waited for
+  /// (this one: for work of its own), and is asked after each Nudge(key) and now and then. Errors:
+  /// kTimedOut, kPeerFailed (of the rank that is missing); `what` is for their text.
+  virtual Status Await(const void* key, const char* what, const std::function<int()>& missing) = 0;
+  static constexpr int kNobody = -1;
+  /// Says that what somebody awaits under `key` may have come true. Any thread, also services.
+  virtual void Nudge(const void* key) = 0;
+
   /// Handles what has arrived; for programs that compute long without a handler thread. Cheap.
   virtual void Progress() = 0;
 

@@ -72,6 +72,8 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   Status Wait(const std::shared_ptr<Call>& call, std::string* answer) override;
   Status StartThen(int destination, uint32_t channel, Slice head, Slice body,
                    std::function<void(const Status& status, Slice answer)> done) override;
+  Status Await(const void* key, const char* what, const std::function<int()>& missing) override;
+  void Nudge(const void* key) override { sleepers_.Notify(key); }
   void Progress() override;
   Status Barrier() override;
   Status Agree(const Status& mine) override;

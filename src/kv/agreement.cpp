@@ -7,7 +7,9 @@ namespace {
 
 constexpr int kCodeLast = static_cast<int>(Code::kUnsupported);
 
-std::string Encode(const Status& status, Slice bytes) {
+}  // namespace
+
+std::string EncodeOutcome(const Status& status, Slice bytes) {
   std::string text;
   base::PutVarint(&text, static_cast<uint64_t>(status.code()));
   base::PutLengthPrefixed(&text, status.message());
@@ -15,7 +17,7 @@ std::string Encode(const Status& status, Slice bytes) {
   return text;
 }
 
-Status Decode(Slice text, Slice* bytes) {
+Status DecodeOutcome(Slice text, Status* status, Slice* bytes) {
   base::Reader reader(text);
   uint64_t code = 0;
   Slice message;
@@ -24,19 +26,20 @@ Status Decode(Slice text, Slice* bytes) {
     return Status(Code::kCorruption, "its part of a collective call cannot be read");
   }
   *bytes = reader.rest();
-  if (code == 0) return Status();
-  return message.empty() ? Status(static_cast<Code>(code))
-                         : Status(static_cast<Code>(code), std::string(message));
+  *status = message.empty() ? Status(static_cast<Code>(code))
+                            : Status(static_cast<Code>(code), std::string(message));
+  return Status();
 }
-
-}  // namespace
 
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
                                               Slice bytes) {
-  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> parts, exchange.AllGather(Encode(mine, bytes)));
+  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> parts,
+                         exchange.AllGather(EncodeOutcome(mine, bytes)));
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     Slice own;
-    const Status status = Decode(parts[rank], &own);
+    Status status;
+    const Status decoded = DecodeOutcome(parts[rank], &status, &own);
+    if (!decoded.ok()) status = decoded;
     // On one rank there is no other that it could have been.
     if (!status.ok()) {
       return parts.size() == 1 ? status : status.WithContext("rank " + std::to_string(rank));

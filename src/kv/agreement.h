@@ -16,6 +16,10 @@
 
 namespace quire::kv {
 
+/// A status and bytes as one text, and back. kCorruption: it is none.
+std::string EncodeOutcome(const Status& status, Slice bytes);
+Status DecodeOutcome(Slice text, Status* status, Slice* bytes);
+
 /// Every rank's `bytes`, by rank, where every rank gave OK; else on all ranks the failure of the
 /// lowest failing rank, its text with that rank.
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,

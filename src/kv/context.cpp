@@ -11,6 +11,8 @@
 #include "kv/core.h"
 #include "kv/database_impl.h"
 #include "kv/database_open.h"
+#include "kv/job.h"
+#include "kv/wire.h"
 #include "quire/option_table.h"
 
 namespace quire::kv {
@@ -21,6 +23,7 @@ class ContextImpl final : public Context {
   explicit ContextImpl(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
   ~ContextImpl() override {
+    for (const std::shared_ptr<Job>& job : TakeJobs()) job->Stop();
     for (DatabaseImpl* const database : OpenDatabases()) database->Shutdown();
     // Not with the last get under way that somebody keeps: MPI may be finalized by then.
     core_->exchange.reset();
@@ -49,6 +52,7 @@ class ContextImpl final : public Context {
   void Progress() override {
     core_->exchange->Progress();
     if (core_->exchange->has_handler_thread()) return;
+    core_->errands->RunPending();
     for (DatabaseImpl* const database : OpenDatabases()) database->Progress();
   }
 
@@ -56,6 +60,11 @@ class ContextImpl final : public Context {
   std::vector<DatabaseImpl*> OpenDatabases() const {
     const std::lock_guard<std::mutex> lock(core_->mutex);
     return core_->open_databases;
+  }
+
+  std::vector<std::shared_ptr<Job>> TakeJobs() {
+    const std::lock_guard<std::mutex> lock(core_->mutex);
+    return std::exchange(core_->jobs, {});
   }
 
   Status CheckRanks(const std::vector<int>& ranks) const {
@@ -179,6 +188,9 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
   comm::ExchangeOptions exchange_options;
   if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
   core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
+  core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
+  core->errands = std::make_unique<Errands>(core->exchange.get(), core->executor);
+  core->manual_background = !environment.background_threads;
   Introduction own;
   own.node_id = io::NodeId();
   own.machine_bytes =

@@ -13,12 +13,14 @@
 #include "base/executor.h"
 #include "comm/exchange.h"
 #include "io/file_system.h"
+#include "kv/errands.h"
 #include "kv/memory_budget.h"
 #include "quire/database.h"
 
 namespace quire::kv {
 
 class DatabaseImpl;
+class Job;
 
 struct Core {
   io::FileSystem* fs = nullptr;
@@ -26,9 +28,11 @@ struct Core {
   ContextOptions options;
   /// shared with iterators, which may outlive the Context
   std::shared_ptr<base::Executor> executor;
+  bool manual_background = false;  ///< the executor runs jobs in the calls that wait alone
   std::unique_ptr<MemoryBudget> budget;
   /// Empty once the Context is gone. Last: its handler ends before what it serves goes.
   std::unique_ptr<comm::Exchange> exchange;
+  std::unique_ptr<Errands> errands;
   std::string description;
 
   int rank() const { return exchange->rank(); }
@@ -39,6 +43,7 @@ struct Core {
   uint32_t last_database_number =
       0;  ///< the same on all ranks: databases are opened by all, in one order
   std::vector<DatabaseImpl*> open_databases;
+  std::vector<std::shared_ptr<Job>> jobs;  ///< those under way, and some that have ended
 };
 
 }  // namespace quire::kv

@@ -36,6 +36,8 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
               return GetMany(request, answer);
             case Operation::kFence:
               return Status();
+            case Operation::kJob:
+              break;  // the job serves it
           }
           return Status(Code::kUnsupported, "unknown operation");
         });

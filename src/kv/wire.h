@@ -22,12 +22,15 @@ enum class Operation : uint32_t {
   kGet = 3,      ///< a key; answer: found, value
   kGetMany = 4,  ///< keys; answer: for a prefix of them a result each
   kFence = 5,    ///< nothing; its answer comes after those of all requests before it
+  kJob = 6,      ///< of a background job: a rank's report, or what rank 0 tells
 };
 
 /// The channel of an operation of the database with that number.
 constexpr uint32_t Channel(uint32_t database_number, Operation operation) {
   return database_number << 4 | static_cast<uint32_t>(operation);
 }
+/// Answered by every Context at once: that it is there.
+constexpr uint32_t kPingChannel = 0;
 /// Database numbers fit a channel.
 constexpr uint32_t kDatabaseNumberMax = (1u << 28) - 1;
 

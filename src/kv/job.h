@@ -1,0 +1,119 @@
+/// A collective piece of work in the background: a checkpoint, a restart, a destruction, a
+/// redistribution. It has steps; a step begins when all ranks are through with the one before, and
+/// the first failure of any rank ends it on all.
+///
+/// Rank 0 keeps count: every rank reports to it the end of a step, and it tells every rank to go
+/// on, or how the job ended. Nobody polls.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, section 4.2 (asynchronous checkpoint: an event to wait for)
+/// Encoding   docs/format/message-kv.md
+/// Threads    any; Advance, TakeReports and Finish of one job run one at a time
+/// Invariants all ranks that hear the end hear the same one; nothing of a job runs after Stop
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kv/core.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+class Job;
+
+/// What a job does on this rank.
+class JobWork {
+ public:
+  enum class State {
+    kAgain,    ///< call Advance again; other background work may come in between
+    kWaiting,  ///< Job::Resume will be called
+    kThrough,  ///< the step is done on this rank
+  };
+  virtual ~JobWork() = default;
+  virtual int step_count() const = 0;
+  /// True where Advance sends messages in this step.
+  virtual bool sends(int /*step*/) const { return false; }
+  /// Does a small part of a step (about 10 ms).
+  virtual Result<State> Advance(int step) = 0;
+  /// What rank 0 is to know about this rank's step.
+  virtual std::string Report(int /*step*/) { return {}; }
+  /// On rank 0, when all are through: every rank's report. A failure ends the job.
+  virtual Status TakeReports(int /*step*/, const std::vector<std::string>& /*reports*/) {
+    return Status();
+  }
+  /// Once, on every rank: how it ended.
+  virtual void Finish(const Status& /*status*/) {}
+
+  std::atomic<uint64_t> bytes_done{0};
+  std::atomic<uint64_t> bytes_total{0};
+};
+
+class Job : public std::enable_shared_from_this<Job> {
+ public:
+  /// Collective; waits for nobody. `what` is for errors: "the checkpoint of particles".
+  static std::shared_ptr<Job> Start(const std::shared_ptr<Core>& core, std::string what,
+                                    std::unique_ptr<JobWork> work);
+  ~Job();
+
+  bool finished() const { return finished_; }
+  /// Ended, and Finish was called. Makes progress where no thread does.
+  bool Ready();
+  /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
+  Status Wait();
+  EventProgress Progress() const;
+  /// For the work that said kWaiting. Any thread, also where nothing may be sent.
+  void Resume() { Schedule(); }
+  /// Nothing of it runs any more when this returns: it ends here, unfinished, and others may wait
+  /// for it in vain.
+  void Stop();
+
+ private:
+  struct Report {
+    bool there = false;
+    Status status;
+    std::string note;
+  };
+  Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work);
+  void Serve();
+  void Schedule();
+  void RunSlice();
+  void EndStep(int step, const Status& status);
+  Status OnMessage(int source, Slice message);
+  void TakeReport(int source, Report report);
+  void Decide();
+  void TellAll(int step, const Status& status);
+  void Go(int step, const Status& status);
+  void End(const Status& status);
+  void Pump();
+  int Missing();
+  bool StillAlive(uint64_t* bytes_before);
+
+  const std::shared_ptr<Core> core_;
+  comm::Exchange* const exchange_;
+  const std::string what_;
+  const std::unique_ptr<JobWork> work_;
+  uint32_t channel_ = 0;
+
+  std::mutex slice_mutex_;  // held while the work is called
+  std::atomic<bool> queued_{false};
+  std::atomic<bool> finished_{false};
+
+  mutable std::mutex mutex_;
+  int step_ = 0;          // below: guarded by mutex_
+  bool through_ = false;  // this rank with step_
+  bool ended_ = false;
+  bool stopped_ = false;
+  Status status_;                // once ended_
+  std::vector<Report> reports_;  // rank 0: of step_
+};
+
+/// The public face of a job.
+std::unique_ptr<Event> NewJobEvent(std::shared_ptr<Job> job);
+
+}  // namespace quire::kv
