@@ -133,6 +133,7 @@ class Event {
   ///            ContextOptions::timeout_ms; it goes on and may be waited for again. kPeerFailed: a
   ///            rank died, and it has failed.
   virtual Status Wait() = 0;
+  /// Bytes moved so far, and in total.
   virtual EventProgress Progress() const = 0;
 };
 
