@@ -19,9 +19,10 @@ class FaultPlan {
     failures_ = 0;
   }
 
-  Status Call(FaultOp op, const char* name, const std::string& path) {
+  // `ops`: what the call is; one bit of it in common with those chosen makes it count, once.
+  Status Call(uint32_t ops, const char* name, const std::string& path) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if ((ops_ & op) == 0) return Status();
+    if ((ops_ & ops) == 0) return Status();
     ++calls_;
     if (calls_ < first_ || calls_ - first_ >= count_) return Status();
     ++failures_;
@@ -46,6 +47,8 @@ class FaultPlan {
   uint64_t calls_ = 0;
   uint64_t failures_ = 0;
 };
+
+uint32_t Chosen(FaultOp op, bool writes) { return writes ? op | kFaultWritable : op; }
 
 class FaultFile : public File {
  public:
@@ -114,13 +117,15 @@ class FaultFs : public FaultFileSystem {
   explicit FaultFs(FileSystem& base) : base_(base) {}
 
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
-    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "open", path));
+    const bool writes = mode != OpenMode::kRead && mode != OpenMode::kReadImmutable;
+    QUIRE_RETURN_IF_ERROR(plan_.Call(Chosen(kFaultOpen, writes), "open", path));
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, base_.Open(path, mode));
     return std::unique_ptr<File>(std::make_unique<FaultFile>(&plan_, std::move(file)));
   }
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
                                           MapMode mode) override {
-    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultMap, "map", path));
+    const bool writes = mode == MapMode::kReadWrite;
+    QUIRE_RETURN_IF_ERROR(plan_.Call(Chosen(kFaultMap, writes), "map", path));
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, base_.Map(path, size, mode));
     return std::unique_ptr<MappedFile>(std::make_unique<FaultMappedFile>(&plan_, std::move(file)));
   }
@@ -137,7 +142,7 @@ class FaultFs : public FaultFileSystem {
     return base_.Link(from, to);
   }
   Status MakeDirectory(const std::string& path) override {
-    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "make directory", path));
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory | kFaultWritable, "make directory", path));
     return base_.MakeDirectory(path);
   }
   Status RemoveDirectory(const std::string& path) override {
@@ -158,8 +163,12 @@ class FaultFs : public FaultFileSystem {
   }
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override {
-    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "lock", path));
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen | kFaultWritable, "lock", path));
     return base_.Lock(path, holder);
+  }
+  Result<std::string> LockHolder(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "ask about the lock on", path));
+    return base_.LockHolder(path);
   }
   Result<uint64_t> FreeBytes(const std::string& path) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "free bytes", path));

@@ -114,6 +114,9 @@ class FileSystem {
   /// written into it. kBusy with the present holder's text, at once, where somebody else has it.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                                  const std::string& holder) = 0;
+  /// Who has the lock on `path` at this moment, this process included, as Lock's kBusy tells it;
+  /// empty: nobody, or there is no such file. Takes no lock and writes nothing.
+  virtual Result<std::string> LockHolder(const std::string& path) = 0;
   /// Bytes that this user may still write below `path`.
   virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;
   /// Changes when what was not synced may have been lost: io::BootId() of the machine, or a

@@ -244,6 +244,23 @@ TYPED_TEST(FileSystemTest, LocksExcludeAndNameTheHolder) {
   EXPECT_EQ(this->Contents("LOCK"), "a shorter");
 }
 
+TYPED_TEST(FileSystemTest, TheHolderOfALockIsKnownWithoutTakingIt) {
+  FileSystem& fs = this->fs();
+  const auto holder = [&] { return fs.LockHolder(this->Path("LOCK")); };
+  ASSERT_TRUE(holder().ok()) << holder().status().ToString();
+  EXPECT_EQ(*holder(), "");
+  EXPECT_FALSE(*fs.Exists(this->Path("LOCK")));
+  {
+    const auto lock = fs.Lock(this->Path("LOCK"), "node7 pid 12 job 3");
+    ASSERT_TRUE(lock.ok());
+    EXPECT_EQ(*holder(), "node7 pid 12 job 3");
+    EXPECT_EQ(*holder(), "node7 pid 12 job 3");
+  }
+  EXPECT_EQ(*holder(), "");
+  EXPECT_EQ(this->Contents("LOCK"), "node7 pid 12 job 3");  // left behind, held by nobody
+  EXPECT_EQ(*fs.LockHolder(this->Path("no/LOCK")), "");
+}
+
 TYPED_TEST(FileSystemTest, FreeBytesAreKnown) {
   EXPECT_GT(*this->fs().FreeBytes(this->subject_.root), 0u);
   EXPECT_EQ(this->fs().FreeBytes(this->Path("no")).status().code(), Code::kNotFound);

@@ -181,6 +181,7 @@ class PosixFs : public FileSystem {
   Result<bool> Exists(const std::string& path) override;
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override;
+  Result<std::string> LockHolder(const std::string& path) override;
   Result<uint64_t> FreeBytes(const std::string& path) override;
   uint64_t BootId() override { return io::BootId(); }
 };
@@ -241,6 +242,19 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
     return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd)));
   }
   return Status(Code::kBusy, path + " is removed again and again by another process");
+}
+
+Result<std::string> PosixFs::LockHolder(const std::string& path) {
+  const Result<Descriptor> fd = OpenRegular(path, O_RDONLY);
+  if (fd.status().code() == Code::kNotFound) return std::string();
+  QUIRE_RETURN_IF_ERROR(fd.status());
+  struct flock region = {};
+  region.l_type = F_WRLCK;
+  region.l_whence = SEEK_SET;
+  if (::fcntl(fd->get(), F_OFD_GETLK, &region) != 0) {
+    return ErrnoStatus(errno, "ask about the lock on", path);
+  }
+  return region.l_type == F_UNLCK ? std::string() : ReadHolder(fd->get());
 }
 
 Result<uint64_t> PosixFs::FreeBytes(const std::string& path) {

@@ -125,6 +125,13 @@ class SimMappedFile : public MappedFile {
   const std::shared_ptr<SimBuffer> buffer_;  // the file's own until a crash, dead memory after it
 };
 
+// Who has a lock, as its file says.
+std::string HolderIn(const SimContent& content) {
+  std::string text(content.size(), '\0');
+  content.Read(0, text.size(), text.data());
+  return text.empty() ? "a process that has not written its name" : text;
+}
+
 class SimFileLock : public FileLock {
  public:
   SimFileLock(SimState* state, SimNodePtr node)
@@ -155,6 +162,7 @@ class SimFs : public SimFileSystem {
   Result<bool> Exists(const std::string& path) override;
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override;
+  Result<std::string> LockHolder(const std::string& path) override;
   Result<uint64_t> FreeBytes(const std::string& path) override;
   uint64_t BootId() override {
     const Guard guard(state_.mutex);
@@ -340,13 +348,22 @@ Result<std::unique_ptr<FileLock>> SimFs::Lock(const std::string& path,
   if (!place.node) place.node = Create(place);
   SimContent& content = place.node->content;
   if (!state_.locked.insert(place.node.get()).second) {
-    std::string text(content.size(), '\0');
-    content.Read(0, text.size(), text.data());
-    return Status(Code::kBusy, path + " is locked by " + text + "; wait for it to end, or end it");
+    return Status(Code::kBusy,
+                  path + " is locked by " + HolderIn(content) + "; wait for it to end, or end it");
   }
   // On a full device the lock counts all the same, without its text.
   if (state_.Resize(place.node.get(), holder.size(), path).ok()) content.Write(0, holder);
   return std::unique_ptr<FileLock>(std::make_unique<SimFileLock>(&state_, place.node));
+}
+
+Result<std::string> SimFs::LockHolder(const std::string& path) {
+  const Guard guard(state_.mutex);
+  QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
+  const Result<SimPlace> place = state_.Find(path);
+  if (place.status().code() == Code::kNotFound) return std::string();
+  QUIRE_RETURN_IF_ERROR(place.status());
+  if (!place->node || !state_.locked.contains(place->node.get())) return std::string();
+  return HolderIn(place->node->content);
 }
 
 Result<uint64_t> SimFs::FreeBytes(const std::string& path) {

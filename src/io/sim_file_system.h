@@ -59,16 +59,22 @@ std::unique_ptr<SimFileSystem> NewSimFileSystem();
 
 /// Operations that can be made to fail.
 enum FaultOp : uint32_t {
-  kFaultOpen = 1,        ///< Open, Lock
-  kFaultRead = 2,        ///< ReadAt, Size
-  kFaultWrite = 4,       ///< WriteAt (a failing one has written the first half), Truncate
-  kFaultSync = 8,        ///< Sync of files and mappings, SyncDirectory
-  kFaultRename = 16,     ///< Rename
-  kFaultUnlink = 32,     ///< Unlink, RemoveDirectory
-  kFaultAllocate = 64,   ///< Allocate
-  kFaultMap = 128,       ///< Map
-  kFaultDirectory = 256, ///< MakeDirectory, List, Exists, FreeBytes
-  kFaultAll = 511
+  kFaultOpen = 1,         ///< Open, Lock, LockHolder
+  kFaultRead = 2,         ///< ReadAt, Size
+  kFaultWrite = 4,        ///< WriteAt (a failing one has written the first half), Truncate
+  kFaultSync = 8,         ///< Sync of files and mappings, SyncDirectory
+  kFaultRename = 16,      ///< Rename
+  kFaultUnlink = 32,      ///< Unlink, RemoveDirectory
+  kFaultAllocate = 64,    ///< Allocate
+  kFaultMap = 128,        ///< Map
+  kFaultDirectory = 256,  ///< MakeDirectory, List, Exists, FreeBytes
+  kFaultAll = 511,
+  /// of the above, those that ask for more than reading: Open and Map in a writing mode, Lock,
+  /// MakeDirectory
+  kFaultWritable = 512,
+  /// what no call on a read-only file system can do
+  kFaultChange =
+      kFaultWritable | kFaultWrite | kFaultSync | kFaultRename | kFaultUnlink | kFaultAllocate
 };
 
 /// Wraps a file system; the n-th call (counted over the chosen operations) fails, once or more.

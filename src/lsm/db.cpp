@@ -13,7 +13,6 @@
 namespace quire::lsm {
 namespace {
 
-constexpr char kLockName[] = "LOCK";
 constexpr uint64_t kMemTableBytesMin = 64 << 10;
 constexpr uint64_t kMemTableBytesMax = 16ull << 30;
 constexpr uint64_t kTableBytesMin = 64 << 10;
@@ -39,8 +38,6 @@ Status CheckOptions(const StorageOptions& options) {
   if (options.dead_percent_max < 1) return Refuse("dead_percent_max", "10 to 1000");
   return Status();
 }
-
-std::string LockPath(const std::string& directory) { return directory + "/" + kLockName; }
 
 Status UnlinkIfThere(io::FileSystem& fs, const std::string& path) {
   const Status status = fs.Unlink(path);

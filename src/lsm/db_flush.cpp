@@ -127,7 +127,7 @@ Status DbImpl::PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes) {
 Status DbImpl::BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit) {
   std::vector<std::shared_ptr<TableHandle>> handles = edit.kept;
   for (const table::TableInfo& info : tables) {
-    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<TableHandle> handle, OpenTable(info));
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<TableHandle> handle, OpenTable(Tables(), info));
     handles.push_back(std::move(handle));
   }
   std::sort(handles.begin(), handles.end(), [](const auto& a, const auto& b) {
@@ -135,19 +135,6 @@ Status DbImpl::BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit&
   });
   edit.output = handles.empty() ? nullptr : std::make_shared<const Run>(std::move(handles));
   return Status();
-}
-
-Result<std::shared_ptr<TableHandle>> DbImpl::OpenTable(const table::TableInfo& info) {
-  const std::string path = directory_ + "/" + TableName(info.ssid);
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<table::Table> table,
-                         table::Table::Open(fs_, path, info.ssid, options_, cache_));
-  if (table->info().file_id != info.file_id || table->info().file_bytes != info.file_bytes) {
-    return Status(Code::kCorruption, path + " is not the table that the manifest lists (it has " +
-                                         std::to_string(table->info().file_bytes) + " bytes, not " +
-                                         std::to_string(info.file_bytes) +
-                                         ", or another identity); restore the right one");
-  }
-  return std::make_shared<TableHandle>(std::move(table), path, trash_);
 }
 
 }  // namespace quire::lsm

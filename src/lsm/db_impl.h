@@ -25,9 +25,11 @@
 #include "lsm/manifest.h"
 #include "lsm/memory_slot.h"
 #include "lsm/recovery.h"
+#include "lsm/run_opener.h"
 #include "lsm/segment_tracker.h"
 #include "lsm/snapshot_list.h"
 #include "lsm/value_log.h"
+#include "lsm/verify.h"
 #include "lsm/version.h"
 
 namespace quire::lsm {
@@ -98,7 +100,8 @@ class DbImpl final : public Db {
   Result<Manifest> LoadManifest(const DirectoryContents& contents, OpenFlags flags);
   Status TakeOver(const Manifest& stored);
   Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
-  Status OpenRuns(const Manifest& stored);
+  Status OpenStoredRuns(const Manifest& stored);
+  RecoveryHelp RecoveryHelpers();
   Status FlushRecovered(bool all);
   Status BeginActive(const RecoveredLog& log);
   Status SyncRecoveredValues(const std::set<uint64_t>& segment_ids);
@@ -130,10 +133,6 @@ class DbImpl final : public Db {
   Status SyncThrough(uint64_t lsn);
   Status SyncMemory(const Version& version, uint64_t* end_lsn);
   KeyLocks::Set LocksOf(const std::vector<WriteOp>& ops) const;
-
-  // db_statistics.cpp
-  Status VerifyValues(table::EntryIterator& entries) const;
-  Status VerifyMemory(MemoryHandle& memory) const;
 
   // db_update.cpp
   struct UpdateCall;
@@ -183,7 +182,7 @@ class DbImpl final : public Db {
   Status WriteMemTable(const MemoryHandle& memory, RunWriter& writer);
   Status PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes);
   Status BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit);
-  Result<std::shared_ptr<TableHandle>> OpenTable(const table::TableInfo& info);
+  TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, trash_}; }
 
   // db_publish.cpp
   Status Publish(const RunEdit& edit);

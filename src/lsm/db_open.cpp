@@ -39,7 +39,7 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   QUIRE_RETURN_IF_ERROR(TakeOver(stored));
   QUIRE_RETURN_IF_ERROR(OpenParts(contents, stored));
 
-  LogRecovery recovery(fs_, directory_, stored, *pool_, *values_);
+  LogRecovery recovery(fs_, directory_, stored, RecoveryHelpers());
   QUIRE_ASSIGN_OR_RETURN(RecoveredLog log, recovery.Run(contents.logs));
   recovered_records_ = log.records;
   recovered_holes_ = log.holes;
@@ -64,6 +64,17 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   return Status();
 }
 
+// Segments are adopted as they lie.
+RecoveryHelp DbImpl::RecoveryHelpers() {
+  RecoveryHelp help;
+  help.adopt = [this](const std::string& path) -> Result<std::shared_ptr<MemoryHandle>> {
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<log::Segment> segment, log::Segment::Open(fs_, path));
+    return pool_->Adopt(std::move(segment));
+  };
+  help.check_value = [this](const log::ValueRef& reference) { return values_->Check(reference); };
+  return help;
+}
+
 // The manifest on disk; for a new database, one that was just created.
 Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFlags flags) {
   if (contents.has_manifest) {
@@ -75,12 +86,7 @@ Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFla
   if (flags == OpenFlags::kMustExist) {
     return Status(Code::kNotFound, "there is no database in " + directory_);
   }
-  if (!contents.tables.empty() || !contents.value_segments.empty() || !contents.logs.empty()) {
-    return Status(Code::kCorruption,
-                  directory_ + "/" + ManifestName() +
-                      " is missing, though there are files of a database beside it; restore it "
-                      "from a copy or checkpoint, or remove the database");
-  }
+  QUIRE_RETURN_IF_ERROR(CheckNoRemains(contents, directory_));
   Manifest manifest;
   manifest.store_id = io::RandomU64();
   manifest.boot_id = fs_.BootId();
@@ -129,19 +135,13 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
     start.next_id = std::max(start.next_id, segment.id + 1);
   }
   QUIRE_ASSIGN_OR_RETURN(values_, ValueLog::Open(fs_, directory_, options_, executor_, start));
-  return OpenRuns(stored);
+  return OpenStoredRuns(stored);
 }
 
-Status DbImpl::OpenRuns(const Manifest& stored) {
+Status DbImpl::OpenStoredRuns(const Manifest& stored) {
   auto version = std::make_shared<Version>();
-  for (const std::vector<table::TableInfo>& tables : stored.runs) {
-    std::vector<std::shared_ptr<TableHandle>> handles;
-    for (const table::TableInfo& info : tables) {
-      QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<TableHandle> handle, OpenTable(info));
-      handles.push_back(std::move(handle));
-    }
-    version->runs.push_back(std::make_shared<const Run>(std::move(handles)));
-  }
+  KnownTables known;
+  QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(Tables(), stored.runs, &known));
   Retirement retirement;
   const std::lock_guard<std::mutex> lock(mutex_);
   InstallLocked(std::move(version), retirement);

@@ -1,13 +1,9 @@
 // Lookups: MemTables newest first, then tables newest first, all of one Version.
-#include <cstring>
-
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
 #include "lsm/db_impl.h"
-#include "lsm/run_iterator.h"
 #include "lsm/run_lookup.h"
-#include "lsm/sorted_view.h"
 #include "lsm/user_iterator.h"
 
 namespace quire::lsm {
@@ -86,13 +82,7 @@ Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate) const {
     return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate);
   }
   if (found.state != Found::State::kValue) return Status(Code::kNotFound);
-  char* const to = allocate(found.value.size());
-  if (to == nullptr) {
-    return Status(Code::kOutOfMemory, "no memory for a value of " +
-                                          std::to_string(found.value.size()) + " bytes");
-  }
-  if (!found.value.empty()) std::memcpy(to, found.value.data(), found.value.size());
-  return Status();
+  return lsm::Deliver(found.value, allocate);
 }
 
 Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const {
@@ -147,30 +137,9 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
     sources.young_segments =
         segments_.HandlesBetween(sources.version->segments_floor, values_->next_id());
   }
-  const Version& version = *sources.version;
-  const uint64_t now = version.active->table().QuiescedLsn();
+  const uint64_t now = sources.version->active->table().QuiescedLsn();
   sources.snapshot = options.snapshot == nullptr ? now : options.snapshot->lsn();
-
-  std::vector<std::shared_ptr<MemoryHandle>> memory = version.immutables;
-  memory.insert(memory.begin(), version.active);
-  for (const std::shared_ptr<MemoryHandle>& handle : memory) {
-    if (handle->base_lsn() > sources.snapshot || handle->table().empty()) continue;
-    // Either a quiesced position in this MemTable, or behind all of it.
-    std::shared_ptr<const SortedView> view = handle->table().NewView(sources.snapshot);
-    for (table::RangeTombstone& tombstone : view->RangeTombstones()) {
-      sources.tombstones.push_back(std::move(tombstone));
-    }
-    sources.entries.push_back(view->NewIterator(true));
-    sources.views.push_back(std::move(view));
-  }
-  for (const std::shared_ptr<const Run>& run : version.runs) {
-    sources.entries.push_back(NewRunIterator(*run, true));
-    if (!run->has_range_tombstones()) continue;
-    for (const std::shared_ptr<TableHandle>& table : run->tables()) {
-      const std::vector<table::RangeTombstone>& tombstones = table->table().range_tombstones();
-      sources.tombstones.insert(sources.tombstones.end(), tombstones.begin(), tombstones.end());
-    }
-  }
+  AddVersion(&sources);
   return NewUserIterator(std::move(sources), options);
 }
 

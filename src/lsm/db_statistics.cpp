@@ -1,8 +1,5 @@
 // What the database tells of itself, and whether all of it is sound.
-#include "base/coding.h"
 #include "lsm/db_impl.h"
-#include "lsm/run_iterator.h"
-#include "lsm/sorted_view.h"
 #include "table/block_cache.h"
 
 namespace quire::lsm {
@@ -44,45 +41,18 @@ DbStatistics DbImpl::Statistics() const {
   return statistics;
 }
 
-// Whether every separated value that `entries` refer to can be read.
-Status DbImpl::VerifyValues(table::EntryIterator& entries) const {
-  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
-    if (entries.type() != log::RecordType::kValueRef) continue;
-    QUIRE_RETURN_IF_ERROR(values_->Check(base::LoadLe<log::ValueRef>(entries.value().data())));
-  }
-  return entries.status();
-}
-
-// The records of a MemTable verify as they would in a replay.
-Status DbImpl::VerifyMemory(MemoryHandle& memory) const {
-  const std::shared_ptr<const SortedView> view =
-      memory.table().NewView(memory.table().QuiescedLsn());
-  const std::unique_ptr<table::EntryIterator> entries = view->NewIterator(false);
-  for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
-    const uint64_t offset = entries->lsn() - memory.base_lsn();
-    uint64_t size = 0;
-    if (!log::ValidRecord(memory.table().data(), offset, memory.table().segment_bytes(),
-                          memory.generation(), &size)) {
-      return Status(Code::kCorruption,
-                    directory_ + "/" + LogSegmentName(static_cast<int>(memory.file_number())) +
-                        ": the record at offset " + std::to_string(offset) + " is damaged");
-    }
-  }
-  return VerifyValues(*entries);
-}
-
 Status DbImpl::Verify() {
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
   const std::shared_ptr<const Version> version = PinVersion();
+  const ValueCheck check = [this](const log::ValueRef& reference) {
+    return values_->Check(reference);
+  };
   for (const std::shared_ptr<const Run>& run : version->runs) {
-    for (const std::shared_ptr<TableHandle>& table : run->tables()) {
-      QUIRE_RETURN_IF_ERROR(table->table().Verify());
-    }
-    QUIRE_RETURN_IF_ERROR(VerifyValues(*NewRunIterator(*run, false)));
+    QUIRE_RETURN_IF_ERROR(VerifyRun(*run, check));
   }
-  QUIRE_RETURN_IF_ERROR(VerifyMemory(*version->active));
+  QUIRE_RETURN_IF_ERROR(VerifyMemory(*version->active, directory_, check));
   for (const std::shared_ptr<MemoryHandle>& memory : version->immutables) {
-    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory));
+    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, directory_, check));
   }
   return Status();
 }

@@ -225,6 +225,10 @@ Result<Header> StoredHeader(io::FileSystem& fs, const std::string& path) {
 
 std::string ManifestName() { return "MANIFEST"; }
 
+std::string LockPath(const std::string& directory) {
+  return directory + "/LOCK";
+}
+
 std::string TableName(uint64_t ssid) { return "t-" + std::to_string(ssid) + ".sst"; }
 
 bool ParseNumberedName(Slice name, Slice prefix, Slice suffix, uint64_t* number) {
@@ -312,6 +316,15 @@ Status PublishManifest(io::FileSystem& fs, const std::string& directory, const M
 Result<uint64_t> StoredEdition(io::FileSystem& fs, const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const Header stored, StoredHeader(fs, directory + "/" + ManifestName()));
   return stored.edition;
+}
+
+Result<bool> StillStored(io::FileSystem& fs, const std::string& directory,
+                         const Manifest& manifest) {
+  const Result<Header> stored = StoredHeader(fs, directory + "/" + ManifestName());
+  if (stored.status().code() == Code::kNotFound) return false;
+  QUIRE_RETURN_IF_ERROR(stored.status());
+  return stored->store_id == manifest.store_id && stored->epoch == manifest.epoch &&
+         stored->edition == manifest.edition;
 }
 
 Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest) {

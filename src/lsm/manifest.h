@@ -72,11 +72,16 @@ Status PublishManifest(io::FileSystem& fs, const std::string& directory, const M
                        uint64_t previous_epoch);
 /// The edition of the manifest on disk, whose header alone is read.
 Result<uint64_t> StoredEdition(io::FileSystem& fs, const std::string& directory);
+/// Whether the manifest on disk still is `manifest`; its header alone is read. None is none.
+Result<bool> StillStored(io::FileSystem& fs, const std::string& directory,
+                         const Manifest& manifest);
 /// Writes the first manifest of a new database.
 Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest);
 
 /// "MANIFEST".
 std::string ManifestName();
+/// <directory>/LOCK: locked by whoever has the database open for writing.
+std::string LockPath(const std::string& directory);
 /// "t-<ssid>.sst".
 std::string TableName(uint64_t ssid);
 /// The number in a name made of `prefix`, decimal digits without leading zeros, `suffix`; false for

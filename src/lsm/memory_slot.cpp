@@ -39,6 +39,21 @@ MemoryHandle::~MemoryHandle() {
   pool_->ReturnOutside(header_.id, !flushed_.load(std::memory_order_acquire));
 }
 
+Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
+                                                         const std::string& path) {
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
+  const uint64_t bytes = handle->header_.capacity;
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  handle->own_records_ = NewMemory(bytes);
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, bytes, handle->own_records_.get()));
+  handle->own_index_ = NewMemory(IndexBytes(bytes));
+  handle->table_ =
+      std::make_unique<MemTable>(handle->own_index_.get(), handle->own_records_.get(), bytes,
+                                 handle->header_.generation, handle->header_.base_lsn, nullptr);
+  return handle;
+}
+
 void MemoryHandle::Close() {
   end_lsn_.store(header_.base_lsn + table_->Close(), std::memory_order_release);
 }

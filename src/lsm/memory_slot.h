@@ -44,6 +44,10 @@ class MemoryHandle {
   MemoryHandle(const MemoryHandle&) = delete;
   MemoryHandle& operator=(const MemoryHandle&) = delete;
 
+  /// A copy of the log segment in the file `path`, with an empty index, to be adopted: outside of
+  /// any pool; the file is read, no more. Errors as of log::ReadSegmentHeader.
+  static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path);
+
   MemTable& table() const { return *table_; }
   /// Its place in the pool; -1: outside of it, where neighbours do not see it.
   int pool_slot() const { return pool_slot_; }

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "lsm/memtable.h"
 #include "lsm/peer_memtable.h"
 #include "lsm/run_lookup.h"
+#include "lsm/run_opener.h"
 #include "lsm/version.h"
 
 namespace quire::lsm {
@@ -27,17 +27,6 @@ constexpr int kAttempts = 32;
 Status Busy(const std::string& directory, const char* why) {
   return Status(Code::kBusy, "the database in " + directory + " cannot be read directly: " + why +
                                  "; ask its owner");
-}
-
-// What a value could not be given for, beside the file system's reasons.
-Status Deliver(Slice value, const AllocateFn& allocate) {
-  char* const to = allocate(value.size());
-  if (to == nullptr) {
-    return Status(Code::kOutOfMemory,
-                  "no memory for a value of " + std::to_string(value.size()) + " bytes");
-  }
-  if (!value.empty()) std::memcpy(to, value.data(), value.size());
-  return Status();
 }
 
 // The neighbour's database as the board told it once. Never changes.
@@ -205,31 +194,12 @@ class DirectReader final : public PeerReader {
     if (manifest.edition < board.edition) return Status(Code::kNotFound);
     if (epoch_ == 0) epoch_ = manifest.epoch;
     if (epoch_ != manifest.epoch) return Busy(directory_, "another job opened it");
-    std::map<uint64_t, std::shared_ptr<TableHandle>> known;
-    if (former != nullptr) {
-      for (const auto& run : former->runs) {
-        for (const auto& table : run->tables()) known[table->info().ssid] = table;
-      }
-    }
+    KnownTables known;
+    if (former != nullptr) known = TablesOf(former->runs);
     view->edition = manifest.edition;
-    for (const std::vector<table::TableInfo>& tables : manifest.runs) {
-      std::vector<std::shared_ptr<TableHandle>> handles;
-      for (const table::TableInfo& info : tables) {
-        std::shared_ptr<TableHandle>& handle = known[info.ssid];
-        if (handle == nullptr) {
-          QUIRE_ASSIGN_OR_RETURN(handle, OpenTable(info.ssid));
-        }
-        handles.push_back(handle);
-      }
-      view->runs.push_back(std::make_shared<const Run>(std::move(handles)));
-    }
+    QUIRE_ASSIGN_OR_RETURN(view->runs, OpenRuns({&fs_, directory_, &options_, cache_, nullptr},
+                                                manifest.runs, &known));
     return Status();
-  }
-
-  Result<std::shared_ptr<TableHandle>> OpenTable(uint64_t ssid) const {
-    const std::string path = directory_ + "/" + TableName(ssid);
-    QUIRE_ASSIGN_OR_RETURN(auto table, table::Table::Open(fs_, path, ssid, options_, cache_));
-    return std::make_shared<TableHandle>(std::move(table), path, nullptr);
   }
 
   io::FileSystem& fs_;

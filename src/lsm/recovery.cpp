@@ -10,11 +10,6 @@
 namespace quire::lsm {
 namespace {
 
-Status Missing(const std::string& path, const char* what) {
-  return Status(Code::kCorruption, path + " is missing, though the manifest lists it: " + what +
-                                       " is lost; restore the file from a copy or checkpoint");
-}
-
 bool SameBoot(const log::SegmentHeader& header, uint64_t boot_id) {
   return header.boot_id == boot_id;
 }
@@ -27,6 +22,11 @@ log::ValueRef ReferenceOf(const char* record) {
 Status StopReplay() { return Status(Code::kNotFound); }
 
 }  // namespace
+
+Status MissingFile(const std::string& path, const char* what) {
+  return Status(Code::kCorruption, path + " is missing, though the manifest lists it: " + what +
+                                       " is lost; restore the file from a copy or checkpoint");
+}
 
 Result<DirectoryContents> ReadDirectory(io::FileSystem& fs, const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.List(directory));
@@ -50,6 +50,16 @@ Result<DirectoryContents> ReadDirectory(io::FileSystem& fs, const std::string& d
   return contents;
 }
 
+Status CheckNoRemains(const DirectoryContents& contents, const std::string& directory) {
+  if (contents.tables.empty() && contents.value_segments.empty() && contents.logs.empty()) {
+    return Status();
+  }
+  return Status(Code::kCorruption,
+                directory + "/" + ManifestName() +
+                    " is missing, though there are files of a database beside it; restore it "
+                    "from a copy or checkpoint, or remove the database");
+}
+
 Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
                    const std::string& directory) {
   const std::set<uint64_t> tables(contents.tables.begin(), contents.tables.end());
@@ -58,19 +68,19 @@ Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
   for (const std::vector<table::TableInfo>& run : manifest.runs) {
     for (const table::TableInfo& table : run) {
       if (!tables.contains(table.ssid)) {
-        return Missing(directory + "/" + TableName(table.ssid), "a table");
+        return MissingFile(directory + "/" + TableName(table.ssid), "a table");
       }
       for (const table::SegmentUse& use : table.segments) {
         if (segments.contains(use.segment_id)) continue;
-        return Missing(directory + "/" + ValueSegmentName(use.segment_id), "a value segment");
+        return MissingFile(directory + "/" + ValueSegmentName(use.segment_id), "a value segment");
       }
     }
   }
   const std::set<uint64_t> logs(contents.logs.begin(), contents.logs.end());
   for (const StoredLog& log : manifest.log_segments) {
     if (!logs.contains(log.pool_slot)) {
-      return Missing(directory + "/" + LogSegmentName(static_cast<int>(log.pool_slot)),
-                     "a log segment");
+      return MissingFile(directory + "/" + LogSegmentName(static_cast<int>(log.pool_slot)),
+                         "a log segment");
     }
   }
   return Status();
@@ -114,12 +124,11 @@ std::vector<std::string> Orphans(const DirectoryContents& contents, const Manife
 }
 
 LogRecovery::LogRecovery(io::FileSystem& fs, std::string directory, const Manifest& manifest,
-                         MemoryPool& pool, const ValueLog& values)
+                         RecoveryHelp help)
     : fs_(fs),
       directory_(std::move(directory)),
       manifest_(manifest),
-      pool_(pool),
-      values_(values),
+      help_(std::move(help)),
       boot_id_(fs.BootId()) {
   log_.end_lsn = manifest.flushed_lsn;
   log_.lsn_max = manifest.flushed_lsn;
@@ -200,12 +209,10 @@ const LogFile* LogRecovery::Successor() const {
 }
 
 Status LogRecovery::Take(const LogFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<log::Segment> segment,
-                         log::Segment::Open(fs_, file.path));
-  if (segment->header().generation != file.header.generation) {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> handle, help_.adopt(file.path));
+  if (handle->generation() != file.header.generation) {
     return Status(Code::kBusy, file.path + " changes while it is read: somebody else uses it");
   }
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> handle, pool_.Adopt(std::move(segment)));
   QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report, Replay(*handle, file));
   if (report.records == 0) return Status();
   handle->FinishAdoption(report.end);
@@ -263,19 +270,20 @@ Result<uint64_t> LogRecovery::EndOfWholeValues(const MemoryHandle& handle, const
 
 bool LogRecovery::ValueIsWhole(const char* record) const {
   if (log::HeaderAt(record)->type != log::RecordType::kValueRef) return true;
-  return values_.Check(ReferenceOf(record)).ok();
+  return help_.check_value(ReferenceOf(record)).ok();
 }
 
 // A segment that the chain does not reach. After a power loss one that follows a torn segment is
 // given up with the tail; anything else means that a segment is missing.
 Status LogRecovery::CheckUnchained(const LogFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<log::Segment> segment,
-                         log::Segment::Open(fs_, file.path));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> segment,
+                         fs_.Open(file.path, io::OpenMode::kRead));
+  std::string page(log::kSegmentHeaderBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(segment->ReadAt(0, page.size(), page.data()));
   const uint64_t generation = file.header.generation;
-  const bool promised =
-      log::DurableMark(segment->data(), generation) > log::kSegmentHeaderBytes ||
-      (SameBoot(file.header, boot_id_) &&
-       log::CompleteMark(segment->data(), generation) > log::kSegmentHeaderBytes);
+  const bool promised = log::DurableMark(page.data(), generation) > log::kSegmentHeaderBytes ||
+                        (SameBoot(file.header, boot_id_) &&
+                         log::CompleteMark(page.data(), generation) > log::kSegmentHeaderBytes);
   if (!promised) {
     ++log_.holes;
     return Status();

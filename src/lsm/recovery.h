@@ -3,12 +3,13 @@
 /// Layer      lsm
 /// Source     docs/durability.md: a durable watermark tells a torn tail from damage
 /// Encoding   docs/format/manifest.md, segment.md
-/// Threads    one thread, which holds the directory's lock
-/// Invariants nothing on disk changes but the `prev` fields of records; the same files give the
-///            same result, again and again.
+/// Threads    one thread, which holds the directory's lock, or reads copies while nobody does
+/// Invariants nothing on disk changes but the `prev` fields of records, and only where segments are
+///            adopted as they lie; the same files give the same result, again and again.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -34,6 +35,10 @@ struct DirectoryContents {
 
 Result<DirectoryContents> ReadDirectory(io::FileSystem& fs, const std::string& directory);
 
+/// kCorruption: there is no manifest in `directory`, but what only a manifest makes sense of.
+Status CheckNoRemains(const DirectoryContents& contents, const std::string& directory);
+/// The kCorruption of a file that should be there; `what` it is, as in "a table".
+Status MissingFile(const std::string& path, const char* what);
 /// kCorruption, naming the file, where a table or log segment that the manifest lists, or a value
 /// segment that a table refers to, is not there.
 Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
@@ -66,14 +71,21 @@ struct RecoveredLog {
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
 };
 
-/// Recovers the log that begins at manifest.flushed_lsn. `values` verifies references after a power
-/// loss.
+/// What recovery needs of whoever recovers.
+struct RecoveryHelp {
+  /// the segment in this file, with an empty index: adopted as it lies, or a copy of it
+  std::function<Result<std::shared_ptr<MemoryHandle>>(const std::string& path)> adopt;
+  /// whether a separated value is whole (asked after a power loss)
+  std::function<Status(const log::ValueRef& reference)> check_value;
+};
+
+/// Recovers the log that begins at manifest.flushed_lsn.
 /// Errors  kCorruption (names the file): damage, or a chain broken below what was promised. kIo,
 ///         kOutOfMemory.
 class LogRecovery {
  public:
   LogRecovery(io::FileSystem& fs, std::string directory, const Manifest& manifest,
-              MemoryPool& pool, const ValueLog& values);
+              RecoveryHelp help);
   Result<RecoveredLog> Run(const std::vector<uint64_t>& pool_slots);
 
  private:
@@ -90,8 +102,7 @@ class LogRecovery {
   io::FileSystem& fs_;
   const std::string directory_;
   const Manifest& manifest_;
-  MemoryPool& pool_;
-  const ValueLog& values_;
+  const RecoveryHelp help_;
   const uint64_t boot_id_;
   std::vector<LogFile> files_;     // activated segments not contained in tables
   std::vector<bool> chained_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/coding.h"
+#include "lsm/run_iterator.h"
 #include "lsm/sorted_view.h"
 #include "table/block.h"
 #include "table/tombstone_set.h"
@@ -194,6 +195,30 @@ Slice UserIterator::ReadSeparated(Slice reference) {
 }
 
 }  // namespace
+
+void AddVersion(IteratorSources* sources) {
+  const Version& version = *sources->version;
+  std::vector<std::shared_ptr<MemoryHandle>> memory = version.immutables;
+  if (version.active != nullptr) memory.insert(memory.begin(), version.active);
+  for (const std::shared_ptr<MemoryHandle>& handle : memory) {
+    if (handle->base_lsn() > sources->snapshot || handle->table().empty()) continue;
+    // Either a quiesced position in this MemTable, or behind all of it.
+    std::shared_ptr<const SortedView> view = handle->table().NewView(sources->snapshot);
+    for (table::RangeTombstone& tombstone : view->RangeTombstones()) {
+      sources->tombstones.push_back(std::move(tombstone));
+    }
+    sources->entries.push_back(view->NewIterator(true));
+    sources->views.push_back(std::move(view));
+  }
+  for (const std::shared_ptr<const Run>& run : version.runs) {
+    sources->entries.push_back(NewRunIterator(*run, true));
+    if (!run->has_range_tombstones()) continue;
+    for (const std::shared_ptr<TableHandle>& table : run->tables()) {
+      const std::vector<table::RangeTombstone>& tombstones = table->table().range_tombstones();
+      sources->tombstones.insert(sources->tombstones.end(), tombstones.begin(), tombstones.end());
+    }
+  }
+}
 
 std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options) {
   return std::make_unique<UserIterator>(std::move(sources), options);

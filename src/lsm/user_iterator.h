@@ -29,6 +29,10 @@ struct IteratorSources {
   uint64_t snapshot = 0;
 };
 
+/// Adds what MemTables and runs of sources->version hold at sources->snapshot, and their range
+/// tombstones.
+void AddVersion(IteratorSources* sources);
+
 std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options);
 
 }  // namespace quire::lsm

@@ -1,5 +1,6 @@
 #include "lsm/value_files.h"
 
+#include <cstring>
 #include <utility>
 
 #include "base/epoch.h"
@@ -39,12 +40,23 @@ class FileValueReader : public ValueReader {
   Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const override {
     return files_.Read(ref, allocate);
   }
+  Status Check(const log::ValueRef& ref) const override { return files_.Check(ref); }
 
  private:
   ValueFiles files_;
 };
 
 }  // namespace
+
+Status Deliver(Slice value, const AllocateFn& allocate) {
+  char* const to = allocate(value.size());
+  if (to == nullptr) {
+    return Status(Code::kOutOfMemory,
+                  "no memory for a value of " + std::to_string(value.size()) + " bytes");
+  }
+  if (!value.empty()) std::memcpy(to, value.data(), value.size());
+  return Status();
+}
 
 std::string ValueSegmentName(uint64_t segment_id) {
   return "val-" + std::to_string(segment_id) + ".seg";

@@ -28,6 +28,9 @@ namespace quire::lsm {
 /// neighbour's memory changed under it) it is called again: the last place counts.
 using AllocateFn = std::function<char*(size_t size)>;
 
+/// Copies `value` into the place that `allocate` gives. kOutOfMemory: it gave none.
+Status Deliver(Slice value, const AllocateFn& allocate);
+
 struct ValueSegmentInfo {
   uint64_t id = 0;
   uint64_t file_bytes = 0;
@@ -87,6 +90,8 @@ class ValueReader {
   virtual ~ValueReader() = default;
   /// As ValueLog::Read.
   virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
+  /// As ValueLog::Check.
+  virtual Status Check(const log::ValueRef& ref) const = 0;
 };
 
 std::string ValueSegmentName(uint64_t segment_id);  ///< "val-<id>.seg"
