@@ -11,15 +11,17 @@ namespace quire::lsm {
 namespace {
 
 constexpr uint64_t kMagic = 0x414E455241495551;  // "QUIARENA"
-constexpr uint64_t kLayoutVersion = 1;
+constexpr uint64_t kLayoutVersion = 2;
 constexpr uint64_t kBoardBytes = 4096;
 constexpr int kReadTries = 10'000;
 // Beside the flushing queue: the active MemTable, the next one, and two that iterators may pin.
 constexpr int kSlotsBesideQueue = 4;
-constexpr size_t kFixedWords = 3;
+constexpr size_t kFixedWords = 4;
 constexpr size_t kWordsPerLive = 2;
 
-uint64_t RoundUpToPages(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+uint64_t RoundUpToPages(uint64_t bytes) {
+  return (bytes + 4095) / 4096 * 4096;
+}
 
 }  // namespace
 
@@ -39,7 +41,9 @@ int PoolSlots(const StorageOptions& options) {
   return std::min(options.flushing_queue_length + kSlotsBesideQueue, kPoolSlotsMax);
 }
 
-std::string LogSegmentName(int pool_slot) { return "log-" + std::to_string(pool_slot) + ".seg"; }
+std::string LogSegmentName(int pool_slot) {
+  return "log-" + std::to_string(pool_slot) + ".seg";
+}
 
 uint64_t Arena::BytesFor(int pool_slots, uint64_t segment_bytes, bool records_inside) {
   static_assert(sizeof(Board) <= kBoardBytes);
@@ -48,7 +52,9 @@ uint64_t Arena::BytesFor(int pool_slots, uint64_t segment_bytes, bool records_in
   return kBoardBytes + static_cast<uint64_t>(pool_slots) * bytes_per_slot;
 }
 
-Arena::Board& Arena::board() const { return *reinterpret_cast<Board*>(memory_->data()); }
+Arena::Board& Arena::board() const {
+  return *reinterpret_cast<Board*>(memory_->data());
+}
 
 Result<std::unique_ptr<Arena>> Arena::Create(const StorageOptions& options, bool shared) {
   std::unique_ptr<Arena> arena(new Arena);
@@ -102,8 +108,8 @@ char* Arena::index(int pool_slot) const {
 char* Arena::records(int pool_slot) const {
   QUIRE_CHECK(pool_slot >= 0 && pool_slot < pool_slots_);
   if (!records_inside_) return nullptr;
-  const uint64_t first = kBoardBytes + static_cast<uint64_t>(pool_slots_) *
-                                           IndexBytes(segment_bytes_);
+  const uint64_t first =
+      kBoardBytes + static_cast<uint64_t>(pool_slots_) * IndexBytes(segment_bytes_);
   return memory_->data() + first +
          static_cast<uint64_t>(pool_slot) * RoundUpToPages(segment_bytes_);
 }
@@ -118,6 +124,7 @@ void Arena::Publish(const BoardState& state) {
   to.words[0].store(state.edition, std::memory_order_release);
   to.words[1].store(state.newest_ssid, std::memory_order_release);
   to.words[2].store(static_cast<uint64_t>(state.live_count), std::memory_order_release);
+  to.words[3].store(state.has_base ? 1 : 0, std::memory_order_release);
   size_t at = kFixedWords;
   for (int i = 0; i < state.live_count; ++i) {
     to.words[at++].store(state.live[i].pool_slot, std::memory_order_release);
@@ -134,6 +141,7 @@ bool Arena::Read(BoardState* state, uint64_t* sequence) const {
     state->edition = from.words[0].load(std::memory_order_acquire);
     state->newest_ssid = from.words[1].load(std::memory_order_acquire);
     const uint64_t live_count = from.words[2].load(std::memory_order_acquire);
+    state->has_base = from.words[3].load(std::memory_order_acquire) != 0;
     if (live_count > kPoolSlotsMax) continue;
     state->live_count = static_cast<int>(live_count);
     size_t at = kFixedWords;
@@ -161,6 +169,8 @@ void Arena::MarkClosed() {
   board().sequence.fetch_or(1, std::memory_order_acq_rel);
 }
 
-bool Arena::marked_closed() const { return board().closed.load(std::memory_order_acquire) != 0; }
+bool Arena::marked_closed() const {
+  return board().closed.load(std::memory_order_acquire) != 0;
+}
 
 }  // namespace quire::lsm

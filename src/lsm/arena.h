@@ -33,6 +33,7 @@ constexpr uint32_t kNotShared = UINT32_MAX;
 struct BoardState {
   uint64_t edition = 0;  ///< of the manifest: changes whenever the set of tables does
   uint64_t newest_ssid = 0;
+  bool has_base = false;  ///< what is known nowhere may be in the owner's base
   int live_count = 0;
   struct Live {
     uint32_t pool_slot;

@@ -20,6 +20,7 @@
 #include "base/executor.h"
 #include "io/file_system.h"
 #include "io/machine.h"
+#include "lsm/base_layer.h"
 #include "lsm/value_log.h"
 #include "lsm/write_batch.h"
 #include "quire/options.h"
@@ -33,10 +34,11 @@ namespace quire::lsm {
 struct Environment {
   io::FileSystem* fs = nullptr;
   base::Executor* executor = nullptr;
-  std::shared_ptr<table::BlockCache> cache;   ///< null: one of its own, StorageOptions::cache_bytes
+  std::shared_ptr<table::BlockCache> cache;  ///< null: one of its own, StorageOptions::cache_bytes
   /// indexes in /dev/shm for the neighbours; else private
   bool share_memory = false;
-  std::string holder;                         ///< for the lock file: host, pid, job
+  std::string holder;                     ///< for the lock file: host, pid, job
+  std::shared_ptr<const BaseLayer> base;  ///< null: none
   /// a write waits so long for iterators that pin all MemTables
   uint64_t pinned_wait_ms_max = 60'000;
 };
@@ -45,16 +47,16 @@ enum class OpenFlags { kOpenOrCreate, kMustExist, kMustNotExist };
 
 /// Counts since open, and sizes now. All bytes.
 struct DbStatistics {
-  uint64_t user_bytes = 0;         ///< keys + values given to writes
-  uint64_t log_bytes = 0;          ///< appended to log segments
-  uint64_t value_log_bytes = 0;    ///< appended to value segments (by writes and by collection)
-  uint64_t value_log_call_bytes = 0;   ///< of these, those given to write calls: large values
-  uint64_t flush_bytes = 0;        ///< written to tables by flushes
+  uint64_t user_bytes = 0;            ///< keys + values given to writes
+  uint64_t log_bytes = 0;             ///< appended to log segments
+  uint64_t value_log_bytes = 0;       ///< appended to value segments (by writes and by collection)
+  uint64_t value_log_call_bytes = 0;  ///< of these, those given to write calls: large values
+  uint64_t flush_bytes = 0;           ///< written to tables by flushes
   uint64_t compaction_read_bytes = 0;
   uint64_t compaction_write_bytes = 0;
   uint64_t flush_count = 0;
   uint64_t compaction_count = 0;
-  uint64_t stall_ns = 0;           ///< writers waited for the flushing queue
+  uint64_t stall_ns = 0;  ///< writers waited for the flushing queue
   uint64_t table_count = 0;
   uint64_t run_count = 0;
   uint64_t table_bytes = 0;
@@ -64,10 +66,10 @@ struct DbStatistics {
   uint64_t table_hits = 0;
   uint64_t filter_skips = 0;
   uint64_t filter_false = 0;
-  uint64_t memory_bytes = 0;       ///< MemTables (segments and indexes)
-  uint64_t block_cache_bytes = 0;  ///< of the whole cache, where databases share one
-  uint64_t block_cache_hits = 0;   ///< data blocks that were in memory
-  uint64_t block_cache_misses = 0; ///< blocks, indexes and filters that were read
+  uint64_t memory_bytes = 0;        ///< MemTables (segments and indexes)
+  uint64_t block_cache_bytes = 0;   ///< of the whole cache, where databases share one
+  uint64_t block_cache_hits = 0;    ///< data blocks that were in memory
+  uint64_t block_cache_misses = 0;  ///< blocks, indexes and filters that were read
   uint64_t newest_ssid = 0;
   uint64_t recovered_records = 0;
   uint64_t recovered_holes = 0;
@@ -87,8 +89,8 @@ class Iterator {
   virtual bool Valid() const = 0;
   virtual void SeekToFirst() = 0;
   virtual void SeekToLast() = 0;
-  virtual void Seek(Slice key) = 0;          ///< first key >= `key`
-  virtual void SeekForPrev(Slice key) = 0;   ///< last key <= `key`
+  virtual void Seek(Slice key) = 0;         ///< first key >= `key`
+  virtual void SeekForPrev(Slice key) = 0;  ///< last key <= `key`
   virtual void Next() = 0;
   virtual void Prev() = 0;
   virtual Slice key() const = 0;
@@ -99,9 +101,26 @@ class Iterator {
 };
 
 struct IteratorOptions {
-  const Snapshot* snapshot = nullptr;   ///< null: now
-  std::string lower_bound;              ///< inclusive; empty: none
-  std::string upper_bound;              ///< exclusive; empty: none
+  const Snapshot* snapshot = nullptr;  ///< null: now
+  std::string lower_bound;             ///< inclusive; empty: none
+  std::string upper_bound;             ///< exclusive; empty: none
+};
+
+/// The tables and sealed value segments of a database at one moment. None of their files goes or
+/// changes as long as it lives, which is not longer than the database.
+class Capture {
+ public:
+  struct File {
+    std::string name;  ///< within the database's directory
+    uint64_t file_bytes = 0;
+    uint64_t identity = 0;  ///< of a table: TableInfo::file_id; of a value segment: its number
+  };
+  virtual ~Capture() = default;
+  virtual const std::vector<File>& files() const = 0;
+  /// The manifest of a database of these files alone.
+  virtual const std::string& manifest() const = 0;
+  /// Binds the files together: files of one store with equal name and identity are the same.
+  virtual uint64_t store_id() const = 0;
 };
 
 /// Reads the present value (absent: null) and gives the new one; false: leave it as it is. Runs
@@ -141,6 +160,11 @@ class Db {
       std::function<Status(uint32_t function, Slice argument, Slice key, const Slice* present,
                            std::string* updated, bool* write)>;
   virtual Status Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) = 0;
+  /// Puts and deletes of keys that this database knows nothing of, neither value nor tombstone, its
+  /// base left aside; operations on others do nothing. As Apply in the rest.
+  virtual Status Fill(Slice batch_bytes, uint64_t* applied) = 0;
+  /// From now on there is no base: a key that is known nowhere is absent.
+  virtual void DropBase() = 0;
   /// Read-modify-write, atomic for the key against all other writes of it.
   virtual Status Update(Slice key, const UpdateFn& update) = 0;
 
@@ -158,6 +182,8 @@ class Db {
 
   /// Every write so far into tables, these and the manifest durable (P2). Waits.
   virtual Status Flush() = 0;
+  /// Flushes, and holds on to what there is then. Writes that go on meanwhile may be in it or not.
+  virtual Result<std::shared_ptr<const Capture>> NewCapture() = 0;
   /// Every write so far durable where it is (log and value segments): P2.
   virtual Status SyncLog() = 0;
   /// Merges all runs into one, dead versions and tombstones dropped. Waits.

@@ -28,11 +28,11 @@ size_t CommonBytes(Slice a, Slice b) {
 // A merge on its way: of neighbouring runs, or of one table of a run.
 struct DbImpl::Merge {
   std::vector<std::shared_ptr<const Run>> inputs;
-  std::vector<std::shared_ptr<TableHandle>> tables;   // of the inputs, those to be merged
-  bool bottom = false;                                // nothing older lies behind them
-  std::set<uint64_t> collect;                         // value segments to be emptied on the way
+  std::vector<std::shared_ptr<TableHandle>> tables;  // of the inputs, those to be merged
+  bool bottom = false;                               // nothing older lies behind them
+  std::set<uint64_t> collect;                        // value segments to be emptied on the way
   bool moved_values = false;
-  std::string value;                                  // one that is moved
+  std::string value;  // one that is moved
 
   // All keys lie between the smallest and the largest, and share what these share.
   size_t CommonKeyBytes() const {
@@ -97,7 +97,7 @@ bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
     changed_.notify_all();
   }
   if (choice.count == 0) return false;
-  merge.bottom = choice.first + choice.count == runs.size();
+  merge.bottom = choice.first + choice.count == runs.size() && current_->base == nullptr;
   for (size_t i = choice.first; i < choice.first + choice.count; ++i) {
     merge.inputs.push_back(runs[i]);
     merge.tables.insert(merge.tables.end(), runs[i]->tables().begin(), runs[i]->tables().end());
@@ -175,7 +175,7 @@ bool DbImpl::FindCollectableLocked(Merge& merge) const {
       if (!refers || busy_runs_.contains(run.get())) continue;
       merge.inputs = {run};
       merge.tables = {table};
-      merge.bottom = run == current_->runs.back();
+      merge.bottom = run == current_->runs.back() && current_->base == nullptr;
       return true;
     }
   }
@@ -291,13 +291,7 @@ Status DbImpl::Compact() {
   QUIRE_RETURN_IF_ERROR(compaction_no_space_);
   QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a merge that failed is over, too
   lock.unlock();
-  const Status judged = Publish({});  // looks at the value segments anew
-  if (!judged.ok() && judged.code() != Code::kNoSpace) {
-    // Whether the manifest was replaced may not be known: nothing may be built on it.
-    lock.lock();
-    FailLocked(judged, "publishing");
-  }
-  QUIRE_RETURN_IF_ERROR(judged);
+  QUIRE_RETURN_IF_ERROR(PublishNow());  // looks at the value segments anew
   return WaitIdle();
 }
 

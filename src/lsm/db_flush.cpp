@@ -87,13 +87,12 @@ Status DbImpl::WriteMemTable(const MemoryHandle& memory, RunWriter& writer) {
   const std::vector<table::RangeTombstone> tombstones = RealTombstones(*view);
   std::vector<uint64_t> snapshots = snapshots_.All();
   // Others see all of this MemTable, or nothing.
-  std::erase_if(snapshots, [&](uint64_t lsn) {
-    return lsn < memory.base_lsn() || lsn >= memory.end_lsn();
-  });
+  std::erase_if(snapshots,
+                [&](uint64_t lsn) { return lsn < memory.base_lsn() || lsn >= memory.end_lsn(); });
   bool bottom = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    bottom = current_->runs.empty();
+    bottom = current_->runs.empty() && current_->base == nullptr;
   }
   VersionFilter filter(snapshots, tombstones, bottom);
   writer.SetTombstones(filter.KeptTombstones());

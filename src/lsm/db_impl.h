@@ -40,12 +40,12 @@ class RunWriter;
 struct Found {
   enum class State { kNowhere, kDeleted, kValue, kValueRef };
   State state = State::kNowhere;
-  Slice value;   ///< inside the caller's EpochGuard
+  Slice value;  ///< inside the caller's EpochGuard
 };
 
 /// How the runs change: by a flush, a merge, or the rewriting of one table.
 struct RunEdit {
-  std::vector<std::shared_ptr<const Run>> inputs;      ///< neighbours; empty: a new run in front
+  std::vector<std::shared_ptr<const Run>> inputs;  ///< neighbours; empty: a new run in front
   /// tables of `inputs` that go into `output` as they are
   std::vector<std::shared_ptr<TableHandle>> kept;
   std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
@@ -66,6 +66,8 @@ class DbImpl final : public Db {
   Status DeleteRange(Slice begin, Slice end) override;
   Status Write(const WriteBatch& batch) override;
   Status Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) override;
+  Status Fill(Slice batch_bytes, uint64_t* applied) override;
+  void DropBase() override;
   Status Update(Slice key, const UpdateFn& update) override;
   using Db::Get;
   Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const override;
@@ -73,6 +75,7 @@ class DbImpl final : public Db {
   std::unique_ptr<Snapshot> NewSnapshot() override;
   std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) override;
   Status Flush() override;
+  Result<std::shared_ptr<const Capture>> NewCapture() override;
   Status SyncLog() override;
   Status Compact() override;
   Status WaitIdle() override;
@@ -119,8 +122,8 @@ class DbImpl final : public Db {
   Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic);
   Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* lsn);
   struct GroupOutcome {
-    bool added = false;   // false: no room
-    bool full = false;    // added, and no more should be
+    bool added = false;  // false: no room
+    bool full = false;   // added, and no more should be
     uint64_t lsn = 0;
   };
   Status TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
@@ -138,6 +141,9 @@ class DbImpl final : public Db {
   struct UpdateCall;
   Status RunUpdate(Slice key, UpdateCall& call);
   Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done, bool* full);
+  Status ReadPresent(const Version& version, Slice key, const Found& found, UpdateCall& call,
+                     const Slice** present) const;
+  Status AddUpdated(const Version& version, WriteOp op, UpdateCall& call, bool* done, bool* full);
   class Applier;
 
   // db_room.cpp
@@ -195,6 +201,11 @@ class DbImpl final : public Db {
   void ObserveSegments();
   Status SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed);
 
+  // db_capture.cpp
+  class CaptureImpl;
+  Status PublishNow();
+  std::shared_ptr<const Capture> TryCapture();
+
   // db_compact.cpp
   struct Merge;
   std::vector<RunShape> ShapesLocked() const;
@@ -216,7 +227,7 @@ class DbImpl final : public Db {
   base::Executor& executor_;
   const std::string directory_;
   const StorageOptions options_;
-  const uint64_t record_bytes_max_;        // of a record that fits a MemTable
+  const uint64_t record_bytes_max_;  // of a record that fits a MemTable
   const std::shared_ptr<table::BlockCache> cache_;
   const std::shared_ptr<Trash> trash_;
   std::unique_ptr<io::FileLock> lock_;
@@ -226,14 +237,14 @@ class DbImpl final : public Db {
   SnapshotList snapshots_;
   mutable Counters counters_;
   KeyLocks key_locks_;
-  uint64_t recovered_records_ = 0;         // set by Start
+  uint64_t recovered_records_ = 0;  // set by Start
   uint64_t recovered_holes_ = 0;
 
   // What readers and writers load, inside an EpochGuard; kept alive by current_.
   std::atomic<const Version*> version_{nullptr};
-  std::atomic<bool> writes_refused_{false};       // failure_ says why
+  std::atomic<bool> writes_refused_{false};  // failure_ says why
   std::atomic<uint64_t> next_ssid_{1};
-  std::atomic<bool> manifest_in_doubt_{false};    // it may name tables that were to be taken back
+  std::atomic<bool> manifest_in_doubt_{false};  // it may name tables that were to be taken back
 
   // One publication at a time: looking at the runs, writing the manifest, installing the Version.
   std::mutex publish_mutex_;
@@ -242,26 +253,26 @@ class DbImpl final : public Db {
 
   // One sync of the log at a time, for all who wait for it.
   std::mutex sync_mutex_;
-  std::atomic<uint64_t> durable_lsn_{0};   // below it everything is
+  std::atomic<uint64_t> durable_lsn_{0};  // below it everything is
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;        // any of the following changed
+  std::condition_variable changed_;  // any of the following changed
   std::shared_ptr<const Version> current_;
-  std::shared_ptr<MemoryHandle> ready_;    // the next active MemTable, prepared
-  uint64_t edition_ = 0;                   // of the last manifest
+  std::shared_ptr<MemoryHandle> ready_;  // the next active MemTable, prepared
+  uint64_t edition_ = 0;                 // of the last manifest
   uint64_t flushed_lsn_ = 0;
-  Status failure_;                         // why writes are refused, for good
+  Status failure_;  // why writes are refused, for good
   // why the last flush failed; tried again when somebody asks
   Status no_space_;
-  Status compaction_no_space_;             // the same for merges; tried again after a flush
-  int jobs_ = 0;                           // queued or running
+  Status compaction_no_space_;  // the same for merges; tried again after a flush
+  int jobs_ = 0;                // queued or running
   bool flush_queued_ = false;
   bool flushing_ = false;
   bool compaction_queued_ = false;
-  bool merge_all_ = false;                 // Compact() waits
-  bool collect_due_ = false;               // value segments are mostly dead
-  int merging_ = 0;                        // merges under way
-  std::set<const Run*> busy_runs_;         // their inputs
+  bool merge_all_ = false;          // Compact() waits
+  bool collect_due_ = false;        // value segments are mostly dead
+  int merging_ = 0;                 // merges under way
+  std::set<const Run*> busy_runs_;  // their inputs
   bool prepare_queued_ = false;
   bool preparing_ = false;
   bool closing_ = false;

@@ -140,6 +140,7 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
 
 Status DbImpl::OpenStoredRuns(const Manifest& stored) {
   auto version = std::make_shared<Version>();
+  version->base = environment_.base;
   KnownTables known;
   QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(Tables(), stored.runs, &known));
   Retirement retirement;

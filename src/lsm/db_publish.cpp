@@ -145,6 +145,7 @@ void DbImpl::InstallLocked(std::shared_ptr<Version> next, Retirement& retirement
   BoardState board;
   board.edition = edition_;
   board.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
+  board.has_base = next->base != nullptr;
   const auto add = [&board](const MemoryHandle& handle) {
     BoardState::Live& live = board.live[board.live_count++];
     live.pool_slot =

@@ -24,10 +24,14 @@ class DbSnapshot final : public Snapshot {
 template <typename State>
 Found::State StateOf(State state) {
   switch (state) {
-    case State::kAbsent: return Found::State::kNowhere;
-    case State::kValue: return Found::State::kValue;
-    case State::kValueRef: return Found::State::kValueRef;
-    case State::kDeleted: return Found::State::kDeleted;
+    case State::kAbsent:
+      return Found::State::kNowhere;
+    case State::kValue:
+      return Found::State::kValue;
+    case State::kValueRef:
+      return Found::State::kValueRef;
+    case State::kDeleted:
+      return Found::State::kDeleted;
   }
   return Found::State::kNowhere;
 }
@@ -100,6 +104,9 @@ Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& alloca
   Found found;
   QUIRE_RETURN_IF_ERROR(
       Lookup(version, key, hash, snapshot == nullptr ? kMaxLsn : snapshot->lsn(), &found));
+  if (found.state == Found::State::kNowhere && version.base != nullptr) {
+    return version.base->Get(key, allocate);
+  }
   return Deliver(found, allocate);
 }
 
@@ -110,6 +117,14 @@ Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decide
   Found found;
   *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
   return Deliver(found, allocate);
+}
+
+void DbImpl::DropBase() {
+  Retirement retirement;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto version = std::make_shared<Version>(*current_);
+  version->base = nullptr;
+  InstallLocked(std::move(version), retirement);
 }
 
 std::shared_ptr<const Version> DbImpl::PinVersion() const {

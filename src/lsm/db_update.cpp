@@ -21,13 +21,15 @@ constexpr size_t kUpdatesAhead = 16;
 struct DbImpl::UpdateCall {
   const UpdateFn* local = nullptr;
   const WireUpdateFn* wire = nullptr;
+  const WriteOp* fill = nullptr;  // instead of a function: applied where nothing is known
   uint32_t function = 0;
   Slice argument;
   std::string updated;
-  std::string present;      // a separated value that was read
-  uint64_t lsn = 0;         // of what was written; 0: nothing was
+  std::string present;  // a separated value that was read, or one of the base
+  Slice present_slice;
+  uint64_t lsn = 0;  // of what was written; 0: nothing was
   uint64_t user_bytes = 0;
-  bool refused = false;     // it failed because it is wrong in itself
+  bool refused = false;  // it failed because it is wrong in itself
 
   Status Refuse(const Status& why) {
     refused = true;
@@ -77,42 +79,76 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
                          bool* full) {
   Found found;
   QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
-  Slice present = found.value;
-  if (found.state == Found::State::kValueRef) {
-    QUIRE_RETURN_IF_ERROR(Deliver(found, [&call](size_t size) {
-      call.present.resize(size);
-      return call.present.data();
-    }));
-    present = call.present;
-  }
-  const bool absent =
-      found.state == Found::State::kNowhere || found.state == Found::State::kDeleted;
-  bool write = false;
   call.lsn = 0;
+  if (call.fill != nullptr) {
+    *done = true;
+    if (found.state != Found::State::kNowhere) return Status();
+    return AddUpdated(version, *call.fill, call, done, full);
+  }
+  const Slice* present = nullptr;
+  QUIRE_RETURN_IF_ERROR(ReadPresent(version, key, found, call, &present));
+  bool write = false;
   call.updated.clear();
-  const Status ran = call.Run(key, absent ? nullptr : &present, &write);
+  const Status ran = call.Run(key, present, &write);
   if (!ran.ok()) return call.Refuse(ran);
   *done = true;
   if (!write) return Status();
-  const Status checked = CheckWrite(key, call.updated.size());
+  return AddUpdated(version, {log::RecordType::kPut, key, call.updated}, call, done, full);
+}
+
+// The value that an update sees; null: absent.
+Status DbImpl::ReadPresent(const Version& version, Slice key, const Found& found, UpdateCall& call,
+                           const Slice** present) const {
+  *present = &call.present_slice;
+  const auto allocate = [&call](size_t size) {
+    call.present.resize(size);
+    return call.present.data();
+  };
+  switch (found.state) {
+    case Found::State::kValue:
+      call.present_slice = found.value;
+      return Status();
+    case Found::State::kDeleted:
+      *present = nullptr;
+      return Status();
+    case Found::State::kValueRef:
+      QUIRE_RETURN_IF_ERROR(Deliver(found, allocate));
+      break;
+    case Found::State::kNowhere: {
+      *present = nullptr;
+      if (version.base == nullptr) return Status();
+      const Status status = version.base->Get(key, allocate);
+      if (status.code() == Code::kNotFound) return Status();
+      QUIRE_RETURN_IF_ERROR(status);
+      *present = &call.present_slice;
+      break;
+    }
+  }
+  call.present_slice = call.present;
+  return Status();
+}
+
+Status DbImpl::AddUpdated(const Version& version, WriteOp op, UpdateCall& call, bool* done,
+                          bool* full) {
+  const Status checked = CheckWrite(op.key, op.value.size());
   if (!checked.ok()) return call.Refuse(checked);
-  WriteOp op{log::RecordType::kPut, key, call.updated};
+  const uint64_t value_bytes = op.value.size();
   log::ValueRef reference;
   const bool separated = Separated(op);
   if (separated) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
   *done = version.active->table().Add(op, &call.lsn);
-  *full = *done && separated && CountValue(*version.active, call.updated.size());
-  call.user_bytes = key.size() + call.updated.size();
+  *full = *done && separated && CountValue(*version.active, value_bytes);
+  call.user_bytes = op.key.size() + value_bytes;
   return Status();
 }
 
 // Works off the operations of one batch from elsewhere, in order.
 class DbImpl::Applier {
  public:
-  Applier(DbImpl& db, const std::vector<WriteOp>& ops, const WireUpdateFn& update,
+  Applier(DbImpl& db, const std::vector<WriteOp>& ops, const WireUpdateFn* update,
           uint64_t* applied)
-      : db_(db), ops_(ops), applied_(applied) {
-    call_.wire = &update;
+      : db_(db), ops_(ops), fills_(update == nullptr), applied_(applied) {
+    call_.wire = update;
   }
 
   Status Run() {
@@ -120,7 +156,9 @@ class DbImpl::Applier {
     Status refused;  // the first operation that is wrong in itself
     size_t at = 0;
     while (status.ok() && at < ops_.size()) {
-      status = ops_[at].type == log::RecordType::kUpdate ? RunOneUpdate(&at) : RunGroup(&at);
+      status = fills_                                      ? RunOneFill(&at)
+               : ops_[at].type == log::RecordType::kUpdate ? RunOneUpdate(&at)
+                                                           : RunGroup(&at);
       if (status.ok() || !std::exchange(call_.refused, false)) continue;
       // Its neighbours came by calls of their own, and have nothing to do with it.
       if (refused.ok()) refused = status;
@@ -141,12 +179,26 @@ class DbImpl::Applier {
     if (*at >= asked_for_) AskAhead(*at);
     const WriteOp& op = ops_[*at];
     if (!*call_.wire || op.value.size() < sizeof(uint32_t)) {
-      return call_.Refuse(Status(Code::kInvalidArgument,
-                                 "a batch with updates, and nothing that runs them"));
+      return call_.Refuse(
+          Status(Code::kInvalidArgument, "a batch with updates, and nothing that runs them"));
     }
     call_.function = base::LoadLe<uint32_t>(op.value.data());
     call_.argument = op.value.substr(sizeof(uint32_t));
-    QUIRE_RETURN_IF_ERROR(db_.RunUpdate(op.key, call_));
+    return RunCall(at);
+  }
+
+  Status RunOneFill(size_t* at) {
+    call_.fill = &ops_[*at];
+    const log::RecordType type = call_.fill->type;
+    if (type != log::RecordType::kPut && type != log::RecordType::kDelete) {
+      return call_.Refuse(
+          Status(Code::kInvalidArgument, "older pairs are filled in by puts and deletes alone"));
+    }
+    return RunCall(at);
+  }
+
+  Status RunCall(size_t* at) {
+    QUIRE_RETURN_IF_ERROR(db_.RunUpdate(ops_[*at].key, call_));
     if (call_.lsn != 0) {
       last_lsn_ = call_.lsn;
       user_bytes_ += call_.user_bytes;
@@ -201,6 +253,7 @@ class DbImpl::Applier {
 
   DbImpl& db_;
   const std::vector<WriteOp>& ops_;
+  const bool fills_;
   uint64_t* const applied_;
   UpdateCall call_;
   uint64_t last_lsn_ = 0;
@@ -212,7 +265,14 @@ Status DbImpl::Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* ap
   *applied = 0;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch_bytes));
   if (update) key_locks_.Enable();
-  return Applier(*this, ops, update, applied).Run();
+  return Applier(*this, ops, &update, applied).Run();
+}
+
+Status DbImpl::Fill(Slice batch_bytes, uint64_t* applied) {
+  *applied = 0;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch_bytes));
+  key_locks_.Enable();
+  return Applier(*this, ops, nullptr, applied).Run();
 }
 
 }  // namespace quire::lsm

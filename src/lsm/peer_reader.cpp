@@ -31,8 +31,9 @@ Status Busy(const std::string& directory, const char* why) {
 
 // The neighbour's database as the board told it once. Never changes.
 struct PeerView {
-  uint64_t sequence = 0;  // of the board
-  uint64_t edition = 0;   // of the manifest; at least the board's
+  uint64_t sequence = 0;                                  // of the board
+  uint64_t edition = 0;                                   // of the manifest; at least the board's
+  bool has_base = false;                                  // which is not read from here
   std::vector<PeerMemTable> memtables;                    // newest first
   std::vector<std::shared_ptr<io::MappedFile>> mappings;  // of their records
   std::vector<std::shared_ptr<const Run>> runs;
@@ -84,6 +85,7 @@ class DirectReader final : public PeerReader {
     if (!arena_->Read(&board, &view->sequence)) {
       return Busy(directory_, "its owner died while it changed it");
     }
+    view->has_base = board.has_base;
     Status status = AddMemTables(board, view.get());
     if (status.ok()) status = AddRuns(board, former, view.get());
     if (status.code() == Code::kNotFound) return Status();  // a file went: the board moved on
@@ -100,7 +102,8 @@ class DirectReader final : public PeerReader {
     for (const PeerMemTable& memtable : view.memtables) {
       const PeerLookup found = memtable.Find(key, hash);
       switch (found.state) {
-        case PeerLookup::State::kChanged: return Status();
+        case PeerLookup::State::kChanged:
+          return Status();
         case PeerLookup::State::kAbsent:
           if (!memtable.Unchanged()) return Status();
           continue;
@@ -130,9 +133,14 @@ class DirectReader final : public PeerReader {
     QUIRE_RETURN_IF_ERROR(LookupRuns(view.runs, key, hash, kMaxLsn, &found));
     switch (found.state) {
       case RunLookup::State::kAbsent:
-      case RunLookup::State::kDeleted: return Status(Code::kNotFound);
-      case RunLookup::State::kValue: return Deliver(found.value, allocate);
-      case RunLookup::State::kValueRef: break;
+        return view.has_base ? Busy(directory_, "the key may be of an older generation")
+                             : Status(Code::kNotFound);
+      case RunLookup::State::kDeleted:
+        return Status(Code::kNotFound);
+      case RunLookup::State::kValue:
+        return Deliver(found.value, allocate);
+      case RunLookup::State::kValueRef:
+        break;
     }
     return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate, changed);
   }
@@ -170,13 +178,12 @@ class DirectReader final : public PeerReader {
     std::shared_ptr<io::MappedFile>& mapping = mappings_[static_cast<size_t>(pool_slot)];
     for (const bool again : {false, true}) {
       if (mapping == nullptr || again) {
-        QUIRE_ASSIGN_OR_RETURN(auto mapped,
-                               fs_.Map(directory_ + "/" + LogSegmentName(pool_slot),
-                                       arena_->segment_bytes(), io::MapMode::kRead));
+        QUIRE_ASSIGN_OR_RETURN(auto mapped, fs_.Map(directory_ + "/" + LogSegmentName(pool_slot),
+                                                    arena_->segment_bytes(), io::MapMode::kRead));
         mapping = std::move(mapped);
       }
-      const PeerMemTable probe(arena_->index(pool_slot), mapping->data(),
-                               arena_->segment_bytes(), generation);
+      const PeerMemTable probe(arena_->index(pool_slot), mapping->data(), arena_->segment_bytes(),
+                               generation);
       if (probe.Unchanged()) return mapping;
     }
     return Status(Code::kNotFound);
@@ -218,15 +225,12 @@ class DirectReader final : public PeerReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerReader>> PeerReader::Open(io::FileSystem& fs,
-                                                     const std::string& directory,
-                                                     const std::string& arena_name,
-                                                     uint64_t arena_bytes,
-                                                     const StorageOptions& options,
-                                                     std::shared_ptr<table::BlockCache> cache) {
+Result<std::unique_ptr<PeerReader>> PeerReader::Open(
+    io::FileSystem& fs, const std::string& directory, const std::string& arena_name,
+    uint64_t arena_bytes, const StorageOptions& options, std::shared_ptr<table::BlockCache> cache) {
   QUIRE_ASSIGN_OR_RETURN(auto arena, Arena::Attach(arena_name, arena_bytes));
-  auto reader = std::make_unique<DirectReader>(fs, directory, std::move(arena), options,
-                                               std::move(cache));
+  auto reader =
+      std::make_unique<DirectReader>(fs, directory, std::move(arena), options, std::move(cache));
   // So that the first Get finds everything open, and what cannot be opened is told here.
   const Status first_look = reader->Refresh();
   if (!first_look.ok() && first_look.code() != Code::kBusy) return first_look;

@@ -108,6 +108,9 @@ class WatchedFiles : public io::FileSystem {
     return base_.Rename(from, to);
   }
   Status Unlink(const std::string& path) override { return base_.Unlink(path); }
+  Status Link(const std::string& from, const std::string& to) override {
+    return base_.Link(from, to);
+  }
   Status MakeDirectory(const std::string& path) override { return base_.MakeDirectory(path); }
   Status RemoveDirectory(const std::string& path) override { return base_.RemoveDirectory(path); }
   Result<std::vector<io::FileInfo>> List(const std::string& path) override {

@@ -54,7 +54,7 @@ class UserIterator final : public Iterator {
   bool KeepNewest(uint64_t* lsn);
   Slice ReadSeparated(Slice reference);
 
-  IteratorSources sources_;   // before merge_, whose sources it keeps alive
+  IteratorSources sources_;  // before merge_, whose sources it keeps alive
   const table::TombstoneSet tombstones_;
   const std::string lower_bound_;
   const std::string upper_bound_;
@@ -218,6 +218,7 @@ void AddVersion(IteratorSources* sources) {
       sources->tombstones.insert(sources->tombstones.end(), tombstones.begin(), tombstones.end());
     }
   }
+  if (version.base != nullptr) sources->entries.push_back(version.base->NewIterator());
 }
 
 std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options) {

@@ -21,7 +21,7 @@ namespace quire::lsm {
 /// What an iterator holds on to.
 struct IteratorSources {
   std::shared_ptr<const Version> version;
-  std::vector<std::shared_ptr<SegmentHandle>> young_segments;   ///< not in `version` yet
+  std::vector<std::shared_ptr<SegmentHandle>> young_segments;  ///< not in `version` yet
   std::vector<std::shared_ptr<const SortedView>> views;
   std::vector<std::unique_ptr<table::EntryIterator>> entries;
   std::vector<table::RangeTombstone> tombstones;
@@ -29,7 +29,7 @@ struct IteratorSources {
   uint64_t snapshot = 0;
 };
 
-/// Adds what MemTables and runs of sources->version hold at sources->snapshot, and their range
+/// Adds what MemTables, runs and the base of sources->version hold at sources->snapshot, and their range
 /// tombstones.
 void AddVersion(IteratorSources* sources);
 

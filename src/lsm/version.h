@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lsm/base_layer.h"
 #include "lsm/memory_slot.h"
 #include "quire/slice.h"
 #include "table/table.h"
@@ -104,9 +105,10 @@ class SegmentHandle {
 
 struct Version : std::enable_shared_from_this<Version> {
   std::shared_ptr<MemoryHandle> active;
-  std::vector<std::shared_ptr<MemoryHandle>> immutables;     ///< newest first
-  std::vector<std::shared_ptr<const Run>> runs;              ///< newest first
-  std::vector<std::shared_ptr<SegmentHandle>> segments;      ///< value segments in the manifest
+  std::vector<std::shared_ptr<MemoryHandle>> immutables;  ///< newest first
+  std::vector<std::shared_ptr<const Run>> runs;           ///< newest first
+  std::vector<std::shared_ptr<SegmentHandle>> segments;   ///< value segments in the manifest
+  std::shared_ptr<const BaseLayer> base;                  ///< null: none
   /// from here on `segments` may lack some
   uint64_t segments_floor = 1;
 };

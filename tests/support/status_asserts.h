@@ -14,4 +14,9 @@
     const ::quire::Status asserted = (expression);     \
     ASSERT_TRUE(asserted.ok()) << asserted.ToString(); \
   } while (false)
+#define EXPECT_OK(expression)                          \
+  do {                                                 \
+    const ::quire::Status expected = (expression);     \
+    EXPECT_TRUE(expected.ok()) << expected.ToString(); \
+  } while (false)
 #define EXPECT_CODE(expression, expected) EXPECT_EQ((expression).code(), expected)

@@ -1,0 +1,90 @@
+// Captures: what there is now, held for a checkpoint.
+#include <algorithm>
+#include <utility>
+
+#include "lsm/db_impl.h"
+
+namespace quire::lsm {
+namespace {
+
+// A flush of another thread may put values of the open segment into a table, again and again.
+constexpr int kAttempts = 100;
+
+}  // namespace
+
+class DbImpl::CaptureImpl final : public Capture {
+ public:
+  CaptureImpl(std::shared_ptr<const Version> version, const Manifest& manifest)
+      : version_(std::move(version)),
+        manifest_(EncodeManifest(manifest)),
+        store_id_(manifest.store_id) {
+    for (const std::vector<table::TableInfo>& run : manifest.runs) {
+      for (const table::TableInfo& table : run) {
+        files_.push_back({TableName(table.ssid), table.file_bytes, table.file_id});
+      }
+    }
+    for (const StoredSegment& segment : manifest.value_segments) {
+      files_.push_back({ValueSegmentName(segment.id), segment.file_bytes, segment.id});
+    }
+  }
+  const std::vector<File>& files() const override { return files_; }
+  const std::string& manifest() const override { return manifest_; }
+  uint64_t store_id() const override { return store_id_; }
+
+ private:
+  const std::shared_ptr<const Version> version_;  // whose handles keep the files
+  const std::string manifest_;
+  const uint64_t store_id_;
+  std::vector<File> files_;
+};
+
+Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    QUIRE_RETURN_IF_ERROR(Flush());
+    QUIRE_RETURN_IF_ERROR(values_->Seal());
+    QUIRE_RETURN_IF_ERROR(PublishNow());
+    if (std::shared_ptr<const Capture> capture = TryCapture()) return capture;
+  }
+  return Status(Code::kBusy, "the database in " + directory_ +
+                                 " is written to so fast that no moment of it could be captured; "
+                                 "let the writers pause");
+}
+
+// Null: a table refers to a value segment that is still written to.
+std::shared_ptr<const Capture> DbImpl::TryCapture() {
+  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  std::shared_ptr<const Version> version;
+  Manifest manifest = manifest_;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    version = current_;
+    manifest.flushed_lsn = flushed_lsn_;
+  }
+  for (const std::shared_ptr<const Run>& run : version->runs) {
+    std::vector<table::TableInfo>& tables = manifest.runs.emplace_back();
+    for (const std::shared_ptr<TableHandle>& table : run->tables()) tables.push_back(table->info());
+  }
+  manifest.next_value_segment_id = values_->next_id();
+  manifest.value_segment_floor = manifest.next_value_segment_id;
+  const SegmentUses uses = UsesOf(version->runs);
+  for (const StoredSegment& segment : segments_.Stored()) {
+    if (!uses.contains(segment.id)) continue;
+    if (segment.file_bytes == 0) return nullptr;
+    manifest.value_segments.push_back(segment);
+  }
+  if (manifest.value_segments.size() != uses.size()) return nullptr;
+  return std::make_shared<CaptureImpl>(std::move(version), manifest);
+}
+
+// Publishes although no run changed.
+Status DbImpl::PublishNow() {
+  const Status published = Publish({});
+  if (!published.ok() && published.code() != Code::kNoSpace) {
+    // Whether the manifest was replaced may not be known: nothing may be built on it.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    FailLocked(published, "publishing");
+  }
+  return published;
+}
+
+}  // namespace quire::lsm
