@@ -12,14 +12,17 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "quire/database.h"
 #include "quire/mpi.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/test_nodes.h"
 
 namespace quire::test {
 
-/// A fresh directory per test, made by rank 0 and removed by it.
+/// A fresh directory per test, at one path on all nodes; whether they share it depends on what lies
+/// under $TMPDIR.
 class Parallel : public testing::Test {
  protected:
   void SetUp() override {
@@ -34,10 +37,16 @@ class Parallel : public testing::Test {
     }
     MPI_Bcast(path, sizeof path, MPI_CHAR, 0, MPI_COMM_WORLD);
     directory_ = path;
+    ASSERT_FALSE(directory_.empty());
+    std::filesystem::create_directory(directory_);
+    MPI_Barrier(MPI_COMM_WORLD);
   }
   void TearDown() override {
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank_ == 0) std::filesystem::remove_all(directory_);
+    std::error_code ignored;  // another node may share it, and be faster
+    if (IsFirstOfNode(rank_)) std::filesystem::remove_all(directory_, ignored);
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_FALSE(std::filesystem::exists(directory_));
   }
 
   std::unique_ptr<Context> NewContext(const ContextOptions& options = {}) {
@@ -80,17 +89,6 @@ inline std::string GetOr(Database& db, Slice key, const std::string& absent) {
   const Status status = db.Get(key, &value);
   if (status.code() == Code::kNotFound) return absent;
   return status.ok() ? value : status.ToString();
-}
-
-/// Into how many nodes tests/support/mpi_main.cpp has split the ranks.
-inline int NodeCount() {
-  const char* const text = ::getenv("QUIRE_TEST_NODES");
-  return text == nullptr || *text == '\0' ? 1 : ::atoi(text);
-}
-
-/// The node of `rank` among them.
-inline int NodeOf(int rank, int size) {
-  return rank * NodeCount() / size;
 }
 
 /// True where the program runs with MPI_THREAD_MULTIPLE.
