@@ -173,6 +173,8 @@ class Context {
   ///              kNotFound         It does not exist, and the mode is kMustExist.
   ///              kBusy             Open elsewhere: the text names the holder.
   ///              kUnsupported      Made by another number of ranks, or by a newer version.
+  ///              kCorruption       Files are damaged or missing; or, where nodes have storage of
+  ///                                their own, ranks are on other nodes than their parts.
   ///              kNoSpace          No room for log segments or shared memory.
   /// Cost         Some collectives; after a kill also a walk through the log.
   virtual Result<std::unique_ptr<Database>> Open(const std::string& name,
@@ -180,8 +182,9 @@ class Context {
   /// Removes a closed database and all its files, nothing else.
   ///
   /// Collective   Yes.
-  /// Errors       kNotFound  There is none.
-  ///              kBusy      It is open, here or elsewhere.
+  /// Errors       kNotFound    There is none.
+  ///              kBusy        It is open, here or elsewhere.
+  ///              kCorruption  Ranks see parts of it, but rank 0 no descriptor: nothing is removed.
   virtual Status Destroy(const std::string& name) = 0;
 
   /// Waits for all ranks.

@@ -31,7 +31,7 @@ Status DestroyDatabase(const std::shared_ptr<Core>& core, const std::string& nam
   }
   comm::Exchange& exchange = *core->exchange;
   QUIRE_RETURN_IF_ERROR(exchange.Agree(MarkDestroying(*core, &locked)));
-  QUIRE_RETURN_IF_ERROR(exchange.Agree(RemoveParts(*core, locked.directory, {}, true)));
+  QUIRE_RETURN_IF_ERROR(RemoveParts(*core, locked.directory, {}));
   QUIRE_RETURN_IF_ERROR(exchange.Agree(RemoveDescriptor(*core, locked)));
   return exchange.Agree(RemoveIfEmpty(*core->fs, locked.directory));
 }

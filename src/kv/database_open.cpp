@@ -111,9 +111,9 @@ Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
 
 // Nothing of an earlier database is left when rank 0 writes that a new one begins.
 Status BeginCreation(Opening* opening) {
-  const bool interrupted = !opening->locked.descriptor.generations.empty();
-  QUIRE_RETURN_IF_ERROR(opening->core->exchange->Agree(
-      RemoveParts(*opening->core, opening->locked.directory, {}, interrupted)));
+  if (!opening->locked.descriptor.generations.empty()) {  // it was interrupted
+    QUIRE_RETURN_IF_ERROR(RemoveParts(*opening->core, opening->locked.directory, {}));
+  }
   Status written;
   if (opening->core->rank() == 0) {
     written = WriteDescriptor(*opening->core->fs, opening->locked.directory,
@@ -142,8 +142,10 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
                     opening->creating ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
   if (!db.ok()) {
     if (db.status().code() != Code::kNotFound) return db.status();
-    return Status(Code::kCorruption, "this rank's part of the database, " + directory +
-                                         ", is missing: restore it, or destroy the database");
+    return Status(Code::kCorruption,
+                  "this rank's part of the database, " + directory +
+                      ", is missing: start the ranks on the nodes that hold their parts, "
+                      "or restore it, or destroy the database");
   }
   opening->parts.db = std::move(*db);
   return Status();

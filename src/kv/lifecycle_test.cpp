@@ -215,16 +215,62 @@ TEST(Lifecycle, ARanksPartWithoutADescriptorIsDamageAndStays) {
     Fill(cluster);
     ASSERT_OK(cluster.disk(0).Unlink(DescriptorPath(kDirectory)));
     cluster.Run([](int, Context& context) {
-      const Status opened = context.Open("db", Opening(OpenMode::kOpenOrCreate)).status();
-      EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
-      EXPECT_THAT(opened.message(), HasSubstr("/repository/db/gen-1/rank-"));
-      EXPECT_THAT(opened.message(), HasSubstr("restore it"));
-      EXPECT_EQ(context.Destroy("db").code(), Code::kNotFound);
+      const auto expect_damage = [](const Status& status) {
+        EXPECT_EQ(status.code(), Code::kCorruption) << status.ToString();
+        EXPECT_THAT(status.message(), HasSubstr("/repository/db/gen-1/rank-"));
+        EXPECT_THAT(status.message(), HasSubstr("restore it"));
+      };
+      for (const OpenMode mode :
+           {OpenMode::kOpenOrCreate, OpenMode::kMustExist, OpenMode::kMustNotExist}) {
+        expect_damage(context.Open("db", Opening(mode)).status());
+      }
+      expect_damage(context.Destroy("db"));
     });
     for (const int rank : {0, 1}) {
       const std::string part = std::string(kDirectory) + "/gen-1/rank-" + std::to_string(rank);
       EXPECT_TRUE(*cluster.disk(rank).Exists(part + "/MANIFEST"));
     }
+  }
+}
+
+// The nodes of a job change places between two runs: what was written is not what the ranks see.
+TEST(Lifecycle, RanksOnOtherNodesThanTheirPartsAreToldSoAndGetNoNewDatabase) {
+  SimCluster* nodes = nullptr;
+  bool exchanged = false;
+  SimCluster::Options options = Ranks(/*own_disks=*/true);
+  options.file_system = [&](int rank) { return &nodes->disk(exchanged ? 1 - rank : rank); };
+  SimCluster cluster(options);
+  nodes = &cluster;
+  Fill(cluster);
+  exchanged = true;
+  cluster.Run([](int, Context& context) {
+    for (const OpenMode mode :
+         {OpenMode::kMustExist, OpenMode::kOpenOrCreate, OpenMode::kMustNotExist}) {
+      const Status opened = context.Open("db", Opening(mode)).status();
+      EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
+      EXPECT_THAT(opened.message(), HasSubstr("the nodes that hold their parts"));
+    }
+    EXPECT_EQ(context.Destroy("db").code(), Code::kCorruption);
+  });
+  exchanged = false;
+  cluster.Run([](int, Context& context) {
+    auto opened = context.Open("db", Opening(OpenMode::kMustExist));
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    ASSERT_OK((*opened)->Close());
+  });
+}
+
+// Parts lie where nobody would look for them by their number: on a node whose ranks are others
+// now, under the number of a part of another node.
+TEST(Lifecycle, ADestructionFindsThePartsOnEveryNode) {
+  for (const char* const name : {"/gen-1/rank-0", "/gen-1/rank-2", "/gen-1/rank-3"}) {
+    SCOPED_TRACE(name);
+    SimCluster cluster(Ranks(/*own_disks=*/true));
+    Fill(cluster);
+    const std::string directory = kDirectory;
+    ASSERT_OK(cluster.disk(1).Rename(directory + "/gen-1/rank-1", directory + name));
+    cluster.Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+    for (const int rank : {0, 1}) EXPECT_FALSE(*cluster.disk(rank).Exists(kDirectory)) << rank;
   }
 }
 

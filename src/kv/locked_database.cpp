@@ -5,6 +5,7 @@
 
 #include "io/machine.h"
 #include "kv/agreement.h"
+#include "kv/part_files.h"
 
 namespace quire::kv {
 namespace {
@@ -22,15 +23,11 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   return Status();
 }
 
-Status TakeDirectory(const Core& core, const std::string& name, bool make, LockedDatabase* locked) {
+Status TakeDirectory(const Core& core, bool make, LockedDatabase* locked) {
   io::FileSystem& fs = *core.fs;
   if (!make) {
     QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(locked->directory));
-    // Whether there is a database is rank 0's to say: one that another rank lacks is a damaged one.
-    if (!exists && core.rank() != 0) return Status();
-    if (!exists) {
-      return Status(Code::kNotFound, "there is no database " + name + " in " + core.repository);
-    }
+    if (!exists) return Status();  // perhaps on this node only
   }
   QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, locked->directory));
   return core.rank() == 0 ? LockAndRead(fs, locked) : Status();
@@ -41,12 +38,15 @@ Status TakeDirectory(const Core& core, const std::string& name, bool make, Locke
 Result<LockedDatabase> LockDatabase(const Core& core, const std::string& name, bool make) {
   LockedDatabase locked;
   locked.directory = core.DirectoryOf(name);
-  const Status taken = TakeDirectory(core, name, make, &locked);
+  const Status taken = TakeDirectory(core, make, &locked);
   const bool known = !locked.descriptor.generations.empty();
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                          GatherAgreed(*core.exchange, taken,
                                       known ? EncodeDescriptor(locked.descriptor) : std::string()));
-  if (texts[0].empty()) return locked;
+  if (texts[0].empty()) {
+    QUIRE_RETURN_IF_ERROR(CheckNoParts(core, locked.directory));
+    return locked;
+  }
   QUIRE_ASSIGN_OR_RETURN(locked.descriptor,
                          DecodeDescriptor(texts[0], DescriptorPath(locked.directory)));
   return locked;

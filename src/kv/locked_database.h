@@ -26,8 +26,8 @@ struct LockedDatabase {
 /// Locks the database `name`; makes its directory where that is absent and `make`. Every rank does:
 /// it may be on a device of its own node.
 ///
-/// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kNotFound
-/// (no directory, and not `make`), kCorruption, kIo.
+/// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kCorruption
+/// (the descriptor is damaged, or ranks have parts but rank 0 has none), kIo.
 Result<LockedDatabase> LockDatabase(const Core& core, const std::string& name, bool make);
 
 }  // namespace quire::kv

@@ -4,6 +4,9 @@
 #include <charconv>
 #include <optional>
 
+#include "base/coding.h"
+#include "base/hash.h"
+#include "kv/agreement.h"
 #include "lsm/db.h"
 
 namespace quire::kv {
@@ -35,6 +38,49 @@ Result<std::vector<std::pair<uint32_t, std::string>>> Numbered(io::FileSystem& f
   return found;
 }
 
+// Equal where ranks see the same parts.
+std::string SightOf(const std::vector<PartFound>& parts) {
+  std::string names;
+  for (const PartFound& part : parts) names += part.path + "\n";
+  std::string sight;
+  base::PutFixed(&sight, base::HashKey(names));
+  return sight;
+}
+
+// What falls to one of `count` ranks: every part whose rank is `index` modulo `count`.
+struct Share {
+  int index = 0;
+  int count = 0;
+};
+
+Share ShareOf(const std::vector<std::string>& sights, int rank) {
+  Share share;
+  const auto own = static_cast<size_t>(rank);
+  for (size_t i = 0; i < sights.size(); ++i) {
+    if (sights[i] != sights[own]) continue;
+    if (i < own) ++share.index;
+    ++share.count;
+  }
+  return share;
+}
+
+// True where something was removed.
+Result<bool> RemoveShare(io::FileSystem& fs, const std::vector<PartFound>& parts, Share share) {
+  std::set<std::string> changed;
+  for (const PartFound& part : parts) {
+    if (part.rank % share.count != share.index) continue;
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(part.path));
+    if (!exists) continue;  // a network file system may list for a while what is gone
+    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, part.path));
+    changed.insert(part.path.substr(0, part.path.rfind('/')));
+  }
+  // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
+  for (const std::string& generation : changed) {
+    QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(generation));
+  }
+  return !changed.empty();
+}
+
 }  // namespace
 
 Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory) {
@@ -50,25 +96,39 @@ Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& 
   return parts;
 }
 
-Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept,
-                   bool expected) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<PartFound> parts, FindParts(*core.fs, directory));
-  std::set<std::string> changed;
-  for (const PartFound& part : parts) {
-    if (kept.contains(part.generation) || part.rank % core.size() != core.rank()) continue;
-    if (!expected) {
-      return Status(Code::kCorruption, part.path + " is there, but " + DescriptorPath(directory) +
-                                           " is not: restore it, or remove the directory " +
-                                           directory);
+Status CheckNoParts(const Core& core, const std::string& directory) {
+  const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory);
+  Status mine = parts.status();
+  if (mine.ok() && !parts->empty()) {
+    mine = Status(Code::kCorruption,
+                  (*parts)[0].path + " is there, but rank 0 has no " + DescriptorPath(directory) +
+                      ": start the ranks on the nodes that hold their parts, or restore it, or "
+                      "remove the directory " +
+                      directory + " on all nodes");
+  }
+  return core.exchange->Agree(mine);
+}
+
+// Each round shares the parts that are still seen among the ranks that see the same ones. These may
+// be on several storages with parts of like names; what one rank took there, the next round finds.
+Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept) {
+  while (true) {
+    Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory);
+    std::string sight;
+    if (parts.ok()) {
+      std::erase_if(*parts, [&](auto& part) { return kept.contains(part.generation); });
+      sight = SightOf(*parts);
     }
-    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(*core.fs, part.path));
-    changed.insert(part.path.substr(0, part.path.rfind('/')));
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> sights,
+                           GatherAgreed(*core.exchange, parts.status(), sight));
+    const Result<bool> removed = RemoveShare(*core.fs, *parts, ShareOf(sights, core.rank()));
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::vector<std::string> all,
+        GatherAgreed(*core.exchange, removed.status(), removed.ok() && *removed ? "removed" : ""));
+    if (std::all_of(all.begin(), all.end(), [](auto& text) { return text.empty(); })) {
+      return Status();
+    }
   }
-  // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
-  for (const std::string& generation : changed) {
-    QUIRE_RETURN_IF_ERROR(core.fs->SyncDirectory(generation));
-  }
-  return Status();
 }
 
 Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory) {

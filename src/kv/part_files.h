@@ -2,7 +2,7 @@
 ///
 /// Layer      kv
 /// Encoding   docs/format/database.md
-/// Threads    any; different ranks work on different parts of one directory
+/// Threads    any; ranks work on different parts of one directory. What is collective says so
 #pragma once
 
 #include <set>
@@ -24,11 +24,12 @@ struct PartFound {
 /// The parts in a database's directory, of this node's storage. No directory: none.
 Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory);
 
-/// Removes the parts of all generations but `kept` that fall to this rank, so that all of a node's
-/// go where every rank does so. kCorruption, and nothing is removed, where there is one and it is
-/// not `expected`.
-Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept,
-                   bool expected);
+/// Fails where a rank sees a part that no descriptor names: rank 0's is lost, or the ranks are on
+/// other nodes than they were. Collective; kCorruption, on all ranks.
+Status CheckNoParts(const Core& core, const std::string& directory);
+/// Removes the parts of all generations but `kept` that any rank sees, whichever rank's they were:
+/// nodes may share a storage or have their own. Collective; the same status on all ranks.
+Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept);
 /// Removes the directories of generations that have nothing in them. Other ranks may be at it too.
 Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory);
 /// Removes a directory in which nothing is; one that is gone, or holds files of somebody else, is

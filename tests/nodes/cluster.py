@@ -25,10 +25,10 @@ import traceback
 from pathlib import Path
 
 import kernel
+from node import NETWORK, Node, command
 
 HERE = Path(__file__).resolve().parent
 MPIRUN = HERE.parent.parent / "scripts" / "mpirun"
-NETWORK = "10.77.0"  # exists only inside
 TIMED_OUT, SKIPPED, UNUSABLE = 124, 77, 125
 
 
@@ -42,22 +42,6 @@ class Shape:
         self.disk = home_files      # a directory to hold HOME's files; None: they are in memory
 
 
-def command(*arguments, text_in=None):
-    """Runs a tool of the system. What it lacks or may not do is a refusal."""
-    try:
-        done = subprocess.run(arguments, input=text_in, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
-    except FileNotFoundError:
-        raise kernel.Refused(f"{arguments[0]} is not installed (scripts/setup)") from None
-    if done.returncode == 0:
-        return done.stdout
-    said = f"{' '.join(arguments)}: {done.stdout.strip()}"
-    if any(word in said for word in ("not permitted", "not supported", "Unknown device type",
-                                     "qdisc kind is unknown")):
-        raise kernel.Refused(said)
-    raise RuntimeError(said)
-
-
 def choose_home():
     """A directory of this machine whose contents nothing here needs: it is covered."""
     needed = [Path(path).resolve() for path in (HERE, os.getcwd(), sys.executable, *sys.argv)]
@@ -65,58 +49,6 @@ def choose_home():
         if home.is_dir() and not any(path.is_relative_to(home) for path in needed):
             return home
     raise kernel.Refused("none of /mnt, /media, /srv, /opt is a directory that may be covered")
-
-
-class Node:
-    """One node; `storage` is its private directory as the head sees it."""
-
-    def __init__(self, index, home):
-        self.index = index
-        self.name = f"node{index}"
-        self.address = f"{NETWORK}.{index + 1}"
-        self.storage = home / "nodes" / self.name
-        self.pid = 0  # of its first process
-
-    def enter(self, *arguments):
-        return ["nsenter", "--target", str(self.pid), "--mount", "--uts", "--ipc", "--net", "--pid",
-                *arguments]
-
-    def processes(self):
-        """The ids, on the head, of what runs on it."""
-        space = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == self.pid:
-                continue
-            try:
-                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-                if state not in "ZX" and os.stat(entry / "ns/pid").st_ino == space:
-                    found.append(int(entry.name))
-            except (FileNotFoundError, ProcessLookupError, PermissionError):
-                pass  # it has ended meanwhile
-        return found
-
-    def signal(self, number, program=None):
-        """To all that runs on it, or to the processes of one program: not to the launcher's."""
-        for pid in self.processes():
-            try:
-                if program is None or os.path.samefile(f"/proc/{pid}/exe", program):
-                    os.kill(pid, number)
-            except (FileNotFoundError, ProcessLookupError):
-                pass  # it has ended meanwhile
-
-    def set_link(self, up):
-        """Pulls its network cable, or puts it in again."""
-        command("ip", "link", "set", f"port{self.index}", "up" if up else "down")
-
-    def wait_idle(self, seconds=20):
-        """True once nothing runs on it any more."""
-        end = time.monotonic() + seconds
-        while self.processes():
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.02)
-        return True
 
 
 class Cluster:
@@ -230,7 +162,7 @@ class Cluster:
             self._limit(prefix, device)
 
     def _limit(self, prefix, device):
-        """What leaves by `device`: tbf for the bandwidth, netem for the delay, one below the other."""
+        """Slows what leaves by `device`: netem for the delay, tbf below it for the bandwidth."""
         shape, parent = self.shape, ["root"]
         if shape.delay:
             command(*prefix, "tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "netem",
@@ -277,7 +209,7 @@ class Cluster:
                 raise RuntimeError(f"processes live on on {node.name} after their job")
 
     def _launcher(self, nodes, survivors, environment):
-        """Options (and the environment) that start a job on these nodes over TCP, for the MPI at hand."""
+        """Options (and environment) of the MPI at hand that start a job on `nodes` over TCP."""
         hosts = self.home / "hostfile"
         agent = str(HERE / "enter")
         if launcher_is_open_mpi():

@@ -1,6 +1,6 @@
 """The system calls that Python's standard library (3.9) does not have: namespaces and mounts.
 
-What this machine does not allow is Refused, which a test turns into "skipped"; all else is an error.
+What this machine does not allow is Refused, which makes a test "skipped"; all else is an error.
 """
 import ctypes
 import errno

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs an MPI program on simulated nodes of a cluster on this machine (cluster.py says what they are).
+"""Runs an MPI program on simulated nodes of a cluster (cluster.py says what they are).
 
     nodes.py [--nodes 2] [--ranks-per-node 2 | 1,3] [--bandwidth 100mbit] [--delay 1ms]
              [--timeout 60] [--work DIRECTORY] -- PROGRAM [ARGUMENTS...]

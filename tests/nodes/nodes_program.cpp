@@ -1,14 +1,14 @@
 // What tests/nodes/nodes_test.py runs on simulated nodes.
 //
-//   nodes_program where                     each rank says on which node it is, what it sees there, and
-//                                           by what Quire reaches the others
-//   nodes_program fill REPOSITORY           makes the database "db" and puts kKeys pairs from each rank
-//   nodes_program check REPOSITORY          opens it and reads all that the next rank has put
-//   nodes_program open REPOSITORY           opens it, or makes it where there is none
-//   nodes_program destroy REPOSITORY        destroys it
-//   nodes_program write REPOSITORY MS       writes until a call fails, with deadlines of MS; then
-//                                           waits to be killed
-//   nodes_program stream MIB                the first rank sends so much to the last one, by MPI
+//   nodes_program where                 each rank says on which node it is, what it sees there, and
+//                                       by what Quire reaches the others
+//   nodes_program fill REPOSITORY       makes the database "db"; each rank puts kKeys pairs
+//   nodes_program check REPOSITORY      opens it and reads all that the next rank has put
+//   nodes_program open REPOSITORY       opens it, or makes it where there is none
+//   nodes_program destroy REPOSITORY    destroys it
+//   nodes_program write REPOSITORY MS   writes until a call fails, with deadlines of MS; then waits
+//                                       to be killed
+//   nodes_program stream MIB            the first rank sends so much to the last one, by MPI
 //
 // Each rank prints what it has to tell in one line, and appends it to said-<rank> in its node's
 // storage. Exit status: 0, or 4 where a call failed.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What holds for Quire on nodes that share nothing but one directory, and for the simulated nodes themselves.
+"""What holds on nodes that share nothing but one directory, and for the simulated nodes themselves.
 
     nodes_test.py NODES_PROGRAM CASE
 
-Exit status 0 only if all that CASE (a function case_... below) promises held; 77 where this machine permits no
-simulated nodes.
+Exit status 0 only if all that CASE (a function case_... below) promises held; 77 where this machine
+permits no simulated nodes.
 """
 import os
 import re
@@ -44,7 +44,7 @@ def run_well(nodes, what, *arguments, **more):
 
 
 def run_refused(nodes, what, *arguments, code, names, **more):
-    """A job in which all ranks are told the same failure, `code`, with all of `names` in its text."""
+    """A job whose ranks are all told the same failure, `code`, with all of `names` in its text."""
     status, output = nodes.run(PROGRAM, what, *arguments, **more)
     said = lines_of(output, sum(more.get("ranks") or nodes.shape.ranks))
     require(status == 4, f"{what} ended with {status}", output)
@@ -82,7 +82,7 @@ def case_bandwidth(nodes):
 
 
 def case_reopen(nodes):
-    """A database whose parts lie on private storages is there for the next job, and the one after a kill."""
+    """A database whose parts lie on private storages is there for the next jobs."""
     run_well(nodes, "fill", REPOSITORY)
     for node in nodes.nodes:
         parts = [path for path in (node.storage / "repository").rglob("rank-*") if path.is_dir()]
@@ -105,7 +105,7 @@ def case_missing_part(nodes):
 
 
 def case_other_order(nodes):
-    """A job whose ranks are on other nodes than those that hold their parts is told so; it gets no empty database."""
+    """Ranks on other nodes than those that hold their parts are told so, and get no new database."""
     run_well(nodes, "fill", REPOSITORY)
     told = [f"{nodes.storage}/repository/db"]
     run_refused(nodes, "check", REPOSITORY, code="corruption", names=told, order=[1, 0])
@@ -132,7 +132,7 @@ def start_writing(nodes, timeout_ms, **more):
 
 
 def wait_until_said(nodes, pattern, count, seconds):
-    """Until so many ranks of `nodes` have said that; read where they keep it, not through their network."""
+    """Until `count` ranks of `nodes` have said that: into their storage, not by their network."""
     end = time.monotonic() + seconds
     while True:
         said = "".join(path.read_text() for node in nodes for path in node.storage.glob("said-*"))
@@ -148,17 +148,17 @@ def case_silent_node(nodes):
     nodes.nodes[1].set_link(up=False)
     began = time.monotonic()
     wait_until_said(nodes.nodes, TOLD, 4, 20)
-    print(f"nodes_test: all were told after {time.monotonic() - began:.1f} s, deadline 2 s")
+    print(f"nodes_test: told after {time.monotonic() - began:.1f} s, deadline 2 s")
     end_job(nodes, job)
 
 
 def case_killed_node(nodes):
-    """All ranks of a node are killed: those of the other are told; all that was written is there afterwards."""
+    """All ranks of a node are killed: those of the other are told, and the database opens again."""
     job = start_writing(nodes, 2000, survivors=True)
     nodes.nodes[1].signal(signal.SIGKILL, PROGRAM)
     began = time.monotonic()
     wait_until_said(nodes.nodes[:1], TOLD, 2, 20)
-    print(f"nodes_test: the survivors were told after {time.monotonic() - began:.1f} s, deadline 2 s")
+    print(f"nodes_test: told after {time.monotonic() - began:.1f} s, deadline 2 s")
     end_job(nodes, job)
     run_well(nodes, "open", REPOSITORY)
 
@@ -172,7 +172,7 @@ def end_job(nodes, job):
 
 
 def case_killed_harness(_):
-    """Nothing is left of nodes whose harness is killed: no process, no mount, no file, no network device."""
+    """Nothing is left of nodes whose harness is killed: no process, no mount, no device."""
     mark = f"quire-nodes-{os.getpid()}"
     harness = subprocess.Popen(
         [sys.executable, str(HERE / "nodes.py"), "--timeout", "100", "--", "sh", "-c",

@@ -48,8 +48,7 @@ inline int NodeCount() {
 /// How many ranks are on the node of `rank`, itself among them.
 inline int RanksBeside(int rank) {
   const std::vector<int> nodes = NodesOfRanks();
-  return static_cast<int>(
-      std::count(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(rank)]));
+  return static_cast<int>(std::count(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(rank)]));
 }
 
 /// True on one rank of each node.
