@@ -15,7 +15,8 @@ import argparse
 import os
 import sys
 
-import cluster
+sys.dont_write_bytecode = True  # the sources may be read-only
+import cluster  # noqa: E402
 
 
 def shape_of(options):

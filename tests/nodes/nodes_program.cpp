@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "quire/mpi.h"
+#include "tests/support/test_nodes.h"
 
 namespace {
 
@@ -201,6 +202,5 @@ int main(int argc, char** argv) {
   while (std::strcmp(argv[1], "write") == 0) ::pause();
   int worst = result;
   MPI_Allreduce(&result, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  MPI_Finalize();
-  return worst;
+  return quire::test::FinishMpi(worst);
 }

@@ -15,11 +15,12 @@ import sys
 import time
 from pathlib import Path
 
-import cluster
-from cluster import Shape
+sys.dont_write_bytecode = True  # the sources may be read-only
+import cluster  # noqa: E402
+from cluster import Shape  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-TIMEOUT = 110
+TIMEOUT = 80
 PROGRAM = sys.argv[1]
 REPOSITORY = "{storage}/repository"
 TOLD = r"^rank \d+: write: (timed out|peer failed)"

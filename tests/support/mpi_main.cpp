@@ -12,6 +12,8 @@
 #include <cstring>
 #include <string>
 
+#include "tests/support/test_nodes.h"
+
 namespace {
 
 int WantedThreadLevel() {
@@ -72,6 +74,5 @@ int main(int argc, char** argv) {
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) failed = 1;
   int failed_anywhere = 0;
   MPI_Allreduce(&failed, &failed_anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  MPI_Finalize();
-  return failed_anywhere;
+  return quire::test::FinishMpi(failed_anywhere);
 }
