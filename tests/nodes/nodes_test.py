@@ -106,7 +106,7 @@ def case_missing_part(nodes):
 
 
 def case_other_order(nodes):
-    """Ranks on other nodes than those that hold their parts are told so, and get no new database."""
+    """Ranks on other nodes than those that hold their parts are told so; nothing new is made."""
     run_well(nodes, "fill", REPOSITORY)
     told = [f"{nodes.storage}/repository/db"]
     run_refused(nodes, "check", REPOSITORY, code="corruption", names=told, order=[1, 0])

@@ -59,9 +59,9 @@ inline bool IsFirstOfNode(int rank) {
   return rank == 0 || nodes[static_cast<size_t>(rank)] != nodes[static_cast<size_t>(rank) - 1];
 }
 
-/// MPI_Finalize, and the exit status of main(), the same on all ranks. Between simulated nodes MPICH
-/// 4.0 goes over UCX's TCP, and its MPI_Finalize may wait for ever for a rank that has left; there
-/// the program ends without it.
+/// MPI_Finalize, and the exit status of main(), the same on all ranks. Between simulated nodes
+/// MPICH 4.0 goes over UCX's TCP, and its MPI_Finalize may wait for ever for a rank that has left;
+/// there the program ends without it.
 inline int FinishMpi(int status) {
 #ifdef MPICH_NUMVERSION
   if (::getenv("QUIRE_NODES_RANKS") != nullptr) {
