@@ -180,6 +180,7 @@ def case_killed_harness(_):
          f"echo started; exec sleep 98.{os.getpid()}; : {mark}"], stdout=subprocess.PIPE, text=True)
     first = harness.stdout.readline()
     if harness.poll() == cluster.SKIPPED or "skipped" in first:
+        print(first, end="")
         return cluster.SKIPPED
     require(first == "started\n", "the job does not start", first)
     require(len(processes_with(f"98.{os.getpid()}")) > 0, "the job's processes cannot be seen")
