@@ -137,6 +137,21 @@ class Event {
   virtual EventProgress Progress() const = 0;
 };
 
+/// What becomes of earlier checkpoints.
+struct CheckpointOptions {
+  /// [0: all] So many complete checkpoints of the database stay at the path, the newest: older ones
+  /// are removed once this one is complete.
+  int keep = 0;
+};
+
+/// Which checkpoint, and how it comes back.
+struct RestartOptions {
+  uint64_t number = 0;    ///< 0: the newest that is complete and not damaged
+  /// Nothing is copied: the database reads the checkpoint where it lies, which must stay there
+  /// until all pairs have moved (DatabaseOptions::redistribute).
+  bool in_place = false;
+};
+
 /// The runtime of one repository on one communicator: transport, threads, memory limit. Ending it
 /// closes the databases that are open. With MPI it ends before MPI_Finalize, on all ranks.
 class Context {
@@ -186,6 +201,27 @@ class Context {
   ///              kBusy        It is open, here or elsewhere.
   ///              kCorruption  Ranks see parts of it, but rank 0 no descriptor: nothing is removed.
   virtual Status Destroy(const std::string& name) = 0;
+
+  /// The same in the background. The database is gone for Open at return, its files by the end of
+  /// the event.
+  ///
+  /// Collective   Yes.
+  /// Source       SC17, table 1 (papyruskv_destroy).
+  virtual Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) = 0;
+  /// Brings the database `name` back from a checkpoint below `path`, in the background; there must
+  /// be none of this name in the repository. Once the event has ended well, Open opens it, with any
+  /// number of ranks. Every byte is compared with its checksum on the way.
+  ///
+  /// Collective   Yes.
+  /// Errors       kNotFound         There is no complete checkpoint, or not the one asked for.
+  ///              kInvalidArgument  There is a database `name`; a relative path.
+  ///              kCorruption       The one asked for is damaged. Where none was asked for, a
+  ///                                damaged one is passed over for the one before it, and the log
+  ///                                (quire/log.h) says so.
+  ///              Those of the transfer come from the event; then there is no database.
+  /// Source       SC17, section 4.3.
+  virtual Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
+                                                 const RestartOptions& options) = 0;
 
   /// Waits for all ranks.
   ///
@@ -382,6 +418,25 @@ class Database {
   /// Errors       As Fence, of any rank: the protection stays as it was.
   /// Source       SC17, section 3.2.
   virtual Status Protect(Protection protection) = 0;
+
+  /// Writes a checkpoint of what all ranks have written so far: <path>/<name>/<number>/, on storage
+  /// that all ranks see. Returns after a barrier and a flush; files are copied in the background
+  /// while writes go on, which are in no checkpoint. Files that an earlier checkpoint there has are
+  /// linked, not copied. Several may be under way.
+  ///
+  /// A checkpoint is there, complete and durable, once the event has ended well; until then, and
+  /// where it failed, it is not, and those before it stay as they are.
+  ///
+  /// Collective   Yes.
+  /// @param path  absolute; made where it is absent.
+  /// Errors       kInvalidArgument  A relative path, or ranks give different ones.
+  ///              As Barrier(kSsTable). Those of the copying come from the event, alike on all ranks:
+  ///              kNoSpace, kIo, kCorruption (a file of the database is damaged), with rank and file.
+  /// Cost         As Barrier(kSsTable). In the background one reading and one writing of what no
+  ///              earlier checkpoint has.
+  /// Source       SC17, section 4.2.
+  virtual Result<std::unique_ptr<Event>> Checkpoint(const std::string& path,
+                                                    const CheckpointOptions& options) = 0;
 
   /// An iterator over the pairs that this rank owns. Never null: errors are in its status().
   ///

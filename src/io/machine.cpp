@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdlib>
@@ -80,6 +81,8 @@ Clock& RealClock() {
   static SystemClock* const clock = new SystemClock;
   return *clock;
 }
+
+uint64_t UnixTime() { return static_cast<uint64_t>(std::max<time_t>(::time(nullptr), 0)); }
 
 uint64_t RandomU64() {
   uint64_t bits = 0;

@@ -12,6 +12,7 @@
 #include "kv/database_impl.h"
 #include "kv/database_open.h"
 #include "kv/job.h"
+#include "kv/restart.h"
 #include "kv/wire.h"
 #include "quire/option_table.h"
 
@@ -38,7 +39,19 @@ class ContextImpl final : public Context {
                                          const DatabaseOptions& options) override {
     return OpenDatabase(core_, name, options);
   }
-  Status Destroy(const std::string& name) override { return DestroyDatabase(core_, name); }
+  Status Destroy(const std::string& name) override {
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, StartDestruction(core_, name));
+    return job->Wait();
+  }
+  Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) override {
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Job> job, StartDestruction(core_, name));
+    return NewJobEvent(std::move(job));
+  }
+  Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
+                                         const RestartOptions& options) override {
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Job> job, StartRestart(core_, path, name, options));
+    return NewJobEvent(std::move(job));
+  }
 
   Status Barrier() override { return core_->exchange->Barrier(); }
   Status Notify(int signal, const std::vector<int>& ranks) override {
@@ -143,8 +156,13 @@ Status Prepare(const Status& before, Core* core, const std::string& repository,
 Status StartExecutor(const ContextEnvironment& environment, Core* core) {
   const int threads = core->options.background_threads;
   try {
-    core->executor = environment.background_threads ? base::NewThreadPool(threads, "quire-work")
-                                                    : base::NewManualExecutor();
+    if (environment.background_threads) {
+      core->executor = base::NewThreadPool(threads, "quire-work");
+      core->transfers = base::NewThreadPool(1, "quire-transfer");
+    } else {
+      core->executor = base::NewManualExecutor();
+      core->transfers = core->executor;
+    }
   } catch (const std::system_error& error) {
     return Status(Code::kIo, "cannot start background_threads = " + std::to_string(threads) +
                                  " threads: " + error.what() +
@@ -189,7 +207,7 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
   if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
   core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
   core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-  core->errands = std::make_unique<Errands>(core->exchange.get(), core->executor);
+  core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
   core->manual_background = !environment.background_threads;
   Introduction own;
   own.node_id = io::NodeId();

@@ -28,7 +28,9 @@ struct Core {
   ContextOptions options;
   /// shared with iterators, which may outlive the Context
   std::shared_ptr<base::Executor> executor;
-  bool manual_background = false;  ///< the executor runs jobs in the calls that wait alone
+  /// one thread, for jobs that may wait for the others' work
+  std::shared_ptr<base::Executor> transfers;
+  bool manual_background = false;  ///< both run only inside calls that wait
   std::unique_ptr<MemoryBudget> budget;
   /// Empty once the Context is gone. Last: its handler ends before what it serves goes.
   std::unique_ptr<comm::Exchange> exchange;

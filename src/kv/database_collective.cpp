@@ -1,7 +1,9 @@
 // Fences, barriers, changes of mode, and the end: what concerns the whole database.
 #include "base/log_sink.h"
 #include "kv/agreement.h"
+#include "kv/checkpoint.h"
 #include "kv/database_impl.h"
+#include "kv/descriptor.h"
 #include "kv/local_iterator.h"
 #include "kv/pending_get.h"
 #include "kv/wire.h"
@@ -52,6 +54,30 @@ Status DatabaseImpl::Barrier(Level level) {
   QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level"));
   if (level == Level::kMemTable) return Status();
   return core_->exchange->Agree(store_->db().Flush());
+}
+
+Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
+                                                        const CheckpointOptions& options) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  Status ready = Fence();
+  if (ready.ok()) ready = CheckCheckpointPath(path);
+  if (ready.ok() && options.keep < 0) {
+    ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
+                                               std::to_string(options.keep) +
+                                               "; give 0 for all, or how many");
+  }
+  const std::string arguments = path + ", keep " + std::to_string(options.keep);
+  QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
+  // What all ranks wrote is at its owners. None writes on before all have captured it.
+  Result<std::shared_ptr<const lsm::Capture>> capture = store_->db().NewCapture();
+  QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
+  const CheckpointRequest request = {
+      path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Job> job,
+                         StartCheckpoint(core_, request, std::move(*capture)));
+  std::erase_if(checkpoints_, [](const std::shared_ptr<Job>& other) { return other->finished(); });
+  checkpoints_.push_back(job);
+  return NewJobEvent(std::move(job));
 }
 
 Status DatabaseImpl::SetConsistency(Consistency consistency) {
@@ -139,6 +165,10 @@ Status DatabaseImpl::FlushToClose() {
 Status DatabaseImpl::Close() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   const Status fenced = core_->exchange->Agree(Fence());
+  // They read this rank's files. How they ended is their events' to tell, and the log's.
+  for (const std::shared_ptr<Job>& checkpoint : checkpoints_) {
+    static_cast<void>(checkpoint->Wait());
+  }
   const Status kept = FlushToClose();
   const std::shared_ptr<Core> core = core_;
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
@@ -167,6 +197,8 @@ void DatabaseImpl::Shutdown() {
 void DatabaseImpl::Teardown() {
   if (store_ == nullptr) return;
   gate_.store(0);
+  for (const std::shared_ptr<Job>& checkpoint : checkpoints_) checkpoint->Stop();
+  checkpoints_.clear();
   {
     const std::lock_guard<std::mutex> lock(core_->mutex);
     std::erase(core_->open_databases, this);

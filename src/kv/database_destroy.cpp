@@ -1,5 +1,8 @@
 // Destroying a database: the descriptor says so first, and goes last.
-#include "io/machine.h"
+#include <algorithm>
+#include <utility>
+
+#include "base/coding.h"
 #include "kv/agreement.h"
 #include "kv/database_open.h"
 #include "kv/locked_database.h"
@@ -21,19 +24,81 @@ Status RemoveDescriptor(const Core& core, const LockedDatabase& locked) {
   return core.fs->Unlink(LockedDatabase::LockPath(locked.directory));
 }
 
+// Steps: looking and removing in turn until no rank sees a part; then the descriptor, then the
+// directory.
+class DestroyWork final : public JobWork {
+ public:
+  DestroyWork(std::shared_ptr<Core> core, LockedDatabase locked)
+      : core_(std::move(core)), locked_(std::move(locked)) {}
+
+  int step_count() const override { return step_count_; }
+  Result<State> Advance(int step) override {
+    QUIRE_RETURN_IF_ERROR(Do(step));
+    return State::kThrough;
+  }
+  std::string Report(int /*step*/) override {
+    std::string digest;
+    base::PutFixed(&digest, sight_.digest);
+    return digest;
+  }
+  // Rank 0. Behind a look: what each rank sees, nothing where none sees any part.
+  Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override {
+    if (last_look_ >= 0 || step % 2 != 0) return std::string();
+    std::string digests;
+    bool any = false;
+    for (const std::string& report : reports) {
+      any = any || report.find_first_not_of('\0') != std::string::npos;
+      digests += report;
+    }
+    if (any) return digests;
+    last_look_ = step;
+    step_count_ = step + 3;
+    return std::string();
+  }
+  void TakeNews(int step, const std::string& news) override {
+    if (last_look_ < 0 && step % 2 != 0 && news.empty()) last_look_ = step - 1;
+    digests_.clear();
+    base::Reader reader(news);
+    uint64_t digest = 0;
+    while (reader.Fixed(&digest)) digests_.push_back(digest);
+  }
+  void Finish(const Status& /*status*/) override { locked_.lock.reset(); }
+
+ private:
+  Status Do(int step) {
+    io::FileSystem& fs = *core_->fs;
+    if (last_look_ >= 0 && step == last_look_ + 1) return RemoveDescriptor(*core_, locked_);
+    if (last_look_ >= 0) return RemoveIfEmpty(fs, locked_.directory);
+    if (step % 2 != 0) {
+      if (digests_.size() != static_cast<size_t>(core_->size())) {
+        return Status(Code::kCorruption, "rank 0 does not say what all ranks see");
+      }
+      return RemoveShare(fs, sight_, digests_, core_->rank()).status();
+    }
+    QUIRE_ASSIGN_OR_RETURN(sight_, LookForParts(fs, locked_.directory, {}));
+    return Status();
+  }
+
+  const std::shared_ptr<Core> core_;
+  LockedDatabase locked_;
+  int step_count_ = 1 << 16;  // rank 0's counts
+  int last_look_ = -1;        // the step in which nobody saw a part
+  PartSight sight_;
+  std::vector<uint64_t> digests_;
+};
+
 }  // namespace
 
-Status DestroyDatabase(const std::shared_ptr<Core>& core, const std::string& name) {
+Result<std::shared_ptr<Job>> StartDestruction(const std::shared_ptr<Core>& core,
+                                              const std::string& name) {
   QUIRE_RETURN_IF_ERROR(AgreeOn(*core->exchange, io::CheckName(name), name, "the name to destroy"));
   QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/false));
   if (locked.descriptor.generations.empty()) {
     return Status(Code::kNotFound, "there is no database at " + locked.directory);
   }
-  comm::Exchange& exchange = *core->exchange;
-  QUIRE_RETURN_IF_ERROR(exchange.Agree(MarkDestroying(*core, &locked)));
-  QUIRE_RETURN_IF_ERROR(RemoveParts(*core, locked.directory, {}));
-  QUIRE_RETURN_IF_ERROR(exchange.Agree(RemoveDescriptor(*core, locked)));
-  return exchange.Agree(RemoveIfEmpty(*core->fs, locked.directory));
+  QUIRE_RETURN_IF_ERROR(core->exchange->Agree(MarkDestroying(*core, &locked)));
+  return Job::Start(core, "the destruction of " + name,
+                    std::make_unique<DestroyWork>(core, std::move(locked)));
 }
 
 }  // namespace quire::kv

@@ -39,6 +39,8 @@ Dispatcher::Options DispatcherOptions(const DatabaseOptions& options, int rank_c
 DatabaseImpl::DatabaseImpl(std::shared_ptr<Core> core, DatabaseParts parts)
     : core_(std::move(core)),
       name_(std::move(parts.name)),
+      directory_(std::move(parts.directory)),
+      partitioner_(std::move(parts.partitioner)),
       number_(parts.number),
       options_(std::move(parts.options)),
       plan_(parts.plan),

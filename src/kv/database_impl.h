@@ -20,6 +20,7 @@
 #include "kv/counters.h"
 #include "kv/direct_reader.h"
 #include "kv/dispatcher.h"
+#include "kv/job.h"
 #include "kv/local_store.h"
 #include "kv/pair_cache.h"
 #include "kv/service.h"
@@ -30,6 +31,8 @@ namespace quire::kv {
 /// The parts of an open database, as database_open.cpp puts them together.
 struct DatabaseParts {
   std::string name;
+  std::string directory;    ///< this rank's
+  std::string partitioner;  ///< its name
   uint32_t number = 0;
   DatabaseOptions options;
   MemoryPlan plan;
@@ -67,6 +70,8 @@ class DatabaseImpl final : public Database {
   Status SetConsistency(Consistency consistency) override;
   Status Protect(Protection protection) override;
 
+  Result<std::unique_ptr<Event>> Checkpoint(const std::string& path,
+                                            const CheckpointOptions& options) override;
   std::unique_ptr<LocalIterator> NewLocalIterator() override;
   Status Compact() override;
   Statistics GetStatistics() const override;
@@ -127,6 +132,8 @@ class DatabaseImpl final : public Database {
 
   std::shared_ptr<Core> core_;
   const std::string name_;
+  const std::string directory_;
+  const std::string partitioner_;
   const uint32_t number_;
   const DatabaseOptions options_;
   const MemoryPlan plan_;
@@ -143,6 +150,8 @@ class DatabaseImpl final : public Database {
   std::unique_ptr<DirectReader> direct_;           ///< null: not in use
   const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
+  std::vector<std::shared_ptr<Job>>
+      checkpoints_;  ///< of this database; touched by collective calls
 };
 
 }  // namespace quire::kv

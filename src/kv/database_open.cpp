@@ -218,6 +218,8 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
     return opened;
   }
   opening.parts.lock = std::move(opening.locked.lock);
+  opening.parts.directory = opening.own_directory();
+  opening.parts.partitioner = opening.generation.partitioner;
   auto database = std::make_unique<DatabaseImpl>(core, std::move(opening.parts));
   database->Begin();
   return std::unique_ptr<Database>(std::move(database));

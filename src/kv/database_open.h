@@ -13,6 +13,7 @@
 #include <string>
 
 #include "kv/core.h"
+#include "kv/job.h"
 #include "quire/database.h"
 
 namespace quire::kv {
@@ -21,6 +22,8 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
                                                const std::string& name,
                                                const DatabaseOptions& options);
 
-Status DestroyDatabase(const std::shared_ptr<Core>& core, const std::string& name);
+/// As Context::DestroyAsync: the descriptor says at return that it is being destroyed.
+Result<std::shared_ptr<Job>> StartDestruction(const std::shared_ptr<Core>& core,
+                                              const std::string& name);
 
 }  // namespace quire::kv

@@ -97,7 +97,7 @@ void Job::Schedule() {
   if (work_->sends(step)) {
     core_->errands->Run(slice);
   } else {
-    core_->executor->Schedule(slice);
+    core_->transfers->Schedule(slice);
   }
   exchange_->Nudge(this);
 }
@@ -106,17 +106,22 @@ void Job::RunSlice() {
   const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
   queued_ = false;
   int step = 0;
+  bool fresh = false;
+  std::string news;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (stopped_ || finished_) return;
     step = ended_ ? kEnd : step_;
     if (!ended_ && through_) return;
+    fresh = std::exchange(fresh_, false);
+    if (fresh) news = std::move(news_);
   }
   if (step == kEnd) {
     work_->Finish(status_);
     finished_ = true;
     return exchange_->Nudge(this);
   }
+  if (fresh) work_->TakeNews(step, news);
   const Result<JobWork::State> state = work_->Advance(step);
   if (!state.ok()) return EndStep(step, state.status());
   if (*state == JobWork::State::kThrough) return EndStep(step, Status());
@@ -163,7 +168,7 @@ Status Job::OnMessage(int source, Slice message) {
   if (exchange_->rank() == 0) {
     TakeReport(source, std::move(report));
   } else {
-    Go(static_cast<int>(step), report.status);
+    Go(static_cast<int>(step), report.status, std::move(report.note));
   }
   return Status();
 }
@@ -203,26 +208,34 @@ void Job::Decide() {
       report = Report();
     }
   }
-  if (status.ok()) status = work_->TakeReports(step, notes);
+  std::string news;
+  if (status.ok()) {
+    Result<std::string> taken = work_->TakeReports(step, notes);
+    status = taken.status();
+    if (taken.ok()) news = std::move(*taken);
+  }
   const bool last = !status.ok() || step + 1 == work_->step_count();
-  TellAll(last ? kEnd : step + 1, status);
-  Go(last ? kEnd : step + 1, status);
+  TellAll(last ? kEnd : step + 1, status, news);
+  Go(last ? kEnd : step + 1, status, std::move(news));
 }
 
 // Rank 0. Who cannot be told is dead, or hears of it when it waits.
-void Job::TellAll(int step, const Status& status) {
-  const std::string news = EncodeNews(step, status, {});
+void Job::TellAll(int step, const Status& status, const std::string& news) {
+  const std::string message = EncodeNews(step, status, news);
   for (int rank = 1; rank < exchange_->size(); ++rank) {
-    static_cast<void>(exchange_->StartThen(rank, channel_, {}, news, [](const Status&, Slice) {}));
+    static_cast<void>(
+        exchange_->StartThen(rank, channel_, {}, message, [](const Status&, Slice) {}));
   }
 }
 
-void Job::Go(int step, const Status& status) {
+void Job::Go(int step, const Status& status, std::string news) {
   if (step == kEnd) return End(status);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_) return;
     step_ = step;
+    news_ = std::move(news);
+    fresh_ = true;
     through_ = false;
   }
   Schedule();
@@ -243,7 +256,7 @@ void Job::End(const Status& status) {
 // What only this thread can do.
 void Job::Pump() {
   core_->errands->RunPending();
-  while (core_->executor->RunOne()) {
+  while (core_->transfers->RunOne()) {
   }
 }
 
@@ -292,7 +305,7 @@ Status Job::Wait() {
       return status;
     }
     // Nobody else tells the others, should rank 0 hear of a death.
-    if (exchange_->rank() == 0) TellAll(kEnd, status.WithContext(what_));
+    if (exchange_->rank() == 0) TellAll(kEnd, status.WithContext(what_), {});
     End(status.WithContext(what_));
   }
 }

@@ -43,10 +43,14 @@ class JobWork {
   virtual Result<State> Advance(int step) = 0;
   /// What rank 0 is to know about this rank's step.
   virtual std::string Report(int /*step*/) { return {}; }
-  /// On rank 0, when all are through: every rank's report. A failure ends the job.
-  virtual Status TakeReports(int /*step*/, const std::vector<std::string>& /*reports*/) {
-    return Status();
+  /// On rank 0, when all are through: every rank's report. What it answers goes to all ranks with
+  /// the next step; a failure ends the job.
+  virtual Result<std::string> TakeReports(int /*step*/,
+                                          const std::vector<std::string>& /*reports*/) {
+    return std::string();
   }
+  /// On every rank, before a step but the first: what rank 0 answered.
+  virtual void TakeNews(int /*step*/, const std::string& /*news*/) {}
   /// Once, on every rank: how it ended.
   virtual void Finish(const Status& /*status*/) {}
 
@@ -87,8 +91,8 @@ class Job : public std::enable_shared_from_this<Job> {
   Status OnMessage(int source, Slice message);
   void TakeReport(int source, Report report);
   void Decide();
-  void TellAll(int step, const Status& status);
-  void Go(int step, const Status& status);
+  void TellAll(int step, const Status& status, const std::string& news);
+  void Go(int step, const Status& status, std::string news);
   void End(const Status& status);
   void Pump();
   int Missing();
@@ -107,6 +111,8 @@ class Job : public std::enable_shared_from_this<Job> {
   mutable std::mutex mutex_;
   int step_ = 0;          // below: guarded by mutex_
   bool through_ = false;  // this rank with step_
+  bool fresh_ = false;    // the work does not know news_ yet
+  std::string news_;
   bool ended_ = false;
   bool stopped_ = false;
   Status status_;                // once ended_

@@ -21,6 +21,7 @@ using testing::HasSubstr;
 struct Shared {
   std::atomic<int> in_step[3] = {};
   std::atomic<int> finished{0};
+  std::atomic<int> told{0};
   std::vector<std::string> notes;
   int failing_rank = -1;
   int failing_step = 1;
@@ -47,10 +48,14 @@ class StepWork final : public JobWork {
   std::string Report(int step) override {
     return std::to_string(rank_) + "/" + std::to_string(step);
   }
-  Status TakeReports(int step, const std::vector<std::string>& reports) override {
+  Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override {
     EXPECT_EQ(rank_, 0);
     if (step == 1) shared_.notes = reports;
-    return Status();
+    return "after " + std::to_string(step);
+  }
+  void TakeNews(int step, const std::string& news) override {
+    EXPECT_EQ(news, "after " + std::to_string(step - 1));
+    ++shared_.told;
   }
   void Finish(const Status&) override { ++shared_.finished; }
 
@@ -72,6 +77,7 @@ class Jobs : public testing::TestWithParam<bool> {
     network->Run([&](int, std::unique_ptr<comm::Transport> transport) {
       auto core = std::make_shared<Core>();
       core->executor = GetParam() ? base::NewManualExecutor() : base::NewThreadPool(1, "test");
+      core->transfers = core->executor;
       core->manual_background = GetParam();
       comm::ExchangeOptions exchange_options;
       exchange_options.timeout_ms = 2000;
@@ -103,6 +109,7 @@ TEST_P(Jobs, GoThroughTheirStepsTogether) {
       ASSERT_OK(core->exchange->Barrier());
     });
     EXPECT_EQ(shared.finished.load(), count);
+    EXPECT_EQ(shared.told.load(), 2 * count);
     ASSERT_EQ(shared.notes.size(), static_cast<size_t>(count));
     EXPECT_EQ(shared.notes.back(), std::to_string(count - 1) + "/1");
   }

@@ -38,47 +38,21 @@ Result<std::vector<std::pair<uint32_t, std::string>>> Numbered(io::FileSystem& f
   return found;
 }
 
-// Equal where ranks see the same parts.
-std::string SightOf(const std::vector<PartFound>& parts) {
-  std::string names;
-  for (const PartFound& part : parts) names += part.path + "\n";
-  std::string sight;
-  base::PutFixed(&sight, base::HashKey(names));
-  return sight;
-}
-
 // What falls to one of `count` ranks: every part whose rank is `index` modulo `count`.
 struct Share {
   int index = 0;
   int count = 0;
 };
 
-Share ShareOf(const std::vector<std::string>& sights, int rank) {
+Share ShareOf(const std::vector<uint64_t>& digests, int rank) {
   Share share;
   const auto own = static_cast<size_t>(rank);
-  for (size_t i = 0; i < sights.size(); ++i) {
-    if (sights[i] != sights[own]) continue;
+  for (size_t i = 0; i < digests.size(); ++i) {
+    if (digests[i] != digests[own]) continue;
     if (i < own) ++share.index;
     ++share.count;
   }
   return share;
-}
-
-// True where something was removed.
-Result<bool> RemoveShare(io::FileSystem& fs, const std::vector<PartFound>& parts, Share share) {
-  std::set<std::string> changed;
-  for (const PartFound& part : parts) {
-    if (part.rank % share.count != share.index) continue;
-    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(part.path));
-    if (!exists) continue;  // a network file system may list for a while what is gone
-    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, part.path));
-    changed.insert(part.path.substr(0, part.path.rfind('/')));
-  }
-  // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
-  for (const std::string& generation : changed) {
-    QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(generation));
-  }
-  return !changed.empty();
 }
 
 }  // namespace
@@ -96,6 +70,36 @@ Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& 
   return parts;
 }
 
+Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
+                               const std::set<uint32_t>& kept) {
+  PartSight sight;
+  QUIRE_ASSIGN_OR_RETURN(sight.parts, FindParts(fs, directory));
+  std::erase_if(sight.parts, [&](auto& part) { return kept.contains(part.generation); });
+  if (sight.parts.empty()) return sight;
+  std::string names;
+  for (const PartFound& part : sight.parts) names += part.path + "\n";
+  sight.digest = std::max<uint64_t>(base::HashKey(names), 1);
+  return sight;
+}
+
+Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
+                         const std::vector<uint64_t>& digests, int rank) {
+  const Share share = ShareOf(digests, rank);
+  std::set<std::string> changed;
+  for (const PartFound& part : sight.parts) {
+    if (part.rank % share.count != share.index) continue;
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(part.path));
+    if (!exists) continue;  // a network file system may list for a while what is gone
+    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, part.path));
+    changed.insert(part.path.substr(0, part.path.rfind('/')));
+  }
+  // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
+  for (const std::string& generation : changed) {
+    QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(generation));
+  }
+  return !changed.empty();
+}
+
 Status CheckNoParts(const Core& core, const std::string& directory) {
   const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory);
   Status mine = parts.status();
@@ -109,19 +113,21 @@ Status CheckNoParts(const Core& core, const std::string& directory) {
   return core.exchange->Agree(mine);
 }
 
-// Each round shares the parts that are still seen among the ranks that see the same ones. These may
-// be on several storages with parts of like names; what one rank took there, the next round finds.
 Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept) {
   while (true) {
-    Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory);
-    std::string sight;
-    if (parts.ok()) {
-      std::erase_if(*parts, [&](auto& part) { return kept.contains(part.generation); });
-      sight = SightOf(*parts);
+    const Result<PartSight> sight = LookForParts(*core.fs, directory, kept);
+    std::string digest;
+    base::PutFixed(&digest, sight.ok() ? sight->digest : 0);
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                           GatherAgreed(*core.exchange, sight.status(), digest));
+    std::vector<uint64_t> digests;
+    for (const std::string& text : texts) {
+      base::Reader reader(text);
+      if (!reader.Fixed(&digests.emplace_back())) {
+        return Status(Code::kCorruption, "a rank does not say which parts it sees");
+      }
     }
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> sights,
-                           GatherAgreed(*core.exchange, parts.status(), sight));
-    const Result<bool> removed = RemoveShare(*core.fs, *parts, ShareOf(sights, core.rank()));
+    const Result<bool> removed = RemoveShare(*core.fs, *sight, digests, core.rank());
     QUIRE_ASSIGN_OR_RETURN(
         const std::vector<std::string> all,
         GatherAgreed(*core.exchange, removed.status(), removed.ok() && *removed ? "removed" : ""));

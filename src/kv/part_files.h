@@ -24,11 +24,25 @@ struct PartFound {
 /// The parts in a database's directory, of this node's storage. No directory: none.
 Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory);
 
+/// The parts that a rank sees, and what tells whether another sees the same ones.
+struct PartSight {
+  std::vector<PartFound> parts;
+  uint64_t digest = 0;  ///< 0: it sees none
+};
+/// Of all generations but `kept`.
+Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
+                               const std::set<uint32_t>& kept);
+/// One round of removing what all ranks see, which may be on storages that nodes share or have to
+/// themselves: this rank's share among those with the same digest (`digests`: by rank). True where
+/// something was removed: then another round may find more.
+Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
+                         const std::vector<uint64_t>& digests, int rank);
+
 /// Fails where a rank sees a part that no descriptor names: rank 0's is lost, or the ranks are on
 /// other nodes than they were. Collective; kCorruption, on all ranks.
 Status CheckNoParts(const Core& core, const std::string& directory);
-/// Removes the parts of all generations but `kept` that any rank sees, whichever rank's they were:
-/// nodes may share a storage or have their own. Collective; the same status on all ranks.
+/// Removes the parts of all generations but `kept` that any rank sees, whichever rank's they were,
+/// in as many rounds as it takes. Collective; the same status on all ranks.
 Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept);
 /// Removes the directories of generations that have nothing in them. Other ranks may be at it too.
 Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory);

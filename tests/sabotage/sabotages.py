@@ -351,7 +351,7 @@ SABOTAGES = [
              "QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(generation));", "",
              KV, "Lifecycle.ADestruction*"),
     Sabotage("parts-everywhere", "ranks remove only the parts that fall to their number",
-             "src/kv/part_files.cpp", "if (sights[i] != sights[own]) continue;", "",
+             "src/kv/part_files.cpp", "if (digests[i] != digests[own]) continue;", "",
              KV, "Lifecycle.ADestructionFinds*"),
     Sabotage("parts-elsewhere", "a database whose descriptor is on another node passes for absent",
              "src/kv/locked_database.cpp",

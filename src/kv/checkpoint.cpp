@@ -1,0 +1,269 @@
+#include "kv/checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/coding.h"
+#include "base/log_sink.h"
+#include "io/machine.h"
+#include "kv/agreement.h"
+#include "kv/checkpoint_files.h"
+#include "kv/locked_database.h"
+#include "kv/transfer.h"
+#include "lsm/manifest.h"
+
+namespace quire::kv {
+namespace {
+
+// What rank 0 prepares and tells the others.
+struct Prepared {
+  uint64_t number = 0;
+  uint64_t earlier = 0;                // the newest complete one; 0: none
+  std::unique_ptr<io::FileLock> lock;  // rank 0
+};
+
+std::string PartName(int rank) {
+  return kPartDirectoryPrefix + std::to_string(rank);
+}
+
+// Removes what interrupted checkpoints have left, and begins a directory for the next.
+Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Prepared* prepared) {
+  const std::string home = CheckpointHome(request.path, request.database);
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, request.path));
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, home));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<CheckpointFound> found, FindCheckpoints(fs, home));
+  for (const CheckpointFound& one : found) {
+    prepared->number = std::max(prepared->number, one.number);
+    if (one.state == CheckpointState::kComplete) prepared->earlier = one.number;
+    const bool left =
+        one.state == CheckpointState::kFailed || one.state == CheckpointState::kDropped;
+    if (left) QUIRE_RETURN_IF_ERROR(DropCheckpoint(fs, home, one));
+  }
+  ++prepared->number;
+  const std::string partial = PartialDirectory(home, prepared->number);
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, partial));
+  QUIRE_ASSIGN_OR_RETURN(prepared->lock,
+                         fs.Lock(LockedDatabase::LockPath(partial), io::ProcessDescription()));
+  return Status();
+}
+
+Status AgreeOnPrepared(const Core& core, const CheckpointRequest& request, Prepared* prepared) {
+  Status status;
+  if (core.rank() == 0) status = PrepareDirectory(*core.fs, request, prepared);
+  std::string told;
+  base::PutFixed(&told, prepared->number);
+  base::PutFixed(&told, prepared->earlier);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                         GatherAgreed(*core.exchange, status, told));
+  base::Reader reader(all[0]);
+  if (!reader.Fixed(&prepared->number) || !reader.Fixed(&prepared->earlier)) {
+    return Status(Code::kCorruption, "rank 0 does not say which checkpoint it begins");
+  }
+  return Status();
+}
+
+class CheckpointWork final : public JobWork {
+ public:
+  CheckpointWork(std::shared_ptr<Core> core, CheckpointRequest request,
+                 std::shared_ptr<const lsm::Capture> capture, Prepared prepared)
+      : core_(std::move(core)),
+        fs_(*core_->fs),
+        request_(std::move(request)),
+        capture_(std::move(capture)),
+        prepared_(std::move(prepared)),
+        home_(CheckpointHome(request_.path, request_.database)),
+        partial_(PartialDirectory(home_, prepared_.number)),
+        part_(partial_ + "/" + PartName(core_->rank())) {
+    for (const lsm::Capture::File& file : capture_->files()) bytes_total += file.file_bytes;
+  }
+
+  int step_count() const override { return 2; }
+  Result<State> Advance(int step) override {
+    if (step == 0) return AdvanceTransfer();
+    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
+    return State::kThrough;
+  }
+  std::string Report(int step) override { return step == 0 ? report_ : std::string(); }
+  Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
+  void Finish(const Status& status) override;
+
+ private:
+  Result<State> AdvanceTransfer();
+  Status BeginTransfer();
+  std::vector<Transfer::Item> Items() const;
+  FileList EarlierFiles() const;
+  Status EndTransfer();
+  Status Publish();
+  Status DropOld();
+  Status CleanUp(const Status& why);
+
+  const std::shared_ptr<Core> core_;
+  io::FileSystem& fs_;
+  const CheckpointRequest request_;
+  std::shared_ptr<const lsm::Capture> capture_;
+  Prepared prepared_;
+  const std::string home_;
+  const std::string partial_;
+  const std::string part_;
+  std::unique_ptr<Transfer> transfer_;
+  std::string report_;
+  CommitRecord record_;  // rank 0
+};
+
+Result<JobWork::State> CheckpointWork::AdvanceTransfer() {
+  if (transfer_ == nullptr) QUIRE_RETURN_IF_ERROR(BeginTransfer());
+  QUIRE_ASSIGN_OR_RETURN(const bool done, transfer_->Advance());
+  if (!done) return State::kAgain;
+  QUIRE_RETURN_IF_ERROR(EndTransfer());
+  return State::kThrough;
+}
+
+Status CheckpointWork::BeginTransfer() {
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, part_));
+  transfer_ = std::make_unique<Transfer>(fs_, request_.source, part_, Items(), &bytes_done);
+  return Status();
+}
+
+// The files of this part in the newest complete checkpoint, where that is of the same store. What
+// cannot be read is copied anew.
+FileList CheckpointWork::EarlierFiles() const {
+  if (prepared_.earlier == 0) return {};
+  const std::string directory =
+      CheckpointDirectory(home_, prepared_.earlier) + "/" + PartName(core_->rank());
+  const Result<std::string> text = io::ReadFile(fs_, directory + "/" + kFilesName, UINT32_MAX);
+  if (!text.ok()) return {};
+  Result<FileList> list = DecodeFileList(*text, directory);
+  if (!list.ok() || list->store_id != capture_->store_id()) return {};
+  return std::move(*list);
+}
+
+std::vector<Transfer::Item> CheckpointWork::Items() const {
+  const FileList earlier = EarlierFiles();
+  const std::string directory =
+      CheckpointDirectory(home_, prepared_.earlier) + "/" + PartName(core_->rank());
+  std::vector<Transfer::Item> items;
+  for (const lsm::Capture::File& file : capture_->files()) {
+    Transfer::Item item;
+    item.name = file.name;
+    item.file.bytes = file.file_bytes;
+    item.file.identity = file.identity;
+    const auto same = earlier.files.find(file.name);
+    if (same != earlier.files.end() && same->second.bytes == file.file_bytes &&
+        same->second.identity == file.identity) {
+      item.link_from = directory + "/" + file.name;
+      item.file.sum = same->second.sum;
+      item.sum_known = true;
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+Status CheckpointWork::EndTransfer() {
+  FileList list;
+  list.store_id = capture_->store_id();
+  for (const Transfer::Item& item : transfer_->items()) list.files[item.name] = item.file;
+  const std::string& manifest = capture_->manifest();
+  QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs_, part_ + "/" + lsm::ManifestName(), manifest));
+  uint64_t sum = 0;
+  for (uint64_t at = 0; at < manifest.size(); at += kSumPieceBytes) {
+    sum = AddToSum(sum, at, Slice(manifest).substr(at, kSumPieceBytes));
+  }
+  list.files[lsm::ManifestName()] = {manifest.size(), 0, sum};
+  const std::string encoded = EncodeFileList(list);
+  QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs_, part_ + "/" + kFilesName, encoded));
+  const CommitRecord::Part part = PartOf(list, encoded);
+  base::PutFixed(&report_, part.files);
+  base::PutFixed(&report_, part.bytes);
+  base::PutFixed(&report_, part.sum);
+  capture_.reset();  // the database may remove these files now
+  return Status();
+}
+
+Result<std::string> CheckpointWork::TakeReports(int step, const std::vector<std::string>& reports) {
+  if (step != 0) return std::string();
+  for (const std::string& report : reports) {
+    CommitRecord::Part& part = record_.parts.emplace_back();
+    base::Reader reader(report);
+    if (!reader.Fixed(&part.files) || !reader.Fixed(&part.bytes) || !reader.Fixed(&part.sum)) {
+      return Status(Code::kCorruption, "a rank does not say what it transferred");
+    }
+  }
+  return std::string();
+}
+
+// Rank 0. From the rename on the checkpoint is there.
+Status CheckpointWork::Publish() {
+  record_.database = request_.database;
+  record_.partitioner = request_.partitioner;
+  record_.options = request_.options;
+  record_.time = io::UnixTime();
+  QUIRE_RETURN_IF_ERROR(
+      io::ReplaceFile(fs_, partial_ + "/" + kCommitName, EncodeCommitRecord(record_)));
+  QUIRE_RETURN_IF_ERROR(fs_.Unlink(LockedDatabase::LockPath(partial_)));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(partial_));
+  QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, CheckpointDirectory(home_, prepared_.number)));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(home_));
+  const Status dropped = DropOld();
+  if (!dropped.ok() && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +
+                                      " cannot be removed: " + dropped.ToString());
+  }
+  return Status();
+}
+
+Status CheckpointWork::DropOld() {
+  if (request_.keep == 0) return Status();
+  QUIRE_ASSIGN_OR_RETURN(std::vector<CheckpointFound> found, FindCheckpoints(fs_, home_));
+  std::erase_if(found, [](const auto& one) { return one.state != CheckpointState::kComplete; });
+  const size_t keep = static_cast<size_t>(request_.keep);
+  for (size_t i = 0; i + keep < found.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(DropCheckpoint(fs_, home_, found[i]));
+  }
+  return Status();
+}
+
+void CheckpointWork::Finish(const Status& status) {
+  transfer_.reset();
+  capture_.reset();
+  const Status cleaned = status.ok() ? Status() : CleanUp(status);
+  prepared_.lock.reset();
+  if (core_->rank() != 0 || status.ok() || !base::LogEnabled()) return;
+  base::Log(LogLevel::kError, "checkpoint " + std::to_string(prepared_.number) + " of " +
+                                  request_.database + " failed: " + status.ToString() +
+                                  (cleaned.ok() ? "" : "; " + cleaned.ToString()));
+}
+
+// The room that a failed one took is given back; a directory that says why stays until the next.
+Status CheckpointWork::CleanUp(const Status& why) {
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(partial_));
+  if (!there) return Status();  // published; what came after that failed
+  const Status listed = fs_.Unlink(part_ + "/" + kFilesName);
+  if (!listed.ok() && listed.code() != Code::kNotFound) return listed;
+  QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs_, part_));
+  if (core_->rank() != 0) return Status();
+  return io::ReplaceFile(fs_, partial_ + "/" + kFailedName, why.ToString() + "\n");
+}
+
+}  // namespace
+
+Status CheckCheckpointPath(const std::string& path) {
+  if (!path.empty() && path[0] == '/' && path.find('\n') == std::string::npos) return Status();
+  return Status(Code::kInvalidArgument, "the checkpoint path \"" + path +
+                                            "\" is not absolute; give one that begins with /");
+}
+
+Result<std::shared_ptr<Job>> StartCheckpoint(const std::shared_ptr<Core>& core,
+                                             const CheckpointRequest& request,
+                                             std::shared_ptr<const lsm::Capture> capture) {
+  Prepared prepared;
+  QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*core, request, &prepared));
+  const std::string what = "checkpoint " + std::to_string(prepared.number) + " of " +
+                           request.database + " in " + request.path;
+  return Job::Start(
+      core, what,
+      std::make_unique<CheckpointWork>(core, request, std::move(capture), std::move(prepared)));
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,282 @@
+// Checkpoints and restarts: whole or not there, incremental, beside writes, of the newest that is
+// sound (docs/decisions/0009-persistence.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kv/checkpoint_files.h"
+#include "kv/sim_cluster_testing.h"
+#include "lsm/db.h"
+#include "quire/log.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kHome[] = "/pfs/db";
+
+std::string Value(int round, int i) {
+  return std::string(i % 5 == 0 ? 900 : 30, static_cast<char>('a' + round)) + std::to_string(i);
+}
+
+// Each rank writes its share of the keys; all ranks together `count`.
+void PutShare(Database& db, int rank, int size, int round, int count) {
+  for (int i = rank; i < count; i += size) {
+    ASSERT_OK(db.Put("key " + std::to_string(i), Value(round, i)));
+  }
+}
+
+void ExpectShare(Database& db, int rank, int size, int round, int count) {
+  for (int i = rank; i < count; i += size) {
+    EXPECT_EQ(SimCluster::ValueOf(db, "key " + std::to_string(i)), Value(round, i)) << i;
+  }
+}
+
+// Of a call that begins something in the background.
+Status WaitFor(Result<std::unique_ptr<Event>> event) {
+  return event.ok() ? (*event)->Wait() : event.status();
+}
+
+class Checkpoints : public testing::TestWithParam<bool> {
+ protected:
+  static SimCluster::Options Ranks(int count) {
+    SimCluster::Options options;
+    options.rank_count = count;
+    options.deterministic = GetParam();
+    return options;
+  }
+  std::vector<CheckpointFound> Found(SimCluster& cluster) {
+    auto found = FindCheckpoints(cluster.disk(0), kHome);
+    EXPECT_OK(found.status());
+    return found.ok() ? *found : std::vector<CheckpointFound>();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Checkpoints, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+DatabaseOptions Existing() {
+  DatabaseOptions options = SimCluster::SmallDatabase();
+  options.mode = OpenMode::kMustExist;
+  return options;
+}
+
+TEST_P(Checkpoints, ComeBackAsTheyWereWhileWritesWentOn) {
+  for (const int size : {1, 2, 4}) {
+    SimCluster cluster(Ranks(size));
+    cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+      PutShare(db, rank, size, 0, 400);
+      auto event = db.Checkpoint("/pfs", {});
+      ASSERT_OK(event.status());
+      PutShare(db, rank, size, 1, 400);
+      ASSERT_OK((*event)->Wait());
+      EXPECT_TRUE((*event)->Ready());
+      EXPECT_EQ((*event)->Progress().bytes_done, (*event)->Progress().bytes_total);
+      ASSERT_OK(db.Close());
+    });
+    cluster.Run([&](int rank, Context& context) {
+      EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", {})).code(), Code::kInvalidArgument);
+      ASSERT_OK(context.Destroy("db"));
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+      auto db = context.Open("db", Existing());
+      ASSERT_OK(db.status());
+      ExpectShare(**db, rank, size, 0, 400);
+      PutShare(**db, rank, size, 2, 400);
+      ASSERT_OK((*db)->Close());
+    });
+    cluster.Run([&](int rank, Context& context) {
+      auto db = context.Open("db", Existing());
+      ASSERT_OK(db.status());
+      ExpectShare(**db, rank, size, 2, 400);
+      ASSERT_OK((*db)->Close());
+    });
+  }
+}
+
+TEST_P(Checkpoints, LinkWhatAnEarlierOneHas) {
+  SimCluster cluster(Ranks(2));
+  std::vector<uint64_t> free;
+  cluster.disk(0).SetFreeBytes(1 << 30);
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    PutShare(db, rank, 2, 0, 3000);
+    ASSERT_OK(db.Compact());
+    const auto note = [&] {
+      if (rank == 0) free.push_back(*cluster.disk(0).FreeBytes("/"));
+    };
+    note();
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    note();
+    PutShare(db, rank, 2, 1, 10);
+    ASSERT_OK(db.Barrier(Level::kSsTable));
+    note();
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    note();
+    ASSERT_OK(db.Close());
+  });
+  const uint64_t first = free[0] - free[1];
+  const uint64_t second = free[2] - free[3];
+  EXPECT_GT(first, 500'000u);
+  EXPECT_LT(second * 10, first);
+  EXPECT_EQ(Found(cluster).size(), 2u);
+}
+
+TEST_P(Checkpoints, OfWhichTheNewestStay) {
+  SimCluster cluster(Ranks(2));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    for (int round = 0; round < 4; ++round) {
+      PutShare(db, rank, 2, round, 50);
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {.keep = 2})));
+    }
+    EXPECT_EQ(db.Checkpoint("/pfs", {.keep = -1}).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(db.Checkpoint("relative", {}).status().code(), Code::kInvalidArgument);
+    ASSERT_OK(db.Close());
+  });
+  std::vector<uint64_t> numbers;
+  for (const CheckpointFound& one : Found(cluster)) numbers.push_back(one.number);
+  EXPECT_THAT(numbers, testing::ElementsAre(3, 4));
+  cluster.Run([&](int rank, Context& context) {
+    ASSERT_OK(context.Destroy("db"));
+    EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", {.number = 2})).code(), Code::kNotFound);
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 3})));
+    auto db = context.Open("db", Existing());
+    ASSERT_OK(db.status());
+    ExpectShare(**db, rank, 2, 2, 50);
+    ASSERT_OK((*db)->Close());
+    EXPECT_EQ(context.Restart("/pfs", "other", {}).status().code(), Code::kNotFound);
+  });
+}
+
+// The lines of the log.
+class LogLines {
+ public:
+  LogLines() {
+    SetLogSink([this](LogLevel, Slice line) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      text_ += std::string(line) + "\n";
+    });
+  }
+  ~LogLines() { SetLogSink({}); }
+  std::string text() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return text_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+};
+
+// A byte in the middle of each file of the newest of three checkpoints, one after another.
+TEST_P(Checkpoints, ADamagedOneIsPassedOverForTheOneBeforeIt) {
+  SimCluster cluster(Ranks(2));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    for (int round = 0; round < 2; ++round) {
+      PutShare(db, rank, 2, round, 100);
+      ASSERT_OK(db.Compact());
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    }
+    ASSERT_OK(db.Close());
+  });
+  cluster.Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+  io::SimFileSystem& fs = cluster.disk(0);
+  std::vector<std::string> files = {"/pfs/db/2/CHECKPOINT"};
+  for (const char* part : {"/pfs/db/2/rank-0", "/pfs/db/2/rank-1"}) {
+    for (const io::FileInfo& file : *fs.List(part)) files.push_back(part + ("/" + file.name));
+  }
+  ASSERT_GE(files.size(), 7u);
+  for (const std::string& path : files) {
+    for (const bool gone : {false, true}) {
+      const auto before = io::ReadFile(fs, path, 1 << 24);
+      ASSERT_OK(before.status());
+      std::string after = *before;
+      after[after.size() / 2] = static_cast<char>(after[after.size() / 2] ^ 1);
+      ASSERT_OK(gone ? fs.Unlink(path) : io::ReplaceFile(fs, path, after));
+      LogLines log;
+      cluster.Run([&](int rank, Context& context) {
+        const Status wanted = WaitFor(context.Restart("/pfs", "db", {.number = 2}));
+        EXPECT_FALSE(wanted.ok()) << path;
+        ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+        auto db = context.Open("db", Existing());
+        ASSERT_OK(db.status());
+        ExpectShare(**db, rank, 2, 0, 100);
+        ASSERT_OK((*db)->Close());
+        ASSERT_OK(context.Destroy("db"));
+      });
+      EXPECT_THAT(log.text(), HasSubstr("passed over")) << path;
+      EXPECT_THAT(log.text(), HasSubstr("/pfs/db/2"));
+      ASSERT_OK(io::ReplaceFile(fs, path, *before));
+    }
+  }
+}
+
+TEST_P(Checkpoints, AFullDiskFailsOneAndTheDatabaseAndTheOneBeforeItGoOn) {
+  SimCluster cluster(Ranks(2));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    PutShare(db, rank, 2, 0, 300);
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    PutShare(db, rank, 2, 1, 300);
+    ASSERT_OK(db.Barrier(Level::kSsTable));
+    ASSERT_OK(context.Barrier());
+    if (rank == 0) cluster.disk(0).SetFreeBytes(60'000);
+    ASSERT_OK(context.Barrier());
+    const Status failed = WaitFor(db.Checkpoint("/pfs", {}));
+    EXPECT_EQ(failed.code(), Code::kNoSpace) << failed.ToString();
+    EXPECT_THAT(failed.message(), HasSubstr("rank "));
+    EXPECT_THAT(failed.message(), HasSubstr("/pfs/db"));
+    ASSERT_OK(context.Barrier());
+    if (rank == 0) cluster.disk(0).SetFreeBytes(1 << 30);
+    ASSERT_OK(context.Barrier());
+    ExpectShare(db, rank, 2, 1, 300);
+    if (rank == 0) {
+      const auto found = Found(cluster);
+      ASSERT_EQ(found.size(), 2u);
+      EXPECT_EQ(found[0].state, CheckpointState::kComplete);
+      EXPECT_EQ(found[1].state, CheckpointState::kFailed);
+    }
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(db.Close());
+  });
+  for (const CheckpointFound& one : Found(cluster)) {
+    EXPECT_EQ(one.state, CheckpointState::kComplete) << one.directory;
+  }
+}
+
+TEST_P(Checkpoints, CloseWaitsForThemAndSeveralMayBeUnderWay) {
+  SimCluster cluster(Ranks(2));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    for (int round = 0; round < 3; ++round) {
+      PutShare(db, rank, 2, round, 100);
+      ASSERT_OK(db.Checkpoint("/pfs", {}).status());
+    }
+    ASSERT_OK(db.Close());
+  });
+  const auto found = Found(cluster);
+  EXPECT_EQ(found.size(), 3u);
+  for (const CheckpointFound& one : found) EXPECT_EQ(one.state, CheckpointState::kComplete);
+}
+
+TEST_P(Checkpoints, ADestructionGoesOnInTheBackground) {
+  SimCluster cluster(Ranks(2));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    PutShare(db, rank, 2, 0, 100);
+    ASSERT_OK(db.Close());
+  });
+  cluster.Run([&](int, Context& context) {
+    auto event = context.DestroyAsync("db");
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
+    EXPECT_EQ(context.Destroy("db").code(), Code::kNotFound);
+    EXPECT_FALSE(*cluster.disk(0).Exists("/repository/db"));
+  });
+}
+
+}  // namespace
+}  // namespace quire::kv

@@ -1,0 +1,24 @@
+/// Restart: a database comes back from a checkpoint.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, section 4.3; docs/decisions/0009-persistence.md
+/// Encoding   docs/format/checkpoint.md, docs/format/database.md
+/// Threads    collective
+/// Invariants until all is copied and compared with its sums there is no database
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kv/core.h"
+#include "kv/job.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+/// As Context::Restart.
+Result<std::shared_ptr<Job>> StartRestart(const std::shared_ptr<Core>& core,
+                                          const std::string& path, const std::string& name,
+                                          const RestartOptions& options);
+
+}  // namespace quire::kv

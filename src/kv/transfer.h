@@ -1,0 +1,57 @@
+/// Copies or links the files of a rank's part, some MiB at a time, and checks what it copies: the
+/// one way in which tables and value segments get from one place to another.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
+/// Encoding   docs/format/checkpoint.md
+/// Threads    one at a time
+/// Invariants a file counts as done when it is verified and durable; memory for one piece
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "kv/checkpoint_files.h"
+
+namespace quire::kv {
+
+class Transfer {
+ public:
+  struct Item {
+    std::string name;
+    std::string link_from;   ///< a file that already has the contents; empty: copy
+    StoredFile file;         ///< sum: of the file, once it is known
+    bool sum_known = false;  ///< what is copied must have it
+  };
+  /// From `source` to `target`, directories. Of `items` each file's size is known.
+  Transfer(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
+           std::atomic<uint64_t>* bytes_done);
+
+  /// Does some of it: true once all is done, then the target's entries are durable as well.
+  /// Errors  kCorruption (a file that is not as it must be: names it), kNotFound, kNoSpace, kIo.
+  Result<bool> Advance();
+  const std::vector<Item>& items() const { return items_; }
+
+ private:
+  Status Begin();
+  Status CopyPiece();
+  Status EndFile();
+
+  io::FileSystem& fs_;
+  const std::string source_;
+  const std::string target_;
+  std::vector<Item> items_;
+  std::atomic<uint64_t>* const bytes_done_;
+  size_t at_ = 0;
+  uint64_t offset_ = 0;
+  uint64_t sum_ = 0;
+  std::unique_ptr<io::File> from_;
+  std::unique_ptr<io::File> to_;
+  std::string piece_;
+};
+
+}  // namespace quire::kv
