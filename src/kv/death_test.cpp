@@ -401,8 +401,11 @@ TEST(Deaths, ARankThatCannotFenceKeepsItsOwnPairsAlsoWithoutALog) {
   DatabaseOptions options = SimCluster::SmallDatabase();
   options.storage.log = LogMode::kOff;
   cluster.RunDatabase(options, [&](int rank, Context& context, Database& db) {
-    ASSERT_TRUE(context.Barrier().ok());
-    if (rank == 1) return cluster.network().Kill(1);
+    if (rank == 1) {
+      ASSERT_TRUE(context.WaitSignal(1, {0}).ok());
+      return cluster.network().Kill(1);
+    }
+    ASSERT_TRUE(context.Notify(1, {1}).ok());
     ASSERT_TRUE(db.Put(SimCluster::KeyOwnedBy(db, 0), "own").ok());
     ASSERT_TRUE(db.Put(SimCluster::KeyOwnedBy(db, 1), "lost").ok());
     // Ends without Close, and with what nobody takes any more.
