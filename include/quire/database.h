@@ -94,6 +94,9 @@ struct DatabaseOptions {
   uint64_t remote_memtable_bytes = 64ull << 20;
   /// Gets from ranks of this node read their memory and tables without a message.
   bool direct_reads = true;
+  /// What other numbers of ranks wrote moves to its owners before Open returns; else it does so in
+  /// the background, where all ranks see the storage.
+  bool redistribute = false;
 };
 
 /// Changes the value of a key at its owner. `present` is null where the key is absent. Answer OK to
@@ -187,11 +190,16 @@ class Context {
   ///                                or it exists and the mode is kMustNotExist.
   ///              kNotFound         It does not exist, and the mode is kMustExist.
   ///              kBusy             Open elsewhere: the text names the holder.
-  ///              kUnsupported      Made by another number of ranks, or by a newer version.
+  ///              kUnsupported      Made by a newer version; or other ranks, without shared storage,
+  ///                                began to move pairs: the text says how many must go on.
   ///              kCorruption       Files are damaged or missing; or, where nodes have storage of
   ///                                their own, ranks are on other nodes than their parts.
   ///              kNoSpace          No room for log segments or shared memory.
-  /// Cost         Some collectives; after a kill also a walk through the log.
+  /// Made by another number of ranks: all pairs are there at once where all ranks see the storage,
+  /// and move to their owners in the background; else they move before Open returns.
+  /// Cost         Some collectives, and manifests, whatever the size; after a kill also a walk
+  ///              through the log.
+  /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Result<std::unique_ptr<Database>> Open(const std::string& name,
                                                  const DatabaseOptions& options) = 0;
   /// Removes a closed database and all its files, nothing else.

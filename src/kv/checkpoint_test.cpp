@@ -127,6 +127,26 @@ TEST_P(Checkpoints, LinkWhatAnEarlierOneHas) {
   EXPECT_EQ(Found(cluster).size(), 2u);
 }
 
+// A database of the same name, made anew: its files have the names of the earlier one's.
+TEST_P(Checkpoints, OfAnotherDatabaseAreNotLinked) {
+  SimCluster cluster(Ranks(2));
+  for (int round = 0; round < 2; ++round) {
+    cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      PutShare(db, rank, 2, round, 100);
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+      ASSERT_OK(db.Close());
+      ASSERT_OK(context.Destroy("db"));
+    });
+  }
+  cluster.Run([&](int rank, Context& context) {
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+    auto db = context.Open("db", Existing());
+    ASSERT_OK(db.status());
+    ExpectShare(**db, rank, 2, 1, 100);
+    ASSERT_OK((*db)->Close());
+  });
+}
+
 TEST_P(Checkpoints, OfWhichTheNewestStay) {
   SimCluster cluster(Ranks(2));
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {

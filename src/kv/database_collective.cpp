@@ -56,11 +56,21 @@ Status DatabaseImpl::Barrier(Level level) {
   return core_->exchange->Agree(store_->db().Flush());
 }
 
+Status DatabaseImpl::Redistribute(RedistributionRequest request, bool wait) {
+  redistribution_ = StartRedistribution(core_, std::move(request));
+  return wait ? redistribution_->Wait() : Status();
+}
+
 Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
                                                         const CheckpointOptions& options) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   Status ready = Fence();
   if (ready.ok()) ready = CheckCheckpointPath(path);
+  // A checkpoint is of one generation.
+  if (redistribution_ != nullptr) {
+    const Status moved = redistribution_->Wait();
+    if (ready.ok()) ready = moved;
+  }
   if (ready.ok() && options.keep < 0) {
     ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
                                                std::to_string(options.keep) +
@@ -169,6 +179,11 @@ Status DatabaseImpl::Close() {
   for (const std::shared_ptr<Job>& checkpoint : checkpoints_) {
     static_cast<void>(checkpoint->Wait());
   }
+  if (redistribution_ != nullptr && !redistribution_->finished()) {
+    // What has not moved stays for the next open. Nobody sends any more when the first goes.
+    redistribution_->Stop();
+  }
+  if (redistribution_ != nullptr) static_cast<void>(core_->exchange->Barrier());
   const Status kept = FlushToClose();
   const std::shared_ptr<Core> core = core_;
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
@@ -197,6 +212,7 @@ void DatabaseImpl::Shutdown() {
 void DatabaseImpl::Teardown() {
   if (store_ == nullptr) return;
   gate_.store(0);
+  if (redistribution_ != nullptr) redistribution_->Stop();
   for (const std::shared_ptr<Job>& checkpoint : checkpoints_) checkpoint->Stop();
   checkpoints_.clear();
   {

@@ -23,6 +23,7 @@
 #include "kv/job.h"
 #include "kv/local_store.h"
 #include "kv/pair_cache.h"
+#include "kv/redistribution.h"
 #include "kv/service.h"
 #include "quire/database.h"
 
@@ -77,6 +78,9 @@ class DatabaseImpl final : public Database {
   Statistics GetStatistics() const override;
   Status Close() override;
 
+  /// The pairs of older generations come to their owners, in the background or before it returns.
+  /// Collective, once, behind Begin.
+  Status Redistribute(RedistributionRequest request, bool wait);
   /// Closes without other ranks: the Context is going, or nobody called Close.
   void Shutdown();
   /// Sends what lingers, where no dispatcher thread does.
@@ -150,6 +154,7 @@ class DatabaseImpl final : public Database {
   std::unique_ptr<DirectReader> direct_;           ///< null: not in use
   const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
+  std::shared_ptr<Job> redistribution_;  ///< null: there was nothing to move
   std::vector<std::shared_ptr<Job>>
       checkpoints_;  ///< of this database; touched by collective calls
 };

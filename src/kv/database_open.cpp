@@ -1,12 +1,14 @@
 #include "kv/database_open.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "io/machine.h"
 #include "kv/agreement.h"
 #include "kv/database_impl.h"
 #include "kv/locked_database.h"
+#include "kv/old_parts.h"
 #include "kv/part_files.h"
 #include "quire/option_table.h"
 #include "table/block_cache.h"
@@ -20,7 +22,10 @@ struct Opening {
   DatabaseParts parts;
   LockedDatabase locked;  // as it is on disk
   Generation generation;  // the one that these ranks write to
-  bool creating = false;
+  bool creating = false;  // there is no database
+  bool growing = false;   // there is none of these ranks
+  OldParts old;           // of other ranks
+  std::shared_ptr<table::BlockCache> cache;
 
   std::string own_directory() const {
     return PartDirectory(locked.directory, generation, core->rank());
@@ -86,13 +91,6 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
                   "there is a database at " + where + " already; destroy it, or open it");
   }
   const Generation& newest = opening.locked.descriptor.generations[0];
-  if (newest.rank_count != opening.generation.rank_count) {
-    return Status(Code::kUnsupported, "the database at " + where + " was written by " +
-                                          std::to_string(newest.rank_count) +
-                                          " ranks and these are " +
-                                          std::to_string(opening.core->size()) +
-                                          ": open it with as many ranks as it was written by");
-  }
   if (newest.partitioner != opening.generation.partitioner) {
     return Status(Code::kInvalidArgument,
                   "the database at " + where + " was made with the partitioner \"" +
@@ -105,6 +103,10 @@ Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
   Descriptor descriptor;
   descriptor.state = state;
   descriptor.generations = {opening.generation};
+  if (opening.old.chain != nullptr) {
+    const std::vector<Generation>& older = opening.old.chain->generations();
+    descriptor.generations.insert(descriptor.generations.end(), older.begin(), older.end());
+  }
   descriptor.options = ShapingOptions(opening.parts.options);
   return descriptor;
 }
@@ -129,17 +131,20 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   environment.executor = core.executor.get();
   environment.cache = cache;
   environment.share_memory = share;
+  if (opening->old.shared) {
+    environment.base = NewChainBase(opening->old.chain, core.rank(), core.size());
+  }
   // Before those give up that wait for this rank's answer meanwhile.
   environment.pinned_wait_ms_max = core.options.timeout_ms / 2;
   environment.holder = io::ProcessDescription() + " rank " + std::to_string(core.rank());
   const std::string directory = opening->own_directory();
-  if (opening->creating) {
+  const bool fresh = opening->creating || opening->growing;
+  if (fresh) {
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(
         *core.fs, GenerationDirectory(opening->locked.directory, opening->generation)));
   }
-  auto db =
-      lsm::Db::Open(environment, directory, opening->parts.options.storage,
-                    opening->creating ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
+  auto db = lsm::Db::Open(environment, directory, opening->parts.options.storage,
+                          fresh ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
   if (!db.ok()) {
     if (db.status().code() != Code::kNotFound) return db.status();
     return Status(Code::kCorruption,
@@ -155,8 +160,30 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
 Status FinishDescriptor(const Opening& opening) {
   if (opening.core->rank() != 0) return Status();
   const Descriptor ready = NewDescriptor(opening, DescriptorState::kReady);
-  if (!opening.creating && ready.options == opening.locked.descriptor.options) return Status();
+  if (!opening.creating && !opening.growing && ready.options == opening.locked.descriptor.options)
+    return Status();
   return WriteDescriptor(*opening.core->fs, opening.locked.directory, ready);
+}
+
+// Which generation these ranks write to, and which are older.
+Status ArrangeGenerations(Opening* opening) {
+  const std::vector<Generation>& stored = opening->locked.descriptor.generations;
+  const Core& core = *opening->core;
+  opening->growing = stored[0].rank_count != core.size() || !stored[0].location.empty();
+  opening->generation.number = stored[0].number + (opening->growing ? 1 : 0);
+  Chain::Options chain;
+  chain.fs = core.fs;
+  chain.directory = opening->locked.directory;
+  chain.generations.assign(stored.begin() + (opening->growing ? 0 : 1), stored.end());
+  chain.partitioner = opening->parts.options.partitioner;
+  chain.reader.storage = opening->parts.options.storage;
+  chain.reader.cache = opening->cache;
+  QUIRE_ASSIGN_OR_RETURN(opening->old, ArrangeOldParts(core, std::move(chain)));
+  if (!opening->growing) return Status();
+  // What a cut-off attempt of this left.
+  std::set<uint32_t> kept;
+  for (const Generation& generation : stored) kept.insert(generation.number);
+  return RemoveParts(core, opening->locked.directory, kept);
 }
 
 Status LockAndCheck(Opening* opening) {
@@ -166,15 +193,16 @@ Status LockAndCheck(Opening* opening) {
   QUIRE_RETURN_IF_ERROR(CheckDescriptor(*opening, mode));
   const Descriptor& descriptor = opening->locked.descriptor;
   opening->creating = descriptor.generations.empty() || descriptor.state != DescriptorState::kReady;
-  return Status();
+  return opening->creating ? Status() : ArrangeGenerations(opening);
 }
 
 Status OpenParts(Opening* opening) {
   Core& core = *opening->core;
   DatabaseParts& parts = opening->parts;
+  const auto cache = std::make_shared<table::BlockCache>(parts.options.storage.cache_bytes);
+  opening->cache = cache;
   QUIRE_RETURN_IF_ERROR(LockAndCheck(opening));
   if (opening->creating) QUIRE_RETURN_IF_ERROR(BeginCreation(opening));
-  const auto cache = std::make_shared<table::BlockCache>(parts.options.storage.cache_bytes);
   const bool share = parts.options.direct_reads && DirectReader::Possible(*core.exchange);
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(OpenOwnDb(opening, cache, share)));
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(FinishDescriptor(*opening)));
@@ -220,8 +248,22 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
   opening.parts.lock = std::move(opening.locked.lock);
   opening.parts.directory = opening.own_directory();
   opening.parts.partitioner = opening.generation.partitioner;
+  RedistributionRequest request;
+  request.chain = opening.old.chain;
+  request.database = name;
+  request.directory = opening.locked.directory;
+  request.number = opening.parts.number;
+  request.db = opening.parts.db;
+  request.readers = opening.old.readers;
+  request.without = NewDescriptor(opening, DescriptorState::kReady);
+  request.without.generations.resize(1);
   auto database = std::make_unique<DatabaseImpl>(core, std::move(opening.parts));
   database->Begin();
+  if (request.chain != nullptr) {
+    const bool wait = options.redistribute || !opening.old.shared;
+    opening.old.chain.reset();
+    QUIRE_RETURN_IF_ERROR(database->Redistribute(std::move(request), wait));
+  }
   return std::unique_ptr<Database>(std::move(database));
 }
 

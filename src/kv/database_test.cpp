@@ -666,25 +666,6 @@ TEST_P(DatabaseOverSim, AWrongPartitionerIsTold) {
   });
 }
 
-TEST_P(DatabaseOverSim, AnotherNumberOfRanksIsUnsupported) {
-  SimCluster::Options options = Ranks(2);
-  options.own_disks = false;
-  SimCluster cluster(options);
-  RunDatabase(cluster, SimCluster::SmallDatabase(), [](int, Context&, Database&) {});
-  // One rank alone, on the same disk.
-  comm::SimNetwork::Options network;
-  network.rank_count = 1;
-  comm::SimNetwork::Create(network)->Run([&](int, std::unique_ptr<comm::Transport> transport) {
-    ContextEnvironment environment;
-    environment.fs = &cluster.disk(0);
-    auto context = NewContext(environment, std::move(transport), "/repository", {});
-    ASSERT_TRUE(context.ok());
-    const Status status = (*context)->Open("db", SimCluster::SmallDatabase()).status();
-    EXPECT_CODE(status, Code::kUnsupported);
-    EXPECT_THAT(status.message(), HasSubstr("2 ranks"));
-  });
-}
-
 TEST_P(DatabaseOverSim, ContextOptionsThatDifferAreTold) {
   comm::SimNetwork::Options network;
   network.rank_count = 2;

@@ -45,6 +45,7 @@ std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string w
     core->jobs.push_back(job);
     job->channel_ = Channel(++core->last_database_number, Operation::kJob);
   }
+  job->work_->Attach(job);
   job->Serve();
   job->Schedule();
   return job;

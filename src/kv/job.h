@@ -53,6 +53,8 @@ class JobWork {
   virtual void TakeNews(int /*step*/, const std::string& /*news*/) {}
   /// Once, on every rank: how it ended.
   virtual void Finish(const Status& /*status*/) {}
+  /// Before anything else: whose work it is.
+  virtual void Attach(const std::weak_ptr<Job>& /*job*/) {}
 
   std::atomic<uint64_t> bytes_done{0};
   std::atomic<uint64_t> bytes_total{0};

@@ -44,6 +44,13 @@ class LocalStore {
   /// All of the records or none.
   Status Write(Slice records);
 
+  /// Records of older generations, each for a key of which nothing is known here. What they say is
+  /// what gets saw before: the cache stays right.
+  Status Fill(Slice records) {
+    uint64_t applied = 0;
+    return db_->Fill(records, &applied);
+  }
+
   lsm::Db& db() { return *db_; }
   const lsm::Db& db() const { return *db_; }
   std::shared_ptr<lsm::Db> shared_db() const { return db_; }

@@ -8,8 +8,8 @@
 namespace quire::kv {
 namespace {
 
-constexpr Operation kOperations[] = {Operation::kApply, Operation::kWrite, Operation::kGet,
-                                     Operation::kGetMany, Operation::kFence};
+constexpr Operation kOperations[] = {Operation::kApply,   Operation::kWrite, Operation::kGet,
+                                     Operation::kGetMany, Operation::kFence, Operation::kFill};
 
 Status CheckKeySize(Slice key) {
   if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
@@ -36,6 +36,8 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
               return GetMany(request, answer);
             case Operation::kFence:
               return Status();
+            case Operation::kFill:
+              return Fill(request);
             case Operation::kJob:
               break;  // the job serves it
           }
@@ -59,6 +61,10 @@ Status Service::Apply(Slice request, std::string* answer) {
 
 Status Service::Write(Slice request) {
   return store_->Write(request);
+}
+
+Status Service::Fill(Slice request) {
+  return store_->Fill(request);
 }
 
 Status Service::Get(Slice request, std::string* answer) {

@@ -30,6 +30,7 @@ class Service {
  private:
   Status Apply(Slice request, std::string* answer);
   Status Write(Slice request);
+  Status Fill(Slice request);
   Status Get(Slice request, std::string* answer);
   Status GetMany(Slice request, std::string* answer);
 

@@ -23,6 +23,7 @@ enum class Operation : uint32_t {
   kGetMany = 4,  ///< keys; answer: for a prefix of them a result each
   kFence = 5,    ///< nothing; its answer comes after those of all requests before it
   kJob = 6,      ///< of a background job: a rank's report, or what rank 0 tells
+  kFill = 7,     ///< records of older generations, for keys that are known nowhere
 };
 
 /// The channel of an operation of the database with that number.

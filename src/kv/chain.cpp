@@ -1,0 +1,74 @@
+#include "kv/chain.h"
+
+#include <utility>
+
+#include "base/hash.h"
+
+namespace quire::kv {
+
+Chain::Chain(Options options) : options_(std::move(options)) {
+  for (const Generation& generation : options_.generations) {
+    slots_.push_back(std::make_unique<Slot[]>(static_cast<size_t>(generation.rank_count)));
+  }
+}
+
+int Chain::OwnerAmong(Slice key, int rank_count) const {
+  if (options_.partitioner) return options_.partitioner(key, rank_count);
+  return base::OwnerOf(base::HashKey(key), rank_count);
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {
+  const Generation& generation = options_.generations[at];
+  if (rank < 0 || rank >= generation.rank_count) {
+    return Status(Code::kInvalidArgument, "the partitioner \"" + generation.partitioner +
+                                              "\" answers rank " + std::to_string(rank) + " of " +
+                                              std::to_string(generation.rank_count));
+  }
+  Slot& slot = slots_[at][static_cast<size_t>(rank)];
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  if (slot.reader == nullptr) {
+    const std::string directory = PartDirectory(options_.directory, generation, rank);
+    auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
+    if (opened.status().code() == Code::kNotFound) {
+      return Status(Code::kCorruption, "a part of the database, " + directory +
+                                           ", is missing: restore it from a copy or checkpoint");
+    }
+    QUIRE_ASSIGN_OR_RETURN(slot.reader, std::move(opened));
+  }
+  return slot.reader;
+}
+
+Status Chain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
+                   lsm::Reader::Presence* presence) const {
+  const int owner = OwnerAmong(key, options_.generations[at].rank_count);
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, Part(at, owner));
+  return part->Get(key, allocate, presence);
+}
+
+Status Chain::Get(Slice key, const lsm::AllocateFn& allocate) const {
+  for (size_t at = 0; at < options_.generations.size(); ++at) {
+    auto presence = lsm::Reader::Presence::kNowhere;
+    const Status status = Look(at, key, allocate, &presence);
+    const bool nowhere =
+        status.code() == Code::kNotFound && presence == lsm::Reader::Presence::kNowhere;
+    if (!nowhere) return status;
+  }
+  return Status(Code::kNotFound);
+}
+
+Result<bool> Chain::KnownBefore(Slice key, size_t end) const {
+  std::string value;
+  const auto place = [&value](size_t size) {
+    value.resize(size);
+    return value.data();
+  };
+  for (size_t at = 0; at < end; ++at) {
+    auto presence = lsm::Reader::Presence::kNowhere;
+    const Status status = Look(at, key, place, &presence);
+    if (status.ok() || presence == lsm::Reader::Presence::kDeleted) return true;
+    if (status.code() != Code::kNotFound) return status;
+  }
+  return false;
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,64 @@
+/// The older generations of a database, newest first: where a key that the present one has never
+/// heard of can be, and the pairs that still lie there.
+///
+/// Layer      kv
+/// Source     docs/decisions/0009-persistence.md
+/// Threads    any; parts are opened when somebody first asks them
+/// Invariants parts never change. A key is in the part of its owner of that generation; the newest
+///            generation that knows it, as a value or as deleted, says what it is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kv/descriptor.h"
+#include "lsm/base_layer.h"
+#include "lsm/reader.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+class Chain {
+ public:
+  struct Options {
+    io::FileSystem* fs = nullptr;
+    std::string directory;                ///< the database's
+    std::vector<Generation> generations;  ///< newest first
+    Partitioner partitioner;              ///< empty: by hash
+    lsm::ReaderOptions reader;
+  };
+  explicit Chain(Options options);
+
+  /// The value that the older generations have. kNotFound: none.
+  Status Get(Slice key, const lsm::AllocateFn& allocate) const;
+  /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.
+  Result<bool> KnownBefore(Slice key, size_t end) const;
+  /// The part of `rank` in generation `at`, opened.
+  Result<std::shared_ptr<lsm::Reader>> Part(size_t at, int rank) const;
+
+  const std::vector<Generation>& generations() const { return options_.generations; }
+  const Options& options() const { return options_; }
+  /// The owner of `key` among `rank_count` ranks.
+  int OwnerAmong(Slice key, int rank_count) const;
+
+ private:
+  struct Slot {
+    std::mutex mutex;
+    std::shared_ptr<lsm::Reader> reader;
+  };
+  Status Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
+              lsm::Reader::Presence* presence) const;
+
+  const Options options_;
+  std::vector<std::unique_ptr<Slot[]>> slots_;  // by generation, by rank
+};
+
+/// The pairs of `chain` that `rank` of `rank_count` owns, as the base of its storage.
+std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
+                                                   int rank_count);
+
+}  // namespace quire::kv

@@ -1,0 +1,208 @@
+// Databases opened by other numbers of ranks than wrote them: all pairs are there at once, move in
+// the background, and deleted ones stay deleted (docs/decisions/0009-persistence.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "kv/descriptor.h"
+#include "kv/sim_cluster_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using Model = std::map<std::string, std::string>;
+
+constexpr int kKeys = 300;
+
+std::string KeyOf(int i) {
+  return "key " + std::to_string(i);
+}
+
+std::string ValueFor(int round, int i) {
+  return std::string(i % 6 == 0 ? 800 : 25, static_cast<char>('a' + round % 26)) +
+         std::to_string(i);
+}
+
+// In round r every (r + 2)th key is overwritten, every (r + 5)th deleted; the first one puts all.
+void Step(Model* model, int round) {
+  for (int i = 0; i < kKeys; ++i) {
+    if (round == 0 || i % (round + 2) == 0) (*model)[KeyOf(i)] = ValueFor(round, i);
+    if (round > 0 && i % (round + 5) == 0) model->erase(KeyOf(i));
+  }
+}
+
+void Write(Database& db, int rank, int size, int round) {
+  for (int i = rank; i < kKeys; i += size) {
+    if (round == 0 || i % (round + 2) == 0) ASSERT_OK(db.Put(KeyOf(i), ValueFor(round, i)));
+    if (round > 0 && i % (round + 5) == 0) ASSERT_OK(db.Delete(KeyOf(i)));
+  }
+}
+
+// Every rank asks for every key, and walks over those it owns.
+void Expect(Database& db, const Model& model, int rank) {
+  Model own;
+  for (int i = 0; i < kKeys; ++i) {
+    const auto found = model.find(KeyOf(i));
+    const bool there = found != model.end();
+    EXPECT_EQ(SimCluster::ValueOf(db, KeyOf(i)), there ? found->second : "<not found>") << KeyOf(i);
+    if (there && db.Owner(KeyOf(i)) == rank) own[KeyOf(i)] = found->second;
+  }
+  Model walked;
+  const auto iterator = db.NewLocalIterator();
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    walked[std::string(iterator->key())] = std::string(iterator->value());
+  }
+  EXPECT_OK(iterator->status());
+  EXPECT_EQ(walked, own);
+  Model backward;
+  for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) {
+    backward[std::string(iterator->key())] = std::string(iterator->value());
+  }
+  EXPECT_EQ(backward, own);
+}
+
+class Elastic : public testing::TestWithParam<bool> {
+ protected:
+  // One job of `size` ranks after another, over the same files.
+  void Job(int size, const DatabaseOptions& options, const SimCluster::DatabaseProgram& program) {
+    SimCluster::Options ranks;
+    ranks.rank_count = size;
+    ranks.deterministic = GetParam();
+    ranks.seed = ++seed_;
+    ranks.file_system = [this](int) { return disk_.get(); };
+    SimCluster cluster(ranks);
+    cluster.RunDatabase(options, program);
+  }
+  size_t GenerationCount() {
+    const auto descriptor = ReadDescriptor(*disk_, "/repository/db");
+    EXPECT_OK(descriptor.status());
+    return descriptor.ok() ? descriptor->generations.size() : 0;
+  }
+
+  std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+  uint64_t seed_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Elastic, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+TEST_P(Elastic, EveryNumberOfRanksSeesTheSame) {
+  Model model;
+  int round = 0;
+  for (const int size : {2, 3, 1, 4, 4, 2}) {
+    Job(size, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      if (rank == 0) Step(&model, round);
+      ASSERT_OK(context.Barrier());
+      Write(db, rank, size, round);
+      ASSERT_OK(db.Barrier(Level::kMemTable));
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(db.Close());
+    });
+    ++round;
+  }
+}
+
+TEST_P(Elastic, RedistributionLeavesOneGenerationAndTheSamePairs) {
+  Model model;
+  int round = 0;
+  for (const int size : {3, 2, 4, 1, 3}) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.redistribute = true;
+    Job(size, options, [&](int rank, Context& context, Database& db) {
+      if (rank == 0) {
+        EXPECT_EQ(GenerationCount(), 1u);
+      }
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      if (rank == 0) Step(&model, round);
+      ASSERT_OK(context.Barrier());
+      Write(db, rank, size, round);
+      ASSERT_OK(db.Barrier(Level::kMemTable));
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(db.Close());
+    });
+    ++round;
+  }
+  const auto entries = disk_->List("/repository/db");
+  ASSERT_OK(entries.status());
+  EXPECT_EQ(entries->size(), 3u) << "DATABASE, LOCK, one generation";
+}
+
+TEST_P(Elastic, ADatabaseThatIsOpenInPlaceOfACheckpointMovesOut) {
+  Model model;
+  Step(&model, 0);
+  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    Write(db, rank, 3, 0);
+    auto event = db.Checkpoint("/pfs", {});
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
+    ASSERT_OK(db.Close());
+    ASSERT_OK(context.Destroy("db"));
+  });
+  for (const int size : {2, 3}) {
+    SimCluster::Options ranks;
+    ranks.rank_count = size;
+    ranks.deterministic = GetParam();
+    ranks.file_system = [this](int) { return disk_.get(); };
+    SimCluster cluster(ranks);
+    cluster.Run([&](int rank, Context& context) {
+      auto restart = context.Restart("/pfs", "db", {.in_place = true});
+      ASSERT_OK(restart.status());
+      ASSERT_OK((*restart)->Wait());
+      DatabaseOptions options = SimCluster::SmallDatabase();
+      options.mode = OpenMode::kMustExist;
+      for (const bool redistribute : {false, true}) {
+        options.redistribute = redistribute;
+        auto db = context.Open("db", options);
+        ASSERT_OK(db.status());
+        Expect(**db, model, rank);
+        ASSERT_OK((*db)->Close());
+      }
+      EXPECT_TRUE(*disk_->Exists("/pfs/db/1/rank-2/MANIFEST"));
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(context.Destroy("db"));
+    });
+  }
+}
+
+TEST_P(Elastic, RestartsOnOtherNumbersOfRanks) {
+  Model model;
+  Step(&model, 0);
+  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    Write(db, rank, 3, 0);
+    auto event = db.Checkpoint("/pfs", {});
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
+    ASSERT_OK(db.Close());
+    ASSERT_OK(context.Destroy("db"));
+  });
+  for (const int size : {1, 2, 3, 4, 6}) {
+    SimCluster::Options ranks;
+    ranks.rank_count = size;
+    ranks.deterministic = GetParam();
+    ranks.own_disks = false;
+    ranks.file_system = [this](int) { return disk_.get(); };
+    SimCluster cluster(ranks);
+    cluster.Run([&](int rank, Context& context) {
+      auto restart = context.Restart("/pfs", "db", {});
+      ASSERT_OK(restart.status());
+      ASSERT_OK((*restart)->Wait());
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(db.status());
+      Expect(**db, model, rank);
+      ASSERT_OK((*db)->Close());
+      ASSERT_OK(context.Destroy("db"));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace quire::kv

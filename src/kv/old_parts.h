@@ -1,0 +1,26 @@
+/// Where the parts of older generations lie, and who reads which.
+///
+/// Layer      kv
+/// Source     docs/decisions/0009-persistence.md
+/// Threads    collective
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kv/chain.h"
+#include "kv/core.h"
+
+namespace quire::kv {
+
+struct OldParts {
+  std::shared_ptr<const Chain> chain;     ///< null: there are no older generations
+  std::vector<std::vector<int>> readers;  ///< by generation, by old rank: the rank that reads it
+  bool shared = false;                    ///< every rank sees every part
+};
+
+/// Looks who sees what. Collective; the same on all ranks. kCorruption: a part that no rank sees.
+/// kUnsupported: several older generations on storages that ranks do not share.
+Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options chain);
+
+}  // namespace quire::kv

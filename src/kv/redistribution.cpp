@@ -1,0 +1,248 @@
+#include "kv/redistribution.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/epoch.h"
+#include "base/log_sink.h"
+#include "kv/part_files.h"
+#include "kv/wire.h"
+#include "lsm/write_batch.h"
+
+namespace quire::kv {
+namespace {
+
+// Pairs to one owner go together in messages of about so much.
+constexpr uint64_t kBatchBytes = 256 << 10;
+// What waits for its batch to be full, to all owners.
+constexpr uint64_t kBufferedBytesMax = 8 << 20;
+// Messages without an answer.
+constexpr int kUnderWayMax = 16;
+// Pairs that one call of Advance looks at.
+constexpr int kPairsPerAdvance = 2000;
+
+enum Step { kSend, kFlush, kForget, kDrop, kRemove, kStepCount };
+
+struct PartToRead {
+  size_t generation;
+  int rank;
+};
+
+// What answers come to: shared with them, since they may outlive the work.
+struct Answers {
+  std::mutex mutex;
+  int under_way = 0;
+  Status failure;
+  std::weak_ptr<Job> job;
+};
+
+class RedistributionWork final : public JobWork {
+ public:
+  RedistributionWork(std::shared_ptr<Core> core, RedistributionRequest request)
+      : core_(std::move(core)),
+        request_(std::move(request)),
+        generations_(request_.chain->generations()),
+        answers_(std::make_shared<Answers>()),
+        batches_(static_cast<size_t>(core_->size())) {
+    for (size_t at = 0; at < request_.readers.size(); ++at) {
+      for (size_t rank = 0; rank < request_.readers[at].size(); ++rank) {
+        if (request_.readers[at][rank] != core_->rank()) continue;
+        parts_.push_back({at, static_cast<int>(rank)});
+      }
+    }
+  }
+
+  void Attach(const std::weak_ptr<Job>& job) override { answers_->job = job; }
+  int step_count() const override { return kStepCount; }
+  bool sends(int step) const override { return step == kSend; }
+  Result<State> Advance(int step) override;
+  void Finish(const Status& status) override;
+
+ private:
+  Result<State> AdvanceSend();
+  Status OpenPart();
+  Status Take();
+  Status Send(int owner);
+  Status SendFullest();
+  /// How many messages have no answer; the first failure.
+  Result<int> UnderWay() const;
+  Status RemoveOwnParts();
+
+  const std::shared_ptr<Core> core_;
+  RedistributionRequest request_;
+  const std::vector<Generation> generations_;
+  const std::shared_ptr<Answers> answers_;
+  std::vector<PartToRead> parts_;
+  size_t at_ = 0;
+  std::shared_ptr<lsm::Reader> part_;
+  std::unique_ptr<lsm::Iterator> pairs_;
+  std::vector<lsm::WriteBatch> batches_;  // by owner
+  uint64_t buffered_ = 0;
+};
+
+Result<JobWork::State> RedistributionWork::Advance(int step) {
+  switch (step) {
+    case kSend:
+      return AdvanceSend();
+    case kFlush:
+      QUIRE_RETURN_IF_ERROR(request_.db->Flush());
+      break;
+    case kForget:
+      if (core_->rank() != 0) break;
+      QUIRE_RETURN_IF_ERROR(WriteDescriptor(*core_->fs, request_.directory, request_.without));
+      break;
+    case kDrop:
+      // Nobody reads an older part any more when the files go in the next step.
+      request_.db->DropBase();
+      base::EpochSynchronize();
+      request_.chain.reset();
+      break;
+    case kRemove:
+      QUIRE_RETURN_IF_ERROR(RemoveOwnParts());
+      break;
+    default:
+      break;
+  }
+  return State::kThrough;
+}
+
+Result<JobWork::State> RedistributionWork::AdvanceSend() {
+  for (int i = 0; i < kPairsPerAdvance; ++i) {
+    QUIRE_ASSIGN_OR_RETURN(const int under_way, UnderWay());
+    if (under_way >= kUnderWayMax) return State::kWaiting;
+    if (pairs_ != nullptr && pairs_->Valid()) {
+      QUIRE_RETURN_IF_ERROR(Take());
+      continue;
+    }
+    if (pairs_ != nullptr) {
+      QUIRE_RETURN_IF_ERROR(pairs_->status());
+      pairs_.reset();
+      part_.reset();
+      ++at_;
+    }
+    if (at_ < parts_.size()) {
+      QUIRE_RETURN_IF_ERROR(OpenPart());
+    } else if (buffered_ > 0) {
+      QUIRE_RETURN_IF_ERROR(SendFullest());
+    } else {
+      return under_way == 0 ? State::kThrough : State::kWaiting;
+    }
+  }
+  return State::kAgain;
+}
+
+Status RedistributionWork::OpenPart() {
+  QUIRE_ASSIGN_OR_RETURN(part_, request_.chain->Part(parts_[at_].generation, parts_[at_].rank));
+  for (const auto& run : part_->State().manifest->runs) {
+    for (const table::TableInfo& table : run) bytes_total += table.raw_bytes;
+  }
+  pairs_ = part_->NewIterator({});
+  pairs_->SeekToFirst();
+  return Status();
+}
+
+// The pair on which the iterator stands, unless a newer generation knows its key.
+Status RedistributionWork::Take() {
+  const Slice key = pairs_->key();
+  QUIRE_ASSIGN_OR_RETURN(const bool known,
+                         request_.chain->KnownBefore(key, parts_[at_].generation));
+  if (!known) {
+    const Slice value = pairs_->value();
+    QUIRE_RETURN_IF_ERROR(pairs_->status());
+    const int owner = request_.chain->OwnerAmong(key, core_->size());
+    if (owner < 0 || owner >= core_->size()) {
+      return Status(Code::kInvalidArgument,
+                    "the partitioner answers rank " + std::to_string(owner) + " of " +
+                        std::to_string(core_->size()) + " for a key that is to move");
+    }
+    lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
+    const uint64_t before = batch.bytes().size();
+    batch.Put(key, value);
+    buffered_ += batch.bytes().size() - before;
+    bytes_done += key.size() + value.size();
+    if (batch.bytes().size() >= kBatchBytes) QUIRE_RETURN_IF_ERROR(Send(owner));
+    if (buffered_ >= kBufferedBytesMax) QUIRE_RETURN_IF_ERROR(SendFullest());
+  }
+  pairs_->Next();
+  return Status();
+}
+
+Status RedistributionWork::SendFullest() {
+  const auto fullest = std::max_element(
+      batches_.begin(), batches_.end(),
+      [](const auto& a, const auto& b) { return a.bytes().size() < b.bytes().size(); });
+  return Send(static_cast<int>(fullest - batches_.begin()));
+}
+
+Status RedistributionWork::Send(int owner) {
+  lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
+  buffered_ -= batch.bytes().size();
+  if (owner == core_->rank()) {
+    uint64_t applied = 0;
+    const Status filled = request_.db->Fill(batch.bytes(), &applied);
+    batch = lsm::WriteBatch();
+    return filled;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(answers_->mutex);
+    ++answers_->under_way;
+  }
+  const auto done = [answers = answers_, owner](const Status& status, Slice /*answer*/) {
+    std::shared_ptr<Job> job;
+    {
+      const std::lock_guard<std::mutex> lock(answers->mutex);
+      --answers->under_way;
+      const Status told = OwnerStatus(owner, status);
+      if (answers->failure.ok() && !told.ok()) {
+        answers->failure = told.WithContext("moving pairs to rank " + std::to_string(owner));
+      }
+      job = answers->job.lock();
+    }
+    if (job != nullptr) job->Resume();
+  };
+  const Status sent = core_->exchange->StartThen(owner, Channel(request_.number, Operation::kFill),
+                                                 {}, batch.bytes(), done);
+  batch = lsm::WriteBatch();
+  return sent;
+}
+
+Result<int> RedistributionWork::UnderWay() const {
+  const std::lock_guard<std::mutex> lock(answers_->mutex);
+  QUIRE_RETURN_IF_ERROR(answers_->failure);
+  return answers_->under_way;
+}
+
+// Those that this rank read, so that each goes on the storage where it lies. A checkpoint that was
+// read where it lies stays.
+Status RedistributionWork::RemoveOwnParts() {
+  for (const PartToRead& part : parts_) {
+    const Generation& generation = generations_[part.generation];
+    if (!generation.location.empty()) continue;
+    QUIRE_RETURN_IF_ERROR(
+        lsm::DestroyDb(*core_->fs, PartDirectory(request_.directory, generation, part.rank)));
+    QUIRE_RETURN_IF_ERROR(
+        RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation)));
+  }
+  return Status();
+}
+
+void RedistributionWork::Finish(const Status& status) {
+  pairs_.reset();
+  part_.reset();
+  request_.chain.reset();
+  request_.db.reset();
+  if (status.ok() || core_->rank() != 0 || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "the pairs of older generations of " + request_.database +
+                " stay where they are until it is opened again: " + status.ToString());
+}
+
+}  // namespace
+
+std::shared_ptr<Job> StartRedistribution(const std::shared_ptr<Core>& core,
+                                         RedistributionRequest request) {
+  const std::string what = "the redistribution of " + request.database;
+  return Job::Start(core, what, std::make_unique<RedistributionWork>(core, std::move(request)));
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,37 @@
+/// Redistribution: the pairs of older generations move to their present owners, and the generations
+/// go.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, section 4.3 (redistribution); docs/decisions/0009-persistence.md
+/// Encoding   docs/format/message-kv.md (fill)
+/// Threads    StartRedistribution: collective
+/// Invariants each part is read by one rank; a pair is filled in where nothing is known of its key,
+///            so that newer writes and deletions stand; the generations go after every rank's
+///            storage has what was sent, durable. Memory: a buffer and some messages under way.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kv/chain.h"
+#include "kv/job.h"
+#include "lsm/db.h"
+
+namespace quire::kv {
+
+struct RedistributionRequest {
+  std::shared_ptr<const Chain> chain;
+  std::string database;
+  std::string directory;                  ///< of the database
+  uint32_t number = 0;                    ///< of the database, for channels
+  std::shared_ptr<lsm::Db> db;            ///< this rank's
+  std::vector<std::vector<int>> readers;  ///< by generation, by old rank: who reads the part
+  Descriptor without;                     ///< what the descriptor says afterwards
+};
+
+/// Begins it. The database serves its requests already.
+std::shared_ptr<Job> StartRedistribution(const std::shared_ptr<Core>& core,
+                                         RedistributionRequest request);
+
+}  // namespace quire::kv
