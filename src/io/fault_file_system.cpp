@@ -48,7 +48,15 @@ class FaultPlan {
   uint64_t failures_ = 0;
 };
 
-uint32_t Chosen(FaultOp op, bool writes) { return writes ? op | kFaultWritable : op; }
+// What the calls are that may ask for more than reading.
+uint32_t OpenOps(OpenMode mode) {
+  const bool reads = mode == OpenMode::kRead || mode == OpenMode::kReadImmutable;
+  return reads ? kFaultOpen : kFaultOpen | kFaultWritable;
+}
+
+uint32_t MapOps(MapMode mode) {
+  return mode == MapMode::kRead ? kFaultMap : kFaultMap | kFaultWritable;
+}
 
 class FaultFile : public File {
  public:
@@ -117,15 +125,13 @@ class FaultFs : public FaultFileSystem {
   explicit FaultFs(FileSystem& base) : base_(base) {}
 
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
-    const bool writes = mode != OpenMode::kRead && mode != OpenMode::kReadImmutable;
-    QUIRE_RETURN_IF_ERROR(plan_.Call(Chosen(kFaultOpen, writes), "open", path));
+    QUIRE_RETURN_IF_ERROR(plan_.Call(OpenOps(mode), "open", path));
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, base_.Open(path, mode));
     return std::unique_ptr<File>(std::make_unique<FaultFile>(&plan_, std::move(file)));
   }
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
                                           MapMode mode) override {
-    const bool writes = mode == MapMode::kReadWrite;
-    QUIRE_RETURN_IF_ERROR(plan_.Call(Chosen(kFaultMap, writes), "map", path));
+    QUIRE_RETURN_IF_ERROR(plan_.Call(MapOps(mode), "map", path));
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, base_.Map(path, size, mode));
     return std::unique_ptr<MappedFile>(std::make_unique<FaultMappedFile>(&plan_, std::move(file)));
   }

@@ -1,5 +1,6 @@
 #include "lsm/memory_slot.h"
 
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -40,13 +41,17 @@ MemoryHandle::~MemoryHandle() {
 }
 
 Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
-                                                         const std::string& path) {
+                                                         const std::string& path,
+                                                         Promises promises) {
   std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
   QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
   const uint64_t bytes = handle->header_.capacity;
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
   handle->own_records_ = NewMemory(bytes);
   QUIRE_RETURN_IF_ERROR(file->ReadAt(0, bytes, handle->own_records_.get()));
+  if (promises == Promises::kDrop) {
+    std::memset(handle->own_records_.get(), 0, log::kSegmentHeaderBytes);
+  }
   handle->own_index_ = NewMemory(IndexBytes(bytes));
   handle->table_ =
       std::make_unique<MemTable>(handle->own_index_.get(), handle->own_records_.get(), bytes,

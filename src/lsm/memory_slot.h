@@ -45,10 +45,14 @@ class MemoryHandle {
   MemoryHandle& operator=(const MemoryHandle&) = delete;
 
   /// A copy of the log segment in the file `path`, with an empty index, to be adopted: outside of
-  /// any pool; the file is read, no more. Errors as of log::ReadSegmentHeader.
-  static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path);
+  /// any pool; the file is read, no more. kDrop: without what the segment says was promised, so
+  /// that a replay goes on behind damage. Errors as of log::ReadSegmentHeader.
+  enum class Promises { kKeep, kDrop };
+  static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path,
+                                                    Promises promises = Promises::kKeep);
 
   MemTable& table() const { return *table_; }
+  const log::SegmentHeader& header() const { return header_; }
   /// Its place in the pool; -1: outside of it, where neighbours do not see it.
   int pool_slot() const { return pool_slot_; }
   /// The number in its segment's name.

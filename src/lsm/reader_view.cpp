@@ -1,6 +1,5 @@
 #include "lsm/reader_view.h"
 
-#include <new>
 #include <utility>
 
 #include "lsm/recovery.h"
@@ -88,21 +87,13 @@ void ReaderLooks::KeepLog(const ReaderView& former, ReaderView* view) const {
 Status ReaderLooks::ReplayLog(ReaderView* view) const {
   QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
   QUIRE_RETURN_IF_ERROR(CheckListed(contents, view->manifest, directory_));
-  RecoveryHelp help;
-  help.adopt = [this](const std::string& path) { return MemoryHandle::Copy(fs_, path); };
-  help.check_value = [view](const log::ValueRef& reference) {
-    return view->values->Check(reference);
-  };
-  try {
-    LogRecovery recovery(fs_, directory_, view->manifest, std::move(help));
-    QUIRE_ASSIGN_OR_RETURN(const RecoveredLog log, recovery.Run(contents.logs));
-    view->version.immutables.assign(log.handles.rbegin(), log.handles.rend());
-    view->log_records = log.records;
-    view->log_holes = log.holes;
-    view->has_log = true;
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, "no memory for the log in " + directory_);
-  }
+  QUIRE_ASSIGN_OR_RETURN(
+      const RecoveredLog log,
+      CopyLog(fs_, directory_, view->manifest, contents.logs, *view->values));
+  view->version.immutables.assign(log.handles.rbegin(), log.handles.rend());
+  view->log_records = log.records;
+  view->log_holes = log.holes;
+  view->has_log = true;
   return Status();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -292,6 +293,19 @@ Status LogRecovery::CheckUnchained(const LogFile& file) {
                 file.path + " goes on at LSN " + std::to_string(file.header.previous_end_lsn) +
                     ", but the log before it ends at " + std::to_string(log_.end_lsn) +
                     ": a log segment is missing or damaged; restore it from a copy or checkpoint");
+}
+
+Result<RecoveredLog> CopyLog(io::FileSystem& fs, const std::string& directory,
+                             const Manifest& manifest, const std::vector<uint64_t>& pool_slots,
+                             const ValueReader& values) {
+  RecoveryHelp help;
+  help.adopt = [&fs](const std::string& path) { return MemoryHandle::Copy(fs, path); };
+  help.check_value = [&values](const log::ValueRef& reference) { return values.Check(reference); };
+  try {
+    return LogRecovery(fs, directory, manifest, std::move(help)).Run(pool_slots);
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "no memory for the log in " + directory);
+  }
 }
 
 }  // namespace quire::lsm

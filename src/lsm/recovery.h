@@ -109,4 +109,10 @@ class LogRecovery {
   RecoveredLog log_;
 };
 
+/// The log of a database that nobody has open, from copies of its segments: nothing is written.
+/// Errors as of LogRecovery.
+Result<RecoveredLog> CopyLog(io::FileSystem& fs, const std::string& directory,
+                             const Manifest& manifest, const std::vector<uint64_t>& pool_slots,
+                             const ValueReader& values);
+
 }  // namespace quire::lsm

@@ -1,0 +1,65 @@
+/// What can be saved of a log that does not replay, and of a table that refers to values that are
+/// gone: as new tables.
+///
+/// Layer      lsm (internal, tools)
+/// Encoding   docs/format/segment.md, table.md
+/// Threads    one thread, which holds the directory's lock, or changes nothing
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "lsm/memory_slot.h"
+#include "lsm/run_writer.h"
+#include "lsm/value_log.h"
+#include "quire/status.h"
+#include "table/table.h"
+
+namespace quire::lsm {
+
+/// Versions that could not be kept.
+struct LostVersions {
+  uint64_t count = 0;
+  std::vector<std::string> some_keys;  ///< the first few
+  void Add(Slice key);
+};
+
+/// Log segments that may hold what is in no table.
+struct LogRemains {
+  struct Segment {
+    uint64_t pool_slot = 0;
+    std::string path;
+    uint64_t base_lsn = 0;
+    Status status;  ///< why nothing of it can be read
+  };
+  std::vector<Segment> segments;  ///< oldest first; unreadable ones behind
+  uint64_t lsn_end = 0;           ///< above every LSN that any segment may hold
+  uint64_t owner_epoch = 0;       ///< the highest one that a segment names
+};
+/// Those with LSNs from `flushed_lsn` on.
+LogRemains FindLogRemains(io::FileSystem& fs, const std::string& directory,
+                          const std::vector<uint64_t>& pool_slots, uint64_t flushed_lsn);
+
+/// Every sound record of a log segment, in an adopted MemTable; damaged ones are stepped over.
+struct SalvagedLog {
+  std::shared_ptr<MemoryHandle> memory;
+  uint64_t records = 0;
+  uint64_t holes = 0;  ///< places where records were damaged, or never finished
+  uint64_t hole_bytes = 0;
+  LostVersions lost;  ///< sound records whose separated values are not
+};
+Result<SalvagedLog> SalvageLog(io::FileSystem& fs, const std::string& path,
+                               const ValueReader& values);
+
+/// All that `memory` holds, to `writer`.
+Status WriteAll(const MemoryHandle& memory, RunWriter& writer);
+/// All of `table` but the values in the segments `gone`, to `writer` (null: they are only counted).
+Status WriteWithout(const table::Table& table, const std::set<uint64_t>& gone, RunWriter* writer,
+                    LostVersions* lost);
+
+}  // namespace quire::lsm

@@ -1,0 +1,155 @@
+// Makes a repository for the tests of the command quire: make_repository DIRECTORY
+//
+//   numbers   two generations. The older, of 2 ranks: k000 to k099 with old<i>. The newer, of 3:
+//             k000 to k049 with new<i>, k050 to k059 deleted, a large value, a binary key, and
+//             (rank of its hash) a key that is in the log only.
+//   own       2 ranks, and a rule of the program: keys on rank 1
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/executor.h"
+#include "base/hash.h"
+#include "io/file_system.h"
+#include "kv/descriptor.h"
+#include "lsm/db.h"
+
+namespace quire {
+namespace {
+
+std::string KeyOf(int i) {
+  char key[8];
+  std::snprintf(key, sizeof key, "k%03d", i);
+  return key;
+}
+
+// Says that there is something older, so that tombstones stay: the other generation, which this
+// program does not read.
+class OlderGeneration final : public lsm::BaseLayer {
+ public:
+  Status Get(Slice /*key*/, const lsm::AllocateFn& /*allocate*/) const override {
+    return Status(Code::kNotFound);
+  }
+  std::unique_ptr<table::EntryIterator> NewIterator() const override {
+    return std::make_unique<Nothing>();
+  }
+
+ private:
+  class Nothing final : public table::EntryIterator {
+   public:
+    void SeekToFirst() override {}
+    void SeekToLast() override {}
+    void Seek(Slice /*key*/) override {}
+    void SeekBefore(Slice /*key*/) override {}
+    void Next() override {}
+    void Prev() override {}
+    Status status() const override { return Status(); }
+  };
+};
+
+// One generation's ranks, all open at once.
+class Ranks {
+ public:
+  Ranks(std::string directory, kv::Generation generation)
+      : directory_(std::move(directory)), generation_(std::move(generation)) {}
+  Status Open() {
+    io::FileSystem& fs = io::PosixFileSystem();
+    QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(kv::GenerationDirectory(directory_, generation_)));
+    for (int rank = 0; rank < generation_.rank_count; ++rank) {
+      lsm::Environment environment;
+      environment.fs = &fs;
+      environment.executor = executor_.get();
+      environment.base = std::make_shared<OlderGeneration>();
+      StorageOptions options;
+      options.memtable_bytes = 64 << 10;
+      options.value_segment_bytes = 64 << 10;
+      QUIRE_ASSIGN_OR_RETURN(
+          std::unique_ptr<lsm::Db> db,
+          lsm::Db::Open(environment, kv::PartDirectory(directory_, generation_, rank), options,
+                        lsm::OpenFlags::kMustNotExist));
+      ranks_.push_back(std::move(db));
+    }
+    return Status();
+  }
+  lsm::Db& Owner(const std::string& key) {
+    if (generation_.partitioner != "hash") return *ranks_.back();
+    const auto rank = base::OwnerOf(base::HashKey(key), generation_.rank_count);
+    return *ranks_[static_cast<size_t>(rank)];
+  }
+  Status Put(const std::string& key, const std::string& value) {
+    return Owner(key).Put(key, value);
+  }
+  Status Flush() {
+    for (const auto& rank : ranks_) QUIRE_RETURN_IF_ERROR(rank->Flush());
+    return Status();
+  }
+
+ private:
+  const std::string directory_;
+  const kv::Generation generation_;
+  std::unique_ptr<base::Executor> executor_ = base::NewThreadPool(1, "maker");
+  std::vector<std::unique_ptr<lsm::Db>> ranks_;
+};
+
+Status FillOlder(const std::string& directory, const kv::Generation& generation) {
+  Ranks ranks(directory, generation);
+  QUIRE_RETURN_IF_ERROR(ranks.Open());
+  for (int i = 0; i < 100; ++i) {
+    QUIRE_RETURN_IF_ERROR(ranks.Put(KeyOf(i), "old" + std::to_string(i)));
+  }
+  return ranks.Flush();
+}
+
+Status FillNewer(const std::string& directory, const kv::Generation& generation) {
+  Ranks ranks(directory, generation);
+  QUIRE_RETURN_IF_ERROR(ranks.Open());
+  for (int i = 0; i < 50; ++i) {
+    QUIRE_RETURN_IF_ERROR(ranks.Put(KeyOf(i), "new" + std::to_string(i)));
+  }
+  for (int i = 50; i < 60; ++i) QUIRE_RETURN_IF_ERROR(ranks.Owner(KeyOf(i)).Delete(KeyOf(i)));
+  QUIRE_RETURN_IF_ERROR(ranks.Put("large", std::string(3000, 'L')));
+  QUIRE_RETURN_IF_ERROR(ranks.Put(std::string("\x00\xff\x01", 3), "binary\n"));
+  QUIRE_RETURN_IF_ERROR(ranks.Flush());
+  return ranks.Put("logged", "in the log");
+}
+
+Status MakeNumbers(const std::string& directory) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
+  kv::Descriptor descriptor;
+  descriptor.generations = {{2, 3, "hash", ""}, {1, 2, "hash", ""}};
+  QUIRE_RETURN_IF_ERROR(FillOlder(directory, descriptor.generations[1]));
+  QUIRE_RETURN_IF_ERROR(FillNewer(directory, descriptor.generations[0]));
+  return kv::WriteDescriptor(fs, directory, descriptor);
+}
+
+Status MakeOwn(const std::string& directory) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
+  kv::Descriptor descriptor;
+  descriptor.generations = {{1, 2, "mine", ""}};
+  Ranks ranks(directory, descriptor.generations[0]);
+  QUIRE_RETURN_IF_ERROR(ranks.Open());
+  QUIRE_RETURN_IF_ERROR(ranks.Put("mine", "on rank 1"));
+  QUIRE_RETURN_IF_ERROR(ranks.Flush());
+  return kv::WriteDescriptor(fs, directory, descriptor);
+}
+
+Status Make(const std::string& directory) {
+  QUIRE_RETURN_IF_ERROR(io::PosixFileSystem().MakeDirectory(directory));
+  QUIRE_RETURN_IF_ERROR(MakeNumbers(directory + "/numbers"));
+  return MakeOwn(directory + "/own");
+}
+
+}  // namespace
+}  // namespace quire
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_repository DIRECTORY\n");
+    return 2;
+  }
+  const quire::Status status = quire::Make(argv[1]);
+  if (!status.ok()) std::fprintf(stderr, "make_repository: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Runs every command of quire on small repositories: tool_test.py QUIRE MAKE_REPOSITORY
+
+What is printed as text and as JSON is compared; files are damaged, repaired, and verified again.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FINE, FOUND_WRONG, WRONG_USAGE, CANNOT_READ = range(4)
+COMMANDS = ("ls", "stat", "verify", "get", "scan", "repair")
+
+
+class Tool:
+    """The program, and a repository of its own that is made anew on request."""
+
+    def __init__(self, quire, make, directory):
+        self.quire, self.make, self.directory = quire, make, Path(directory)
+        self.repository = self.directory / "repository"
+
+    def fresh(self):
+        shutil.rmtree(self.repository, ignore_errors=True)
+        subprocess.run([self.make, str(self.repository)], check=True)
+
+    def run(self, *arguments, code=FINE):
+        """What it printed on standard output; it has to exit with `code`."""
+        done = subprocess.run([self.quire, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=60, check=False)
+        assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+        if code in (WRONG_USAGE, CANNOT_READ):
+            assert done.stderr, arguments
+        self.errors = done.stderr
+        return done.stdout
+
+    def json(self, *arguments, code=FINE):
+        return json.loads(self.run(*arguments, "--json", code=code))
+
+    def part(self, rank, generation=2):
+        return self.repository / f"numbers/gen-{generation}/rank-{rank}"
+
+
+def flip(path, offset):
+    """Changes one byte; a negative offset counts from the end."""
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1
+    path.write_bytes(content)
+
+
+def state_of(directory):
+    """Every file below, with what it holds."""
+    return {str(path.relative_to(directory)): path.read_bytes()
+            for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def expected_pairs():
+    pairs = {f"k{i:03d}": f"new{i}" for i in range(50)}
+    pairs.update({f"k{i:03d}": f"old{i}" for i in range(60, 100)})
+    pairs.update({"large": "L" * 3000, "logged": "in the log"})
+    return pairs
+
+
+def test_help(tool):
+    assert "Exit codes" in tool.run("--help")
+    for command in COMMANDS:
+        text = tool.run(command, "--help")
+        assert "Examples:" in text and "Exit codes:" in text, command
+        assert f"  quire {command}" in text, command
+    tool.run(code=WRONG_USAGE)
+    tool.run("nothing", code=WRONG_USAGE)
+    tool.run("ls", "--nothing", code=WRONG_USAGE)
+    tool.run("ls", code=WRONG_USAGE)
+    assert tool.run("--version").strip()[0].isdigit()
+
+
+def test_ls(tool):
+    databases = tool.json("ls", tool.repository)["databases"]
+    assert [one["name"] for one in databases] == ["numbers", "own"]
+    numbers = databases[0]
+    assert numbers["state"] == "ready"
+    assert [(one["number"], one["ranks"], one["partitioner"]) for one in numbers["generations"]] \
+        == [(2, 3, "hash"), (1, 2, "hash")]
+    assert len(numbers["parts"]) == 5 and all(part["here"] for part in numbers["parts"])
+    tables = [table for part in numbers["parts"] for run in part["runs"] for table in run]
+    assert len(tables) == 5 and sum(table["entries"] for table in tables) == 100 + 62
+    assert all(table["smallest_key"].startswith("k") for part in numbers["parts"][3:]
+               for run in part["runs"] for table in run)
+    text = tool.run("ls", tool.repository)
+    assert "generation 2: 3 ranks, partitioner hash" in text and "t-1.sst" in text
+    assert tool.json("ls", tool.repository / "own/gen-1")["databases"][0]["parts"][1]["rank"] == 1
+    assert "no databases" in tool.run("ls", tool.directory)
+    tool.run("ls", tool.directory / "nowhere", code=CANNOT_READ)
+    assert "nowhere" in tool.errors
+
+
+def test_stat(tool):
+    numbers = tool.json("stat", tool.repository / "numbers")["databases"][0]
+    total = numbers["total"]
+    assert total["entries"] == 162 and total["tombstones"] == 10 and total["tables"] == 5
+    assert total["log_records"] == 1 and total["runs"] == 1
+    assert total["value_segments"] == 1 and total["referenced_value_bytes"] > 3000
+    assert total["space_amplification"] >= 1.0
+    assert sum(part["entries"] for part in numbers["parts"]) == 162
+    assert "162 entries, 10 tombstones" in tool.run("stat", tool.repository / "numbers")
+
+
+def test_get(tool):
+    numbers = tool.repository / "numbers"
+    assert tool.run("get", numbers, "k000", "k099", "logged") == "new0\nold99\nin the log\n"
+    assert tool.run("get", numbers, "k055", "k000", code=FOUND_WRONG) == "new0\n"
+    assert "k055 is not there" in tool.errors
+    assert tool.run("get", numbers, "large") == "L" * 3000 + "\n"
+    assert tool.run("get", "--hex", numbers, "00ff01") == "binary\\x0a\n"
+    assert tool.run("get", "--hex", "--format", "hex", numbers, "00ff01") == b"binary\n".hex() + "\n"
+    lines = tool.run("get", "--json", "--hex", numbers, "00FF01", b"k001".hex()).splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"key_hex": "00ff01", "found": True, "value_hex": b"binary\n".hex()},
+        {"key": "k001", "found": True, "value": "new1"}]
+    assert json.loads(tool.run("get", "--format", "json", numbers, "nothing", code=FOUND_WRONG)) \
+        == {"key": "nothing", "found": False}
+    # A rule of the program's own: all ranks are asked.
+    assert tool.run("get", tool.repository / "own", "mine") == "on rank 1\n"
+    tool.run("get", "--hex", numbers, "0x", code=WRONG_USAGE)
+    tool.run("get", tool.repository, "k000", code=WRONG_USAGE)
+    assert "numbers, own" in tool.errors
+    tool.run("get", tool.directory, "k000", code=CANNOT_READ)
+
+
+def test_scan(tool):
+    numbers = tool.repository / "numbers"
+    lines = [json.loads(line) for line in tool.run("scan", "--json", numbers).splitlines()]
+    assert lines[0] == {"key_hex": "00ff01", "value_hex": b"binary\n".hex()}
+    assert {line["key"]: line["value"] for line in lines[1:]} == expected_pairs()
+    assert [line["key"] for line in lines[1:]] == sorted(expected_pairs())
+    assert tool.run("scan", "--from", "k048", "--to", "k062", numbers) == \
+        "k048\tnew48\nk049\tnew49\nk060\told60\nk061\told61\n"
+    assert tool.run("scan", "--keys", "--from", "k1", "--limit", "1", numbers) == "large\n"
+    assert tool.run("scan", "--keys", "--limit", "2", "--format", "hex", numbers) == \
+        "00ff01\n" + b"k000".hex() + "\n"
+    assert tool.run("scan", "--hex", "--from", b"logged".hex(), numbers) == "logged\tin the log\n"
+
+
+def test_verify(tool):
+    report = tool.json("verify", tool.repository)
+    assert report["sound"] and report["findings"] == [] and report["parts"] == 7
+    assert report["tables"] == 6 and report["values"] == 1 and report["log_records"] == 1
+    assert tool.run("verify", tool.repository).startswith("sound: 7 parts, 6 tables")
+    assert tool.errors == ""     # no terminal, no progress
+    tool.run("verify", "--progress", tool.repository)
+    assert "100 %" in tool.errors
+    table = next(tool.part(1).glob("t-*.sst"))
+    flip(table, 50)
+    report = tool.json("verify", tool.repository, code=FOUND_WRONG)
+    assert not report["sound"] and [one["path"] for one in report["findings"]] == [str(table)]
+    assert report["findings"][0]["kind"] == "table"
+    assert str(table) in tool.run("verify", tool.repository, code=FOUND_WRONG)
+    flip(table, 50)
+    shutil.move(tool.part(0, 1), tool.directory / "away")
+    report = tool.json("verify", tool.repository, code=FOUND_WRONG)
+    assert "not here" in report["findings"][0]["problem"]
+    tool.run("get", tool.repository / "numbers", "nothing1", "nothing2", "nothing3", "nothing4",
+             "nothing5", "nothing6", "nothing7", "nothing8", code=CANNOT_READ)
+    shutil.move(tool.directory / "away", tool.part(0, 1))
+    flip(tool.repository / "numbers/DATABASE", 30)
+    report = tool.json("verify", tool.repository, code=FOUND_WRONG)
+    assert report["findings"][0]["kind"] == "descriptor"
+    assert "problem" in tool.json("ls", tool.repository, code=FOUND_WRONG)["databases"][0]
+
+
+def test_looking_changes_nothing(tool):
+    before = state_of(tool.repository)
+    for command in ("ls", "stat", "verify", "scan", "repair"):
+        tool.run(command, tool.repository / "numbers")
+    assert state_of(tool.repository) == before
+
+
+def test_repair(tool):
+    numbers = tool.repository / "numbers"
+    assert tool.json("repair", numbers) == {
+        "needed": False, "done": False, "parts": tool.json("repair", numbers)["parts"]}
+    (tool.part(0) / "MANIFEST").unlink()
+    flip(tool.part(1) / "t-1.sst", 50)
+    before = state_of(tool.repository)
+    planned = tool.json("repair", numbers, code=FOUND_WRONG)
+    assert planned["needed"] and not planned["done"]
+    assert "to do: " in tool.run("repair", numbers, code=FOUND_WRONG)
+    assert state_of(tool.repository) == before
+    done = tool.json("repair", "--yes", numbers, code=FOUND_WRONG)
+    assert done["done"]
+    losses = "\n".join(loss for part in done["parts"] for loss in part["losses"])
+    assert "t-" in losses and "deleted keys may be back" in losses
+    assert [path.name for path in (numbers / "lost").iterdir()] == ["gen-2.rank-1.t-1.sst"]
+    assert tool.json("verify", numbers)["sound"]
+    assert tool.json("repair", numbers)["needed"] is False
+    lines = tool.run("scan", "--from", "k", numbers).splitlines()
+    pairs = dict(line.split("\t") for line in lines)
+    wanted = expected_pairs()
+    # What is lost shows older values, and keys whose deletion is lost are back; the rest is whole.
+    assert all(pairs[key] in (wanted.get(key), f"old{int(key[1:])}") for key in pairs
+               if key[0] == "k")
+    assert sum(pairs[key] == wanted.get(key) for key in pairs) > 60
+
+
+def test_open_elsewhere(tool):
+    import fcntl
+    import struct
+    with open(tool.part(2) / "LOCK", "r+b") as lock:
+        lock.write(b"node7 pid 12")
+        lock.flush()
+        fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+        tool.run("repair", tool.repository / "numbers", code=CANNOT_READ)
+        assert "node7 pid 12" in tool.errors
+        parts = tool.json("stat", tool.repository / "numbers")["databases"][0]["parts"]
+        assert parts[2]["open_in"].startswith("node7 pid 12")
+        tool.run("scan", tool.repository / "numbers")
+
+
+def test_no_mpi(tool):
+    needed = subprocess.run(["ldd", tool.quire], capture_output=True, text=True, check=False).stdout
+    assert "libmpi" not in needed and "libmpich" not in needed, needed
+
+
+def main():
+    quire, make = sys.argv[1:]
+    failed = 0
+    for name, test in list(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            tool = Tool(quire, make, directory)
+            tool.fresh()
+            try:
+                test(tool)
+                print(f"{name}: ok")
+            except AssertionError as error:
+                failed += 1
+                line = error.__traceback__
+                while line.tb_next:
+                    line = line.tb_next
+                print(f"{name}: FAILED in line {line.tb_lineno}: {error}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

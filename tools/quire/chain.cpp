@@ -1,0 +1,148 @@
+#include "tools/quire/chain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+
+namespace quire::tool {
+namespace {
+
+using Presence = lsm::Reader::Presence;
+
+constexpr uint64_t kCacheBytes = 64 << 20;
+
+}  // namespace
+
+// One part's live pairs, where it stands.
+struct Chain::Cursor {
+  size_t generation_index = 0;
+  std::unique_ptr<lsm::Iterator> iterator;
+};
+
+Chain::Chain(io::FileSystem& fs, DatabasePlace place)
+    : fs_(fs), place_(std::move(place)), cache_(table::NewBlockCache(kCacheBytes)) {}
+
+Status Chain::CheckReady() const {
+  QUIRE_RETURN_IF_ERROR(place_.status);
+  if (place_.descriptor.state == kv::DescriptorState::kReady) return Status();
+  return Status(Code::kNotFound, "the database in " + place_.directory +
+                                     " is being made or removed, or that was cut short");
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const Part& part) {
+  std::shared_ptr<lsm::Reader>& reader = readers_[part.directory];
+  if (reader != nullptr) return reader;
+  if (!part.here) {
+    return Status(Code::kNotFound, part.directory + " is not here: it may be on another node");
+  }
+  lsm::ReaderOptions options;
+  options.cache = cache_;
+  QUIRE_ASSIGN_OR_RETURN(reader, lsm::Reader::Open(fs_, part.directory, options));
+  return reader;
+}
+
+// The parts that may know `key`: its owner's, or where the program has a rule of its own, all.
+std::vector<const Part*> Chain::PartsFor(const kv::Generation& generation, Slice key) const {
+  std::vector<const Part*> parts;
+  const bool by_hash = generation.partitioner == "hash";
+  const int owner = base::OwnerOf(base::HashKey(key), std::max(generation.rank_count, 1));
+  for (const Part& part : place_.parts) {
+    if (part.generation != generation.number || (by_hash && part.rank != owner)) continue;
+    parts.push_back(&part);
+  }
+  return parts;
+}
+
+Result<Presence> Chain::Ask(const kv::Generation& generation, Slice key, std::string* value) {
+  for (const Part* part : PartsFor(generation, key)) {
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader, ReaderOf(*part));
+    Presence presence = Presence::kNowhere;
+    const Status status = reader->Get(
+        key,
+        [value](size_t size) {
+          value->resize(size);
+          return value->data();
+        },
+        &presence);
+    if (!status.ok() && status.code() != Code::kNotFound) return status;
+    if (presence != Presence::kNowhere) return presence;
+  }
+  return Presence::kNowhere;
+}
+
+Status Chain::Get(Slice key, std::string* value) {
+  QUIRE_RETURN_IF_ERROR(CheckReady());
+  for (const kv::Generation& generation : place_.descriptor.generations) {
+    QUIRE_ASSIGN_OR_RETURN(const Presence presence, Ask(generation, key, value));
+    if (presence == Presence::kPresent) return Status();
+    if (presence == Presence::kDeleted) break;
+  }
+  return Status(Code::kNotFound);
+}
+
+// Whether a newer generation knows the key. Where it lives there, its own pair was shown.
+Result<bool> Chain::HiddenByNewer(size_t generation_index, Slice key) {
+  std::string ignored;
+  for (size_t i = 0; i < generation_index; ++i) {
+    QUIRE_ASSIGN_OR_RETURN(const Presence presence,
+                           Ask(place_.descriptor.generations[i], key, &ignored));
+    if (presence != Presence::kNowhere) return true;
+  }
+  return false;
+}
+
+Result<std::vector<Chain::Cursor>> Chain::OpenCursors(const std::string& from,
+                                                      const std::string& to) {
+  std::vector<Cursor> cursors;
+  lsm::IteratorOptions range;
+  range.lower_bound = from;
+  range.upper_bound = to;
+  const std::vector<kv::Generation>& generations = place_.descriptor.generations;
+  for (size_t i = 0; i < generations.size(); ++i) {
+    for (const Part& part : place_.parts) {
+      if (part.generation != generations[i].number) continue;
+      QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader, ReaderOf(part));
+      Cursor cursor{i, reader->NewIterator(range)};
+      cursor.iterator->SeekToFirst();
+      QUIRE_RETURN_IF_ERROR(cursor.iterator->status());
+      if (cursor.iterator->Valid()) cursors.push_back(std::move(cursor));
+    }
+  }
+  return cursors;
+}
+
+Status Chain::Scan(const std::string& from, const std::string& to,
+                   const std::function<Result<bool>(Slice key, const Value& value)>& take) {
+  QUIRE_RETURN_IF_ERROR(CheckReady());
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Cursor> cursors, OpenCursors(from, to));
+  // The cursor in front of a heap: the lowest key, of equal ones the newest generation's.
+  const auto behind = [](const Cursor& a, const Cursor& b) {
+    const int order = a.iterator->key().compare(b.iterator->key());
+    return order > 0 || (order == 0 && a.generation_index > b.generation_index);
+  };
+  std::make_heap(cursors.begin(), cursors.end(), behind);
+  while (!cursors.empty()) {
+    std::pop_heap(cursors.begin(), cursors.end(), behind);
+    Cursor& cursor = cursors.back();
+    const std::string key(cursor.iterator->key());
+    QUIRE_ASSIGN_OR_RETURN(const bool hidden, HiddenByNewer(cursor.generation_index, key));
+    if (!hidden) {
+      QUIRE_ASSIGN_OR_RETURN(const bool more, take(key, [&](std::string* value) {
+                               value->assign(cursor.iterator->value());
+                               return cursor.iterator->status();
+                             }));
+      if (!more) return Status();
+    }
+    cursor.iterator->Next();
+    QUIRE_RETURN_IF_ERROR(cursor.iterator->status());
+    if (cursor.iterator->Valid()) {
+      std::push_heap(cursors.begin(), cursors.end(), behind);
+    } else {
+      cursors.pop_back();
+    }
+  }
+  return Status();
+}
+
+}  // namespace quire::tool

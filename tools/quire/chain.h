@@ -1,0 +1,52 @@
+/// A database on disk as one key space: all ranks and generations, newest first. What
+/// docs/decisions/0009-persistence.md calls a chain, read by one process.
+///
+/// Layer      tools
+/// Threads    one
+/// Invariants a key's newest state is that of the newest generation that knows it
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "lsm/reader.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "table/table.h"
+#include "tools/quire/places.h"
+
+namespace quire::tool {
+
+class Chain {
+ public:
+  Chain(io::FileSystem& fs, DatabasePlace place);
+  /// Errors  kNotFound: absent or deleted (without a message); the database is not whole (with
+  ///         one). kBusy, kCorruption, kIo as of lsm::Reader.
+  Status Get(Slice key, std::string* value);
+  /// Live pairs in [from, to) by key, until `take` says false. A value is read when it is asked
+  /// for.
+  using Value = std::function<Status(std::string* value)>;
+  Status Scan(const std::string& from, const std::string& to,
+              const std::function<Result<bool>(Slice key, const Value& value)>& take);
+
+ private:
+  struct Cursor;
+  Status CheckReady() const;
+  Result<std::shared_ptr<lsm::Reader>> ReaderOf(const Part& part);
+  std::vector<const Part*> PartsFor(const kv::Generation& generation, Slice key) const;
+  Result<lsm::Reader::Presence> Ask(const kv::Generation& generation, Slice key,
+                                    std::string* value);
+  Result<bool> HiddenByNewer(size_t generation_index, Slice key);
+  Result<std::vector<Cursor>> OpenCursors(const std::string& from, const std::string& to);
+
+  io::FileSystem& fs_;
+  const DatabasePlace place_;
+  const std::shared_ptr<table::BlockCache> cache_;
+  std::map<std::string, std::shared_ptr<lsm::Reader>> readers_;  // by directory
+};
+
+}  // namespace quire::tool

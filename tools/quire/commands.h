@@ -1,0 +1,77 @@
+/// The commands of the program `quire`: what each is asked, and its exit code.
+///
+/// Layer      tools
+/// Encoding   docs/tool.md
+/// Threads    one
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quire/status.h"
+
+namespace quire::tool {
+
+/// The exit code of every command.
+enum ExitCode : int {
+  kFine = 0,        ///< done, and all is well
+  kFoundWrong = 1,  ///< done, and something is wrong: damage, an absent key, a finding
+  kWrongUsage = 2,  ///< not done: the command line is not understood
+  kCannotRead = 3,  ///< not done: no such database, no permission, open elsewhere, no room
+};
+
+/// How keys and values are shown.
+enum class ByteFormat { kText, kHex, kJson };
+
+struct PathsOptions {
+  std::vector<std::string> paths;  ///< repositories, databases, checkpoints, parts
+  bool json = false;
+};
+
+struct GetOptions {
+  std::string path;
+  std::vector<std::string> keys;
+  bool hex_keys = false;
+  bool json = false;
+  ByteFormat format = ByteFormat::kText;
+};
+
+struct ScanOptions {
+  std::string path;
+  std::string from;  ///< inclusive; empty: from the first key
+  std::string to;    ///< exclusive; empty: to the last key
+  bool hex_keys = false;
+  bool keys_only = false;
+  uint64_t limit = 0;  ///< 0: none
+  bool json = false;
+  ByteFormat format = ByteFormat::kText;
+};
+
+struct VerifyOptions {
+  std::vector<std::string> paths;
+  bool json = false;
+  bool progress = false;  ///< also where standard error is no terminal
+};
+
+struct ChangeOptions {
+  std::vector<std::string> paths;
+  bool json = false;
+  bool yes = false;  ///< else only what would be done is told
+};
+
+struct DoctorOptions {
+  std::string path;  ///< where a repository is to be
+  bool json = false;
+};
+
+int Ls(const PathsOptions& options);
+int Stat(const PathsOptions& options);
+int Get(const GetOptions& options);
+int Scan(const ScanOptions& options);
+int Verify(const VerifyOptions& options);
+int Repair(const ChangeOptions& options);
+int Clean(const ChangeOptions& options);
+int Doctor(const DoctorOptions& options);
+
+}  // namespace quire::tool

@@ -1,0 +1,153 @@
+// quire: looks at repositories without a running job. What each command is asked stands in
+// commands.h; what it answers, in docs/tool.md.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <new>
+
+#include "quire/version.h"
+#include "tools/quire/commands.h"
+
+namespace quire::tool {
+namespace {
+
+constexpr char kExitCodes[] =
+    "Exit codes: 0 all is well; 1 something is wrong (damage, an absent key, a finding);\n"
+    "2 the command line is not understood; 3 nothing could be done (no such database, no\n"
+    "permission, open elsewhere, no room).";
+
+using Run = std::function<int()>;
+
+// One subcommand with what all have.
+CLI::App* Add(CLI::App& app, const char* name, const char* what, const std::string& examples,
+              bool* json) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->footer("Examples:\n" + examples + "\n" + kExitCodes);
+  command->add_flag("--json", *json, "JSON on standard output");
+  return command;
+}
+
+void AddFormat(CLI::App* command, ByteFormat* format, bool* hex_keys) {
+  const std::map<std::string, ByteFormat> names{
+      {"text", ByteFormat::kText}, {"hex", ByteFormat::kHex}, {"json", ByteFormat::kJson}};
+  command->add_option("--format", *format, "how bytes are shown: text (with \\xNN), hex or json")
+      ->transform(CLI::CheckedTransformer(names));
+  command->add_flag("--hex", *hex_keys, "keys on the command line are hexadecimal digits");
+}
+
+void AddPaths(CLI::App* command, std::vector<std::string>* paths) {
+  command->add_option("REPOSITORY", *paths, "repositories, databases, checkpoints or ranks' parts")
+      ->required();
+}
+
+class Commands {
+ public:
+  explicit Commands(CLI::App& app) : app_(app) {
+    AddLooking();
+    AddReading();
+    AddMending();
+  }
+  int RunParsed() const {
+    for (const auto& [command, run] : runs_) {
+      if (command->parsed()) return run();
+    }
+    return kWrongUsage;
+  }
+
+ private:
+  void AddLooking() {
+    CLI::App* ls =
+        Add(app_, "ls", "The tree of databases, generations, ranks and tables.",
+            "  quire ls /scratch/run7\n  quire ls --json /scratch/run7/kmers | jq .", &ls_.json);
+    AddPaths(ls, &ls_.paths);
+    runs_[ls] = [this] { return Ls(ls_); };
+    CLI::App* stat =
+        Add(app_, "stat", "Sizes, entries and amplification of ranks and databases.",
+            "  quire stat /scratch/run7\n  quire stat --json /scratch/run7/kmers", &stat_.json);
+    AddPaths(stat, &stat_.paths);
+    runs_[stat] = [this] { return Stat(stat_); };
+    CLI::App* verify =
+        Add(app_, "verify", "Reads everything and verifies every checksum.",
+            "  quire verify /scratch/run7\n  quire verify --progress /scratch/run7 2>progress",
+            &verify_.json);
+    AddPaths(verify, &verify_.paths);
+    verify->add_flag("--progress", verify_.progress,
+                     "how far it is, on standard error, also where that is no terminal");
+    runs_[verify] = [this] { return Verify(verify_); };
+  }
+
+  void AddReading() {
+    CLI::App* get = Add(app_, "get", "Values of keys, one per line.",
+                        "  quire get /scratch/run7/kmers ACGT TTGA\n"
+                        "  quire get --hex --format hex /scratch/run7/kmers 0001ff",
+                        &get_.json);
+    get->add_option("DATABASE", get_.path, "a database, or a repository with one")->required();
+    get->add_option("KEY", get_.keys, "keys")->required();
+    AddFormat(get, &get_.format, &get_.hex_keys);
+    runs_[get] = [this] { return Get(get_); };
+    CLI::App* scan = Add(app_, "scan", "Pairs of all ranks by key, one per line.",
+                         "  quire scan --from AC --to AD /scratch/run7/kmers\n"
+                         "  quire scan --keys --limit 10 /scratch/run7/kmers",
+                         &scan_.json);
+    scan->add_option("DATABASE", scan_.path, "a database, or a repository with one")->required();
+    scan->add_option("--from", scan_.from, "first key");
+    scan->add_option("--to", scan_.to, "first key behind the last one");
+    scan->add_option("--limit", scan_.limit, "pairs at most");
+    scan->add_flag("--keys", scan_.keys_only, "no values");
+    AddFormat(scan, &scan_.format, &scan_.hex_keys);
+    runs_[scan] = [this] { return Scan(scan_); };
+  }
+
+  void AddMending() {
+    CLI::App* repair =
+        Add(app_, "repair",
+            "Makes a database that does not open openable again, and says what is lost.\n"
+            "What cannot be used is moved to the directory lost of the database.",
+            "  quire repair /scratch/run7/kmers          (what would be done)\n"
+            "  quire repair --yes /scratch/run7/kmers    (does it)",
+            &repair_.json);
+    AddPaths(repair, &repair_.paths);
+    repair->add_flag("--yes", repair_.yes, "do it; else nothing is changed");
+    runs_[repair] = [this] { return Repair(repair_); };
+  }
+
+  CLI::App& app_;
+  PathsOptions ls_;
+  PathsOptions stat_;
+  GetOptions get_;
+  ScanOptions scan_;
+  VerifyOptions verify_;
+  ChangeOptions repair_;
+  std::map<CLI::App*, Run> runs_;
+};
+
+int Main(int argc, char** argv) {
+  CLI::App app("Looks at Quire's repositories, without a job and without changing anything.");
+  app.name("quire");
+  app.set_version_flag("--version", std::string(Version()));
+  app.require_subcommand(1);
+  app.footer(kExitCodes);
+  const Commands commands(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kFine : kWrongUsage;
+  }
+  try {
+    const int exit_code = commands.RunParsed();
+    std::cout.flush();
+    if (std::cout) return exit_code;
+    std::cerr << "quire: standard output cannot be written\n";
+  } catch (const std::bad_alloc&) {
+    std::cerr << "quire: out of memory\n";
+  }
+  return kCannotRead;
+}
+
+}  // namespace
+}  // namespace quire::tool
+
+int main(int argc, char** argv) {
+  return quire::tool::Main(argc, argv);
+}

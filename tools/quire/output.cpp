@@ -1,0 +1,107 @@
+#include "tools/quire/output.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "base/printable.h"
+
+namespace quire::tool {
+namespace {
+
+// Whether JSON can hold the bytes as they are, and a reader sees them.
+bool IsPlainText(Slice bytes) {
+  for (const char c : bytes) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') return false;
+  }
+  try {
+    static_cast<void>(Json(std::string(bytes)).dump());
+    return true;
+  } catch (const Json::exception&) {
+    return false;  // no UTF-8
+  }
+}
+
+int DigitOf(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+void PrintJson(const Json& document) {
+  std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+int Fail(const Status& status) {
+  std::cout.flush();
+  std::cerr << "quire: " << status.ToString() << "\n";
+  switch (status.code()) {
+    case Code::kOk:
+      return kFine;
+    case Code::kInvalidArgument:
+      return kWrongUsage;
+    case Code::kCorruption:
+      return kFoundWrong;
+    default:
+      return kCannotRead;
+  }
+}
+
+void SetBytes(Json* object, const std::string& name, Slice bytes) {
+  if (IsPlainText(bytes)) {
+    (*object)[name] = std::string(bytes);
+  } else {
+    (*object)[name + "_hex"] = base::Hex(bytes);
+  }
+}
+
+std::string ShowBytes(Slice bytes, ByteFormat format) {
+  return format == ByteFormat::kHex ? base::Hex(bytes) : base::Printable(bytes);
+}
+
+std::string ShowSize(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  int unit = 0;
+  auto size = static_cast<double>(bytes);
+  for (; size >= 1024 && unit < 6; ++unit) size /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", size, kUnits[unit]);
+  return text;
+}
+
+Result<std::string> ParseHex(const std::string& digits) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2) {
+    const int high = DigitOf(digits[i]);
+    const int low = DigitOf(digits[i + 1]);
+    if (high < 0 || low < 0) break;
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  if (bytes.size() * 2 == digits.size()) return bytes;
+  return Status(Code::kInvalidArgument,
+                "\"" + base::Printable(digits) + "\" is not made of pairs of hexadecimal digits");
+}
+
+Progress::Progress(std::string what, bool wanted) : what_(std::move(what)), wanted_(wanted) {}
+
+Progress::~Progress() {
+  if (shown_ >= 0) std::cerr << "\n";
+}
+
+void Progress::Show(uint64_t done, uint64_t total) {
+  if (!wanted_) return;
+  const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
+  if (percent == shown_) return;
+  shown_ = percent;
+  std::cerr << "\r" << what_ << ": " << percent << " % of " << ShowSize(total) << std::flush;
+}
+
+bool OnTerminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
+
+}  // namespace quire::tool

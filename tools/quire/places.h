@@ -1,0 +1,47 @@
+/// What is on disk, as a path on the command line names it: repositories, databases, their
+/// generations and parts.
+///
+/// Layer      tools
+/// Encoding   docs/format/database.md
+/// Threads    pure functions of what is on disk
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "kv/descriptor.h"
+#include "lsm/reader.h"
+#include "quire/status.h"
+
+namespace quire::tool {
+
+/// What one rank wrote.
+struct Part {
+  uint32_t generation = 0;
+  int rank = 0;
+  std::string directory;
+  bool here = false;  ///< false: on another node's device, or gone
+};
+
+struct DatabasePlace {
+  std::string name;
+  std::string directory;
+  Status status;  ///< what is wrong with its descriptor
+  kv::Descriptor descriptor;
+  std::vector<Part> parts;  ///< newest generation first, by rank
+  std::string writer;       ///< who has it open; empty: nobody
+};
+
+/// The databases that `path` names: all of a repository, or the one whose directory it is; of a
+/// directory with parts alone (a checkpoint, a generation), or a part's own, something like one.
+/// Errors  kNotFound: nothing of the kind is there; kIo.
+Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& path);
+/// The only one. kInvalidArgument, with their names, where there are several.
+Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path);
+
+/// The file of the lock over a whole database.
+std::string DatabaseLockPath(const std::string& directory);
+
+}  // namespace quire::tool

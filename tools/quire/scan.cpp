@@ -1,0 +1,49 @@
+// quire scan: pairs in the order of their keys, of all ranks.
+#include <iostream>
+
+#include "tools/quire/chain.h"
+#include "tools/quire/output.h"
+
+namespace quire::tool {
+namespace {
+
+Status PrintPair(const ScanOptions& options, Slice key, const Chain::Value& read) {
+  std::string value;
+  if (!options.keys_only) QUIRE_RETURN_IF_ERROR(read(&value));
+  if (options.json || options.format == ByteFormat::kJson) {
+    Json line;
+    SetBytes(&line, "key", key);
+    if (!options.keys_only) SetBytes(&line, "value", value);
+    std::cout << line.dump() << "\n";
+    return Status();
+  }
+  std::cout << ShowBytes(key, options.format);
+  if (!options.keys_only) std::cout << "\t" << ShowBytes(value, options.format);
+  std::cout << "\n";
+  return Status();
+}
+
+Status ScanAll(const ScanOptions& options) {
+  std::string from = options.from;
+  std::string to = options.to;
+  if (options.hex_keys) {
+    QUIRE_ASSIGN_OR_RETURN(from, ParseHex(options.from));
+    QUIRE_ASSIGN_OR_RETURN(to, ParseHex(options.to));
+  }
+  QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, FindDatabase(io::PosixFileSystem(), options.path));
+  uint64_t count = 0;
+  return Chain(io::PosixFileSystem(), std::move(place))
+      .Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
+        QUIRE_RETURN_IF_ERROR(PrintPair(options, key, read));
+        return ++count != options.limit;
+      });
+}
+
+}  // namespace
+
+int Scan(const ScanOptions& options) {
+  const Status status = ScanAll(options);
+  return status.ok() ? kFine : Fail(status);
+}
+
+}  // namespace quire::tool

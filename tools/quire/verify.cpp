@@ -1,0 +1,85 @@
+// quire verify: every checksum of every file.
+#include <iostream>
+
+#include "lsm/inspect.h"
+#include "tools/quire/output.h"
+#include "tools/quire/places.h"
+
+namespace quire::tool {
+namespace {
+
+constexpr const char* kKindNames[] = {"manifest", "table", "value segment", "log"};
+
+struct Verified {
+  uint64_t bytes = 0;
+  uint64_t tables = 0;
+  uint64_t values = 0;
+  uint64_t log_records = 0;
+  uint64_t parts = 0;
+  Json findings = Json::array();
+};
+
+void AddFinding(const std::string& kind, const std::string& path, const Status& status,
+                Verified* verified) {
+  verified->findings.push_back({{"kind", kind}, {"path", path}, {"problem", status.ToString()}});
+}
+
+void VerifyPart(io::FileSystem& fs, const Part& part, bool progress, Verified* verified) {
+  if (!part.here) {
+    const Status absent(Code::kNotFound, "it is not here: it may be on another node");
+    return AddFinding("part", part.directory, absent, verified);
+  }
+  Progress line(part.directory, progress);
+  lsm::InspectOptions options;
+  options.progress = [&](uint64_t done, uint64_t total) { line.Show(done, total); };
+  const Result<lsm::Inspection> found = lsm::Inspect(fs, part.directory, options);
+  if (!found.ok()) return AddFinding("part", part.directory, found.status(), verified);
+  ++verified->parts;
+  verified->bytes += found->bytes;
+  verified->tables += found->tables.size();
+  verified->values += found->values;
+  verified->log_records += found->log_records;
+  for (const lsm::Finding& finding : found->findings) {
+    AddFinding(kKindNames[static_cast<int>(finding.kind)], finding.path, finding.status, verified);
+  }
+}
+
+}  // namespace
+
+int Verify(const VerifyOptions& options) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  Verified verified;
+  for (const std::string& path : options.paths) {
+    const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
+    if (!places.ok()) return Fail(places.status());
+    for (const DatabasePlace& place : *places) {
+      if (!place.status.ok()) {
+        AddFinding("descriptor", kv::DescriptorPath(place.directory), place.status, &verified);
+      }
+      for (const Part& part : place.parts) {
+        VerifyPart(fs, part, options.progress || OnTerminal(), &verified);
+      }
+    }
+  }
+  const bool sound = verified.findings.empty();
+  if (options.json) {
+    PrintJson({{"sound", sound},
+               {"parts", verified.parts},
+               {"tables", verified.tables},
+               {"values", verified.values},
+               {"log_records", verified.log_records},
+               {"bytes", verified.bytes},
+               {"findings", verified.findings}});
+  } else {
+    for (const Json& finding : verified.findings) {
+      std::cout << finding["kind"].get<std::string>() << " " << finding["path"].get<std::string>()
+                << ": " << finding["problem"].get<std::string>() << "\n";
+    }
+    std::cout << (sound ? "sound: " : "not sound; looked at ") << verified.parts << " parts, "
+              << verified.tables << " tables, " << verified.values << " large values, "
+              << verified.log_records << " log records, " << ShowSize(verified.bytes) << "\n";
+  }
+  return sound ? kFine : kFoundWrong;
+}
+
+}  // namespace quire::tool
