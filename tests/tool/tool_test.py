@@ -3,16 +3,19 @@
 
 What is printed as text and as JSON is compared; files are damaged, repaired, and verified again.
 """
+import contextlib
+import fcntl
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 FINE, FOUND_WRONG, WRONG_USAGE, CANNOT_READ = range(4)
-COMMANDS = ("ls", "stat", "verify", "get", "scan", "repair")
+COMMANDS = ("ls", "stat", "verify", "get", "scan", "repair", "clean", "doctor")
 
 
 class Tool:
@@ -54,6 +57,17 @@ def state_of(directory):
     """Every file below, with what it holds."""
     return {str(path.relative_to(directory)): path.read_bytes()
             for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+@contextlib.contextmanager
+def locked(path):
+    """The lock on a file, held as another process of Quire would."""
+    with open(path, "r+b") as lock:
+        lock.write(b"node7 pid 12")
+        lock.flush()
+        ofd_setlk = 37
+        fcntl.fcntl(lock, ofd_setlk, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+        yield
 
 
 def expected_pairs():
@@ -114,7 +128,7 @@ def test_get(tool):
     assert "k055 is not there" in tool.errors
     assert tool.run("get", numbers, "large") == "L" * 3000 + "\n"
     assert tool.run("get", "--hex", numbers, "00ff01") == "binary\\x0a\n"
-    assert tool.run("get", "--hex", "--format", "hex", numbers, "00ff01") == b"binary\n".hex() + "\n"
+    assert tool.run("get", "--hex", "--format=hex", numbers, "00ff01") == b"binary\n".hex() + "\n"
     lines = tool.run("get", "--json", "--hex", numbers, "00FF01", b"k001".hex()).splitlines()
     assert [json.loads(line) for line in lines] == [
         {"key_hex": "00ff01", "found": True, "value_hex": b"binary\n".hex()},
@@ -205,17 +219,76 @@ def test_repair(tool):
 
 
 def test_open_elsewhere(tool):
-    import fcntl
-    import struct
-    with open(tool.part(2) / "LOCK", "r+b") as lock:
-        lock.write(b"node7 pid 12")
-        lock.flush()
-        fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+    with locked(tool.part(2) / "LOCK"):
         tool.run("repair", tool.repository / "numbers", code=CANNOT_READ)
         assert "node7 pid 12" in tool.errors
         parts = tool.json("stat", tool.repository / "numbers")["databases"][0]["parts"]
         assert parts[2]["open_in"].startswith("node7 pid 12")
         tool.run("scan", tool.repository / "numbers")
+
+
+def test_clean(tool):
+    """Shared memory of dead processes and of live ones, checkpoints that nobody writes any more."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    names = {"dead": f"quire-{os.geteuid()}-{dead.pid}-00000000000000aa",
+             "live": f"quire-{os.geteuid()}-{os.getpid()}-00000000000000ab",
+             "young": f"quire-{os.geteuid()}-{dead.pid}-00000000000000ac",
+             "other": f"quirex-{os.geteuid()}-{dead.pid}-00000000000000ad"}
+    shared = tool.directory / "shm"
+    shared.mkdir()
+    paths = {kind: shared / name for kind, name in names.items()}
+    checkpoints = tool.directory / "checkpoints"
+    written, interrupted = (checkpoints / "numbers" / name for name in (".partial-2", ".partial-3"))
+    complete = checkpoints / "numbers/1"
+    for directory in (written, interrupted, complete):
+        (directory / "rank-0").mkdir(parents=True)
+        (directory / "rank-0/t-1.sst").write_bytes(b"x" * 100)
+    for directory in (written, interrupted):
+        (directory / "LOCK").write_text("somebody")
+    (checkpoints / "gone").mkdir()
+    (checkpoints / "gone/LOCK").write_text("somebody")
+    for kind, path in paths.items():
+        path.write_bytes(b"x")
+        if kind != "young":
+            os.utime(path, (1, 1))
+    everything = ("clean", "--shared-memory", shared, checkpoints)
+    mine = sorted(str(path) for path in [paths["dead"], interrupted, checkpoints / "gone"])
+    with locked(written / "LOCK"):
+        before = state_of(tool.directory)
+        planned = tool.json(*everything, code=FOUND_WRONG)
+        assert not planned["done"] and sorted(one["path"] for one in planned["found"]) == mine
+        assert "to be removed: shared memory" in tool.run(*everything, code=FOUND_WRONG)
+        assert state_of(tool.directory) == before
+        done = tool.json(*everything, "--yes")
+        assert done["done"] and sorted(one["path"] for one in done["found"]) == mine
+        assert "nothing was left behind" in tool.run(*everything)
+    assert not any(Path(path).exists() for path in mine)
+    assert all(paths[kind].exists() for kind in ("live", "young", "other"))
+    assert (written / "rank-0/t-1.sst").exists() and (complete / "rank-0/t-1.sst").exists()
+    tool.run("clean", tool.directory / "nowhere", code=CANNOT_READ)
+
+
+def test_doctor(tool):
+    done = subprocess.run([tool.quire, "doctor", "--json", str(tool.directory)],
+                          capture_output=True, text=True, timeout=60, check=False)
+    report = json.loads(done.stdout)
+    assert done.returncode == (FINE if report["ready"] else FOUND_WRONG)
+    checks = {one["check"]: one for one in report["checks"]}
+    for name in ("writable", "locks", "rename", "mapped files", "room set aside (fallocate)"):
+        assert checks[name]["level"] == "ok", checks[name]
+    for name in ("mpi", "shared memory", "open files (ulimit -n)", "file system", "free space"):
+        assert name in checks
+    assert all(one["todo"] for one in report["checks"] if one["level"] != "ok")
+    assert not list(tool.directory.glob(".quire-doctor*"))
+    report = tool.json("doctor", tool.directory / "nowhere", code=FOUND_WRONG)
+    assert not report["ready"]
+    # Without MPI, and with few files, it says so and what to do.
+    done = subprocess.run(["bash", "-c", f"ulimit -n 64; PATH=/nowhere {tool.quire} doctor "
+                           f"{tool.directory}"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode == FOUND_WRONG
+    assert "neither mpiexec nor mpirun" in done.stdout and "ulimit -n 4096" in done.stdout
 
 
 def test_no_mpi(tool):

@@ -60,8 +60,15 @@ struct ChangeOptions {
   bool yes = false;  ///< else only what would be done is told
 };
 
+struct CleanOptions {
+  std::vector<std::string> paths;
+  std::string shared_memory = "/dev/shm";  ///< where it is mounted
+  bool json = false;
+  bool yes = false;
+};
+
 struct DoctorOptions {
-  std::string path;  ///< where a repository is to be
+  std::string path = ".";  ///< where a repository is to be
   bool json = false;
 };
 
@@ -71,7 +78,7 @@ int Get(const GetOptions& options);
 int Scan(const ScanOptions& options);
 int Verify(const VerifyOptions& options);
 int Repair(const ChangeOptions& options);
-int Clean(const ChangeOptions& options);
+int Clean(const CleanOptions& options);
 int Doctor(const DoctorOptions& options);
 
 }  // namespace quire::tool

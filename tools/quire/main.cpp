@@ -47,6 +47,7 @@ class Commands {
     AddLooking();
     AddReading();
     AddMending();
+    AddTending();
   }
   int RunParsed() const {
     for (const auto& [command, run] : runs_) {
@@ -112,7 +113,33 @@ class Commands {
     runs_[repair] = [this] { return Repair(repair_); };
   }
 
+  void AddTending() {
+    CLI::App* clean =
+        Add(app_, "clean",
+            "Removes what dead processes of this user left: shared memory, and below the\n"
+            "directories that are named, interrupted checkpoints and locks of what is gone.",
+            "  quire clean                       (what would be removed)\n"
+            "  quire clean --yes /scratch/checkpoints",
+            &clean_.json);
+    clean->add_option("DIRECTORY", clean_.paths, "repositories and directories of checkpoints");
+    clean->add_option("--shared-memory", clean_.shared_memory, "where shared memory is mounted")
+        ->capture_default_str();
+    clean->add_flag("--yes", clean_.yes, "do it; else nothing is changed");
+    runs_[clean] = [this] { return Clean(clean_); };
+    CLI::App* doctor =
+        Add(app_, "doctor",
+            "Says whether this machine and a directory on it are ready, and what to do. It makes\n"
+            "a small directory there, and removes it.",
+            "  quire doctor /scratch\n  quire doctor --json . | jq '.checks[] | "
+            "select(.level != \"ok\")'",
+            &doctor_.json);
+    doctor->add_option("DIRECTORY", doctor_.path, "where a repository is to be")->default_str(".");
+    runs_[doctor] = [this] { return Doctor(doctor_); };
+  }
+
   CLI::App& app_;
+  CleanOptions clean_;
+  DoctorOptions doctor_;
   PathsOptions ls_;
   PathsOptions stat_;
   GetOptions get_;

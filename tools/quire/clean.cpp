@@ -1,0 +1,144 @@
+// quire clean: what dead processes of this user left behind.
+#include <iostream>
+
+#include "io/machine.h"
+#include "tools/quire/machine_facts.h"
+#include "tools/quire/output.h"
+#include "tools/quire/places.h"
+
+namespace quire::tool {
+namespace {
+
+constexpr char kPartialPrefix[] = ".partial-";
+// A region is nameless once all ranks of its node have it: what has a name for longer is either
+// waiting for a rank that takes its time, or left behind. Its creator may live in a container of
+// which this process does not see the processes.
+constexpr uint64_t kRegionAgeSecondsMin = 60;
+
+struct Leftover {
+  std::string kind;
+  std::string path;
+  std::string why;
+  uint64_t bytes = 0;
+};
+
+Result<uint64_t> BytesBelow(io::FileSystem& fs, const std::string& directory) {
+  uint64_t bytes = 0;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
+  for (const io::FileInfo& entry : entries) {
+    if (!entry.is_directory) {
+      bytes += entry.size;
+      continue;
+    }
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t below, BytesBelow(fs, directory + "/" + entry.name));
+    bytes += below;
+  }
+  return bytes;
+}
+
+Status RemoveTree(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
+  for (const io::FileInfo& entry : entries) {
+    const std::string path = directory + "/" + entry.name;
+    QUIRE_RETURN_IF_ERROR(entry.is_directory ? RemoveTree(fs, path) : fs.Unlink(path));
+  }
+  return fs.RemoveDirectory(directory);
+}
+
+// Under the lock of whoever would go on with it.
+Status RemoveLocked(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<io::FileLock> lock,
+      fs.Lock(DatabaseLockPath(directory), io::ProcessDescription() + ", quire clean"));
+  return RemoveTree(fs, directory);
+}
+
+void FindRegions(const std::string& directory, std::vector<Leftover>* found) {
+  for (const SharedRegion& region : FindSharedRegions(directory)) {
+    if (region.creator_alive || region.age_seconds < kRegionAgeSecondsMin) continue;
+    found->push_back({"shared memory", region.path,
+                      "process " + std::to_string(region.creator) + " is gone", region.bytes});
+  }
+}
+
+// An unlocked LOCK alone, with nothing of a database beside it.
+Result<bool> IsBareLock(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
+  return entries.size() == 1 && !entries[0].is_directory && entries[0].name == "LOCK";
+}
+
+bool IsPartial(const io::FileInfo& entry) {
+  const std::string prefix = kPartialPrefix;
+  return entry.is_directory && entry.name.starts_with(prefix) &&
+         entry.name.size() > prefix.size() &&
+         entry.name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+}
+
+// Of a repository or a directory of checkpoints, two levels deep.
+Status FindBelow(io::FileSystem& fs, const std::string& directory, int levels,
+                 std::vector<Leftover>* found) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
+  for (const io::FileInfo& entry : entries) {
+    if (!entry.is_directory) continue;
+    const std::string path = directory + "/" + entry.name;
+    const bool partial = IsPartial(entry);
+    QUIRE_ASSIGN_OR_RETURN(const bool bare, IsBareLock(fs, path));
+    if (!partial && !bare) {
+      if (levels > 1) QUIRE_RETURN_IF_ERROR(FindBelow(fs, path, levels - 1, found));
+      continue;
+    }
+    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs.LockHolder(DatabaseLockPath(path)));
+    if (!holder.empty()) continue;
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, BytesBelow(fs, path));
+    found->push_back(
+        partial ? Leftover{"interrupted checkpoint", path, "nobody writes it", bytes}
+                : Leftover{"lock", path, "nobody holds it, and nothing is beside it", bytes});
+  }
+  return Status();
+}
+
+Status Remove(io::FileSystem& fs, const Leftover& leftover) {
+  if (leftover.kind == "shared memory") return fs.Unlink(leftover.path);
+  return RemoveLocked(fs, leftover.path);
+}
+
+Status RemoveAll(io::FileSystem& fs, const std::vector<Leftover>& found) {
+  for (const Leftover& leftover : found) {
+    const Status removed = Remove(fs, leftover);
+    if (removed.code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed);
+  }
+  return Status();
+}
+
+void Print(const std::vector<Leftover>& found, bool done, bool json) {
+  Json list = Json::array();
+  for (const Leftover& one : found) {
+    if (!json) {
+      std::cout << (done ? "removed " : "to be removed: ") << one.kind << " " << one.path << " ("
+                << one.why << ", " << ShowSize(one.bytes) << ")\n";
+    }
+    list.push_back(
+        {{"kind", one.kind}, {"path", one.path}, {"why", one.why}, {"bytes", one.bytes}});
+  }
+  if (json) return PrintJson({{"done", done}, {"found", list}});
+  if (found.empty()) std::cout << "nothing was left behind\n";
+  if (!found.empty() && !done) std::cout << "nothing was changed: --yes does it\n";
+}
+
+}  // namespace
+
+int Clean(const CleanOptions& options) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  std::vector<Leftover> found;
+  FindRegions(options.shared_memory, &found);
+  for (const std::string& path : options.paths) {
+    const Status looked = FindBelow(fs, path, 2, &found);
+    if (!looked.ok()) return Fail(looked);
+  }
+  const Status removed = options.yes ? RemoveAll(fs, found) : Status();
+  Print(found, options.yes && removed.ok(), options.json);
+  if (!removed.ok()) return Fail(removed);
+  return found.empty() || options.yes ? kFine : kFoundWrong;
+}
+
+}  // namespace quire::tool

@@ -1,0 +1,271 @@
+// quire doctor: whether this machine, and a place on it, are ready; each finding with what to do.
+#include <chrono>
+#include <functional>
+#include <iostream>
+
+#include "io/file_system.h"
+#include "io/machine.h"
+#include "tools/quire/machine_facts.h"
+#include "tools/quire/output.h"
+
+namespace quire::tool {
+namespace {
+
+constexpr char kSharedMemory[] = "/dev/shm";
+constexpr uint64_t kFreeBytesMin = 1ull << 30;
+constexpr uint64_t kSharedBytesMin = 256ull << 20;
+constexpr uint64_t kOpenFilesMin = 4096;
+constexpr uint64_t kProcessesMin = 1024;
+constexpr uint64_t kProbeBytes = 1 << 20;
+constexpr double kSyncMsMax = 100;
+
+// How a check went. Notes and what is fine leave the exit code alone.
+struct Check {
+  std::string name;
+  enum class Level { kFine, kNote, kWrong } level = Level::kFine;
+  std::string what;
+  std::string todo;
+};
+constexpr const char* kLevelNames[] = {"ok", "note", "wrong"};
+
+class Examination {
+ public:
+  void Fine(std::string name, std::string what) {
+    checks_.push_back({std::move(name), Check::Level::kFine, std::move(what), ""});
+  }
+  void Note(std::string name, std::string what, std::string todo) {
+    checks_.push_back({std::move(name), Check::Level::kNote, std::move(what), std::move(todo)});
+  }
+  void Wrong(std::string name, std::string what, std::string todo) {
+    checks_.push_back({std::move(name), Check::Level::kWrong, std::move(what), std::move(todo)});
+  }
+  void Judge(bool fine, std::string name, std::string what, std::string todo) {
+    fine ? Fine(std::move(name), std::move(what))
+         : Wrong(std::move(name), std::move(what), std::move(todo));
+  }
+  const std::vector<Check>& checks() const { return checks_; }
+
+ private:
+  std::vector<Check> checks_;
+};
+
+std::string FirstLine(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// MPI is looked for as a user would start it: this program links none.
+void CheckMpi(Examination* examination) {
+  std::string launcher = FindProgram("mpiexec");
+  if (launcher.empty()) launcher = FindProgram("mpirun");
+  if (launcher.empty()) {
+    return examination->Wrong("mpi", "neither mpiexec nor mpirun is in PATH",
+                              "install an MPI or load its module; programs on one rank do without");
+  }
+  const std::optional<std::string> version = OutputOf(launcher, "--version");
+  if (!version) {
+    return examination->Wrong("mpi", launcher + " --version fails or does not end",
+                              "check the installation or the module of MPI");
+  }
+  examination->Fine("mpi", launcher + ": " + FirstLine(*version));
+  examination->Note("mpi threads", "the level of threads is known when a program runs",
+                    "ask for MPI_THREAD_MULTIPLE in MPI_Init_thread; with less, Quire makes "
+                    "progress only inside its calls");
+}
+
+void CheckMachine(Examination* examination) {
+  const Status machine = io::CheckMachine();
+  examination->Judge(machine.ok(), "processor", machine.ok() ? KernelName() : machine.message(),
+                     "use another machine");
+  examination->Fine("cores", std::to_string(io::CoreCount()));
+  examination->Fine("memory", ShowSize(io::MemoryLimitBytes()));
+}
+
+void CheckLimit(Limit limit, const char* name, uint64_t least, const char* todo,
+                Examination* examination) {
+  const std::optional<uint64_t> value = LimitOf(limit);
+  examination->Judge(!value || *value >= least, name, value ? std::to_string(*value) : "unlimited",
+                     todo);
+}
+
+void CheckLimits(Examination* examination) {
+  CheckLimit(Limit::kOpenFiles, "open files (ulimit -n)", kOpenFilesMin,
+             "raise it to 4096 or more (ulimit -n 4096): every table keeps a file open",
+             examination);
+  CheckLimit(Limit::kProcesses, "processes (ulimit -u)", kProcessesMin,
+             "raise it to 1024 or more: every rank has threads of its own", examination);
+  const std::optional<uint64_t> locked = LimitOf(Limit::kLockedBytes);
+  if (!locked) return examination->Fine("locked memory (ulimit -l)", "unlimited");
+  examination->Note("locked memory (ulimit -l)", ShowSize(*locked),
+                    "Quire locks none; an MPI over InfiniBand or Slingshot may want unlimited");
+}
+
+void CheckSharedMemory(io::FileSystem& fs, Examination* examination) {
+  const Result<uint64_t> free = fs.FreeBytes(kSharedMemory);
+  if (!free.ok()) {
+    return examination->Wrong("shared memory", free.status().message(),
+                              "mount /dev/shm; without it ranks of a node use MPI only");
+  }
+  examination->Judge(*free >= kSharedBytesMin, "shared memory",
+                     ShowSize(*free) + " free in /dev/shm",
+                     "give it 256 MiB or more (in a container: --shm-size=1g)");
+  uint64_t left = 0;
+  for (const SharedRegion& region : FindSharedRegions(kSharedMemory))
+    left += region.creator_alive ? 0 : 1;
+  if (left == 0) return;
+  examination->Note("shared memory left behind", std::to_string(left) + " regions",
+                    "quire clean --yes removes them");
+}
+
+// What a repository needs of its file system, tried out in a directory of its own.
+class Probe {
+ public:
+  Probe(io::FileSystem& fs, const std::string& path, Examination* examination)
+      : fs_(fs),
+        directory_(path + "/.quire-doctor-" + std::to_string(io::ProcessId())),
+        examination_(examination) {}
+
+  void Run() {
+    const Status made = fs_.MakeDirectory(directory_);
+    examination_->Judge(made.ok(), "writable", made.ok() ? directory_ : made.message(),
+                        "choose a directory that is yours, on a device that can be written");
+    if (!made.ok()) return;
+    Try(
+        "room set aside (fallocate)", [this] { return SetRoomAside(); },
+        "use another file system: without it a full device is found out too late");
+    Try(
+        "mapped files", [this] { return MapAndSync(); }, "use another file system, or log = off");
+    Try(
+        "locks", [this] { return LockTwice(); },
+        "use another file system, or mount it with locks: two jobs could open one database");
+    Try(
+        "rename", [this] { return fs_.Rename(File("a"), File("b")); }, "use another file system");
+    Try(
+        "directory sync", [this] { return fs_.SyncDirectory(directory_); },
+        "use another file system: a power loss may take new files");
+    TrySync();
+    TryLinks();
+    Clear();
+  }
+
+ private:
+  std::string File(const char* name) const { return directory_ + "/" + name; }
+
+  void Try(const char* name, const std::function<Status()>& probe, const char* todo) {
+    const Status status = probe();
+    examination_->Judge(status.ok(), name, status.ok() ? "works" : status.message(), todo);
+  }
+
+  Status SetRoomAside() {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                           fs_.Open(File("a"), io::OpenMode::kReadWriteCreate));
+    return file->Allocate(kProbeBytes);
+  }
+  Status MapAndSync() {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::MappedFile> map,
+                           fs_.Map(File("a"), kProbeBytes, io::MapMode::kReadWrite));
+    map->data()[0] = 'q';
+    return map->Sync(0, 1);
+  }
+  Status LockTwice() {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
+                           fs_.Lock(File("LOCK"), "quire doctor"));
+    if (fs_.Lock(File("LOCK"), "once more").status().code() == Code::kBusy) return Status();
+    return Status(Code::kUnsupported, "two locks on one file are held at once");
+  }
+
+  void TrySync() {
+    const auto begin = std::chrono::steady_clock::now();
+    constexpr int kSyncs = 5;
+    for (int i = 0; i < kSyncs; ++i) {
+      const Status status = io::ReplaceFile(fs_, File("c"), std::to_string(i));
+      if (!status.ok()) return examination_->Wrong("sync", status.message(), "check the device");
+    }
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    const double ms = took.count() / kSyncs;
+    const std::string what = std::to_string(ms).substr(0, 5) + " ms to replace a file durably";
+    if (ms <= kSyncMsMax) return examination_->Fine("sync", what);
+    examination_->Note("sync", what, "log = sync will be slow here; log = on does not wait for it");
+  }
+
+  void TryLinks() {
+    const Status linked = fs_.Link(File("c"), File("d"));
+    if (linked.ok()) {
+      examination_->Fine("hard links", "work");
+    } else {
+      examination_->Note("hard links", linked.message(),
+                         "checkpoints here are copies, each of full size");
+    }
+    if (MakesNamelessFiles(directory_)) {
+      examination_->Fine("nameless files (O_TMPFILE)", "work");
+    } else {
+      examination_->Note("nameless files (O_TMPFILE)", "do not work", "nothing: none are needed");
+    }
+  }
+
+  void Clear() {
+    for (const char* name : {"a", "b", "c", "d", "LOCK"}) {
+      const Status removed = fs_.Unlink(File(name));
+      if (removed.ok() || removed.code() == Code::kNotFound) continue;
+      examination_->Wrong("removing", removed.message(), "remove " + directory_);
+    }
+    const Status removed = fs_.RemoveDirectory(directory_);
+    if (!removed.ok()) {
+      examination_->Wrong("removing", removed.message(), "remove " + directory_);
+    }
+  }
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  Examination* const examination_;
+};
+
+void CheckPlace(io::FileSystem& fs, const std::string& path, Examination* examination) {
+  const Result<uint64_t> free = fs.FreeBytes(path);
+  if (!free.ok()) {
+    return examination->Wrong("directory", free.status().message(), "make it, or name another");
+  }
+  const std::string type = FileSystemType(path);
+  if (IsShared(type)) {
+    examination->Note("file system", type + ", which machines share",
+                      "good for checkpoints; a repository is faster on a node's own device");
+  } else {
+    examination->Fine("file system", type);
+  }
+  examination->Judge(*free >= kFreeBytesMin, "free space",
+                     ShowSize(*free) + " of " + ShowSize(FileSystemBytes(path)),
+                     "make room, or use another device");
+  Probe(fs, path, examination).Run();
+}
+
+}  // namespace
+
+int Doctor(const DoctorOptions& options) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  Examination examination;
+  CheckMachine(&examination);
+  CheckMpi(&examination);
+  CheckLimits(&examination);
+  CheckSharedMemory(fs, &examination);
+  CheckPlace(fs, options.path, &examination);
+  Json list = Json::array();
+  bool ready = true;
+  for (const Check& check : examination.checks()) {
+    ready = ready && check.level != Check::Level::kWrong;
+    const char* level = kLevelNames[static_cast<int>(check.level)];
+    list.push_back(
+        {{"check", check.name}, {"level", level}, {"what", check.what}, {"todo", check.todo}});
+    if (options.json) continue;
+    std::cout << level << "\t" << check.name << ": " << check.what << "\n";
+    if (!check.todo.empty() && check.level != Check::Level::kFine) {
+      std::cout << "\t  " << check.todo << "\n";
+    }
+  }
+  if (options.json) {
+    PrintJson({{"ready", ready}, {"checks", list}});
+  } else {
+    std::cout << (ready ? "ready\n" : "not ready\n");
+  }
+  return ready ? kFine : kFoundWrong;
+}
+
+}  // namespace quire::tool

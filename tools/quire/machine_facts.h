@@ -1,0 +1,46 @@
+/// What the machine says of itself, for quire doctor and quire clean.
+///
+/// Layer      tools
+/// Threads    one
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quire::tool {
+
+/// The file system that holds `path`: "ext4", "nfs", "lustre", ..., or its number.
+std::string FileSystemType(const std::string& path);
+/// Whether machines share such a file system.
+bool IsShared(const std::string& type);
+/// Bytes of the file system in all; 0: unknown.
+uint64_t FileSystemBytes(const std::string& path);
+/// Whether a file without a name can be made in `directory` (O_TMPFILE).
+bool MakesNamelessFiles(const std::string& directory);
+
+/// The path of a program, as the shell would find it; empty: there is none.
+std::string FindProgram(const std::string& name);
+/// What `program` prints when it is called with `argument`; none: it cannot be run, fails, or does
+/// not end within some seconds.
+std::optional<std::string> OutputOf(const std::string& program, const std::string& argument);
+
+/// A soft limit of this process; none: unlimited.
+enum class Limit { kOpenFiles, kLockedBytes, kProcesses };
+std::optional<uint64_t> LimitOf(Limit limit);
+/// "Linux 5.10.0 x86_64"
+std::string KernelName();
+
+/// A region of shared memory with the name that Quire gives, of this user.
+struct SharedRegion {
+  std::string path;
+  uint64_t bytes = 0;
+  int creator = 0;  ///< process
+  bool creator_alive = false;
+  uint64_t age_seconds = 0;  ///< since it was last written to by a call, or made
+};
+/// Those in `directory`, where shared memory is mounted.
+std::vector<SharedRegion> FindSharedRegions(const std::string& directory);
+
+}  // namespace quire::tool
