@@ -4,6 +4,8 @@
 //             k000 to k049 with new<i>, k050 to k059 deleted, a large value, a binary key, and
 //             (rank of its hash) a key that is in the log only.
 //   own       2 ranks, and a rule of the program: keys on rank 1
+//
+// and DIRECTORY-checkpoints/own/1, a checkpoint of own.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -11,6 +13,7 @@
 #include "base/executor.h"
 #include "base/hash.h"
 #include "io/file_system.h"
+#include "kv/checkpoint_files.h"
 #include "kv/descriptor.h"
 #include "lsm/db.h"
 
@@ -79,6 +82,10 @@ class Ranks {
   Status Put(const std::string& key, const std::string& value) {
     return Owner(key).Put(key, value);
   }
+  Result<std::shared_ptr<const lsm::Capture>> Capture(size_t rank) {
+    return ranks_[rank]->NewCapture();
+  }
+  std::string PartOf(int rank) const { return kv::PartDirectory(directory_, generation_, rank); }
   Status Flush() {
     for (const auto& rank : ranks_) QUIRE_RETURN_IF_ERROR(rank->Flush());
     return Status();
@@ -123,7 +130,52 @@ Status MakeNumbers(const std::string& directory) {
   return kv::WriteDescriptor(fs, directory, descriptor);
 }
 
-Status MakeOwn(const std::string& directory) {
+// The sum of a small file.
+uint64_t SumOf(Slice bytes) {
+  return kv::AddToSum(0, 0, bytes);
+}
+
+Status CopyPart(Ranks& ranks, int rank, const std::string& to, kv::CommitRecord::Part* part) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(to));
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const lsm::Capture> capture,
+                         ranks.Capture(static_cast<size_t>(rank)));
+  kv::FileList list;
+  list.store_id = capture->store_id();
+  for (const lsm::Capture::File& file : capture->files()) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string bytes,
+                           io::ReadFile(fs, ranks.PartOf(rank) + "/" + file.name, 1 << 20));
+    QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs, to + "/" + file.name, bytes));
+    list.files[file.name] = {bytes.size(), file.identity, SumOf(bytes)};
+  }
+  const std::string& manifest = capture->manifest();
+  QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs, to + "/MANIFEST", manifest));
+  list.files["MANIFEST"] = {manifest.size(), 0, SumOf(manifest)};
+  const std::string encoded = kv::EncodeFileList(list);
+  *part = kv::PartOf(list, encoded);
+  return io::ReplaceFile(fs, to + "/" + kv::kFilesName, encoded);
+}
+
+Status MakeCheckpoint(Ranks& ranks, const std::string& path) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  const std::string home = kv::CheckpointHome(path, "own");
+  const std::string directory = kv::CheckpointDirectory(home, 1);
+  for (const std::string& made : {path, home, directory}) {
+    QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(made));
+  }
+  kv::CommitRecord record;
+  record.database = "own";
+  record.partitioner = "mine";
+  record.time = 1;
+  record.parts.resize(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    QUIRE_RETURN_IF_ERROR(CopyPart(ranks, rank, directory + "/rank-" + std::to_string(rank),
+                                   &record.parts[static_cast<size_t>(rank)]));
+  }
+  return io::ReplaceFile(fs, directory + "/" + kv::kCommitName, kv::EncodeCommitRecord(record));
+}
+
+Status MakeOwn(const std::string& directory, const std::string& checkpoints) {
   io::FileSystem& fs = io::PosixFileSystem();
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
   kv::Descriptor descriptor;
@@ -131,14 +183,16 @@ Status MakeOwn(const std::string& directory) {
   Ranks ranks(directory, descriptor.generations[0]);
   QUIRE_RETURN_IF_ERROR(ranks.Open());
   QUIRE_RETURN_IF_ERROR(ranks.Put("mine", "on rank 1"));
+  QUIRE_RETURN_IF_ERROR(ranks.Put("mine too", std::string(3000, 'M')));
   QUIRE_RETURN_IF_ERROR(ranks.Flush());
+  QUIRE_RETURN_IF_ERROR(MakeCheckpoint(ranks, checkpoints));
   return kv::WriteDescriptor(fs, directory, descriptor);
 }
 
 Status Make(const std::string& directory) {
   QUIRE_RETURN_IF_ERROR(io::PosixFileSystem().MakeDirectory(directory));
   QUIRE_RETURN_IF_ERROR(MakeNumbers(directory + "/numbers"));
-  return MakeOwn(directory + "/own");
+  return MakeOwn(directory + "/own", directory + "-checkpoints");
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ class Tool:
         self.repository = self.directory / "repository"
 
     def fresh(self):
-        shutil.rmtree(self.repository, ignore_errors=True)
         subprocess.run([self.make, str(self.repository)], check=True)
 
     def run(self, *arguments, code=FINE):
@@ -79,6 +78,8 @@ def expected_pairs():
 
 def test_help(tool):
     assert "Exit codes" in tool.run("--help")
+    for command in ("list", "verify", "drop", "export"):
+        assert f"  quire checkpoint {command}" in tool.run("checkpoint", command, "--help")
     for command in COMMANDS:
         text = tool.run(command, "--help")
         assert "Examples:" in text and "Exit codes:" in text, command
@@ -160,7 +161,7 @@ def test_scan(tool):
 def test_verify(tool):
     report = tool.json("verify", tool.repository)
     assert report["sound"] and report["findings"] == [] and report["parts"] == 7
-    assert report["tables"] == 6 and report["values"] == 1 and report["log_records"] == 1
+    assert report["tables"] == 6 and report["values"] == 2 and report["log_records"] == 1
     assert tool.run("verify", tool.repository).startswith("sound: 7 parts, 6 tables")
     assert tool.errors == ""     # no terminal, no progress
     tool.run("verify", "--progress", tool.repository)
@@ -225,6 +226,50 @@ def test_open_elsewhere(tool):
         parts = tool.json("stat", tool.repository / "numbers")["databases"][0]["parts"]
         assert parts[2]["open_in"].startswith("node7 pid 12")
         tool.run("scan", tool.repository / "numbers")
+
+
+def test_checkpoint(tool):
+    checkpoints = tool.directory / "repository-checkpoints"
+    one = checkpoints / "own/1"
+    begun, written = checkpoints / "own/.partial-2", checkpoints / "own/.partial-3"
+    for directory in (begun, written):
+        directory.mkdir()
+        (directory / "LOCK").write_text("somebody")
+    with locked(written / "LOCK"):
+        for named in (checkpoints, checkpoints / "own"):
+            listed = tool.json("checkpoint", "list", named)["checkpoints"]
+            assert [(item["number"], item["state"]) for item in listed] == \
+                [(1, "complete"), (2, "failed"), (3, "partial")]
+        assert listed[0]["ranks"] == 2 and listed[0]["partitioner"] == "mine"
+        assert "own 1  complete  2 ranks" in tool.run("checkpoint", "list", checkpoints)
+        tool.run("checkpoint", "drop", "--yes", written, code=CANNOT_READ)
+    assert tool.json("checkpoint", "verify", checkpoints)["sound"]
+    assert "sound" in tool.run("checkpoint", "verify", one)
+    # What a checkpoint holds is looked at as any database.
+    assert tool.run("get", one, "mine") == "on rank 1\n"
+    assert tool.run("scan", "--keys", one) == "mine\nmine too\n"
+    assert tool.json("verify", one)["sound"]
+    # A copy is whole, or not there.
+    archive = tool.directory / "archive"
+    assert tool.run("checkpoint", "export", one, archive).strip() == str(archive / "own/1")
+    assert state_of(archive / "own/1") == state_of(one)
+    tool.run("checkpoint", "export", one, archive, code=WRONG_USAGE)
+    value = next((one / "rank-1").glob("val-*.seg"))
+    flip(value, -1000)
+    report = tool.json("checkpoint", "verify", checkpoints, code=FOUND_WRONG)
+    assert [item["path"] for item in report["checkpoints"][0]["findings"]] == [str(value)]
+    tool.run("checkpoint", "export", one, tool.directory / "second", code=FOUND_WRONG)
+    assert not (tool.directory / "second/own/1").exists()
+    assert tool.json("checkpoint", "verify", archive)["sound"]
+    flip(archive / "own/1/CHECKPOINT", 30)
+    tool.run("checkpoint", "list", archive, code=FOUND_WRONG)
+    # Dropped only when told to.
+    tool.run("checkpoint", "drop", one, code=FOUND_WRONG)
+    assert one.exists()
+    tool.run("checkpoint", "drop", "--yes", one, begun)
+    assert not one.exists() and not begun.exists() and written.exists()
+    tool.run("checkpoint", "drop", "--yes", one, code=CANNOT_READ)
+    tool.run("checkpoint", "list", tool.directory / "nowhere", code=CANNOT_READ)
 
 
 def test_clean(tool):

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "io/machine.h"
+#include "kv/checkpoint_files.h"
 #include "tools/quire/machine_facts.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
@@ -9,7 +10,6 @@
 namespace quire::tool {
 namespace {
 
-constexpr char kPartialPrefix[] = ".partial-";
 // A region is nameless once all ranks of its node have it: what has a name for longer is either
 // waiting for a rank that takes its time, or left behind. Its creator may live in a container of
 // which this process does not see the processes.
@@ -67,32 +67,30 @@ Result<bool> IsBareLock(io::FileSystem& fs, const std::string& directory) {
   return entries.size() == 1 && !entries[0].is_directory && entries[0].name == "LOCK";
 }
 
-bool IsPartial(const io::FileInfo& entry) {
-  const std::string prefix = kPartialPrefix;
-  return entry.is_directory && entry.name.starts_with(prefix) &&
-         entry.name.size() > prefix.size() &&
-         entry.name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+Status AddCheckpoints(io::FileSystem& fs, const std::string& home, std::vector<Leftover>* found) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<kv::CheckpointFound> all, kv::FindCheckpoints(fs, home));
+  for (const kv::CheckpointFound& one : all) {
+    const bool dropped = one.state == kv::CheckpointState::kDropped;
+    if (!dropped && one.state != kv::CheckpointState::kFailed) continue;
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, BytesBelow(fs, one.directory));
+    found->push_back({dropped ? "dropped checkpoint" : "interrupted checkpoint", one.directory,
+                      dropped ? "its removal was cut short" : "nobody writes it", bytes});
+  }
+  return Status();
 }
 
-// Of a repository or a directory of checkpoints, two levels deep.
-Status FindBelow(io::FileSystem& fs, const std::string& directory, int levels,
-                 std::vector<Leftover>* found) {
+// Of a repository, or a directory of checkpoints: one level down, and that of a single database.
+Status FindBelow(io::FileSystem& fs, const std::string& directory, std::vector<Leftover>* found) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
+  QUIRE_RETURN_IF_ERROR(AddCheckpoints(fs, directory, found));
   for (const io::FileInfo& entry : entries) {
-    if (!entry.is_directory) continue;
+    if (!entry.is_directory || entry.name.front() == '.') continue;
     const std::string path = directory + "/" + entry.name;
-    const bool partial = IsPartial(entry);
+    QUIRE_RETURN_IF_ERROR(AddCheckpoints(fs, path, found));
     QUIRE_ASSIGN_OR_RETURN(const bool bare, IsBareLock(fs, path));
-    if (!partial && !bare) {
-      if (levels > 1) QUIRE_RETURN_IF_ERROR(FindBelow(fs, path, levels - 1, found));
-      continue;
-    }
     QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs.LockHolder(DatabaseLockPath(path)));
-    if (!holder.empty()) continue;
-    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, BytesBelow(fs, path));
-    found->push_back(
-        partial ? Leftover{"interrupted checkpoint", path, "nobody writes it", bytes}
-                : Leftover{"lock", path, "nobody holds it, and nothing is beside it", bytes});
+    if (!bare || !holder.empty()) continue;
+    found->push_back({"lock", path, "nobody holds it, and nothing is beside it", 0});
   }
   return Status();
 }
@@ -132,7 +130,7 @@ int Clean(const CleanOptions& options) {
   std::vector<Leftover> found;
   FindRegions(options.shared_memory, &found);
   for (const std::string& path : options.paths) {
-    const Status looked = FindBelow(fs, path, 2, &found);
+    const Status looked = FindBelow(fs, path, &found);
     if (!looked.ok()) return Fail(looked);
   }
   const Status removed = options.yes ? RemoveAll(fs, found) : Status();

@@ -67,6 +67,13 @@ struct CleanOptions {
   bool yes = false;
 };
 
+struct ExportOptions {
+  std::string path;    ///< of a checkpoint
+  std::string target;  ///< below which the copy is put
+  bool json = false;
+  bool progress = false;
+};
+
 struct DoctorOptions {
   std::string path = ".";  ///< where a repository is to be
   bool json = false;
@@ -79,6 +86,10 @@ int Scan(const ScanOptions& options);
 int Verify(const VerifyOptions& options);
 int Repair(const ChangeOptions& options);
 int Clean(const CleanOptions& options);
+int CheckpointList(const PathsOptions& options);
+int CheckpointVerify(const VerifyOptions& options);
+int CheckpointDrop(const ChangeOptions& options);
+int CheckpointExport(const ExportOptions& options);
 int Doctor(const DoctorOptions& options);
 
 }  // namespace quire::tool

@@ -41,6 +41,10 @@ void AddPaths(CLI::App* command, std::vector<std::string>* paths) {
       ->required();
 }
 
+void AddCheckpoints(CLI::App* command, std::vector<std::string>* paths) {
+  command->add_option("CHECKPOINT", *paths, "directories of checkpoints, or of one")->required();
+}
+
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {
@@ -48,6 +52,7 @@ class Commands {
     AddReading();
     AddMending();
     AddTending();
+    AddCheckpoint();
   }
   int RunParsed() const {
     for (const auto& [command, run] : runs_) {
@@ -113,6 +118,35 @@ class Commands {
     runs_[repair] = [this] { return Repair(repair_); };
   }
 
+  void AddCheckpoint() {
+    CLI::App* checkpoint = app_.add_subcommand("checkpoint", "Checkpoints of databases.");
+    checkpoint->require_subcommand(1);
+    checkpoint->footer("Examples:\n  quire checkpoint list /project/checkpoints\n\n" +
+                       std::string(kExitCodes));
+    CLI::App* list = Add(*checkpoint, "list", "Checkpoints, their state and size.",
+                         "  quire checkpoint list /project/checkpoints", &list_.json);
+    AddCheckpoints(list, &list_.paths);
+    runs_[list] = [this] { return CheckpointList(list_); };
+    CLI::App* check = Add(*checkpoint, "verify", "Reads every file and compares its sum.",
+                          "  quire checkpoint verify /project/checkpoints/kmers/3", &check_.json);
+    AddCheckpoints(check, &check_.paths);
+    check->add_flag("--progress", check_.progress, "also where standard error is no terminal");
+    runs_[check] = [this] { return CheckpointVerify(check_); };
+    CLI::App* drop = Add(*checkpoint, "drop", "Removes checkpoints.",
+                         "  quire checkpoint drop --yes /project/checkpoints/kmers/3", &drop_.json);
+    AddCheckpoints(drop, &drop_.paths);
+    drop->add_flag("--yes", drop_.yes, "do it; else nothing is changed");
+    runs_[drop] = [this] { return CheckpointDrop(drop_); };
+    CLI::App* copy =
+        Add(*checkpoint, "export", "Copies a checkpoint to another directory, verified on the way.",
+            "  quire checkpoint export /project/checkpoints/kmers/3 /archive", &export_.json);
+    copy->add_option("CHECKPOINT", export_.path, "a checkpoint's directory")->required();
+    copy->add_option("DIRECTORY", export_.target, "below which <database>/<number> is made")
+        ->required();
+    copy->add_flag("--progress", export_.progress, "also where standard error is no terminal");
+    runs_[copy] = [this] { return CheckpointExport(export_); };
+  }
+
   void AddTending() {
     CLI::App* clean =
         Add(app_, "clean",
@@ -140,6 +174,10 @@ class Commands {
   CLI::App& app_;
   CleanOptions clean_;
   DoctorOptions doctor_;
+  PathsOptions list_;
+  VerifyOptions check_;
+  ChangeOptions drop_;
+  ExportOptions export_;
   PathsOptions ls_;
   PathsOptions stat_;
   GetOptions get_;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "kv/checkpoint_files.h"
 #include "lsm/manifest.h"
 
 namespace quire::tool {
@@ -75,6 +76,17 @@ DatabasePlace Undescribed(const std::string& directory, const std::vector<Part>&
   return place;
 }
 
+// Of a checkpoint.
+void AddCommitRecord(io::FileSystem& fs, DatabasePlace* place) {
+  const Result<kv::CommitRecord> record = kv::ReadCommitRecord(fs, place->directory);
+  place->status = record.status();
+  if (!record.ok()) return;
+  place->name = record->database + " (checkpoint " + place->name + ")";
+  kv::Generation& generation = place->descriptor.generations.front();
+  generation.partitioner = record->partitioner;
+  generation.rank_count = static_cast<int>(record->parts.size());
+}
+
 std::vector<Part> PartsAmong(const std::vector<io::FileInfo>& entries,
                              const std::string& directory) {
   std::vector<Part> parts;
@@ -117,6 +129,7 @@ Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::
   }
   if (const std::vector<Part> parts = PartsAmong(entries, path); !parts.empty()) {
     places.push_back(Undescribed(path, parts));
+    if (HasFile(entries, kv::kCommitName)) AddCommitRecord(fs, &places.back());
     return places;
   }
   for (const io::FileInfo& entry : entries) {

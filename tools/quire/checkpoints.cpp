@@ -1,0 +1,220 @@
+#include "tools/quire/checkpoints.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "io/machine.h"
+#include "kv/transfer.h"
+#include "tools/quire/places.h"
+
+namespace quire::tool {
+namespace {
+
+constexpr uint64_t kTextBytesMax = 1ull << 30;
+
+std::string ParentOf(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+std::string NameOf(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// So that what is above it has a name: "." has none.
+std::string Complete(const std::string& path) {
+  std::string whole = path;
+  while (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  return whole.find('/') == std::string::npos ? "./" + whole : whole;
+}
+
+std::string PartIn(const std::string& directory, size_t rank) {
+  return directory + "/" + kv::kPartDirectoryPrefix + std::to_string(rank);
+}
+
+Status AddHome(io::FileSystem& fs, const std::string& home, std::vector<CheckpointPlace>* places) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<kv::CheckpointFound> all, kv::FindCheckpoints(fs, home));
+  for (const kv::CheckpointFound& found : all) places->push_back({NameOf(home), home, found});
+  return Status();
+}
+
+// The sum of a file, piece by piece; `advance` is told of each.
+Result<uint64_t> SumOf(const io::File& file, uint64_t bytes,
+                       const std::function<void(uint64_t bytes)>& advance) {
+  uint64_t sum = 0;
+  std::string piece;
+  for (uint64_t at = 0; at < bytes; at += piece.size()) {
+    piece.resize(std::min(kv::kSumPieceBytes, bytes - at));
+    QUIRE_RETURN_IF_ERROR(file.ReadAt(at, piece.size(), piece.data()));
+    sum = kv::AddToSum(sum, at, piece);
+    advance(piece.size());
+  }
+  return sum;
+}
+
+Status VerifyFile(io::FileSystem& fs, const std::string& path, const kv::StoredFile& wanted,
+                  const std::function<void(uint64_t bytes)>& advance) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size != wanted.bytes) {
+    return Status(Code::kCorruption, path + " has " + std::to_string(size) + " bytes, not " +
+                                         std::to_string(wanted.bytes) + "; use another checkpoint");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t sum, SumOf(*file, size, advance));
+  if (sum == wanted.sum) return Status();
+  return Status(Code::kCorruption,
+                path + " does not have the sum that was noted; use another checkpoint");
+}
+
+// One export on its way.
+class Exporter {
+ public:
+  Exporter(io::FileSystem& fs, const CheckpointPlace& place, const std::string& target,
+           const std::function<void(uint64_t, uint64_t)>& progress)
+      : fs_(fs),
+        place_(place),
+        target_(target),
+        home_(kv::CheckpointHome(target, place.database)),
+        partial_(kv::PartialDirectory(home_, place.found.number)),
+        directory_(kv::CheckpointDirectory(home_, place.found.number)),
+        progress_(progress) {}
+
+  Result<std::string> Run() {
+    QUIRE_ASSIGN_OR_RETURN(const kv::CommitRecord record,
+                           kv::ReadCommitRecord(fs_, place_.found.directory));
+    for (const kv::CommitRecord::Part& part : record.parts) total_ += part.bytes;
+    QUIRE_RETURN_IF_ERROR(Prepare());
+    for (size_t rank = 0; rank < record.parts.size(); ++rank) {
+      QUIRE_RETURN_IF_ERROR(CopyPart(rank, record.parts[rank]));
+    }
+    QUIRE_RETURN_IF_ERROR(Publish());
+    return directory_;
+  }
+
+ private:
+  Status Prepare() {
+    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, target_));
+    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, home_));
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs_.Exists(directory_));
+    QUIRE_ASSIGN_OR_RETURN(const bool begun, fs_.Exists(partial_));
+    if (exists || begun) {
+      return Status(Code::kInvalidArgument, (exists ? directory_ : partial_) +
+                                                " is there already; choose another directory, or "
+                                                "remove it (quire checkpoint drop, quire clean)");
+    }
+    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, partial_));
+    QUIRE_ASSIGN_OR_RETURN(
+        lock_, fs_.Lock(DatabaseLockPath(partial_), io::ProcessDescription() + ", quire export"));
+    return Status();
+  }
+
+  Status CopyPart(size_t rank, const kv::CommitRecord::Part& part) {
+    const std::string from = PartIn(place_.found.directory, rank);
+    const std::string to = PartIn(partial_, rank);
+    QUIRE_ASSIGN_OR_RETURN(const kv::FileList list, kv::ReadFileList(fs_, from, part));
+    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, to));
+    std::vector<kv::Transfer::Item> items;
+    for (const auto& [name, file] : list.files) items.push_back({name, "", file, true});
+    kv::Transfer transfer(fs_, from, to, std::move(items), &done_);
+    for (bool all = false; !all;) {
+      QUIRE_ASSIGN_OR_RETURN(all, transfer.Advance());
+      progress_(done_.load(), total_);
+    }
+    return CopyText(from, to, kv::kFilesName);
+  }
+
+  Status CopyText(const std::string& from, const std::string& to, const std::string& name) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string text,
+                           io::ReadFile(fs_, from + "/" + name, kTextBytesMax));
+    return io::ReplaceFile(fs_, to + "/" + name, text);
+  }
+
+  // From the rename on it is there.
+  Status Publish() {
+    QUIRE_RETURN_IF_ERROR(CopyText(place_.found.directory, partial_, kv::kCommitName));
+    QUIRE_RETURN_IF_ERROR(fs_.Unlink(DatabaseLockPath(partial_)));
+    QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(partial_));
+    QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, directory_));
+    return fs_.SyncDirectory(home_);
+  }
+
+  io::FileSystem& fs_;
+  const CheckpointPlace& place_;
+  const std::string target_;
+  const std::string home_;
+  const std::string partial_;
+  const std::string directory_;
+  const std::function<void(uint64_t, uint64_t)>& progress_;
+  std::unique_ptr<io::FileLock> lock_;
+  std::atomic<uint64_t> done_{0};
+  uint64_t total_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
+                                                          const std::string& named) {
+  const std::string path = Complete(named);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
+  std::vector<CheckpointPlace> places;
+  QUIRE_RETURN_IF_ERROR(AddHome(fs, path, &places));
+  if (!places.empty()) return places;
+  Result<CheckpointPlace> itself = FindCheckpointPlace(fs, path);
+  if (itself.ok()) {
+    places.push_back(std::move(*itself));
+    return places;
+  }
+  for (const io::FileInfo& entry : entries) {
+    if (entry.is_directory) {
+      QUIRE_RETURN_IF_ERROR(AddHome(fs, path + "/" + entry.name, &places));
+    }
+  }
+  return places;
+}
+
+Result<CheckpointPlace> FindCheckpointPlace(io::FileSystem& fs, const std::string& named) {
+  const std::string path = Complete(named);
+  std::vector<CheckpointPlace> beside;
+  QUIRE_RETURN_IF_ERROR(AddHome(fs, ParentOf(path), &beside));
+  for (CheckpointPlace& place : beside) {
+    if (place.found.directory == path) return std::move(place);
+  }
+  return Status(Code::kNotFound, path + " is no checkpoint; quire checkpoint list shows them");
+}
+
+std::vector<CheckpointFinding> VerifyCheckpoint(
+    io::FileSystem& fs, const std::string& directory,
+    const std::function<void(uint64_t done, uint64_t total)>& progress, uint64_t* bytes) {
+  std::vector<CheckpointFinding> findings;
+  const Result<kv::CommitRecord> record = kv::ReadCommitRecord(fs, directory);
+  if (!record.ok()) return {{directory + "/" + kv::kCommitName, record.status()}};
+  uint64_t total = 0;
+  for (const kv::CommitRecord::Part& part : record->parts) total += part.bytes;
+  const auto advance = [&](uint64_t more) {
+    *bytes += more;
+    progress(*bytes, total);
+  };
+  for (size_t rank = 0; rank < record->parts.size(); ++rank) {
+    const std::string part = PartIn(directory, rank);
+    const Result<kv::FileList> list = kv::ReadFileList(fs, part, record->parts[rank]);
+    if (!list.ok()) {
+      findings.push_back({part + "/" + kv::kFilesName, list.status()});
+      continue;
+    }
+    for (const auto& [name, file] : list->files) {
+      const Status sound = VerifyFile(fs, part + "/" + name, file, advance);
+      if (!sound.ok()) findings.push_back({part + "/" + name, sound});
+    }
+  }
+  return findings;
+}
+
+Result<std::string> ExportCheckpoint(
+    io::FileSystem& fs, const CheckpointPlace& place, const std::string& target,
+    const std::function<void(uint64_t done, uint64_t total)>& progress) {
+  if (place.found.state != kv::CheckpointState::kComplete) {
+    return Status(Code::kInvalidArgument, place.found.directory + " is not complete");
+  }
+  return Exporter(fs, place, Complete(target), progress).Run();
+}
+
+}  // namespace quire::tool
