@@ -132,6 +132,7 @@ TEST_F(RepairTest, WithoutAManifestAllTablesAndTheLogAreFound) {
     }
     const RepairReport report = Repaired();
     EXPECT_EQ(All(), whole_);
+    for (const auto& [key, value] : whole_) EXPECT_EQ(GetText(*db_, key), value);
     EXPECT_NE(TextOf(report.losses).find("deleted keys may be back"), std::string::npos);
     EXPECT_EQ(std::filesystem::exists(directory_ / "lost/rank-0.MANIFEST"), !missing);
     ASSERT_OK(db_->Put("more", "4"));
@@ -150,6 +151,19 @@ TEST_F(RepairTest, ADamagedTableIsSetAsideAndNamed) {
   EXPECT_NE(TextOf(report.losses).find("t-2.sst had 3 entries from both to new"), std::string::npos)
       << TextOf(report.losses);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "lost/rank-0.t-2.sst"));
+  Close();
+}
+
+TEST_F(RepairTest, ADamagedBlockIsFoundThoughTheTableOpens) {
+  Fill();
+  Flip("t-2.sst", 10);
+  ASSERT_OK(Open());
+  Close();
+  const RepairReport report = *Run(false);
+  EXPECT_TRUE(report.needed);
+  EXPECT_NE(TextOf(report.losses).find("t-2.sst had 3 entries"), std::string::npos);
+  ASSERT_OK(Open());
+  ASSERT_OK(db_->Verify());
   Close();
 }
 
