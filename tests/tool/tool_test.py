@@ -219,6 +219,20 @@ def test_repair(tool):
     assert sum(pairs[key] == wanted.get(key) for key in pairs) > 60
 
 
+def test_relative_paths(tool):
+    """A part is named from within it; what it loses goes beside it, not into it."""
+    flip(tool.part(1) / "t-1.sst", 50)
+    done = subprocess.run([tool.quire, "repair", "--yes", "."], cwd=tool.part(1), check=False,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == FOUND_WRONG, done
+    assert [path.name for path in (tool.part(1) / "../lost").iterdir()] == \
+        ["gen-0.rank-1.t-1.sst"]
+    done = subprocess.run([tool.quire, "checkpoint", "list", "1"], check=True, timeout=60,
+                          cwd=tool.directory / "repository-checkpoints/own", capture_output=True,
+                          text=True)
+    assert done.stdout.startswith("own 1  complete")
+
+
 def test_open_elsewhere(tool):
     with locked(tool.part(2) / "LOCK"):
         tool.run("repair", tool.repository / "numbers", code=CANNOT_READ)

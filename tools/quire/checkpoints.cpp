@@ -20,13 +20,6 @@ std::string NameOf(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// So that what is above it has a name: "." has none.
-std::string Complete(const std::string& path) {
-  std::string whole = path;
-  while (whole.size() > 1 && whole.back() == '/') whole.pop_back();
-  return whole.find('/') == std::string::npos ? "./" + whole : whole;
-}
-
 std::string PartIn(const std::string& directory, size_t rank) {
   return directory + "/" + kv::kPartDirectoryPrefix + std::to_string(rank);
 }
@@ -153,7 +146,7 @@ class Exporter {
 
 Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
                                                           const std::string& named) {
-  const std::string path = Complete(named);
+  const std::string path = AbsolutePath(named);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   std::vector<CheckpointPlace> places;
   QUIRE_RETURN_IF_ERROR(AddHome(fs, path, &places));
@@ -172,7 +165,7 @@ Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
 }
 
 Result<CheckpointPlace> FindCheckpointPlace(io::FileSystem& fs, const std::string& named) {
-  const std::string path = Complete(named);
+  const std::string path = AbsolutePath(named);
   std::vector<CheckpointPlace> beside;
   QUIRE_RETURN_IF_ERROR(AddHome(fs, ParentOf(path), &beside));
   for (CheckpointPlace& place : beside) {
@@ -214,7 +207,7 @@ Result<std::string> ExportCheckpoint(
   if (place.found.state != kv::CheckpointState::kComplete) {
     return Status(Code::kInvalidArgument, place.found.directory + " is not complete");
   }
-  return Exporter(fs, place, Complete(target), progress).Run();
+  return Exporter(fs, place, AbsolutePath(target), progress).Run();
 }
 
 }  // namespace quire::tool

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 
 #include "kv/checkpoint_files.h"
@@ -9,11 +10,6 @@
 
 namespace quire::tool {
 namespace {
-
-std::string WithoutEndSlashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
 
 std::string LastPart(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
@@ -108,12 +104,18 @@ bool HasFile(const std::vector<io::FileInfo>& entries, const std::string& name) 
 
 }  // namespace
 
+std::string AbsolutePath(const std::string& path) {
+  std::string whole = std::filesystem::absolute(path).lexically_normal().string();
+  while (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  return whole;
+}
+
 std::string DatabaseLockPath(const std::string& directory) {
   return directory + "/LOCK";
 }
 
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& named) {
-  const std::string path = WithoutEndSlashes(named);
+  const std::string path = AbsolutePath(named);
   const std::string descriptor = LastPart(kv::DescriptorPath(path));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   std::vector<DatabasePlace> places;

@@ -41,6 +41,8 @@ Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::
 /// The only one. kInvalidArgument, with their names, where there are several.
 Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path);
 
+/// The path from the root, without slashes at its end, so that what is above it has a name.
+std::string AbsolutePath(const std::string& path);
 /// The file of the lock over a whole database.
 std::string DatabaseLockPath(const std::string& directory);
 
