@@ -190,8 +190,8 @@ class Context {
   ///                                or it exists and the mode is kMustNotExist.
   ///              kNotFound         It does not exist, and the mode is kMustExist.
   ///              kBusy             Open elsewhere: the text names the holder.
-  ///              kUnsupported      Made by a newer version; or other ranks, without shared storage,
-  ///                                began to move pairs: the text says how many must go on.
+  ///              kUnsupported      Made by a newer version; or other ranks, without shared
+  ///                                storage, began to move pairs: the text says how many must go on.
   ///              kCorruption       Files are damaged or missing; or, where nodes have storage of
   ///                                their own, ranks are on other nodes than their parts.
   ///              kNoSpace          No room for log segments or shared memory.
@@ -438,8 +438,9 @@ class Database {
   /// Collective   Yes.
   /// @param path  absolute; made where it is absent.
   /// Errors       kInvalidArgument  A relative path, or ranks give different ones.
-  ///              As Barrier(kSsTable). Those of the copying come from the event, alike on all ranks:
-  ///              kNoSpace, kIo, kCorruption (a file of the database is damaged), with rank and file.
+  ///              As Barrier(kSsTable). Those of the copying come from the event, alike on all
+  ///              ranks: kNoSpace, kIo, kCorruption (a file of the database is damaged), with rank
+  ///              and file.
   /// Cost         As Barrier(kSsTable). In the background one reading and one writing of what no
   ///              earlier checkpoint has.
   /// Source       SC17, section 4.2.

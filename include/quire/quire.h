@@ -137,8 +137,8 @@ QUIRE_EXPORT int quire_context_destroy_database(quire_context* context, const ch
 /* Opens or creates a database. Collective. `options` may be null. */
 QUIRE_EXPORT int quire_db_open(quire_context* context, const char* name,
                                const quire_options* options, quire_db** db);
-/* Closes it and keeps all data, in tables. Collective. The handle stays valid, as that of a closed database,
- * until quire_context_close. */
+/* Closes it and keeps all data, in tables. Collective. The handle stays valid, as that of a closed
+ * database, until quire_context_close. */
 QUIRE_EXPORT int quire_db_close(quire_db* db);
 /* The rank that owns a key. */
 QUIRE_EXPORT int quire_db_owner(const quire_db* db, const void* key, size_t key_size, int* owner);

@@ -58,8 +58,8 @@ Result<CommitRecord> DecodeCommitRecord(Slice text, const std::string& path);
 /// The part of `list` in a commit record.
 CommitRecord::Part PartOf(const FileList& list, Slice encoded);
 
-/// Continues the sum of a file, `so_far` (0 at its beginning), by the piece at `offset`. Pieces have
-/// kSumPieceBytes, but for the last.
+/// Continues the sum of a file, `so_far` (0 at its beginning), by the piece at `offset`. Pieces
+/// have kSumPieceBytes, but for the last.
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece);
 constexpr uint64_t kSumPieceBytes = 1 << 20;
 

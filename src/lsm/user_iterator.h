@@ -29,8 +29,8 @@ struct IteratorSources {
   uint64_t snapshot = 0;
 };
 
-/// Adds what MemTables, runs and the base of sources->version hold at sources->snapshot, and their range
-/// tombstones.
+/// Adds what MemTables, runs and the base of sources->version hold at sources->snapshot, and
+/// their range tombstones.
 void AddVersion(IteratorSources* sources);
 
 std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options);
