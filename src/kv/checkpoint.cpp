@@ -80,7 +80,11 @@ class CheckpointWork final : public JobWork {
 
   int step_count() const override { return 2; }
   Result<State> Advance(int step) override {
-    if (step == 0) return AdvanceTransfer();
+    if (step == 0) {
+      Result<State> state = AdvanceTransfer();
+      if (!state.ok()) GiveRoomBack();
+      return state;
+    }
     if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
     return State::kThrough;
   }
@@ -96,7 +100,8 @@ class CheckpointWork final : public JobWork {
   Status EndTransfer();
   Status Publish();
   Status DropOld();
-  Status CleanUp(const Status& why);
+  void GiveRoomBack();
+  Status SayWhy(const Status& why);
 
   const std::shared_ptr<Core> core_;
   io::FileSystem& fs_;
@@ -227,22 +232,33 @@ Status CheckpointWork::DropOld() {
 void CheckpointWork::Finish(const Status& status) {
   transfer_.reset();
   capture_.reset();
-  const Status cleaned = status.ok() ? Status() : CleanUp(status);
+  if (core_->rank() == 0 && !status.ok()) {
+    const Status said = SayWhy(status);
+    if (base::LogEnabled()) {
+      base::Log(LogLevel::kError, "checkpoint " + std::to_string(prepared_.number) + " of " +
+                                      request_.database + " failed: " + status.ToString() +
+                                      (said.ok() ? "" : "; " + said.ToString()));
+    }
+  }
   prepared_.lock.reset();
-  if (core_->rank() != 0 || status.ok() || !base::LogEnabled()) return;
-  base::Log(LogLevel::kError, "checkpoint " + std::to_string(prepared_.number) + " of " +
-                                  request_.database + " failed: " + status.ToString() +
-                                  (cleaned.ok() ? "" : "; " + cleaned.ToString()));
 }
 
-// The room that a failed one took is given back; a directory that says why stays until the next.
-Status CheckpointWork::CleanUp(const Status& why) {
+// Only where this rank's own part fails: without it nobody publishes. What others have may count
+// already when one hears that it failed; it goes with the next checkpoint.
+void CheckpointWork::GiveRoomBack() {
+  transfer_.reset();
+  const Status listed = fs_.Unlink(part_ + "/" + kFilesName);
+  const bool gone = listed.ok() || listed.code() == Code::kNotFound;
+  const Status removed = gone ? lsm::DestroyDb(fs_, part_) : listed;
+  if (removed.ok() || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "what is left of a failed checkpoint cannot be removed: " + removed.ToString());
+}
+
+// Rank 0. A directory that says why stays until the next.
+Status CheckpointWork::SayWhy(const Status& why) {
   QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(partial_));
   if (!there) return Status();  // published; what came after that failed
-  const Status listed = fs_.Unlink(part_ + "/" + kFilesName);
-  if (!listed.ok() && listed.code() != Code::kNotFound) return listed;
-  QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs_, part_));
-  if (core_->rank() != 0) return Status();
   return io::ReplaceFile(fs_, partial_ + "/" + kFailedName, why.ToString() + "\n");
 }
 

@@ -156,6 +156,12 @@ Result<JobWork::State> RestartWork::Advance(int step) {
   if (state.ok() && *state != State::kThrough) return state;
   transfer_.reset();
   part_ = -1;
+  if (!state.ok()) {
+    // Only what fails here is removed at once: without this rank nobody publishes. What others
+    // copied may count already when one hears that it failed, and goes with the next attempt.
+    const Status removed = RemoveCopies();
+    if (!removed.ok()) return removed;
+  }
   if (state.ok() || options_.number != 0 || !IsDamage(state.status())) return state;
   damage_ = state.status().ToString();
   return State::kThrough;
@@ -220,17 +226,9 @@ Status RestartWork::Publish() {
   return Status();
 }
 
-void RestartWork::Finish(const Status& status) {
+void RestartWork::Finish(const Status& /*status*/) {
   transfer_.reset();
-  Status cleaned;
-  if (!status.ok()) {
-    cleaned = RemoveCopies();
-    if (cleaned.ok()) cleaned = RemoveEmptyGenerations(fs_, locked_.directory);
-  }
   locked_.lock.reset();
-  if (cleaned.ok() || !base::LogEnabled()) return;
-  base::Log(LogLevel::kWarning, "what a failed restart copied into " + locked_.directory +
-                                    " cannot be removed: " + cleaned.ToString());
 }
 
 // What an interrupted creation or restart left goes when the descriptor says that this begins.
