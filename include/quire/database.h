@@ -97,6 +97,10 @@ struct DatabaseOptions {
   /// What other numbers of ranks wrote moves to its owners before Open returns; else it does so in
   /// the background, where all ranks see the storage.
   bool redistribute = false;
+  /// [per cent, 0 .. 100] Sizes shrink until the database plans with at most so much of what is left
+  /// of ContextOptions::memory_bytes. 0: those that have their defaults shrink, to a half; what was
+  /// given is kept or refused.
+  int memory_percent_max = 0;
 };
 
 /// Changes the value of a key at its owner. `present` is null where the key is absent. Answer OK to
@@ -104,6 +108,11 @@ struct DatabaseOptions {
 /// Must be quick, and must not call the Database.
 using UpdateFunction =
     std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
+
+/// An UpdateFunction that also gives an `answer` (given empty) for the rank that asked: see
+/// Database::UpdateAndAnswer. It is given where the function answers OK or kNotFound.
+using AnsweringUpdateFunction = std::function<Status(
+    Slice key, const Slice* present, Slice argument, std::string* updated, std::string* answer)>;
 
 /// Counts of one rank since open, by name ("bytes.log", "memory.memtables", ...:
 /// docs/statistics.md).
@@ -209,6 +218,16 @@ class Context {
   ///              kBusy        It is open, here or elsewhere.
   ///              kCorruption  Ranks see parts of it, but rank 0 no descriptor: nothing is removed.
   virtual Status Destroy(const std::string& name) = 0;
+  /// The names of the databases in the repository, in order, also of those that cannot be opened.
+  ///
+  /// Collective   Yes: what any rank finds, on all ranks.
+  virtual Result<std::vector<std::string>> ListDatabases() = 0;
+
+  /// One outcome for all ranks: OK where all give OK, else that of the lowest failing rank, its text
+  /// with that rank.
+  ///
+  /// Collective   Yes.
+  virtual Status Agree(const Status& mine) = 0;
 
   /// The same in the background. The database is gone for Open at return, its files by the end of
   /// the event.
@@ -401,12 +420,27 @@ class Database {
   ///
   /// Errors       kInvalidArgument  No function has this id at the owner.
   virtual Status Update(Slice key, uint32_t id, Slice argument) = 0;
+  /// As RegisterUpdate, of a function that also answers. Both kinds share their numbers, and Update
+  /// runs both.
+  virtual Status RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunction function) = 0;
+  /// Runs update `id` at the owner of `key` as Update does, waits for it in both consistencies, and
+  /// gives what the function answered: empty where it is of the kind that does not.
+  ///
+  /// Order        After what this rank has staged for that owner.
+  /// Errors       As Update, and what the function says.
+  /// Cost         One round trip.
+  virtual Status UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) = 0;
 
   /// Sends what this rank has staged and waits until the owners have applied it.
   ///
   /// Errors       The first failure of an earlier relaxed write, with the count of those lost.
   /// Source       SC17, section 3.1.
   virtual Status Fence() = 0;
+  /// Writes this rank's MemTables into tables, which survive power loss, and waits for that. What is
+  /// staged for other ranks is not waited for.
+  ///
+  /// Errors       kNoSpace where a table does not fit.
+  virtual Status Flush() = 0;
   /// A fence by all ranks: afterwards all see the same data. With kSsTable, every rank's MemTables
   /// are in tables, and these survive power loss.
   ///
@@ -465,4 +499,4 @@ class Database {
   virtual Status Close() = 0;
 };
 
-}  // namespace quire
+}  // namespace QUIRE_EXPORT

@@ -53,6 +53,8 @@ class ContextImpl final : public Context {
     return NewJobEvent(std::move(job));
   }
 
+  Result<std::vector<std::string>> ListDatabases() override { return kv::ListDatabases(*core_); }
+  Status Agree(const Status& mine) override { return core_->exchange->Agree(mine); }
   Status Barrier() override { return core_->exchange->Barrier(); }
   Status Notify(int signal, const std::vector<int>& ranks) override {
     QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));

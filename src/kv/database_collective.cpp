@@ -45,6 +45,11 @@ Status DatabaseImpl::Fence() {
   return failed.ok() ? drained : failed;
 }
 
+Status DatabaseImpl::Flush() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  return store_->db().Flush();
+}
+
 Status DatabaseImpl::Barrier(Level level) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   Status fenced = Fence();

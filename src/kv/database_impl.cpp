@@ -157,19 +157,49 @@ Status DatabaseImpl::Delete(Slice key) {
 
 Status DatabaseImpl::RegisterUpdate(uint32_t id, UpdateFunction function) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  if (!function) return store_->updates().Register(id, {});
+  return store_->updates().Register(
+      id, [silent = std::move(function)](Slice key, const Slice* present, Slice argument,
+                                         std::string* updated, std::string* /*answer*/) {
+        return silent(key, present, argument, updated);
+      });
+}
+
+Status DatabaseImpl::RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunction function) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   return store_->updates().Register(id, std::move(function));
 }
 
-Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
+Status DatabaseImpl::CheckUpdate(Slice key, Slice argument) const {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayUpdate));
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
   // It travels as the value of a record, behind the function's number.
-  constexpr uint64_t kArgumentBytesMax = log::kValueBytesMax - sizeof id;
-  if (argument.size() > kArgumentBytesMax) [[unlikely]] {
-    return Status(Code::kInvalidArgument, "an argument of " + std::to_string(argument.size()) +
-                                              " bytes; those of updates have at most " +
-                                              std::to_string(kArgumentBytesMax));
+  constexpr uint64_t kArgumentBytesMax = log::kValueBytesMax - sizeof(uint32_t);
+  if (argument.size() <= kArgumentBytesMax) [[likely]]
+    return Status();
+  return Status(Code::kInvalidArgument, "an argument of " + std::to_string(argument.size()) +
+                                            " bytes; those of updates have at most " +
+                                            std::to_string(kArgumentBytesMax));
+}
+
+Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) {
+  answer->clear();
+  QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
+  const Place place = Locate(key);
+  if (place.owner == rank_) {
+    counters_.Add(Counter::kUpdatesLocal);
+    return store_->Update(key, id, argument, place.hash, answer);
   }
+  if (place.owner < 0 || place.owner >= size_) return BadOwner(place.owner);
+  counters_.Add(Counter::kUpdatesSequential);
+  QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
+  const Status status = core_->exchange->Ask(place.owner, Channel(number_, Operation::kUpdate),
+                                             EncodeUpdateHead({id, key, {}}), argument, answer);
+  return status.ok() ? Status() : OwnerStatus(place.owner, status);
+}
+
+Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
+  QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
   const Place place = Locate(key);
   if (place.owner == rank_) {
     counters_.Add(Counter::kUpdatesLocal);

@@ -65,8 +65,11 @@ class DatabaseImpl final : public Database {
 
   Status RegisterUpdate(uint32_t id, UpdateFunction function) override;
   Status Update(Slice key, uint32_t id, Slice argument) override;
+  Status RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunction function) override;
+  Status UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) override;
 
   Status Fence() override;
+  Status Flush() override;
   Status Barrier(Level level) override;
   Status SetConsistency(Consistency consistency) override;
   Status Protect(Protection protection) override;
@@ -106,6 +109,7 @@ class DatabaseImpl final : public Database {
   }
   Status Refuse(uint32_t needed) const;
   Status CheckSizes(Slice key, Slice value) const;
+  Status CheckUpdate(Slice key, Slice argument) const;
   Place Locate(Slice key) const;
   Status BadOwner(int owner) const;
   bool sequential() const { return (gate_.load(std::memory_order_relaxed) & kSequential) != 0; }

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kv/core.h"
 #include "kv/job.h"
@@ -25,5 +26,7 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
 /// As Context::DestroyAsync: the descriptor says at return that it is being destroyed.
 Result<std::shared_ptr<Job>> StartDestruction(const std::shared_ptr<Core>& core,
                                               const std::string& name);
+/// The names of the directories below the repository that have a descriptor, on any rank, in order.
+Result<std::vector<std::string>> ListDatabases(const Core& core);
 
 }  // namespace quire::kv

@@ -74,27 +74,33 @@ Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const lsm::Allocate
 }
 
 Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
-                             std::string* updated) const {
-  const UpdateFunction* const function = updates_.Find(id);
+                             std::string* updated, std::string* answer) const {
+  const AnsweringUpdateFunction* const function = updates_.Find(id);
   if (function == nullptr) {
     return Status(Code::kInvalidArgument,
                   "update function " + std::to_string(id) + " is not registered on rank " +
                       std::to_string(rank_) + ": call RegisterUpdate on all ranks first");
   }
-  return (*function)(key, present, argument, updated);
+  std::string unheard;
+  if (answer == nullptr) answer = &unheard;
+  answer->clear();
+  return (*function)(key, present, argument, updated, answer);
 }
 
-Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash) {
+Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
+                          std::string* answer) {
   const PairCache::WriteGuard guard(cache_, key, hash);
   struct {
     const LocalStore* store;
     uint32_t id;
     Slice argument;
+    std::string* answer;
     Status outcome;
-  } call{this, id, argument, {}};
+  } call{this, id, argument, answer, {}};
   const Status status =
       db_->Update(key, [&call](Slice of_key, const Slice* present, std::string* updated) {
-        call.outcome = call.store->RunUpdate(call.id, of_key, present, call.argument, updated);
+        call.outcome =
+            call.store->RunUpdate(call.id, of_key, present, call.argument, updated, call.answer);
         return call.outcome.ok();
       });
   QUIRE_RETURN_IF_ERROR(status);
@@ -110,7 +116,7 @@ Status LocalStore::Apply(Slice records, Damage* damage) {
   // A function that refuses loses its own operation, not those behind it.
   const auto update = [&](uint32_t id, Slice argument, Slice key, const Slice* present,
                           std::string* updated, bool* write) {
-    const Status outcome = RunUpdate(id, key, present, argument, updated);
+    const Status outcome = RunUpdate(id, key, present, argument, updated, nullptr);
     *write = outcome.ok();
     if (outcome.ok() || outcome.code() == Code::kNotFound) return Status();
     if (damage->first.ok()) damage->first = outcome;

@@ -37,7 +37,9 @@ class LocalStore {
   Status Get(Slice key, uint64_t hash, const lsm::AllocateFn& place);
   /// Runs update `id`. What the function answers but kNotFound (nothing to write) is this call's
   /// answer.
-  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash);
+  /// What it says besides goes to `answer`, unless that is null.
+  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
+                std::string* answer = nullptr);
   /// Records of another rank, one after another; what could not be applied of them goes into
   /// `damage`. kCorruption: they are no records.
   Status Apply(Slice records, Damage* damage);
@@ -60,7 +62,7 @@ class LocalStore {
 
  private:
   Status RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
-                   std::string* updated) const;
+                   std::string* updated, std::string* answer) const;
   Status GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place);
 
   const std::shared_ptr<lsm::Db> db_;

@@ -23,6 +23,9 @@ constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;
 constexpr uint64_t kTableBytesMin = 32 * kMiB;  // every table keeps a descriptor
 constexpr uint64_t kCacheBytesMin = kMiB;
 constexpr uint64_t kStagingBytesMin = kMiB;
+// What sizes do not shrink below that a percentage bounds: a 64th of those, in the options' ranges.
+constexpr uint64_t kSmallerShare = 64;
+constexpr uint64_t kLeastBytes = 64 * kKiB;
 constexpr uint64_t kMessagesShare = 16;
 constexpr uint64_t kMessagesBytesMin = kMiB;
 constexpr uint64_t kMessagesBytesMax = 64 * kMiB;
@@ -31,11 +34,11 @@ constexpr uint64_t kMessagesBytesMax = 64 * kMiB;
 struct Shrinkable {
   uint64_t* value;
   uint64_t least;
-  bool at_default;
+  bool allowed;
   void Halve() {
-    if (at_default) *value = std::max(std::min(*value, least), *value / 2);
+    if (allowed) *value = std::max(std::min(*value, least), *value / 2);
   }
-  bool CanShrink() const { return at_default && *value > least; }
+  bool CanShrink() const { return allowed && *value > least; }
 };
 
 std::string MiB(uint64_t bytes) {
@@ -61,6 +64,39 @@ MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
   return plan;
 }
 
+namespace {
+
+// Halves what may shrink, until it takes half of what is left, or the percentage that was given.
+void Shrink(DatabaseOptions* options, int rank_count, uint64_t left) {
+  const DatabaseOptions defaults;
+  const bool all = options->memory_percent_max > 0;
+  const auto one = [all](uint64_t* value, uint64_t unless_given, uint64_t least) -> Shrinkable {
+    const uint64_t smaller = least == 0 ? 0 : std::max(least / kSmallerShare, kLeastBytes);
+    return {value, all ? smaller : least, all || *value == unless_given};
+  };
+  StorageOptions& storage = options->storage;
+  Shrinkable shrinkables[] = {
+      one(&storage.memtable_bytes, defaults.storage.memtable_bytes, kMemTableBytesMin),
+      one(&storage.value_segment_bytes, defaults.storage.value_segment_bytes,
+          kValueSegmentBytesMin),
+      one(&storage.table_bytes_max, defaults.storage.table_bytes_max, kTableBytesMin),
+      one(&storage.cache_bytes, defaults.storage.cache_bytes, kCacheBytesMin),
+      one(&options->remote_cache_bytes, defaults.remote_cache_bytes, 0),
+      one(&options->remote_memtable_bytes, defaults.remote_memtable_bytes, kStagingBytesMin),
+      {&options->local_cache_bytes, 0, all},
+  };
+  // Defaults leave half of what is left to the next database.
+  const uint64_t percent = all ? static_cast<uint64_t>(options->memory_percent_max) : 50;
+  while (PlanFor(*options, rank_count).total() > left / 100 * percent) {
+    const bool more = std::any_of(std::begin(shrinkables), std::end(shrinkables),
+                                  [](const Shrinkable& each) { return each.CanShrink(); });
+    if (!more) break;
+    for (Shrinkable& each : shrinkables) each.Halve();
+  }
+}
+
+}  // namespace
+
 uint64_t MemoryBudget::DefaultLimit(uint64_t machine_bytes, int ranks_on_node) {
   return machine_bytes / 4 / static_cast<uint64_t>(std::max(1, ranks_on_node));
 }
@@ -84,27 +120,7 @@ uint64_t MemoryBudget::MessagesShare(uint64_t limit_bytes, int rank_count) {
 Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t left = limit_bytes_ - std::min(limit_bytes_, planned_bytes_);
-  const DatabaseOptions defaults;
-  Shrinkable shrinkables[] = {
-      {&options->storage.memtable_bytes, kMemTableBytesMin,
-       options->storage.memtable_bytes == defaults.storage.memtable_bytes},
-      {&options->storage.value_segment_bytes, kValueSegmentBytesMin,
-       options->storage.value_segment_bytes == defaults.storage.value_segment_bytes},
-      {&options->storage.table_bytes_max, kTableBytesMin,
-       options->storage.table_bytes_max == defaults.storage.table_bytes_max},
-      {&options->storage.cache_bytes, kCacheBytesMin,
-       options->storage.cache_bytes == defaults.storage.cache_bytes},
-      {&options->remote_cache_bytes, 0, options->remote_cache_bytes == defaults.remote_cache_bytes},
-      {&options->remote_memtable_bytes, kStagingBytesMin,
-       options->remote_memtable_bytes == defaults.remote_memtable_bytes},
-  };
-  // Defaults leave half of what is left to the next database.
-  while (PlanFor(*options, rank_count).total() > left / 2) {
-    const bool more = std::any_of(std::begin(shrinkables), std::end(shrinkables),
-                                  [](const Shrinkable& each) { return each.CanShrink(); });
-    if (!more) break;
-    for (Shrinkable& each : shrinkables) each.Halve();
-  }
+  Shrink(options, rank_count, left);
   const MemoryPlan plan = PlanFor(*options, rank_count);
   if (plan.total() > left) {
     return Status(Code::kInvalidArgument,

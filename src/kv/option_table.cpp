@@ -246,6 +246,10 @@ void AddDatabaseFields(std::vector<Field>* fields) {
   fields->push_back(Switch(kGroup, "direct_reads",
                            "Gets from ranks of this node read their memory and tables directly.",
                            QUIRE_DATABASE_FIELD(direct_reads)));
+  fields->push_back(Number(kGroup, "memory_percent_max", NumberKind::kCount, {0, 100},
+                           "Per cent of the memory that is left to which all sizes shrink; 0: "
+                           "defaults shrink, to a half.",
+                           QUIRE_DATABASE_FIELD(memory_percent_max)));
 }
 
 #undef QUIRE_CONTEXT_FIELD

@@ -17,6 +17,7 @@
 #include "kv/pair_cache.h"
 #include "kv/update_registry.h"
 #include "kv/wire.h"
+#include "quire/option_table.h"
 
 namespace quire::kv {
 namespace {
@@ -272,6 +273,32 @@ TEST(MemoryBudget, WhatWasGivenIsKeptOrRefused) {
   EXPECT_THAT(refused.status().message(), HasSubstr("memory_bytes"));
 }
 
+TEST(MemoryBudget, APercentageShrinksWhatWasGivenToo) {
+  MemoryBudget budget(256ull << 20);
+  for (const int percent : {50, 10}) {
+    DatabaseOptions options;
+    options.storage.memtable_bytes = 16ull << 30;
+    options.local_cache_bytes = 1ull << 30;
+    options.memory_percent_max = percent;
+    const uint64_t left = budget.limit_bytes() - budget.planned_bytes();
+    const Result<MemoryPlan> plan = budget.Take(&options, 4);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_LE(plan->total(), left / 100 * static_cast<uint64_t>(percent));
+    EXPECT_GT(plan->total(), left / 400 * static_cast<uint64_t>(percent)) << "no more than needed";
+    EXPECT_TRUE(OptionTable::Check(options).ok());
+  }
+}
+
+TEST(MemoryBudget, AFewPerCentLeaveRoomForManyDatabases) {
+  MemoryBudget budget(256ull << 20);
+  for (int i = 0; i < 256; ++i) {
+    DatabaseOptions options;
+    options.memory_percent_max = 1;
+    ASSERT_TRUE(budget.Take(&options, 4).ok()) << i;
+    EXPECT_TRUE(OptionTable::Check(options).ok());
+  }
+}
+
 TEST(MemoryBudget, PlentyLeavesDefaultsAlone) {
   MemoryBudget budget(8ull << 30);
   DatabaseOptions options;
@@ -318,19 +345,19 @@ TEST(UpdateRegistry, FindsTheNewestFunction) {
   EXPECT_EQ(registry.Find(1), nullptr);
   EXPECT_EQ(registry.Register(1, {}).code(), Code::kInvalidArgument);
   const auto answer = [](const char* text) {
-    return [text](Slice, const Slice*, Slice, std::string* updated) {
+    return [text](Slice, const Slice*, Slice, std::string* updated, std::string*) {
       *updated = text;
       return Status();
     };
   };
   ASSERT_TRUE(registry.Register(1, answer("one")).ok());
-  const UpdateFunction* const first = registry.Find(1);
+  const AnsweringUpdateFunction* const first = registry.Find(1);
   ASSERT_TRUE(registry.Register(2, answer("two")).ok());
   ASSERT_TRUE(registry.Register(1, answer("another")).ok());
   std::string text;
-  ASSERT_TRUE((*registry.Find(1))("k", nullptr, "", &text).ok());
+  ASSERT_TRUE((*registry.Find(1))("k", nullptr, "", &text, nullptr).ok());
   EXPECT_EQ(text, "another");
-  ASSERT_TRUE((*first)("k", nullptr, "", &text).ok());
+  ASSERT_TRUE((*first)("k", nullptr, "", &text, nullptr).ok());
   EXPECT_EQ(text, "one") << "still callable";
   EXPECT_EQ(registry.Find(3), nullptr);
 }

@@ -9,7 +9,8 @@ namespace quire::kv {
 namespace {
 
 constexpr Operation kOperations[] = {Operation::kApply,   Operation::kWrite, Operation::kGet,
-                                     Operation::kGetMany, Operation::kFence, Operation::kFill};
+                                     Operation::kGetMany, Operation::kFence, Operation::kFill,
+                                     Operation::kUpdate};
 
 Status CheckKeySize(Slice key) {
   if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
@@ -40,6 +41,8 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
               return Fill(request);
             case Operation::kJob:
               break;  // the job serves it
+            case Operation::kUpdate:
+              return Update(request, answer);
           }
           return Status(Code::kUnsupported, "unknown operation");
         });
@@ -65,6 +68,12 @@ Status Service::Write(Slice request) {
 
 Status Service::Fill(Slice request) {
   return store_->Fill(request);
+}
+
+Status Service::Update(Slice request, std::string* answer) {
+  QUIRE_ASSIGN_OR_RETURN(const UpdateRequest update, DecodeUpdate(request));
+  QUIRE_RETURN_IF_ERROR(CheckKeySize(update.key));
+  return store_->Update(update.key, update.id, update.argument, base::HashKey(update.key), answer);
 }
 
 Status Service::Get(Slice request, std::string* answer) {

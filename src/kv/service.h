@@ -33,6 +33,7 @@ class Service {
   Status Fill(Slice request);
   Status Get(Slice request, std::string* answer);
   Status GetMany(Slice request, std::string* answer);
+  Status Update(Slice request, std::string* answer);
 
   LocalStore* const store_;
   Counters* const counters_;

@@ -6,13 +6,13 @@
 
 namespace quire::kv {
 
-Status UpdateRegistry::Register(uint32_t id, UpdateFunction function) {
+Status UpdateRegistry::Register(uint32_t id, AnsweringUpdateFunction function) {
   if (!function) {
     return Status(Code::kInvalidArgument,
                   "the update function " + std::to_string(id) + " is empty");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  functions_.push_back(std::make_unique<const UpdateFunction>(std::move(function)));
+  functions_.push_back(std::make_unique<const AnsweringUpdateFunction>(std::move(function)));
   const Table* const present = table_.load(std::memory_order_relaxed);
   auto next = std::make_unique<Table>(present == nullptr ? Table() : *present);
   const auto at =
@@ -27,7 +27,7 @@ Status UpdateRegistry::Register(uint32_t id, UpdateFunction function) {
   return Status();
 }
 
-const UpdateFunction* UpdateRegistry::Find(uint32_t id) const {
+const AnsweringUpdateFunction* UpdateRegistry::Find(uint32_t id) const {
   const Table* const table = table_.load(std::memory_order_acquire);
   if (table == nullptr) return nullptr;
   for (const Entry& entry : *table) {

@@ -17,21 +17,21 @@ namespace quire::kv {
 class UpdateRegistry {
  public:
   /// The function under `id` from now on. kInvalidArgument where `function` is empty.
-  Status Register(uint32_t id, UpdateFunction function);
+  Status Register(uint32_t id, AnsweringUpdateFunction function);
   /// The function under `id`, or null. Valid as long as the registry.
-  const UpdateFunction* Find(uint32_t id) const;
+  const AnsweringUpdateFunction* Find(uint32_t id) const;
 
  private:
   struct Entry {
     uint32_t id;
-    const UpdateFunction* function;
+    const AnsweringUpdateFunction* function;
   };
   using Table = std::vector<Entry>;
 
   std::mutex mutex_;
   std::atomic<const Table*> table_{nullptr};
   // Everything that was ever registered: readers may still run what was replaced.
-  std::vector<std::unique_ptr<const UpdateFunction>> functions_;
+  std::vector<std::unique_ptr<const AnsweringUpdateFunction>> functions_;
   std::vector<std::unique_ptr<const Table>> tables_;
 };
 

@@ -65,6 +65,23 @@ Result<Slice> DecodeGetAnswer(Slice answer) {
   return answer.substr(1);
 }
 
+std::string EncodeUpdateHead(const UpdateRequest& update) {
+  std::string head;
+  base::PutFixed(&head, update.id);
+  base::PutLengthPrefixed(&head, update.key);
+  return head;
+}
+
+Result<UpdateRequest> DecodeUpdate(Slice request) {
+  UpdateRequest update;
+  base::Reader reader(request);
+  if (!reader.Fixed(&update.id) || !reader.LengthPrefixed(&update.key)) {
+    return Malformed("update");
+  }
+  update.argument = reader.rest();
+  return update;
+}
+
 void AddKey(std::string* request, Slice key) {
   base::PutLengthPrefixed(request, key);
 }

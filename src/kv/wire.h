@@ -24,6 +24,7 @@ enum class Operation : uint32_t {
   kFence = 5,    ///< nothing; its answer comes after those of all requests before it
   kJob = 6,      ///< of a background job: a rank's report, or what rank 0 tells
   kFill = 7,     ///< records of older generations, for keys that are known nowhere
+  kUpdate = 8,   ///< an update; answer: what its function answered
 };
 
 /// The channel of an operation of the database with that number.
@@ -53,6 +54,16 @@ constexpr char kAbsentByte = 0;
 constexpr char kFoundByte = 1;
 /// The value in an answer; kNotFound: absent; kCorruption: not an answer.
 Result<Slice> DecodeGetAnswer(Slice answer);
+
+/// An update that is waited for.
+struct UpdateRequest {
+  uint32_t id = 0;
+  Slice key;
+  Slice argument;
+};
+/// All of a kUpdate request but the argument, which follows it.
+std::string EncodeUpdateHead(const UpdateRequest& update);
+Result<UpdateRequest> DecodeUpdate(Slice request);
 
 /// Appends a key to a kGetMany request.
 void AddKey(std::string* request, Slice key);

@@ -1,7 +1,7 @@
 // What other ranks may put into requests and answers of a database: an error or values that lie
 // within the message, which come out the same after encoding.
 //
-// Input: the first byte chooses what the rest is: damage, a get's answer, keys, values.
+// Input: the first byte chooses what the rest is: damage, a get's answer, keys, values, an update.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -64,13 +64,23 @@ void RunValues(Slice bytes) {
                                        }));
 }
 
+void RunUpdate(Slice bytes) {
+  const Result<UpdateRequest> update = DecodeUpdate(bytes);
+  if (!update.ok()) return;
+  QUIRE_CHECK(Within(update->key, bytes) && Within(update->argument, bytes));
+  const std::string encoded = EncodeUpdateHead(*update) + std::string(update->argument);
+  const Result<UpdateRequest> again = DecodeUpdate(encoded);
+  QUIRE_CHECK(again.ok() && again->id == update->id && again->key == update->key &&
+              again->argument == update->argument);
+}
+
 }  // namespace
 }  // namespace quire::kv
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const quire::Slice rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0:
       quire::kv::RunDamage(rest);
       break;
@@ -80,8 +90,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 2:
       quire::kv::RunKeys(rest);
       break;
-    default:
+    case 3:
       quire::kv::RunValues(rest);
+      break;
+    default:
+      quire::kv::RunUpdate(rest);
   }
   return 0;
 }

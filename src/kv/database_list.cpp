@@ -1,0 +1,46 @@
+// Which databases a repository has.
+#include <set>
+#include <utility>
+
+#include "base/coding.h"
+#include "kv/agreement.h"
+#include "kv/database_open.h"
+#include "kv/descriptor.h"
+
+namespace quire::kv {
+namespace {
+
+// Those whose descriptor this rank sees, each behind its length.
+Status ListHere(const Core& core, std::string* names) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(core.repository));
+  for (const io::FileInfo& entry : entries) {
+    if (!entry.is_directory) continue;
+    QUIRE_ASSIGN_OR_RETURN(const bool is_database,
+                           core.fs->Exists(DescriptorPath(core.DirectoryOf(entry.name))));
+    if (is_database) base::PutLengthPrefixed(names, entry.name);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> ListDatabases(const Core& core) {
+  std::string mine;
+  const Status listed = ListHere(core, &mine);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                         GatherAgreed(*core.exchange, listed, mine));
+  std::set<std::string> names;
+  for (const std::string& text : texts) {
+    base::Reader reader(text);
+    Slice name;
+    while (!reader.rest().empty()) {
+      if (!reader.LengthPrefixed(&name)) {
+        return Status(Code::kCorruption, "a rank's list of databases ends inside a name");
+      }
+      names.insert(std::string(name));
+    }
+  }
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+}  // namespace quire::kv
