@@ -6,8 +6,14 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+set(quire_installed quire)
+foreach(target IN ITEMS papyruskv_shared papyruskv_static quire_fortran)
+  if(TARGET ${target})
+    list(APPEND quire_installed ${target})
+  endif()
+endforeach()
 install(
-  TARGETS quire
+  TARGETS ${quire_installed}
   EXPORT QuireTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -23,6 +29,19 @@ install(
   PATTERN "*.h"
   PATTERN "*.hpp"
   ${quire_absent_headers})
+
+if(TARGET papyruskv_shared)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/papyrus"
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+endif()
+# Fortran's modules are of one compiler; their sources are for the others.
+if(TARGET quire_fortran)
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/fortran/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+          FILES_MATCHING PATTERN "*.mod")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/fortran/"
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/quire/fortran
+          FILES_MATCHING PATTERN "*.f90" PATTERN "*.inc")
+endif()
 
 set(quire_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Quire)
 install(EXPORT QuireTargets NAMESPACE Quire:: DESTINATION ${quire_package_dir})
@@ -61,5 +80,13 @@ if(NOT BUILD_SHARED_LIBS)
 endif()
 # The prefix is found from where the file lies, so that "cmake --install --prefix" may choose it.
 file(RELATIVE_PATH quire_pc_prefix "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/quire.pc.in" "${PROJECT_BINARY_DIR}/quire.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/quire.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(quire_pc_modules quire)
+if(TARGET papyruskv_shared)
+  list(APPEND quire_pc_modules papyruskv)
+  set(papyruskv_pc_libs "-L\${libdir} -lpapyruskv ${quire_pc_mpi_libs}")
+endif()
+foreach(module IN LISTS quire_pc_modules)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in" "${PROJECT_BINARY_DIR}/${module}.pc"
+                 @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${module}.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -147,17 +147,24 @@ function(quire_fuzzer module source)
   quire_add_test(NAME fuzz.${name} TIMEOUT ${seconds} LABELS fuzz ${module} COMMAND ${command})
 endfunction()
 
-# The one library of Quire, from the objects of all modules.
-function(quire_library)
+# The objects of all modules, and the libraries that they need.
+function(quire_module_objects objects_variable libs_variable)
   get_property(modules GLOBAL PROPERTY QUIRE_MODULES)
-  if(NOT modules)
-    return()
-  endif()
   get_property(libs GLOBAL PROPERTY QUIRE_LIBS)
   list(REMOVE_DUPLICATES libs)
   # Header-only libraries are compiled in; MPI stands in public headers, the rest does not.
   list(REMOVE_ITEM libs Quire::mpi Quire::xxhash)
   list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  set(${objects_variable} "${objects}" PARENT_SCOPE)
+  set(${libs_variable} "${libs}" PARENT_SCOPE)
+endfunction()
+
+# The one library of Quire, from the objects of all modules.
+function(quire_library)
+  quire_module_objects(objects libs)
+  if(NOT objects)
+    return()
+  endif()
   add_library(quire ${objects})
   add_library(Quire::quire ALIAS quire)
   quire_target_defaults(quire)

@@ -23,7 +23,7 @@ THIRD_PARTY = [
 # Libraries that one folder alone may use, so that there is one place that knows them.
 ONLY_IN = {"mpi": {"comm"}, "pmem": {"io"}}
 # The public headers that take a communicator.
-MPI_HEADERS = {"include/quire/mpi.h", "include/quire/quire_mpi.h"}
+MPI_HEADERS = {"include/quire/mpi.h", "include/quire/quire_mpi.h", "include/papyrus/mpi.h"}
 # Compositions that stand side by side and must not know each other.
 STRANGERS = {"kv", "partition", "stream"}
 KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LIBS"}

@@ -2,7 +2,7 @@
 # run.sh MODE BUILD_DIR WORK_DIR: builds and runs a small program against Quire as another project would.
 #
 #   install          puts BUILD_DIR into WORK_DIR/prefix, for:
-#   find_package, pkg_config, c_program, headers
+#   find_package, pkg_config, c_program, headers, papyruskv, fortran
 #   add_subdirectory, shared, serial
 #                    build the library again, from the compiler's cache where there is one: as a part
 #                    of the program's build, as a shared library, and without MPI
@@ -35,6 +35,16 @@ run() {
   rm -rf "$work/$mode-repository"
 }
 
+# The compiler of the MPI at hand: mpicc, mpifort.
+wrapper() { echo "$1${flavor:+.$flavor}"; }
+
+# Two ranks of a program that is written for PapyrusKV.
+programs=$source_dir/tests/papyruskv
+run_ranks() {
+  LD_LIBRARY_PATH="$prefix/lib:${LD_LIBRARY_PATH:-}" PAPYRUSKV_MEMTABLE_SIZE=1048576 \
+    PAPYRUSKV_REPOSITORY="$work/$mode-repository" "$source_dir/scripts/mpirun" -n 2 "$@"
+}
+
 # configure_and_run SOURCE_DIR [OPTION...]
 configure_and_run() {
   local source=$1
@@ -50,7 +60,7 @@ variant() {
   rm -rf "$work/$mode-build" "$prefix"
   cmake -S "$source_dir" -B "$work/$mode-build" -G Ninja "${again[@]}" -DQUIRE_BUILD_TESTS=OFF \
     -DQUIRE_BUILD_BENCH=OFF -DQUIRE_BUILD_EXAMPLES=OFF -DQUIRE_BUILD_TOOLS=OFF "$@"
-  cmake --build "$work/$mode-build" --target quire -j "$(nproc)"
+  cmake --build "$work/$mode-build" -j "$(nproc)"
   cmake --install "$work/$mode-build" --prefix "$prefix" >/dev/null
 }
 
@@ -111,17 +121,59 @@ case $mode in
     # Each public header alone, in each language it is for, without warnings.
     read -ra flags < <(PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) pkg-config --cflags quire)
     checked=0
-    for header in "$prefix"/include/quire/*.h; do
-      include="#include <quire/$(basename "$header")>"
+    for header in "$prefix"/include/{quire,papyrus}/*.h; do
+      name=$(basename "$(dirname "$header")")/$(basename "$header")
+      include="#include <$name>"
       strict=(-fsyntax-only -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror "${flags[@]}")
       echo "$include" | "$cxx" -x c++ -std=c++20 "${strict[@]}" -
-      if [ "$(basename "$header")" = quire.h ]; then
+      if [[ $name == quire/quire.h || $name == papyrus/* ]]; then
         echo "$include" | "$cc" -x c -std=c99 "${strict[@]}" -
       fi
       checked=$((checked + 1))
     done
     echo "$checked headers"
     [ "$checked" -gt 0 ]
+    ;;
+  papyruskv)
+    # By hand, as a program's own Makefile does it: shared, static, and through the two packages.
+    mkdir -p "$work/$mode"
+    static=("$prefix/lib/libpapyruskv.a" -lstdc++ -llz4 -lzstd -pthread)
+    mpicc=("$(wrapper mpicc)" -D_DEFAULT_SOURCE "$programs/pairs.c" -I"$prefix/include")
+    "${mpicc[@]}" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/shared"
+    "${mpicc[@]}" "${static[@]}" -o "$work/$mode/static"
+    PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) && export PKG_CONFIG_PATH
+    read -ra flags < <(pkg-config --cflags --libs papyruskv)
+    "$cc" -D_DEFAULT_SOURCE "$programs/pairs.c" "${flags[@]}" -o "$work/$mode/pkg_config"
+    cmake -S "$here/papyruskv_consumer" -B "$work/$mode/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" \
+      -DCMAKE_PREFIX_PATH="$prefix" -DPROGRAM="$programs/pairs.c"
+    cmake --build "$work/$mode/cmake"
+    if nm "$work/$mode/shared" | grep 'quire'; then exit 1; fi
+    for program in shared static pkg_config cmake/consumer; do
+      run_ranks "$work/$mode/$program"
+    done
+    ;;
+  fortran)
+    fortran=$(wrapper mpifort)
+    if ! command -v "$fortran" >/dev/null || [ ! -e "$prefix/include/papyrus.mod" ]; then
+      echo "no Fortran compiler, or no MPI for it: install gfortran"
+      exit 77
+    fi
+    mkdir -p "$work/$mode"
+    static=(-lstdc++ -llz4 -lzstd -pthread)
+    flags=(-I"$prefix/include" -L"$prefix/lib")
+    "$fortran" "$programs/fortran_pairs.f90" "${flags[@]}" -lpapyruskv -o "$work/$mode/shared"
+    "$fortran" "$programs/fortran_pairs.f90" -I"$prefix/include" "$prefix/lib/libpapyruskv.a" \
+      "${static[@]}" -o "$work/$mode/static"
+    # The sources serve another compiler than the one that the library was built with.
+    mkdir -p "$work/$mode/modules"
+    "$fortran" -J"$work/$mode/modules" "$prefix/share/quire/fortran/papyrus.f90" \
+      "$programs/fortran_pairs.f90" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/sources"
+    "$fortran" "$source_dir/tests/fortran/quire_test.f90" "${flags[@]}" -lquire_fortran -lquire \
+      "${static[@]}" -o "$work/$mode/quire"
+    for program in shared static sources quire; do
+      run_ranks "$work/$mode/$program" "$work/$mode/repository"
+    done
+    rm -rf "$work/$mode/repository"
     ;;
   *)
     echo "run.sh: what is '$mode'?" >&2

@@ -1,0 +1,455 @@
+! Quire from Fortran: module QUIRE, over the C interface (quire/quire.h), with its names.
+!
+! Layer      bindings; Fortran 2008; the communicator is the INTEGER of mpif.h and the module mpi
+! Threads    as quire/quire.h
+!
+! What a call means (visibility, durability, order, errors, cost) is said once, in quire/database.h.
+! STATUS is QUIRE_OK or a code; QUIRE_ERROR_MESSAGE() then says why. Keys and values are characters:
+! all of them, trailing blanks included. Names and texts are taken without trailing blanks.
+module quire
+  use, intrinsic :: iso_c_binding
+  implicit none
+  private
+
+  integer, parameter, public :: QUIRE_OK = 0
+  integer, parameter, public :: QUIRE_NOT_FOUND = 1
+  integer, parameter, public :: QUIRE_INVALID_ARGUMENT = 2
+  integer, parameter, public :: QUIRE_READ_ONLY = 3
+  integer, parameter, public :: QUIRE_NO_SPACE = 4
+  integer, parameter, public :: QUIRE_IO = 5
+  integer, parameter, public :: QUIRE_CORRUPTION = 6
+  integer, parameter, public :: QUIRE_BUSY = 7
+  integer, parameter, public :: QUIRE_TIMED_OUT = 8
+  integer, parameter, public :: QUIRE_PEER_FAILED = 9
+  integer, parameter, public :: QUIRE_OUT_OF_MEMORY = 10
+  integer, parameter, public :: QUIRE_UNSUPPORTED = 11
+  ! quire_db_set_consistency
+  integer, parameter, public :: QUIRE_SEQUENTIAL = 1
+  integer, parameter, public :: QUIRE_RELAXED = 2
+  ! quire_db_protect
+  integer, parameter, public :: QUIRE_READ_WRITE = 8
+  integer, parameter, public :: QUIRE_WRITE_ONLY = 16
+  integer, parameter, public :: QUIRE_PROTECT_READ_ONLY = 32
+  integer, parameter, public :: QUIRE_UPDATE_ONLY = 64
+  ! quire_db_barrier
+  integer, parameter, public :: QUIRE_MEMTABLE = 1
+  integer, parameter, public :: QUIRE_SSTABLE = 2
+
+  ! Handles. Copies of one stand for the same thing.
+  type, public :: quire_options
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_options
+  type, public :: quire_context
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_context
+  type, public :: quire_db
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_db
+  type, public :: quire_batch
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_batch
+  type, public :: quire_iter
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_iter
+
+  public :: quire_version, quire_code_name, quire_error_message
+  public :: quire_options_create, quire_options_destroy, quire_options_set
+  public :: quire_context_open, quire_context_open_mpi, quire_context_close
+  public :: quire_context_rank, quire_context_size, quire_context_describe
+  public :: quire_context_barrier, quire_context_notify, quire_context_wait_signal
+  public :: quire_context_progress, quire_context_destroy_database
+  public :: quire_db_open, quire_db_close, quire_db_owner
+  public :: quire_db_put, quire_db_delete, quire_db_get, quire_db_write
+  public :: quire_db_fence, quire_db_barrier, quire_db_set_consistency, quire_db_protect
+  public :: quire_db_compact, quire_db_statistic
+  public :: quire_batch_create, quire_batch_put, quire_batch_delete, quire_batch_clear
+  public :: quire_batch_destroy
+  public :: quire_iter_create, quire_iter_destroy, quire_iter_seek_to_first
+  public :: quire_iter_seek_to_last, quire_iter_seek, quire_iter_next, quire_iter_prev
+  public :: quire_iter_valid, quire_iter_status, quire_iter_key, quire_iter_value
+
+  include 'quire_c.inc'
+
+contains
+
+  ! ---- The library ----
+
+  function quire_version() result(text)
+    character(len=:), allocatable :: text
+    text = text_at(c_version())
+  end function quire_version
+
+  function quire_code_name(code) result(text)
+    integer, intent(in) :: code
+    character(len=:), allocatable :: text
+    text = text_at(c_code_name(int(code, c_int)))
+  end function quire_code_name
+
+  ! Why this thread's last failed call failed; empty where none has.
+  function quire_error_message() result(text)
+    character(len=:), allocatable :: text
+    text = text_at(c_error_message())
+  end function quire_error_message
+
+  ! ---- Options, by name and value ----
+
+  subroutine quire_options_create(options, status)
+    type(quire_options), intent(out) :: options
+    integer, intent(out) :: status
+    status = c_options_create(options%handle)
+  end subroutine quire_options_create
+
+  subroutine quire_options_destroy(options)
+    type(quire_options), intent(inout) :: options
+    call c_options_destroy(options%handle)
+    options%handle = c_null_ptr
+  end subroutine quire_options_destroy
+
+  subroutine quire_options_set(options, name, val, status)
+    type(quire_options), intent(in) :: options
+    character(len=*), intent(in) :: name, val
+    integer, intent(out) :: status
+    status = c_options_set(options%handle, trim(name) // c_null_char, trim(val) // c_null_char)
+  end subroutine quire_options_set
+
+  ! ---- Contexts ----
+
+  ! One rank alone.
+  subroutine quire_context_open(repository, context, status, options)
+    character(len=*), intent(in) :: repository
+    type(quire_context), intent(out) :: context
+    integer, intent(out) :: status
+    type(quire_options), intent(in), optional :: options
+    status = c_context_open(trim(repository) // c_null_char, handle_of(options), context%handle)
+  end subroutine quire_context_open
+
+  ! The ranks of a communicator. Collective.
+  subroutine quire_context_open_mpi(communicator, repository, context, status, options)
+    integer, intent(in) :: communicator
+    character(len=*), intent(in) :: repository
+    type(quire_context), intent(out) :: context
+    integer, intent(out) :: status
+    type(quire_options), intent(in), optional :: options
+    status = c_context_open_fortran(int(communicator, c_int), trim(repository) // c_null_char, &
+      handle_of(options), context%handle)
+  end subroutine quire_context_open_mpi
+
+  ! Closes also what is open in it. Before MPI_FINALIZE.
+  subroutine quire_context_close(context, status)
+    type(quire_context), intent(inout) :: context
+    integer, intent(out) :: status
+    status = c_context_close(context%handle)
+    context%handle = c_null_ptr
+  end subroutine quire_context_close
+
+  integer function quire_context_rank(context)
+    type(quire_context), intent(in) :: context
+    quire_context_rank = c_context_rank(context%handle)
+  end function quire_context_rank
+
+  integer function quire_context_size(context)
+    type(quire_context), intent(in) :: context
+    quire_context_size = c_context_size(context%handle)
+  end function quire_context_size
+
+  subroutine quire_context_describe(context, text, status)
+    type(quire_context), intent(in) :: context
+    character(len=:), allocatable, intent(out) :: text
+    integer, intent(out) :: status
+    type(c_ptr) :: bytes
+    bytes = c_null_ptr
+    status = c_context_describe(context%handle, bytes)
+    text = text_at(bytes)
+    call c_free(bytes)
+  end subroutine quire_context_describe
+
+  subroutine quire_context_barrier(context, status)
+    type(quire_context), intent(in) :: context
+    integer, intent(out) :: status
+    status = c_context_barrier(context%handle)
+  end subroutine quire_context_barrier
+
+  subroutine quire_context_notify(context, signal, ranks, status)
+    type(quire_context), intent(in) :: context
+    integer, intent(in) :: signal, ranks(:)
+    integer, intent(out) :: status
+    status = c_context_notify(context%handle, int(signal, c_int), int(ranks, c_int), &
+      int(size(ranks), c_int))
+  end subroutine quire_context_notify
+
+  subroutine quire_context_wait_signal(context, signal, ranks, status)
+    type(quire_context), intent(in) :: context
+    integer, intent(in) :: signal, ranks(:)
+    integer, intent(out) :: status
+    status = c_context_wait_signal(context%handle, int(signal, c_int), int(ranks, c_int), &
+      int(size(ranks), c_int))
+  end subroutine quire_context_wait_signal
+
+  subroutine quire_context_progress(context, status)
+    type(quire_context), intent(in) :: context
+    integer, intent(out) :: status
+    status = c_context_progress(context%handle)
+  end subroutine quire_context_progress
+
+  subroutine quire_context_destroy_database(context, name, status)
+    type(quire_context), intent(in) :: context
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: status
+    status = c_context_destroy_database(context%handle, trim(name) // c_null_char)
+  end subroutine quire_context_destroy_database
+
+  ! ---- Databases ----
+
+  subroutine quire_db_open(context, name, db, status, options)
+    type(quire_context), intent(in) :: context
+    character(len=*), intent(in) :: name
+    type(quire_db), intent(out) :: db
+    integer, intent(out) :: status
+    type(quire_options), intent(in), optional :: options
+    status = c_db_open(context%handle, trim(name) // c_null_char, handle_of(options), db%handle)
+  end subroutine quire_db_open
+
+  subroutine quire_db_close(db, status)
+    type(quire_db), intent(in) :: db
+    integer, intent(out) :: status
+    status = c_db_close(db%handle)
+  end subroutine quire_db_close
+
+  subroutine quire_db_owner(db, key, owner, status)
+    type(quire_db), intent(in) :: db
+    character(len=*, kind=c_char), intent(in) :: key
+    integer, intent(out) :: owner, status
+    status = c_db_owner(db%handle, key, len(key, c_size_t), owner)
+  end subroutine quire_db_owner
+
+  subroutine quire_db_put(db, key, val, status)
+    type(quire_db), intent(in) :: db
+    character(len=*, kind=c_char), intent(in) :: key, val
+    integer, intent(out) :: status
+    status = c_db_put(db%handle, key, len(key, c_size_t), val, len(val, c_size_t))
+  end subroutine quire_db_put
+
+  subroutine quire_db_delete(db, key, status)
+    type(quire_db), intent(in) :: db
+    character(len=*, kind=c_char), intent(in) :: key
+    integer, intent(out) :: status
+    status = c_db_delete(db%handle, key, len(key, c_size_t))
+  end subroutine quire_db_delete
+
+  ! VAL is empty where STATUS is not QUIRE_OK.
+  subroutine quire_db_get(db, key, val, status)
+    type(quire_db), intent(in) :: db
+    character(len=*, kind=c_char), intent(in) :: key
+    character(len=:, kind=c_char), allocatable, intent(out) :: val
+    integer, intent(out) :: status
+    type(c_ptr) :: bytes
+    integer(c_size_t) :: length
+    bytes = c_null_ptr
+    length = 0
+    status = c_db_get(db%handle, key, len(key, c_size_t), bytes, length)
+    val = bytes_at(bytes, length)
+    call c_free(bytes)
+  end subroutine quire_db_get
+
+  subroutine quire_db_write(db, batch, status)
+    type(quire_db), intent(in) :: db
+    type(quire_batch), intent(in) :: batch
+    integer, intent(out) :: status
+    status = c_db_write(db%handle, batch%handle)
+  end subroutine quire_db_write
+
+  subroutine quire_db_fence(db, status)
+    type(quire_db), intent(in) :: db
+    integer, intent(out) :: status
+    status = c_db_fence(db%handle)
+  end subroutine quire_db_fence
+
+  subroutine quire_db_barrier(db, level, status)
+    type(quire_db), intent(in) :: db
+    integer, intent(in) :: level
+    integer, intent(out) :: status
+    status = c_db_barrier(db%handle, int(level, c_int))
+  end subroutine quire_db_barrier
+
+  subroutine quire_db_set_consistency(db, consistency, status)
+    type(quire_db), intent(in) :: db
+    integer, intent(in) :: consistency
+    integer, intent(out) :: status
+    status = c_db_set_consistency(db%handle, int(consistency, c_int))
+  end subroutine quire_db_set_consistency
+
+  subroutine quire_db_protect(db, protection, status)
+    type(quire_db), intent(in) :: db
+    integer, intent(in) :: protection
+    integer, intent(out) :: status
+    status = c_db_protect(db%handle, int(protection, c_int))
+  end subroutine quire_db_protect
+
+  subroutine quire_db_compact(db, status)
+    type(quire_db), intent(in) :: db
+    integer, intent(out) :: status
+    status = c_db_compact(db%handle)
+  end subroutine quire_db_compact
+
+  subroutine quire_db_statistic(db, name, val, status)
+    type(quire_db), intent(in) :: db
+    character(len=*), intent(in) :: name
+    integer(c_int64_t), intent(out) :: val
+    integer, intent(out) :: status
+    val = 0
+    status = c_db_statistic(db%handle, trim(name) // c_null_char, val)
+  end subroutine quire_db_statistic
+
+  ! ---- Batches ----
+
+  subroutine quire_batch_create(batch, status)
+    type(quire_batch), intent(out) :: batch
+    integer, intent(out) :: status
+    status = c_batch_create(batch%handle)
+  end subroutine quire_batch_create
+
+  subroutine quire_batch_put(batch, key, val, status)
+    type(quire_batch), intent(in) :: batch
+    character(len=*, kind=c_char), intent(in) :: key, val
+    integer, intent(out) :: status
+    status = c_batch_put(batch%handle, key, len(key, c_size_t), val, len(val, c_size_t))
+  end subroutine quire_batch_put
+
+  subroutine quire_batch_delete(batch, key, status)
+    type(quire_batch), intent(in) :: batch
+    character(len=*, kind=c_char), intent(in) :: key
+    integer, intent(out) :: status
+    status = c_batch_delete(batch%handle, key, len(key, c_size_t))
+  end subroutine quire_batch_delete
+
+  subroutine quire_batch_clear(batch, status)
+    type(quire_batch), intent(in) :: batch
+    integer, intent(out) :: status
+    status = c_batch_clear(batch%handle)
+  end subroutine quire_batch_clear
+
+  subroutine quire_batch_destroy(batch)
+    type(quire_batch), intent(inout) :: batch
+    call c_batch_destroy(batch%handle)
+    batch%handle = c_null_ptr
+  end subroutine quire_batch_destroy
+
+  ! ---- Walks over the pairs that this rank owns ----
+
+  subroutine quire_iter_create(db, iter, status)
+    type(quire_db), intent(in) :: db
+    type(quire_iter), intent(out) :: iter
+    integer, intent(out) :: status
+    status = c_iter_create(db%handle, iter%handle)
+  end subroutine quire_iter_create
+
+  subroutine quire_iter_destroy(iter)
+    type(quire_iter), intent(inout) :: iter
+    call c_iter_destroy(iter%handle)
+    iter%handle = c_null_ptr
+  end subroutine quire_iter_destroy
+
+  subroutine quire_iter_seek_to_first(iter, status)
+    type(quire_iter), intent(in) :: iter
+    integer, intent(out) :: status
+    status = c_iter_seek_to_first(iter%handle)
+  end subroutine quire_iter_seek_to_first
+
+  subroutine quire_iter_seek_to_last(iter, status)
+    type(quire_iter), intent(in) :: iter
+    integer, intent(out) :: status
+    status = c_iter_seek_to_last(iter%handle)
+  end subroutine quire_iter_seek_to_last
+
+  subroutine quire_iter_seek(iter, key, status)
+    type(quire_iter), intent(in) :: iter
+    character(len=*, kind=c_char), intent(in) :: key
+    integer, intent(out) :: status
+    status = c_iter_seek(iter%handle, key, len(key, c_size_t))
+  end subroutine quire_iter_seek
+
+  subroutine quire_iter_next(iter, status)
+    type(quire_iter), intent(in) :: iter
+    integer, intent(out) :: status
+    status = c_iter_next(iter%handle)
+  end subroutine quire_iter_next
+
+  subroutine quire_iter_prev(iter, status)
+    type(quire_iter), intent(in) :: iter
+    integer, intent(out) :: status
+    status = c_iter_prev(iter%handle)
+  end subroutine quire_iter_prev
+
+  ! Whether it stands on a pair; where not, quire_iter_status tells the end from a failure.
+  logical function quire_iter_valid(iter)
+    type(quire_iter), intent(in) :: iter
+    quire_iter_valid = c_iter_valid(iter%handle) /= 0
+  end function quire_iter_valid
+
+  subroutine quire_iter_status(iter, status)
+    type(quire_iter), intent(in) :: iter
+    integer, intent(out) :: status
+    status = c_iter_status(iter%handle)
+  end subroutine quire_iter_status
+
+  ! A copy of the key that it stands on.
+  subroutine quire_iter_key(iter, key, status)
+    type(quire_iter), intent(in) :: iter
+    character(len=:, kind=c_char), allocatable, intent(out) :: key
+    integer, intent(out) :: status
+    type(c_ptr) :: bytes
+    integer(c_size_t) :: length
+    bytes = c_null_ptr
+    length = 0
+    status = c_iter_key(iter%handle, bytes, length)
+    key = bytes_at(bytes, length)
+  end subroutine quire_iter_key
+
+  ! A copy of the value that it stands on.
+  subroutine quire_iter_value(iter, val, status)
+    type(quire_iter), intent(in) :: iter
+    character(len=:, kind=c_char), allocatable, intent(out) :: val
+    integer, intent(out) :: status
+    type(c_ptr) :: bytes
+    integer(c_size_t) :: length
+    bytes = c_null_ptr
+    length = 0
+    status = c_iter_value(iter%handle, bytes, length)
+    val = bytes_at(bytes, length)
+  end subroutine quire_iter_value
+
+  ! ---- From C ----
+
+  type(c_ptr) function handle_of(options)
+    type(quire_options), intent(in), optional :: options
+    handle_of = c_null_ptr
+    if (present(options)) handle_of = options%handle
+  end function handle_of
+
+  ! A copy of LENGTH bytes; none where there are none.
+  function bytes_at(bytes, length) result(text)
+    type(c_ptr), intent(in) :: bytes
+    integer(c_size_t), intent(in) :: length
+    character(len=:, kind=c_char), allocatable :: text
+    character(kind=c_char), pointer :: from(:)
+    integer(c_size_t) :: i
+    if (.not. c_associated(bytes)) then
+      text = ''
+      return
+    end if
+    allocate (character(len=length) :: text)
+    call c_f_pointer(bytes, from, [length])
+    do i = 1, length
+      text(i:i) = from(i)
+    end do
+  end function bytes_at
+
+  ! A copy of a string that ends in NUL.
+  function text_at(bytes) result(text)
+    type(c_ptr), intent(in) :: bytes
+    character(len=:), allocatable :: text
+    text = ''
+    if (c_associated(bytes)) text = bytes_at(bytes, c_strlen(bytes))
+  end function text_at
+
+end module quire

@@ -1,0 +1,197 @@
+// Beginning and end, and what concerns whole databases.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/compat/papyruskv_names.h"
+#include "api/compat/papyruskv_session.h"
+#include "api/log_level.h"
+#include "api/open_context.h"
+#include "comm/mpi_world.h"
+#include "io/file_system.h"
+
+namespace quire::compat {
+namespace {
+
+Status Begin(int* argc, char*** argv, const char* repository) {
+  // Where this fails, the context says so, on all ranks.
+  static_cast<void>(api::InstallLogSink());
+  if (repository == nullptr) return NullArgument("repository");
+  if (Session::Current() != nullptr) {
+    return Status(Code::kBusy, "papyruskv_init was called already; call papyruskv_finalize first");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Settings settings, ReadSettings());
+  bool started = false;
+  QUIRE_ASSIGN_OR_RETURN(const int world, comm::WorldCommunicator(argc, argv, &started));
+  auto context = OpenContextFortran(world, repository, ContextOptions());
+  if (!context.ok()) {
+    if (started) comm::EndMpi();
+    return context.status();
+  }
+  static_cast<void>(
+      Session::Exchange(std::make_unique<Session>(std::move(*context), settings, started)));
+  return Status();
+}
+
+// The databases, and the directory where nothing else is in it: files of others stay.
+Status RemoveRepository(Context& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, context.ListDatabases());
+  Status first;
+  for (const std::string& name : names) {
+    const Status removed = context.Destroy(name);
+    if (first.ok()) first = removed;
+  }
+  io::FileSystem& fs = io::PosixFileSystem();
+  const auto rest = fs.List(context.repository());
+  if (rest.ok() && rest->empty()) {
+    const Status removed = fs.RemoveDirectory(context.repository());
+    // Another rank of this node may have been faster.
+    if (first.ok() && removed.code() != Code::kNotFound) first = removed;
+  }
+  return context.Agree(first);
+}
+
+Status End() {
+  const std::unique_ptr<Session> session = Session::Exchange(nullptr);
+  if (session == nullptr) {
+    return Status(Code::kInvalidArgument, "papyruskv_init was not called, or finalize was already");
+  }
+  Status ended = session->CloseAll();
+  if (session->settings().destroy_repository) {
+    const Status removed = RemoveRepository(session->context());
+    if (ended.ok()) ended = removed;
+  }
+  return ended;
+}
+
+// What this rank holds of the database, all ranks' puts included. Collective.
+Status CheckEmpty(Session& session, OpenDatabase& open) {
+  Database& database = *open.database;
+  QUIRE_RETURN_IF_ERROR(database.Protect(Protection::kReadWrite));
+  QUIRE_RETURN_IF_ERROR(database.Barrier(Level::kMemTable));
+  const auto iterator = database.NewLocalIterator();
+  iterator->SeekToFirst();
+  Status empty = iterator->status();
+  if (iterator->Valid()) {
+    empty = Status(Code::kInvalidArgument,
+                   "the database " + open.name +
+                       " has pairs; give the hash function to papyruskv_open of an empty one");
+  }
+  return session.context().Agree(empty);
+}
+
+// An empty database is made anew with the function, so that its descriptor tells of it.
+Status SetHash(Session& session, OpenDatabase& open, papyruskv_hash_fn_t function) {
+  const Status empty = CheckEmpty(session, open);
+  if (!empty.ok()) {
+    static_cast<void>(open.database->Protect(open.options.protection));
+    return empty;
+  }
+  DatabaseOptions options = open.options;
+  options.partitioner = PartitionerOf(function);
+  options.mode = OpenMode::kMustNotExist;
+  const std::lock_guard<std::mutex> lock(open.mutex);
+  open.walks.clear();
+  QUIRE_RETURN_IF_ERROR(open.database->Close());
+  QUIRE_RETURN_IF_ERROR(session.context().Destroy(open.name));
+  return session.Reopen(&open, options);
+}
+
+}  // namespace
+}  // namespace quire::compat
+
+using quire::Result;
+using quire::Status;
+using quire::compat::Guarded;
+using quire::compat::NullArgument;
+using quire::compat::OpenDatabase;
+using quire::compat::Session;
+using quire::compat::WithDatabase;
+using quire::compat::WithSession;
+
+extern "C" {
+
+int papyruskv_init(int* argc, char*** argv, const char* repository) {
+  return Guarded("papyruskv_init", [&] { return quire::compat::Begin(argc, argv, repository); });
+}
+
+int papyruskv_finalize(void) {
+  const Session* const session = Session::Current();
+  const bool end_mpi = session != nullptr && session->started_mpi();
+  const int code = Guarded("papyruskv_finalize", [] { return quire::compat::End(); });
+  if (end_mpi) quire::comm::EndMpi();
+  return code;
+}
+
+int papyruskv_open(const char* name, int flags, papyruskv_option_t* opt, int* db) {
+  return WithSession("papyruskv_open", [&](Session& session) -> Status {
+    if (name == nullptr || db == nullptr) return NullArgument("name or db");
+    *db = -1;
+    QUIRE_ASSIGN_OR_RETURN(const std::string mapped, quire::compat::NameInRepository(name));
+    QUIRE_ASSIGN_OR_RETURN(const quire::DatabaseOptions options,
+                           quire::compat::OptionsOf(session.settings(), flags, opt));
+    QUIRE_ASSIGN_OR_RETURN(*db, session.Open(mapped, options));
+    return Status();
+  });
+}
+
+int papyruskv_close(int db) {
+  return WithDatabase("papyruskv_close", db,
+                      [](OpenDatabase& open) { return Session::Current()->Close(&open); });
+}
+
+int papyruskv_hash(int db, papyruskv_hash_fn_t fn) {
+  return WithDatabase("papyruskv_hash", db, [fn](OpenDatabase& open) {
+    return quire::compat::SetHash(*Session::Current(), open, fn);
+  });
+}
+
+int papyruskv_fence(int db, int level) {
+  return WithDatabase("papyruskv_fence", db, [level](OpenDatabase& open) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const quire::Level to, quire::compat::LevelOf(level));
+    QUIRE_RETURN_IF_ERROR(open.database->Fence());
+    return to == quire::Level::kSsTable ? open.database->Flush() : Status();
+  });
+}
+
+int papyruskv_barrier(int db, int level) {
+  return WithDatabase("papyruskv_barrier", db, [level](OpenDatabase& open) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const quire::Level to, quire::compat::LevelOf(level));
+    return open.database->Barrier(to);
+  });
+}
+
+int papyruskv_consistency(int db, int consistency) {
+  return WithDatabase("papyruskv_consistency", db, [consistency](OpenDatabase& open) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const quire::Consistency to, quire::compat::ConsistencyOf(consistency));
+    QUIRE_RETURN_IF_ERROR(open.database->SetConsistency(to));
+    open.options.consistency = to;
+    return Status();
+  });
+}
+
+int papyruskv_protect(int db, int prot) {
+  return WithDatabase("papyruskv_protect", db, [prot](OpenDatabase& open) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const quire::Protection to, quire::compat::ProtectionOf(prot));
+    QUIRE_RETURN_IF_ERROR(open.database->Protect(to));
+    open.options.protection = to;
+    return Status();
+  });
+}
+
+int papyruskv_signal_notify(int signum, int* ranks, int count) {
+  return WithSession("papyruskv_signal_notify", [&](Session& session) -> Status {
+    if (count < 0 || (ranks == nullptr && count > 0)) return NullArgument("ranks");
+    return session.context().Notify(signum, std::vector<int>(ranks, ranks + count));
+  });
+}
+
+int papyruskv_signal_wait(int signum, int* ranks, int count) {
+  return WithSession("papyruskv_signal_wait", [&](Session& session) -> Status {
+    if (count < 0 || (ranks == nullptr && count > 0)) return NullArgument("ranks");
+    return session.context().WaitSignal(signum, std::vector<int>(ranks, ranks + count));
+  });
+}
+
+}  // extern "C"

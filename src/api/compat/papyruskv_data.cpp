@@ -1,0 +1,165 @@
+// Pairs: put, get, delete, and walks over what this rank owns.
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "api/compat/papyruskv_session.h"
+
+namespace quire::compat {
+namespace {
+
+// What a position stands for: positions are a hint, and the key alone finds a pair in two steps.
+char found_somewhere;
+
+// Memory for a value that the program will free.
+class MallocPlace {
+ public:
+  ~MallocPlace() { std::free(bytes_); }
+  char* operator()(size_t size) {
+    std::free(bytes_);
+    bytes_ = static_cast<char*>(std::malloc(size + 1));
+    size_ = size;
+    if (bytes_ != nullptr) bytes_[size] = '\0';
+    return bytes_;
+  }
+  size_t size() const { return size_; }
+  const char* bytes() const { return bytes_; }
+  char* Release() { return std::exchange(bytes_, nullptr); }
+
+ private:
+  char* bytes_ = nullptr;
+  size_t size_ = 0;
+};
+
+Status CheckKey(const char* key) {
+  return key == nullptr ? NullArgument("key") : Status();
+}
+
+// The value comes into memory of the library first: how much room the program's has, nobody knows,
+// and a read that is repeated because the value changes meanwhile may ask for more.
+Status GetValue(Database& database, Slice key, char** value, size_t* size) {
+  MallocPlace place;
+  QUIRE_RETURN_IF_ERROR(database.Get(key, std::ref(place)));
+  if (*value == nullptr) {
+    *value = place.Release();
+  } else if (place.size() > 0) {
+    std::memcpy(*value, place.bytes(), place.size());
+  }
+  if (size != nullptr) *size = place.size();
+  return Status();
+}
+
+// Shows the program the pair that the walk stands on. False: there is none.
+Result<bool> Show(Walk* walk) {
+  LocalIterator& iterator = *walk->iterator;
+  if (!iterator.Valid()) {
+    QUIRE_RETURN_IF_ERROR(iterator.status());
+    return false;
+  }
+  walk->key.assign(iterator.key());
+  walk->value.assign(iterator.value());
+  QUIRE_RETURN_IF_ERROR(iterator.status());
+  walk->seen = {walk->key.data(), walk->key.size(), walk->value.data(), walk->value.size(), walk};
+  return true;
+}
+
+Status BeginWalk(OpenDatabase* open, papyruskv_iter_t* iter) {
+  if (iter == nullptr) return NullArgument("iter");
+  *iter = nullptr;
+  auto walk = std::make_unique<Walk>();
+  walk->iterator = open->database->NewLocalIterator();
+  walk->iterator->SeekToFirst();
+  QUIRE_ASSIGN_OR_RETURN(const bool there, Show(walk.get()));
+  if (!there) return Status();
+  const std::lock_guard<std::mutex> lock(open->mutex);
+  papyruskv_iter_t const seen = &walk->seen;
+  open->walks.emplace(seen, std::move(walk));
+  *iter = seen;
+  return Status();
+}
+
+Status ContinueWalk(OpenDatabase* open, papyruskv_iter_t* iter) {
+  if (iter == nullptr || *iter == nullptr) return NullArgument("iter");
+  Walk* walk = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(open->mutex);
+    const auto at = open->walks.find(*iter);
+    if (at != open->walks.end()) walk = at->second.get();
+  }
+  if (walk == nullptr) {
+    return Status(Code::kInvalidArgument, "this is no walk of the database, or it has ended");
+  }
+  walk->iterator->Next();
+  const Result<bool> there = Show(walk);
+  if (there.ok() && *there) return Status();
+  const std::lock_guard<std::mutex> lock(open->mutex);
+  open->walks.erase(*iter);
+  *iter = nullptr;
+  return there.status();
+}
+
+}  // namespace
+}  // namespace quire::compat
+
+using quire::Slice;
+using quire::Status;
+using quire::compat::CheckKey;
+using quire::compat::NullArgument;
+using quire::compat::OpenDatabase;
+using quire::compat::WithDatabase;
+
+extern "C" {
+
+int papyruskv_put(int db, const char* key, size_t keylen, const char* val, size_t vallen) {
+  return WithDatabase("papyruskv_put", db, [&](OpenDatabase& open) -> Status {
+    QUIRE_RETURN_IF_ERROR(CheckKey(key));
+    if (val == nullptr && vallen > 0) return NullArgument("val");
+    return open.database->Put(Slice(key, keylen), Slice(val, vallen));
+  });
+}
+
+int papyruskv_get(int db, const char* key, size_t keylen, char** val, size_t* vallen) {
+  return papyruskv_get_pos(db, key, keylen, val, vallen, nullptr);
+}
+
+int papyruskv_get_pos(int db, const char* key, size_t keylen, char** val, size_t* vallen,
+                      papyruskv_pos_t* pos) {
+  return WithDatabase("papyruskv_get", db, [&](OpenDatabase& open) -> Status {
+    if (vallen != nullptr) *vallen = 0;
+    if (pos != nullptr) pos->handle = nullptr;
+    QUIRE_RETURN_IF_ERROR(CheckKey(key));
+    if (val == nullptr) return NullArgument("val");
+    QUIRE_RETURN_IF_ERROR(quire::compat::GetValue(*open.database, Slice(key, keylen), val, vallen));
+    if (pos != nullptr) pos->handle = &quire::compat::found_somewhere;
+    return Status();
+  });
+}
+
+int papyruskv_delete(int db, const char* key, size_t keylen) {
+  return WithDatabase("papyruskv_delete", db, [&](OpenDatabase& open) -> Status {
+    QUIRE_RETURN_IF_ERROR(CheckKey(key));
+    return open.database->Delete(Slice(key, keylen));
+  });
+}
+
+int papyruskv_free(char** val) {
+  if (val == nullptr) return quire::compat::CodeOf("papyruskv_free", NullArgument("val"));
+  std::free(std::exchange(*val, nullptr));
+  return PAPYRUSKV_OK;
+}
+
+int papyruskv_iter_local(int db, papyruskv_iter_t* iter) {
+  return WithDatabase("papyruskv_iter_local", db,
+                      [iter](OpenDatabase& open) { return quire::compat::BeginWalk(&open, iter); });
+}
+
+int papyruskv_iter_next(int db, papyruskv_iter_t* iter) {
+  return WithDatabase("papyruskv_iter_next", db, [iter](OpenDatabase& open) {
+    return quire::compat::ContinueWalk(&open, iter);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,107 @@
+#include "api/compat/papyruskv_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log_sink.h"
+
+namespace quire::compat {
+namespace {
+
+// Handles are (generation * 256 + slot) + 1, so that one that was closed is not taken for another.
+constexpr int kGenerationsMax = 1 << 22;
+
+std::atomic<Session*> current{nullptr};
+
+}  // namespace
+
+Session* Session::Current() {
+  return current.load(std::memory_order_acquire);
+}
+
+std::unique_ptr<Session> Session::Exchange(std::unique_ptr<Session> next) {
+  return std::unique_ptr<Session>(current.exchange(next.release()));
+}
+
+OpenDatabase* Session::Find(int handle) const {
+  if (handle <= 0) return nullptr;
+  const size_t slot = static_cast<size_t>(handle - 1) % kDatabasesMax;
+  OpenDatabase* const open = slots_[slot].load(std::memory_order_acquire);
+  return open != nullptr && open->handle == handle ? open : nullptr;
+}
+
+// Where memory cannot be shared for want of room, gets from neighbours go by message.
+Result<std::unique_ptr<Database>> Session::OpenSomehow(const std::string& name,
+                                                       DatabaseOptions* options) {
+  auto database = context_->Open(name, *options);
+  if (database.status().code() != Code::kNoSpace || !options->direct_reads) return database;
+  options->direct_reads = false;
+  auto again = context_->Open(name, *options);
+  return again.ok() ? std::move(again) : std::move(database);
+}
+
+Result<int> Session::Open(const std::string& name, const DatabaseOptions& options) {
+  size_t slot = 0;
+  while (slot < kDatabasesMax && slots_[slot].load() != nullptr) ++slot;
+  if (slot == kDatabasesMax) {
+    return Status(Code::kBusy, std::to_string(kDatabasesMax) + " databases are open; close one");
+  }
+  auto open = std::make_unique<OpenDatabase>();
+  open->name = name;
+  open->options = options;
+  const auto open_count = std::count_if(slots_.begin(), slots_.end(),
+                                        [](const auto& other) { return other.load() != nullptr; });
+  open->options.memory_percent_max = MemoryPercent(settings_, static_cast<int>(open_count));
+  QUIRE_ASSIGN_OR_RETURN(open->database, OpenSomehow(name, &open->options));
+  const int generation = generations_[slot]++ % kGenerationsMax;
+  open->handle = generation * static_cast<int>(kDatabasesMax) + static_cast<int>(slot) + 1;
+  owned_[slot] = std::move(open);
+  slots_[slot].store(owned_[slot].get(), std::memory_order_release);
+  return owned_[slot]->handle;
+}
+
+Status Session::Reopen(OpenDatabase* open, const DatabaseOptions& options) {
+  open->options = options;
+  QUIRE_ASSIGN_OR_RETURN(open->database, OpenSomehow(open->name, &open->options));
+  Status registered;
+  for (const auto& [id, function] : open->updates) {
+    const Status one = open->database->RegisterAnsweringUpdate(id, function);
+    if (registered.ok()) registered = one;
+  }
+  return context_->Agree(registered);
+}
+
+Status Session::Close(OpenDatabase* open) {
+  slots_[static_cast<size_t>(open->handle - 1) % kDatabasesMax].store(nullptr);
+  {
+    const std::lock_guard<std::mutex> lock(open->mutex);
+    open->walks.clear();
+  }
+  return open->database->Close();
+}
+
+Status Session::CloseAll() {
+  Status first;
+  for (auto& slot : slots_) {
+    OpenDatabase* const open = slot.load();
+    if (open == nullptr) continue;
+    const Status closed = Close(open);
+    if (first.ok()) first = closed;
+  }
+  return first;
+}
+
+Status NullArgument(const char* name) {
+  return Status(Code::kInvalidArgument, std::string("the argument ") + name + " is null");
+}
+
+int CodeOf(const char* call, const Status& status) {
+  if (status.ok()) return PAPYRUSKV_OK;
+  const bool absent = status.code() == Code::kNotFound;
+  if (!absent && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, std::string(call) + ": " + status.ToString());
+  }
+  return absent ? PAPYRUSKV_NOT_FOUND : PAPYRUSKV_ERR;
+}
+
+}  // namespace quire::compat

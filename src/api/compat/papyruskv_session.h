@@ -1,0 +1,129 @@
+/// What lies between papyruskv_init and papyruskv_finalize: a Context, and the table of int
+/// handles. Also the one place where outcomes become PapyrusKV's codes.
+///
+/// Layer      api
+/// Threads    Find: any thread. The rest: as the collective calls that it serves.
+/// Invariants a handle is the same number on all ranks, for they open and close in the same order;
+///            what a handle stood for is kept until its slot is used again, so that a late call on
+///            it is refused and does no harm
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "api/compat/papyruskv_settings.h"
+#include "papyrus/kv.h"
+#include "quire/database.h"
+
+namespace quire::compat {
+
+/// A walk over the pairs of this rank, and what the program sees of it.
+struct Walk {
+  std::unique_ptr<LocalIterator> iterator;
+  std::string key;
+  std::string value;
+  papyruskv_iter seen;
+};
+
+/// What a handle stands for.
+struct OpenDatabase {
+  int handle = 0;
+  std::string name;  ///< in the repository
+  DatabaseOptions options;
+  std::unique_ptr<Database> database;
+  std::mutex mutex;  ///< guards what follows
+  std::unordered_map<papyruskv_iter_t, std::unique_ptr<Walk>> walks;
+  std::vector<std::pair<uint32_t, AnsweringUpdateFunction>> updates;
+};
+
+class Session {
+ public:
+  static constexpr size_t kDatabasesMax = 256;
+
+  Session(std::unique_ptr<Context> context, const Settings& settings, bool started_mpi)
+      : context_(std::move(context)), settings_(settings), started_mpi_(started_mpi) {}
+
+  /// The one of this process, or null.
+  static Session* Current();
+  /// Null: there is none from now on. What was is the caller's.
+  static std::unique_ptr<Session> Exchange(std::unique_ptr<Session> next);
+
+  Context& context() { return *context_; }
+  const Settings& settings() const { return settings_; }
+  bool started_mpi() const { return started_mpi_; }
+
+  /// The open database with this handle, or null.
+  OpenDatabase* Find(int handle) const;
+  /// Opens a database under a new handle. Collective. kBusy: 256 are open.
+  Result<int> Open(const std::string& name, const DatabaseOptions& options);
+  /// Ends its walks, closes it, and frees its handle. Collective.
+  Status Close(OpenDatabase* open);
+  /// Every database that is open. Collective. The first failure, after all are closed.
+  Status CloseAll();
+  /// Opens it once more for a handle whose database has been closed, with the functions that it
+  /// had. Collective.
+  Status Reopen(OpenDatabase* open, const DatabaseOptions& options);
+
+ private:
+  Result<std::unique_ptr<Database>> OpenSomehow(const std::string& name, DatabaseOptions* options);
+
+  std::unique_ptr<Context> context_;
+  const Settings settings_;
+  const bool started_mpi_;
+  std::array<std::atomic<OpenDatabase*>, kDatabasesMax> slots_{};
+  std::array<std::unique_ptr<OpenDatabase>, kDatabasesMax> owned_;
+  std::array<int, kDatabasesMax> generations_{};
+};
+
+/// PapyrusKV's code for the outcome of `call`. A failure is logged, with the call's name.
+int CodeOf(const char* call, const Status& status);
+
+Status NullArgument(const char* name);
+
+/// Runs `body`, which returns a Status. No exception leaves the library.
+template <typename Body>
+int Guarded(const char* call, const Body& body) {
+  try {
+    return CodeOf(call, body());
+  } catch (const std::bad_alloc&) {
+    return CodeOf(call, Status(Code::kOutOfMemory, "an allocation failed"));
+  } catch (const std::exception& error) {
+    return CodeOf(call, Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+  }
+}
+
+/// Guarded, with the session; PAPYRUSKV_ERR where there is none.
+template <typename Body>
+int WithSession(const char* call, const Body& body) {
+  return Guarded(call, [&]() -> Status {
+    Session* const session = Session::Current();
+    if (session == nullptr) {
+      return Status(Code::kInvalidArgument, "call papyruskv_init first, and not after finalize");
+    }
+    return body(*session);
+  });
+}
+
+/// Guarded, with what `handle` stands for; PAPYRUSKV_INVALID_DB where it is nothing.
+template <typename Body>
+int WithDatabase(const char* call, int handle, const Body& body) {
+  bool known = true;
+  const int code = WithSession(call, [&](Session& session) -> Status {
+    OpenDatabase* const open = session.Find(handle);
+    known = open != nullptr;
+    if (known) return body(*open);
+    return Status(Code::kInvalidArgument,
+                  "no database is open under the handle " + std::to_string(handle));
+  });
+  return known ? code : PAPYRUSKV_INVALID_DB;
+}
+
+}  // namespace quire::compat

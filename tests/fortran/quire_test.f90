@@ -1,0 +1,195 @@
+! Quire's own Fortran module, on the ranks of MPI_COMM_WORLD: every kind of call once.
+!
+!   quire_test REPOSITORY   (a directory that is not there yet, and is left behind)
+program quire_test
+  use mpi
+  use quire
+  implicit none
+  integer, parameter :: pairs = 50
+  integer :: rank, ranks, provided, status, owner, i, other, seen, all_seen
+  integer(kind=8) :: flushes
+  character(len=200) :: repository
+  character(len=:), allocatable :: val, key, text, last
+  type(quire_options) :: options
+  type(quire_context) :: context
+  type(quire_db) :: db
+  type(quire_batch) :: batch
+  type(quire_iter) :: iter
+
+  call mpi_init_thread(MPI_THREAD_MULTIPLE, provided, status)
+  call mpi_comm_rank(MPI_COMM_WORLD, rank, status)
+  call mpi_comm_size(MPI_COMM_WORLD, ranks, status)
+  call get_command_argument(1, repository)
+
+  call quire_options_create(options, status)
+  call expect_ok('options_create')
+  call quire_options_set(options, 'memtable_bytes', '1MiB', status)
+  call expect_ok('options_set')
+  call quire_options_set(options, 'memtable_byte', '1MiB', status)
+  call expect(status == QUIRE_INVALID_ARGUMENT, 'a wrong name')
+  call expect(index(quire_error_message(), 'memtable_bytes') > 0, 'the nearest name')
+  call expect(quire_code_name(QUIRE_NOT_FOUND) == 'not found', 'code_name')
+  call expect(len(quire_version()) >= 5, 'version')
+
+  call quire_context_open_mpi(MPI_COMM_WORLD, repository, context, status, options)
+  call expect_ok('context_open_mpi')
+  call expect(quire_context_rank(context) == rank, 'context_rank')
+  call expect(quire_context_size(context) == ranks, 'context_size')
+  call quire_context_describe(context, text, status)
+  call expect(status == QUIRE_OK .and. len(text) > 0, 'context_describe')
+  call quire_db_open(context, 'fortran', db, status, options)
+  call expect_ok('db_open')
+
+  call check_pairs()
+  call check_modes()
+  call check_batch()
+  call check_walk()
+
+  call quire_db_close(db, status)
+  call expect_ok('db_close')
+  call quire_db_put(db, 'k', 'v', status)
+  call expect(status == QUIRE_INVALID_ARGUMENT, 'put after close')
+  call quire_context_destroy_database(context, 'fortran', status)
+  call expect_ok('destroy_database')
+  call quire_context_destroy_database(context, 'fortran', status)
+  call expect(status == QUIRE_NOT_FOUND, 'second destroy_database')
+  call quire_context_close(context, status)
+  call expect_ok('context_close')
+  call quire_options_destroy(options)
+  call mpi_finalize(status)
+
+contains
+
+  subroutine expect(holds, what)
+    logical, intent(in) :: holds
+    character(len=*), intent(in) :: what
+    integer :: ignored
+    if (holds) return
+    write (0, *) 'rank', rank, ': ', what, status, quire_error_message()
+    call mpi_abort(MPI_COMM_WORLD, 1, ignored)
+  end subroutine expect
+
+  subroutine expect_ok(what)
+    character(len=*), intent(in) :: what
+    call expect(status == QUIRE_OK, what)
+  end subroutine expect_ok
+
+  function name_of(of_rank, number) result(name)
+    integer, intent(in) :: of_rank, number
+    character(len=:), allocatable :: name
+    character(len=32) :: digits
+    write (digits, '(I0,A,I0)') of_rank, '/', number
+    name = trim(digits)
+  end function name_of
+
+  subroutine check_pairs()
+    do i = 1, pairs
+      call quire_db_put(db, name_of(rank, i), 'value of ' // name_of(rank, i), status)
+      call expect_ok('db_put')
+    end do
+    call quire_db_put(db, 'blanks ', ' at both ends ', status)
+    call expect_ok('db_put of blanks')
+    call quire_db_fence(db, status)
+    call expect_ok('db_fence')
+    call quire_db_barrier(db, QUIRE_SSTABLE, status)
+    call expect_ok('db_barrier')
+    do other = 0, ranks - 1
+      do i = 1, pairs
+        call quire_db_get(db, name_of(other, i), val, status)
+        call expect(status == QUIRE_OK .and. val == 'value of ' // name_of(other, i), 'db_get')
+      end do
+    end do
+    call quire_db_get(db, 'blanks ', val, status)
+    call expect(status == QUIRE_OK .and. len(val) == 14 .and. val == ' at both ends ', 'blanks')
+    call quire_db_get(db, 'blanks', val, status)
+    call expect(status == QUIRE_NOT_FOUND .and. len(val) == 0, 'another key')
+    call quire_db_owner(db, 'blanks ', owner, status)
+    call expect(status == QUIRE_OK .and. owner >= 0 .and. owner < ranks, 'db_owner')
+    call quire_db_statistic(db, 'flushes', flushes, status)
+    call expect(status == QUIRE_OK .and. flushes >= 0, 'db_statistic')
+    call quire_db_compact(db, status)
+    call expect_ok('db_compact')
+    call quire_context_barrier(context, status)
+    call expect_ok('context_barrier')
+  end subroutine check_pairs
+
+  subroutine check_modes()
+    integer :: next(1), before(1)
+    next(1) = modulo(rank + 1, ranks)
+    before(1) = modulo(rank - 1, ranks)
+    call quire_db_set_consistency(db, QUIRE_SEQUENTIAL, status)
+    call expect_ok('db_set_consistency')
+    call quire_db_put(db, name_of(rank, 0), 'signalled', status)
+    call expect_ok('sequential put')
+    call quire_context_notify(context, 3, before, status)
+    call expect_ok('context_notify')
+    call quire_context_wait_signal(context, 3, next, status)
+    call expect_ok('context_wait_signal')
+    call quire_db_get(db, name_of(next(1), 0), val, status)
+    call expect(status == QUIRE_OK .and. val == 'signalled', 'get after a signal')
+    call quire_context_progress(context, status)
+    call expect_ok('context_progress')
+    call quire_db_protect(db, QUIRE_PROTECT_READ_ONLY, status)
+    call expect_ok('db_protect')
+    call quire_db_delete(db, 'k', status)
+    call expect(status == QUIRE_READ_ONLY, 'delete while protected')
+    call quire_db_protect(db, QUIRE_READ_WRITE, status)
+    call expect_ok('db_protect back')
+    call quire_db_delete(db, name_of(rank, 0), status)
+    call expect_ok('db_delete')
+  end subroutine check_modes
+
+  subroutine check_batch()
+    call quire_batch_create(batch, status)
+    call expect_ok('batch_create')
+    call quire_batch_put(batch, 'dropped', 'x', status)
+    call quire_batch_clear(batch, status)
+    call expect_ok('batch_clear')
+    call quire_batch_put(batch, name_of(rank, -1), 'batched', status)
+    call expect_ok('batch_put')
+    call quire_batch_delete(batch, 'blanks ', status)
+    call expect_ok('batch_delete')
+    call quire_db_write(db, batch, status)
+    call expect_ok('db_write')
+    call quire_batch_destroy(batch)
+    call quire_db_get(db, name_of(rank, -1), val, status)
+    call expect(status == QUIRE_OK .and. val == 'batched', 'what the batch has put')
+    call quire_db_barrier(db, QUIRE_MEMTABLE, status)
+    call expect_ok('barrier after a batch')
+    call quire_db_get(db, 'blanks ', val, status)
+    call expect(status == QUIRE_NOT_FOUND, 'what the batch has deleted')
+  end subroutine check_batch
+
+  ! All pairs, each at one rank, in order; and back.
+  subroutine check_walk()
+    call quire_iter_create(db, iter, status)
+    call expect_ok('iter_create')
+    call quire_iter_seek_to_first(iter, status)
+    seen = 0
+    last = ''
+    do while (quire_iter_valid(iter))
+      call quire_iter_key(iter, key, status)
+      call expect(status == QUIRE_OK .and. lgt(key, last), 'iter_key')
+      call quire_iter_value(iter, val, status)
+      call expect(status == QUIRE_OK .and. len(val) >= 7, 'iter_value')
+      last = key
+      seen = seen + 1
+      call quire_iter_next(iter, status)
+      call expect_ok('iter_next')
+    end do
+    call quire_iter_status(iter, status)
+    call expect_ok('iter_status')
+    call mpi_allreduce(seen, all_seen, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, status)
+    call expect(all_seen == ranks * (pairs + 1), 'all pairs')
+    if (seen >= 2) then
+      call quire_iter_seek_to_last(iter, status)
+      call quire_iter_prev(iter, status)
+      call expect(status == QUIRE_OK .and. quire_iter_valid(iter), 'iter_prev')
+      call quire_iter_seek(iter, last, status)
+      call quire_iter_key(iter, key, status)
+      call expect(status == QUIRE_OK .and. key == last, 'iter_seek')
+    end if
+    call quire_iter_destroy(iter)
+  end subroutine check_walk
+
+end program quire_test

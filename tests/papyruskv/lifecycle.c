@@ -1,0 +1,99 @@
+/* Repositories that stay or go, several jobs one after another, many databases, strange names. */
+#include "check.h"
+
+enum { kDatabases = 256, kLarge = 16 << 20 };
+
+static void touch(const char* path) {
+  FILE* const file = fopen(path, "w");
+  CHECK(file != NULL && fclose(file) == 0);
+}
+
+static int exists(const char* path) {
+  struct stat info;
+  return stat(path, &info) == 0;
+}
+
+/* One job: everybody puts its rank into `name`, or finds what is there. */
+static void run(const char* name, int create) {
+  int db = -1;
+  CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));
+  CHECK_OK(
+      papyruskv_open(name, create ? PAPYRUSKV_CREATE | PAPYRUSKV_RDWR : PAPYRUSKV_RDWR, NULL, &db));
+  if (create) CHECK_OK(papyruskv_put(db, (char*)&rank, sizeof rank, name, strlen(name)));
+  CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_MEMTABLE));
+  for (int other = 0; other < size; ++other) {
+    CHECK_VALUE(db, (char*)&other, sizeof other, name, strlen(name));
+  }
+  if (create) CHECK_OK(papyruskv_close(db)); /* else finalize closes it */
+  CHECK_OK(papyruskv_finalize());
+}
+
+static void check_keeping(const char* repository) {
+  setenv("PAPYRUSKV_DESTROY_REPOSITORY", "0", 1);
+  run("first", 1);
+  run("../second/with all: \xC3\xA9", 1);
+  run("first", 0);
+  run("../second/with all: \xC3\xA9", 0);
+  CHECK(exists(repository));
+}
+
+/* What is not a database of the library stays, and the directory with it. */
+static void check_removing(const char* repository) {
+  char foreign[400], first[400];
+  snprintf(foreign, sizeof foreign, "%s/notes.txt", repository);
+  snprintf(first, sizeof first, "%s/first", repository);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) touch(foreign);
+  MPI_Barrier(MPI_COMM_WORLD);
+  CHECK(exists(first));
+  setenv("PAPYRUSKV_DESTROY_REPOSITORY", "1", 1);
+  run("third", 1);
+  CHECK(exists(foreign) && !exists(first));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) CHECK(unlink(foreign) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  unsetenv("PAPYRUSKV_DESTROY_REPOSITORY");
+  run("fourth", 1);
+  CHECK(!exists(repository));
+}
+
+/* The handles are the same on all ranks, and no two are alike. */
+static void check_many(void) {
+  int handles[kDatabases], common[kDatabases], one_more = 0;
+  char name[16], *large = calloc(1, kLarge);
+  CHECK(large != NULL);
+  setenv("PAPYRUSKV_MEMTABLE_SIZE", "65536", 1);
+  CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));
+  for (int i = 0; i < kDatabases; ++i) {
+    sprintf(name, "db %d", i);
+    CHECK_OK(papyruskv_open(name, PAPYRUSKV_CREATE, NULL, &handles[i]));
+    for (int j = 0; j < i; ++j) CHECK(handles[i] != handles[j]);
+  }
+  CHECK(papyruskv_open("one more", PAPYRUSKV_CREATE, NULL, &one_more) == PAPYRUSKV_ERR);
+  memcpy(common, handles, sizeof common);
+  MPI_Bcast(common, kDatabases, MPI_INT, 0, MPI_COMM_WORLD);
+  CHECK(memcmp(common, handles, sizeof common) == 0);
+  for (int i = 0; i < kDatabases; i += 50) {
+    CHECK_OK(papyruskv_put(handles[i], "i", 1, (char*)&i, sizeof i));
+  }
+  for (int i = 0; i < kDatabases; i += 50) {
+    CHECK_OK(papyruskv_barrier(handles[i], PAPYRUSKV_MEMTABLE));
+    CHECK_VALUE(handles[i], "i", 1, (char*)&i, sizeof i);
+  }
+  CHECK_OK(papyruskv_put(handles[kDatabases - 1], large, 16 << 10, large, kLarge));
+  CHECK_VALUE(handles[kDatabases - 1], large, 16 << 10, large, kLarge);
+  free(large);
+  CHECK_OK(papyruskv_close(handles[3]));
+  CHECK_OK(papyruskv_open("one more", PAPYRUSKV_CREATE, NULL, &one_more));
+  CHECK_OK(papyruskv_finalize());
+}
+
+int main(int argc, char** argv) {
+  const char* repository;
+  begin(&argc, &argv);
+  repository = getenv("PAPYRUSKV_REPOSITORY");
+  check_keeping(repository);
+  check_removing(repository);
+  if (argc > 1 && strcmp(argv[1], "many") == 0) check_many();
+  return end();
+}
