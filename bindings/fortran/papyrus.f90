@@ -58,6 +58,7 @@ module papyrus
   public :: papyruskv_put, papyruskv_get, papyruskv_get_pos, papyruskv_delete, papyruskv_free
   public :: papyruskv_fence, papyruskv_barrier, papyruskv_signal_notify, papyruskv_signal_wait
   public :: papyruskv_consistency, papyruskv_protect
+  public :: papyruskv_destroy, papyruskv_checkpoint, papyruskv_restart, papyruskv_wait
   public :: papyruskv_iter_local, papyruskv_iter_next, papyruskv_update
 
   interface
@@ -134,6 +135,29 @@ module papyrus
       import :: c_int
       integer(c_int), value :: db, prot
     end function c_protect
+    integer(c_int) function c_destroy(db, event) bind(c, name="papyruskv_destroy")
+      import :: c_int
+      integer(c_int), value :: db
+      integer(c_int), intent(out) :: event
+    end function c_destroy
+    integer(c_int) function c_checkpoint(db, path, event) bind(c, name="papyruskv_checkpoint")
+      import :: c_int, c_char
+      integer(c_int), value :: db
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), intent(out) :: event
+    end function c_checkpoint
+    integer(c_int) function c_restart(path, name, flags, opt, db, event) &
+        bind(c, name="papyruskv_restart")
+      import :: c_int, c_char, c_ptr
+      character(kind=c_char), intent(in) :: path(*), name(*)
+      integer(c_int), value :: flags
+      type(c_ptr), value :: opt
+      integer(c_int), intent(out) :: db, event
+    end function c_restart
+    integer(c_int) function c_wait(db, event) bind(c, name="papyruskv_wait")
+      import :: c_int
+      integer(c_int), value :: db, event
+    end function c_wait
     integer(c_int) function c_iter_local(db, iter) bind(c, name="papyruskv_iter_local")
       import :: c_int, c_ptr
       integer(c_int), value :: db
@@ -299,6 +323,32 @@ contains
     integer, intent(out) :: ierror
     ierror = c_protect(db, prot)
   end subroutine papyruskv_protect
+
+  subroutine papyruskv_destroy(db, event, ierror)
+    integer, intent(in) :: db
+    integer, intent(out) :: event, ierror
+    ierror = c_destroy(db, event)
+  end subroutine papyruskv_destroy
+
+  subroutine papyruskv_checkpoint(db, path, event, ierror)
+    integer, intent(in) :: db
+    character(kind=c_char), intent(in) :: path(*)
+    integer, intent(out) :: event, ierror
+    ierror = c_checkpoint(db, path, event)
+  end subroutine papyruskv_checkpoint
+
+  subroutine papyruskv_restart(path, name, flags, db, event, ierror)
+    character(kind=c_char), intent(in) :: path(*), name(*)
+    integer, intent(in) :: flags
+    integer, intent(out) :: db, event, ierror
+    ierror = c_restart(path, name, flags, c_null_ptr, db, event)
+  end subroutine papyruskv_restart
+
+  subroutine papyruskv_wait(db, event, ierror)
+    integer, intent(in) :: db, event
+    integer, intent(out) :: ierror
+    ierror = c_wait(db, event)
+  end subroutine papyruskv_wait
 
   subroutine papyruskv_iter_local(db, iter, ierror)
     integer, intent(in) :: db

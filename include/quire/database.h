@@ -218,16 +218,6 @@ class Context {
   ///              kBusy        It is open, here or elsewhere.
   ///              kCorruption  Ranks see parts of it, but rank 0 no descriptor: nothing is removed.
   virtual Status Destroy(const std::string& name) = 0;
-  /// The names of the databases in the repository, in order, also of those that cannot be opened.
-  ///
-  /// Collective   Yes: what any rank finds, on all ranks.
-  virtual Result<std::vector<std::string>> ListDatabases() = 0;
-
-  /// One outcome for all ranks: OK where all give OK, else that of the lowest failing rank, its text
-  /// with that rank.
-  ///
-  /// Collective   Yes.
-  virtual Status Agree(const Status& mine) = 0;
 
   /// The same in the background. The database is gone for Open at return, its files by the end of
   /// the event.
@@ -249,6 +239,17 @@ class Context {
   /// Source       SC17, section 4.3.
   virtual Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                                  const RestartOptions& options) = 0;
+
+  /// The names of the databases in the repository, in order, also of those that cannot be opened.
+  ///
+  /// Collective   Yes: what any rank finds, on all ranks.
+  virtual Result<std::vector<std::string>> ListDatabases() = 0;
+
+  /// One outcome for all ranks: OK where all give OK, else that of the lowest failing rank, its text
+  /// with that rank.
+  ///
+  /// Collective   Yes.
+  virtual Status Agree(const Status& mine) = 0;
 
   /// Waits for all ranks.
   ///

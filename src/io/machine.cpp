@@ -11,11 +11,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "io/file_system.h"
+#include "io/posix_error.h"
 #include "io/proc_file.h"
 
 namespace quire::io {
@@ -107,7 +109,9 @@ int CoreCount() {
   return online > 0 ? static_cast<int>(online) : 1;
 }
 
-uint64_t NodeId() { return ComputeNodeId(); }
+uint64_t NodeId() {
+  return ComputeNodeId();
+}
 
 std::string ProcessDescription() {
   std::string text = HostName() + " pid " + std::to_string(::getpid());
@@ -117,7 +121,9 @@ std::string ProcessDescription() {
   return text;
 }
 
-int ProcessId() { return ::getpid(); }
+int ProcessId() {
+  return ::getpid();
+}
 
 bool ProcessAlive(int pid) {
   if (pid <= 0) return false;
@@ -129,6 +135,15 @@ std::optional<std::string> Environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
   return std::string(value);
+}
+
+Result<std::string> AbsolutePath(const std::string& path) {
+  if (!path.empty() && path[0] == '/') return path;
+  char directory[PATH_MAX];
+  if (::getcwd(directory, sizeof directory) == nullptr) {
+    return ErrnoStatus(errno, "find the working directory of", path);
+  }
+  return std::string(directory) + "/" + path;
 }
 
 Status CheckMachine() {

@@ -44,6 +44,8 @@ int ProcessId();
 bool ProcessAlive(int pid);
 /// An environment variable.
 std::optional<std::string> Environment(const char* name);
+/// `path` where it begins at the root, else behind the working directory.
+Result<std::string> AbsolutePath(const std::string& path);
 /// Fails where the machine is not one Quire runs on (big-endian, ...). Called once by Context.
 Status CheckMachine();
 /// Resident memory of this process now, and its anonymous part [bytes].

@@ -57,6 +57,13 @@ TEST(Machine, NodeIdCanBeForced) {
   EXPECT_EQ(Environment("QUIRE_NODE_ID"), std::nullopt);
 }
 
+TEST(Machine, PathsBeginWhereTheProgramRuns) {
+  EXPECT_EQ(*AbsolutePath("/a/b"), "/a/b");
+  const std::string relative = *AbsolutePath("a/b");
+  EXPECT_EQ(relative[0], '/');
+  EXPECT_EQ(relative.substr(relative.size() - 4), "/a/b");
+}
+
 TEST(Machine, DescribesTheProcessForLockFiles) {
   for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
     ASSERT_EQ(::unsetenv(name), 0);
@@ -162,8 +169,8 @@ TEST(SharedMemory, ShowsTheSameBytesByNameAndLosesItsNameAtUnlink) {
   EXPECT_EQ((*memory)->size(), kMiB);
   EXPECT_EQ((*memory)->data()[kMiB - 1], 0);
   const std::string name = (*memory)->name();
-  EXPECT_EQ(name.substr(0, name.rfind('-')), "quire-" + std::to_string(::geteuid()) + "-" +
-                                                 std::to_string(::getpid()));
+  EXPECT_EQ(name.substr(0, name.rfind('-')),
+            "quire-" + std::to_string(::geteuid()) + "-" + std::to_string(::getpid()));
   auto writer = SharedMemory::Open(name, kMiB, SharedMemory::Access::kReadWrite);
   auto reader = SharedMemory::Open(name, 4096, SharedMemory::Access::kRead);
   ASSERT_TRUE(writer.ok() && reader.ok());

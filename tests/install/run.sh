@@ -42,7 +42,8 @@ wrapper() { echo "$1${flavor:+.$flavor}"; }
 programs=$source_dir/tests/papyruskv
 run_ranks() {
   LD_LIBRARY_PATH="$prefix/lib:${LD_LIBRARY_PATH:-}" PAPYRUSKV_MEMTABLE_SIZE=1048576 \
-    PAPYRUSKV_REPOSITORY="$work/$mode-repository" "$source_dir/scripts/mpirun" -n 2 "$@"
+    PAPYRUSKV_REPOSITORY="$work/$mode-repository" PAPYRUSKV_CHECKPOINTS="$work/$mode-checkpoints" \
+    "$source_dir/scripts/mpirun" -n 2 "$@"
 }
 
 # configure_and_run SOURCE_DIR [OPTION...]
@@ -173,7 +174,7 @@ case $mode in
     for program in shared static sources quire; do
       run_ranks "$work/$mode/$program" "$work/$mode/repository"
     done
-    rm -rf "$work/$mode/repository"
+    rm -rf "$work/$mode/repository" "$work/$mode-checkpoints"
     ;;
   *)
     echo "run.sh: what is '$mode'?" >&2

@@ -14,6 +14,7 @@ static void check_all_answer(int db, int expected) {
   size_t length = 0;
   papyruskv_pos_t pos;
   papyruskv_iter_t iter = NULL;
+  int event = 0;
   CHECK(papyruskv_put(db, "k", 1, "v", 1) == expected);
   CHECK(papyruskv_get(db, "k", 1, &value, &length) == expected);
   CHECK(papyruskv_get_pos(db, "k", 1, &value, &length, &pos) == expected);
@@ -27,6 +28,9 @@ static void check_all_answer(int db, int expected) {
   CHECK(papyruskv_iter_next(db, &iter) == expected);
   CHECK(papyruskv_register_update(db, 1, update) == expected);
   CHECK(papyruskv_update(db, "k", 1, NULL, 1, NULL, 0, NULL, 0) == expected);
+  CHECK(papyruskv_checkpoint(db, "/tmp", &event) == expected);
+  CHECK(papyruskv_destroy(db, &event) == expected);
+  CHECK(papyruskv_wait(db, 1) == PAPYRUSKV_ERR);
   CHECK(papyruskv_close(db) == expected);
 }
 
@@ -35,6 +39,7 @@ static void check_outside(void) {
   int zero = 0;
   check_all_answer(1, PAPYRUSKV_ERR);
   CHECK(papyruskv_open("db", PAPYRUSKV_CREATE, NULL, &db) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_restart("/tmp", "db", 0, NULL, &db, &zero) == PAPYRUSKV_ERR);
   CHECK(papyruskv_signal_notify(1, &zero, 1) == PAPYRUSKV_ERR);
   CHECK(papyruskv_signal_wait(1, &zero, 1) == PAPYRUSKV_ERR);
   CHECK(papyruskv_finalize() == PAPYRUSKV_ERR);
@@ -43,11 +48,16 @@ static void check_outside(void) {
 static void check_nulls(int db) {
   char* value = NULL;
   char bytes[4] = "";
+  int again = 7;
   papyruskv_iter_t stray = NULL;
   struct papyruskv_iter foreign;
   memset(&foreign, 0, sizeof foreign);
   CHECK(papyruskv_open(NULL, PAPYRUSKV_CREATE, NULL, &db) == PAPYRUSKV_ERR);
   CHECK(papyruskv_open("db", PAPYRUSKV_CREATE, NULL, NULL) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_checkpoint(db, NULL, NULL) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_restart(NULL, "db", 0, NULL, &again, NULL) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_restart("/tmp", NULL, 0, NULL, &again, NULL) == PAPYRUSKV_ERR && again == -1);
+  CHECK(papyruskv_restart("/tmp", "db", 0, NULL, NULL, NULL) == PAPYRUSKV_ERR);
   CHECK(papyruskv_put(db, NULL, 1, "v", 1) == PAPYRUSKV_ERR);
   CHECK(papyruskv_put(db, "k", 1, NULL, 1) == PAPYRUSKV_ERR);
   CHECK(papyruskv_get(db, NULL, 1, &value, NULL) == PAPYRUSKV_ERR);

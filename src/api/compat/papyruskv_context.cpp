@@ -57,7 +57,9 @@ Status End() {
   if (session == nullptr) {
     return Status(Code::kInvalidArgument, "papyruskv_init was not called, or finalize was already");
   }
-  Status ended = session->CloseAll();
+  Status ended = session->WaitForAll();
+  const Status closed = session->CloseAll();
+  if (ended.ok()) ended = closed;
   if (session->settings().destroy_repository) {
     const Status removed = RemoveRepository(session->context());
     if (ended.ok()) ended = removed;

@@ -40,7 +40,7 @@ Result<std::unique_ptr<Database>> Session::OpenSomehow(const std::string& name,
   return again.ok() ? std::move(again) : std::move(database);
 }
 
-Result<int> Session::Open(const std::string& name, const DatabaseOptions& options) {
+Result<int> Session::Reserve(const std::string& name, const DatabaseOptions& options) {
   size_t slot = 0;
   while (slot < kDatabasesMax && slots_[slot].load() != nullptr) ++slot;
   if (slot == kDatabasesMax) {
@@ -52,12 +52,70 @@ Result<int> Session::Open(const std::string& name, const DatabaseOptions& option
   const auto open_count = std::count_if(slots_.begin(), slots_.end(),
                                         [](const auto& other) { return other.load() != nullptr; });
   open->options.memory_percent_max = MemoryPercent(settings_, static_cast<int>(open_count));
-  QUIRE_ASSIGN_OR_RETURN(open->database, OpenSomehow(name, &open->options));
   const int generation = generations_[slot]++ % kGenerationsMax;
   open->handle = generation * static_cast<int>(kDatabasesMax) + static_cast<int>(slot) + 1;
   owned_[slot] = std::move(open);
   slots_[slot].store(owned_[slot].get(), std::memory_order_release);
   return owned_[slot]->handle;
+}
+
+Result<int> Session::Open(const std::string& name, const DatabaseOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const int handle, Reserve(name, options));
+  OpenDatabase* const open = Find(handle);
+  auto database = OpenSomehow(name, &open->options);
+  if (!database.ok()) {
+    Free(open);
+    return database.status();
+  }
+  open->database = std::move(*database);
+  open->ready.store(true, std::memory_order_release);
+  return handle;
+}
+
+void Session::Free(OpenDatabase* open) {
+  slots_[static_cast<size_t>(open->handle - 1) % kDatabasesMax].store(nullptr);
+}
+
+int Session::Add(Pending pending) {
+  pending_.emplace(++last_event_, std::move(pending));
+  return last_event_;
+}
+
+Status Session::FinishRestart(int handle) {
+  OpenDatabase* const open = Find(handle);
+  auto database = OpenSomehow(open->name, &open->options);
+  if (!database.ok()) return database.status();
+  open->database = std::move(*database);
+  open->ready.store(true, std::memory_order_release);
+  return Status();
+}
+
+Status Session::Wait(int handle, int event) {
+  const auto at = pending_.find(event);
+  if (at == pending_.end() || at->second.handle != handle) {
+    return Status(Code::kInvalidArgument, "the database has no event " + std::to_string(event) +
+                                              ", or it was waited for already");
+  }
+  Status ended = at->second.event->Wait();
+  // It goes on, and may be waited for again.
+  if (ended.code() == Code::kTimedOut) return ended;
+  const bool is_restart = at->second.is_restart;
+  pending_.erase(at);
+  if (!is_restart) return ended;
+  if (ended.ok()) ended = FinishRestart(handle);
+  if (!ended.ok()) Free(Find(handle));
+  return ended;
+}
+
+Status Session::WaitForAll() {
+  Status first;
+  for (auto& [number, pending] : pending_) {
+    const Status ended = pending.event->Wait();
+    if (first.ok()) first = ended;
+    if (pending.is_restart) Free(Find(pending.handle));
+  }
+  pending_.clear();
+  return first;
 }
 
 Status Session::Reopen(OpenDatabase* open, const DatabaseOptions& options) {
@@ -72,7 +130,7 @@ Status Session::Reopen(OpenDatabase* open, const DatabaseOptions& options) {
 }
 
 Status Session::Close(OpenDatabase* open) {
-  slots_[static_cast<size_t>(open->handle - 1) % kDatabasesMax].store(nullptr);
+  Free(open);
   {
     const std::lock_guard<std::mutex> lock(open->mutex);
     open->walks.clear();

@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -38,10 +39,19 @@ struct OpenDatabase {
   int handle = 0;
   std::string name;  ///< in the repository
   DatabaseOptions options;
+  /// Null while a restart is under way: look at `ready` first.
   std::unique_ptr<Database> database;
+  std::atomic<bool> ready{false};
   std::mutex mutex;  ///< guards what follows
   std::unordered_map<papyruskv_iter_t, std::unique_ptr<Walk>> walks;
   std::vector<std::pair<uint32_t, AnsweringUpdateFunction>> updates;
+};
+
+/// What goes on in the background until papyruskv_wait.
+struct Pending {
+  int handle = 0;  ///< of the database that it was begun with
+  bool is_restart = false;
+  std::unique_ptr<Event> event;
 };
 
 class Session {
@@ -64,6 +74,15 @@ class Session {
   OpenDatabase* Find(int handle) const;
   /// Opens a database under a new handle. Collective. kBusy: 256 are open.
   Result<int> Open(const std::string& name, const DatabaseOptions& options);
+  /// A new handle for a database that a restart will bring. Collective.
+  Result<int> Reserve(const std::string& name, const DatabaseOptions& options);
+  /// The number of an event of the database with this handle. Collective.
+  int Add(Pending pending);
+  /// Waits for an event, once, and opens the database that a restart has brought. Collective.
+  /// kInvalidArgument: there is no such event of the handle, or it was waited for.
+  Status Wait(int handle, int event);
+  /// All that nobody has waited for. Collective. The first failure, after all have ended.
+  Status WaitForAll();
   /// Ends its walks, closes it, and frees its handle. Collective.
   Status Close(OpenDatabase* open);
   /// Every database that is open. Collective. The first failure, after all are closed.
@@ -74,6 +93,8 @@ class Session {
 
  private:
   Result<std::unique_ptr<Database>> OpenSomehow(const std::string& name, DatabaseOptions* options);
+  Status FinishRestart(int handle);
+  void Free(OpenDatabase* open);
 
   std::unique_ptr<Context> context_;
   const Settings settings_;
@@ -81,6 +102,8 @@ class Session {
   std::array<std::atomic<OpenDatabase*>, kDatabasesMax> slots_{};
   std::array<std::unique_ptr<OpenDatabase>, kDatabasesMax> owned_;
   std::array<int, kDatabasesMax> generations_{};
+  std::map<int, Pending> pending_;  ///< by number
+  int last_event_ = 0;
 };
 
 /// PapyrusKV's code for the outcome of `call`. A failure is logged, with the call's name.
@@ -119,7 +142,10 @@ int WithDatabase(const char* call, int handle, const Body& body) {
   const int code = WithSession(call, [&](Session& session) -> Status {
     OpenDatabase* const open = session.Find(handle);
     known = open != nullptr;
-    if (known) return body(*open);
+    if (known && open->ready.load(std::memory_order_acquire)) return body(*open);
+    if (known) {
+      return Status(Code::kBusy, "a restart is under way: wait for its event with papyruskv_wait");
+    }
     return Status(Code::kInvalidArgument,
                   "no database is open under the handle " + std::to_string(handle));
   });
