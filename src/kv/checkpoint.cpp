@@ -1,6 +1,7 @@
 #include "kv/checkpoint.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -48,9 +49,12 @@ Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Pr
   return Status();
 }
 
-Status AgreeOnPrepared(const Core& core, const CheckpointRequest& request, Prepared* prepared) {
+Status AgreeOnPrepared(Core& core, const CheckpointRequest& request, Prepared* prepared) {
   Status status;
-  if (core.rank() == 0) status = PrepareDirectory(*core.fs, request, prepared);
+  if (core.rank() == 0) {
+    const std::lock_guard<std::mutex> lock(core.checkpoints_mutex);
+    status = PrepareDirectory(*core.fs, request, prepared);
+  }
   std::string told;
   base::PutFixed(&told, prepared->number);
   base::PutFixed(&told, prepared->earlier);
@@ -200,6 +204,7 @@ Result<std::string> CheckpointWork::TakeReports(int step, const std::vector<std:
 
 // Rank 0. From the rename on the checkpoint is there.
 Status CheckpointWork::Publish() {
+  const std::lock_guard<std::mutex> lock(core_->checkpoints_mutex);
   record_.database = request_.database;
   record_.partitioner = request_.partitioner;
   record_.options = request_.options;

@@ -1,6 +1,7 @@
 #include "kv/context.h"
 
 #include <algorithm>
+#include <future>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ class ContextImpl final : public Context {
     for (DatabaseImpl* const database : OpenDatabases()) database->Shutdown();
     // Not with the last get under way that somebody keeps: MPI may be finalized by then.
     core_->exchange.reset();
+    EndTransfers();
   }
 
   int rank() const override { return core_->rank(); }
@@ -75,6 +77,16 @@ class ContextImpl final : public Context {
   std::vector<DatabaseImpl*> OpenDatabases() const {
     const std::lock_guard<std::mutex> lock(core_->mutex);
     return core_->open_databases;
+  }
+
+  // A job that has just run holds the core, and the core its threads: no thread of theirs may be the
+  // last that lets go.
+  void EndTransfers() {
+    std::promise<void> ended;
+    core_->transfers->Schedule([&ended] { ended.set_value(); });
+    while (core_->transfers->RunOne()) {
+    }
+    ended.get_future().wait();
   }
 
   std::vector<std::shared_ptr<Job>> TakeJobs() {

@@ -41,6 +41,10 @@ struct Core {
   int size() const { return exchange->size(); }
   /// <repository>/<name>
   std::string DirectoryOf(const std::string& name) const { return repository + "/" + name; }
+  /// Rank 0: held while a directory of checkpoints is listed or one in it is published, which has
+  /// another name then: nobody sees neither or both.
+  std::mutex checkpoints_mutex;
+
   std::mutex mutex;
   uint32_t last_database_number =
       0;  ///< the same on all ranks: databases are opened by all, in one order
