@@ -132,12 +132,13 @@ QUIRE_EXPORT int papyruskv_protect(int db, int prot);
  * papyruskv_wait. With a null `event` it waits here. Collective. */
 QUIRE_EXPORT int papyruskv_destroy(int db, int* event);
 /* Writes a checkpoint of what all ranks have put so far below the directory `path`, which all ranks
- * see, in the background: the ranks go on. It is complete when its event has been waited for; `path`
- * may begin with "$NAME". With a null `event` it waits here. Collective. */
+ * see, in the background: the ranks go on. It is complete when its event has been waited for.
+ * `path` may begin with "$NAME". With a null `event` it waits here. Collective. */
 QUIRE_EXPORT int papyruskv_checkpoint(int db, const char* path, int* event);
 /* Brings `name` back from its newest complete checkpoint below `path`, in the background, in place
- * of a closed database of that name. `*db` is its handle, which is good once the event has been waited for; until then
- * calls with it are PAPYRUSKV_ERR. With a null `event` it waits here. Collective. */
+ * of a closed database of that name. `*db` is its handle, which is good once the event has been
+ * waited for; until then calls with it are PAPYRUSKV_ERR. With a null `event` it waits here.
+ * Collective. */
 QUIRE_EXPORT int papyruskv_restart(const char* path, const char* name, int flags,
                                    papyruskv_option_t* opt, int* db, int* event);
 /* Waits for an event of the database, once. PAPYRUSKV_ERR also where what it stands for has failed.

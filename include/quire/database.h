@@ -97,9 +97,9 @@ struct DatabaseOptions {
   /// What other numbers of ranks wrote moves to its owners before Open returns; else it does so in
   /// the background, where all ranks see the storage.
   bool redistribute = false;
-  /// [per cent, 0 .. 100] Sizes shrink until the database plans with at most so much of what is left
-  /// of ContextOptions::memory_bytes. 0: those that have their defaults shrink, to a half; what was
-  /// given is kept or refused.
+  /// [per cent, 0 .. 100] Sizes shrink until the database plans with at most so much of what is
+  /// left of ContextOptions::memory_bytes. 0: those that have their defaults shrink, to a half; what
+  /// was given is kept or refused.
   int memory_percent_max = 0;
 };
 
@@ -245,8 +245,8 @@ class Context {
   /// Collective   Yes: what any rank finds, on all ranks.
   virtual Result<std::vector<std::string>> ListDatabases() = 0;
 
-  /// One outcome for all ranks: OK where all give OK, else that of the lowest failing rank, its text
-  /// with that rank.
+  /// One outcome for all ranks: OK where all give OK, else that of the lowest failing rank, its
+  /// text with that rank.
   ///
   /// Collective   Yes.
   virtual Status Agree(const Status& mine) = 0;
@@ -437,8 +437,8 @@ class Database {
   /// Errors       The first failure of an earlier relaxed write, with the count of those lost.
   /// Source       SC17, section 3.1.
   virtual Status Fence() = 0;
-  /// Writes this rank's MemTables into tables, which survive power loss, and waits for that. What is
-  /// staged for other ranks is not waited for.
+  /// Writes this rank's MemTables into tables, which survive power loss, and waits for that. What
+  /// is staged for other ranks is not waited for.
   ///
   /// Errors       kNoSpace where a table does not fit.
   virtual Status Flush() = 0;

@@ -79,8 +79,8 @@ class ContextImpl final : public Context {
     return core_->open_databases;
   }
 
-  // A job that has just run holds the core, and the core its threads: no thread of theirs may be the
-  // last that lets go.
+  // A job that has just run holds the core, and the core its threads: none of those may be the last
+  // that lets go.
   void EndTransfers() {
     std::promise<void> ended;
     core_->transfers->Schedule([&ended] { ended.set_value(); });

@@ -4,7 +4,7 @@
  *   persist [write|read DIRECTORY]   write leaves a checkpoint for a read by other ranks */
 #include "check.h"
 
-enum { kPairs = 300 };
+enum { kPairs = 300, kMany = 12 };
 
 static char checkpoints[300];
 
@@ -75,6 +75,18 @@ static void check_restart(const char* name, int generation) {
   CHECK_OK(papyruskv_close(db));
 }
 
+/* As many under way as a program likes: each is there, with what was put before it. */
+static void check_many(void) {
+  int events[kMany], db = open_it("many");
+  for (int i = 0; i < kMany; ++i) {
+    put_all(db, 100 + i);
+    CHECK_OK(papyruskv_checkpoint(db, checkpoints, &events[i]));
+  }
+  for (int i = kMany - 1; i >= 0; --i) CHECK_OK(papyruskv_wait(db, events[i]));
+  CHECK_OK(papyruskv_close(db));
+  check_restart("many", 100 + kMany - 1);
+}
+
 static void check_destroy(const char* name) {
   int db = open_it(name), event = -1, other = open_it("other");
   CHECK_OK(papyruskv_put(other, "k", 1, "v", 1));
@@ -112,6 +124,7 @@ static void run_alone(void) {
   check_restart("my/db", 2); /* in place of the one that is there */
   check_destroy("my/db");
   check_absent();
+  check_many();
   CHECK_OK(papyruskv_finalize());
 
   CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));
