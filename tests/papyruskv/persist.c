@@ -150,7 +150,11 @@ static void remove_checkpoints(void) {
 int main(int argc, char** argv) {
   int db = -1, event = -1;
   begin(&argc, &argv);
-  snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", argc > 2 ? argv[2] : directory);
+  if (argc > 2) {
+    snprintf(checkpoints, sizeof checkpoints, "%s", argv[2]);
+  } else {
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", directory);
+  }
   if (argc < 3) {
     run_alone();
     remove_checkpoints();

@@ -114,6 +114,7 @@ Result<Settings> ReadSettings() {
   QUIRE_RETURN_IF_ERROR(ReadCaches(&settings));
   QUIRE_RETURN_IF_ERROR(ReadSizes(&settings));
   QUIRE_ASSIGN_OR_RETURN(settings.bloom, Switch("PAPYRUSKV_BLOOM", true));
+  QUIRE_ASSIGN_OR_RETURN(settings.redistribute, Switch("PAPYRUSKV_FORCE_REDISTRIBUTE", false));
   QUIRE_ASSIGN_OR_RETURN(settings.destroy_repository, Switch("PAPYRUSKV_DESTROY_REPOSITORY", true));
   return settings;
 }

@@ -24,6 +24,7 @@ struct Settings {
   bool bloom = true;
   std::optional<uint64_t> memtable_bytes;
   std::optional<uint64_t> batch_bytes;
+  bool redistribute = false;
   bool destroy_repository = true;
 };
 

@@ -67,6 +67,7 @@ TEST(PapyruskvSettings, EachVariableIsHeard) {
                             {"PAPYRUSKV_MEMTABLE_SIZE", "131072"},
                             {"PAPYRUSKV_REMOTE_BUFFER_SIZE", "4096"},
                             {"PAPYRUSKV_REMOTE_BUFFER_ENTRY_MAX", "512"},
+                            {"PAPYRUSKV_FORCE_REDISTRIBUTE", "1"},
                             {"PAPYRUSKV_DESTROY_REPOSITORY", "0"},
                             {"QUIRE_LOG", "on"}};
   const DatabaseOptions options = OptionsWith(0);
@@ -83,6 +84,7 @@ TEST(PapyruskvSettings, EachVariableIsHeard) {
   EXPECT_EQ(MemoryPercent(*ReadSettings(), 255), 1);
   EXPECT_EQ(options.migrate_batch_bytes, 4096u);
   EXPECT_EQ(options.storage.log, LogMode::kOn);
+  EXPECT_TRUE(ReadSettings()->redistribute);
   EXPECT_FALSE(ReadSettings()->destroy_repository);
 }
 
