@@ -98,8 +98,8 @@ struct DatabaseOptions {
   /// the background, where all ranks see the storage.
   bool redistribute = false;
   /// [per cent, 0 .. 100] Sizes shrink until the database plans with at most so much of what is
-  /// left of ContextOptions::memory_bytes. 0: those that have their defaults shrink, to a half; what
-  /// was given is kept or refused.
+  /// left of ContextOptions::memory_bytes. 0: those that have their defaults shrink, to a half, and
+  /// what was given is kept or refused.
   int memory_percent_max = 0;
 };
 

@@ -1,5 +1,5 @@
-/* Checkpoints, restarts and destruction through PapyrusKV's interface: with events and without, while
- * the ranks go on, under the old name, and on another number of ranks.
+/* Checkpoints, restarts and destruction through PapyrusKV's interface: with events and without,
+ * while the ranks go on, under the old name, and on another number of ranks.
  *
  *   persist [write|read DIRECTORY]   write leaves a checkpoint for a read by other ranks */
 #include "check.h"
