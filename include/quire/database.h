@@ -500,4 +500,4 @@ class Database {
   virtual Status Close() = 0;
 };
 
-}  // namespace QUIRE_EXPORT
+}  // namespace quire
