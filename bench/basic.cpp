@@ -38,7 +38,7 @@ DatabaseOptions OptionsFor(const Settings& settings) {
   options.consistency =
       settings.consistency == "sequential" ? Consistency::kSequential : Consistency::kRelaxed;
   options.storage.log = settings.log == "off" ? LogMode::kOff : LogMode::kOn;
-  options.direct_reads = settings.direct_reads;
+  options.group_size = settings.direct_reads ? 0 : 1;
   if (settings.search == "sequential") options.storage.search = SearchMode::kSequential;
   if (settings.search == "binary") options.storage.search = SearchMode::kBinary;
   return options;

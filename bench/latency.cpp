@@ -41,7 +41,7 @@ class Prober {
   Status Open(bool direct_reads, Consistency consistency) {
     DatabaseOptions options;
     options.mode = OpenMode::kMustNotExist;
-    options.direct_reads = direct_reads;
+    options.group_size = direct_reads ? 0 : 1;
     options.consistency = consistency;
     QUIRE_ASSIGN_OR_RETURN(database_, ranks_.context().Open("latency", options));
     const int target = (ranks_.rank() + 1) % ranks_.size();

@@ -92,8 +92,11 @@ struct DatabaseOptions {
   uint64_t migrate_batch_bytes = 64 * 1024;
   /// [bytes] Staged remote writes of this rank; further ones wait.
   uint64_t remote_memtable_bytes = 64ull << 20;
-  /// Gets from ranks of this node read their memory and tables without a message.
-  bool direct_reads = true;
+  /// [0 .. 2^30] Ranks per storage group: those read each other's tables themselves, and, on one
+  /// node, memory too. 0: the ranks of a node. 1: every rank is its own. More: ranks in order
+  /// of their numbers, so many to a group, which need storage that all of them see (a rank whose
+  /// tables are not seen is asked for its values). SC17, section 2.7.
+  int group_size = 0;
   /// What other numbers of ranks wrote moves to its owners before Open returns; else it does so in
   /// the background, where all ranks see the storage.
   bool redistribute = false;

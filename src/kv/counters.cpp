@@ -24,6 +24,8 @@ const char* CounterName(Counter counter) {
       return "gets.direct";
     case Counter::kGetsDirectBusy:
       return "gets.direct_busy";
+    case Counter::kGetsInGroup:
+      return "gets.group";
     case Counter::kGetsByMessage:
       return "gets.message";
     case Counter::kLocalCacheHits:

@@ -23,6 +23,7 @@ enum class Counter {
   kGetsStaged,
   kGetsDirect,
   kGetsDirectBusy,
+  kGetsInGroup,
   kGetsByMessage,
   kLocalCacheHits,
   kRemoteCacheHits,

@@ -52,6 +52,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<Core> core, DatabaseParts parts)
       store_(std::make_unique<LocalStore>(std::move(parts.db), options_.local_cache_bytes, rank_,
                                           &counters_)),
       direct_(std::move(parts.direct)),
+      group_(std::move(parts.group)),
       remote_cache_(std::make_shared<PairCache>(size_ > 1 ? options_.remote_cache_bytes : 0)),
       lock_(std::move(parts.lock)) {
   SwitchCaches(protection_);
@@ -261,6 +262,9 @@ Status DatabaseImpl::Get(Slice key, const PlaceFunction& place_value) {
   PairCache::Ticket ticket;
   const Status near = GetWithoutMessage(place, key, place_value, &ticket);
   if (near.code() != Code::kBusy) return near;
+  if (group_ != nullptr && group_->Reaches(place.owner)) {
+    return GetInGroup(place, key, place_value, ticket);
+  }
   return GetByMessage(place, key, place_value, ticket);
 }
 
@@ -311,6 +315,29 @@ Status DatabaseImpl::GetByMessage(const Place& place, Slice key, const PlaceFunc
   const Status status =
       core_->exchange->Ask(place.owner, Channel(number_, Operation::kGet), {}, key, &answer);
   return TakeGetAnswer(place, key, status, answer, value_place, ticket);
+}
+
+// The owner tells what its memory has, or which tables to look into (SC17, section 2.7).
+Status DatabaseImpl::GetInGroup(const Place& place, Slice key, const PlaceFunction& value_place,
+                                const PairCache::Ticket& ticket) {
+  std::string answer;
+  const Status status =
+      core_->exchange->Ask(place.owner, Channel(number_, Operation::kGetInGroup), {}, key, &answer);
+  uint64_t store_id = 0;
+  uint64_t edition = 0;
+  if (!status.ok() || !DecodeTablesAnswer(answer, &store_id, &edition)) {
+    return TakeGetAnswer(place, key, status, answer, value_place, ticket);
+  }
+  char* at = nullptr;
+  size_t size = 0;
+  const Status read = group_->Get(place.owner, store_id, edition, key, [&](size_t value_size) {
+    size = value_size;
+    return at = value_place(value_size);
+  });
+  if (read.code() == Code::kBusy) return GetByMessage(place, key, value_place, ticket);
+  counters_.Add(Counter::kGetsInGroup);
+  if (read.ok()) remote_cache_->Insert(key, Slice(at, size), place.hash, ticket);
+  return read;
 }
 
 Status DatabaseImpl::TakeGetAnswer(const Place& place, Slice key, const Status& status,

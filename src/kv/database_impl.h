@@ -20,6 +20,7 @@
 #include "kv/counters.h"
 #include "kv/direct_reader.h"
 #include "kv/dispatcher.h"
+#include "kv/group_reader.h"
 #include "kv/job.h"
 #include "kv/local_store.h"
 #include "kv/pair_cache.h"
@@ -39,6 +40,7 @@ struct DatabaseParts {
   MemoryPlan plan;
   std::shared_ptr<lsm::Db> db;
   std::unique_ptr<DirectReader> direct;
+  std::unique_ptr<GroupReader> group;
   std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
 };
 
@@ -121,6 +123,8 @@ class DatabaseImpl final : public Database {
                            PairCache::Ticket* ticket);
   Status GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
                       const PairCache::Ticket& ticket);
+  Status GetInGroup(const Place& place, Slice key, const PlaceFunction& value_place,
+                    const PairCache::Ticket& ticket);
   Status TakeGetAnswer(const Place& place, Slice key, const Status& status, Slice answer,
                        const PlaceFunction& value_place, const PairCache::Ticket& ticket);
 
@@ -156,6 +160,7 @@ class DatabaseImpl final : public Database {
   std::unique_ptr<Service> service_;
   std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
   std::unique_ptr<DirectReader> direct_;           ///< null: not in use
+  std::unique_ptr<GroupReader> group_;             ///< null: not in use
   const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<Job> redistribution_;  ///< null: there was nothing to move

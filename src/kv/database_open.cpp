@@ -203,13 +203,20 @@ Status OpenParts(Opening* opening) {
   opening->cache = cache;
   QUIRE_RETURN_IF_ERROR(LockAndCheck(opening));
   if (opening->creating) QUIRE_RETURN_IF_ERROR(BeginCreation(opening));
-  const bool share = parts.options.direct_reads && DirectReader::Possible(*core.exchange);
+  const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(OpenOwnDb(opening, cache, share)));
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(FinishDescriptor(*opening)));
-  if (!parts.options.direct_reads || core.size() == 1) return Status();
+  const int group_size = parts.options.group_size;
+  if (group_size == 1 || core.size() == 1) return Status();
+  if (group_size > 1) {
+    parts.group = std::make_unique<GroupReader>(
+        GroupReader::Options{core.fs, opening->locked.directory, opening->generation, core.rank(),
+                             group_size, lsm::ReaderOptions{parts.options.storage, cache}});
+  }
   parts.direct = std::make_unique<DirectReader>();
-  return parts.direct->Attach({core.fs, core.exchange.get(), cache, parts.options.storage},
-                              share ? parts.db.get() : nullptr, opening->own_directory());
+  return parts.direct->Attach(
+      {core.fs, core.exchange.get(), cache, parts.options.storage, group_size},
+      share ? parts.db.get() : nullptr, opening->own_directory());
 }
 
 }  // namespace

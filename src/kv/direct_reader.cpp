@@ -2,6 +2,7 @@
 
 #include "base/coding.h"
 #include "base/log_sink.h"
+#include "kv/group_reader.h"
 
 namespace quire::kv {
 namespace {
@@ -32,7 +33,9 @@ Status DirectReader::Attach(const Environment& environment, lsm::Db* own,
                          exchange.AllGather(Announce(own, own_directory)));
   readers_.resize(announcements.size());
   for (int rank = 0; rank < exchange.size(); ++rank) {
-    if (rank == exchange.rank() || !exchange.transport().SharesMemory(rank)) continue;
+    const bool near = exchange.transport().SharesMemory(rank);
+    if (rank == exchange.rank() || !near) continue;
+    if (!SameGroup(rank, exchange.rank(), environment.group_size, near)) continue;
     AttachOne(environment, rank, announcements[static_cast<size_t>(rank)]);
   }
   const Status all_attached = exchange.Barrier();

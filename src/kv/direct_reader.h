@@ -25,6 +25,7 @@ class DirectReader {
     comm::Exchange* exchange = nullptr;
     std::shared_ptr<table::BlockCache> cache;
     StorageOptions storage;
+    int group_size = 0;
   };
 
   /// True where some other rank shares memory with this one.

@@ -56,7 +56,7 @@ Status LocalStore::Get(Slice key, uint64_t hash, const lsm::AllocateFn& place) {
 Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place) {
   const PairCache::Ticket ticket = cache_.Look(hash);
   bool decided = false;
-  const Status in_memory = db_->GetFromMemory(key, place, &decided);
+  const Status in_memory = db_->GetFromMemory(key, place, &decided, nullptr);
   if (decided) return in_memory;
   const Status cached = cache_.Get(key, hash, ticket, place);
   if (cached.code() != Code::kNotFound) {

@@ -243,9 +243,12 @@ void AddDatabaseFields(std::vector<Field>* fields) {
                            {64 * kKiB, kBytesMax},
                            "Remote puts of this rank that may be staged before writers wait.",
                            QUIRE_DATABASE_FIELD(remote_memtable_bytes)));
-  fields->push_back(Switch(kGroup, "direct_reads",
-                           "Gets from ranks of this node read their memory and tables directly.",
-                           QUIRE_DATABASE_FIELD(direct_reads)));
+  fields->push_back(Number(kGroup, "group_size", NumberKind::kCount, {0, 1 << 30},
+                           "Ranks that read each other's tables; 0: those of a node; 1: none.",
+                           QUIRE_DATABASE_FIELD(group_size)));
+  fields->push_back(Switch(kGroup, "redistribute",
+                           "Pairs of other numbers of ranks move before Open returns.",
+                           QUIRE_DATABASE_FIELD(redistribute)));
   fields->push_back(Number(kGroup, "memory_percent_max", NumberKind::kCount, {0, 100},
                            "Per cent of the memory that is left to which all sizes shrink; 0: "
                            "defaults shrink, to a half.",

@@ -28,7 +28,7 @@ TEST(OptionTable, HasARowForEveryOptionWithAUniqueName) {
     EXPECT_FALSE(row.meaning.empty()) << row.name;
     EXPECT_EQ(row.environment.rfind("QUIRE_", 0), 0u) << row.name;
   }
-  EXPECT_EQ(names.size(), 29u);
+  EXPECT_EQ(names.size(), 30u);
 }
 
 TEST(OptionTable, DefaultsAreThoseOfTheStructs) {
@@ -55,8 +55,8 @@ TEST(OptionTable, ReadsNumbersBytesSwitchesAndNames) {
   EXPECT_EQ(options.storage.memtable_bytes, 16u << 20);
   ASSERT_TRUE(OptionTable::Set("flushing_queue_length", "5", &options).ok());
   EXPECT_EQ(options.storage.flushing_queue_length, 5);
-  ASSERT_TRUE(OptionTable::Set("direct_reads", "off", &options).ok());
-  EXPECT_FALSE(options.direct_reads);
+  ASSERT_TRUE(OptionTable::Set("group_size", "1", &options).ok());
+  EXPECT_EQ(options.group_size, 1);
   ASSERT_TRUE(OptionTable::Set("log", "sync", &options).ok());
   EXPECT_EQ(options.storage.log, LogMode::kSync);
   ASSERT_TRUE(OptionTable::Set("protection", "update_only", &options).ok());
@@ -85,7 +85,8 @@ TEST(OptionTable, RefusesValuesThatAreNotOfTheirTypeOrOutOfRange) {
   for (const char* text :
        {"memtable_bytes=", "memtable_bytes=64k", "memtable_bytes=-1", "memtable_bytes=1",
         "memtable_bytes=99999999999999999999", "memtable_bytes=17179869184TiB", "log=maybe",
-        "direct_reads=2", "bloom_bits_per_key=33", "bloom_bits_per_key=10MiB", "memtable_bytes"}) {
+        "group_size=-1", "redistribute=2", "bloom_bits_per_key=33", "bloom_bits_per_key=10MiB",
+        "memtable_bytes"}) {
     const Status status = OptionTable::SetFromText(text, &options);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
   }

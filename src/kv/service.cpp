@@ -8,9 +8,9 @@
 namespace quire::kv {
 namespace {
 
-constexpr Operation kOperations[] = {Operation::kApply,   Operation::kWrite, Operation::kGet,
-                                     Operation::kGetMany, Operation::kFence, Operation::kFill,
-                                     Operation::kUpdate};
+constexpr Operation kOperations[] = {Operation::kApply,   Operation::kWrite,     Operation::kGet,
+                                     Operation::kGetMany, Operation::kFence,     Operation::kFill,
+                                     Operation::kUpdate,  Operation::kGetInGroup};
 
 Status CheckKeySize(Slice key) {
   if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
@@ -41,6 +41,8 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
               return Fill(request);
             case Operation::kJob:
               break;  // the job serves it
+            case Operation::kGetInGroup:
+              return GetInGroup(request, answer);
             case Operation::kUpdate:
               return Update(request, answer);
           }
@@ -83,6 +85,27 @@ Status Service::Get(Slice request, std::string* answer) {
     answer->resize(1 + size);
     return answer->data() + 1;
   });
+  if (status.code() != Code::kNotFound) return status;
+  answer->assign(1, kAbsentByte);
+  return Status();
+}
+
+// The owner tells what its memory has; in its tables the other looks by itself.
+Status Service::GetInGroup(Slice request, std::string* answer) {
+  QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
+  lsm::TablesPosition tables;
+  bool decided = false;
+  answer->assign(1, kFoundByte);
+  const auto place = [answer](size_t size) {
+    answer->resize(1 + size);
+    return answer->data() + 1;
+  };
+  const Status status = store_->db().GetFromMemory(request, place, &decided, &tables);
+  if (!decided && status.code() == Code::kNotFound) {
+    if (tables.has_base) return Get(request, answer);
+    *answer = EncodeTablesAnswer(tables.store_id, tables.edition);
+    return Status();
+  }
   if (status.code() != Code::kNotFound) return status;
   answer->assign(1, kAbsentByte);
   return Status();

@@ -32,6 +32,7 @@ class Service {
   Status Write(Slice request);
   Status Fill(Slice request);
   Status Get(Slice request, std::string* answer);
+  Status GetInGroup(Slice request, std::string* answer);
   Status GetMany(Slice request, std::string* answer);
   Status Update(Slice request, std::string* answer);
 

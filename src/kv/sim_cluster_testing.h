@@ -27,6 +27,7 @@ class SimCluster {
         true;  ///< seeded turns and no background threads; false: free-running threads
     bool own_disks =
         false;  ///< every rank has a file system of its own, which crashes when it is killed
+    bool share_memory = true;  ///< ranks on one disk map each other's memory
     io::CrashKind crash =
         io::CrashKind::kProcess;  ///< what becomes of the disk of a rank that is killed
     std::string repository = "/repository";
@@ -59,7 +60,9 @@ class SimCluster {
 
   /// True where ranks read each other's memory and tables directly: they share a disk. Not under
   /// ThreadSanitizer, which does not know that two mappings of the same memory are the same memory.
-  bool direct_reads() const { return !own_disks_ && !QUIRE_THREAD_SANITIZER; }
+  bool direct_reads() const {
+    return !own_disks_ && options_.share_memory && !QUIRE_THREAD_SANITIZER;
+  }
 
   /// Small MemTables and segments, so that a test flushes, compacts and does not take memory.
   static DatabaseOptions SmallDatabase();

@@ -59,6 +59,19 @@ Result<Damage> DecodeDamage(Slice answer) {
   return damage;
 }
 
+std::string EncodeTablesAnswer(uint64_t store_id, uint64_t edition) {
+  std::string answer(1, kTablesByte);
+  base::PutFixed(&answer, store_id);
+  base::PutFixed(&answer, edition);
+  return answer;
+}
+
+bool DecodeTablesAnswer(Slice answer, uint64_t* store_id, uint64_t* edition) {
+  if (answer.empty() || answer[0] != kTablesByte) return false;
+  base::Reader reader(answer.substr(1));
+  return reader.Fixed(store_id) && reader.Fixed(edition) && reader.rest().empty();
+}
+
 Result<Slice> DecodeGetAnswer(Slice answer) {
   if (answer.size() == 1 && answer[0] == kAbsentByte) return Status(Code::kNotFound);
   if (answer.empty() || answer[0] != kFoundByte) return Malformed("answer to a get");

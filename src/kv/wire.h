@@ -25,6 +25,8 @@ enum class Operation : uint32_t {
   kJob = 6,      ///< of a background job: a rank's report, or what rank 0 tells
   kFill = 7,     ///< records of older generations, for keys that are known nowhere
   kUpdate = 8,   ///< an update; answer: what its function answered
+  kGetInGroup =
+      9,  ///< a key, from a member of the storage group; answer: as kGet, or where to look
 };
 
 /// The channel of an operation of the database with that number.
@@ -52,6 +54,11 @@ Result<Damage> DecodeDamage(Slice answer);
 /// The answer to a get of an absent key. A present one: kFoundByte, then the value.
 constexpr char kAbsentByte = 0;
 constexpr char kFoundByte = 1;
+/// The answer of kGetInGroup for a key that is not in memory: kTablesByte, store id, edition.
+constexpr char kTablesByte = 3;
+std::string EncodeTablesAnswer(uint64_t store_id, uint64_t edition);
+/// False: it is another answer, for DecodeGetAnswer.
+bool DecodeTablesAnswer(Slice answer, uint64_t* store_id, uint64_t* edition);
 /// The value in an answer; kNotFound: absent; kCorruption: not an answer.
 Result<Slice> DecodeGetAnswer(Slice answer);
 

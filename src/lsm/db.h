@@ -75,6 +75,13 @@ struct DbStatistics {
   uint64_t recovered_holes = 0;
 };
 
+/// Which tables there are, for those who read them themselves.
+struct TablesPosition {
+  uint64_t store_id = 0;
+  uint64_t edition = 0;   ///< of the manifest
+  bool has_base = false;  ///< what no table knows may be in the base
+};
+
 /// A point in the order of writes. Released by destruction (before the database).
 class Snapshot {
  public:
@@ -174,8 +181,10 @@ class Db {
   /// The same into a string.
   Status Get(Slice key, std::string* value, const Snapshot* snapshot = nullptr) const;
   /// Only in memory: MemTables (and says whether it is certain). For storage groups: kNotFound with
-  /// *decided = true is a tombstone; *decided = false: look into the tables.
-  virtual Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided) const = 0;
+  /// *decided = true is a tombstone; *decided = false: look into the tables, of `tables` (may be
+  /// null) or of a later edition.
+  virtual Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+                               TablesPosition* tables) const = 0;
 
   virtual std::unique_ptr<Snapshot> NewSnapshot() = 0;
   virtual std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) = 0;

@@ -71,7 +71,8 @@ class DbImpl final : public Db {
   Status Update(Slice key, const UpdateFn& update) override;
   using Db::Get;
   Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const override;
-  Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided) const override;
+  Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+                       TablesPosition* tables) const override;
   std::unique_ptr<Snapshot> NewSnapshot() override;
   std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) override;
   Status Flush() override;
@@ -237,6 +238,7 @@ class DbImpl final : public Db {
   SnapshotList snapshots_;
   mutable Counters counters_;
   KeyLocks key_locks_;
+  uint64_t store_id_ = 0;  // set by Start
   uint64_t recovered_records_ = 0;  // set by Start
   uint64_t recovered_holes_ = 0;
 

@@ -111,6 +111,7 @@ Status DbImpl::TakeOver(const Manifest& stored) {
   manifest.value_segments.clear();
   manifest_ = std::move(manifest);
   edition_ = manifest_.edition;
+  store_id_ = manifest_.store_id;
   flushed_lsn_ = stored.flushed_lsn;
   next_ssid_.store(stored.next_ssid);
   return Status();

@@ -142,6 +142,7 @@ Status DbImpl::Publish(const RunEdit& edit) {
 
 // The neighbours' board first: nothing is written into a new MemTable that they do not know of.
 void DbImpl::InstallLocked(std::shared_ptr<Version> next, Retirement& retirement) {
+  next->edition = edition_;
   BoardState board;
   board.edition = edition_;
   board.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;

@@ -110,12 +110,14 @@ Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& alloca
   return Deliver(found, allocate);
 }
 
-Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided) const {
+Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+                             TablesPosition* tables) const {
   const uint64_t hash = base::HashKey(key);
   const base::EpochGuard guard;
   const Version& version = *version_.load(std::memory_order_acquire);
   Found found;
   *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
+  if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
   return Deliver(found, allocate);
 }
 

@@ -137,12 +137,12 @@ TEST_F(DbTest, MemoryAloneSaysWhetherItDecides) {
     return value.data();
   };
   bool decided = false;
-  EXPECT_TRUE(test_->GetFromMemory("new", allocate, &decided).ok());
+  EXPECT_TRUE(test_->GetFromMemory("new", allocate, &decided, nullptr).ok());
   EXPECT_TRUE(decided);
   EXPECT_EQ(value, "2");
-  EXPECT_EQ(test_->GetFromMemory("old", allocate, &decided).code(), Code::kNotFound);
+  EXPECT_EQ(test_->GetFromMemory("old", allocate, &decided, nullptr).code(), Code::kNotFound);
   EXPECT_TRUE(decided) << "a tombstone decides";
-  EXPECT_EQ(test_->GetFromMemory("other", allocate, &decided).code(), Code::kNotFound);
+  EXPECT_EQ(test_->GetFromMemory("other", allocate, &decided, nullptr).code(), Code::kNotFound);
   EXPECT_FALSE(decided);
 }
 

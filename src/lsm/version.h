@@ -108,6 +108,7 @@ struct Version : std::enable_shared_from_this<Version> {
   std::vector<std::shared_ptr<MemoryHandle>> immutables;  ///< newest first
   std::vector<std::shared_ptr<const Run>> runs;           ///< newest first
   std::vector<std::shared_ptr<SegmentHandle>> segments;   ///< value segments in the manifest
+  uint64_t edition = 0;   ///< of the manifest that lists `runs`, or of a later one
   std::shared_ptr<const BaseLayer> base;                  ///< null: none
   /// from here on `segments` may lack some
   uint64_t segments_floor = 1;

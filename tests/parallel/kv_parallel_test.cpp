@@ -271,7 +271,7 @@ TEST_F(Parallel, ProtectionAndCaches) {
   const auto context = NewContext();
   DatabaseOptions options = Small();
   options.local_cache_bytes = 1 << 20;
-  options.direct_reads = false;
+  options.group_size = 1;
   const auto db = NewDatabase(*context, "db", options);
   for (int round = 0; round < 3; ++round) {
     ASSERT_OK(db->Protect(Protection::kWriteOnly));
@@ -493,7 +493,7 @@ TEST_F(Parallel, RepositoriesThatAreNotOursAreRefusedOnAllRanks) {
 TEST_F(Parallel, ProgressLetsOthersReadWhileThisRankComputes) {
   const auto context = NewContext();
   DatabaseOptions options = Small();
-  options.direct_reads = false;
+  options.group_size = 1;
   options.consistency = Consistency::kSequential;
   const auto db = NewDatabase(*context, "db", options);
   ASSERT_OK(db->Put(Key(rank_, 0), "v"));

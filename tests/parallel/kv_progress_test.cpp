@@ -38,7 +38,7 @@ class Progress : public Parallel {
   void SetUp() override {
     Parallel::SetUp();
     DatabaseOptions options = Small();
-    options.direct_reads = false;
+    options.group_size = 1;
     context_ = NewContext();
     ASSERT_NE(context_, nullptr);
     db_ = NewDatabase(*context_, "db", options);

@@ -34,8 +34,8 @@ OpenDatabase* Session::Find(int handle) const {
 Result<std::unique_ptr<Database>> Session::OpenSomehow(const std::string& name,
                                                        DatabaseOptions* options) {
   auto database = context_->Open(name, *options);
-  if (database.status().code() != Code::kNoSpace || !options->direct_reads) return database;
-  options->direct_reads = false;
+  if (database.status().code() != Code::kNoSpace || options->group_size == 1) return database;
+  options->group_size = 1;
   auto again = context_->Open(name, *options);
   return again.ok() ? std::move(again) : std::move(database);
 }

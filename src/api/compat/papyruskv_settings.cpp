@@ -146,7 +146,7 @@ Result<DatabaseOptions> OptionsOf(const Settings& settings, int flags,
   if (settings.batch_bytes) options.migrate_batch_bytes = *settings.batch_bytes;
   options.local_cache_bytes = settings.local_cache_bytes;
   options.remote_cache_bytes = settings.remote_cache_bytes;
-  if (settings.group_size) options.direct_reads = *settings.group_size > 1;
+  if (settings.group_size) options.group_size = static_cast<int>(std::max<int64_t>(*settings.group_size, 1));
   return options;
 }
 

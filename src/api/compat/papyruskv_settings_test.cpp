@@ -51,7 +51,7 @@ TEST(PapyruskvSettings, DefaultsAreThePapers) {
   EXPECT_EQ(options.local_cache_bytes, 0u);
   EXPECT_EQ(options.remote_cache_bytes, 0u);
   EXPECT_EQ(options.storage.bloom_bits_per_key, 10);
-  EXPECT_TRUE(options.direct_reads);
+  EXPECT_EQ(options.group_size, 0);
   EXPECT_FALSE(options.partitioner);
   EXPECT_TRUE(ReadSettings()->destroy_repository);
 }
@@ -72,7 +72,7 @@ TEST(PapyruskvSettings, EachVariableIsHeard) {
                             {"QUIRE_LOG", "on"}};
   const DatabaseOptions options = OptionsWith(0);
   EXPECT_EQ(options.mode, OpenMode::kMustExist);
-  EXPECT_FALSE(options.direct_reads);
+  EXPECT_EQ(options.group_size, 1);
   EXPECT_EQ(options.consistency, Consistency::kSequential);
   EXPECT_EQ(options.storage.search, SearchMode::kSequential);
   EXPECT_EQ(options.local_cache_bytes, 4096u);
