@@ -48,6 +48,9 @@ module quire
   type, public :: quire_batch
     type(c_ptr), private :: handle = c_null_ptr
   end type quire_batch
+  type, public :: quire_event
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_event
   type, public :: quire_iter
     type(c_ptr), private :: handle = c_null_ptr
   end type quire_iter
@@ -58,6 +61,8 @@ module quire
   public :: quire_context_rank, quire_context_size, quire_context_describe
   public :: quire_context_barrier, quire_context_notify, quire_context_wait_signal
   public :: quire_context_progress, quire_context_destroy_database
+  public :: quire_context_restart, quire_context_destroy_database_async, quire_db_checkpoint
+  public :: quire_event_ready, quire_event_wait, quire_event_progress, quire_event_destroy
   public :: quire_db_open, quire_db_close, quire_db_owner
   public :: quire_db_put, quire_db_delete, quire_db_get, quire_db_write
   public :: quire_db_fence, quire_db_barrier, quire_db_set_consistency, quire_db_protect
@@ -197,6 +202,74 @@ contains
     integer, intent(out) :: status
     status = c_context_destroy_database(context%handle, trim(name) // c_null_char)
   end subroutine quire_context_destroy_database
+
+  ! ---- Persistence ----
+
+  subroutine quire_context_destroy_database_async(context, name, event, status)
+    type(quire_context), intent(in) :: context
+    character(len=*), intent(in) :: name
+    type(quire_event), intent(out) :: event
+    integer, intent(out) :: status
+    status = c_context_destroy_database_async(context%handle, trim(name) // c_null_char, &
+                                              event%handle)
+  end subroutine quire_context_destroy_database_async
+
+  ! The newest `keep` stay; 0: all.
+  subroutine quire_db_checkpoint(db, path, event, status, keep)
+    type(quire_db), intent(in) :: db
+    character(len=*), intent(in) :: path
+    type(quire_event), intent(out) :: event
+    integer, intent(out) :: status
+    integer, intent(in), optional :: keep
+    integer(c_int) :: kept
+    kept = 0
+    if (present(keep)) kept = int(keep, c_int)
+    status = c_db_checkpoint(db%handle, trim(path) // c_null_char, kept, event%handle)
+  end subroutine quire_db_checkpoint
+
+  ! From checkpoint `number`, or the newest; copied, or used where it lies.
+  subroutine quire_context_restart(context, path, name, event, status, number, in_place)
+    type(quire_context), intent(in) :: context
+    character(len=*), intent(in) :: path, name
+    type(quire_event), intent(out) :: event
+    integer, intent(out) :: status
+    integer(c_int64_t), intent(in), optional :: number
+    logical, intent(in), optional :: in_place
+    integer(c_int64_t) :: wanted
+    integer(c_int) :: where_it_lies
+    wanted = 0
+    where_it_lies = 0
+    if (present(number)) wanted = number
+    if (present(in_place)) where_it_lies = merge(1_c_int, 0_c_int, in_place)
+    status = c_context_restart(context%handle, trim(path) // c_null_char, &
+                               trim(name) // c_null_char, wanted, where_it_lies, event%handle)
+  end subroutine quire_context_restart
+
+  logical function quire_event_ready(event)
+    type(quire_event), intent(in) :: event
+    quire_event_ready = c_event_ready(event%handle) /= 0
+  end function quire_event_ready
+
+  subroutine quire_event_wait(event, status)
+    type(quire_event), intent(in) :: event
+    integer, intent(out) :: status
+    status = c_event_wait(event%handle)
+  end subroutine quire_event_wait
+
+  subroutine quire_event_progress(event, bytes_done, bytes_total, status)
+    type(quire_event), intent(in) :: event
+    integer(c_int64_t), intent(out) :: bytes_done, bytes_total
+    integer, intent(out) :: status
+    bytes_done = 0
+    bytes_total = 0
+    status = c_event_progress(event%handle, bytes_done, bytes_total)
+  end subroutine quire_event_progress
+
+  subroutine quire_event_destroy(event)
+    type(quire_event), intent(inout) :: event
+    call c_event_destroy(event%handle)
+    event%handle = c_null_ptr
+  end subroutine quire_event_destroy
 
   ! ---- Databases ----
 

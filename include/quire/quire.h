@@ -56,6 +56,7 @@ typedef struct quire_db quire_db;
 typedef struct quire_batch quire_batch;
 typedef struct quire_iter quire_iter;
 typedef struct quire_pending quire_pending;
+typedef struct quire_event quire_event;
 typedef struct quire_value quire_value;
 
 /* ---- The library ---- */
@@ -131,6 +132,32 @@ QUIRE_EXPORT int quire_context_wait_signal(quire_context* context, int signal, c
 QUIRE_EXPORT int quire_context_progress(quire_context* context);
 /* Removes the closed database `name` and all its files. Collective. */
 QUIRE_EXPORT int quire_context_destroy_database(quire_context* context, const char* name);
+
+/* ---- Persistence: as Database::Checkpoint, Context::Restart and Event (quire/database.h) ---- */
+
+/* Begins a checkpoint of what all ranks have written so far, in <path>/<name>/<number>; the newest
+ * `keep` stay (0: all). Collective. It goes on in the background; the event tells its end. `event`
+ * null: waits for it. */
+QUIRE_EXPORT int quire_db_checkpoint(quire_db* db, const char* path, int keep,
+                                     quire_event** event);
+/* Begins to bring `name` back from checkpoint `number` below `path` (0: the newest that is sound);
+ * once the event has ended well it can be opened, by any number of ranks. `in_place`: nothing is
+ * copied, the checkpoint must stay. Collective. `event` null: waits for it. */
+QUIRE_EXPORT int quire_context_restart(quire_context* context, const char* path, const char* name,
+                                       uint64_t number, int in_place, quire_event** event);
+/* Removes the closed database `name`, in the background. Collective. `event` null: waits for it. */
+QUIRE_EXPORT int quire_context_destroy_database_async(quire_context* context, const char* name,
+                                                      quire_event** event);
+/* 1 where it has ended, 0 where it goes on. */
+QUIRE_EXPORT int quire_event_ready(quire_event* event);
+/* Waits for its end on all ranks; the first failure of any rank, on all alike. May be called
+ * again. */
+QUIRE_EXPORT int quire_event_wait(quire_event* event);
+/* This rank's part: bytes moved, and in total as far as known. Nulls are allowed. */
+QUIRE_EXPORT int quire_event_progress(const quire_event* event, uint64_t* bytes_done,
+                                      uint64_t* bytes_total);
+/* Frees the handle; what it stands for goes on. Before quire_context_close. Null is allowed. */
+QUIRE_EXPORT void quire_event_destroy(quire_event* event);
 
 /* ---- Databases ---- */
 

@@ -39,6 +39,10 @@ struct quire_pending {
   std::unique_ptr<quire::PendingGet> get;
 };
 
+struct quire_event {
+  std::unique_ptr<quire::Event> event;
+};
+
 struct quire_value {
   std::string* bytes;
 };

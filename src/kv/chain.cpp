@@ -12,6 +12,23 @@ Chain::Chain(Options options) : options_(std::move(options)) {
   }
 }
 
+Status Chain::TakeOver(const Chain& former) {
+  for (size_t at = 0; at < options_.generations.size(); ++at) {
+    const Generation& generation = options_.generations[at];
+    for (size_t old = 0; old < former.options_.generations.size(); ++old) {
+      if (former.options_.generations[old].number != generation.number) continue;
+      for (int rank = 0; rank < generation.rank_count; ++rank) {
+        Slot& from = former.slots_[old][static_cast<size_t>(rank)];
+        const std::lock_guard<std::mutex> lock(from.mutex);
+        if (from.reader == nullptr) continue;
+        QUIRE_RETURN_IF_ERROR(from.reader->Refresh());
+        slots_[at][static_cast<size_t>(rank)].reader = from.reader;
+      }
+    }
+  }
+  return Status();
+}
+
 int Chain::OwnerAmong(Slice key, int rank_count) const {
   if (options_.partitioner) return options_.partitioner(key, rank_count);
   return base::OwnerOf(base::HashKey(key), rank_count);

@@ -33,6 +33,9 @@ class Chain {
   };
   explicit Chain(Options options);
 
+  /// Takes the parts that `former` has open, as they are now; before anybody else uses this one.
+  Status TakeOver(const Chain& former);
+
   /// The value that the older generations have. kNotFound: none.
   Status Get(Slice key, const lsm::AllocateFn& allocate) const;
   /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.

@@ -1,7 +1,6 @@
 #include "kv/context.h"
 
 #include <algorithm>
-#include <future>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,10 +25,11 @@ class ContextImpl final : public Context {
 
   ~ContextImpl() override {
     for (const std::shared_ptr<Job>& job : TakeJobs()) job->Stop();
+    core_->EndTransfers();  // of those, nobody is about to send any more
     for (DatabaseImpl* const database : OpenDatabases()) database->Shutdown();
     // Not with the last get under way that somebody keeps: MPI may be finalized by then.
     core_->exchange.reset();
-    EndTransfers();
+    core_->EndTransfers();
   }
 
   int rank() const override { return core_->rank(); }
@@ -77,16 +77,6 @@ class ContextImpl final : public Context {
   std::vector<DatabaseImpl*> OpenDatabases() const {
     const std::lock_guard<std::mutex> lock(core_->mutex);
     return core_->open_databases;
-  }
-
-  // A job that has just run holds the core, and the core its threads: none of those may be the last
-  // that lets go.
-  void EndTransfers() {
-    std::promise<void> ended;
-    core_->transfers->Schedule([&ended] { ended.set_value(); });
-    while (core_->transfers->RunOne()) {
-    }
-    ended.get_future().wait();
   }
 
   std::vector<std::shared_ptr<Job>> TakeJobs() {

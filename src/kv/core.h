@@ -45,6 +45,10 @@ struct Core {
   /// another name then: nobody sees neither or both.
   std::mutex checkpoints_mutex;
 
+  /// Waits for what is under way in the background, and drops the errands that wait for calls. They
+  /// hold the core, and the core its threads: none of those may be the last that lets go.
+  void EndTransfers();
+
   std::mutex mutex;
   uint32_t last_database_number =
       0;  ///< the same on all ranks: databases are opened by all, in one order

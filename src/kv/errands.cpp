@@ -11,6 +11,15 @@ void Errands::Run(std::function<void()> errand) {
   count_.store(queue_.size(), std::memory_order_release);
 }
 
+void Errands::Drop() {
+  std::deque<std::function<void()>> dropped;  // destroyed without the lock
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    dropped.swap(queue_);
+    count_.store(0, std::memory_order_release);
+  }
+}
+
 bool Errands::RunPending() {
   bool any = false;
   while (pending()) {

@@ -26,6 +26,8 @@ class Errands {
   void Run(std::function<void()> errand);
   /// From the program's calls: runs what waits for them. False: nothing did.
   bool RunPending();
+  /// Forgets what waits for calls.
+  void Drop();
   bool pending() const { return count_.load(std::memory_order_acquire) != 0; }
 
  private:

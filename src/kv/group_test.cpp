@@ -54,9 +54,10 @@ TEST_P(Groups, MembersReadTablesAndTheOwnerTellsItsMemory) {
       ASSERT_OK(context.Barrier());
     }
     const Statistics statistics = db.GetStatistics();
-    // Of the one other member: in tables every second round and when compacted (rounds 5, 15),
-    // and each round an absent key.
-    EXPECT_EQ(statistics.at("gets.group"), 32u);
+    // Of the one other member: in tables every second round, and each round an absent key. In two
+    // rounds more it compacts, before it is asked or after that.
+    EXPECT_GE(statistics.at("gets.group"), 30u);
+    EXPECT_LE(statistics.at("gets.group"), 32u);
     ASSERT_OK(db.Delete(SimCluster::KeyOwnedBy(db, rank)));
     ASSERT_OK(db.Barrier(Level::kSsTable));
     for (int owner = 0; owner < 4; ++owner) {

@@ -19,6 +19,12 @@ std::string EncodeNews(int step, const Status& status, Slice note) {
   return text + EncodeOutcome(status, note);
 }
 
+// Rank 0 does not serve a job that it has given up.
+Status FromRank0(const Status& answered) {
+  return answered.code() == Code::kNotFound ? Status(Code::kPeerFailed, "rank 0 has given it up")
+                                            : answered;
+}
+
 class JobEvent final : public Event {
  public:
   explicit JobEvent(std::shared_ptr<Job> job) : job_(std::move(job)) {}
@@ -142,12 +148,13 @@ void Job::EndStep(int step, const Status& status) {
       const std::lock_guard<std::mutex> lock(self->mutex_);
       if (self->stopped_) return;
     }
-    const Status sent = self->exchange_->StartThen(0, self->channel_, {},
-                                                   EncodeNews(step, report.status, report.note),
-                                                   [self](const Status& answered, Slice) {
-                                                     if (!answered.ok())
-                                                       self->End(answered.WithContext(self->what_));
-                                                   });
+    const Status sent = self->exchange_->StartThen(
+        0, self->channel_, {}, EncodeNews(step, report.status, report.note),
+        [self](const Status& answered, Slice) {
+          if (!answered.ok()) {
+            self->End(FromRank0(answered).WithContext(self->what_));
+          }
+        });
     if (!sent.ok()) self->End(sent.WithContext(self->what_));
   });
   exchange_->Nudge(this);

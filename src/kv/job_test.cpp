@@ -87,7 +87,9 @@ class Jobs : public testing::TestWithParam<bool> {
       program(core);
       for (const std::shared_ptr<Job>& job : core->jobs) job->Stop();
       core->jobs.clear();
+      core->EndTransfers();
       core->exchange.reset();
+      core->EndTransfers();
     });
   }
 };

@@ -1,5 +1,6 @@
 #include "kv/local_iterator.h"
 
+#include <string>
 #include <utility>
 
 namespace quire::kv {
@@ -29,6 +30,46 @@ class PairIterator final : public LocalIterator {
   const std::unique_ptr<lsm::Iterator> iterator_;
 };
 
+// Entries turn round by seeking anew.
+class EntryPairIterator final : public LocalIterator {
+ public:
+  explicit EntryPairIterator(std::unique_ptr<table::EntryIterator> entries)
+      : entries_(std::move(entries)) {}
+  bool Valid() const override { return entries_->Valid(); }
+  void SeekToFirst() override {
+    forward_ = true;
+    entries_->SeekToFirst();
+  }
+  void SeekToLast() override {
+    forward_ = false;
+    entries_->SeekToLast();
+  }
+  void Seek(Slice key) override {
+    forward_ = true;
+    entries_->Seek(key);
+  }
+  void Next() override {
+    if (!Valid()) return;
+    if (forward_) return entries_->Next();
+    const std::string successor = std::string(key()) + '\0';
+    Seek(successor);
+  }
+  void Prev() override {
+    if (!Valid()) return;
+    if (!forward_) return entries_->Prev();
+    const std::string present(key());
+    forward_ = false;
+    entries_->SeekBefore(present);
+  }
+  Slice key() const override { return entries_->key(); }
+  Slice value() override { return entries_->value(); }
+  Status status() const override { return entries_->status(); }
+
+ private:
+  const std::unique_ptr<table::EntryIterator> entries_;
+  bool forward_ = true;
+};
+
 class FailedIterator final : public LocalIterator {
  public:
   explicit FailedIterator(Status status) : status_(std::move(status)) {}
@@ -51,6 +92,10 @@ class FailedIterator final : public LocalIterator {
 std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<base::Executor> executor,
                                                std::shared_ptr<lsm::Db> db) {
   return std::make_unique<PairIterator>(std::move(executor), std::move(db));
+}
+
+std::unique_ptr<LocalIterator> NewEntryPairIterator(std::unique_ptr<table::EntryIterator> entries) {
+  return std::make_unique<EntryPairIterator>(std::move(entries));
 }
 
 std::unique_ptr<LocalIterator> NewFailedIterator(Status status) {

@@ -9,6 +9,7 @@
 #include "base/executor.h"
 #include "lsm/db.h"
 #include "quire/database.h"
+#include "table/entry_iterator.h"
 
 namespace quire::kv {
 
@@ -16,6 +17,8 @@ namespace quire::kv {
 /// as long as it lives.
 std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<base::Executor> executor,
                                                std::shared_ptr<lsm::Db> db);
+/// Over the pairs of `entries`, which has each key once.
+std::unique_ptr<LocalIterator> NewEntryPairIterator(std::unique_ptr<table::EntryIterator> entries);
 /// An iterator over nothing, whose status() is `status`.
 std::unique_ptr<LocalIterator> NewFailedIterator(Status status);
 

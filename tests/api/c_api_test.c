@@ -230,11 +230,55 @@ static void check_database(quire_context* context, quire_options* options) {
   CHECK(quire_context_destroy_database(context, "db") == QUIRE_NOT_FOUND);
 }
 
-static void check_context(quire_context* context, quire_options* options) {
+/* A checkpoint, while writes go on; back from it under the same name; where it lies. */
+static void check_persistence(quire_context* context, quire_options* options,
+                              const char* checkpoints) {
+  quire_db* db = NULL;
+  quire_event* event = NULL;
+  uint64_t done = 1, total = 0;
+  void* value = NULL;
+  size_t value_size = 0;
+  int in_place;
+  CHECK(quire_db_open(context, "kept", options, &db) == QUIRE_OK);
+  if (db == NULL) return;
+  CHECK(quire_db_put(db, "k", 1, "before", 6) == QUIRE_OK);
+  CHECK(quire_db_checkpoint(db, "relative", 0, &event) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_checkpoint(db, checkpoints, 2, &event) == QUIRE_OK);
+  CHECK(quire_db_put(db, "k", 1, "after", 5) == QUIRE_OK);
+  CHECK(quire_event_wait(event) == QUIRE_OK);
+  CHECK(quire_event_ready(event) == 1);
+  CHECK(quire_event_progress(event, &done, &total) == QUIRE_OK);
+  CHECK(done == total);
+  quire_event_destroy(event);
+  CHECK(quire_db_close(db) == QUIRE_OK);
+  for (in_place = 0; in_place < 2; ++in_place) {
+    CHECK(quire_context_restart(context, checkpoints, "kept", 0, in_place, NULL) ==
+          QUIRE_INVALID_ARGUMENT);
+    event = NULL;
+    CHECK(quire_context_destroy_database_async(context, "kept", &event) == QUIRE_OK);
+    CHECK(quire_event_wait(event) == QUIRE_OK);
+    quire_event_destroy(event);
+    CHECK(quire_context_restart(context, checkpoints, "kept", 7, in_place, NULL) ==
+          QUIRE_NOT_FOUND);
+    CHECK(quire_context_restart(context, checkpoints, "kept", 0, in_place, NULL) == QUIRE_OK);
+    CHECK(quire_db_open(context, "kept", options, &db) == QUIRE_OK);
+    CHECK(quire_db_get(db, "k", 1, &value, &value_size) == QUIRE_OK);
+    CHECK(value_size == 6 && memcmp(value, "before", 6) == 0);
+    quire_free(value);
+    CHECK(quire_db_close(db) == QUIRE_OK);
+  }
+  CHECK(quire_event_wait(NULL) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_event_ready(NULL) == 0);
+  quire_event_destroy(NULL);
+  CHECK(quire_context_destroy_database_async(context, "kept", NULL) == QUIRE_OK);
+}
+
+static void check_context(quire_context* context, quire_options* options, const char* checkpoints) {
   char* text = NULL;
   CHECK(quire_context_describe(context, &text) == QUIRE_OK);
   quire_free(text);
   check_database(context, options);
+  check_persistence(context, options, checkpoints);
   CHECK(quire_context_close(context) == QUIRE_OK);
   CHECK(quire_context_close(NULL) == QUIRE_OK);
   CHECK(quire_context_rank(NULL) == -1);
@@ -243,7 +287,7 @@ static void check_context(quire_context* context, quire_options* options) {
 int main(int argc, char** argv) {
   quire_options* options = NULL;
   quire_context* context = NULL;
-  char path[256];
+  char path[256], checkpoints[300];
   int provided = 0, rank = 0, all = 0;
   if (argc < 3) {
     fprintf(stderr, "usage: %s SCRATCH_DIRECTORY serial|mpi\n", argv[0]);
@@ -253,18 +297,20 @@ int main(int argc, char** argv) {
   check_options(&options);
   if (strcmp(argv[2], "serial") == 0) {
     snprintf(path, sizeof path, "%s/serial", argv[1]);
+    snprintf(checkpoints, sizeof checkpoints, "%s-checkpoints", path);
     CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) ==
           QUIRE_INVALID_ARGUMENT);
     CHECK(strstr(quire_error_message(), "MPI_Init") != NULL);
     CHECK(quire_context_open(path, options, &context) == QUIRE_OK);
-    if (context != NULL) check_context(context, options);
+    if (context != NULL) check_context(context, options, checkpoints);
     all = failures;
   } else {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     snprintf(path, sizeof path, "%s/mpi", argv[1]);
+    snprintf(checkpoints, sizeof checkpoints, "%s-checkpoints", path);
     CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) == QUIRE_OK);
-    if (context != NULL) check_context(context, options);
+    if (context != NULL) check_context(context, options, checkpoints);
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
   }

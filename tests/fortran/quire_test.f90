@@ -15,6 +15,7 @@ program quire_test
   type(quire_db) :: db
   type(quire_batch) :: batch
   type(quire_iter) :: iter
+  type(quire_event) :: event
 
   call mpi_init_thread(MPI_THREAD_MULTIPLE, provided, status)
   call mpi_comm_rank(MPI_COMM_WORLD, rank, status)
@@ -45,6 +46,8 @@ program quire_test
   call check_batch()
   call check_walk()
 
+  call check_persistence()
+
   call quire_db_close(db, status)
   call expect_ok('db_close')
   call quire_db_put(db, 'k', 'v', status)
@@ -59,6 +62,41 @@ program quire_test
   call mpi_finalize(status)
 
 contains
+
+  ! A checkpoint that goes on while this writes, and the way back from it.
+  subroutine check_persistence()
+    integer(kind=8) :: bytes_done, bytes_total
+    character(len=:), allocatable :: checkpoints, kept
+    checkpoints = trim(repository) // '-checkpoints'
+    call quire_db_put(db, 'persistent', 'before', status)
+    call expect_ok('put before the checkpoint')
+    call quire_db_checkpoint(db, checkpoints, event, status, keep=1)
+    call expect_ok('checkpoint')
+    call quire_db_put(db, 'persistent', 'after', status)
+    call expect_ok('put behind the checkpoint')
+    call quire_event_wait(event, status)
+    call expect_ok('event_wait')
+    call expect(quire_event_ready(event), 'event_ready')
+    call quire_event_progress(event, bytes_done, bytes_total, status)
+    call expect(status == QUIRE_OK .and. bytes_done == bytes_total, 'event_progress')
+    call quire_event_destroy(event)
+    call quire_db_close(db, status)
+    call expect_ok('close behind the checkpoint')
+    call quire_context_destroy_database_async(context, 'fortran', event, status)
+    call expect_ok('destroy_database_async')
+    call quire_event_wait(event, status)
+    call expect_ok('destroyed')
+    call quire_event_destroy(event)
+    call quire_context_restart(context, checkpoints, 'fortran', event, status)
+    call expect_ok('restart')
+    call quire_event_wait(event, status)
+    call expect_ok('restarted')
+    call quire_event_destroy(event)
+    call quire_db_open(context, 'fortran', db, status, options)
+    call expect_ok('open behind the restart')
+    call quire_db_get(db, 'persistent', kept, status)
+    call expect(status == QUIRE_OK .and. kept == 'before', 'what the checkpoint had')
+  end subroutine check_persistence
 
   subroutine expect(holds, what)
     logical, intent(in) :: holds

@@ -1,0 +1,97 @@
+// Checkpoints, restarts, destructions in the background, and their events, of the C interface.
+#include <memory>
+#include <utility>
+
+#include "api/handles.h"
+
+using quire::Code;
+using quire::Database;
+using quire::Event;
+using quire::Result;
+using quire::Slice;
+using quire::Status;
+using quire::api::Guarded;
+using quire::api::NullArgument;
+using quire::api::WithDatabase;
+
+namespace quire::api {
+namespace {
+
+// Gives the event out; where nobody wants it, waits for its end.
+Status GiveEvent(Result<std::unique_ptr<Event>> begun, quire_event** event) {
+  QUIRE_RETURN_IF_ERROR(begun.status());
+  if (event == nullptr) return (*begun)->Wait();
+  *event = new quire_event{std::move(*begun)};
+  return Status();
+}
+
+template <typename Body>
+int WithContext(quire_context* context, const Body& body) {
+  return Guarded([&]() -> Status {
+    if (context == nullptr) return NullArgument("context");
+    return body(*context->context);
+  });
+}
+
+}  // namespace
+}  // namespace quire::api
+
+using quire::api::GiveEvent;
+using quire::api::WithContext;
+
+extern "C" {
+
+int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** event) {
+  return WithDatabase(db, [&](Database& database) -> Status {
+    if (path == nullptr) return NullArgument("path");
+    quire::CheckpointOptions options;
+    options.keep = keep;
+    return GiveEvent(database.Checkpoint(path, options), event);
+  });
+}
+
+int quire_context_restart(quire_context* context, const char* path, const char* name,
+                          uint64_t number, int in_place, quire_event** event) {
+  return WithContext(context, [&](quire::Context& runtime) -> Status {
+    if (path == nullptr || name == nullptr) return NullArgument("path or name");
+    quire::RestartOptions options;
+    options.number = number;
+    options.in_place = in_place != 0;
+    return GiveEvent(runtime.Restart(path, name, options), event);
+  });
+}
+
+int quire_context_destroy_database_async(quire_context* context, const char* name,
+                                         quire_event** event) {
+  return WithContext(context, [&](quire::Context& runtime) -> Status {
+    if (name == nullptr) return NullArgument("name");
+    return GiveEvent(runtime.DestroyAsync(name), event);
+  });
+}
+
+int quire_event_ready(quire_event* event) {
+  return event != nullptr && event->event->Ready() ? 1 : 0;
+}
+
+int quire_event_wait(quire_event* event) {
+  return Guarded([&]() -> Status {
+    if (event == nullptr) return NullArgument("event");
+    return event->event->Wait();
+  });
+}
+
+int quire_event_progress(const quire_event* event, uint64_t* bytes_done, uint64_t* bytes_total) {
+  return Guarded([&]() -> Status {
+    if (event == nullptr) return NullArgument("event");
+    const quire::EventProgress progress = event->event->Progress();
+    if (bytes_done != nullptr) *bytes_done = progress.bytes_done;
+    if (bytes_total != nullptr) *bytes_total = progress.bytes_total;
+    return Status();
+  });
+}
+
+void quire_event_destroy(quire_event* event) {
+  delete event;
+}
+
+}  // extern "C"
