@@ -193,7 +193,9 @@ class Cluster:
         full.update(environment or {})
         return subprocess.Popen(
             [str(MPIRUN), *options, "-n", str(sum(count for _, count in nodes)), *words], env=full,
-            stdin=subprocess.DEVNULL, start_new_session=True, **popen)
+            stdin=subprocess.DEVNULL, start_new_session=True,
+            # SIGPIPE stays ignored: MPICH's launcher may write to a proxy that has just ended.
+            restore_signals=False, **popen)
 
     def run(self, program, *arguments, **more):
         """(exit status, output) of a job that has ended and left nothing behind on the nodes."""
