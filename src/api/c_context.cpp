@@ -26,14 +26,6 @@ Status Store(Result<std::unique_ptr<Context>> opened, quire_context** context) {
   return Status();
 }
 
-template <typename Body>
-int WithContext(quire_context* context, const Body& body) {
-  return Guarded([&]() -> Status {
-    if (context == nullptr) return NullArgument("context");
-    return body(*context->context);
-  });
-}
-
 Result<std::vector<int>> Ranks(const int* ranks, int count) {
   if (count < 0 || (ranks == nullptr && count > 0)) return NullArgument("ranks");
   return std::vector<int>(ranks, ranks + count);

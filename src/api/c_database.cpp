@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/handles.h"
+#include "api/malloc_place.h"
 
 using quire::Database;
 using quire::Result;
@@ -16,27 +17,6 @@ using quire::api::WithDatabase;
 
 namespace quire::api {
 namespace {
-
-// Memory for values that the program will free.
-class MallocPlace {
- public:
-  ~MallocPlace() { std::free(bytes_); }
-  char* operator()(size_t size) {
-    std::free(bytes_);
-    bytes_ = static_cast<char*>(std::malloc(size + 1));
-    size_ = size;
-    if (bytes_ != nullptr) bytes_[size] = '\0';
-    return bytes_;
-  }
-  void Give(void** value, size_t* value_size) {
-    *value = std::exchange(bytes_, nullptr);
-    *value_size = size_;
-  }
-
- private:
-  char* bytes_ = nullptr;
-  size_t size_ = 0;
-};
 
 Status CheckArrays(size_t count, const void* const* keys, const size_t* key_sizes) {
   if (count > 0 && (keys == nullptr || key_sizes == nullptr)) return NullArgument("keys");
@@ -81,7 +61,8 @@ int quire_db_get(quire_db* db, const void* key, size_t key_size, void** value, s
     if (value == nullptr || value_size == nullptr) return NullArgument("value or value_size");
     quire::api::MallocPlace place;
     QUIRE_RETURN_IF_ERROR(database.Get(Bytes(key, key_size), std::ref(place)));
-    place.Give(value, value_size);
+    *value_size = place.size();
+    *value = place.Release();
     return Status();
   });
 }

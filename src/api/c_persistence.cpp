@@ -25,14 +25,6 @@ Status GiveEvent(Result<std::unique_ptr<Event>> begun, quire_event** event) {
   return Status();
 }
 
-template <typename Body>
-int WithContext(quire_context* context, const Body& body) {
-  return Guarded([&]() -> Status {
-    if (context == nullptr) return NullArgument("context");
-    return body(*context->context);
-  });
-}
-
 }  // namespace
 }  // namespace quire::api
 

@@ -90,4 +90,13 @@ int WithDatabase(const quire_db* db, const Body& body) {
   });
 }
 
+/// Guarded, with what runs behind `context`.
+template <typename Body>
+int WithContext(quire_context* context, const Body& body) {
+  return Guarded([&]() -> Status {
+    if (context == nullptr) return NullArgument("context");
+    return body(*context->context);
+  });
+}
+
 }  // namespace quire::api

@@ -7,32 +7,13 @@
 #include <utility>
 
 #include "api/compat/papyruskv_session.h"
+#include "api/malloc_place.h"
 
 namespace quire::compat {
 namespace {
 
 // What a position stands for: positions are a hint, and the key alone finds a pair in two steps.
 char found_somewhere;
-
-// Memory for a value that the program will free.
-class MallocPlace {
- public:
-  ~MallocPlace() { std::free(bytes_); }
-  char* operator()(size_t size) {
-    std::free(bytes_);
-    bytes_ = static_cast<char*>(std::malloc(size + 1));
-    size_ = size;
-    if (bytes_ != nullptr) bytes_[size] = '\0';
-    return bytes_;
-  }
-  size_t size() const { return size_; }
-  const char* bytes() const { return bytes_; }
-  char* Release() { return std::exchange(bytes_, nullptr); }
-
- private:
-  char* bytes_ = nullptr;
-  size_t size_ = 0;
-};
 
 Status CheckKey(const char* key) {
   return key == nullptr ? NullArgument("key") : Status();
@@ -41,7 +22,7 @@ Status CheckKey(const char* key) {
 // The value comes into memory of the library first: how much room the program's has, nobody knows,
 // and a read that is repeated because the value changes meanwhile may ask for more.
 Status GetValue(Database& database, Slice key, char** value, size_t* size) {
-  MallocPlace place;
+  api::MallocPlace place;
   QUIRE_RETURN_IF_ERROR(database.Get(key, std::ref(place)));
   if (*value == nullptr) {
     *value = place.Release();
