@@ -223,10 +223,7 @@ class Assembler {
   Status Write(Database& contigs) {
     Status status;
     if (context_.rank() == 0) status = WriteOnRank0(contigs);
-    QUIRE_ASSIGN_OR_RETURN(const uint64_t failed, Sum(status.ok() ? 0 : 1));
-    if (status.ok() && failed != 0)
-      return Status(Code::kPeerFailed, "rank 0 could not write the contigs");
-    return status;
+    return context_.Agree(status);
   }
 
   Status WriteOnRank0(Database& contigs) {

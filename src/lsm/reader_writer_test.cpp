@@ -67,10 +67,13 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
   const test::TempDirectory directory;
   Writer writer(directory / "db");
   ASSERT_OK(writer.Write(5));
+  std::atomic<bool> seen_enough{false};
   std::atomic<bool> done{false};
   std::thread writing([&] {
     const auto rounds = static_cast<uint64_t>(test::ScaledCount(400));
-    for (uint64_t round = 6; round < rounds; ++round) ASSERT_OK(writer.Write(round));
+    // A machine that is busy may let all rounds be written before the reader has its first turn.
+    for (uint64_t round = 6; round < rounds || !seen_enough.load(); ++round)
+      ASSERT_OK(writer.Write(round));
     done.store(true);
   });
   auto opened = Reader::Open(io::PosixFileSystem(), writer.directory, {SmallOptions(), nullptr});
@@ -103,11 +106,10 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
     const uint64_t round = RoundSeen(*reader->NewIterator({}));
     EXPECT_TRUE(round == 0 || round >= newest) << round << " after " << newest;
     newest = std::max(newest, round);
+    seen_enough.store(looks > 3 && newest > 5);
   }
   writing.join();
   getting.join();
-  EXPECT_GT(looks, 3u);
-  EXPECT_GT(newest, 5u);
 }
 
 TEST(ReaderBesideAWriter, OpensWhileTheManifestIsReplaced) {
