@@ -2,7 +2,7 @@
 # run.sh MODE BUILD_DIR WORK_DIR: builds and runs a small program against Quire as another project would.
 #
 #   install          puts BUILD_DIR into WORK_DIR/prefix, for:
-#   find_package, pkg_config, c_program, headers, papyruskv, fortran
+#   find_package, pkg_config, c_program, headers, tool, papyruskv, fortran
 #   add_subdirectory, shared, serial
 #                    build the library again, from the compiler's cache where there is one: as a part
 #                    of the program's build, as a shared library, and without MPI
@@ -134,6 +134,12 @@ case $mode in
     done
     echo "$checked headers"
     [ "$checked" -gt 0 ]
+    ;;
+  tool)
+    # Its helper is found where it is installed, whatever comes of it.
+    "$prefix/bin/quire" doctor "$work" | tee "$work/$mode.out" || true
+    grep -q 'mpi ranks: ' "$work/$mode.out"
+    if grep -q 'mpi ranks: not tried' "$work/$mode.out"; then exit 1; fi
     ;;
   papyruskv)
     # By hand, as a program's own Makefile does it: shared, static, and through the two packages.

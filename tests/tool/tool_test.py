@@ -350,6 +350,38 @@ def test_doctor(tool):
     assert "neither mpiexec nor mpirun" in done.stdout and "ulimit -n 4096" in done.stdout
 
 
+def doctor_with(tool, launcher):
+    """The checks of MPI where mpiexec is the script `launcher`."""
+    program = tool.directory / "bin/mpiexec"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{launcher}\n")
+    program.chmod(0o755)
+    done = subprocess.run([tool.quire, "doctor", "--json", str(tool.directory)], timeout=60,
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"})
+    checks = {one["check"]: one for one in json.loads(done.stdout)["checks"]}
+    return checks["mpi ranks"], checks.get("mpi threads")
+
+
+def test_doctor_mpi(tool):
+    """Two ranks are started with the launcher in PATH; what comes of that is told."""
+    mpirun = Path(__file__).resolve().parents[2] / "scripts/mpirun"
+    ranks, threads = doctor_with(tool, f'exec {mpirun} "$@"')
+    assert ranks["level"] == "ok" and "MPI" in ranks["what"], ranks
+    assert threads["level"] == "ok" and threads["what"] == "MPI_THREAD_MULTIPLE", threads
+    version = '[ "$1" = --version ] && echo "Some MPI 1" && exit; '
+    # The launcher of another MPI starts programs that each are alone.
+    ranks, threads = doctor_with(tool, version + f'{mpirun} -n 1 "$3"; {mpirun} -n 1 "$3"')
+    assert ranks["level"] == "wrong" and "do not find each other" in ranks["what"], ranks
+    says = 'echo "quire-mpi-probe: ranks 2, level MPI_THREAD_FUNNELED, Some MPI 1"'
+    ranks, threads = doctor_with(tool, version + says)
+    assert ranks["level"] == "ok" and threads["level"] == "note", (ranks, threads)
+    for failing in ("echo no slots; exit 1", "echo no slots", "exec 0<&-; kill -9 $$"):
+        ranks, threads = doctor_with(tool, version + failing)
+        assert ranks["level"] == "wrong" and "by hand" in ranks["todo"], ranks
+        assert "no slots" in ranks["what"] or "kill" in failing, ranks
+
+
 def test_no_mpi(tool):
     needed = subprocess.run(["ldd", tool.quire], capture_output=True, text=True, check=False).stdout
     assert "libmpi" not in needed and "libmpich" not in needed, needed

@@ -5,6 +5,7 @@
 
 #include "io/file_system.h"
 #include "io/machine.h"
+#include "tools/quire/examination.h"
 #include "tools/quire/machine_facts.h"
 #include "tools/quire/output.h"
 
@@ -18,59 +19,6 @@ constexpr uint64_t kOpenFilesMin = 4096;
 constexpr uint64_t kProcessesMin = 1024;
 constexpr uint64_t kProbeBytes = 1 << 20;
 constexpr double kSyncMsMax = 100;
-
-// How a check went. Notes and what is fine leave the exit code alone.
-struct Check {
-  std::string name;
-  enum class Level { kFine, kNote, kWrong } level = Level::kFine;
-  std::string what;
-  std::string todo;
-};
-constexpr const char* kLevelNames[] = {"ok", "note", "wrong"};
-
-class Examination {
- public:
-  void Fine(std::string name, std::string what) {
-    checks_.push_back({std::move(name), Check::Level::kFine, std::move(what), ""});
-  }
-  void Note(std::string name, std::string what, std::string todo) {
-    checks_.push_back({std::move(name), Check::Level::kNote, std::move(what), std::move(todo)});
-  }
-  void Wrong(std::string name, std::string what, std::string todo) {
-    checks_.push_back({std::move(name), Check::Level::kWrong, std::move(what), std::move(todo)});
-  }
-  void Judge(bool fine, std::string name, std::string what, std::string todo) {
-    fine ? Fine(std::move(name), std::move(what))
-         : Wrong(std::move(name), std::move(what), std::move(todo));
-  }
-  const std::vector<Check>& checks() const { return checks_; }
-
- private:
-  std::vector<Check> checks_;
-};
-
-std::string FirstLine(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-// MPI is looked for as a user would start it: this program links none.
-void CheckMpi(Examination* examination) {
-  std::string launcher = FindProgram("mpiexec");
-  if (launcher.empty()) launcher = FindProgram("mpirun");
-  if (launcher.empty()) {
-    return examination->Wrong("mpi", "neither mpiexec nor mpirun is in PATH",
-                              "install an MPI or load its module; programs on one rank do without");
-  }
-  const std::optional<std::string> version = OutputOf(launcher, "--version");
-  if (!version) {
-    return examination->Wrong("mpi", launcher + " --version fails or does not end",
-                              "check the installation or the module of MPI");
-  }
-  examination->Fine("mpi", launcher + ": " + FirstLine(*version));
-  examination->Note("mpi threads", "the level of threads is known when a program runs",
-                    "ask for MPI_THREAD_MULTIPLE in MPI_Init_thread; with less, Quire makes "
-                    "progress only inside its calls");
-}
 
 void CheckMachine(Examination* examination) {
   const Status machine = io::CheckMachine();

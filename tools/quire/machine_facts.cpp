@@ -11,9 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 
 #include "io/file_system.h"
 #include "io/machine.h"
@@ -23,7 +26,7 @@ extern char** environ;
 namespace quire::tool {
 namespace {
 
-constexpr int kProgramTimeoutMs = 10'000;
+constexpr std::chrono::seconds kProgramTimeout{20};
 constexpr size_t kOutputBytesMax = 64 << 10;
 
 struct KnownType {
@@ -49,14 +52,56 @@ std::string Hexadecimal(uint64_t number) {
 
 // Everything that comes through `fd` until it ends; false where that takes too long.
 bool ReadToEnd(int fd, std::string* text) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + kProgramTimeout;
   char buffer[4096];
   struct pollfd ready = {fd, POLLIN, 0};
-  while (text->size() < kOutputBytesMax && ::poll(&ready, 1, kProgramTimeoutMs) == 1) {
+  while (text->size() < kOutputBytesMax) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) != 1) return false;
     const ssize_t size = ::read(fd, buffer, sizeof buffer);
     if (size <= 0) return size == 0;
     text->append(buffer, static_cast<size_t>(size));
   }
   return false;
+}
+
+// This program's environment, and what Open MPI asks for to run as root and with few cores.
+std::vector<std::string> EnvironmentOfLaunchers() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  for (const char* variable :
+       {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+        "OMPI_MCA_rmaps_base_oversubscribe=1", "PRTE_ALLOW_RUN_AS_ROOT=1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe"})
+    variables.emplace_back(variable);
+  return variables;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Starts `words` in a process group of its own, its output to `fd`; 0: it cannot be started.
+pid_t Spawn(std::vector<std::string> words, int fd) {
+  std::vector<std::string> variables = EnvironmentOfLaunchers();
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, fd, STDERR_FILENO);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, words[0].c_str(), &actions, &attributes,
+                                  Pointers(words).data(), Pointers(variables).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error == 0 ? child : 0;
 }
 
 // "quire-<uid>-<pid>-<random>": the process id, where it is this user's.
@@ -109,34 +154,35 @@ std::string FindProgram(const std::string& name) {
   while (!rest.empty()) {
     const size_t end = rest.find(':');
     const std::string candidate = rest.substr(0, end) + "/" + name;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (IsProgram(candidate)) return candidate;
     rest = end == std::string::npos ? "" : rest.substr(end + 1);
   }
   return "";
 }
 
-std::optional<std::string> OutputOf(const std::string& program, const std::string& argument) {
+bool IsProgram(const std::string& path) {
+  return ::access(path.c_str(), X_OK) == 0;
+}
+
+std::string OwnDirectory() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+Ended RunProgram(const std::vector<std::string>& command) {
+  Ended ended;
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  char* const arguments[] = {const_cast<char*>(program.c_str()),
-                             const_cast<char*>(argument.c_str()), nullptr};
-  pid_t child = 0;
-  const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ended;
+  const pid_t child = Spawn(command, ends[1]);
   ::close(ends[1]);
-  std::string text;
-  const bool ended = error == 0 && ReadToEnd(ends[0], &text);
+  const bool in_time = child != 0 && ReadToEnd(ends[0], &ended.output);
   ::close(ends[0]);
-  if (error != 0) return std::nullopt;
-  if (!ended) ::kill(child, SIGKILL);
+  if (child == 0) return ended;
+  if (!in_time) ::kill(-child, SIGKILL);
   int status = 0;
   ::waitpid(child, &status, 0);
-  const bool fine = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  return fine ? std::optional(text) : std::nullopt;
+  ended.fine = in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return ended;
 }
 
 std::optional<uint64_t> LimitOf(Limit limit) {

@@ -22,9 +22,18 @@ bool MakesNamelessFiles(const std::string& directory);
 
 /// The path of a program, as the shell would find it; empty: there is none.
 std::string FindProgram(const std::string& name);
-/// What `program` prints when it is called with `argument`; none: it cannot be run, fails, or does
-/// not end within some seconds.
-std::optional<std::string> OutputOf(const std::string& program, const std::string& argument);
+/// Whether there is such a program, and this user may run it.
+bool IsProgram(const std::string& path);
+/// The directory of this program.
+std::string OwnDirectory();
+/// How a program ended.
+struct Ended {
+  bool fine = false;   ///< by itself, in time, and successfully
+  std::string output;  ///< what it printed, as far as it came
+};
+/// Runs `command` (its first word a path) to its end; some seconds later it is killed, with all that
+/// it started. Launchers of MPI are permitted to run as root and with more ranks than cores.
+Ended RunProgram(const std::vector<std::string>& command);
 
 /// A soft limit of this process; none: unlimited.
 enum class Limit { kOpenFiles, kLockedBytes, kProcesses };

@@ -1,0 +1,87 @@
+// What quire doctor says of MPI. It is looked for as a user would start it.
+#include <optional>
+#include <string>
+
+#include "tools/quire/examination.h"
+#include "tools/quire/machine_facts.h"
+
+namespace quire::tool {
+namespace {
+
+constexpr char kProbeName[] = "quire-mpi-probe";
+constexpr char kSays[] = "quire-mpi-probe: ranks ";
+
+std::string FirstLine(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// Installed apart from the programs that people call; in a build directory, beside this one.
+std::string FindProbe() {
+  const std::string here = OwnDirectory();
+  for (const std::string path : {here + "/" + kProbeName, here + "/" QUIRE_PROBE_FROM_BIN}) {
+    if (IsProgram(path)) return path;
+  }
+  return "";
+}
+
+// What stands between `begin` and `end` in `text`; empty: they do not.
+std::string Between(const std::string& text, const std::string& begin, const std::string& end) {
+  const size_t from = text.find(begin);
+  if (from == std::string::npos) return "";
+  const size_t to = text.find(end, from + begin.size());
+  if (to == std::string::npos) return "";
+  return text.substr(from + begin.size(), to - from - begin.size());
+}
+
+void JudgeRanks(const std::string& launcher, const std::string& said, Examination* examination) {
+  const std::string ranks = Between(said, kSays, ",");
+  const std::string library = Between(said, "level ", "\n");
+  if (ranks != "2") {
+    return examination->Wrong(
+        "mpi ranks", "two ranks that " + launcher + " starts do not find each other",
+        "put the launcher of the MPI that Quire was built with first in PATH (" +
+            library.substr(library.find(", ") + 2) + "), or build Quire with the launcher's");
+  }
+  examination->Fine("mpi ranks",
+                    "two start and find each other: " + library.substr(library.find(", ") + 2));
+  const std::string level = library.substr(0, library.find(','));
+  if (level == "MPI_THREAD_MULTIPLE") return examination->Fine("mpi threads", level);
+  examination->Note("mpi threads", level,
+                    "with less than MPI_THREAD_MULTIPLE Quire makes progress only inside its "
+                    "calls: use an MPI that is built with it");
+}
+
+void CheckRanks(const std::string& launcher, Examination* examination) {
+  const std::string probe = FindProbe();
+  if (probe.empty()) {
+    return examination->Note("mpi ranks", std::string("not tried: ") + kProbeName + " is missing",
+                             "install Quire with MPI");
+  }
+  const Ended ended = RunProgram({launcher, "-n", "2", probe});
+  if (ended.fine && ended.output.find(kSays) != std::string::npos)
+    return JudgeRanks(launcher, ended.output, examination);
+  examination->Wrong("mpi ranks",
+                     launcher + " -n 2 fails, or does not end: " + FirstLine(ended.output),
+                     "try it by hand: " + launcher + " -n 2 " + probe +
+                         "; where this is a login node, run quire doctor on a node of a job");
+}
+
+}  // namespace
+
+void CheckMpi(Examination* examination) {
+  std::string launcher = FindProgram("mpiexec");
+  if (launcher.empty()) launcher = FindProgram("mpirun");
+  if (launcher.empty()) {
+    return examination->Wrong("mpi", "neither mpiexec nor mpirun is in PATH",
+                              "install an MPI or load its module; programs on one rank do without");
+  }
+  const Ended version = RunProgram({launcher, "--version"});
+  if (!version.fine) {
+    return examination->Wrong("mpi", launcher + " --version fails or does not end",
+                              "check the installation or the module of MPI");
+  }
+  examination->Fine("mpi", launcher + ": " + FirstLine(version.output));
+  CheckRanks(launcher, examination);
+}
+
+}  // namespace quire::tool
