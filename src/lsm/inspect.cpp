@@ -148,6 +148,7 @@ void Inspector::CheckTables(const OpenTables& tables) {
     Advance(options_.contents ? table->info().file_bytes : 0);
     if (!sound.ok()) {
       Add(FileKind::kTable, table->info().ssid, TableName(table->info().ssid), sound);
+      result_.damaged_tables.push_back(table->info());
       continue;
     }
     result_.tables.push_back(table->info());

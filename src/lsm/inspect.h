@@ -48,6 +48,7 @@ struct Inspection {
   std::vector<Finding> findings;
   /// sound ones: those listed, or without a manifest all that are there
   std::vector<table::TableInfo> tables;
+  std::vector<table::TableInfo> damaged_tables;  ///< those of the others that can be opened
   uint64_t values = 0;       ///< separated ones that were verified
   uint64_t bytes = 0;        ///< that were verified
   uint64_t log_records = 0;  ///< in no table yet; not looked at while somebody has it open

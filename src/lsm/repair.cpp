@@ -19,14 +19,6 @@ using Tables = std::vector<table::TableInfo>;
 
 constexpr uint64_t kFileBytesMax = 4ull << 30;
 
-std::string Describe(const LostVersions& lost) {
-  std::string text = std::to_string(lost.count) + (lost.count == 1 ? " value (" : " values (");
-  for (const std::string& key : lost.some_keys) {
-    text += (&key == lost.some_keys.data() ? "key " : ", ") + base::Printable(key);
-  }
-  return text + (lost.count > lost.some_keys.size() ? ", ...)" : ")");
-}
-
 bool IsAmong(uint64_t number, const std::vector<uint64_t>& numbers) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
@@ -45,6 +37,7 @@ class Repairer {
   Status Judge();
   void ListWhatIsThere();
   void SetTablesAside();
+  void LoseAllOf(const table::TableInfo& table);
   Status RewriteTables();
   Status Rewrite(const table::TableInfo& info, Tables* replacement);
   Status SalvageLogs();
@@ -71,6 +64,7 @@ class Repairer {
   Inspection found_;
   Manifest manifest_;                // the one to be
   std::set<uint64_t> gone_;          // value segments that tables refer to
+  std::set<uint64_t> damaged_;       // tables that can be opened
   std::vector<std::string> before_;  // files to be moved before the manifest changes, and after
   std::vector<std::string> after_;
   RepairReport report_;
@@ -117,13 +111,15 @@ Status Repairer::Judge() {
   return Status();
 }
 
-// A manifest of all sound tables. Newest first by their newest entry: a merge has at least the
-// newest entry of what it was made from, and of two made from the same the later one counts.
+// A manifest of all tables that can be opened. Newest first by their newest entry: a merge has at
+// least the newest entry of what it was made from, and of two made from the same the later one
+// counts.
 void Repairer::ListWhatIsThere() {
   manifest_.store_id = io::RandomU64();
   manifest_.options = options_.storage;
   manifest_.boot_id = fs_.BootId();
   Tables tables = found_.tables;
+  tables.insert(tables.end(), found_.damaged_tables.begin(), found_.damaged_tables.end());
   std::sort(tables.begin(), tables.end(), [](const auto& a, const auto& b) {
     return std::pair(a.max_lsn, a.ssid) > std::pair(b.max_lsn, b.ssid);
   });
@@ -141,14 +137,18 @@ void Repairer::ListWhatIsThere() {
   }
   manifest_.value_segment_floor = manifest_.next_value_segment_id;
   Step("make a new " + PathOf(ManifestName()) + " of " + std::to_string(tables.size()) +
-       " sound tables");
+       " tables that can be opened");
   Loss("The set of tables is guessed from what is there: deleted keys may be back.");
 }
 
+// Those that cannot be opened; of the other damaged ones, what is sound is kept (RewriteTables).
 void Repairer::SetTablesAside() {
-  std::set<uint64_t> damaged;
+  for (const table::TableInfo& table : found_.damaged_tables) damaged_.insert(table.ssid);
+  std::set<uint64_t> unusable;
   for (const Finding& finding : found_.findings) {
-    if (finding.kind != FileKind::kTable || !damaged.insert(finding.number).second) continue;
+    if (finding.kind != FileKind::kTable) continue;
+    if (damaged_.contains(finding.number) || unusable.contains(finding.number)) continue;
+    unusable.insert(finding.number);
     Loss(finding.status.message());
     if (!IsAmong(finding.number, found_.files.tables)) continue;
     Step("set aside " + finding.path);
@@ -156,13 +156,16 @@ void Repairer::SetTablesAside() {
   }
   for (Tables& run : manifest_.runs) {
     for (const table::TableInfo& table : run) {
-      if (!damaged.contains(table.ssid)) continue;
-      Loss(TableName(table.ssid) + " had " + std::to_string(table.entry_count) + " entries from " +
-           base::Printable(table.smallest_key) + " to " + base::Printable(table.largest_key));
+      if (unusable.contains(table.ssid)) LoseAllOf(table);
     }
-    std::erase_if(run, [&](const auto& table) { return damaged.contains(table.ssid); });
+    std::erase_if(run, [&](const auto& table) { return unusable.contains(table.ssid); });
   }
   DropEmptyRuns();
+}
+
+void Repairer::LoseAllOf(const table::TableInfo& table) {
+  Loss(TableName(table.ssid) + " had " + std::to_string(table.entry_count) + " entries from " +
+       base::Printable(table.smallest_key) + " to " + base::Printable(table.largest_key));
 }
 
 void Repairer::DropEmptyRuns() {
@@ -223,13 +226,13 @@ bool Repairer::RefersToGone(const table::TableInfo& table) const {
                      [&](const auto& use) { return gone_.contains(use.segment_id); });
 }
 
-// Opening demands that every value segment which a table refers to is there.
+// Opening demands that every value segment which a table refers to is there; gets, and merges, that
+// every block is sound.
 Status Repairer::RewriteTables() {
-  if (gone_.empty()) return Status();
   for (Tables& run : manifest_.runs) {
     Tables kept;
     for (const table::TableInfo& info : run) {
-      if (!RefersToGone(info)) {
+      if (!damaged_.contains(info.ssid) && !RefersToGone(info)) {
         kept.push_back(info);
       } else {
         QUIRE_RETURN_IF_ERROR(Rewrite(info, &kept));
@@ -245,16 +248,19 @@ Status Repairer::RewriteTables() {
 
 Status Repairer::Rewrite(const table::TableInfo& info, Tables* replacement) {
   const std::string name = TableName(info.ssid);
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<table::Table> table,
-                         table::Table::Open(fs_, PathOf(name), info.ssid, options_.storage,
-                                            table::NewBlockCache(options_.storage.cache_bytes)));
   const std::unique_ptr<RunWriter> writer = NewWriter();
-  LostVersions lost;
-  QUIRE_RETURN_IF_ERROR(
-      WriteWithout(*table, gone_, options_.dry_run ? nullptr : writer.get(), &lost));
-  Step("write " + PathOf(name) + " anew without values that are gone, and set it aside");
-  Loss(PathOf(name) + ": " + Describe(lost) + " lay in value segments that are gone");
+  const Result<SalvagedTable> salvaged = SalvageTable(
+      fs_, PathOf(name), info, options_.storage, gone_, options_.dry_run ? nullptr : writer.get());
+  if (!salvaged.ok() && salvaged.status().code() != Code::kCorruption) return salvaged.status();
   after_.push_back(name);
+  if (!salvaged.ok()) {
+    Step("set aside " + PathOf(name));
+    Loss(salvaged.status().message());
+    LoseAllOf(info);
+    return Status();
+  }
+  Step("write what is sound of " + PathOf(name) + " anew, and set it aside");
+  for (std::string& loss : LossesOf(PathOf(name), info, *salvaged)) Loss(std::move(loss));
   if (options_.dry_run) return Status();
   QUIRE_ASSIGN_OR_RETURN(const Tables tables, writer->Finish());
   replacement->insert(replacement->end(), tables.begin(), tables.end());

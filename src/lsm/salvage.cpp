@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/coding.h"
+#include "base/printable.h"
 #include "log/segment.h"
 #include "lsm/sorted_view.h"
 
@@ -54,6 +55,36 @@ Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
   salvaged.hole_bytes = report.hole_bytes;
   return salvaged;
 }
+
+// Hands on the entries of a table.
+class TableSalvager {
+ public:
+  TableSalvager(const std::set<uint64_t>& gone, RunWriter* writer, SalvagedTable* result)
+      : gone_(gone), writer_(writer), result_(result) {}
+
+  // Until the iterator is not valid any more.
+  Status TakeAll(table::EntryIterator& entries) {
+    for (; entries.Valid(); entries.Next()) {
+      if (RefersTo(*entries.entry(), gone_)) {
+        result_->lost.Add(entries.key());
+        continue;
+      }
+      ++result_->kept;
+      if (writer_ == nullptr) continue;
+      const bool new_key = entries.key() != Slice(last_key_);
+      last_key_.assign(entries.key());
+      QUIRE_RETURN_IF_ERROR(
+          writer_->Add(entries.key(), entries.type(), entries.value(), entries.lsn(), new_key));
+    }
+    return Status();
+  }
+
+ private:
+  const std::set<uint64_t>& gone_;
+  RunWriter* const writer_;
+  std::string last_key_;
+  SalvagedTable* const result_;
+};
 
 }  // namespace
 
@@ -111,23 +142,55 @@ Status WriteAll(const MemoryHandle& memory, RunWriter& writer) {
   return entries->status();
 }
 
-Status WriteWithout(const table::Table& table, const std::set<uint64_t>& gone, RunWriter* writer,
-                    LostVersions* lost) {
-  if (writer != nullptr) writer->SetTombstones(table.range_tombstones());
-  const std::unique_ptr<table::EntryIterator> entries = table.NewIterator(false);
-  std::string last_key;
-  for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
-    if (RefersTo(*entries->entry(), gone)) {
-      lost->Add(entries->key());
-      continue;
-    }
-    if (writer == nullptr) continue;
-    const bool new_key = entries->key() != Slice(last_key);
-    last_key.assign(entries->key());
-    QUIRE_RETURN_IF_ERROR(
-        writer->Add(entries->key(), entries->type(), entries->value(), entries->lsn(), new_key));
+Result<SalvagedTable> SalvageTable(io::FileSystem& fs, const std::string& path,
+                                   const table::TableInfo& info, const StorageOptions& options,
+                                   const std::set<uint64_t>& gone, RunWriter* writer) {
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::shared_ptr<table::Table> table,
+      table::Table::Open(fs, path, info.ssid, options, table::NewBlockCache(options.cache_bytes)));
+  SalvagedTable salvaged;
+  QUIRE_ASSIGN_OR_RETURN(salvaged.ranges, table->FindLostRanges());
+  if (writer != nullptr) writer->SetTombstones(table->range_tombstones());
+  TableSalvager salvager(gone, writer, &salvaged);
+  const std::unique_ptr<table::EntryIterator> entries = table->NewIterator(false);
+  entries->SeekToFirst();
+  for (auto range = salvaged.ranges.begin();; ++range) {
+    QUIRE_RETURN_IF_ERROR(salvager.TakeAll(*entries));
+    const bool damaged = entries->status().code() == Code::kCorruption;
+    if (!damaged || range == salvaged.ranges.end()) break;
+    entries->Seek(range->up_to + '\0');  // what comes behind all versions of the last lost key
   }
-  return entries->status();
+  QUIRE_RETURN_IF_ERROR(entries->status());
+  return salvaged;
+}
+
+std::string Describe(const LostVersions& lost) {
+  std::string text = std::to_string(lost.count) + (lost.count == 1 ? " value (" : " values (");
+  for (const std::string& key : lost.some_keys) {
+    text += (&key == lost.some_keys.data() ? "key " : ", ") + base::Printable(key);
+  }
+  return text + (lost.count > lost.some_keys.size() ? ", ...)" : ")");
+}
+
+std::vector<std::string> LossesOf(const std::string& path, const table::TableInfo& info,
+                                  const SalvagedTable& salvaged) {
+  std::vector<std::string> losses;
+  if (salvaged.lost.count != 0) {
+    losses.push_back(path + ": " + Describe(salvaged.lost) +
+                     " lay in value segments that are gone");
+  }
+  for (const table::LostRange& range : salvaged.ranges) {
+    losses.push_back(path + ": damaged blocks had keys " +
+                     (range.after ? "above " + base::Printable(*range.after)
+                                  : "from " + base::Printable(info.smallest_key)) +
+                     " up to " + base::Printable(range.up_to));
+  }
+  const uint64_t readable = salvaged.kept + salvaged.lost.count;
+  if (!losses.empty() && readable < info.entry_count) {
+    losses.push_back(path + ": " + std::to_string(info.entry_count - readable) + " of its " +
+                     std::to_string(info.entry_count) + " entries are lost with them");
+  }
+  return losses;
 }
 
 }  // namespace quire::lsm

@@ -1,5 +1,5 @@
-/// What can be saved of a log that does not replay, and of a table that refers to values that are
-/// gone: as new tables.
+/// What can be saved of a log that does not replay, and of a table with damaged blocks or whose
+/// values are gone: as new tables.
 ///
 /// Layer      lsm (internal, tools)
 /// Encoding   docs/format/segment.md, table.md
@@ -58,8 +58,24 @@ Result<SalvagedLog> SalvageLog(io::FileSystem& fs, const std::string& path,
 
 /// All that `memory` holds, to `writer`.
 Status WriteAll(const MemoryHandle& memory, RunWriter& writer);
-/// All of `table` but the values in the segments `gone`, to `writer` (null: they are only counted).
-Status WriteWithout(const table::Table& table, const std::set<uint64_t>& gone, RunWriter* writer,
-                    LostVersions* lost);
+/// What became of a table.
+struct SalvagedTable {
+  uint64_t kept = 0;                     ///< entries
+  LostVersions lost;                     ///< entries whose values are gone
+  std::vector<table::LostRange> ranges;  ///< of damaged blocks
+};
+/// All of the table at `path` but what lies in damaged blocks, and the values in the segments
+/// `gone`, to `writer` (null: it is only counted).
+///
+/// Errors  kCorruption: nothing of it can be found. kIo.
+Result<SalvagedTable> SalvageTable(io::FileSystem& fs, const std::string& path,
+                                   const table::TableInfo& info, const StorageOptions& options,
+                                   const std::set<uint64_t>& gone, RunWriter* writer);
+
+/// For people: how many versions, and some of their keys.
+std::string Describe(const LostVersions& lost);
+/// For people: what the table at `path` has lost.
+std::vector<std::string> LossesOf(const std::string& path, const table::TableInfo& info,
+                                  const SalvagedTable& salvaged);
 
 }  // namespace quire::lsm

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,13 @@ struct TableInfo {
   std::string smallest_key;  ///< of entries and range tombstones
   std::string largest_key;   ///< inclusive; a range tombstone's end counts as included
   std::vector<SegmentUse> segments;
+};
+
+/// Keys of which a table has lost versions, as their data block cannot be read: those above `after`
+/// (none given: from the first on), up to and with `up_to`.
+struct LostRange {
+  std::optional<std::string> after;
+  std::string up_to;
 };
 
 /// Writes one table: entries in EntryIterator order (key ascending, LSN descending).
@@ -103,6 +111,10 @@ class Table {
   virtual const TableInfo& info() const = 0;
   /// Reads everything and verifies every checksum; kCorruption names block and offset.
   virtual Status Verify() const = 0;
+  /// Reads all data blocks; what the damaged ones among them held, by key. For repair.
+  ///
+  /// Errors  kCorruption: SSIndex is damaged, so that no block can be found. kIo: unreadable.
+  virtual Result<std::vector<LostRange>> FindLostRanges() const = 0;
 };
 
 }  // namespace quire::table

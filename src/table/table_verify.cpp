@@ -130,4 +130,26 @@ Status TableReader::Verify() const {
   return Verifier(*this).Run();
 }
 
+Result<std::vector<LostRange>> TableReader::FindLostRanges() const {
+  Status status;
+  const BlockPin index_pin = BlockPin::Adopt(ReadIndex(&status));
+  QUIRE_RETURN_IF_ERROR(status);
+  const TableIndex& index = IndexIn(*index_pin.get());
+  BlockStream stream(*this, index);
+  std::vector<LostRange> lost;
+  bool last_lost = false;
+  for (uint64_t block = 0; block < index.block_count(); ++block) {
+    Slice contents;
+    const Status read = stream.Read(block, &contents);
+    if (!read.ok() && read.code() != Code::kCorruption) return read;
+    if (!read.ok() && !last_lost) {
+      lost.emplace_back();
+      if (block > 0) lost.back().after = std::string(index.separator(block - 1));
+    }
+    if (!read.ok()) lost.back().up_to = std::string(index.separator(block));
+    last_lost = !read.ok();
+  }
+  return lost;
+}
+
 }  // namespace quire::table

@@ -31,8 +31,8 @@ struct Ended {
   bool fine = false;   ///< by itself, in time, and successfully
   std::string output;  ///< what it printed, as far as it came
 };
-/// Runs `command` (its first word a path) to its end; some seconds later it is killed, with all that
-/// it started. Launchers of MPI are permitted to run as root and with more ranks than cores.
+/// Runs `command` (its first word a path) to its end; some seconds later it is killed, with all it
+/// started. Launchers of MPI are permitted to run as root and with more ranks than cores.
 Ended RunProgram(const std::vector<std::string>& command);
 
 /// A soft limit of this process; none: unlimited.

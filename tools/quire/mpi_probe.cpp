@@ -1,4 +1,4 @@
-// quire-mpi-probe: what quire doctor has the launcher start on two ranks, since it links no MPI itself.
+// quire-mpi-probe: what quire doctor, which links no MPI, has the launcher start on two ranks.
 // Every rank prints one line: its number of ranks, the level of threads, and the library's version.
 #include <mpi.h>
 
