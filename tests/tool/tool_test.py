@@ -106,7 +106,6 @@ def test_ls(tool):
     text = tool.run("ls", tool.repository)
     assert "generation 2: 3 ranks, partitioner hash" in text and "t-1.sst" in text
     assert tool.json("ls", tool.repository / "own/gen-1")["databases"][0]["parts"][1]["rank"] == 1
-    assert "no databases" in tool.run("ls", tool.directory)
     tool.run("ls", tool.directory / "nowhere", code=CANNOT_READ)
     assert "nowhere" in tool.errors
 
@@ -284,6 +283,83 @@ def test_checkpoint(tool):
     assert not one.exists() and not begun.exists() and written.exists()
     tool.run("checkpoint", "drop", "--yes", one, code=CANNOT_READ)
     tool.run("checkpoint", "list", tool.directory / "nowhere", code=CANNOT_READ)
+
+
+def test_repair_descriptor(tool):
+    """A lost DATABASE is made anew where the keys say what stood in it, or the user does."""
+    numbers, own = tool.repository / "numbers", tool.repository / "own"
+    original = (numbers / "DATABASE").read_bytes()
+    before = dict(line.split("\t") for line in tool.run("scan", numbers).splitlines())
+
+    def generations():
+        return [line for line in (numbers / "DATABASE").read_text().splitlines()
+                if line.startswith("generation.")]
+    wanted = generations()
+    for damage in ("missing", "damaged"):
+        if damage == "missing":
+            (numbers / "DATABASE").unlink()
+        else:
+            flip(numbers / "DATABASE", 30)
+        tool.run("scan", numbers, code=FOUND_WRONG)
+        assert "DATABASE" in tool.run("verify", numbers, code=FOUND_WRONG)
+        listed = tool.json("ls", tool.repository, code=FOUND_WRONG)["databases"]
+        assert {one["name"] for one in listed} == {"numbers", "own"}
+        state = state_of(tool.repository)
+        planned = tool.json("repair", numbers, code=FOUND_WRONG)
+        assert state_of(tool.repository) == state
+        done = tool.json("repair", "--yes", numbers, code=FOUND_WRONG)
+        assert planned["parts"][-1]["steps"] == done["parts"][-1]["steps"]
+        assert generations() == wanted
+        assert (numbers / "lost/DATABASE").exists() == (damage == "damaged")
+        assert tool.json("verify", numbers)["sound"]
+        assert dict(line.split("\t") for line in tool.run("scan", numbers).splitlines()) == before
+    # With a damaged part as well: that first.
+    (numbers / "DATABASE").unlink()
+    (tool.part(0) / "MANIFEST").unlink()
+    planned = tool.json("repair", numbers, code=FOUND_WRONG)
+    assert "of the repaired parts" in planned["parts"][-1]["steps"][0]
+    tool.json("repair", "--yes", numbers, code=FOUND_WRONG)
+    assert generations() == wanted
+    # The highest rank's part is gone: the keys of the others do not agree with fewer ranks.
+    (numbers / "DATABASE").unlink()
+    shutil.move(tool.part(2), tool.directory / "away")
+    tool.run("repair", "--yes", numbers, code=WRONG_USAGE)
+    assert "--ranks" in tool.errors and not (numbers / "DATABASE").exists()
+    tool.run("repair", "--yes", "--ranks", 3, "--partitioner", "hash", numbers, code=FOUND_WRONG)
+    assert generations() == wanted
+    shutil.move(tool.directory / "away", tool.part(2))
+    # A rule of the program's own.
+    (own / "DATABASE").unlink()
+    tool.run("repair", "--yes", own, code=WRONG_USAGE)
+    assert "--partitioner" in tool.errors
+    tool.run("repair", "--yes", "--partitioner", "mine", own, code=FOUND_WRONG)
+    assert "generation.1 = 2 mine" in (own / "DATABASE").read_text()
+    # On another rank's node no DATABASE is missed.
+    (numbers / "DATABASE").unlink()
+    shutil.rmtree(tool.part(0))
+    assert tool.json("verify", numbers)["sound"]
+    assert tool.json("repair", "--yes", numbers)["needed"] is False
+    (numbers / "DATABASE").write_bytes(original)
+
+
+def test_nothing_there(tool):
+    """A directory without a database is a mistake, and none that is sound."""
+    empty = tool.directory / "empty"
+    empty.mkdir()
+    for command in ("ls", "stat", "verify", "repair"):
+        tool.run(command, empty, code=CANNOT_READ)
+        assert "no database" in tool.errors
+
+
+def test_repair_leaves_checkpoints(tool):
+    """What belongs to a checkpoint is not changed: its sums would not fit any more."""
+    checkpoint = Path(f"{tool.repository}-checkpoints") / "own/1"
+    (checkpoint / "rank-0/MANIFEST").unlink()
+    before = state_of(checkpoint)
+    for place in (checkpoint, checkpoint / "rank-0"):
+        tool.run("repair", "--yes", place, code=CANNOT_READ)
+        assert "checkpoint" in tool.errors
+    assert state_of(checkpoint) == before
 
 
 def test_clean(tool):

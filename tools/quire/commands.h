@@ -60,6 +60,11 @@ struct ChangeOptions {
   bool yes = false;  ///< else only what would be done is told
 };
 
+struct RepairOptions : ChangeOptions {
+  int rank_count = 0;       ///< for a new DATABASE; 0: as the parts say
+  std::string partitioner;  ///< for a new DATABASE; empty: the hash, if the keys agree
+};
+
 struct CleanOptions {
   std::vector<std::string> paths;
   std::string shared_memory = "/dev/shm";  ///< where it is mounted
@@ -84,7 +89,7 @@ int Stat(const PathsOptions& options);
 int Get(const GetOptions& options);
 int Scan(const ScanOptions& options);
 int Verify(const VerifyOptions& options);
-int Repair(const ChangeOptions& options);
+int Repair(const RepairOptions& options);
 int Clean(const CleanOptions& options);
 int CheckpointList(const PathsOptions& options);
 int CheckpointVerify(const VerifyOptions& options);

@@ -18,7 +18,7 @@ std::string FirstLine(const std::string& text) {
 // Installed apart from the programs that people call; in a build directory, beside this one.
 std::string FindProbe() {
   const std::string here = OwnDirectory();
-  for (const std::string path : {here + "/" + kProbeName, here + "/" QUIRE_PROBE_FROM_BIN}) {
+  for (const std::string& path : {here + "/" + kProbeName, here + "/" QUIRE_PROBE_FROM_BIN}) {
     if (IsProgram(path)) return path;
   }
   return "";

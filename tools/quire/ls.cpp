@@ -139,7 +139,6 @@ int Ls(const PathsOptions& options) {
     PrintJson({{"databases", databases}});
   } else {
     for (const Json& database : databases) PrintPlace(database);
-    if (databases.empty()) std::cout << "no databases\n";
   }
   return exit_code;
 }

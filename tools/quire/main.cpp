@@ -115,6 +115,12 @@ class Commands {
             &repair_.json);
     AddPaths(repair, &repair_.paths);
     repair->add_flag("--yes", repair_.yes, "do it; else nothing is changed");
+    repair
+        ->add_option("--ranks", repair_.rank_count,
+                     "where DATABASE is lost: how many ranks wrote the newest generation")
+        ->check(CLI::PositiveNumber);
+    repair->add_option("--partitioner", repair_.partitioner,
+                       "where DATABASE is lost: the name of the rule by which they owned keys");
     runs_[repair] = [this] { return Repair(repair_); };
   }
 
@@ -183,7 +189,7 @@ class Commands {
   GetOptions get_;
   ScanOptions scan_;
   VerifyOptions verify_;
-  ChangeOptions repair_;
+  RepairOptions repair_;
   std::map<CLI::App*, Run> runs_;
 };
 

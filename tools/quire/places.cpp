@@ -11,19 +11,24 @@
 namespace quire::tool {
 namespace {
 
+constexpr char kDescriptorName[] = "DATABASE";
+
 std::string LastPart(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// The rank in "rank-<r>".
-std::optional<int> RankIn(const std::string& name) {
-  const std::string prefix = kv::kPartDirectoryPrefix;
+// The number in "rank-<r>" or "gen-<g>".
+std::optional<int> NumberIn(const std::string& name, const std::string& prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
-  int rank = 0;
+  int number = 0;
   const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, rank);
-  if (error != std::errc() || rest != end || rank < 0) return std::nullopt;
-  return rank;
+  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, number);
+  if (error != std::errc() || rest != end || number < 0) return std::nullopt;
+  return number;
+}
+
+std::optional<int> RankIn(const std::string& name) {
+  return NumberIn(name, kv::kPartDirectoryPrefix);
 }
 
 Result<bool> IsHere(io::FileSystem& fs, const std::string& directory) {
@@ -42,20 +47,6 @@ Status AddParts(io::FileSystem& fs, DatabasePlace* place) {
     }
   }
   return Status();
-}
-
-Result<DatabasePlace> Described(io::FileSystem& fs, const std::string& directory) {
-  DatabasePlace place;
-  place.name = LastPart(directory);
-  place.directory = directory;
-  QUIRE_ASSIGN_OR_RETURN(place.writer, fs.LockHolder(DatabaseLockPath(directory)));
-  Result<kv::Descriptor> descriptor = kv::ReadDescriptor(fs, directory);
-  place.status = descriptor.status();
-  if (descriptor.ok()) {
-    place.descriptor = std::move(*descriptor);
-    QUIRE_RETURN_IF_ERROR(AddParts(fs, &place));
-  }
-  return place;
 }
 
 // Of parts without a descriptor: which key is whose nobody says, so every part is asked.
@@ -102,6 +93,75 @@ bool HasFile(const std::vector<io::FileInfo>& entries, const std::string& name) 
   });
 }
 
+// The numbers of the generations in a database's directory, newest first.
+std::vector<uint32_t> GenerationsAmong(const std::vector<io::FileInfo>& entries) {
+  std::vector<uint32_t> numbers;
+  for (const io::FileInfo& entry : entries) {
+    const auto number = NumberIn(entry.name, kv::kGenerationDirectoryPrefix);
+    if (entry.is_directory && number) numbers.push_back(static_cast<uint32_t>(*number));
+  }
+  std::sort(numbers.rbegin(), numbers.rend());
+  return numbers;
+}
+
+// What is there of a database whose descriptor cannot be read. Ranks that are not here are not
+// known.
+Status AddWhatIsThere(io::FileSystem& fs, const std::vector<io::FileInfo>& entries,
+                      DatabasePlace* place) {
+  for (const uint32_t number : GenerationsAmong(entries)) {
+    kv::Generation generation;
+    generation.number = number;
+    generation.partitioner = "unknown";
+    const std::string directory = kv::GenerationDirectory(place->directory, generation);
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> within, fs.List(directory));
+    std::vector<Part> parts = PartsAmong(within, directory);
+    if (parts.empty()) continue;
+    for (Part& part : parts) part.generation = number;
+    generation.rank_count = parts.back().rank + 1;
+    place->descriptor.generations.push_back(std::move(generation));
+    place->parts.insert(place->parts.end(), parts.begin(), parts.end());
+  }
+  return Status();
+}
+
+// Rank 0 keeps the descriptor: where its part is not, none is missing.
+bool HasRankZero(const std::vector<Part>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return part.rank == 0 && part.generation == parts.front().generation;
+  });
+}
+
+Result<DatabasePlace> PlaceIn(io::FileSystem& fs, const std::string& directory,
+                              const std::vector<io::FileInfo>& entries) {
+  DatabasePlace place;
+  place.name = LastPart(directory);
+  place.directory = directory;
+  QUIRE_ASSIGN_OR_RETURN(place.writer, fs.LockHolder(DatabaseLockPath(directory)));
+  Result<kv::Descriptor> descriptor = kv::ReadDescriptor(fs, directory);
+  if (descriptor.ok()) {
+    place.descriptor = std::move(*descriptor);
+    QUIRE_RETURN_IF_ERROR(AddParts(fs, &place));
+    return place;
+  }
+  const bool missing = descriptor.status().code() == Code::kNotFound;
+  place.status = descriptor.status();
+  if (!missing && place.status.code() != Code::kCorruption) return place;
+  QUIRE_RETURN_IF_ERROR(AddWhatIsThere(fs, entries, &place));
+  place.lost_descriptor = !missing || HasRankZero(place.parts);
+  if (missing) {
+    place.status = place.lost_descriptor
+                       ? Status(Code::kCorruption,
+                                kv::DescriptorPath(directory) +
+                                    " is missing: restore it from a copy, or run quire repair")
+                       : Status();
+  }
+  return place;
+}
+
+bool IsDatabase(const std::vector<io::FileInfo>& entries) {
+  return HasFile(entries, kDescriptorName) || !GenerationsAmong(entries).empty();
+}
+
 }  // namespace
 
 std::string AbsolutePath(const std::string& path) {
@@ -116,17 +176,16 @@ std::string DatabaseLockPath(const std::string& directory) {
 
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& named) {
   const std::string path = AbsolutePath(named);
-  const std::string descriptor = LastPart(kv::DescriptorPath(path));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   std::vector<DatabasePlace> places;
-  if (HasFile(entries, descriptor)) {
-    QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, Described(fs, path));
+  if (IsDatabase(entries)) {
+    QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, PlaceIn(fs, path, entries));
     places.push_back(std::move(place));
     return places;
   }
-  if (HasFile(entries, lsm::ManifestName())) {
-    const int rank = RankIn(LastPart(path)).value_or(0);
-    places.push_back(Undescribed(path, {{0, rank, path, true}}));
+  const std::optional<int> rank = RankIn(LastPart(path));
+  if (rank || HasFile(entries, lsm::ManifestName())) {
+    places.push_back(Undescribed(path, {{0, rank.value_or(0), path, true}}));
     return places;
   }
   if (const std::vector<Part> parts = PartsAmong(entries, path); !parts.empty()) {
@@ -137,17 +196,17 @@ Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::
   for (const io::FileInfo& entry : entries) {
     if (!entry.is_directory) continue;
     const std::string directory = path + "/" + entry.name;
-    QUIRE_ASSIGN_OR_RETURN(const bool is_database, fs.Exists(directory + "/" + descriptor));
-    if (!is_database) continue;
-    QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, Described(fs, directory));
+    const Result<std::vector<io::FileInfo>> within = fs.List(directory);
+    if (!within.ok() || !IsDatabase(*within)) continue;
+    QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, PlaceIn(fs, directory, *within));
     places.push_back(std::move(place));
   }
+  if (places.empty()) return Status(Code::kNotFound, "there is no database in " + path);
   return places;
 }
 
 Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(std::vector<DatabasePlace> places, FindDatabases(fs, path));
-  if (places.empty()) return Status(Code::kNotFound, "there is no database in " + path);
   if (places.size() == 1) return std::move(places.front());
   std::string names;
   for (const DatabasePlace& place : places) names += (names.empty() ? "" : ", ") + place.name;

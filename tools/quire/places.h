@@ -29,12 +29,16 @@ struct DatabasePlace {
   std::string name;
   std::string directory;
   Status status;  ///< what is wrong with its descriptor
+  /// DATABASE is damaged, or gone from the node that had it: generations and parts are those that
+  /// are there.
+  bool lost_descriptor = false;
   kv::Descriptor descriptor;
   std::vector<Part> parts;  ///< newest generation first, by rank
   std::string writer;       ///< who has it open; empty: nobody
 };
 
-/// The databases that `path` names: all of a repository, or the one whose directory it is; of a
+/// The databases that `path` names: all of a repository (on a node other than rank 0's: their parts
+/// there), or the one whose directory it is; of a
 /// directory with parts alone (a checkpoint, a generation), or a part's own, something like one.
 /// Errors  kNotFound: nothing of the kind is there; kIo.
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& path);

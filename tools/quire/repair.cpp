@@ -2,40 +2,62 @@
 #include "lsm/repair.h"
 
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "io/machine.h"
+#include "kv/checkpoint_files.h"
 #include "lsm/manifest.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
+#include "tools/quire/rebuild.h"
 
 namespace quire::tool {
 namespace {
+
+std::string Holder() {
+  return io::ProcessDescription() + ", quire repair";
+}
 
 std::string PrefixOf(const Part& part) {
   return "gen-" + std::to_string(part.generation) + ".rank-" + std::to_string(part.rank) + ".";
 }
 
-Result<Json> RepairPart(io::FileSystem& fs, const DatabasePlace& place, const Part& part,
-                        bool yes) {
-  lsm::RepairOptions options;
-  options.dry_run = !yes;
-  options.lost_directory =
-      (place.directory == part.directory ? place.directory.substr(0, place.directory.rfind('/'))
-                                         : place.directory) +
-      "/lost";
-  options.lost_prefix = PrefixOf(part);
-  options.holder = io::ProcessDescription() + ", quire repair";
-  // What tables are written with, where some are: as the last opener of the database did.
-  const Result<lsm::Manifest> manifest = lsm::ReadManifest(fs, part.directory);
-  if (manifest.ok()) options.storage = manifest->options;
-  QUIRE_ASSIGN_OR_RETURN(const lsm::RepairReport report, lsm::Repair(fs, part.directory, options));
+std::string LostDirectoryOf(const std::string& database) {
+  return database + "/lost";
+}
+
+Json Told(const std::string& directory, const lsm::RepairReport& report, bool yes) {
   Json json;
-  json["directory"] = part.directory;
+  json["directory"] = directory;
   json["needed"] = report.needed;
   json["done"] = report.needed && yes;
   json["steps"] = report.steps;
   json["losses"] = report.losses;
   return json;
+}
+
+// What belongs to a checkpoint is not changed: its sums would not fit any more.
+Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabasePlace& place,
+                                     const Part& part, bool yes) {
+  const std::string above = part.directory.substr(0, part.directory.rfind('/'));
+  QUIRE_ASSIGN_OR_RETURN(const bool of_checkpoint, fs.Exists(above + "/" + kv::kCommitName));
+  lsm::RepairOptions options;
+  options.dry_run = !yes || of_checkpoint;
+  options.lost_directory = LostDirectoryOf(
+      place.directory == part.directory ? place.directory.substr(0, place.directory.rfind('/'))
+                                        : place.directory);
+  options.lost_prefix = PrefixOf(part);
+  options.holder = Holder();
+  // What tables are written with, where some are: as the last opener of the database did.
+  const Result<lsm::Manifest> manifest = lsm::ReadManifest(fs, part.directory);
+  if (manifest.ok()) options.storage = manifest->options;
+  QUIRE_ASSIGN_OR_RETURN(lsm::RepairReport report, lsm::Repair(fs, part.directory, options));
+  if (!of_checkpoint || !report.needed) return report;
+  return Status(Code::kUnsupported, part.directory +
+                                        " is damaged, and belongs to a checkpoint, which is left "
+                                        "as it is: restore it from a copy, or restart an earlier "
+                                        "one");
 }
 
 void PrintPart(const Json& part) {
@@ -50,54 +72,94 @@ void PrintPart(const Json& part) {
   }
 }
 
-// A database that is open as a whole, or has lost its descriptor, is not worked on.
+// A database that is open as a whole, or has a descriptor that only others can read, is not worked
+// on.
 Status CheckPlace(const DatabasePlace& place) {
-  QUIRE_RETURN_IF_ERROR(place.status);
+  if (!place.lost_descriptor) QUIRE_RETURN_IF_ERROR(place.status);
   if (place.writer.empty()) return Status();
   return Status(Code::kBusy, place.directory + " is open in " + place.writer +
                                  "; wait for it to end, or end it");
 }
 
-struct Repaired {
-  Json parts = Json::array();
-  bool needed = false;
-  bool lost = false;
-};
+class Repairs {
+ public:
+  explicit Repairs(const RepairOptions& options) : options_(options) {}
 
-Status RepairAll(const ChangeOptions& options, Repaired* repaired) {
-  io::FileSystem& fs = io::PosixFileSystem();
-  for (const std::string& path : options.paths) {
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<DatabasePlace> places, FindDatabases(fs, path));
-    for (const DatabasePlace& place : places) {
-      QUIRE_RETURN_IF_ERROR(CheckPlace(place));
-      for (const Part& part : place.parts) {
-        if (!part.here) continue;  // on another node: to be repaired there
-        QUIRE_ASSIGN_OR_RETURN(Json json, RepairPart(fs, place, part, options.yes));
-        repaired->needed |= json["needed"].get<bool>();
-        repaired->lost |= !json["losses"].empty();
-        repaired->parts.push_back(std::move(json));
-      }
-    }
+  Status Run(const std::string& path) {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<DatabasePlace> places, FindDatabases(fs_, path));
+    for (const DatabasePlace& place : places) QUIRE_RETURN_IF_ERROR(Run(place));
+    return Status();
   }
-  return Status();
-}
+  const Json& parts() const { return parts_; }
+  bool needed() const { return needed_; }
+  bool lost() const { return lost_; }
+
+ private:
+  Status Run(const DatabasePlace& place) {
+    QUIRE_RETURN_IF_ERROR(CheckPlace(place));
+    bool parts_open = true;
+    for (const Part& part : place.parts) {
+      if (!part.here) continue;  // on another node: to be repaired there
+      QUIRE_ASSIGN_OR_RETURN(const lsm::RepairReport report,
+                             RepairPart(fs_, place, part, options_.yes));
+      parts_open = parts_open && (options_.yes || !report.needed);
+      Add(part.directory, report);
+    }
+    return place.lost_descriptor ? Rebuild(place, parts_open) : Status();
+  }
+
+  // The parts' keys say what DATABASE said, once the parts can be read.
+  Status Rebuild(const DatabasePlace& place, bool parts_open) {
+    RebuildOptions rebuild;
+    rebuild.dry_run = !options_.yes;
+    rebuild.rank_count = options_.rank_count;
+    rebuild.partitioner = options_.partitioner;
+    rebuild.lost_directory = LostDirectoryOf(place.directory);
+    rebuild.holder = Holder();
+    if (!parts_open) {
+      Add(place.directory,
+          {true,
+           {"make a new " + kv::DescriptorPath(place.directory) + ", of the repaired parts"},
+           {}});
+      return Status();
+    }
+    QUIRE_ASSIGN_OR_RETURN(const lsm::RepairReport report, RebuildDescriptor(fs_, place, rebuild));
+    Add(place.directory, report);
+    return Status();
+  }
+
+  void Add(const std::string& directory, const lsm::RepairReport& report) {
+    needed_ = needed_ || report.needed;
+    lost_ = lost_ || !report.losses.empty();
+    parts_.push_back(Told(directory, report, options_.yes));
+  }
+
+  io::FileSystem& fs_ = io::PosixFileSystem();
+  const RepairOptions& options_;
+  Json parts_ = Json::array();
+  bool needed_ = false;
+  bool lost_ = false;
+};
 
 }  // namespace
 
-int Repair(const ChangeOptions& options) {
-  Repaired repaired;
-  const Status status = RepairAll(options, &repaired);
+int Repair(const RepairOptions& options) {
+  Repairs repairs(options);
+  Status status;
+  for (size_t i = 0; status.ok() && i < options.paths.size(); ++i) {
+    status = repairs.Run(options.paths[i]);
+  }
   if (options.json) {
-    PrintJson({{"needed", repaired.needed},
-               {"done", repaired.needed && options.yes && status.ok()},
-               {"parts", repaired.parts}});
+    PrintJson({{"needed", repairs.needed()},
+               {"done", repairs.needed() && options.yes && status.ok()},
+               {"parts", repairs.parts()}});
   } else {
-    for (const Json& part : repaired.parts) PrintPart(part);
-    if (status.ok() && !repaired.needed) std::cout << "nothing keeps it from being opened\n";
-    if (repaired.needed && !options.yes) std::cout << "nothing was changed: --yes does it\n";
+    for (const Json& part : repairs.parts()) PrintPart(part);
+    if (status.ok() && !repairs.needed()) std::cout << "nothing keeps it from being opened\n";
+    if (repairs.needed() && !options.yes) std::cout << "nothing was changed: --yes does it\n";
   }
   if (!status.ok()) return Fail(status);
-  return repaired.lost || (repaired.needed && !options.yes) ? kFoundWrong : kFine;
+  return repairs.lost() || (repairs.needed() && !options.yes) ? kFoundWrong : kFine;
 }
 
 }  // namespace quire::tool

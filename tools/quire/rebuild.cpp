@@ -1,0 +1,127 @@
+#include "tools/quire/rebuild.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/printable.h"
+#include "lsm/manifest.h"
+#include "lsm/reader.h"
+
+namespace quire::tool {
+namespace {
+
+constexpr int kKeysTried =
+    100;  // of each part: with the wrong rule hardly any is where it should be
+constexpr uint64_t kDescriptorBytesMax = 64 << 10;
+constexpr char kHash[] = "hash";
+
+Status Unknown(const DatabasePlace& place, const std::string& why) {
+  return Status(Code::kInvalidArgument,
+                place.directory + " has lost its DATABASE, and " + why +
+                    ": say with --ranks how many ranks wrote the newest generation, and with "
+                    "--partitioner by which rule they owned keys");
+}
+
+Status CheckAllHere(const DatabasePlace& place, const kv::Generation& generation) {
+  int next = 0;
+  for (const Part& part : place.parts) {
+    if (part.generation != generation.number) continue;
+    if (part.rank != next++) break;
+  }
+  if (next == generation.rank_count) return Status();
+  return Unknown(place, "generation " + std::to_string(generation.number) + " has parts of " +
+                            std::to_string(next) + " ranks here, of " +
+                            std::to_string(generation.rank_count) + " or more");
+}
+
+// The first keys of the part are its rank's by the hash.
+Status CheckKeys(io::FileSystem& fs, const DatabasePlace& place, const kv::Generation& generation,
+                 const Part& part) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader,
+                         lsm::Reader::Open(fs, part.directory, {}));
+  const std::unique_ptr<lsm::Iterator> iterator = reader->NewIterator({});
+  iterator->SeekToFirst();
+  for (int tried = 0; tried < kKeysTried && iterator->Valid(); ++tried, iterator->Next()) {
+    const Slice key = iterator->key();
+    if (base::OwnerOf(base::HashKey(key), generation.rank_count) == part.rank) continue;
+    return Unknown(place, "key " + base::Printable(key) + " in " + part.directory +
+                              " would not be there if the " +
+                              std::to_string(generation.rank_count) +
+                              " ranks that are here had owned keys by their hash");
+  }
+  return iterator->status();
+}
+
+Result<kv::Generation> Identified(io::FileSystem& fs, const DatabasePlace& place,
+                                  kv::Generation generation) {
+  QUIRE_RETURN_IF_ERROR(CheckAllHere(place, generation));
+  generation.partitioner = kHash;
+  for (const Part& part : place.parts) {
+    if (part.generation != generation.number) continue;
+    QUIRE_RETURN_IF_ERROR(CheckKeys(fs, place, generation, part));
+  }
+  return generation;
+}
+
+// What the user says goes for the newest; the older ones have to speak for themselves.
+Result<kv::Descriptor> Guess(io::FileSystem& fs, const DatabasePlace& place,
+                             const RebuildOptions& options) {
+  kv::Descriptor descriptor;
+  for (kv::Generation generation : place.descriptor.generations) {
+    const bool newest = descriptor.generations.empty();
+    if (newest && options.rank_count != 0) {
+      if (options.rank_count < generation.rank_count) {
+        return Unknown(place, "there are parts of " + std::to_string(generation.rank_count) +
+                                  " ranks, more than --ranks says");
+      }
+      generation.rank_count = options.rank_count;
+    }
+    if (newest && !options.partitioner.empty()) {
+      generation.partitioner = options.partitioner;
+      if (options.rank_count == 0) QUIRE_RETURN_IF_ERROR(CheckAllHere(place, generation));
+    } else {
+      QUIRE_ASSIGN_OR_RETURN(generation, Identified(fs, place, generation));
+    }
+    descriptor.generations.push_back(std::move(generation));
+  }
+  return descriptor;
+}
+
+Status Write(io::FileSystem& fs, const DatabasePlace& place, const kv::Descriptor& descriptor,
+             const RebuildOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
+                         fs.Lock(DatabaseLockPath(place.directory), options.holder));
+  const std::string path = kv::DescriptorPath(place.directory);
+  const Result<std::string> before = io::ReadFile(fs, path, kDescriptorBytesMax);
+  if (before.ok()) {
+    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, options.lost_directory));
+    QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs, options.lost_directory + "/DATABASE", *before));
+  }
+  return kv::WriteDescriptor(fs, place.directory, descriptor);
+}
+
+}  // namespace
+
+Result<lsm::RepairReport> RebuildDescriptor(io::FileSystem& fs, const DatabasePlace& place,
+                                            const RebuildOptions& options) {
+  if (place.parts.empty())
+    return Status(Code::kNotFound, place.directory + " has no rank's part: restore it from a copy");
+  QUIRE_ASSIGN_OR_RETURN(const kv::Descriptor descriptor, Guess(fs, place, options));
+  lsm::RepairReport report;
+  report.needed = true;
+  std::string all;
+  for (const kv::Generation& generation : descriptor.generations) {
+    all += (all.empty() ? "" : ", ") + std::to_string(generation.number) + " (" +
+           std::to_string(generation.rank_count) + " ranks, " + generation.partitioner + ")";
+  }
+  report.steps.push_back("make a new " + kv::DescriptorPath(place.directory) +
+                         " with generations " + all);
+  report.losses.push_back(
+      "Which generations belong to the database is guessed from what is there: where an older one "
+      "was about to be removed, deleted keys may be back.");
+  if (!options.dry_run) QUIRE_RETURN_IF_ERROR(Write(fs, place, descriptor, options));
+  return report;
+}
+
+}  // namespace quire::tool
