@@ -1,4 +1,5 @@
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "io/sim_file_system.h"
@@ -19,10 +20,15 @@ class FaultPlan {
     failures_ = 0;
   }
 
+  void SetBelow(const std::string& directory) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    below_ = directory.empty() ? std::string() : directory + "/";
+  }
+
   // `ops`: what the call is; one bit of it in common with those chosen makes it count, once.
   Status Call(uint32_t ops, const char* name, const std::string& path) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if ((ops_ & ops) == 0) return Status();
+    if ((ops_ & ops) == 0 || !path.starts_with(below_)) return Status();
     ++calls_;
     if (calls_ < first_ || calls_ - first_ >= count_) return Status();
     ++failures_;
@@ -46,6 +52,7 @@ class FaultPlan {
   Code code_ = Code::kIo;
   uint64_t calls_ = 0;
   uint64_t failures_ = 0;
+  std::string below_;
 };
 
 // What the calls are that may ask for more than reading.
@@ -185,6 +192,7 @@ class FaultFs : public FaultFileSystem {
   void FailAt(uint32_t ops, uint64_t n, uint64_t count, Code code) override {
     plan_.Set(ops, n, count, code);
   }
+  void OnlyBelow(const std::string& directory) override { plan_.SetBelow(directory); }
   uint64_t calls() const override { return plan_.calls(); }
   uint64_t failures() const override { return plan_.failures(); }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "io/file_system.h"
 
@@ -84,6 +85,9 @@ class FaultFileSystem : public FileSystem {
   /// Calls number `n` to n + count - 1 (1-based; UINT64_MAX: for good) of the operations in `ops`
   /// answer `code`. Replaces the last FailAt; count 0: none fail, calls are counted.
   virtual void FailAt(uint32_t ops, uint64_t n, uint64_t count, Code code) = 0;
+  /// From now on calls elsewhere than below `directory` are neither counted nor failed. Empty:
+  /// everywhere (the default).
+  virtual void OnlyBelow(const std::string& directory) = 0;
   /// Calls of operations in the last FailAt's `ops` since it was made.
   virtual uint64_t calls() const = 0;
   /// How many calls were failed since the last FailAt.

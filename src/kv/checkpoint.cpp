@@ -213,8 +213,14 @@ Status CheckpointWork::Publish() {
       io::ReplaceFile(fs_, partial_ + "/" + kCommitName, EncodeCommitRecord(record_)));
   QUIRE_RETURN_IF_ERROR(fs_.Unlink(LockedDatabase::LockPath(partial_)));
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(partial_));
-  QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, CheckpointDirectory(home_, prepared_.number)));
-  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(home_));
+  const std::string complete = CheckpointDirectory(home_, prepared_.number);
+  QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, complete));
+  const Status durable = fs_.SyncDirectory(home_);
+  if (!durable.ok()) {
+    // All ranks hear that it failed. Where it cannot be taken back either, it is whole.
+    static_cast<void>(fs_.Rename(complete, partial_));
+    return durable;
+  }
   const Status dropped = DropOld();
   if (!dropped.ok() && base::LogEnabled()) {
     base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +

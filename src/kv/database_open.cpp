@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/log_sink.h"
 #include "io/machine.h"
 #include "kv/agreement.h"
 #include "kv/database_impl.h"
@@ -179,11 +180,17 @@ Status ArrangeGenerations(Opening* opening) {
   chain.reader.storage = opening->parts.options.storage;
   chain.reader.cache = opening->cache;
   QUIRE_ASSIGN_OR_RETURN(opening->old, ArrangeOldParts(core, std::move(chain)));
-  if (!opening->growing) return Status();
-  // What a cut-off attempt of this left.
+  // What a cut-off attempt to add one left, or a redistribution that could not remove the last.
   std::set<uint32_t> kept;
   for (const Generation& generation : stored) kept.insert(generation.number);
-  return RemoveParts(core, opening->locked.directory, kept);
+  const Status removed = RemoveParts(core, opening->locked.directory, kept);
+  if (opening->growing || removed.ok()) return removed;
+  if (core.rank() == 0 && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning,
+              "what " + opening->locked.directory +
+                  " has besides its generations cannot be removed: " + removed.ToString());
+  }
+  return Status();
 }
 
 Status LockAndCheck(Opening* opening) {

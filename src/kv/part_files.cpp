@@ -95,7 +95,9 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
   }
   // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
   for (const std::string& generation : changed) {
-    QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(generation));
+    const Status synced = fs.SyncDirectory(generation);
+    // Who removed it meanwhile, empty, has that made durable.
+    if (!synced.ok() && synced.code() != Code::kNotFound) return synced;
   }
   return !changed.empty();
 }
@@ -127,7 +129,11 @@ Status RemoveParts(const Core& core, const std::string& directory, const std::se
         return Status(Code::kCorruption, "a rank does not say which parts it sees");
       }
     }
-    const Result<bool> removed = RemoveShare(*core.fs, *sight, digests, core.rank());
+    Result<bool> removed = RemoveShare(*core.fs, *sight, digests, core.rank());
+    if (removed.ok()) {
+      const Status tidied = RemoveEmptyGenerations(*core.fs, directory);
+      if (!tidied.ok()) removed = tidied;
+    }
     QUIRE_ASSIGN_OR_RETURN(
         const std::vector<std::string> all,
         GatherAgreed(*core.exchange, removed.status(), removed.ok() && *removed ? "removed" : ""));
@@ -140,7 +146,11 @@ Status RemoveParts(const Core& core, const std::string& directory, const std::se
 Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const auto generations,
                          Numbered(fs, directory, kGenerationDirectoryPrefix));
-  for (const auto& [number, path] : generations) QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, path));
+  for (const auto& [number, path] : generations) {
+    QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, path));
+    QUIRE_ASSIGN_OR_RETURN(const bool stays, fs.Exists(path));
+    if (!stays) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(directory));
+  }
   return Status();
 }
 

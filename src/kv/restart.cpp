@@ -221,9 +221,12 @@ Status RestartWork::Publish() {
   Descriptor ready;
   ready.generations = {GenerationOf(*copied_)};
   ready.options = copied_->record.options;
-  QUIRE_RETURN_IF_ERROR(WriteDescriptor(fs_, locked_.directory, ready));
-  locked_.descriptor = ready;
-  return Status();
+  const Status written = WriteDescriptor(fs_, locked_.directory, ready);
+  if (written.ok()) return Status();
+  // All ranks hear that it failed. Where this cannot be taken back, the database is whole.
+  ready.state = DescriptorState::kCreating;
+  static_cast<void>(WriteDescriptor(fs_, locked_.directory, ready));
+  return written;
 }
 
 void RestartWork::Finish(const Status& /*status*/) {
