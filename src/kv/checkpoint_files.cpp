@@ -194,10 +194,17 @@ uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece) {
   return base::Checksum(piece, base::ChecksumSeed(base::ChecksumKind::kFile, so_far, offset));
 }
 
+Status MissingFile(const std::string& path) {
+  return Status(Code::kCorruption,
+                path + " is missing; restore it from a copy or another checkpoint");
+}
+
 Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part) {
   const std::string path = directory + "/" + kFilesName;
-  QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kTextBytesMax));
+  const Result<std::string> read = io::ReadFile(fs, path, kTextBytesMax);
+  if (read.status().code() == Code::kNotFound) return MissingFile(path);
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, read);
   QUIRE_ASSIGN_OR_RETURN(FileList list, DecodeFileList(text, path));
   const CommitRecord::Part found = PartOf(list, text);
   if (found.sum == part.sum && found.files == part.files && found.bytes == part.bytes) return list;

@@ -63,6 +63,8 @@ CommitRecord::Part PartOf(const FileList& list, Slice encoded);
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece);
 constexpr uint64_t kSumPieceBytes = 1 << 20;
 
+/// What a file that must be there and is not is to its callers: damage, never kNotFound.
+Status MissingFile(const std::string& path);
 /// Reads FILES of the part in `directory`, and checks that it is the one of `part`.
 Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part);

@@ -42,7 +42,8 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
 /// other nodes than they were. Collective; kCorruption, on all ranks.
 Status CheckNoParts(const Core& core, const std::string& directory);
 /// Removes the parts of all generations but `kept` that any rank sees, whichever rank's they were,
-/// in as many rounds as it takes; then directories of generations that are empty. Collective; the same status on all ranks.
+/// in as many rounds as it takes; then the directories of generations that are empty. Collective;
+/// the same status on all ranks.
 Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept);
 /// Removes the directories of generations that have nothing in them, durably. Other ranks may be at
 /// it too.

@@ -93,6 +93,9 @@ Result<std::vector<Candidate>> AgreeOnCandidates(const Core& core, const std::st
     while (status.ok() && reader.Fixed(&number)) {
       Candidate candidate{number, CheckpointDirectory(CheckpointHome(path, name), number), {}};
       status = ReadCandidate(*core.fs, name, &candidate);
+      if (status.code() == Code::kNotFound) {
+        status = MissingFile(candidate.directory + "/" + kCommitName);
+      }
       candidates.push_back(std::move(candidate));
     }
   }

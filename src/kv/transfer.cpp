@@ -50,7 +50,9 @@ Status Transfer::Begin() {
     // Whatever is wrong with the earlier file, this one can be copied.
   }
   const std::string source = source_ + "/" + item.name;
-  QUIRE_ASSIGN_OR_RETURN(from_, fs_.Open(source, io::OpenMode::kRead));
+  Result<std::unique_ptr<io::File>> from = fs_.Open(source, io::OpenMode::kRead);
+  if (from.status().code() == Code::kNotFound) return MissingFile(source);
+  QUIRE_ASSIGN_OR_RETURN(from_, std::move(from));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, from_->Size());
   if (size != item.file.bytes) {
     return Status(Code::kCorruption, source + " has " + std::to_string(size) + " bytes, not " +
