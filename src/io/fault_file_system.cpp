@@ -179,6 +179,10 @@ class FaultFs : public FaultFileSystem {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen | kFaultWritable, "lock", path));
     return base_.Lock(path, holder);
   }
+  Result<std::unique_ptr<FileLock>> LockShared(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "lock", path));
+    return base_.LockShared(path);
+  }
   Result<std::string> LockHolder(const std::string& path) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "ask about the lock on", path));
     return base_.LockHolder(path);

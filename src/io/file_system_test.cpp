@@ -261,6 +261,31 @@ TYPED_TEST(FileSystemTest, TheHolderOfALockIsKnownWithoutTakingIt) {
   EXPECT_EQ(*fs.LockHolder(this->Path("no/LOCK")), "");
 }
 
+TYPED_TEST(FileSystemTest, SharedLocksKeepTheOthersAwayAndNoneOfTheirKind) {
+  FileSystem& fs = this->fs();
+  const std::string path = this->Path("LOCK");
+  EXPECT_EQ(fs.LockShared(path).status().code(), Code::kNotFound);
+  EXPECT_FALSE(*fs.Exists(path));
+  {
+    const auto lock = fs.Lock(path, "node7 pid 12 job 3");
+    const auto shared = fs.LockShared(path);
+    EXPECT_EQ(shared.status().code(), Code::kBusy);
+    EXPECT_NE(shared.status().message().find("node7 pid 12 job 3"), std::string::npos);
+  }
+  auto first = fs.LockShared(path);
+  auto second = fs.LockShared(path);
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_EQ(*fs.LockHolder(path), "");
+  first = Status(Code::kNotFound);
+  const auto refused = fs.Lock(path, "a writer");
+  EXPECT_EQ(refused.status().code(), Code::kBusy);
+  EXPECT_NE(refused.status().message().find("that read"), std::string::npos);
+  EXPECT_EQ(this->Contents("LOCK"), "node7 pid 12 job 3");
+  second = Status(Code::kNotFound);
+  EXPECT_TRUE(fs.Lock(path, "a writer").ok());
+}
+
 TYPED_TEST(FileSystemTest, FreeBytesAreKnown) {
   EXPECT_GT(*this->fs().FreeBytes(this->subject_.root), 0u);
   EXPECT_EQ(this->fs().FreeBytes(this->Path("no")).status().code(), Code::kNotFound);

@@ -108,16 +108,28 @@ class PosixFileLock : public FileLock {
   Descriptor fd_;
 };
 
-// OK and locked; kNotFound where the file was unlinked meanwhile (then try again).
-Status LockDescriptor(int fd, const std::string& path) {
+struct flock WholeFile(short type) {
   struct flock region = {};
-  region.l_type = F_WRLCK;
+  region.l_type = type;
   region.l_whence = SEEK_SET;
+  return region;
+}
+
+// Why a lock was not had.
+Status LockedElsewhere(int fd, const std::string& path) {
+  struct flock region = WholeFile(F_RDLCK);
+  const bool only_read = ::fcntl(fd, F_OFD_GETLK, &region) == 0 && region.l_type == F_UNLCK;
+  return Status(Code::kBusy, path + " is locked by " +
+                                 (only_read ? "processes that read what it protects"
+                                            : ReadHolder(fd)) +
+                                 "; wait for it to end, or end it");
+}
+
+// OK and locked; kNotFound where the file was unlinked meanwhile (then try again).
+Status LockDescriptor(int fd, short type, const std::string& path) {
+  struct flock region = WholeFile(type);
   if (::fcntl(fd, F_OFD_SETLK, &region) != 0) {
-    if (errno == EAGAIN || errno == EACCES) {
-      return Status(Code::kBusy, path + " is locked by " + ReadHolder(fd) +
-                                     "; wait for it to end, or end it");
-    }
+    if (errno == EAGAIN || errno == EACCES) return LockedElsewhere(fd, path);
     return ErrnoStatus(errno, "lock", path);
   }
   struct stat info;
@@ -181,6 +193,7 @@ class PosixFs : public FileSystem {
   Result<bool> Exists(const std::string& path) override;
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override;
+  Result<std::unique_ptr<FileLock>> LockShared(const std::string& path) override;
   Result<std::string> LockHolder(const std::string& path) override;
   Result<uint64_t> FreeBytes(const std::string& path) override;
   uint64_t BootId() override { return io::BootId(); }
@@ -233,7 +246,7 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
                                                 const std::string& holder) {
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
     QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDWR | O_CREAT));
-    const Status locked = LockDescriptor(fd.get(), path);
+    const Status locked = LockDescriptor(fd.get(), F_WRLCK, path);
     if (locked.code() == Code::kNotFound) continue;
     QUIRE_RETURN_IF_ERROR(locked);
     // On a full device the lock counts all the same: a full database can still be read.
@@ -244,13 +257,17 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
   return Status(Code::kBusy, path + " is removed again and again by another process");
 }
 
+Result<std::unique_ptr<FileLock>> PosixFs::LockShared(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDONLY));
+  QUIRE_RETURN_IF_ERROR(LockDescriptor(fd.get(), F_RDLCK, path));
+  return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd)));
+}
+
 Result<std::string> PosixFs::LockHolder(const std::string& path) {
   const Result<Descriptor> fd = OpenRegular(path, O_RDONLY);
   if (fd.status().code() == Code::kNotFound) return std::string();
   QUIRE_RETURN_IF_ERROR(fd.status());
-  struct flock region = {};
-  region.l_type = F_WRLCK;
-  region.l_whence = SEEK_SET;
+  struct flock region = WholeFile(F_RDLCK);  // which only Lock's stands against
   if (::fcntl(fd->get(), F_OFD_GETLK, &region) != 0) {
     return ErrnoStatus(errno, "ask about the lock on", path);
   }

@@ -134,18 +134,28 @@ std::string HolderIn(const SimContent& content) {
 
 class SimFileLock : public FileLock {
  public:
-  SimFileLock(SimState* state, SimNodePtr node)
-      : state_(state), node_(std::move(node)), incarnation_(state->incarnation) {}
+  SimFileLock(SimState* state, SimNodePtr node, bool shared)
+      : state_(state), node_(std::move(node)), shared_(shared), incarnation_(state->incarnation) {}
   ~SimFileLock() override {
     const Guard guard(state_->mutex);
-    if (incarnation_ == state_->incarnation) state_->locked.erase(node_.get());
+    if (incarnation_ != state_->incarnation) return;
+    if (shared_) {
+      state_->locked_shared.erase(state_->locked_shared.find(node_.get()));
+    } else {
+      state_->locked.erase(node_.get());
+    }
   }
 
  private:
   SimState* const state_;
   const SimNodePtr node_;
+  const bool shared_;
   const uint64_t incarnation_;
 };
+
+Status LockedElsewhere(const std::string& path, const std::string& holder) {
+  return Status(Code::kBusy, path + " is locked by " + holder + "; wait for it to end, or end it");
+}
 
 class SimFs : public SimFileSystem {
  public:
@@ -162,6 +172,7 @@ class SimFs : public SimFileSystem {
   Result<bool> Exists(const std::string& path) override;
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override;
+  Result<std::unique_ptr<FileLock>> LockShared(const std::string& path) override;
   Result<std::string> LockHolder(const std::string& path) override;
   Result<uint64_t> FreeBytes(const std::string& path) override;
   uint64_t BootId() override {
@@ -347,13 +358,24 @@ Result<std::unique_ptr<FileLock>> SimFs::Lock(const std::string& path,
   if (place.node && place.node->is_directory) return ErrnoStatus(EISDIR, "lock", path);
   if (!place.node) place.node = Create(place);
   SimContent& content = place.node->content;
-  if (!state_.locked.insert(place.node.get()).second) {
-    return Status(Code::kBusy,
-                  path + " is locked by " + HolderIn(content) + "; wait for it to end, or end it");
-  }
+  if (state_.locked_shared.contains(place.node.get()))
+    return LockedElsewhere(path, "processes that read what it protects");
+  if (!state_.locked.insert(place.node.get()).second)
+    return LockedElsewhere(path, HolderIn(content));
   // On a full device the lock counts all the same, without its text.
   if (state_.Resize(place.node.get(), holder.size(), path).ok()) content.Write(0, holder);
-  return std::unique_ptr<FileLock>(std::make_unique<SimFileLock>(&state_, place.node));
+  return std::unique_ptr<FileLock>(std::make_unique<SimFileLock>(&state_, place.node, false));
+}
+
+Result<std::unique_ptr<FileLock>> SimFs::LockShared(const std::string& path) {
+  const Guard guard(state_.mutex);
+  QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
+  QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(path));
+  if (!place.node) return ErrnoStatus(ENOENT, "lock", path);
+  if (state_.locked.contains(place.node.get()))
+    return LockedElsewhere(path, HolderIn(place.node->content));
+  state_.locked_shared.insert(place.node.get());
+  return std::unique_ptr<FileLock>(std::make_unique<SimFileLock>(&state_, place.node, true));
 }
 
 Result<std::string> SimFs::LockHolder(const std::string& path) {

@@ -60,7 +60,7 @@ std::unique_ptr<SimFileSystem> NewSimFileSystem();
 
 /// Operations that can be made to fail.
 enum FaultOp : uint32_t {
-  kFaultOpen = 1,         ///< Open, Lock, LockHolder
+  kFaultOpen = 1,         ///< Open, Lock, LockShared, LockHolder
   kFaultRead = 2,         ///< ReadAt, Size
   kFaultWrite = 4,        ///< WriteAt (a failing one has written the first half), Truncate
   kFaultSync = 8,         ///< Sync of files and mappings, SyncDirectory

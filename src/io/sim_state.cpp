@@ -70,6 +70,7 @@ void SimState::Restart(CrashKind kind, uint64_t seed) {
   }
   ++incarnation;
   locked.clear();
+  locked_shared.clear();
   steps = 0;
   steps_left = kNever;
   crashed = false;

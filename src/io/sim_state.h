@@ -32,6 +32,7 @@ struct SimState {
   std::mutex mutex;
   SimNodePtr root = std::make_shared<SimNode>(true);
   std::set<SimNode*> locked;
+  std::multiset<SimNode*> locked_shared;
   uint64_t incarnation = 1;  ///< counts restarts: handles of earlier ones are dead
   uint64_t boot_id = 1;
   uint64_t steps = 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "lsm/manifest.h"
 
 namespace quire::kv {
 
@@ -34,25 +35,56 @@ int Chain::OwnerAmong(Slice key, int rank_count) const {
   return base::OwnerOf(base::HashKey(key), rank_count);
 }
 
-Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {
+Result<Chain::Slot*> Chain::SlotOf(size_t at, int rank) const {
   const Generation& generation = options_.generations[at];
-  if (rank < 0 || rank >= generation.rank_count) {
-    return Status(Code::kInvalidArgument, "the partitioner \"" + generation.partitioner +
-                                              "\" answers rank " + std::to_string(rank) + " of " +
-                                              std::to_string(generation.rank_count));
+  if (rank >= 0 && rank < generation.rank_count) return &slots_[at][static_cast<size_t>(rank)];
+  return Status(Code::kInvalidArgument, "the partitioner \"" + generation.partitioner +
+                                            "\" answers rank " + std::to_string(rank) + " of " +
+                                            std::to_string(generation.rank_count));
+}
+
+Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {
+  const Generation& generation = options_.generations[at];
+  if (!options_.locks || slot.lock != nullptr || !generation.location.empty()) return Status();
+  const std::string part = PartDirectory(options_.directory, generation, rank);
+  auto lock = options_.fs->LockShared(lsm::LockPath(part));
+  if (lock.status().code() == Code::kNotFound) return Status();  // nobody has it open
+  QUIRE_ASSIGN_OR_RETURN(slot.lock, std::move(lock));
+  return Status();
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::OpenLocked(size_t at, int rank, Slot& slot) const {
+  QUIRE_RETURN_IF_ERROR(HoldLocked(at, rank, slot));
+  const std::string directory = PartDirectory(options_.directory, options_.generations[at], rank);
+  auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
+  if (options_.still_present) QUIRE_RETURN_IF_ERROR(options_.still_present());
+  if (opened.status().code() == Code::kNotFound) {
+    return Status(Code::kCorruption, "a part of the database, " + directory +
+                                         ", is missing: restore it from a copy or checkpoint");
   }
-  Slot& slot = slots_[at][static_cast<size_t>(rank)];
-  const std::lock_guard<std::mutex> lock(slot.mutex);
-  if (slot.reader == nullptr) {
-    const std::string directory = PartDirectory(options_.directory, generation, rank);
-    auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
-    if (opened.status().code() == Code::kNotFound) {
-      return Status(Code::kCorruption, "a part of the database, " + directory +
-                                           ", is missing: restore it from a copy or checkpoint");
-    }
-    QUIRE_ASSIGN_OR_RETURN(slot.reader, std::move(opened));
+  return opened;
+}
+
+Status Chain::Hold(size_t at, int rank) const {
+  QUIRE_ASSIGN_OR_RETURN(Slot* const slot, SlotOf(at, rank));
+  const std::lock_guard<std::mutex> lock(slot->mutex);
+  return HoldLocked(at, rank, *slot);
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {
+  QUIRE_ASSIGN_OR_RETURN(Slot* const slot, SlotOf(at, rank));
+  const std::lock_guard<std::mutex> lock(slot->mutex);
+  if (slot->reader == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(slot->reader, OpenLocked(at, rank, *slot));
   }
-  return slot.reader;
+  return slot->reader;
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::PartOnce(size_t at, int rank) const {
+  QUIRE_ASSIGN_OR_RETURN(Slot* const slot, SlotOf(at, rank));
+  const std::lock_guard<std::mutex> lock(slot->mutex);
+  if (slot->reader != nullptr) return slot->reader;
+  return OpenLocked(at, rank, *slot);
 }
 
 Status Chain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,

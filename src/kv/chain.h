@@ -4,12 +4,14 @@
 /// Layer      kv
 /// Source     docs/decisions/0009-persistence.md
 /// Threads    any; parts are opened when somebody first asks them
-/// Invariants parts never change. A key is in the part of its owner of that generation; the newest
+/// Invariants parts never change: while a chain that locks them lives, nobody can write to them, or
+///            remove them. A key is in the part of its owner of that generation; the newest
 ///            generation that knows it, as a value or as deleted, says what it is.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,6 +32,9 @@ class Chain {
     std::vector<Generation> generations;  ///< newest first
     Partitioner partitioner;              ///< empty: by hash
     lsm::ReaderOptions reader;
+    bool locks = false;  ///< keep writers away from the parts; those of checkpoints have none
+    /// Where nothing keeps them away: asked whenever a part was opened. Empty: not asked.
+    std::function<Status()> still_present;
   };
   explicit Chain(Options options);
 
@@ -40,8 +45,12 @@ class Chain {
   Status Get(Slice key, const lsm::AllocateFn& allocate) const;
   /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.
   Result<bool> KnownBefore(Slice key, size_t end) const;
-  /// The part of `rank` in generation `at`, opened.
+  /// The part of `rank` in generation `at`, opened, and kept open.
   Result<std::shared_ptr<lsm::Reader>> Part(size_t at, int rank) const;
+  /// The same for who reads it through once: kept open only where it is already.
+  Result<std::shared_ptr<lsm::Reader>> PartOnce(size_t at, int rank) const;
+  /// Locks it, unopened. kBusy: somebody still writes to it; says who.
+  Status Hold(size_t at, int rank) const;
 
   const std::vector<Generation>& generations() const { return options_.generations; }
   const Options& options() const { return options_; }
@@ -51,8 +60,12 @@ class Chain {
  private:
   struct Slot {
     std::mutex mutex;
+    std::unique_ptr<io::FileLock> lock;  // outlives the reader
     std::shared_ptr<lsm::Reader> reader;
   };
+  Result<Slot*> SlotOf(size_t at, int rank) const;
+  Status HoldLocked(size_t at, int rank, Slot& slot) const;
+  Result<std::shared_ptr<lsm::Reader>> OpenLocked(size_t at, int rank, Slot& slot) const;
   Status Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
               lsm::Reader::Presence* presence) const;
 

@@ -2,6 +2,7 @@
 #include "base/log_sink.h"
 #include "kv/agreement.h"
 #include "kv/checkpoint.h"
+#include "kv/part_files.h"
 #include "kv/database_impl.h"
 #include "kv/descriptor.h"
 #include "kv/local_iterator.h"
@@ -62,8 +63,32 @@ Status DatabaseImpl::Barrier(Level level) {
 }
 
 Status DatabaseImpl::Redistribute(RedistributionRequest request, bool wait) {
+  old_parts_ = request.chain;
+  to_move_ = request;
+  to_move_.chain.reset();
   redistribution_ = StartRedistribution(core_, std::move(request));
   return wait ? redistribution_->Wait() : Status();
+}
+
+// That it has failed, every rank has heard. Where it was full there may be room now.
+Status DatabaseImpl::AwaitRedistribution() {
+  if (redistribution_ == nullptr) return Status();
+  const Status moved = redistribution_->Wait();
+  const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
+  RedistributionRequest again = to_move_;
+  again.chain = old_parts_.lock();
+  if (moved.ok() || !may_go_on || again.chain == nullptr) return moved;
+  return Redistribute(std::move(again), true);
+}
+
+// What iterators kept, and a redistribution has left therefore.
+void DatabaseImpl::RemoveMovedParts() {
+  const Status removed =
+      RemoveParts(*core_, to_move_.directory, {to_move_.without.generations[0].number});
+  if (removed.ok() || core_->rank() != 0 || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "what " + to_move_.directory +
+                " has besides its pairs goes with the next open: " + removed.ToString());
 }
 
 Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
@@ -72,10 +97,8 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
   Status ready = Fence();
   if (ready.ok()) ready = CheckCheckpointPath(path);
   // A checkpoint is of one generation.
-  if (redistribution_ != nullptr) {
-    const Status moved = redistribution_->Wait();
-    if (ready.ok()) ready = moved;
-  }
+  const Status moved = AwaitRedistribution();
+  if (ready.ok()) ready = moved;
   if (ready.ok() && options.keep < 0) {
     ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
                                                std::to_string(options.keep) +
@@ -184,11 +207,7 @@ Status DatabaseImpl::Close() {
   for (const std::shared_ptr<Job>& checkpoint : checkpoints_) {
     static_cast<void>(checkpoint->Wait());
   }
-  if (redistribution_ != nullptr && !redistribution_->finished()) {
-    // What has not moved stays for the next open. Nobody sends any more when the first goes.
-    redistribution_->Stop();
-  }
-  if (redistribution_ != nullptr) static_cast<void>(core_->exchange->Barrier());
+  if (redistribution_ != nullptr) EndRedistribution();
   const Status kept = FlushToClose();
   const std::shared_ptr<Core> core = core_;
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
@@ -196,6 +215,19 @@ Status DatabaseImpl::Close() {
   // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
   const Status closed = core->exchange->Agree(kept);
   return fenced.ok() ? closed : fenced;
+}
+
+// What has not moved stays for the next open. Nobody sends any more when the first goes.
+void DatabaseImpl::EndRedistribution() {
+  bool moved = redistribution_->finished();
+  if (moved) {
+    moved = redistribution_->Wait().ok();
+  } else {
+    *to_move_.closing = true;
+    redistribution_->Stop();
+  }
+  const Result<uint64_t> cut_off = core_->exchange->Sum(moved ? 0 : 1);
+  if (cut_off.ok() && *cut_off == 0) RemoveMovedParts();
 }
 
 void DatabaseImpl::Shutdown() {
@@ -218,6 +250,7 @@ void DatabaseImpl::Teardown() {
   if (store_ == nullptr) return;
   gate_.store(0);
   if (redistribution_ != nullptr) redistribution_->Stop();
+  to_move_ = {};  // it holds the storage
   for (const std::shared_ptr<Job>& checkpoint : checkpoints_) checkpoint->Stop();
   checkpoints_.clear();
   {

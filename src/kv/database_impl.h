@@ -86,6 +86,8 @@ class DatabaseImpl final : public Database {
   /// The pairs of older generations come to their owners, in the background or before it returns.
   /// Collective, once, behind Begin.
   Status Redistribute(RedistributionRequest request, bool wait);
+  /// Waits for its end; where it has failed, begins it again. Collective.
+  Status AwaitRedistribution();
   /// Closes without other ranks: the Context is going, or nobody called Close.
   void Shutdown();
   /// Sends what lingers, where no dispatcher thread does.
@@ -139,6 +141,8 @@ class DatabaseImpl final : public Database {
   Status ChangeMode(Protection protection, Consistency consistency);
   void SwitchCaches(Protection protection);
   Status FlushToClose();
+  void EndRedistribution();
+  void RemoveMovedParts();
   void Teardown();
   Status ClosedStatus() const;
 
@@ -164,6 +168,8 @@ class DatabaseImpl final : public Database {
   const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<Job> redistribution_;  ///< null: there was nothing to move
+  RedistributionRequest to_move_;        ///< to begin it again; without its chain, which is to go
+  std::weak_ptr<const Chain> old_parts_;
   std::vector<std::shared_ptr<Job>>
       checkpoints_;  ///< of this database; touched by collective calls
 };

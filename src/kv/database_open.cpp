@@ -81,9 +81,7 @@ Status CheckRequest(const std::string& name, DatabaseOptions* options) {
 // All ranks look at rank 0's descriptor, and conclude the same.
 Status CheckDescriptor(const Opening& opening, OpenMode mode) {
   const std::string where = opening.locked.directory;
-  const bool exists = !opening.locked.descriptor.generations.empty() &&
-                      opening.locked.descriptor.state == DescriptorState::kReady;
-  if (!exists) {
+  if (!IsThere(opening.locked.descriptor)) {
     if (mode != OpenMode::kMustExist) return Status();
     return Status(Code::kNotFound, "there is no database at " + where);
   }
@@ -160,18 +158,25 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
 // The descriptor says what the database is now: ready, and opened with these options.
 Status FinishDescriptor(const Opening& opening) {
   if (opening.core->rank() != 0) return Status();
-  const Descriptor ready = NewDescriptor(opening, DescriptorState::kReady);
-  if (!opening.creating && !opening.growing && ready.options == opening.locked.descriptor.options)
-    return Status();
-  return WriteDescriptor(*opening.core->fs, opening.locked.directory, ready);
+  // Where the storage is shared, new pairs come to it at once.
+  const bool filling = opening.growing && !opening.old.shared;
+  const Descriptor now =
+      NewDescriptor(opening, filling ? DescriptorState::kFilling : DescriptorState::kReady);
+  const Descriptor& stored = opening.locked.descriptor;
+  const bool same = now.state == stored.state && now.options == stored.options;
+  if (!opening.creating && !opening.growing && same) return Status();
+  return WriteDescriptor(*opening.core->fs, opening.locked.directory, now);
 }
 
 // Which generation these ranks write to, and which are older.
 Status ArrangeGenerations(Opening* opening) {
-  const std::vector<Generation>& stored = opening->locked.descriptor.generations;
+  std::vector<Generation>& stored = opening->locked.descriptor.generations;
   const Core& core = *opening->core;
+  const uint32_t newest = stored[0].number;
+  const bool filling = opening->locked.descriptor.state == DescriptorState::kFilling;
+  if (filling) stored.erase(stored.begin());
   opening->growing = stored[0].rank_count != core.size() || !stored[0].location.empty();
-  opening->generation.number = stored[0].number + (opening->growing ? 1 : 0);
+  opening->generation.number = opening->growing ? newest + 1 : stored[0].number;
   Chain::Options chain;
   chain.fs = core.fs;
   chain.directory = opening->locked.directory;
@@ -199,7 +204,7 @@ Status LockAndCheck(Opening* opening) {
                                                        mode != OpenMode::kMustExist));
   QUIRE_RETURN_IF_ERROR(CheckDescriptor(*opening, mode));
   const Descriptor& descriptor = opening->locked.descriptor;
-  opening->creating = descriptor.generations.empty() || descriptor.state != DescriptorState::kReady;
+  opening->creating = !IsThere(descriptor);
   return opening->creating ? Status() : ArrangeGenerations(opening);
 }
 

@@ -1,6 +1,7 @@
 // A database read without being opened: its generations as a chain, the newest included.
 #include "kv/database_reader.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -12,11 +13,13 @@
 namespace quire::kv {
 namespace {
 
+constexpr int kLooksMax = 64;
+
 // A database's generations, or the one of a checkpoint.
 Result<std::vector<Generation>> GenerationsIn(io::FileSystem& fs, const std::string& directory) {
   const Result<Descriptor> descriptor = ReadDescriptor(fs, directory);
   if (descriptor.ok()) {
-    if (descriptor->state == DescriptorState::kReady) return descriptor->generations;
+    if (IsThere(*descriptor)) return descriptor->generations;
     return Status(Code::kNotFound, "the database in " + directory + " is being made or removed");
   }
   if (descriptor.status().code() != Code::kNotFound) return descriptor.status();
@@ -29,6 +32,16 @@ Result<std::vector<Generation>> GenerationsIn(io::FileSystem& fs, const std::str
       {1, static_cast<int>(record->parts.size()), record->partitioner, directory}};
 }
 
+// Whether generations came or went since they were `seen`.
+bool Changed(io::FileSystem& fs, const std::string& directory,
+             const std::vector<Generation>& seen) {
+  const Result<std::vector<Generation>> now = GenerationsIn(fs, directory);
+  if (!now.ok() || now->size() != seen.size()) return true;
+  return !std::equal(seen.begin(), seen.end(), now->begin(), [](const auto& a, const auto& b) {
+    return a.number == b.number && a.location == b.location;
+  });
+}
+
 class DatabaseReaderImpl final : public DatabaseReader {
  public:
   DatabaseReaderImpl(io::FileSystem& fs, std::string directory,
@@ -39,16 +52,32 @@ class DatabaseReaderImpl final : public DatabaseReader {
   }
 
   Status Get(Slice key, const PlaceFunction& place) const override {
-    const std::shared_ptr<const Chain> chain = Present();
-    const Status status = chain->Get(key, place);
-    return status.code() == Code::kCorruption && Changed(*chain) ? Stale() : status;
+    return Present()->Get(key, place);
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
     // As if one rank owned everything.
     return NewEntryPairIterator(NewChainBase(Present(), 0, 1)->NewIterator());
   }
   Status Refresh() override {
-    QUIRE_ASSIGN_OR_RETURN(std::vector<Generation> generations, GenerationsIn(fs_, directory_));
+    for (int look = 0; look < kLooksMax; ++look) {
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
+                             GenerationsIn(fs_, directory_));
+      QUIRE_RETURN_IF_ERROR(CheckPartitioners(generations));
+      auto chain = std::make_shared<Chain>(OptionsFor(generations));
+      const std::shared_ptr<const Chain> former = Present();
+      const Status taken = former == nullptr ? Status() : chain->TakeOver(*former);
+      // Tombstones of a generation may go, and files, once DATABASE names no older one any more.
+      if (Changed(fs_, directory_, generations)) continue;
+      if (taken.ok()) chain_.store(std::move(chain));
+      return taken;
+    }
+    return Status(Code::kBusy, "the generations of the database in " + directory_ +
+                                   " changed at each of many looks; try again");
+  }
+
+ private:
+  std::shared_ptr<const Chain> Present() const { return chain_.load(); }
+  Status CheckPartitioners(const std::vector<Generation>& generations) const {
     for (const Generation& generation : generations) {
       if (generation.partitioner == "hash" || options_.partitioner) continue;
       return Status(Code::kInvalidArgument,
@@ -56,33 +85,24 @@ class DatabaseReaderImpl final : public DatabaseReader {
                         generation.partitioner +
                         "\": give the function in DatabaseReaderOptions::partitioner");
     }
-    const std::shared_ptr<const Chain> former = Present();
+    return Status();
+  }
+  // A part that is opened after generations went may miss tombstones, or be gone.
+  Chain::Options OptionsFor(const std::vector<Generation>& generations) {
     Chain::Options options;
     options.fs = &fs_;
     options.directory = directory_;
-    options.generations = std::move(generations);
+    options.generations = generations;
     options.partitioner = options_.partitioner;
     options.reader = reader_;
-    auto chain = std::make_shared<Chain>(std::move(options));
-    if (former != nullptr) QUIRE_RETURN_IF_ERROR(chain->TakeOver(*former));
-    chain_.store(std::move(chain));
-    return Status();
+    // Iterators may outlive this reader.
+    options.still_present = [&fs = fs_, directory = directory_, generations] {
+      if (!Changed(fs, directory, generations)) return Status();
+      return Status(Code::kBusy, "stale: what was seen of " + directory +
+                                     " has moved to other ranks; refresh, and ask again");
+    };
+    return options;
   }
-
- private:
-  std::shared_ptr<const Chain> Present() const { return chain_.load(); }
-  Status Stale() const {
-    return Status(Code::kBusy, "what was seen of " + directory_ +
-                                   " is stale: its pairs have moved to other ranks; Refresh, and "
-                                   "ask again");
-  }
-  // Whether generations came or went since: then a part that is missing is no damage.
-  bool Changed(const Chain& chain) const {
-    const Result<std::vector<Generation>> now = GenerationsIn(fs_, directory_);
-    return now.ok() && !(now->size() == chain.generations().size() &&
-                         (*now)[0].number == chain.generations()[0].number);
-  }
-
   io::FileSystem& fs_;
   const std::string directory_;
   const DatabaseReaderOptions options_;

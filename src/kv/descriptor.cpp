@@ -1,5 +1,7 @@
 #include "kv/descriptor.h"
 
+#include <iterator>
+
 #include "kv/sealed_text.h"
 #include "quire/option_table.h"
 
@@ -10,7 +12,7 @@ constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
 constexpr uint32_t kGenerationMax = 1u << 30;
 constexpr SealedKind kKind = {"quire database ", kDescriptorVersion,
                               "restore the file from a copy, or remove the database"};
-constexpr const char* kStateNames[] = {"creating", "ready", "destroying"};
+constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
 constexpr char kGenerationPrefix[] = "generation.";
 constexpr char kLocationPrefix[] = "location.";
 constexpr char kOptionPrefix[] = "option.";
@@ -23,7 +25,7 @@ bool TakePrefix(Slice prefix, Slice* name) {
 }
 
 bool SetState(Slice value, Descriptor* descriptor) {
-  for (int i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < std::size(kStateNames); ++i) {
     if (value != kStateNames[i]) continue;
     descriptor->state = static_cast<DescriptorState>(i);
     return true;
@@ -90,6 +92,8 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
   };
   QUIRE_RETURN_IF_ERROR(ReadSealed(kKind, text, path, take));
   if (descriptor.generations.empty()) return SealedDamage(kKind, path, "it names no generation");
+  if (descriptor.state == DescriptorState::kFilling && descriptor.generations.size() < 2)
+    return SealedDamage(kKind, path, "it names no generation that another is filled from");
   return descriptor;
 }
 

@@ -21,9 +21,10 @@ constexpr uint32_t kDescriptorVersion = 1;
 constexpr char kGenerationDirectoryPrefix[] = "gen-";
 constexpr char kPartDirectoryPrefix[] = "rank-";
 
-/// Where a database is in its life. What is not ready is not there: the next open begins anew, the
-/// next destroy goes on.
-enum class DescriptorState { kCreating, kReady, kDestroying };
+/// Where a database is in its life. What is being created or destroyed is not there: the next open
+/// begins anew, the next destroy goes on. While it is filled the newest generation has nothing but
+/// copies from the others: the next open begins it anew.
+enum class DescriptorState { kCreating, kReady, kDestroying, kFilling };
 
 /// What one set of ranks wrote (docs/decisions/0009-persistence.md).
 struct Generation {
@@ -41,6 +42,13 @@ struct Descriptor {
   std::vector<std::string> options;     ///< "name=value" of the storage options it was last opened
                                         ///< with: for readers, not binding
 };
+
+/// Whether there is a database.
+inline bool IsThere(const Descriptor& descriptor) {
+  const bool whole = descriptor.state == DescriptorState::kReady ||
+                     descriptor.state == DescriptorState::kFilling;
+  return whole && !descriptor.generations.empty();
+}
 
 std::string EncodeDescriptor(const Descriptor& descriptor);
 /// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.

@@ -10,13 +10,30 @@
 namespace quire::kv {
 namespace {
 
+Result<bool> Sees(const Chain::Options& chain, const Generation& generation, int part) {
+  return chain.fs->Exists(PartDirectory(chain.directory, generation, part) + "/" +
+                          lsm::ManifestName());
+}
+
+// Whether this rank sees the first part of every generation, and its share of the others. Where all
+// do, the ranks share their storage: found out with few looks, however many parts there are.
+Result<bool> SeesItsShare(const Core& core, const Chain::Options& chain) {
+  for (const Generation& generation : chain.generations) {
+    QUIRE_ASSIGN_OR_RETURN(bool sees, Sees(chain, generation, 0));
+    for (int part = core.rank(); sees && part < generation.rank_count; part += core.size()) {
+      QUIRE_ASSIGN_OR_RETURN(sees, Sees(chain, generation, part));
+    }
+    if (!sees) return false;
+  }
+  return true;
+}
+
 // One byte for each part: 1 where this rank sees it.
 Result<std::string> SeenParts(const Chain::Options& chain) {
   std::string seen;
   for (const Generation& generation : chain.generations) {
     for (int rank = 0; rank < generation.rank_count; ++rank) {
-      const std::string part = PartDirectory(chain.directory, generation, rank);
-      QUIRE_ASSIGN_OR_RETURN(const bool there, chain.fs->Exists(part + "/" + lsm::ManifestName()));
+      QUIRE_ASSIGN_OR_RETURN(const bool there, Sees(chain, generation, rank));
       seen.push_back(there ? 1 : 0);
     }
   }
@@ -49,33 +66,62 @@ Status Assign(const Chain::Options& chain, const std::vector<std::string>& seen,
   return Status();
 }
 
-}  // namespace
+void AssignInTurn(int size, const Chain::Options& chain, OldParts* old) {
+  for (const Generation& generation : chain.generations) {
+    std::vector<int>& readers = old->readers.emplace_back();
+    for (int part = 0; part < generation.rank_count; ++part) readers.push_back(part % size);
+  }
+}
 
-Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options chain) {
-  OldParts old;
-  if (chain.generations.empty()) return old;
+Status AssignBySight(const Core& core, const Chain::Options& chain, OldParts* old) {
   const Result<std::string> mine = SeenParts(chain);
-  const bool all = mine.ok() && mine->find('\0') == std::string::npos;
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(all ? 0 : 1));
-  old.shared = blind == 0;
-  // Who sees everything need not say what.
-  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> seen,
-                         GatherAgreed(*core.exchange, mine.status(),
-                                      old.shared || !mine.ok() ? Slice() : Slice(*mine)));
-  if (old.shared) std::fill(seen.begin(), seen.end(), *mine);
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<std::string> seen,
+      GatherAgreed(*core.exchange, mine.status(), mine.ok() ? Slice(*mine) : Slice()));
   for (const std::string& one : seen) {
     if (one.size() == mine->size()) continue;
     return Status(Code::kCorruption, "the ranks do not look for the same older parts");
   }
-  if (!old.shared && chain.generations.size() > 1) {
-    return Status(Code::kUnsupported,
-                  "a redistribution of the database at " + chain.directory +
-                      " was cut off, and its ranks share no storage: open it with " +
-                      std::to_string(chain.generations[0].rank_count) +
-                      " ranks on the same nodes first, which completes it");
+  return Assign(chain, seen, old);
+}
+
+// Nobody writes any more to the parts that this rank is to read: what is left of the job that did
+// has ended.
+Status HoldOwn(const Core& core, const OldParts& old) {
+  for (size_t at = 0; at < old.readers.size(); ++at) {
+    for (size_t part = 0; part < old.readers[at].size(); ++part) {
+      if (old.readers[at][part] != core.rank()) continue;
+      QUIRE_RETURN_IF_ERROR(old.chain->Hold(at, static_cast<int>(part)));
+    }
   }
-  QUIRE_RETURN_IF_ERROR(Assign(chain, seen, &old));
-  old.chain = std::make_shared<const Chain>(std::move(chain));
+  return Status();
+}
+
+}  // namespace
+
+Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options options) {
+  OldParts old;
+  if (options.generations.empty()) return old;
+  const Result<bool> mine = SeesItsShare(core, options);
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(mine.status()));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(*mine ? 0 : 1));
+  old.shared = blind == 0;
+  if (old.shared) {
+    AssignInTurn(core.size(), options, &old);
+  } else {
+    QUIRE_RETURN_IF_ERROR(AssignBySight(core, options, &old));
+  }
+  if (!old.shared && options.generations.size() > 1) {
+    return Status(Code::kUnsupported,
+                  "the database at " + options.directory +
+                      " has older generations that have not moved, and these ranks share no "
+                      "storage: open it with " +
+                      std::to_string(options.generations[0].rank_count) +
+                      " ranks where they do first");
+  }
+  options.locks = true;
+  old.chain = std::make_shared<const Chain>(std::move(options));
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(HoldOwn(core, old)));
   return old;
 }
 

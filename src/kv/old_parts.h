@@ -19,8 +19,9 @@ struct OldParts {
   bool shared = false;                    ///< every rank sees every part
 };
 
-/// Looks who sees what. Collective; the same on all ranks. kCorruption: a part that no rank sees.
-/// kUnsupported: several older generations on storages that ranks do not share.
-Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options chain);
+/// Looks who sees what, and locks the parts against writers. Collective; the same on all ranks.
+/// kCorruption: a part that no rank sees. kBusy: a process still writes to one. kUnsupported: several
+/// older generations on storages that ranks do not share.
+Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options options);
 
 }  // namespace quire::kv

@@ -57,11 +57,13 @@ Share ShareOf(const std::vector<uint64_t>& digests, int rank) {
 
 }  // namespace
 
-Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory) {
+Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory,
+                                         const std::set<uint32_t>& kept) {
   std::vector<PartFound> parts;
   QUIRE_ASSIGN_OR_RETURN(const auto generations,
                          Numbered(fs, directory, kGenerationDirectoryPrefix));
   for (const auto& [generation, path] : generations) {
+    if (kept.contains(generation)) continue;
     QUIRE_ASSIGN_OR_RETURN(const auto ranks, Numbered(fs, path, kPartDirectoryPrefix));
     for (const auto& [rank, part] : ranks) {
       parts.push_back({generation, static_cast<int>(rank), part});
@@ -73,8 +75,7 @@ Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& 
 Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
                                const std::set<uint32_t>& kept) {
   PartSight sight;
-  QUIRE_ASSIGN_OR_RETURN(sight.parts, FindParts(fs, directory));
-  std::erase_if(sight.parts, [&](auto& part) { return kept.contains(part.generation); });
+  QUIRE_ASSIGN_OR_RETURN(sight.parts, FindParts(fs, directory, kept));
   if (sight.parts.empty()) return sight;
   std::string names;
   for (const PartFound& part : sight.parts) names += part.path + "\n";
@@ -103,7 +104,7 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
 }
 
 Status CheckNoParts(const Core& core, const std::string& directory) {
-  const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory);
+  const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory, {});
   Status mine = parts.status();
   if (mine.ok() && !parts->empty()) {
     mine = Status(Code::kCorruption,

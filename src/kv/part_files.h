@@ -21,8 +21,10 @@ struct PartFound {
   int rank = 0;
   std::string path;
 };
-/// The parts in a database's directory, of this node's storage. No directory: none.
-Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory);
+/// The parts in a database's directory, of this node's storage, but those of the generations `kept`.
+/// No directory: none.
+Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory,
+                                         const std::set<uint32_t>& kept);
 
 /// The parts that a rank sees, and what tells whether another sees the same ones.
 struct PartSight {

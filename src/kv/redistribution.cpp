@@ -1,9 +1,10 @@
 #include "kv/redistribution.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
-#include "base/epoch.h"
 #include "base/log_sink.h"
 #include "kv/part_files.h"
 #include "kv/wire.h"
@@ -20,6 +21,8 @@ constexpr uint64_t kBufferedBytesMax = 8 << 20;
 constexpr int kUnderWayMax = 16;
 // Pairs that one call of Advance looks at.
 constexpr int kPairsPerAdvance = 2000;
+// How long gets may take that began before the last pair was there.
+constexpr int kGetsWaitMs = 200;
 
 enum Step { kSend, kFlush, kForget, kDrop, kRemove, kStepCount };
 
@@ -66,6 +69,7 @@ class RedistributionWork final : public JobWork {
   Status SendFullest();
   /// How many messages have no answer; the first failure.
   Result<int> UnderWay() const;
+  void DropChain();
   Status RemoveOwnParts();
 
   const std::shared_ptr<Core> core_;
@@ -92,10 +96,7 @@ Result<JobWork::State> RedistributionWork::Advance(int step) {
       QUIRE_RETURN_IF_ERROR(WriteDescriptor(*core_->fs, request_.directory, request_.without));
       break;
     case kDrop:
-      // Nobody reads an older part any more when the files go in the next step.
-      request_.db->DropBase();
-      base::EpochSynchronize();
-      request_.chain.reset();
+      DropChain();
       break;
     case kRemove:
       QUIRE_RETURN_IF_ERROR(RemoveOwnParts());
@@ -132,7 +133,7 @@ Result<JobWork::State> RedistributionWork::AdvanceSend() {
 }
 
 Status RedistributionWork::OpenPart() {
-  QUIRE_ASSIGN_OR_RETURN(part_, request_.chain->Part(parts_[at_].generation, parts_[at_].rank));
+  QUIRE_ASSIGN_OR_RETURN(part_, request_.chain->PartOnce(parts_[at_].generation, parts_[at_].rank));
   for (const auto& run : part_->State().manifest->runs) {
     for (const table::TableInfo& table : run) bytes_total += table.raw_bytes;
   }
@@ -212,14 +213,26 @@ Result<int> RedistributionWork::UnderWay() const {
   return answers_->under_way;
 }
 
+// Gets that are at an older part end soon; iterators may stay, and keep the parts locked.
+void RedistributionWork::DropChain() {
+  const std::weak_ptr<const Chain> chain = request_.chain;
+  request_.db->DropBase();
+  request_.chain.reset();
+  for (int i = 0; i < kGetsWaitMs && !chain.expired(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // Those that this rank read, so that each goes on the storage where it lies. A checkpoint that was
-// read where it lies stays.
+// read where it lies stays, and so does for now what somebody still reads.
 Status RedistributionWork::RemoveOwnParts() {
   for (const PartToRead& part : parts_) {
     const Generation& generation = generations_[part.generation];
     if (!generation.location.empty()) continue;
-    QUIRE_RETURN_IF_ERROR(
-        lsm::DestroyDb(*core_->fs, PartDirectory(request_.directory, generation, part.rank)));
+    const Status removed =
+        lsm::DestroyDb(*core_->fs, PartDirectory(request_.directory, generation, part.rank));
+    if (removed.code() == Code::kBusy) continue;
+    QUIRE_RETURN_IF_ERROR(removed);
     QUIRE_RETURN_IF_ERROR(
         RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation)));
   }
@@ -231,10 +244,11 @@ void RedistributionWork::Finish(const Status& status) {
   part_.reset();
   request_.chain.reset();
   request_.db.reset();
-  if (status.ok() || core_->rank() != 0 || !base::LogEnabled()) return;
-  base::Log(LogLevel::kWarning,
-            "the pairs of older generations of " + request_.database +
-                " stay where they are until it is opened again: " + status.ToString());
+  if (status.ok() || *request_.closing || core_->rank() != 0 || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning, "the pairs of older generations of " + request_.database +
+                                    " have not all moved, or not all of their files could be "
+                                    "removed; the next checkpoint or open goes on: " +
+                                    status.ToString());
 }
 
 }  // namespace

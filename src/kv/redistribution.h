@@ -7,9 +7,12 @@
 /// Threads    StartRedistribution: collective
 /// Invariants each part is read by one rank; a pair is filled in where nothing is known of its key,
 ///            so that newer writes and deletions stand; the generations go after every rank's
-///            storage has what was sent, durable. Memory: a buffer and some messages under way.
+///            storage has what was sent, durable; a part that an iterator still reads stays until
+///            the database is closed, or opened again. Memory: a buffer, some messages under way,
+///            and one part at a time.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -28,6 +31,8 @@ struct RedistributionRequest {
   std::shared_ptr<lsm::Db> db;            ///< this rank's
   std::vector<std::vector<int>> readers;  ///< by generation, by old rank: who reads the part
   Descriptor without;                     ///< what the descriptor says afterwards
+  /// Set where the database is being closed: then nobody is to be warned that it was cut off.
+  std::shared_ptr<std::atomic<bool>> closing = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// Begins it. The database serves its requests already.

@@ -170,7 +170,8 @@ class Db {
   /// Puts and deletes of keys that this database knows nothing of, neither value nor tombstone, its
   /// base left aside; operations on others do nothing. As Apply in the rest.
   virtual Status Fill(Slice batch_bytes, uint64_t* applied) = 0;
-  /// From now on there is no base: a key that is known nowhere is absent.
+  /// From now on there is no base: a key that is known nowhere is absent. Gets and updates that ask
+  /// it and iterators over it end as they began, and keep it for so long. Not inside an EpochGuard.
   virtual void DropBase() = 0;
   /// Read-modify-write, atomic for the key against all other writes of it.
   virtual Status Update(Slice key, const UpdateFn& update) = 0;

@@ -139,10 +139,14 @@ class DbImpl final : public Db {
   KeyLocks::Set LocksOf(const std::vector<WriteOp>& ops) const;
 
   // db_update.cpp
+  Status GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
+                      const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base) const;
+  bool HasBase() const;
   struct UpdateCall;
+  Status AskBase(Slice key, UpdateCall& call) const;
   Status RunUpdate(Slice key, UpdateCall& call);
   Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done, bool* full);
-  Status ReadPresent(const Version& version, Slice key, const Found& found, UpdateCall& call,
+  Status ReadPresent(const Version& version, const Found& found, UpdateCall& call,
                      const Slice** present) const;
   Status AddUpdated(const Version& version, WriteOp op, UpdateCall& call, bool* done, bool* full);
   class Applier;
@@ -223,7 +227,7 @@ class DbImpl final : public Db {
   Status MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved);
   bool Interrupted(int depth);
 
-  const Environment environment_;
+  Environment environment_;
   io::FileSystem& fs_;
   base::Executor& executor_;
   const std::string directory_;

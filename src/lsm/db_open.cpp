@@ -141,7 +141,7 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
 
 Status DbImpl::OpenStoredRuns(const Manifest& stored) {
   auto version = std::make_shared<Version>();
-  version->base = environment_.base;
+  version->base = std::move(environment_.base);  // Versions alone keep it, so that it can go
   KnownTables known;
   QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(Tables(), stored.runs, &known));
   Retirement retirement;
@@ -238,10 +238,12 @@ DbImpl::~DbImpl() {
     pool_->OnFree({});
     pool_->arena().MarkClosed();
   }
+  std::shared_ptr<const BaseLayer> base;  // what ends it may not run where Versions are reclaimed
   {
     Retirement retirement;
     const std::lock_guard<std::mutex> lock(mutex_);
     if (current_ != nullptr && current_->active != nullptr) current_->active->Close();
+    if (current_ != nullptr) base = current_->base;
     retirement.Add(std::move(current_));
     version_.store(nullptr, std::memory_order_release);
   }

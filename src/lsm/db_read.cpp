@@ -95,6 +95,26 @@ Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& alloca
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
   }
   const uint64_t hash = base::HashKey(key);
+  while (true) {
+    std::shared_ptr<const BaseLayer> base;
+    const Status status = GetAboveBase(key, hash, snapshot, allocate, &base);
+    if (base == nullptr) return status;
+    // It may open files and replay logs: outside of the guard.
+    const Status below = base->Get(key, allocate);
+    if (below.ok() || below.code() == Code::kNotFound || HasBase()) return below;
+    // It went meanwhile, since all that it had is here.
+  }
+}
+
+bool DbImpl::HasBase() const {
+  const base::EpochGuard guard;
+  return version_.load(std::memory_order_acquire)->base != nullptr;
+}
+
+// *base: to be asked, as nothing is known here.
+Status DbImpl::GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
+                            const AllocateFn& allocate,
+                            std::shared_ptr<const BaseLayer>* base) const {
   const base::EpochGuard guard;
   const Version& version = *version_.load(std::memory_order_acquire);
   // Slots and filters are on their way from memory while the MemTables are looked into.
@@ -105,7 +125,8 @@ Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& alloca
   QUIRE_RETURN_IF_ERROR(
       Lookup(version, key, hash, snapshot == nullptr ? kMaxLsn : snapshot->lsn(), &found));
   if (found.state == Found::State::kNowhere && version.base != nullptr) {
-    return version.base->Get(key, allocate);
+    *base = version.base;
+    return Status(Code::kNotFound);
   }
   return Deliver(found, allocate);
 }
@@ -122,11 +143,16 @@ Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decide
 }
 
 void DbImpl::DropBase() {
-  Retirement retirement;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  auto version = std::make_shared<Version>(*current_);
-  version->base = nullptr;
-  InstallLocked(std::move(version), retirement);
+  std::shared_ptr<const BaseLayer> base;
+  {
+    Retirement retirement;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    base = current_->base;
+    auto version = std::make_shared<Version>(*current_);
+    version->base = nullptr;
+    InstallLocked(std::move(version), retirement);
+  }
+  base::EpochSynchronize();  // what ends it may not run where Versions are reclaimed
 }
 
 std::shared_ptr<const Version> DbImpl::PinVersion() const {

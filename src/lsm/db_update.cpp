@@ -25,8 +25,12 @@ struct DbImpl::UpdateCall {
   uint32_t function = 0;
   Slice argument;
   std::string updated;
-  std::string present;  // a separated value that was read, or one of the base
+  std::string present;  // a separated value that was read
   Slice present_slice;
+  std::shared_ptr<const BaseLayer> base;  // to be asked, as nothing is known here
+  bool base_asked = false;                // its answer never changes
+  bool base_has = false;
+  std::string base_value;
   uint64_t lsn = 0;  // of what was written; 0: nothing was
   uint64_t user_bytes = 0;
   bool refused = false;  // it failed because it is wrong in itself
@@ -55,10 +59,13 @@ Status DbImpl::Update(Slice key, const UpdateFn& update) {
 Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
   const Status checked = CheckWrite(key, 0);
   if (!checked.ok()) return call.Refuse(checked);
+  call.base.reset();
+  call.base_asked = false;
   while (true) {
     bool done = false;
     bool full = false;
     uint64_t generation = 0;
+    if (call.base != nullptr) QUIRE_RETURN_IF_ERROR(AskBase(key, call));
     {
       const base::EpochGuard guard;
       const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));
@@ -68,6 +75,7 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
     }
     if (full) RotateEarly(generation);
     if (done) return Status();
+    if (call.base != nullptr) continue;
     QUIRE_RETURN_IF_ERROR(MakeRoom(generation));
   }
 }
@@ -85,8 +93,12 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
     if (found.state != Found::State::kNowhere) return Status();
     return AddUpdated(version, *call.fill, call, done, full);
   }
+  if (found.state == Found::State::kNowhere && version.base != nullptr && !call.base_asked) {
+    call.base = version.base;
+    return Status();
+  }
   const Slice* present = nullptr;
-  QUIRE_RETURN_IF_ERROR(ReadPresent(version, key, found, call, &present));
+  QUIRE_RETURN_IF_ERROR(ReadPresent(version, found, call, &present));
   bool write = false;
   call.updated.clear();
   const Status ran = call.Run(key, present, &write);
@@ -96,8 +108,22 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
   return AddUpdated(version, {log::RecordType::kPut, key, call.updated}, call, done, full);
 }
 
+// Outside of the guard and the key's lock: it may open files and replay logs. Where it goes
+// meanwhile, all that it had is here.
+Status DbImpl::AskBase(Slice key, UpdateCall& call) const {
+  const std::shared_ptr<const BaseLayer> base = std::move(call.base);
+  call.base.reset();
+  const Status status = base->Get(key, [&call](size_t size) {
+    call.base_value.resize(size);
+    return call.base_value.data();
+  });
+  call.base_asked = status.ok() || status.code() == Code::kNotFound;
+  call.base_has = status.ok();
+  return call.base_asked || !HasBase() ? Status() : status;
+}
+
 // The value that an update sees; null: absent.
-Status DbImpl::ReadPresent(const Version& version, Slice key, const Found& found, UpdateCall& call,
+Status DbImpl::ReadPresent(const Version& version, const Found& found, UpdateCall& call,
                            const Slice** present) const {
   *present = &call.present_slice;
   const auto allocate = [&call](size_t size) {
@@ -114,15 +140,10 @@ Status DbImpl::ReadPresent(const Version& version, Slice key, const Found& found
     case Found::State::kValueRef:
       QUIRE_RETURN_IF_ERROR(Deliver(found, allocate));
       break;
-    case Found::State::kNowhere: {
-      *present = nullptr;
-      if (version.base == nullptr) return Status();
-      const Status status = version.base->Get(key, allocate);
-      if (status.code() == Code::kNotFound) return Status();
-      QUIRE_RETURN_IF_ERROR(status);
-      *present = &call.present_slice;
-      break;
-    }
+    case Found::State::kNowhere:
+      if (version.base == nullptr || !call.base_has) *present = nullptr;
+      call.present_slice = call.base_value;
+      return Status();
   }
   call.present_slice = call.present;
   return Status();

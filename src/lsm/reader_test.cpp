@@ -122,6 +122,9 @@ class WatchedFiles : public io::FileSystem {
                                              const std::string& holder) override {
     return base_.Lock(path, holder);
   }
+  Result<std::unique_ptr<io::FileLock>> LockShared(const std::string& path) override {
+    return base_.LockShared(path);
+  }
   Result<std::string> LockHolder(const std::string& path) override {
     return base_.LockHolder(path);
   }

@@ -25,7 +25,7 @@ Chain::Chain(io::FileSystem& fs, DatabasePlace place)
 
 Status Chain::CheckReady() const {
   QUIRE_RETURN_IF_ERROR(place_.status);
-  if (place_.descriptor.state == kv::DescriptorState::kReady) return Status();
+  if (kv::IsThere(place_.descriptor)) return Status();
   return Status(Code::kNotFound, "the database in " + place_.directory +
                                      " is being made or removed, or that was cut short");
 }
@@ -38,8 +38,25 @@ Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const Part& part) {
   }
   lsm::ReaderOptions options;
   options.cache = cache_;
-  QUIRE_ASSIGN_OR_RETURN(reader, lsm::Reader::Open(fs_, part.directory, options));
+  Result<std::shared_ptr<lsm::Reader>> opened = lsm::Reader::Open(fs_, part.directory, options);
+  QUIRE_RETURN_IF_ERROR(CheckPresent());
+  QUIRE_ASSIGN_OR_RETURN(reader, std::move(opened));
   return reader;
+}
+
+// A part that is opened after generations went may miss tombstones, or be gone.
+Status Chain::CheckPresent() const {
+  if (!place_.described) return Status();
+  const Result<kv::Descriptor> now = kv::ReadDescriptor(fs_, place_.directory);
+  const auto numbers = [](const kv::Descriptor& descriptor) {
+    std::vector<uint32_t> all;
+    for (const kv::Generation& generation : descriptor.generations)
+      all.push_back(generation.number);
+    return all;
+  };
+  if (now.ok() && numbers(*now) == numbers(place_.descriptor)) return Status();
+  return Status(Code::kBusy, "the generations of " + place_.directory +
+                                 " changed while they were read; try again");
 }
 
 // The parts that may know `key`: its owner's, or where the program has a rule of its own, all.

@@ -36,6 +36,7 @@ class Chain {
  private:
   struct Cursor;
   Status CheckReady() const;
+  Status CheckPresent() const;
   Result<std::shared_ptr<lsm::Reader>> ReaderOf(const Part& part);
   std::vector<const Part*> PartsFor(const kv::Generation& generation, Slice key) const;
   Result<lsm::Reader::Presence> Ask(const kv::Generation& generation, Slice key,

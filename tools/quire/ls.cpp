@@ -10,7 +10,7 @@
 namespace quire::tool {
 namespace {
 
-constexpr const char* kStateNames[] = {"creating", "ready", "destroying"};
+constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
 
 Json TableToJson(const table::TableInfo& table) {
   Json json;

@@ -140,6 +140,7 @@ Result<DatabasePlace> PlaceIn(io::FileSystem& fs, const std::string& directory,
   Result<kv::Descriptor> descriptor = kv::ReadDescriptor(fs, directory);
   if (descriptor.ok()) {
     place.descriptor = std::move(*descriptor);
+    place.described = true;
     QUIRE_RETURN_IF_ERROR(AddParts(fs, &place));
     return place;
   }

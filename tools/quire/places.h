@@ -32,6 +32,7 @@ struct DatabasePlace {
   /// DATABASE is damaged, or gone from the node that had it: generations and parts are those that
   /// are there.
   bool lost_descriptor = false;
+  bool described = false;  ///< its DATABASE was read
   kv::Descriptor descriptor;
   std::vector<Part> parts;  ///< newest generation first, by rank
   std::string writer;       ///< who has it open; empty: nobody
