@@ -1,3 +1,4 @@
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -25,8 +26,14 @@ class FaultPlan {
     below_ = directory.empty() ? std::string() : directory + "/";
   }
 
+  void SetHook(uint32_t ops, std::function<void(const std::string&)> hook) {
+    hook_ops_ = hook ? ops : 0;
+    hook_ = std::move(hook);
+  }
+
   // `ops`: what the call is; one bit of it in common with those chosen makes it count, once.
   Status Call(uint32_t ops, const char* name, const std::string& path) {
+    if ((hook_ops_ & ops) != 0) hook_(path);
     const std::lock_guard<std::mutex> lock(mutex_);
     if ((ops_ & ops) == 0 || !path.starts_with(below_)) return Status();
     ++calls_;
@@ -53,6 +60,8 @@ class FaultPlan {
   uint64_t calls_ = 0;
   uint64_t failures_ = 0;
   std::string below_;
+  uint32_t hook_ops_ = 0;
+  std::function<void(const std::string&)> hook_;
 };
 
 // What the calls are that may ask for more than reading.
@@ -195,6 +204,9 @@ class FaultFs : public FaultFileSystem {
 
   void FailAt(uint32_t ops, uint64_t n, uint64_t count, Code code) override {
     plan_.Set(ops, n, count, code);
+  }
+  void BeforeCalls(uint32_t ops, std::function<void(const std::string&)> hook) override {
+    plan_.SetHook(ops, std::move(hook));
   }
   void OnlyBelow(const std::string& directory) override { plan_.SetBelow(directory); }
   uint64_t calls() const override { return plan_.calls(); }

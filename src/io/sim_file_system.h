@@ -88,6 +88,9 @@ class FaultFileSystem : public FileSystem {
   /// From now on calls elsewhere than below `directory` are neither counted nor failed. Empty:
   /// everywhere (the default).
   virtual void OnlyBelow(const std::string& directory) = 0;
+  /// Before each call of `ops`, wherever, `hook` is run with the path: another program that comes
+  /// in between. It may use the file system below this one. Set while nobody calls; empty: none.
+  virtual void BeforeCalls(uint32_t ops, std::function<void(const std::string& path)> hook) = 0;
   /// Calls of operations in the last FailAt's `ops` since it was made.
   virtual uint64_t calls() const = 0;
   /// How many calls were failed since the last FailAt.

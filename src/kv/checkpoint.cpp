@@ -211,8 +211,6 @@ Status CheckpointWork::Publish() {
   record_.time = io::UnixTime();
   QUIRE_RETURN_IF_ERROR(
       io::ReplaceFile(fs_, partial_ + "/" + kCommitName, EncodeCommitRecord(record_)));
-  QUIRE_RETURN_IF_ERROR(fs_.Unlink(LockedDatabase::LockPath(partial_)));
-  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(partial_));
   const std::string complete = CheckpointDirectory(home_, prepared_.number);
   QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, complete));
   const Status durable = fs_.SyncDirectory(home_);
@@ -221,6 +219,8 @@ Status CheckpointWork::Publish() {
     static_cast<void>(fs_.Rename(complete, partial_));
     return durable;
   }
+  // Not before: what nobody holds may be removed by others. One that stays means nothing.
+  static_cast<void>(fs_.Unlink(LockedDatabase::LockPath(complete)));
   const Status dropped = DropOld();
   if (!dropped.ok() && base::LogEnabled()) {
     base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +

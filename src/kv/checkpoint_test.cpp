@@ -286,6 +286,28 @@ TEST_P(Checkpoints, CloseWaitsForThemAndSeveralMayBeUnderWay) {
   for (const CheckpointFound& one : found) EXPECT_EQ(one.state, CheckpointState::kComplete);
 }
 
+// Others remove what nobody holds: `quire clean`, another job's checkpoint.
+TEST(CheckpointLock, IsHeldUntilTheCheckpointIsThere) {
+  std::unique_ptr<io::FaultFileSystem> watched;
+  SimCluster::Options ranks;
+  ranks.file_system = [&](int) { return watched.get(); };
+  SimCluster cluster(ranks);
+  watched = io::NewFaultFileSystem(cluster.disk(0));
+  int renamed = 0;
+  watched->BeforeCalls(io::kFaultRename, [&](const std::string& path) {
+    if (path != "/pfs/db/.partial-1") return;
+    ++renamed;
+    EXPECT_NE(*cluster.disk(0).LockHolder(path + "/LOCK"), "");
+  });
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    PutShare(db, rank, 2, 0, 20);
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_EQ(renamed, 1);
+  EXPECT_FALSE(*cluster.disk(0).Exists("/pfs/db/1/LOCK"));
+}
+
 TEST_P(Checkpoints, ADestructionGoesOnInTheBackground) {
   SimCluster cluster(Ranks(2));
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
