@@ -86,10 +86,11 @@ class CheckpointWork final : public JobWork {
   Result<State> Advance(int step) override {
     if (step == 0) {
       Result<State> state = AdvanceTransfer();
-      if (!state.ok()) GiveRoomBack();
-      return state;
+      if (state.ok()) return state;
+      GiveRoomBack();
+      return AsFailure(state.status());
     }
-    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
+    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(AsFailure(Publish()));
     return State::kThrough;
   }
   std::string Report(int step) override { return step == 0 ? report_ : std::string(); }

@@ -199,6 +199,12 @@ Status MissingFile(const std::string& path) {
                 path + " is missing; restore it from a copy or another checkpoint");
 }
 
+Status AsFailure(const Status& status) {
+  if (status.code() != Code::kNotFound) return status;
+  return Status(Code::kIo, std::string(status.message()) +
+                               "; the directory has to stay, and be one that all ranks share");
+}
+
 Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part) {
   const std::string path = directory + "/" + kFilesName;

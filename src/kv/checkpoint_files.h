@@ -65,6 +65,8 @@ constexpr uint64_t kSumPieceBytes = 1 << 20;
 
 /// What a file that must be there and is not is to its callers: damage, never kNotFound.
 Status MissingFile(const std::string& path);
+/// A failure's code is never kNotFound, which is an answer: kIo stands for it.
+Status AsFailure(const Status& status);
 /// Reads FILES of the part in `directory`, and checks that it is the one of `part`.
 Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part);

@@ -157,6 +157,34 @@ TEST_F(Missing, OfTheDatabaseFailsACheckpointUntilItIsCompacted) {
   }
 }
 
+// Its directory goes before any rank has written its part.
+TEST_F(Missing, OfACheckpointThatIsBeingWrittenFailsThatOneAlone) {
+  Run(2, [&](int rank, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    PutShare(**db, rank, 2, 0);
+    auto event = (*db)->Checkpoint("/pfs", {});
+    ASSERT_OK(event.status());
+    if (rank == 0) {
+      ASSERT_OK(disk_->Unlink("/pfs/db/.partial-1/LOCK"));
+      ASSERT_OK(disk_->RemoveDirectory("/pfs/db/.partial-1"));
+    }
+    ASSERT_OK(context.Barrier());
+    const Status told = (*event)->Wait();
+    EXPECT_EQ(told.code(), Code::kIo) << told.ToString();
+    EXPECT_THAT(told.message(), HasSubstr("rank 0: "));
+    EXPECT_THAT(told.message(), HasSubstr("/pfs/db/.partial-1/rank-0"));
+    ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+    ASSERT_OK((*db)->Close());
+    ASSERT_OK(context.Destroy("db"));
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+    db = context.Open("db", Existing(false));
+    ASSERT_OK(db.status());
+    ExpectAll(**db, 0);
+    ASSERT_OK((*db)->Close());
+  });
+}
+
 TEST_F(Missing, OfACheckpointThatIsBeingRestartedIsDamageOfThatCheckpoint) {
   MakeCheckpoints();
   for (const int rank_of_file : {0, 1}) {

@@ -34,12 +34,15 @@ void LogPassedOver(const Candidate& candidate, const std::string& why) {
 }
 
 bool IsDamage(const Status& status) {
-  return status.code() == Code::kCorruption || status.code() == Code::kNotFound ||
-         status.code() == Code::kUnsupported;
+  return status.code() == Code::kCorruption || status.code() == Code::kUnsupported;
 }
 
 Status ReadCandidate(io::FileSystem& fs, const std::string& name, Candidate* candidate) {
-  QUIRE_ASSIGN_OR_RETURN(candidate->record, ReadCommitRecord(fs, candidate->directory));
+  Result<CommitRecord> record = ReadCommitRecord(fs, candidate->directory);
+  if (record.status().code() == Code::kNotFound) {
+    return MissingFile(candidate->directory + "/" + kCommitName);
+  }
+  QUIRE_ASSIGN_OR_RETURN(candidate->record, std::move(record));
   if (candidate->record.database == name) return Status();
   return Status(Code::kCorruption, candidate->directory + " is a checkpoint of " +
                                        candidate->record.database + ", not of " + name);
@@ -93,9 +96,6 @@ Result<std::vector<Candidate>> AgreeOnCandidates(const Core& core, const std::st
     while (status.ok() && reader.Fixed(&number)) {
       Candidate candidate{number, CheckpointDirectory(CheckpointHome(path, name), number), {}};
       status = ReadCandidate(*core.fs, name, &candidate);
-      if (status.code() == Code::kNotFound) {
-        status = MissingFile(candidate.directory + "/" + kCommitName);
-      }
       candidates.push_back(std::move(candidate));
     }
   }
@@ -165,7 +165,8 @@ Result<JobWork::State> RestartWork::Advance(int step) {
     const Status removed = RemoveCopies();
     if (!removed.ok()) return removed;
   }
-  if (state.ok() || options_.number != 0 || !IsDamage(state.status())) return state;
+  if (state.ok()) return state;
+  if (options_.number != 0 || !IsDamage(state.status())) return AsFailure(state.status());
   damage_ = state.status().ToString();
   return State::kThrough;
 }

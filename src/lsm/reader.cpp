@@ -68,7 +68,7 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
  public:
   explicit DirectoryReader(ReaderLooks looks) : looks_(std::move(looks)) {}
   ~DirectoryReader() override {
-    // One that failed to open goes where its caller may be in an EpochGuard; nobody has seen a view.
+    // One that failed to open may go inside an EpochGuard, and nobody has seen a view of it.
     if (current_ == nullptr) return;
     current_.reset();
     base::EpochSynchronize();  // earlier views go before the file system and the cache may

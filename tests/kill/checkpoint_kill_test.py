@@ -3,11 +3,12 @@
 
     checkpoint_kill_test.py MPIRUN CHECKPOINT_PROGRAM QUIRE
 
-One rank or all are killed (SIGKILL) while a checkpoint is being written, QUIRE_CHECKPOINT_KILL_COUNT
-(6) times. After each: the checkpoints that were complete are, and are sound; a job of another
-number of ranks restarts from the newest; what was interrupted is removed by `quire checkpoint drop`,
-by `quire clean`, or by the next checkpoint, and nothing else is; the database itself opens again with
-all that was there at its last barrier. The random choices follow from QUIRE_KILL_SEED (printed).
+One rank or all are killed (SIGKILL) while a checkpoint is being written,
+QUIRE_CHECKPOINT_KILL_COUNT (6) times. After each: the checkpoints that were complete are, and are
+sound; a job of another number of ranks restarts from the newest; what was interrupted is removed by
+`quire checkpoint drop`, by `quire clean`, or by the next checkpoint, and nothing else is; the
+database itself opens again with all that was there at its last barrier.
+The random choices follow from QUIRE_KILL_SEED (printed).
 """
 import json
 import os

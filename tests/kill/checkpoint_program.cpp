@@ -8,7 +8,8 @@
 // "complete <round>" to TOLD/told, each when it was told so itself; each rank writes its process
 // id to TOLD/pid-<rank> when it begins. First all pairs are looked up: a round that is older than
 // the last barrier is a failure. restart, into an empty repository, checks that all pairs are of
-// one round, and prints "round <round>". Exit status: 3 where a pair is lost, 4 where a call failed.
+// one round, and prints "round <round>". Exit status: 3 where a pair is lost, 4 where a call
+// failed.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <string>
 
 #include "quire/mpi.h"
+#include "tests/support/test_nodes.h"
 
 namespace {
 
@@ -176,6 +178,5 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   // With a dead rank MPI_Finalize would wait for ever.
   if (result != 0) std::_Exit(result);
-  MPI_Finalize();
-  return 0;
+  return quire::test::FinishMpi(0);
 }

@@ -35,11 +35,14 @@ TIMED_OUT, SKIPPED, UNUSABLE = 124, 77, 125
 class Shape:
     """How many ranks each node has, and what joins the nodes."""
 
-    def __init__(self, ranks, bandwidth="", delay="", home_files=None):
+    def __init__(self, ranks, bandwidth="", delay="", home_files=None, storage_size="",
+                 shared_size=""):
         self.ranks = ranks
         self.bandwidth = bandwidth  # of each node's link, each way, as `tc` writes it: 100mbit
         self.delay = delay          # of each packet: 1ms
         self.disk = home_files      # a directory to hold HOME's files; None: they are in memory
+        self.storage_size = storage_size  # room on each node's storage, as a tmpfs says it: 20m
+        self.shared_size = shared_size    # room in the shared directory
 
 
 def choose_home():
@@ -75,6 +78,10 @@ class Cluster:
         for path in (self.storage, self.shared, self.home / "tmp", self.home / "pids",
                      *(node.storage for node in self.nodes)):
             path.mkdir(parents=True, exist_ok=True)
+        for size, paths in ((self.shape.storage_size, [node.storage for node in self.nodes]),
+                            (self.shape.shared_size, [self.shared])):
+            for path in paths if size else []:
+                kernel.mount("tmpfs", path, "tmpfs", kernel.MS_NOSUID, f"size={size},mode=0755")
         kernel.mount("tmpfs", self.home / "tmp", "tmpfs", kernel.MS_NOSUID)
         hosts = self.home / "hosts"
         hosts.write_text("127.0.0.1 localhost\n" + f"{NETWORK}.254 head\n" +
