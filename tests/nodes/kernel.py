@@ -60,17 +60,17 @@ def set_read_only(path, wanted=True, recursive=False):
            f"making {path} read-only (Linux 5.12)")
 
 
-def enter_new_machine():
+def enter_new_machine(kinds=OF_A_MACHINE):
     """Namespaces of an own for what this process does and starts next; as another user than root,
     or a root without rights, in a user namespace in which it is root."""
     try:
-        unshare(OF_A_MACHINE, "as root")
+        unshare(kinds, "as root")
         return
     except Refused as refusal:
         first = refusal
     user, group = os.geteuid(), os.getegid()
     try:
-        unshare(CLONE_NEWUSER | OF_A_MACHINE, "with a user namespace")
+        unshare(CLONE_NEWUSER | kinds, "with a user namespace")
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"0 {user} 1")
         _write("/proc/self/gid_map", f"0 {group} 1")
