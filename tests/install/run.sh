@@ -38,12 +38,14 @@ run() {
 # The compiler of the MPI at hand: mpicc, mpifort.
 wrapper() { echo "$1${flavor:+.$flavor}"; }
 
-# Two ranks of a program that is written for PapyrusKV.
+# run_ranks COUNT PROGRAM...: of a program that is written for PapyrusKV.
 programs=$source_dir/tests/papyruskv
 run_ranks() {
+  local count=$1
+  shift
   LD_LIBRARY_PATH="$prefix/lib:${LD_LIBRARY_PATH:-}" PAPYRUSKV_MEMTABLE_SIZE=1048576 \
     PAPYRUSKV_REPOSITORY="$work/$mode-repository" PAPYRUSKV_CHECKPOINTS="$work/$mode-checkpoints" \
-    "$source_dir/scripts/mpirun" -n 2 "$@"
+    "$source_dir/scripts/mpirun" -n "$count" "$@"
 }
 
 # configure_and_run SOURCE_DIR [OPTION...]
@@ -142,22 +144,34 @@ case $mode in
     if grep -q 'mpi ranks: not tried' "$work/$mode.out"; then exit 1; fi
     ;;
   papyruskv)
-    # By hand, as a program's own Makefile does it: shared, static, and through the two packages.
+    # As a program's own Makefile does it: shared, static, and through the two packages.
     mkdir -p "$work/$mode"
-    static=("$prefix/lib/libpapyruskv.a" -lstdc++ -llz4 -lzstd -pthread)
-    mpicc=("$(wrapper mpicc)" -D_DEFAULT_SOURCE "$programs/pairs.c" -I"$prefix/include")
-    "${mpicc[@]}" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/shared"
-    "${mpicc[@]}" "${static[@]}" -o "$work/$mode/static"
+    static=(-I"$prefix/include" "$prefix/lib/libpapyruskv.a" -lstdc++ -llz4 -lzstd -pthread)
+    mpicc=("$(wrapper mpicc)" -D_DEFAULT_SOURCE)
+    for program in pairs persist; do
+      # With what a module of a cluster sets.
+      CPATH=$prefix/include LIBRARY_PATH=$prefix/lib \
+        "${mpicc[@]}" "$programs/$program.c" -lpapyruskv -o "$work/$mode/$program"
+      "${mpicc[@]}" "$programs/$program.c" "${static[@]}" -o "$work/$mode/$program-static"
+    done
     PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) && export PKG_CONFIG_PATH
     read -ra flags < <(pkg-config --cflags --libs papyruskv)
     "$cc" -D_DEFAULT_SOURCE "$programs/pairs.c" "${flags[@]}" -o "$work/$mode/pkg_config"
     cmake -S "$here/papyruskv_consumer" -B "$work/$mode/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" \
       -DCMAKE_PREFIX_PATH="$prefix" -DPROGRAM="$programs/pairs.c"
     cmake --build "$work/$mode/cmake"
-    if nm "$work/$mode/shared" | grep 'quire'; then exit 1; fi
-    for program in shared static pkg_config cmake/consumer; do
-      run_ranks "$work/$mode/$program"
+    if nm "$work/$mode/pairs" "$work/$mode/persist" | grep 'quire'; then exit 1; fi
+    for ranks in 1 2 3 4; do
+      for program in pairs persist; do run_ranks $ranks "$work/$mode/$program"; done
     done
+    for program in pairs-static persist-static pkg_config cmake/consumer; do
+      run_ranks 2 "$work/$mode/$program"
+    done
+    # What the program with one library has left is the other's.
+    rm -rf "$work/$mode-kept"
+    run_ranks 2 "$work/$mode/persist-static" write "$work/$mode-kept"
+    run_ranks 3 "$work/$mode/persist" read "$work/$mode-kept"
+    rm -rf "$work/$mode-kept"
     ;;
   fortran)
     fortran=$(wrapper mpifort)
@@ -177,8 +191,9 @@ case $mode in
       "$programs/fortran_pairs.f90" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/sources"
     "$fortran" "$source_dir/tests/fortran/quire_test.f90" "${flags[@]}" -lquire_fortran -lquire \
       "${static[@]}" -o "$work/$mode/quire"
+    for ranks in 1 3 4; do run_ranks $ranks "$work/$mode/shared"; done
     for program in shared static sources quire; do
-      run_ranks "$work/$mode/$program" "$work/$mode/repository"
+      run_ranks 2 "$work/$mode/$program" "$work/$mode/repository"
     done
     rm -rf "$work/$mode/repository" "$work/$mode-checkpoints"
     ;;
