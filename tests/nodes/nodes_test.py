@@ -40,8 +40,15 @@ def lines_of(output, ranks=4):
 
 def run_well(nodes, what, *arguments, **more):
     status, output = nodes.run(PROGRAM, what, *arguments, **more)
-    require(status == 0, f"{what} ended with {status}", output)
+    done = len(re.findall(rf"^rank \d+: {what}: done$", output, re.M))
+    all_done = done == sum(more.get("ranks") or nodes.shape.ranks)
+    require(status == 0 or all_done and launcher_may_fail(), f"{what} ended with {status}", output)
     return output
+
+
+def launcher_may_fail():
+    """MPICH's may, although all ranks did well, where a node ended before another."""
+    return not cluster.launcher_is_open_mpi()
 
 
 def run_refused(nodes, what, *arguments, code, names, **more):
