@@ -238,7 +238,8 @@ class Context {
   ///              kCorruption       The one asked for is damaged. Where none was asked for, a
   ///                                damaged one is passed over for the one before it, and the log
   ///                                (quire/log.h) says so.
-  ///              Those of the transfer come from the event; then there is no database.
+  ///              Those of the transfer come from the event, alike on all ranks, with rank and
+  ///              file: kNoSpace, kIo, kCorruption; then there is no database.
   /// Source       SC17, section 4.3.
   virtual Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                                  const RestartOptions& options) = 0;
@@ -477,7 +478,8 @@ class Database {
   /// @param path  absolute; made where it is absent.
   /// Errors       kInvalidArgument  A relative path, or ranks give different ones.
   ///              As Barrier(kSsTable). Those of the copying come from the event, alike on all
-  ///              ranks: kNoSpace, kIo, kCorruption (a file of the database is damaged), with rank
+  ///              ranks: kNoSpace, kIo (also where a rank does not see the path that rank 0
+  ///              writes to), kCorruption (a file of the database is damaged or gone), with rank
   ///              and file.
   /// Cost         As Barrier(kSsTable). In the background one reading and one writing of what no
   ///              earlier checkpoint has.
