@@ -35,6 +35,10 @@ Command AddIdle(CLI::App& app);
 Command AddLatency(CLI::App& app);
 /// What the machine can do: memory copy, device.
 Command AddLimits(CLI::App& app);
+/// Checkpoint, restart, redistribution, elastic open, beside cp.
+Command AddCr(CLI::App& app);
+/// Gets from neighbours' tables, with and without a storage group.
+Command AddGroup(CLI::App& app);
 /// Counting k-mers, beside a hand-written MPI program.
 Command AddKmer(CLI::App& app);
 

@@ -16,3 +16,7 @@ quire_bench_test(idle 2 idle --seconds 0.2 --repetitions 1)
 quire_bench_test(latency 2 latency --count 50 --repetitions 1)
 quire_bench_test(limits 1 limits --bytes 4194304 --repetitions 1)
 quire_bench_test(kmer 2 kmer --genome-bases 5000 --coverage 10 --repetitions 1)
+quire_bench_test(cr 3 cr --count 100 --value-bytes 2000 --repetitions 1)
+quire_bench_test(cr_cold 2 cr --count 100 --value-bytes 100 --change-percent 10 --cache cold
+                 --repetitions 1)
+quire_bench_test(group 2 group --count 200 --gets 200 --repetitions 1)

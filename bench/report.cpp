@@ -52,8 +52,10 @@ void Say(const std::string& text) {
 
 double Rounded(double x, int digits) {
   if (x == 0 || !std::isfinite(x)) return x;
-  const double scale = std::pow(10.0, digits - 1 - std::floor(std::log10(std::fabs(x))));
-  return std::round(x * scale) / scale;
+  const double places = digits - 1 - std::floor(std::log10(std::fabs(x)));
+  // A power of ten below 1 is not exact.
+  const double scale = std::pow(10.0, std::fabs(places));
+  return places < 0 ? std::round(x / scale) * scale : std::round(x * scale) / scale;
 }
 
 }  // namespace quire::bench
