@@ -101,6 +101,9 @@ class FaultFile : public File {
     QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultSync, "sync", path()));
     return base_->Sync();
   }
+  void StartWriteBack(uint64_t offset, uint64_t size) override {
+    base_->StartWriteBack(offset, size);
+  }
   Result<uint64_t> Size() const override {
     QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultRead, "size", path()));
     return base_->Size();

@@ -44,6 +44,9 @@ class File {
   /// Data (and the size) durable against power loss (P2). A failure is never retried as if it could
   /// help.
   virtual Status Sync() = 0;
+  /// Has the system begin to write out what was written into [offset, offset + size), and waits for
+  /// nothing: Sync has less to do then. Promises nothing; what fails is told by Sync.
+  virtual void StartWriteBack(uint64_t offset, uint64_t size) = 0;
   virtual Result<uint64_t> Size() const = 0;
   virtual const std::string& path() const = 0;
 };

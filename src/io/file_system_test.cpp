@@ -87,6 +87,18 @@ TYPED_TEST(FileSystemTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(file->path(), this->Path("f"));
 }
 
+TYPED_TEST(FileSystemTest, WriteBackThatBeganChangesNothingAndReachesPastTheEndWithoutHarm) {
+  auto file = this->Open("f", OpenMode::kCreate);
+  const std::string bytes(10'000, 'q');
+  ASSERT_TRUE(file->WriteAt(0, bytes).ok());
+  file->StartWriteBack(4096, 4096);
+  file->StartWriteBack(8192, 1 << 20);
+  file->StartWriteBack(1 << 20, 1);
+  ASSERT_TRUE(file->WriteAt(5000, "r").ok());
+  EXPECT_TRUE(file->Sync().ok());
+  EXPECT_EQ(this->Contents("f"), std::string(5000, 'q') + "r" + std::string(4999, 'q'));
+}
+
 TYPED_TEST(FileSystemTest, ReadingPastTheEndIsCorruptionThatNamesThePlace) {
   this->Write("f", "abc");
   for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable}) {

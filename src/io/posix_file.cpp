@@ -136,6 +136,12 @@ Status PosixFile::Truncate(uint64_t size) {
 
 Status PosixFile::Sync() { return DataSync(fd_.get(), path_); }
 
+void PosixFile::StartWriteBack(uint64_t offset, uint64_t size) {
+  // Without one of its WAIT flags it takes no error away from a later sync.
+  ::sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size),
+                    SYNC_FILE_RANGE_WRITE);
+}
+
 Result<uint64_t> PosixFile::Size() const { return SizeOf(fd_.get(), path_); }
 
 Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(Descriptor fd, std::string path,

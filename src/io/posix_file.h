@@ -42,6 +42,7 @@ class PosixFile : public File {
   Status Allocate(uint64_t size) override;
   Status Truncate(uint64_t size) override;
   Status Sync() override;
+  void StartWriteBack(uint64_t offset, uint64_t size) override;
   Result<uint64_t> Size() const override;
   const std::string& path() const override { return path_; }
 
