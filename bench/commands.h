@@ -39,6 +39,8 @@ Command AddLimits(CLI::App& app);
 Command AddCr(CLI::App& app);
 /// Gets from neighbours' tables, with and without a storage group.
 Command AddGroup(CLI::App& app);
+/// Quire beside range servers over LevelDB.
+Command AddMdhim(CLI::App& app);
 /// Counting k-mers, beside a hand-written MPI program.
 Command AddKmer(CLI::App& app);
 

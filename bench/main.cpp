@@ -37,12 +37,13 @@ int Main(int argc, char** argv) {
   CLI::App app(
       "Measures Quire. One line of JSON per case on standard output, everything else on standard "
       "error.\n"
-      "basic, workload, idle, latency, cr, group and kmer run on any number of ranks: mpiexec -n 2 "
+      "basic, workload, idle, latency, cr, group, mdhim and kmer run on any number of ranks: "
+      "mpiexec -n 2 "
       "quire-bench basic");
   app.require_subcommand(1);
-  const std::vector<Command> commands = {AddBasic(app), AddWorkload(app), AddEngine(app),
-                                         AddIdle(app),  AddLatency(app),  AddLimits(app),
-                                         AddKmer(app),  AddCr(app),       AddGroup(app)};
+  const std::vector<Command> commands = {
+      AddBasic(app),  AddWorkload(app), AddEngine(app), AddIdle(app),  AddLatency(app),
+      AddLimits(app), AddKmer(app),     AddCr(app),     AddGroup(app), AddMdhim(app)};
   CLI11_PARSE(app, argc, argv);
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;

@@ -1,0 +1,185 @@
+// Quire beside range servers over LevelDB, MDHIM's design (SC17, figure 11).
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+#include "keys.h"
+#include "range_server.h"
+#include "ranks.h"
+#include "samples.h"
+
+namespace quire::bench {
+namespace {
+
+struct Settings {
+  ParallelSettings parallel;
+  size_t key_bytes = 16;
+  std::vector<size_t> value_bytes = {8, 128 * 1024};
+  uint64_t count = 10'000;
+  int update_percent = 50;
+};
+
+// Operations per second over all ranks.
+struct Rates {
+  std::vector<double> put;
+  std::vector<double> mix;
+};
+
+// The same operations on anything with Put and Get.
+class Pass {
+ public:
+  Pass(Ranks& ranks, const Settings& settings, size_t value_bytes)
+      : ranks_(ranks),
+        settings_(settings),
+        first_key_(static_cast<uint64_t>(ranks.rank()) * settings.count),
+        keys_(settings.key_bytes),
+        values_(value_bytes) {}
+
+  template <typename Store>
+  Status Run(Store& store, Rates* rates) {
+    QUIRE_RETURN_IF_ERROR(Measure([&] { return PutAll(store); }, &rates->put));
+    return Measure([&] { return Mix(store); }, &rates->mix);
+  }
+
+ private:
+  template <typename Work>
+  Status Measure(const Work& work, std::vector<double>* rates) {
+    QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
+    const Stopwatch watch;
+    QUIRE_RETURN_IF_ERROR(work());
+    QUIRE_ASSIGN_OR_RETURN(const double slowest, ranks_.Max(watch.Seconds()));
+    rates->push_back(static_cast<double>(settings_.count) * ranks_.size() / slowest);
+    return Status();
+  }
+
+  template <typename Store>
+  Status PutAll(Store& store) {
+    for (uint64_t i = first_key_; i < first_key_ + settings_.count; ++i) {
+      QUIRE_RETURN_IF_ERROR(store.Put(keys_(i), values_(i)));
+    }
+    return Status();
+  }
+
+  template <typename Store>
+  Status Mix(Store& store) {
+    Random random(first_key_ + 1);
+    std::string value;
+    for (uint64_t n = 0; n < settings_.count; ++n) {
+      const uint64_t i = first_key_ + random.Below(settings_.count);
+      if (random.Below(100) < static_cast<uint64_t>(settings_.update_percent)) {
+        QUIRE_RETURN_IF_ERROR(store.Put(keys_(i), values_(i)));
+        continue;
+      }
+      QUIRE_RETURN_IF_ERROR(store.Get(keys_(i), &value));
+      if (!values_.Matches(i, value)) {
+        return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
+      }
+    }
+    return Status();
+  }
+
+  Ranks& ranks_;
+  const Settings& settings_;
+  uint64_t first_key_;
+  KeyMaker keys_;
+  ValueMaker values_;
+};
+
+Status RunOnQuire(Ranks& ranks, const Settings& settings, size_t value_bytes, Rates* rates) {
+  DatabaseOptions options;
+  options.mode = OpenMode::kMustNotExist;
+  options.consistency = Consistency::kSequential;
+  {
+    QUIRE_ASSIGN_OR_RETURN(const auto database, ranks.context().Open("mdhim", options));
+    QUIRE_RETURN_IF_ERROR(Pass(ranks, settings, value_bytes).Run(*database, rates));
+    QUIRE_RETURN_IF_ERROR(database->Close());
+  }
+  return ranks.context().Destroy("mdhim");
+}
+
+Status RunOnRangeServers(Ranks& ranks, const Settings& settings, size_t value_bytes, Rates* rates) {
+  // Beside the repository, and gone at the end of the turn.
+  QUIRE_ASSIGN_OR_RETURN(const TemporaryDirectory directory,
+                         TemporaryDirectory::Make(settings.parallel.directory));
+  QUIRE_ASSIGN_OR_RETURN(const auto servers, RangeServers::Open(directory.path() + "/db"));
+  return Pass(ranks, settings, value_bytes).Run(*servers, rates);
+}
+
+using AllRates = std::map<std::pair<size_t, std::string>, Rates>;
+
+double MedianQuotient(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> quotients;
+  for (size_t i = 0; i < a.size(); ++i) quotients.push_back(a[i] / b[i]);
+  return Median(quotients);
+}
+
+void Tell(Ranks& ranks, const Settings& settings, AllRates& all) {
+  for (const auto& [key, rates] : all) {
+    const auto& [value_bytes, store] = key;
+    const Rates& peer = all[{value_bytes, "range servers"}];
+    PrintCase(ranks, "mdhim",
+              {{"store", store},
+               {"key_bytes", settings.key_bytes},
+               {"value_bytes", value_bytes},
+               {"count", settings.count},
+               {"update_percent", settings.update_percent},
+               {"transport", settings.parallel.transport},
+               {"ranks", ranks.size()},
+               {"repetitions", settings.parallel.repetitions},
+               {"storage", ranks.storage()}},
+              {{"put_ops_per_s", Rounded(Median(rates.put))},
+               {"mix_ops_per_s", Rounded(Median(rates.mix))},
+               {"put_ratio", Rounded(MedianQuotient(rates.put, peer.put), 3)},
+               {"mix_ratio", Rounded(MedianQuotient(rates.mix, peer.mix), 3)}});
+  }
+}
+
+Status RunMdhim(const Settings& settings) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Open(settings.parallel));
+  AllRates rates;
+  for (int repetition = 0; repetition < settings.parallel.repetitions; ++repetition) {
+    for (const size_t bytes : settings.value_bytes) {
+      QUIRE_RETURN_IF_ERROR(RunOnQuire(*ranks, settings, bytes, &rates[{bytes, "quire"}]));
+      QUIRE_RETURN_IF_ERROR(
+          RunOnRangeServers(*ranks, settings, bytes, &rates[{bytes, "range servers"}]));
+    }
+  }
+  Tell(*ranks, settings, rates);
+  return Status();
+}
+
+}  // namespace
+
+Command AddMdhim(CLI::App& app) {
+  auto settings = std::make_shared<Settings>();
+  CLI::App* sub = app.add_subcommand(
+      "mdhim",
+      "Quire, in sequential consistency, beside MDHIM's design: a range server per rank that "
+      "answers MPI\n"
+      "messages out of LevelDB (written for this comparison; not MDHIM itself). Each rank puts "
+      "--count\n"
+      "pairs, then does --count operations on them, --update-percent of them puts, the rest gets, "
+      "in\n"
+      "turns. Told: operations per second over all ranks, and the ratio to the range servers.\n"
+      "(SC17, figure 11.)");
+  sub->add_option("--key-bytes", settings->key_bytes, "size of keys")
+      ->check(CLI::Range(16, 65536))
+      ->capture_default_str();
+  sub->add_option("--value-bytes", settings->value_bytes, "sizes of values")
+      ->delimiter(',')
+      ->capture_default_str();
+  sub->add_option("--count", settings->count, "pairs, and operations, per rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--update-percent", settings->update_percent, "puts among 100 operations")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
+  AddParallelOptions(*sub, &settings->parallel);
+  return {sub, [settings] { return RunMdhim(*settings); }, true};
+}
+
+}  // namespace quire::bench
