@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kv/database_reader.h"
 #include "kv/sim_cluster_testing.h"
@@ -148,8 +149,56 @@ TEST(DatabaseReading, IsToldThatItIsStaleWhenThePairsHaveMoved) {
   });
   std::string value;
   EXPECT_EQ(reader->Get("a", &value).code(), Code::kBusy);
+  const auto walk = reader->NewIterator();
+  walk->SeekToFirst();
+  EXPECT_FALSE(walk->Valid());
+  EXPECT_EQ(walk->status().code(), Code::kBusy) << walk->status().ToString();
   ASSERT_OK(reader->Refresh());
   EXPECT_EQ(Get(*reader, "a"), "1");
+}
+
+// It has the older generation open when the pairs have moved, are deleted, and the tombstones are
+// gone.
+TEST(DatabaseReading, NeverShowsAnOlderValueOfWhatWasDeleted) {
+  const auto disk = io::NewSimFileSystem();
+  SimCluster(Ranks(2, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+        for (int i = 0; i < 40; ++i) ASSERT_OK(db.Put("key " + std::to_string(i), "old"));
+        ASSERT_OK(db.Close());
+      });
+  std::unique_ptr<DatabaseReader> reader;
+  std::vector<std::string> unseen;
+  SimCluster(Ranks(3, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+        if (rank == 0) {
+          reader = OpenReader(*disk, "/repository/db");
+          EXPECT_EQ(Get(*reader, "key 0"), "old");
+        }
+        ASSERT_OK(context.Barrier());
+        auto event = db.Checkpoint("/pfs", {});  // which waits until all has moved
+        ASSERT_OK(event.status());
+        ASSERT_OK((*event)->Wait());
+        for (int i = 1; i < 40; ++i) ASSERT_OK(db.Delete("key " + std::to_string(i)));
+        ASSERT_OK(db.Barrier(Level::kSsTable));
+        if (rank == 0) {
+          for (int i = 1; i < 40; ++i) {
+            std::string value;
+            const Status status = reader->Get("key " + std::to_string(i), &value);
+            // As it was before, from a part that was open then; or that it is stale.
+            EXPECT_TRUE(status.ok() ? value == "old" : status.code() == Code::kBusy)
+                << status.ToString();
+            if (!status.ok()) unseen.push_back(status.ToString());
+          }
+          EXPECT_FALSE(unseen.empty());
+          ASSERT_OK(reader->Refresh());
+          for (int i = 1; i < 40; ++i) {
+            EXPECT_EQ(Get(*reader, "key " + std::to_string(i)), "<not found>");
+          }
+          EXPECT_EQ(Get(*reader, "key 0"), "old");
+        }
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK(db.Close());
+      });
 }
 
 TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kv/descriptor.h"
 #include "kv/sim_cluster_testing.h"
@@ -134,6 +135,157 @@ TEST_P(Elastic, RedistributionLeavesOneGenerationAndTheSamePairs) {
   const auto entries = disk_->List("/repository/db");
   ASSERT_OK(entries.status());
   EXPECT_EQ(entries->size(), 3u) << "DATABASE, LOCK, one generation";
+}
+
+TEST_P(Elastic, WaitsForWhatIsLeftOfTheJobThatWroteIt) {
+  Model model;
+  Step(&model, 0);
+  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    Write(db, rank, 3, 0);
+    ASSERT_OK(db.Close());
+  });
+  for (const int size : {1, 2, 4}) {
+    auto orphan = disk_->Lock("/repository/db/gen-1/rank-2/LOCK", "node9 pid 17");
+    ASSERT_OK(orphan.status());
+    SimCluster::Options ranks;
+    ranks.rank_count = size;
+    ranks.deterministic = GetParam();
+    ranks.file_system = [this](int) { return disk_.get(); };
+    SimCluster(ranks).Run([&](int, Context& context) {
+      const Status busy = context.Open("db", SimCluster::SmallDatabase()).status();
+      EXPECT_EQ(busy.code(), Code::kBusy) << busy.ToString();
+      EXPECT_THAT(busy.message(), testing::HasSubstr("node9 pid 17"));
+    });
+  }
+  Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    Expect(db, model, rank);
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+}
+
+TEST_P(Elastic, AWalkGoesOnWhileThePairsUnderItMove) {
+  Model model;
+  Step(&model, 0);
+  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    Write(db, rank, 3, 0);
+    ASSERT_OK(db.Close());
+  });
+  Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    auto walk = db.NewLocalIterator();
+    walk->SeekToFirst();
+    ASSERT_TRUE(walk->Valid());
+    // A checkpoint is of one generation: it waits for the pairs to have moved.
+    auto event = db.Checkpoint("/pfs", {});
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
+    if (rank == 0) {
+      EXPECT_EQ(GenerationCount(), 1u);
+    }
+    Model walked;
+    for (; walk->Valid(); walk->Next()) {
+      walked[std::string(walk->key())] = std::string(walk->value());
+    }
+    EXPECT_OK(walk->status());
+    Model own;
+    for (const auto& [key, value] : model) {
+      if (db.Owner(key) == rank) own[key] = value;
+    }
+    EXPECT_EQ(walked, own);
+    walk.reset();
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_FALSE(*disk_->Exists("/repository/db/gen-1"));
+  EXPECT_TRUE(*disk_->Exists("/repository/db/gen-2"));
+}
+
+TEST_P(Elastic, WhatHasMovedGivesItsRoomBackAtOnce) {
+  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    Write(db, rank, 3, 0);
+    ASSERT_OK(db.Close());
+  });
+  Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    std::string value;
+    ASSERT_OK(db.Get(KeyOf(rank), &value));
+    auto event = db.Checkpoint("/pfs", {});
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
+    ASSERT_OK(context.Barrier());
+    EXPECT_FALSE(*disk_->Exists("/repository/db/gen-1")) << "somebody has it open still";
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+}
+
+TEST_P(Elastic, ARedistributionThatFailedIsBegunAgainByTheNextCheckpoint) {
+  Model model;
+  Step(&model, 0);
+  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    Write(db, rank, 3, 0);
+    ASSERT_OK(db.Close());
+  });
+  // Damaged: the pairs of that part cannot move.
+  const std::string table = "/repository/db/gen-1/rank-1/t-1.sst";
+  const auto flip = [](std::string* bytes) { (*bytes)[20] = static_cast<char>((*bytes)[20] ^ 1); };
+  ASSERT_OK(disk_->Damage(table, flip));
+  Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    EXPECT_EQ(db.Checkpoint("/pfs", {}).status().code(), Code::kCorruption);
+    ASSERT_OK(context.Barrier());
+    if (rank == 0) {
+      EXPECT_EQ(GenerationCount(), 2u);
+      ASSERT_OK(disk_->Damage(table, flip));
+    }
+    ASSERT_OK(context.Barrier());
+    auto event = db.Checkpoint("/pfs", {});
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
+    Expect(db, model, rank);
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+}
+
+TEST_P(Elastic, ARedistributionThatWasCutOffOnOwnStoragesLeavesTheOldRanksTheirDatabase) {
+  Model model;
+  Step(&model, 0);
+  std::vector<std::unique_ptr<io::SimFileSystem>> disks;
+  for (int rank = 0; rank < 4; ++rank) disks.push_back(io::NewSimFileSystem());
+  const auto run = [&](int size, const SimCluster::Program& program) {
+    SimCluster::Options ranks;
+    ranks.rank_count = size;
+    ranks.deterministic = GetParam();
+    ranks.own_disks = true;
+    ranks.file_system = [&](int rank) { return disks[static_cast<size_t>(rank)].get(); };
+    SimCluster(ranks).Run(program);
+  };
+  run(2, [&](int rank, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    Write(**db, rank, 2, 0);
+    ASSERT_OK((*db)->Close());
+  });
+  // Rank 1's pairs cannot be read: the new generation gets a part of them.
+  const std::string table = "/repository/db/gen-1/rank-1/t-1.sst";
+  const auto flip = [](std::string* bytes) { (*bytes)[20] = static_cast<char>((*bytes)[20] ^ 1); };
+  ASSERT_OK(disks[1]->Damage(table, flip));
+  run(3, [&](int, Context& context) {
+    EXPECT_EQ(context.Open("db", SimCluster::SmallDatabase()).status().code(), Code::kCorruption);
+  });
+  ASSERT_OK(disks[1]->Damage(table, flip));
+  for (const int size : {2, 3}) {
+    run(size, [&](int rank, Context& context) {
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(db.status());
+      Expect(**db, model, rank);
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK((*db)->Close());
+    });
+  }
+  const auto descriptor = ReadDescriptor(*disks[0], "/repository/db");
+  ASSERT_OK(descriptor.status());
+  EXPECT_EQ(descriptor->state, DescriptorState::kReady);
+  EXPECT_EQ(descriptor->generations.size(), 1u);
 }
 
 TEST_P(Elastic, ADatabaseThatIsOpenInPlaceOfACheckpointMovesOut) {
