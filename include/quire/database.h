@@ -92,10 +92,11 @@ struct DatabaseOptions {
   uint64_t migrate_batch_bytes = 64 * 1024;
   /// [bytes] Staged remote writes of this rank; further ones wait.
   uint64_t remote_memtable_bytes = 64ull << 20;
-  /// [0 .. 2^30] Ranks per storage group: those read each other's tables themselves, and, on one
-  /// node, memory too. 0: the ranks of a node. 1: every rank is its own. More: ranks in order
-  /// of their numbers, so many to a group, which need storage that all of them see (a rank whose
-  /// tables are not seen is asked for its values). SC17, section 2.7.
+  /// [0 .. 2^30] Ranks per storage group: those read each other's tables themselves, and, where
+  /// they share memory, MemTables too. 0: the ranks of a node. 1: every rank is its own. More:
+  /// ranks in order of their numbers, so many to a group, on whatever nodes, and ranks of a node
+  /// that are of different groups ask each other. Members need storage that all of them see: one
+  /// whose tables are not seen is asked for its values. SC17, section 2.7.
   int group_size = 0;
   /// What other numbers of ranks wrote moves to its owners before Open returns; else it does so in
   /// the background, where all ranks see the storage.
@@ -206,7 +207,7 @@ class Context {
   ///                                storage, began to move pairs: the text says how many must go on.
   ///              kCorruption       Files are damaged or missing; or, where nodes have storage of
   ///                                their own, ranks are on other nodes than their parts.
-  ///              kNoSpace          No room for log segments or shared memory.
+  ///              kNoSpace          No room for log segments.
   /// Made by another number of ranks: all pairs are there at once where all ranks see the storage,
   /// and move to their owners in the background; else they move before Open returns.
   /// Cost         Some collectives, and manifests, whatever the size; after a kill also a walk
@@ -273,7 +274,8 @@ class Context {
   virtual void Progress() = 0;
 };
 
-/// A get under way. May outlive its Database, not its Context.
+/// A get under way. May outlive its Database, not its Context; Take comes before the database is
+/// destroyed.
 class PendingGet {
  public:
   virtual ~PendingGet() = default;
@@ -385,13 +387,18 @@ class Database {
   /// Errors       kNotFound         The key is absent or deleted: an answer, not a failure.
   ///              kInvalidArgument  The key's size is out of range, or the database is protected
   ///                                write-only.
-  /// Cost         Own keys, and those of ranks of this node: no message. Others: one round trip.
-  ///              In a MemTable about two cache misses; in tables at most one read. One copy.
+  /// Cost         Own keys, and those of members of the storage group that share memory (ranks of
+  ///              this node, but with TransportChoice::kMpi or a full /dev/shm): no message.
+  ///              Others: one round trip; of a member of the group the value travels only if it is
+  ///              in memory, and else is read from the member's tables. In a MemTable about two
+  ///              cache misses; in tables at most one read. One copy.
   /// Source       SC17, section 2.6, figure 3; 2.7.
   virtual Status Get(Slice key, const PlaceFunction& place) = 0;
   /// The same into a string.
   Status Get(Slice key, std::string* value);
   /// Asks now, answers later. Many may be under way. Never null: errors come from Take.
+  ///
+  /// Cost         As Get; tables of a member of the storage group are read by Ready or Take.
   virtual std::unique_ptr<PendingGet> GetAsync(Slice key) = 0;
 
   /// Puts many pairs, in order: sequential, one message per owner, all under way together; relaxed,
@@ -405,7 +412,8 @@ class Database {
   ///
   /// Errors       As Get: each key is tried, and the first failure is returned with their count;
   ///              what was found is there.
-  /// Cost         One message per owner on another node, all under way together.
+  /// Cost         One message per owner whose memory is not shared, all under way together; what
+  ///              is in tables of members of the storage group is read there, as by Get.
   virtual Status GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
                          std::vector<bool>* found) = 0;
   /// Applies a batch: all or nothing at each owner, for readers and across crashes. Waits for the

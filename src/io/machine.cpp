@@ -84,7 +84,9 @@ Clock& RealClock() {
   return *clock;
 }
 
-uint64_t UnixTime() { return static_cast<uint64_t>(std::max<time_t>(::time(nullptr), 0)); }
+uint64_t UnixTime() {
+  return static_cast<uint64_t>(std::max<time_t>(::time(nullptr), 0));
+}
 
 uint64_t RandomU64() {
   uint64_t bits = 0;
@@ -111,6 +113,11 @@ int CoreCount() {
 
 uint64_t NodeId() {
   return ComputeNodeId();
+}
+
+uint64_t MachineId() {
+  const auto forced = Environment("QUIRE_NODE_ID");
+  return forced ? base::HashKey(*forced) : BootId();
 }
 
 std::string ProcessDescription() {

@@ -37,6 +37,9 @@ uint64_t MemoryLimitBytes();
 /// This machine and container, as far as sharing memory goes: ranks with equal ids can map each
 /// other's /dev/shm.
 uint64_t NodeId();
+/// This machine, all its containers: files that ranks with equal ids both see, they see alike at
+/// every time.
+uint64_t MachineId();
 /// "host pid 123 job 456", for lock files.
 std::string ProcessDescription();
 int ProcessId();

@@ -42,18 +42,21 @@ Status ShmStatus(int error, const std::string& action, const std::string& path) 
                                       "container's --shm-size)");
   }
   if (error == ENOENT || error == EACCES || error == EROFS || error == ENOTDIR) {
-    return Status(Code::kIo, status.message() +
-                                 " (shared memory: /dev/shm must be mounted and writable)");
+    return Status(Code::kIo,
+                  status.message() + " (shared memory: /dev/shm must be mounted and writable)");
   }
   return status;
 }
 
+std::atomic<uint64_t> size_limit{UINT64_MAX};
+
 Status AllocateAll(int fd, uint64_t size, const std::string& path) {
-  int error = 0;
-  do {
+  int error = size > size_limit.load() ? ENOSPC : 0;
+  while (error == 0) {
     error = ::posix_fallocate(fd, 0, static_cast<off_t>(size));
-  } while (error == EINTR);
-  if (error == 0) return Status();
+    if (error == 0) return Status();
+    if (error == EINTR) error = 0;
+  }
   return ShmStatus(error, "set aside " + std::to_string(size) + " bytes for", path);
 }
 
@@ -78,8 +81,8 @@ Status CheckRegion(int fd, uint64_t size, const std::string& path) {
     problem = "has " + std::to_string(info.st_size) + " bytes, not " + std::to_string(size);
   }
   if (problem.empty()) return Status();
-  return Status(Code::kInvalidArgument, "shared memory " + path + " " + problem +
-                                            "; it is not a region of this job");
+  return Status(Code::kInvalidArgument,
+                "shared memory " + path + " " + problem + "; it is not a region of this job");
 }
 
 }  // namespace
@@ -132,6 +135,10 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::Open(const std::string& name
   memory->size_ = size;
   memory->name_ = name;
   return memory;
+}
+
+void SharedMemory::LimitForTests(uint64_t size) {
+  size_limit.store(size);
 }
 
 SharedMemory::~SharedMemory() {

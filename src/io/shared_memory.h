@@ -26,6 +26,8 @@ class SharedMemory {
   /// than `size`.
   static Result<std::unique_ptr<SharedMemory>> Open(const std::string& name, uint64_t size,
                                                     Access access);
+  /// For tests: from now on Create finds room for no region above `size`.
+  static void LimitForTests(uint64_t size);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;

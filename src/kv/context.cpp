@@ -99,6 +99,7 @@ class ContextImpl final : public Context {
 // What each rank tells of itself when a Context is opened.
 struct Introduction {
   uint64_t node_id = 0;
+  uint64_t machine_id = 0;
   uint64_t machine_bytes = 0;
   std::string options;
 };
@@ -106,6 +107,7 @@ struct Introduction {
 std::string Encode(const Introduction& introduction) {
   std::string text;
   base::PutFixed(&text, introduction.node_id);
+  base::PutFixed(&text, introduction.machine_id);
   base::PutFixed(&text, introduction.machine_bytes);
   return text + introduction.options;
 }
@@ -127,7 +129,8 @@ Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Stat
   std::vector<Introduction> all(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     base::Reader reader(texts[rank]);
-    if (!reader.Fixed(&all[rank].node_id) || !reader.Fixed(&all[rank].machine_bytes)) {
+    if (!reader.Fixed(&all[rank].node_id) || !reader.Fixed(&all[rank].machine_id) ||
+        !reader.Fixed(&all[rank].machine_bytes)) {
       return Status(Code::kCorruption,
                     "rank " + std::to_string(rank) + " does not introduce itself as it should");
     }
@@ -215,11 +218,13 @@ Result<std::unique_ptr<Context>> NewContext(const ContextEnvironment& environmen
   core->manual_background = !environment.background_threads;
   Introduction own;
   own.node_id = io::NodeId();
+  own.machine_id = io::MachineId();
   own.machine_bytes =
       environment.machine_bytes != 0 ? environment.machine_bytes : io::MemoryLimitBytes();
   own.options = OptionsText(core->options);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
                          Introduce(*core->exchange, prepared, own));
+  for (const Introduction& rank : ranks) core->machine_ids.push_back(rank.machine_id);
   const uint64_t limit = MemoryLimit(ranks, core->options.memory_bytes);
   const uint64_t messages = MemoryBudget::MessagesShare(limit, core->size());
   core->budget = std::make_unique<MemoryBudget>(limit, messages);

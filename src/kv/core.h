@@ -36,9 +36,13 @@ struct Core {
   std::unique_ptr<comm::Exchange> exchange;
   std::unique_ptr<Errands> errands;
   std::string description;
+  std::vector<uint64_t> machine_ids;  ///< by rank: io::MachineId
 
   int rank() const { return exchange->rank(); }
   int size() const { return exchange->size(); }
+  bool OnThisMachine(int other) const {
+    return machine_ids[static_cast<size_t>(other)] == machine_ids[static_cast<size_t>(rank())];
+  }
   /// <repository>/<name>
   std::string DirectoryOf(const std::string& name) const { return repository + "/" + name; }
   /// Rank 0: held while a directory of checkpoints is listed or one in it is published, which has

@@ -1,5 +1,5 @@
 // Many pairs in one call: one message per owner.
-#include <cstring>
+#include <utility>
 
 #include "kv/database_impl.h"
 #include "kv/grouped_writer.h"
@@ -125,7 +125,9 @@ struct DatabaseImpl::ManyGet {
   std::vector<bool>* found;
   std::vector<PairCache::Ticket> tickets;
   std::vector<uint64_t> hashes;
-  std::map<int, std::vector<size_t>> far;  // by owner: keys to be asked for, the last one first
+  std::map<Asked, std::vector<size_t>> far;  // keys to be asked for, the last one first
+  // By owner: those whose tables it named, which were not to be had.
+  std::vector<std::pair<int, size_t>> for_values;
   Outcome outcome;
 
   PlaceFunction PlaceOf(size_t i) {
@@ -142,7 +144,7 @@ Status DatabaseImpl::GetMany(const std::vector<Slice>& keys, std::vector<std::st
   QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
   values->assign(keys.size(), std::string());
   found->assign(keys.size(), false);
-  ManyGet many{keys, values, found, {}, {}, {}, Outcome(keys.size())};
+  ManyGet many{keys, values, found, {}, {}, {}, {}, Outcome(keys.size())};
   many.tickets.resize(keys.size());
   many.hashes.resize(keys.size());
   GetNear(&many);
@@ -163,7 +165,9 @@ void DatabaseImpl::GetNear(ManyGet* many) {
     many->hashes[i] = place.hash;
     const Status status = GetWithoutMessage(place, key, many->PlaceOf(i), &many->tickets[i]);
     if (status.code() == Code::kBusy) {
-      many->far[place.owner].push_back(i);
+      const bool in_group = InGroup(place.owner);
+      many->far[{place.owner, in_group ? Operation::kGetManyInGroup : Operation::kGetMany}]
+          .push_back(i);
     } else if (status.code() != Code::kNotFound) {
       (*many->found)[i] = status.ok();
       if (!status.ok()) (*many->values)[i].clear();  // what was read did not verify
@@ -174,53 +178,77 @@ void DatabaseImpl::GetNear(ManyGet* many) {
 
 // One round: a message to every owner that has keys left, then all answers.
 void DatabaseImpl::GetFar(ManyGet* many) {
-  std::vector<std::pair<int, std::shared_ptr<comm::Call>>> calls;
-  for (auto& [owner, left] : many->far) {
+  std::vector<std::pair<Asked, std::shared_ptr<comm::Call>>> calls;
+  for (auto& [asked, left] : many->far) {
+    const auto [owner, operation] = asked;
     std::string request;
     for (size_t n = left.size(); n-- > 0 && request.size() < kGetManyRequestBytes;) {
       AddKey(&request, many->keys[left[n]]);
     }
-    auto call = core_->exchange->Start(owner, Channel(number_, Operation::kGetMany), {}, request);
+    auto call = core_->exchange->Start(owner, Channel(number_, operation), {}, request);
     if (call.ok()) {
-      calls.emplace_back(owner, std::move(*call));
+      calls.emplace_back(asked, std::move(*call));
     } else {
       many->outcome.AddFailures(left.size(), OwnerStatus(owner, call.status()));
       left.clear();
     }
   }
-  for (const auto& [owner, call] : calls) {
+  for (const auto& [asked, call] : calls) {
     std::string answer;
     Status status = core_->exchange->Wait(call, &answer);
-    if (status.ok()) status = TakeMany(many, owner, answer);
+    if (status.ok()) status = TakeMany(many, asked, answer);
     if (status.ok()) continue;
-    many->outcome.AddFailures(many->far[owner].size(), OwnerStatus(owner, status));
-    many->far[owner].clear();
+    many->outcome.AddFailures(many->far[asked].size(), OwnerStatus(asked.first, status));
+    many->far[asked].clear();
+  }
+  for (const auto& [owner, i] : std::exchange(many->for_values, {})) {
+    many->far[{owner, Operation::kGetMany}].push_back(i);
   }
   std::erase_if(many->far, [](const auto& entry) { return entry.second.empty(); });
 }
 
-Status DatabaseImpl::TakeMany(ManyGet* many, int owner, Slice answer) {
+Status DatabaseImpl::TakeMany(ManyGet* many, const Asked& asked, Slice answer) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<GetResult> results, DecodeResults(answer));
-  std::vector<size_t>& left = many->far[owner];
+  std::vector<size_t>& left = many->far[asked];
   if (results.empty() || results.size() > left.size()) {
     return Status(Code::kCorruption, "an answer to " + std::to_string(left.size()) + " gets has " +
                                          std::to_string(results.size()) + " results");
   }
-  counters_.Add(Counter::kGetsByMessage, results.size());
   for (const GetResult& result : results) {
+    if (result.tables && asked.second != Operation::kGetManyInGroup) {
+      return Status(Code::kCorruption, "an answer to gets names tables, which nobody asked for");
+    }
     const size_t i = left.back();
     left.pop_back();
-    if (!result.status.ok()) {
-      if (result.status.code() != Code::kNotFound) {
-        many->outcome.Add(OwnerStatus(owner, result.status));
-      }
+    if (result.tables) {
+      TakeFromTables(many, asked.first, i, *result.tables);
       continue;
     }
-    (*many->found)[i] = true;
-    (*many->values)[i].assign(result.value);
-    remote_cache_->Insert(many->keys[i], result.value, many->hashes[i], many->tickets[i]);
+    counters_.Add(Counter::kGetsByMessage);
+    if (result.status.ok()) {
+      (*many->values)[i].assign(result.value);
+      TakeFound(many, i);
+    } else if (result.status.code() != Code::kNotFound) {
+      many->outcome.Add(OwnerStatus(asked.first, result.status));
+    }
   }
   return Status();
+}
+
+void DatabaseImpl::TakeFromTables(ManyGet* many, int owner, size_t i, const NamedTables& tables) {
+  const Status read = group_->Get(owner, tables, many->keys[i], many->PlaceOf(i));
+  if (!read.ok()) (*many->values)[i].clear();  // what was read did not verify
+  if (read.code() == Code::kBusy) {
+    many->for_values.emplace_back(owner, i);
+    return;
+  }
+  counters_.Add(Counter::kGetsInGroup);
+  if (read.ok()) TakeFound(many, i);
+}
+
+void DatabaseImpl::TakeFound(ManyGet* many, size_t i) {
+  (*many->found)[i] = true;
+  remote_cache_->Insert(many->keys[i], (*many->values)[i], many->hashes[i], many->tickets[i]);
 }
 
 }  // namespace quire::kv

@@ -6,7 +6,6 @@
 #include "kv/database_impl.h"
 #include "kv/descriptor.h"
 #include "kv/local_iterator.h"
-#include "kv/pending_get.h"
 #include "kv/wire.h"
 
 namespace quire::kv {
@@ -165,26 +164,6 @@ std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
   const Status admitted = Admit(kOpen | kMayGet);
   if (!admitted.ok()) return NewFailedIterator(admitted);
   return NewPairIterator(core_->executor, store_->shared_db());
-}
-
-std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
-  Status status = Admit(kOpen | kMayGet);
-  if (status.ok()) status = CheckSizes(key, {});
-  std::string value;
-  if (!status.ok()) return NewReadyGet(std::move(status), std::move(value));
-  const Place place = Locate(key);
-  PairCache::Ticket ticket;
-  const auto place_value = [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  };
-  status = GetWithoutMessage(place, key, place_value, &ticket);
-  if (status.code() != Code::kBusy) return NewReadyGet(std::move(status), std::move(value));
-  auto call = core_->exchange->Start(place.owner, Channel(number_, Operation::kGet), {}, key);
-  if (!call.ok()) return NewReadyGet(call.status(), std::string());
-  counters_.Add(Counter::kGetsByMessage);
-  return NewAskedGet(
-      {core_, std::move(*call), place.owner, std::string(key), place.hash, remote_cache_, ticket});
 }
 
 // The next program reads manifests, not logs. Where there is no room for tables, a log keeps what

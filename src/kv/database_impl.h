@@ -40,7 +40,7 @@ struct DatabaseParts {
   MemoryPlan plan;
   std::shared_ptr<lsm::Db> db;
   std::unique_ptr<DirectReader> direct;
-  std::unique_ptr<GroupReader> group;
+  std::shared_ptr<GroupReader> group;
   std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
 };
 
@@ -125,6 +125,8 @@ class DatabaseImpl final : public Database {
                            PairCache::Ticket* ticket);
   Status GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
                       const PairCache::Ticket& ticket);
+  /// The owner is asked which of its tables to read, not for the value.
+  bool InGroup(int owner) const { return group_ != nullptr && group_->Reaches(owner); }
   Status GetInGroup(const Place& place, Slice key, const PlaceFunction& value_place,
                     const PairCache::Ticket& ticket);
   Status TakeGetAnswer(const Place& place, Slice key, const Status& status, Slice answer,
@@ -134,9 +136,12 @@ class DatabaseImpl final : public Database {
   Status WriteEach(size_t count, const WriteOne& write_one);
   Status WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs, log::RecordType type);
   struct ManyGet;
+  using Asked = std::pair<int, Operation>;  ///< an owner, and what of it
   void GetNear(ManyGet* many);
   void GetFar(ManyGet* many);
-  Status TakeMany(ManyGet* many, int owner, Slice answer);
+  Status TakeMany(ManyGet* many, const Asked& asked, Slice answer);
+  void TakeFromTables(ManyGet* many, int owner, size_t i, const NamedTables& tables);
+  void TakeFound(ManyGet* many, size_t i);
 
   Status ChangeMode(Protection protection, Consistency consistency);
   void SwitchCaches(Protection protection);
@@ -159,12 +164,13 @@ class DatabaseImpl final : public Database {
   std::atomic<uint32_t> gate_;
   Protection protection_;    ///< changed by collective calls alone
   Consistency consistency_;  ///< the same
-  Counters counters_;
+  const std::shared_ptr<Counters> shared_counters_ = std::make_shared<Counters>();
+  Counters& counters_;  ///< those, which gets under way share
   std::unique_ptr<LocalStore> store_;
   std::unique_ptr<Service> service_;
   std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
   std::unique_ptr<DirectReader> direct_;           ///< null: not in use
-  std::unique_ptr<GroupReader> group_;             ///< null: not in use
+  std::shared_ptr<GroupReader> group_;             ///< the same; shared with gets under way
   const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<Job> redistribution_;  ///< null: there was nothing to move

@@ -208,6 +208,32 @@ Status LockAndCheck(Opening* opening) {
   return opening->creating ? Status() : ArrangeGenerations(opening);
 }
 
+// Members whose memory is shared are read there, and of the others their tables.
+Status JoinGroup(Opening* opening, bool share) {
+  const Core& core = *opening->core;
+  DatabaseParts& parts = opening->parts;
+  const int group_size = parts.options.group_size;
+  if (group_size == 1 || core.size() == 1) return Status();
+  parts.direct = std::make_unique<DirectReader>();
+  QUIRE_RETURN_IF_ERROR(parts.direct->Attach(
+      {core.fs, core.exchange.get(), opening->cache, parts.options.storage, group_size},
+      share ? parts.db.get() : nullptr, opening->own_directory()));
+  GroupReader::Options group;
+  for (int rank = 0; rank < core.size(); ++rank) {
+    const bool member = SameGroup(rank, core.rank(), group_size, core.OnThisMachine(rank));
+    if (member && rank != core.rank() && !parts.direct->Reaches(rank))
+      group.members.push_back(rank);
+  }
+  if (group.members.empty()) return Status();
+  group.fs = core.fs;
+  group.directory = opening->locked.directory;
+  group.generation = opening->generation;
+  group.expected = group_size > 0;
+  group.reader = {parts.options.storage, opening->cache};
+  parts.group = std::make_shared<GroupReader>(std::move(group));
+  return Status();
+}
+
 Status OpenParts(Opening* opening) {
   Core& core = *opening->core;
   DatabaseParts& parts = opening->parts;
@@ -218,17 +244,7 @@ Status OpenParts(Opening* opening) {
   const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(OpenOwnDb(opening, cache, share)));
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(FinishDescriptor(*opening)));
-  const int group_size = parts.options.group_size;
-  if (group_size == 1 || core.size() == 1) return Status();
-  if (group_size > 1) {
-    parts.group = std::make_unique<GroupReader>(
-        GroupReader::Options{core.fs, opening->locked.directory, opening->generation, core.rank(),
-                             group_size, lsm::ReaderOptions{parts.options.storage, cache}});
-  }
-  parts.direct = std::make_unique<DirectReader>();
-  return parts.direct->Attach(
-      {core.fs, core.exchange.get(), cache, parts.options.storage, group_size},
-      share ? parts.db.get() : nullptr, opening->own_directory());
+  return JoinGroup(opening, share);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "kv/group_reader.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/log_sink.h"
@@ -8,59 +7,78 @@
 namespace quire::kv {
 
 GroupReader::GroupReader(Options options)
-    : options_(std::move(options)),
-      first_(options_.rank / options_.group_size * options_.group_size),
-      count_(std::min(options_.group_size, options_.generation.rank_count - first_)),
-      members_(std::make_unique<Member[]>(static_cast<size_t>(count_))) {}
+    : options_(std::move(options)), members_(static_cast<size_t>(options_.generation.rank_count)) {
+  for (const int rank : options_.members) {
+    members_[static_cast<size_t>(rank)] = std::make_unique<Member>();
+  }
+}
 
-GroupReader::Member& GroupReader::MemberOf(int owner) const {
-  return members_[static_cast<size_t>(owner - first_)];
+bool GroupReader::Member::Has(const NamedTables& tables) const {
+  return seen.store_id == tables.store_id && seen.edition >= tables.edition;
 }
 
 bool GroupReader::Reaches(int owner) const {
-  if (owner < first_ || owner >= first_ + count_ || owner == options_.rank) return false;
-  return !MemberOf(owner).out_of_sight.load(std::memory_order_relaxed);
+  const Member* const member = members_[static_cast<size_t>(owner)].get();
+  return member != nullptr && !member->out_of_sight.load(std::memory_order_relaxed);
 }
 
-// The same place may be another storage on another node: the store id tells.
-Status GroupReader::Open(int owner, Member* member, uint64_t store_id) {
-  const std::string directory = PartDirectory(options_.directory, options_.generation, owner);
-  auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
-  if (opened.ok() && (*opened)->State().manifest->store_id == store_id) {
-    member->reader = std::move(*opened);
-    member->edition = member->reader->State().manifest->edition;
-    return Status();
-  }
-  const bool other = opened.ok() || opened.status().code() == Code::kNotFound;
-  if (!other) return Status(Code::kBusy, std::string(opened.status().message()));
+bool GroupReader::Sees(int owner) {
+  if (!Reaches(owner)) return false;
+  Member* const member = members_[static_cast<size_t>(owner)].get();
+  const std::lock_guard<std::mutex> lock(member->mutex);
+  if (member->reader != nullptr) return true;
+  const Status opened = Open(owner, member);
+  if (opened.code() == Code::kNotFound) OutOfSight(owner, member);
+  return opened.ok();
+}
+
+void GroupReader::OutOfSight(int owner, Member* member) {
   member->out_of_sight.store(true, std::memory_order_relaxed);
-  if (base::LogEnabled()) {
-    base::Log(
-        LogLevel::kWarning,
-        "the tables of rank " + std::to_string(owner) + ", " + directory +
-            ", are not seen here, though it is of this storage group: it is asked for values");
+  member->reader.reset();
+  if (!options_.expected || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "the tables of rank " + std::to_string(owner) + ", " +
+                PartDirectory(options_.directory, options_.generation, owner) +
+                ", are not seen here, though it is of this storage group: it is asked for values");
+}
+
+// What is at the place. kNotFound: nothing. kBusy: it cannot be read.
+Status GroupReader::Open(int owner, Member* member) {
+  auto opened = lsm::Reader::Open(
+      *options_.fs, PartDirectory(options_.directory, options_.generation, owner), options_.reader);
+  if (!opened.ok()) {
+    const bool absent = opened.status().code() == Code::kNotFound;
+    return absent ? opened.status() : Status(Code::kBusy, opened.status().message());
   }
-  return Status(Code::kBusy);
+  member->reader = std::move(*opened);
+  const std::shared_ptr<const lsm::Manifest> manifest = member->reader->State().manifest;
+  member->seen = {manifest->store_id, manifest->edition};
+  return Status();
 }
 
 // kBusy: not to be had.
 Result<std::shared_ptr<lsm::Reader>> GroupReader::ReaderAt(int owner, Member* member,
-                                                           uint64_t store_id, uint64_t edition) {
+                                                           const NamedTables& tables) {
   const std::lock_guard<std::mutex> lock(member->mutex);
-  if (member->reader == nullptr) QUIRE_RETURN_IF_ERROR(Open(owner, member, store_id));
-  if (member->edition < edition) {
-    if (!member->reader->Refresh().ok()) return Status(Code::kBusy);
-    member->edition = member->reader->State().manifest->edition;
+  if (member->reader == nullptr) {
+    const Status opened = Open(owner, member);
+    // The same place may be another storage, where other ranks see it.
+    const bool seen = opened.ok() && member->seen.store_id == tables.store_id;
+    if (opened.code() == Code::kNotFound || (opened.ok() && !seen)) OutOfSight(owner, member);
+    if (!seen) return Status(Code::kBusy);
   }
-  if (member->edition < edition) return Status(Code::kBusy);  // seen later, on this node
+  if (member->Has(tables)) return member->reader;
+  if (!member->reader->Refresh().ok()) return Status(Code::kBusy);
+  const std::shared_ptr<const lsm::Manifest> manifest = member->reader->State().manifest;
+  member->seen = {manifest->store_id, manifest->edition};
+  if (!member->Has(tables)) return Status(Code::kBusy);  // it is seen later from here
   return member->reader;
 }
 
-Status GroupReader::Get(int owner, uint64_t store_id, uint64_t edition, Slice key,
+Status GroupReader::Get(int owner, const NamedTables& tables, Slice key,
                         const lsm::AllocateFn& place) {
-  Member& member = MemberOf(owner);
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader,
-                         ReaderAt(owner, &member, store_id, edition));
+                         ReaderAt(owner, members_[static_cast<size_t>(owner)].get(), tables));
   const Status status = reader->Get(key, place, nullptr);
   if (status.ok() || status.code() == Code::kNotFound) return status;
   // Stale, or damaged: the owner knows better, or tells it as its own.

@@ -1,5 +1,6 @@
-/// The tables of the storage group: what its members' memory does not have is read from their
-/// tables, as files, by whoever asks.
+/// The tables of the storage group, where its memory is not shared: what its members' memory does
+/// not have is read from their tables, as files, by whoever asks. (Those that share memory are read
+/// without a question: direct_reader.h. A member is read in one of the two ways.)
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.7
@@ -12,52 +13,54 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "kv/descriptor.h"
+#include "kv/wire.h"
 #include "lsm/reader.h"
 
 namespace quire::kv {
 
 /// Whether two ranks are in one group, of a size as in DatabaseOptions::group_size.
-inline bool SameGroup(int a, int b, int group_size, bool same_node) {
-  return group_size == 0 ? same_node : group_size > 0 && a / group_size == b / group_size;
+inline bool SameGroup(int a, int b, int group_size, bool same_machine) {
+  return group_size == 0 ? same_machine : group_size > 0 && a / group_size == b / group_size;
 }
 
 class GroupReader {
  public:
   struct Options {
     io::FileSystem* fs = nullptr;
-    std::string directory;  ///< of the database
-    Generation generation;  ///< the present one
-    int rank = 0;
-    int group_size = 0;
+    std::string directory;     ///< of the database
+    Generation generation;     ///< the present one
+    std::vector<int> members;  ///< to be read from here
+    bool expected = false;     ///< that their tables are seen: the program said who is a member
     lsm::ReaderOptions reader;
   };
   explicit GroupReader(Options options);
 
-  /// Whether `owner` may be read: of this group, and not found out of sight.
+  /// Whether `owner` may be read: a member, and not found out of sight.
   bool Reaches(int owner) const;
-  /// The value of `key` in the tables of `owner`, at `edition` or later. kNotFound: absent. kBusy:
-  /// ask the owner for the value.
-  Status Get(int owner, uint64_t store_id, uint64_t edition, Slice key,
-             const lsm::AllocateFn& place);
+  /// The same after a look: for those who cannot ask again later.
+  bool Sees(int owner);
+  /// The value of `key` in these tables of `owner`, which it Reaches. kNotFound: absent. kBusy: ask
+  /// the owner for the value.
+  Status Get(int owner, const NamedTables& tables, Slice key, const lsm::AllocateFn& place);
 
  private:
   struct Member {
     std::mutex mutex;
     std::shared_ptr<lsm::Reader> reader;
-    uint64_t edition = 0;
+    NamedTables seen;
+    bool Has(const NamedTables& tables) const;
     std::atomic<bool> out_of_sight{false};
   };
-  Result<std::shared_ptr<lsm::Reader>> ReaderAt(int owner, Member* member, uint64_t store_id,
-                                                uint64_t edition);
-  Status Open(int owner, Member* member, uint64_t store_id);
-  Member& MemberOf(int owner) const;
+  Result<std::shared_ptr<lsm::Reader>> ReaderAt(int owner, Member* member,
+                                                const NamedTables& tables);
+  Status Open(int owner, Member* member);
+  void OutOfSight(int owner, Member* member);
 
   const Options options_;
-  const int first_;  // rank of the group
-  const int count_;  // of ranks in it
-  const std::unique_ptr<Member[]> members_;
+  std::vector<std::unique_ptr<Member>> members_;  // by rank; null: none
 };
 
 }  // namespace quire::kv

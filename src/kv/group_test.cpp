@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "base/sanitizer.h"
+#include "io/shared_memory.h"
 #include "kv/descriptor.h"
 #include "kv/sim_cluster_testing.h"
 #include "lsm/manifest.h"
@@ -16,12 +20,13 @@ namespace {
 // Ranks that share no memory: what they read of each other they read as files.
 class Groups : public testing::TestWithParam<bool> {
  protected:
-  void Run(int count, bool own_disks, int group_size, const SimCluster::DatabaseProgram& program) {
+  void Run(int count, bool own_disks, int group_size, const SimCluster::DatabaseProgram& program,
+           bool share_memory = false) {
     SimCluster::Options ranks;
     ranks.rank_count = count;
     ranks.deterministic = GetParam();
     ranks.own_disks = own_disks;
-    ranks.share_memory = false;
+    ranks.share_memory = share_memory;
     SimCluster cluster(ranks);
     DatabaseOptions options = SimCluster::SmallDatabase();
     options.group_size = group_size;
@@ -95,16 +100,183 @@ TEST_P(Groups, ReadsAreNeverOldOrTornWhileTheOwnerCompacts) {
   });
 }
 
-TEST_P(Groups, OneThatCannotBeSeenIsAskedForItsValues) {
-  Run(2, true, 2, [](int rank, Context&, Database& db) {
-    ASSERT_OK(db.Put(SimCluster::KeyOwnedBy(db, rank), ValueFor(rank, 1)));
-    ASSERT_OK(db.Barrier(Level::kSsTable));
-    for (int owner = 0; owner < 2; ++owner) {
-      EXPECT_EQ(SimCluster::ValueOf(db, SimCluster::KeyOwnedBy(db, owner)), ValueFor(owner, 1));
+// Keys of rank 0 in tables and in memory, deleted and absent, and what GetMany and GetAsync have to
+// say of them.
+const std::vector<std::string> kKinds = {"table", "memory", "deleted", "absent"};
+
+std::string LargeValueOf(const std::string& kind) {
+  return kind + std::string(5000, 'v');
+}
+
+void WriteKinds(int rank, Database& db) {
+  const auto key_of = [&db](const char* kind) { return SimCluster::KeyOwnedBy(db, 0, kind); };
+  if (rank == 0) {
+    ASSERT_OK(db.Put(key_of("table"), LargeValueOf("table")));
+    ASSERT_OK(db.Put(key_of("deleted"), LargeValueOf("deleted")));
+    ASSERT_OK(db.Delete(key_of("deleted")));
+  }
+  ASSERT_OK(db.Barrier(Level::kSsTable));
+  if (rank == 0) {
+    ASSERT_OK(db.Put(key_of("memory"), "in memory"));
+  }
+  ASSERT_OK(db.Barrier(Level::kMemTable));
+}
+
+std::vector<std::string> KindKeys(const Database& db) {
+  std::vector<std::string> keys;
+  for (const std::string& kind : kKinds) keys.push_back(SimCluster::KeyOwnedBy(db, 0, kind));
+  return keys;
+}
+
+void ExpectKindsInOneCall(Database& db) {
+  const std::vector<std::string> keys = KindKeys(db);
+  std::vector<std::string> values;
+  std::vector<bool> found;
+  ASSERT_OK(db.GetMany({keys.begin(), keys.end()}, &values, &found));
+  EXPECT_EQ(found, (std::vector<bool>{true, true, false, false}));
+  EXPECT_EQ(values, (std::vector<std::string>{LargeValueOf("table"), "in memory", "", ""}));
+}
+
+void ExpectKindsAskedForLater(Database& db) {
+  std::vector<std::unique_ptr<PendingGet>> gets;
+  for (const std::string& key : KindKeys(db)) gets.push_back(db.GetAsync(key));
+  std::vector<std::string> taken;
+  for (const auto& get : gets) {
+    while (!get->Ready()) {
     }
+    const Result<std::string> value = get->Take();
+    taken.push_back(value.ok() ? *value : "<" + value.status().ToString() + ">");
+    EXPECT_CODE(get->Take().status(), Code::kInvalidArgument);
+  }
+  EXPECT_THAT(taken, testing::ElementsAre(LargeValueOf("table"), "in memory", "<not found>",
+                                          "<not found>"));
+}
+
+// What is in tables is read there, and what has no value too.
+void ExpectTablesAreRead(int rank, Context& context, Database& db) {
+  WriteKinds(rank, db);
+  if (rank == 1) {
+    ExpectKindsInOneCall(db);
+    Statistics statistics = db.GetStatistics();
+    EXPECT_EQ(statistics.at("gets.group"), 3u);
+    EXPECT_EQ(statistics.at("gets.message"), 1u);
+    ExpectKindsAskedForLater(db);
+    statistics = db.GetStatistics();
+    EXPECT_EQ(statistics.at("gets.group"), 6u);
+    EXPECT_EQ(statistics.at("gets.message"), 2u);
+    for (const std::string& key : KindKeys(db)) SimCluster::ValueOf(db, key);
+    statistics = db.GetStatistics();
+    EXPECT_EQ(statistics.at("gets.group"), 9u);
+    EXPECT_EQ(statistics.at("gets.message"), 3u);
+    EXPECT_EQ(statistics.at("gets.direct"), 0u);
+    // The large value has not travelled.
+    EXPECT_LT(statistics.at("messages.bytes_received"), 5000u);
+  }
+  ASSERT_OK(context.Barrier());
+  ASSERT_OK(db.Close());
+}
+
+TEST_P(Groups, ManyAtOnceAndAskedForLaterAreReadInTablesAsWell) {
+  Run(2, false, 2, ExpectTablesAreRead);
+}
+
+TEST_P(Groups, RanksOfAMachineThatShareNoMemoryReadTables) {
+  Run(2, false, 0, ExpectTablesAreRead);
+}
+
+// Restores what it finds: other tests of the program share memory.
+class NoSharedMemory {
+ public:
+  NoSharedMemory() { io::SharedMemory::LimitForTests(0); }
+  ~NoSharedMemory() { io::SharedMemory::LimitForTests(UINT64_MAX); }
+};
+
+TEST_P(Groups, WithoutRoomToShareMemoryTablesAreRead) {
+  const NoSharedMemory full;
+  Run(2, false, 0, ExpectTablesAreRead, true);
+}
+
+void ExpectValuesAreAskedFor(int rank, Context& context, Database& db) {
+  WriteKinds(rank, db);
+  if (rank == 1) {
+    ExpectKindsAskedForLater(db);
+    ExpectKindsInOneCall(db);
+    for (const std::string& key : KindKeys(db)) SimCluster::ValueOf(db, key);
     EXPECT_EQ(db.GetStatistics().at("gets.group"), 0u);
+    EXPECT_EQ(db.GetStatistics().at("gets.message"), 12u);
+  }
+  ASSERT_OK(context.Barrier());
+  ASSERT_OK(db.Close());
+}
+
+TEST_P(Groups, OneThatCannotBeSeenIsAskedForItsValues) {
+  Run(2, true, 2, ExpectValuesAreAskedFor);
+  Run(2, true, 0, ExpectValuesAreAskedFor);
+}
+
+// The very first call of all meets the tables that are not to be had.
+TEST_P(Groups, ManyAtOnceOfOneThatCannotBeSeenAreAskedForAgain) {
+  Run(2, true, 2, [](int rank, Context& context, Database& db) {
+    WriteKinds(rank, db);
+    if (rank == 1) ExpectKindsInOneCall(db);
+    ASSERT_OK(context.Barrier());
     ASSERT_OK(db.Close());
   });
+}
+
+// What lies at the member's place here is of another database: an older copy, say.
+TEST_P(Groups, TheSamePlaceOnOtherStorageIsNotTaken) {
+  const auto first = io::NewSimFileSystem();
+  const auto second = io::NewSimFileSystem();
+  for (const bool split : {false, true}) {
+    SimCluster::Options ranks;
+    ranks.deterministic = GetParam();
+    ranks.share_memory = false;
+    for (io::SimFileSystem* const of_rank_1 : {first.get(), second.get()}) {
+      if (split && of_rank_1 == first.get()) continue;
+      ranks.file_system = [&, split](int rank) {
+        return split && rank == 0 ? first.get() : of_rank_1;
+      };
+      SimCluster cluster(ranks);
+      cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context,
+                                                           Database& db) {
+        const std::string key = SimCluster::KeyOwnedBy(db, 1);
+        if (!split && rank == 1) {
+          ASSERT_OK(db.Put(key, of_rank_1 == first.get() ? "another database's" : "this one's"));
+        }
+        // The older copy is of a later edition.
+        for (int round = 0; round < (split || of_rank_1 == second.get() ? 1 : 9); ++round) {
+          if (round > 0) ASSERT_OK(db.Put(SimCluster::KeyOwnedBy(db, rank, "more"), "x"));
+          ASSERT_OK(db.Barrier(Level::kSsTable));
+        }
+        if (split) {
+          EXPECT_EQ(SimCluster::ValueOf(db, key), "this one's");
+          EXPECT_EQ(db.GetStatistics().at("gets.group"), 0u);
+        }
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK(db.Close());
+      });
+    }
+  }
+}
+
+// Memory and tables alike are read without a question.
+TEST_P(Groups, RanksThatShareMemoryAskNobody) {
+  if (QUIRE_THREAD_SANITIZER) GTEST_SKIP() << "no direct reads under ThreadSanitizer";
+  Run(
+      2, false, 0,
+      [](int rank, Context& context, Database& db) {
+        WriteKinds(rank, db);
+        if (rank == 1) {
+          ExpectKindsInOneCall(db);
+          ExpectKindsAskedForLater(db);
+          EXPECT_EQ(db.GetStatistics().at("gets.direct"), 8u);
+          EXPECT_EQ(db.GetStatistics().at("gets.message"), 0u);
+        }
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK(db.Close());
+      },
+      true);
 }
 
 TEST_P(Groups, EveryRankItsOwnAsksByMessage) {

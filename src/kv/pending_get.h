@@ -8,6 +8,8 @@
 #include <string>
 
 #include "kv/core.h"
+#include "kv/counters.h"
+#include "kv/group_reader.h"
 #include "kv/pair_cache.h"
 #include "quire/database.h"
 
@@ -16,16 +18,19 @@ namespace quire::kv {
 /// A get that is decided.
 std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
 
-/// What an owner was asked, and what to do with its answer.
+/// What an owner is asked, and what to do with its answer.
 struct AskedGet {
   std::shared_ptr<Core> core;
-  std::shared_ptr<comm::Call> call;
+  uint32_t database_number = 0;
   int owner = 0;
   std::string key;
   uint64_t hash = 0;
   std::shared_ptr<PairCache> cache;  ///< the remote cache
   PairCache::Ticket ticket;
+  std::shared_ptr<Counters> counters;
+  std::shared_ptr<GroupReader> group;  ///< null: the owner is asked for the value at once
 };
+/// Asks.
 std::unique_ptr<PendingGet> NewAskedGet(AskedGet asked);
 
 }  // namespace quire::kv

@@ -8,9 +8,10 @@
 namespace quire::kv {
 namespace {
 
-constexpr Operation kOperations[] = {Operation::kApply,   Operation::kWrite,     Operation::kGet,
-                                     Operation::kGetMany, Operation::kFence,     Operation::kFill,
-                                     Operation::kUpdate,  Operation::kGetInGroup};
+constexpr Operation kOperations[] = {
+    Operation::kApply,   Operation::kWrite,      Operation::kGet,
+    Operation::kGetMany, Operation::kFence,      Operation::kFill,
+    Operation::kUpdate,  Operation::kGetInGroup, Operation::kGetManyInGroup};
 
 Status CheckKeySize(Slice key) {
   if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
@@ -34,7 +35,7 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
             case Operation::kGet:
               return Get(request, answer);
             case Operation::kGetMany:
-              return GetMany(request, answer);
+              return GetMany(request, false, answer);
             case Operation::kFence:
               return Status();
             case Operation::kFill:
@@ -43,6 +44,8 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
               break;  // the job serves it
             case Operation::kGetInGroup:
               return GetInGroup(request, answer);
+            case Operation::kGetManyInGroup:
+              return GetMany(request, true, answer);
             case Operation::kUpdate:
               return Update(request, answer);
           }
@@ -90,20 +93,31 @@ Status Service::Get(Slice request, std::string* answer) {
   return Status();
 }
 
-// The owner tells what its memory has; in its tables the other looks by itself.
+// The owner tells what its memory has; in its tables the other looks by itself. True: those of
+// `tables`, and the status is nothing.
+bool Service::NamesTables(Slice key, const lsm::AllocateFn& place, Status* status,
+                          NamedTables* tables) {
+  lsm::TablesPosition position;
+  bool decided = false;
+  *status = store_->db().GetFromMemory(key, place, &decided, &position);
+  if (decided || status->code() != Code::kNotFound) return false;
+  *tables = {position.store_id, position.edition};
+  if (!position.has_base) return true;
+  *status = store_->Get(key, base::HashKey(key), place);
+  return false;
+}
+
 Status Service::GetInGroup(Slice request, std::string* answer) {
   QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
-  lsm::TablesPosition tables;
-  bool decided = false;
   answer->assign(1, kFoundByte);
   const auto place = [answer](size_t size) {
     answer->resize(1 + size);
     return answer->data() + 1;
   };
-  const Status status = store_->db().GetFromMemory(request, place, &decided, &tables);
-  if (!decided && status.code() == Code::kNotFound) {
-    if (tables.has_base) return Get(request, answer);
-    *answer = EncodeTablesAnswer(tables.store_id, tables.edition);
+  Status status;
+  NamedTables tables;
+  if (NamesTables(request, place, &status, &tables)) {
+    *answer = EncodeTablesAnswer(tables);
     return Status();
   }
   if (status.code() != Code::kNotFound) return status;
@@ -111,16 +125,23 @@ Status Service::GetInGroup(Slice request, std::string* answer) {
   return Status();
 }
 
-Status Service::GetMany(Slice request, std::string* answer) {
+Status Service::GetMany(Slice request, bool in_group, std::string* answer) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Slice> keys, DecodeKeys(request));
   std::string value;
+  const auto place = [&value](size_t size) {
+    value.resize(size);
+    return value.data();
+  };
   for (const Slice key : keys) {
     QUIRE_RETURN_IF_ERROR(CheckKeySize(key));
-    const Status status = store_->Get(key, base::HashKey(key), [&value](size_t size) {
-      value.resize(size);
-      return value.data();
-    });
-    AddResult(answer, status, value);
+    Status status;
+    NamedTables tables;
+    if (in_group && NamesTables(key, place, &status, &tables)) {
+      AddTables(answer, tables);
+    } else {
+      if (!in_group) status = store_->Get(key, base::HashKey(key), place);
+      AddResult(answer, status, value);
+    }
     if (answer->size() >= kGetManyAnswerBytes) break;
   }
   return Status();

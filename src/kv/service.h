@@ -33,7 +33,8 @@ class Service {
   Status Fill(Slice request);
   Status Get(Slice request, std::string* answer);
   Status GetInGroup(Slice request, std::string* answer);
-  Status GetMany(Slice request, std::string* answer);
+  Status GetMany(Slice request, bool in_group, std::string* answer);
+  bool NamesTables(Slice key, const lsm::AllocateFn& place, Status* status, NamedTables* tables);
   Status Update(Slice request, std::string* answer);
 
   LocalStore* const store_;

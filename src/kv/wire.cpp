@@ -28,6 +28,10 @@ bool ReadFailure(base::Reader* reader, Status* status) {
   return true;
 }
 
+bool ReadTables(base::Reader* reader, NamedTables* tables) {
+  return reader->Fixed(&tables->store_id) && reader->Fixed(&tables->edition);
+}
+
 }  // namespace
 
 Status OwnerStatus(int owner, const Status& status) {
@@ -59,17 +63,16 @@ Result<Damage> DecodeDamage(Slice answer) {
   return damage;
 }
 
-std::string EncodeTablesAnswer(uint64_t store_id, uint64_t edition) {
-  std::string answer(1, kTablesByte);
-  base::PutFixed(&answer, store_id);
-  base::PutFixed(&answer, edition);
+std::string EncodeTablesAnswer(const NamedTables& tables) {
+  std::string answer;
+  AddTables(&answer, tables);
   return answer;
 }
 
-bool DecodeTablesAnswer(Slice answer, uint64_t* store_id, uint64_t* edition) {
+bool DecodeTablesAnswer(Slice answer, NamedTables* tables) {
   if (answer.empty() || answer[0] != kTablesByte) return false;
   base::Reader reader(answer.substr(1));
-  return reader.Fixed(store_id) && reader.Fixed(edition) && reader.rest().empty();
+  return ReadTables(&reader, tables) && reader.rest().empty();
 }
 
 Result<Slice> DecodeGetAnswer(Slice answer) {
@@ -122,6 +125,12 @@ void AddResult(std::string* answer, const Status& status, Slice value) {
   }
 }
 
+void AddTables(std::string* answer, const NamedTables& tables) {
+  answer->push_back(kTablesByte);
+  base::PutFixed(answer, tables.store_id);
+  base::PutFixed(answer, tables.edition);
+}
+
 Result<std::vector<GetResult>> DecodeResults(Slice answer) {
   std::vector<GetResult> results;
   base::Reader reader(answer);
@@ -134,6 +143,8 @@ Result<std::vector<GetResult>> DecodeResults(Slice answer) {
       valid = reader.LengthPrefixed(&result.value);
     } else if (mark == kAbsentByte) {
       result.status = Status(Code::kNotFound);
+    } else if (mark == kTablesByte) {
+      valid = ReadTables(&reader, &result.tables.emplace());
     } else {
       valid = mark == kFailedByte && ReadFailure(&reader, &result.status);
     }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ enum class Operation : uint32_t {
   kUpdate = 8,   ///< an update; answer: what its function answered
   kGetInGroup =
       9,  ///< a key, from a member of the storage group; answer: as kGet, or where to look
+  kGetManyInGroup = 10,  ///< the same of kGetMany
 };
 
 /// The channel of an operation of the database with that number.
@@ -54,11 +56,18 @@ Result<Damage> DecodeDamage(Slice answer);
 /// The answer to a get of an absent key. A present one: kFoundByte, then the value.
 constexpr char kAbsentByte = 0;
 constexpr char kFoundByte = 1;
+/// Which tables an owner names: those of its database with this id, at this edition of its manifest
+/// or later.
+struct NamedTables {
+  uint64_t store_id = 0;
+  uint64_t edition = 0;
+  bool operator==(const NamedTables&) const = default;
+};
 /// The answer of kGetInGroup for a key that is not in memory: kTablesByte, store id, edition.
 constexpr char kTablesByte = 3;
-std::string EncodeTablesAnswer(uint64_t store_id, uint64_t edition);
+std::string EncodeTablesAnswer(const NamedTables& tables);
 /// False: it is another answer, for DecodeGetAnswer.
-bool DecodeTablesAnswer(Slice answer, uint64_t* store_id, uint64_t* edition);
+bool DecodeTablesAnswer(Slice answer, NamedTables* tables);
 /// The value in an answer; kNotFound: absent; kCorruption: not an answer.
 Result<Slice> DecodeGetAnswer(Slice answer);
 
@@ -79,10 +88,13 @@ Result<std::vector<Slice>> DecodeKeys(Slice request);
 constexpr char kFailedByte = 2;
 /// Appends one result to the answer of kGetMany: `value` counts where `status` is OK.
 void AddResult(std::string* answer, const Status& status, Slice value);
-/// One result of a kGetMany answer.
+/// Appends, in an answer of kGetManyInGroup, a key that is not in memory.
+void AddTables(std::string* answer, const NamedTables& tables);
+/// One result of an answer of kGetMany or kGetManyInGroup.
 struct GetResult {
   Status status;  ///< kNotFound: absent; else why it could not be read
   Slice value;
+  std::optional<NamedTables> tables;  ///< it is not in memory: nothing else counts
 };
 Result<std::vector<GetResult>> DecodeResults(Slice answer);
 

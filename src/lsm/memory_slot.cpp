@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log_sink.h"
 #include "io/machine.h"
 
 namespace quire::lsm {
@@ -25,9 +26,23 @@ OwnMemory NewMemory(uint64_t bytes) {
   return OwnMemory(static_cast<char*>(::operator new(bytes, kPage)));
 }
 
+// Without room to share it in, the memory is this process's own: the others ask.
+Result<std::unique_ptr<Arena>> NewArena(const PoolConfig& config) {
+  Result<std::unique_ptr<Arena>> arena = Arena::Create(config.options, config.share_memory);
+  if (!config.share_memory || arena.status().code() != Code::kNoSpace) return arena;
+  if (base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "the memory of " + config.directory +
+                                      " cannot be read by the ranks of this node: " +
+                                      std::string(arena.status().message()));
+  }
+  return Arena::Create(config.options, false);
+}
+
 }  // namespace
 
-void FreeMemory::operator()(char* memory) const { ::operator delete(memory, kPage); }
+void FreeMemory::operator()(char* memory) const {
+  ::operator delete(memory, kPage);
+}
 
 MemoryHandle::~MemoryHandle() {
   table_.reset();  // before the memory it lies in
@@ -101,7 +116,7 @@ Status MemoryHandle::SyncTo(uint64_t end) {
 
 Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config) {
   std::shared_ptr<MemoryPool> pool(new MemoryPool(config));
-  QUIRE_ASSIGN_OR_RETURN(pool->arena_, Arena::Create(config.options, config.share_memory));
+  QUIRE_ASSIGN_OR_RETURN(pool->arena_, NewArena(config));
   pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
   return pool;
 }
@@ -123,8 +138,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
   char* records = arena_->records(pool_slot);
   if (records == nullptr) {
     if (segment == nullptr) {
-      QUIRE_ASSIGN_OR_RETURN(
-          segment, log::Segment::Create(*config_.fs, PathOf(header.id), header, true));
+      QUIRE_ASSIGN_OR_RETURN(segment,
+                             log::Segment::Create(*config_.fs, PathOf(header.id), header, true));
     }
     records = segment->data();
   }
@@ -167,8 +182,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
     handle->own_records_ = NewMemory(bytes);
     records = handle->own_records_.get();
   } else {
-    QUIRE_ASSIGN_OR_RETURN(handle->segment_, log::Segment::Create(*config_.fs, PathOf(number),
-                                                                  handle->header_, true));
+    QUIRE_ASSIGN_OR_RETURN(
+        handle->segment_, log::Segment::Create(*config_.fs, PathOf(number), handle->header_, true));
     records = handle->segment_->data();
   }
   handle->own_index_ = NewMemory(IndexBytes(bytes));
@@ -230,8 +245,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const bool fits = !arena_->records_inside() && header.id < slots_.size() &&
-                      header.capacity == config_.options.memtable_bytes &&
-                      !slots_[header.id].taken;
+                      header.capacity == config_.options.memtable_bytes && !slots_[header.id].taken;
     if (fits) {
       slots_[header.id].taken = true;
       slots_[header.id].exists = true;
@@ -244,9 +258,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
     handle->own_index_ = NewMemory(IndexBytes(header.capacity));
     index = handle->own_index_.get();
   }
-  handle->table_ =
-      std::make_unique<MemTable>(index, segment->data(), header.capacity, header.generation,
-                                 header.base_lsn, &segment->map());
+  handle->table_ = std::make_unique<MemTable>(index, segment->data(), header.capacity,
+                                              header.generation, header.base_lsn, &segment->map());
   handle->segment_ = std::move(segment);
   return handle;
 }

@@ -114,8 +114,8 @@ struct PoolConfig {
 
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
-  /// An empty pool and the arena with its indexes. Errors: kNoSpace (shared memory), kOutOfMemory,
-  /// kIo.
+  /// An empty pool and the arena with its indexes; not shared where there is no room for that,
+  /// which is logged. Errors: kOutOfMemory, kIo.
   static Result<std::shared_ptr<MemoryPool>> Create(const PoolConfig& config);
 
   /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Null: no

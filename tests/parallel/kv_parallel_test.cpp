@@ -319,6 +319,15 @@ TEST_F(Parallel, GetsFromNeighboursNeedNoMessage) {
     EXPECT_EQ(statistics.at("gets.message"), elsewhere + statistics.at("gets.direct_busy"));
     EXPECT_EQ(elsewhere > 0, NodeCount() > 1);
   }
+  // Their tables they read where they share no memory, too.
+  ASSERT_OK(db->Barrier(Level::kSsTable));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(GetOr(*db, Key(next(), i), "(absent)"), std::string(2000, 'v'));
+  }
+  if (!shared && neighbours > 0) {
+    EXPECT_GT(db->GetStatistics().at("gets.group"), 0u);
+    EXPECT_EQ(db->GetStatistics().at("gets.direct"), 0u);
+  }
   ASSERT_OK(context->Barrier());
   ASSERT_OK(db->Close());
 }

@@ -30,16 +30,6 @@ OpenDatabase* Session::Find(int handle) const {
   return open != nullptr && open->handle == handle ? open : nullptr;
 }
 
-// Where memory cannot be shared for want of room, gets from neighbours go by message.
-Result<std::unique_ptr<Database>> Session::OpenSomehow(const std::string& name,
-                                                       DatabaseOptions* options) {
-  auto database = context_->Open(name, *options);
-  if (database.status().code() != Code::kNoSpace || options->group_size == 1) return database;
-  options->group_size = 1;
-  auto again = context_->Open(name, *options);
-  return again.ok() ? std::move(again) : std::move(database);
-}
-
 Result<int> Session::Reserve(const std::string& name, const DatabaseOptions& options) {
   size_t slot = 0;
   while (slot < kDatabasesMax && slots_[slot].load() != nullptr) ++slot;
@@ -62,7 +52,7 @@ Result<int> Session::Reserve(const std::string& name, const DatabaseOptions& opt
 Result<int> Session::Open(const std::string& name, const DatabaseOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const int handle, Reserve(name, options));
   OpenDatabase* const open = Find(handle);
-  auto database = OpenSomehow(name, &open->options);
+  auto database = context_->Open(name, open->options);
   if (!database.ok()) {
     Free(open);
     return database.status();
@@ -83,7 +73,7 @@ int Session::Add(Pending pending) {
 
 Status Session::FinishRestart(int handle) {
   OpenDatabase* const open = Find(handle);
-  auto database = OpenSomehow(open->name, &open->options);
+  auto database = context_->Open(open->name, open->options);
   if (!database.ok()) return database.status();
   open->database = std::move(*database);
   open->ready.store(true, std::memory_order_release);
@@ -120,7 +110,7 @@ Status Session::WaitForAll() {
 
 Status Session::Reopen(OpenDatabase* open, const DatabaseOptions& options) {
   open->options = options;
-  QUIRE_ASSIGN_OR_RETURN(open->database, OpenSomehow(open->name, &open->options));
+  QUIRE_ASSIGN_OR_RETURN(open->database, context_->Open(open->name, open->options));
   Status registered;
   for (const auto& [id, function] : open->updates) {
     const Status one = open->database->RegisterAnsweringUpdate(id, function);

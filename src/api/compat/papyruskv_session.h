@@ -92,7 +92,6 @@ class Session {
   Status Reopen(OpenDatabase* open, const DatabaseOptions& options);
 
  private:
-  Result<std::unique_ptr<Database>> OpenSomehow(const std::string& name, DatabaseOptions* options);
   Status FinishRestart(int handle);
   void Free(OpenDatabase* open);
 
