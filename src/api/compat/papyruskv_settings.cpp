@@ -102,7 +102,7 @@ Result<int> OneOf(int flags, int known, int otherwise) {
 
 Result<Settings> ReadSettings() {
   Settings settings;
-  QUIRE_ASSIGN_OR_RETURN(settings.group_size, Number("PAPYRUSKV_GROUP_SIZE", {-1, INT32_MAX}));
+  QUIRE_ASSIGN_OR_RETURN(settings.group_size, Number("PAPYRUSKV_GROUP_SIZE", {-1, 1 << 30}));
   if (settings.group_size == 0) {
     return Status(Code::kInvalidArgument,
                   "environment variable PAPYRUSKV_GROUP_SIZE is 0; it must be a number of ranks, "
@@ -146,7 +146,8 @@ Result<DatabaseOptions> OptionsOf(const Settings& settings, int flags,
   if (settings.batch_bytes) options.migrate_batch_bytes = *settings.batch_bytes;
   options.local_cache_bytes = settings.local_cache_bytes;
   options.remote_cache_bytes = settings.remote_cache_bytes;
-  if (settings.group_size) options.group_size = static_cast<int>(std::max<int64_t>(*settings.group_size, 1));
+  if (settings.group_size)
+    options.group_size = static_cast<int>(std::max<int64_t>(*settings.group_size, 1));
   return options;
 }
 
