@@ -239,6 +239,7 @@ void DatabaseImpl::Teardown() {
   if (dispatcher_ != nullptr) dispatcher_->Stop(ClosedStatus());
   if (service_ != nullptr) service_->Detach(core_->exchange.get(), number_);
   direct_.reset();
+  group_.reset();
   service_.reset();
   dispatcher_.reset();
   store_.reset();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "kv/sim_cluster_testing.h"
 #include "lsm/manifest.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::kv {
 namespace {
@@ -305,6 +307,41 @@ TEST_P(Groups, EveryRankItsOwnAsksByMessage) {
     EXPECT_EQ(db.GetStatistics().at("gets.direct"), 0u);
     EXPECT_EQ(db.GetStatistics().at("gets.message"), 1u);
     ASSERT_OK(db.Close());
+  });
+}
+
+// The number of this process's open files, and mappings of files, below `directory`.
+int OpenBelow(const std::string& directory) {
+  int count = 0;
+  for (const char* links : {"/proc/self/fd", "/proc/self/map_files"}) {
+    std::error_code ignored;
+    for (const auto& link : std::filesystem::directory_iterator(links, ignored)) {
+      const std::string target = std::filesystem::read_symlink(link.path(), ignored).string();
+      if (target.starts_with(directory + "/")) ++count;
+    }
+  }
+  return count;
+}
+
+TEST_P(Groups, NoFileOfAMemberIsOpenAfterClose) {
+  test::TempDirectory directory;
+  SimCluster::Options ranks;
+  ranks.deterministic = GetParam();
+  ranks.share_memory = false;
+  ranks.repository = std::filesystem::canonical(directory.path()).string() + "/repository";
+  ranks.file_system = [](int) { return &io::PosixFileSystem(); };
+  SimCluster cluster(ranks);
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    WriteKinds(rank, db);
+    if (rank == 1) {
+      ExpectKindsInOneCall(db);
+      EXPECT_GT(db.GetStatistics().at("gets.group"), 0u);
+    }
+    EXPECT_GT(OpenBelow(ranks.repository), 0);
+    ASSERT_OK(db.Close());
+    ASSERT_OK(context.Barrier());
+    EXPECT_EQ(OpenBelow(ranks.repository), 0);  // though the handle is there still
+    ASSERT_OK(context.Barrier());
   });
 }
 
