@@ -324,6 +324,9 @@ SABOTAGES = [
              "src/kv/chain.cpp",
              "status.code() == Code::kNotFound && presence == lsm::Reader::Presence::kNowhere;",
              "status.code() == Code::kNotFound;", KV, "*Elastic.*"),
+    Sabotage("group-edition", "a member's tables are read as of before, the owner named newer",
+             "src/kv/group_reader.cpp", " && seen.edition >= tables.edition", "", KV,
+             "*Groups.ReadsAreNever*:*Groups.Members*"),
 
     # Between ranks.
     Sabotage("frame-checksum", "a frame's checksum is not compared", "src/comm/frame.cpp",
