@@ -44,6 +44,12 @@ TEST(KvGolden, ListsAreWrittenAndReadAsEver) {
   ASSERT_EQ(read_values->size(), 2u);
   EXPECT_EQ((*read_values)[1].status.code(), Code::kNotFound);
 
+  const NamedTables tables = {0x1122334455667788, 42};
+  NamedTables read_tables;
+  ASSERT_TRUE(DecodeTablesAnswer(
+      test::Golden(QUIRE_GOLDEN "/v1_tables", EncodeTablesAnswer(tables)), &read_tables));
+  EXPECT_EQ(read_tables, tables);
+
   const std::string damage = EncodeDamage({300, Status(Code::kNoSpace, "full")});
   const auto read_damage = DecodeDamage(test::Golden(QUIRE_GOLDEN "/v1_damage", damage));
   ASSERT_TRUE(read_damage.ok());

@@ -18,6 +18,7 @@
 #include "kv/update_registry.h"
 #include "kv/wire.h"
 #include "quire/option_table.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::kv {
 namespace {
@@ -223,6 +224,32 @@ TEST(Wire, ListsOfKeysAndResultsComeBack) {
   EXPECT_EQ((*results)[1].status.code(), Code::kNotFound);
   EXPECT_EQ((*results)[2].status.code(), Code::kCorruption);
   EXPECT_EQ((*results)[2].status.message(), "block 7");
+}
+
+TEST(Wire, NamedTablesComeBackAndNothingElseIsTakenForThem) {
+  const NamedTables named = {0x1122334455667788, 42};
+  const std::string answer = EncodeTablesAnswer(named);
+  NamedTables read;
+  ASSERT_TRUE(DecodeTablesAnswer(answer, &read));
+  EXPECT_EQ(read, named);
+  for (size_t size = 0; size < answer.size(); ++size) {
+    EXPECT_FALSE(DecodeTablesAnswer(answer.substr(0, size), &read)) << size;
+  }
+  EXPECT_FALSE(DecodeTablesAnswer(answer + '\0', &read));
+  for (int bit = 0; bit < 8; ++bit) {
+    std::string flipped = answer;
+    flipped[0] = static_cast<char>(flipped[0] ^ (1 << bit));
+    EXPECT_FALSE(DecodeTablesAnswer(flipped, &read)) << bit;
+  }
+  std::string list;
+  AddResult(&list, Status(), "value");
+  AddTables(&list, named);
+  const Result<std::vector<GetResult>> results = DecodeResults(list);
+  ASSERT_TRUE(results.ok());
+  ASSERT_EQ(results->size(), 2u);
+  EXPECT_FALSE((*results)[0].tables);
+  EXPECT_EQ((*results)[1].tables, named);
+  EXPECT_CODE(DecodeResults(list.substr(0, list.size() - 1)).status(), Code::kCorruption);
 }
 
 TEST(Wire, ArbitraryBytesAreRefusedOrReadWithoutHarm) {

@@ -1,7 +1,8 @@
 // What other ranks may put into requests and answers of a database: an error or values that lie
 // within the message, which come out the same after encoding.
 //
-// Input: the first byte chooses what the rest is: damage, a get's answer, keys, values, an update.
+// Input: the first byte chooses what the rest is: damage, a get's answer, keys, values, an update,
+// named tables.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,13 @@ void RunGetAnswer(Slice bytes) {
   if (value.ok()) QUIRE_CHECK(Within(*value, bytes) && value->size() == bytes.size() - 1);
 }
 
+void RunTablesAnswer(Slice bytes) {
+  NamedTables tables;
+  if (!DecodeTablesAnswer(bytes, &tables)) return;
+  QUIRE_CHECK(EncodeTablesAnswer(tables) == bytes);
+  QUIRE_CHECK(!DecodeGetAnswer(bytes).ok());  // it is one or the other
+}
+
 void RunKeys(Slice bytes) {
   const Result<std::vector<Slice>> keys = DecodeKeys(bytes);
   if (!keys.ok()) return;
@@ -54,13 +62,17 @@ void RunValues(Slice bytes) {
   std::string encoded;
   for (const GetResult& value : *values) {
     QUIRE_CHECK(Within(value.value, bytes));
-    AddResult(&encoded, value.status, value.value);
+    if (value.tables) {
+      AddTables(&encoded, *value.tables);
+    } else {
+      AddResult(&encoded, value.status, value.value);
+    }
   }
   const Result<std::vector<GetResult>> again = DecodeResults(encoded);
   QUIRE_CHECK(again.ok() && std::equal(again->begin(), again->end(), values->begin(), values->end(),
                                        [](const GetResult& a, const GetResult& b) {
                                          return a.status.code() == b.status.code() &&
-                                                a.value == b.value;
+                                                a.value == b.value && a.tables == b.tables;
                                        }));
 }
 
@@ -80,7 +92,7 @@ void RunUpdate(Slice bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const quire::Slice rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0:
       quire::kv::RunDamage(rest);
       break;
@@ -93,8 +105,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3:
       quire::kv::RunValues(rest);
       break;
-    default:
+    case 4:
       quire::kv::RunUpdate(rest);
+      break;
+    default:
+      quire::kv::RunTablesAnswer(rest);
   }
   return 0;
 }
