@@ -101,6 +101,9 @@ struct DatabaseOptions {
   /// What other numbers of ranks wrote moves to its owners before Open returns; else it does so in
   /// the background, where all ranks see the storage.
   bool redistribute = false;
+  /// All pairs move into new parts before Open returns, also where as many ranks wrote them as open
+  /// it now. (Where some were moving already, it is those that move.)
+  bool force_redistribute = false;
   /// [per cent, 0 .. 100] Sizes shrink until the database plans with at most so much of what is
   /// left of ContextOptions::memory_bytes. 0: those that have their defaults shrink, to a half, and
   /// what was given is kept or refused.

@@ -175,7 +175,8 @@ Status ArrangeGenerations(Opening* opening) {
   const uint32_t newest = stored[0].number;
   const bool filling = opening->locked.descriptor.state == DescriptorState::kFilling;
   if (filling) stored.erase(stored.begin());
-  opening->growing = stored[0].rank_count != core.size() || !stored[0].location.empty();
+  const bool forced = opening->parts.options.force_redistribute && stored.size() == 1;
+  opening->growing = forced || stored[0].rank_count != core.size() || !stored[0].location.empty();
   opening->generation.number = opening->growing ? newest + 1 : stored[0].number;
   Chain::Options chain;
   chain.fs = core.fs;
@@ -292,10 +293,11 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
   request.readers = opening.old.readers;
   request.without = NewDescriptor(opening, DescriptorState::kReady);
   request.without.generations.resize(1);
+  const DatabaseOptions& asked = opening.parts.options;
+  const bool wait = asked.redistribute || asked.force_redistribute || !opening.old.shared;
   auto database = std::make_unique<DatabaseImpl>(core, std::move(opening.parts));
   database->Begin();
   if (request.chain != nullptr) {
-    const bool wait = options.redistribute || !opening.old.shared;
     opening.old.chain.reset();
     QUIRE_RETURN_IF_ERROR(database->Redistribute(std::move(request), wait));
   }

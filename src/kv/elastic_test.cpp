@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kv/descriptor.h"
@@ -286,6 +287,46 @@ TEST_P(Elastic, ARedistributionThatWasCutOffOnOwnStoragesLeavesTheOldRanksTheirD
   ASSERT_OK(descriptor.status());
   EXPECT_EQ(descriptor->state, DescriptorState::kReady);
   EXPECT_EQ(descriptor->generations.size(), 1u);
+// The number of the newest generation, and how many there are.
+std::pair<uint32_t, size_t> NewestGeneration(io::FileSystem& disk) {
+  const auto descriptor = ReadDescriptor(disk, "/repository/db");
+  EXPECT_OK(descriptor.status());
+  if (!descriptor.ok()) return {};
+  return {descriptor->generations[0].number, descriptor->generations.size()};
+}
+
+TEST_P(Elastic, AForcedRedistributionMovesThePairsOfAsManyRanks) {
+  Model model;
+  struct Turn {
+    bool wait;
+    bool force;
+    uint32_t number;  // of the generation
+  };
+  int round = 0;
+  for (const Turn& turn : {Turn{false, true, 1}, Turn{true, false, 1}, Turn{false, true, 2},
+                           Turn{true, true, 3}, Turn{false, false, 3}}) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.redistribute = turn.wait;
+    options.force_redistribute = turn.force;
+    Job(3, options, [&](int rank, Context& context, Database& db) {
+      if (rank == 0) {
+        EXPECT_EQ(NewestGeneration(*disk_), std::make_pair(turn.number, size_t{1}));
+      }
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      if (rank == 0) Step(&model, round);
+      ASSERT_OK(context.Barrier());
+      Write(db, rank, 3, round);
+      ASSERT_OK(db.Barrier(Level::kMemTable));
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(db.Close());
+    });
+    ++round;
+  }
+  const auto entries = disk_->List("/repository/db");
+  ASSERT_OK(entries.status());
+  EXPECT_EQ(entries->size(), 3u) << "DATABASE, LOCK, one generation";
 }
 
 TEST_P(Elastic, ADatabaseThatIsOpenInPlaceOfACheckpointMovesOut) {

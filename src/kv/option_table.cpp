@@ -249,6 +249,9 @@ void AddDatabaseFields(std::vector<Field>* fields) {
   fields->push_back(Switch(kGroup, "redistribute",
                            "Pairs of other numbers of ranks move before Open returns.",
                            QUIRE_DATABASE_FIELD(redistribute)));
+  fields->push_back(Switch(kGroup, "force_redistribute",
+                           "All pairs move before Open returns, also those of as many ranks.",
+                           QUIRE_DATABASE_FIELD(force_redistribute)));
   fields->push_back(Number(kGroup, "memory_percent_max", NumberKind::kCount, {0, 100},
                            "Per cent of the memory that is left to which all sizes shrink; 0: "
                            "defaults shrink, to a half.",

@@ -28,7 +28,7 @@ TEST(OptionTable, HasARowForEveryOptionWithAUniqueName) {
     EXPECT_FALSE(row.meaning.empty()) << row.name;
     EXPECT_EQ(row.environment.rfind("QUIRE_", 0), 0u) << row.name;
   }
-  EXPECT_EQ(names.size(), 30u);
+  EXPECT_EQ(names.size(), 31u);
 }
 
 TEST(OptionTable, DefaultsAreThoseOfTheStructs) {

@@ -1,7 +1,7 @@
 /* Checkpoints, restarts and destruction through PapyrusKV's interface: with events and without,
  * while the ranks go on, under the old name, and on another number of ranks.
  *
- *   persist [write|read DIRECTORY]   write leaves a checkpoint for a read by other ranks */
+ *   persist [write|read DIRECTORY]   write, by 2 ranks, leaves a checkpoint to be read by any */
 #include "check.h"
 
 enum { kPairs = 300, kMany = 12 };
@@ -73,6 +73,21 @@ static void check_restart(const char* name, int generation) {
   check_all(db, generation);
   CHECK_OK(papyruskv_put(db, "more", 4, "x", 1));
   CHECK_OK(papyruskv_close(db));
+}
+
+/* Quire's number of the generation that is written to: it rises with each redistribution. */
+static int generation_of(const char* name) {
+  char path[400], line[300];
+  int number = -1;
+  FILE* file;
+  snprintf(path, sizeof path, "%s/%s/DATABASE", getenv("PAPYRUSKV_REPOSITORY"), name);
+  file = fopen(path, "r");
+  CHECK(file != NULL);
+  while (number < 0 && fgets(line, sizeof line, file) != NULL) {
+    if (sscanf(line, "generation.%d =", &number) != 1) number = -1;
+  }
+  fclose(file);
+  return number;
 }
 
 /* As many under way as a program likes: each is there, with what was put before it. */
@@ -166,7 +181,10 @@ int main(int argc, char** argv) {
     put_all(db, 5);
     CHECK_OK(papyruskv_checkpoint(db, checkpoints, &event));
   } else {
+    const char* force = getenv("PAPYRUSKV_FORCE_REDISTRIBUTE");
+    const int moved = size != 2 || (force != NULL && atoi(force) > 0);
     check_restart("shared", 5);
+    if (rank == 0) CHECK(generation_of("shared") == (moved ? 2 : 1));
   }
   CHECK_OK(papyruskv_finalize());
   return end();

@@ -73,7 +73,7 @@ Status Restart(Session& session, const RestartRequest& request, int* db, int* ev
   QUIRE_ASSIGN_OR_RETURN(DatabaseOptions options,
                          OptionsOf(session.settings(), request.flags, request.option));
   options.mode = OpenMode::kMustExist;
-  options.redistribute = session.settings().redistribute;
+  options.force_redistribute = session.settings().redistribute;
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> begun,
                          BeginRestart(session.context(), absolute, mapped));
   QUIRE_ASSIGN_OR_RETURN(const int handle, session.Reserve(mapped, options));

@@ -75,6 +75,7 @@ Status Session::FinishRestart(int handle) {
   OpenDatabase* const open = Find(handle);
   auto database = context_->Open(open->name, open->options);
   if (!database.ok()) return database.status();
+  open->options.force_redistribute = false;  // it was meant for the restart
   open->database = std::move(*database);
   open->ready.store(true, std::memory_order_release);
   return Status();
