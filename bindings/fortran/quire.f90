@@ -54,6 +54,28 @@ module quire
   type, public :: quire_iter
     type(c_ptr), private :: handle = c_null_ptr
   end type quire_iter
+  type, public :: quire_reader
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_reader
+
+  ! Bytes that an update function is given: QUIRE_BYTES_AT copies them.
+  type, bind(c), public :: quire_bytes
+    type(c_ptr) :: data
+    integer(c_size_t) :: size
+  end type quire_bytes
+  ! Changes a value at its owner. PRESENT is null where the key is absent, else where QUIRE_BYTES
+  ! are. Gives the new value with QUIRE_VALUE_SET to UPDATED and answers QUIRE_OK, or QUIRE_NOT_FOUND
+  ! to write nothing; any other code is a failure. What it sets ANSWER to goes to who asked. It must
+  ! not call the database.
+  abstract interface
+    integer(c_int) function quire_update_function(key, present, argument, updated, answer, user) &
+        bind(c)
+      import :: c_int, c_ptr, quire_bytes
+      type(quire_bytes), value :: key, argument
+      type(c_ptr), value :: present, updated, answer, user
+    end function quire_update_function
+  end interface
+  public :: quire_update_function
 
   public :: quire_version, quire_code_name, quire_error_message
   public :: quire_options_create, quire_options_destroy, quire_options_set
@@ -61,12 +83,17 @@ module quire
   public :: quire_context_rank, quire_context_size, quire_context_describe
   public :: quire_context_barrier, quire_context_notify, quire_context_wait_signal
   public :: quire_context_progress, quire_context_destroy_database
+  public :: quire_context_list_databases, quire_context_agree
   public :: quire_context_restart, quire_context_destroy_database_async, quire_db_checkpoint
   public :: quire_event_ready, quire_event_wait, quire_event_progress, quire_event_destroy
   public :: quire_db_open, quire_db_close, quire_db_owner
   public :: quire_db_put, quire_db_delete, quire_db_get, quire_db_write
   public :: quire_db_fence, quire_db_barrier, quire_db_set_consistency, quire_db_protect
-  public :: quire_db_compact, quire_db_statistic
+  public :: quire_db_compact, quire_db_flush, quire_db_statistic
+  public :: quire_db_register_update, quire_db_update, quire_db_update_and_answer
+  public :: quire_value_set, quire_bytes_at
+  public :: quire_reader_open, quire_reader_destroy, quire_reader_get, quire_reader_refresh
+  public :: quire_reader_iter_create
   public :: quire_batch_create, quire_batch_put, quire_batch_delete, quire_batch_clear
   public :: quire_batch_destroy
   public :: quire_iter_create, quire_iter_destroy, quire_iter_seek_to_first
@@ -202,6 +229,29 @@ contains
     integer, intent(out) :: status
     status = c_context_destroy_database(context%handle, trim(name) // c_null_char)
   end subroutine quire_context_destroy_database
+
+  ! The names of the databases in the repository, in order, each followed by new_line('a').
+  ! Collective.
+  subroutine quire_context_list_databases(context, names, status)
+    type(quire_context), intent(in) :: context
+    character(len=:), allocatable, intent(out) :: names
+    integer, intent(out) :: status
+    type(c_ptr) :: bytes
+    bytes = c_null_ptr
+    status = c_context_list_databases(context%handle, bytes)
+    names = text_at(bytes)
+    call c_free(bytes)
+  end subroutine quire_context_list_databases
+
+  ! One outcome for all ranks: STATUS is the code of the lowest failing rank, and its TEXT the
+  ! message. Collective.
+  subroutine quire_context_agree(context, code, text, status)
+    type(quire_context), intent(in) :: context
+    integer, intent(in) :: code
+    character(len=*), intent(in) :: text
+    integer, intent(out) :: status
+    status = c_context_agree(context%handle, int(code, c_int), trim(text) // c_null_char)
+  end subroutine quire_context_agree
 
   ! ---- Persistence ----
 
@@ -364,6 +414,13 @@ contains
     status = c_db_compact(db%handle)
   end subroutine quire_db_compact
 
+  ! Writes this rank's MemTables into tables, durable.
+  subroutine quire_db_flush(db, status)
+    type(quire_db), intent(in) :: db
+    integer, intent(out) :: status
+    status = c_db_flush(db%handle)
+  end subroutine quire_db_flush
+
   subroutine quire_db_statistic(db, name, val, status)
     type(quire_db), intent(in) :: db
     character(len=*), intent(in) :: name
@@ -372,6 +429,113 @@ contains
     val = 0
     status = c_db_statistic(db%handle, trim(name) // c_null_char, val)
   end subroutine quire_db_statistic
+
+  ! ---- Updates ----
+
+  ! On all ranks, before the first update. USER is handed to the function.
+  subroutine quire_db_register_update(db, id, function, status, user)
+    type(quire_db), intent(in) :: db
+    integer, intent(in) :: id
+    procedure(quire_update_function) :: function
+    integer, intent(out) :: status
+    type(c_ptr), intent(in), optional :: user
+    type(c_ptr) :: handed
+    handed = c_null_ptr
+    if (present(user)) handed = user
+    status = c_db_register_answering_update(db%handle, int(id, c_int32_t), c_funloc(function), &
+                                            handed)
+  end subroutine quire_db_register_update
+
+  subroutine quire_db_update(db, key, id, argument, status)
+    type(quire_db), intent(in) :: db
+    character(len=*, kind=c_char), intent(in) :: key, argument
+    integer, intent(in) :: id
+    integer, intent(out) :: status
+    status = c_db_update(db%handle, key, len(key, c_size_t), int(id, c_int32_t), argument, &
+                         len(argument, c_size_t))
+  end subroutine quire_db_update
+
+  ! ANSWER is empty where STATUS is not QUIRE_OK.
+  subroutine quire_db_update_and_answer(db, key, id, argument, answer, status)
+    type(quire_db), intent(in) :: db
+    character(len=*, kind=c_char), intent(in) :: key, argument
+    integer, intent(in) :: id
+    character(len=:, kind=c_char), allocatable, intent(out) :: answer
+    integer, intent(out) :: status
+    type(c_ptr) :: bytes
+    integer(c_size_t) :: length
+    character(kind=c_char), target :: key_bytes(len(key) + 1), argument_bytes(len(argument) + 1)
+    key_bytes = transfer(key // c_null_char, key_bytes)
+    argument_bytes = transfer(argument // c_null_char, argument_bytes)
+    bytes = c_null_ptr
+    length = 0
+    status = c_db_update_and_answer(db%handle, quire_bytes(c_loc(key_bytes), len(key, c_size_t)), &
+      int(id, c_int32_t), quire_bytes(c_loc(argument_bytes), len(argument, c_size_t)), bytes, length)
+    answer = bytes_at(bytes, length)
+    call c_free(bytes)
+  end subroutine quire_db_update_and_answer
+
+  ! Inside an update function: VAL is its UPDATED or ANSWER.
+  subroutine quire_value_set(val, bytes, status)
+    type(c_ptr), intent(in) :: val
+    character(len=*, kind=c_char), intent(in) :: bytes
+    integer, intent(out) :: status
+    status = c_value_set(val, bytes, len(bytes, c_size_t))
+  end subroutine quire_value_set
+
+  ! Inside an update function: a copy of what it was given.
+  function quire_bytes_at(bytes) result(text)
+    type(quire_bytes), intent(in) :: bytes
+    character(len=:, kind=c_char), allocatable :: text
+    text = bytes_at(bytes%data, bytes%size)
+  end function quire_bytes_at
+
+  ! ---- Reading beside a writer: quire/reader.h ----
+
+  ! Of the options, cache_bytes and the partitioner count.
+  subroutine quire_reader_open(directory, reader, status, options)
+    character(len=*), intent(in) :: directory
+    type(quire_reader), intent(out) :: reader
+    integer, intent(out) :: status
+    type(quire_options), intent(in), optional :: options
+    status = c_reader_open(trim(directory) // c_null_char, handle_of(options), reader%handle)
+  end subroutine quire_reader_open
+
+  ! After its walks.
+  subroutine quire_reader_destroy(reader)
+    type(quire_reader), intent(inout) :: reader
+    call c_reader_destroy(reader%handle)
+    reader%handle = c_null_ptr
+  end subroutine quire_reader_destroy
+
+  ! VAL is empty where STATUS is not QUIRE_OK. QUIRE_BUSY: refresh, and ask again.
+  subroutine quire_reader_get(reader, key, val, status)
+    type(quire_reader), intent(in) :: reader
+    character(len=*, kind=c_char), intent(in) :: key
+    character(len=:, kind=c_char), allocatable, intent(out) :: val
+    integer, intent(out) :: status
+    type(c_ptr) :: bytes
+    integer(c_size_t) :: length
+    bytes = c_null_ptr
+    length = 0
+    status = c_reader_get(reader%handle, key, len(key, c_size_t), bytes, length)
+    val = bytes_at(bytes, length)
+    call c_free(bytes)
+  end subroutine quire_reader_get
+
+  ! A walk over the pairs of all ranks.
+  subroutine quire_reader_iter_create(reader, iter, status)
+    type(quire_reader), intent(in) :: reader
+    type(quire_iter), intent(out) :: iter
+    integer, intent(out) :: status
+    status = c_reader_iter_create(reader%handle, iter%handle)
+  end subroutine quire_reader_iter_create
+
+  subroutine quire_reader_refresh(reader, status)
+    type(quire_reader), intent(in) :: reader
+    integer, intent(out) :: status
+    status = c_reader_refresh(reader%handle)
+  end subroutine quire_reader_refresh
 
   ! ---- Batches ----
 

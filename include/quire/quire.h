@@ -58,6 +58,7 @@ typedef struct quire_iter quire_iter;
 typedef struct quire_pending quire_pending;
 typedef struct quire_event quire_event;
 typedef struct quire_value quire_value;
+typedef struct quire_reader quire_reader;
 
 /* ---- The library ---- */
 
@@ -132,14 +133,18 @@ QUIRE_EXPORT int quire_context_wait_signal(quire_context* context, int signal, c
 QUIRE_EXPORT int quire_context_progress(quire_context* context);
 /* Removes the closed database `name` and all its files. Collective. */
 QUIRE_EXPORT int quire_context_destroy_database(quire_context* context, const char* name);
+/* The names of the databases in the repository, in order, a line each. Collective. */
+QUIRE_EXPORT int quire_context_list_databases(quire_context* context, char** names);
+/* One outcome for all ranks: QUIRE_OK where all give it, else the code of the lowest failing rank,
+ * and its `text` (may be null) with that rank as the message. Collective. */
+QUIRE_EXPORT int quire_context_agree(quire_context* context, int code, const char* text);
 
 /* ---- Persistence: as Database::Checkpoint, Context::Restart and Event (quire/database.h) ---- */
 
 /* Begins a checkpoint of what all ranks have written so far, in <path>/<name>/<number>; the newest
  * `keep` stay (0: all). Collective. It goes on in the background; the event tells its end. `event`
  * null: waits for it. */
-QUIRE_EXPORT int quire_db_checkpoint(quire_db* db, const char* path, int keep,
-                                     quire_event** event);
+QUIRE_EXPORT int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** event);
 /* Begins to bring `name` back from checkpoint `number` below `path` (0: the newest that is sound);
  * once the event has ended well it can be opened, by any number of ranks. `in_place`: nothing is
  * copied, the checkpoint must stay. Collective. `event` null: waits for it. */
@@ -239,9 +244,23 @@ QUIRE_EXPORT int quire_db_register_update(quire_db* db, uint32_t id, quire_updat
 /* Runs update `id` at the owner of the key, atomically for the key. */
 QUIRE_EXPORT int quire_db_update(quire_db* db, const void* key, size_t key_size, uint32_t id,
                                  const void* argument, size_t argument_size);
+/* A quire_update that also gives an answer, in the same way, for who asked. */
+typedef int (*quire_answering_update)(quire_bytes key, const quire_bytes* present,
+                                      quire_bytes argument, quire_value* updated,
+                                      quire_value* answer, void* user);
+/* As quire_db_register_update; both kinds share their numbers. */
+QUIRE_EXPORT int quire_db_register_answering_update(quire_db* db, uint32_t id,
+                                                    quire_answering_update function, void* user);
+/* As quire_db_update, waits for it, and gives what the function answered: empty where it is of the
+ * kind that does not. `answer` is followed by a NUL that `answer_size` does not count. */
+QUIRE_EXPORT int quire_db_update_and_answer(quire_db* db, quire_bytes key, uint32_t id,
+                                            quire_bytes argument, void** answer,
+                                            size_t* answer_size);
 
 /* Sends what is staged and waits until the owners have applied it. */
 QUIRE_EXPORT int quire_db_fence(quire_db* db);
+/* Writes this rank's MemTables into tables, durable. */
+QUIRE_EXPORT int quire_db_flush(quire_db* db);
 /* Collective fence; QUIRE_SSTABLE also makes everything durable in tables. */
 QUIRE_EXPORT int quire_db_barrier(quire_db* db, int level);
 /* QUIRE_SEQUENTIAL or QUIRE_RELAXED. Collective. */
@@ -280,6 +299,26 @@ QUIRE_EXPORT int quire_iter_status(const quire_iter* iter);
 QUIRE_EXPORT int quire_iter_key(const quire_iter* iter, const void** key, size_t* key_size);
 /* The value it stands on; the iterator's until it moves. */
 QUIRE_EXPORT int quire_iter_value(quire_iter* iter, const void** value, size_t* value_size);
+
+/* ---- Reading beside a writer: as quire::DatabaseReader (quire/reader.h) ---- */
+
+/* Opens <repository>/<name>, or a checkpoint, <path>/<name>/<number>, as it was last published: no
+ * context, no MPI, no lock, nothing written. Of `options` (may be null) cache_bytes and the
+ * partitioner count. One thread at a time. */
+QUIRE_EXPORT int quire_reader_open(const char* directory, const quire_options* options,
+                                   quire_reader** reader);
+/* Frees it, after its iterators. Null is allowed. */
+QUIRE_EXPORT void quire_reader_destroy(quire_reader* reader);
+/* The value of a key, of any rank's, as quire_db_get. QUIRE_BUSY: stale, refresh and ask again. */
+QUIRE_EXPORT int quire_reader_get(const quire_reader* reader, const void* key, size_t key_size,
+                                  void** value, size_t* value_size);
+/* The same into `buffer`, as quire_db_get_into. */
+QUIRE_EXPORT int quire_reader_get_into(const quire_reader* reader, const void* key, size_t key_size,
+                                       void* buffer, size_t capacity, size_t* value_size);
+/* An ordered walk over the pairs of all ranks. Begins before the first: seek. */
+QUIRE_EXPORT int quire_reader_iter_create(const quire_reader* reader, quire_iter** iter);
+/* Looks at what is published now. Where it fails what was seen before stays. */
+QUIRE_EXPORT int quire_reader_refresh(quire_reader* reader);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -197,6 +197,28 @@ int quire_context_destroy_database(quire_context* context, const char* name) {
   });
 }
 
+int quire_context_list_databases(quire_context* context, char** names) {
+  return WithContext(context, [&](quire::Context& of) -> Status {
+    if (names == nullptr) return NullArgument("names");
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> databases, of.ListDatabases());
+    std::string lines;
+    for (const std::string& database : databases) lines += database + "\n";
+    return quire::api::GiveText(lines, names);
+  });
+}
+
+int quire_context_agree(quire_context* context, int code, const char* text) {
+  return WithContext(context, [&](quire::Context& of) -> Status {
+    Status mine;
+    if (code < 0 || code > QUIRE_UNSUPPORTED) {
+      mine = Status(quire::Code::kInvalidArgument, "there is no code " + std::to_string(code));
+    } else if (code != QUIRE_OK) {
+      mine = Status(static_cast<quire::Code>(code), text == nullptr ? "" : text);
+    }
+    return of.Agree(mine);
+  });
+}
+
 int quire_db_open(quire_context* context, const char* name, const quire_options* options,
                   quire_db** db) {
   return WithContext(context, [&](quire::Context& of) -> Status {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "api/handles.h"
-#include "api/malloc_place.h"
+#include "api/value_forms.h"
 
 using quire::Database;
 using quire::Result;
@@ -57,36 +57,15 @@ int quire_db_delete(quire_db* db, const void* key, size_t key_size) {
 }
 
 int quire_db_get(quire_db* db, const void* key, size_t key_size, void** value, size_t* value_size) {
-  return WithDatabase(db, [&](Database& database) -> Status {
-    if (value == nullptr || value_size == nullptr) return NullArgument("value or value_size");
-    quire::api::MallocPlace place;
-    QUIRE_RETURN_IF_ERROR(database.Get(Bytes(key, key_size), std::ref(place)));
-    *value_size = place.size();
-    *value = place.Release();
-    return Status();
+  return WithDatabase(db, [&](Database& database) {
+    return quire::api::GiveValue(database, Bytes(key, key_size), value, value_size);
   });
 }
 
 int quire_db_get_into(quire_db* db, const void* key, size_t key_size, void* buffer, size_t capacity,
                       size_t* value_size) {
-  return WithDatabase(db, [&](Database& database) -> Status {
-    if (value_size == nullptr || (buffer == nullptr && capacity > 0)) {
-      return NullArgument("buffer or value_size");
-    }
-    size_t size = 0;
-    std::string too_large;
-    const Status status = database.Get(Bytes(key, key_size), [&](size_t wanted) {
-      size = wanted;
-      if (wanted <= capacity && buffer != nullptr) return static_cast<char*>(buffer);
-      too_large.resize(wanted);
-      return too_large.data();
-    });
-    QUIRE_RETURN_IF_ERROR(status);
-    *value_size = size;
-    if (size <= capacity) return Status();
-    return Status(
-        quire::Code::kInvalidArgument,
-        "the value has " + std::to_string(size) + " bytes, the buffer " + std::to_string(capacity));
+  return WithDatabase(db, [&](Database& database) {
+    return quire::api::FillBuffer(database, Bytes(key, key_size), buffer, capacity, value_size);
   });
 }
 

@@ -1,9 +1,8 @@
-// Updates, fences, modes, statistics and iterators of the C interface.
+// Fences, modes, statistics and iterators of the C interface.
 #include <utility>
 
 #include "api/handles.h"
 
-using quire::Code;
 using quire::Database;
 using quire::Slice;
 using quire::Status;
@@ -23,10 +22,6 @@ int WithIterator(const quire_iter* iter, const Body& body) {
   });
 }
 
-quire_bytes ToC(Slice bytes) {
-  return {bytes.data(), bytes.size()};
-}
-
 // Where it stands on no pair.
 Status OffTheEnd(const LocalIterator& iterator) {
   QUIRE_RETURN_IF_ERROR(iterator.status());
@@ -38,44 +33,12 @@ Status OffTheEnd(const LocalIterator& iterator) {
 
 extern "C" {
 
-int quire_value_set(quire_value* value, const void* bytes, size_t size) {
-  return Guarded([&]() -> Status {
-    if (value == nullptr || (bytes == nullptr && size > 0)) return NullArgument("value or bytes");
-    value->bytes->assign(Bytes(bytes, size));
-    return Status();
-  });
-}
-
-int quire_db_register_update(quire_db* db, uint32_t id, quire_update function, void* user) {
-  return WithDatabase(db, [&](Database& database) -> Status {
-    if (function == nullptr) return NullArgument("function");
-    return database.RegisterUpdate(
-        id,
-        [function, user](Slice key, const Slice* present, Slice argument,
-                         std::string* updated) -> Status {
-          quire_value value{updated};
-          const quire_bytes before = quire::api::ToC(present == nullptr ? Slice() : *present);
-          const int code = function(quire::api::ToC(key), present == nullptr ? nullptr : &before,
-                                    quire::api::ToC(argument), &value, user);
-          if (code == QUIRE_OK) return Status();
-          if (code == QUIRE_NOT_FOUND) return Status(Code::kNotFound);
-          const bool known = code > 0 && code <= QUIRE_UNSUPPORTED;
-          return Status(known ? static_cast<Code>(code) : Code::kInvalidArgument,
-                        "the update function answered " + std::to_string(code));
-        });
-  });
-}
-
-int quire_db_update(quire_db* db, const void* key, size_t key_size, uint32_t id,
-                    const void* argument, size_t argument_size) {
-  return WithDatabase(db, [&](Database& database) -> Status {
-    if (argument == nullptr && argument_size > 0) return NullArgument("argument");
-    return database.Update(Bytes(key, key_size), id, Bytes(argument, argument_size));
-  });
-}
-
 int quire_db_fence(quire_db* db) {
   return WithDatabase(db, [](Database& database) { return database.Fence(); });
+}
+
+int quire_db_flush(quire_db* db) {
+  return WithDatabase(db, [](Database& database) { return database.Flush(); });
 }
 
 int quire_db_barrier(quire_db* db, int level) {
@@ -105,7 +68,7 @@ int quire_db_statistic(quire_db* db, const char* name, uint64_t* value) {
     if (name == nullptr || value == nullptr) return NullArgument("name or value");
     const quire::Statistics statistics = database.GetStatistics();
     const auto found = statistics.find(name);
-    if (found == statistics.end()) return Status(Code::kNotFound);
+    if (found == statistics.end()) return Status(quire::Code::kNotFound);
     *value = found->second;
     return Status();
   });

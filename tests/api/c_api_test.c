@@ -35,6 +35,29 @@ static int add(quire_bytes key, const quire_bytes* present, quire_bytes argument
   return quire_value_set(updated, text, strlen(text));
 }
 
+/* As add, and the sum is the answer. */
+static int add_and_tell(quire_bytes key, const quire_bytes* present, quire_bytes argument,
+                        quire_value* updated, quire_value* answer, void* user) {
+  char text[32];
+  long sum = 0;
+  (void)key;
+  ++*(int*)user;
+  if (argument.size == 0) {
+    CHECK(quire_value_set(answer, "nothing", 7) == QUIRE_OK);
+    return QUIRE_NOT_FOUND;
+  }
+  memcpy(&sum, argument.data, sizeof sum);
+  if (present != NULL) {
+    char before[32] = {0};
+    memcpy(before, present->data, present->size < 31 ? present->size : 31);
+    sum += atol(before);
+  }
+  if (sum > 1000) return QUIRE_NO_SPACE;
+  snprintf(text, sizeof text, "%ld", sum);
+  CHECK(quire_value_set(answer, text, strlen(text)) == QUIRE_OK);
+  return quire_value_set(updated, text, strlen(text));
+}
+
 static int by_first_byte(const void* key, size_t key_size, int rank_count, void* user) {
   (void)user;
   return key_size == 0 ? 0 : *(const unsigned char*)key % rank_count;
@@ -163,6 +186,116 @@ static void check_updates(quire_context* context, quire_db* db) {
   CHECK(quire_db_protect(db, 3) == QUIRE_INVALID_ARGUMENT);
 }
 
+/* Every rank adds one to a key of its own, of which it may not be the owner. */
+static void check_answers(quire_context* context, quire_db* db) {
+  int calls = 0, i;
+  long step = 1;
+  char name[32], expected[32];
+  void* answer = NULL;
+  size_t size = 0;
+  quire_bytes key, argument, nothing = {NULL, 0};
+  const quire_bytes broken = {NULL, 8};
+  key.size = (size_t)snprintf(name, sizeof name, "told %d", quire_context_rank(context));
+  key.data = name;
+  argument.data = &step;
+  argument.size = sizeof step;
+  CHECK(quire_db_register_answering_update(db, 10, add_and_tell, &calls) == QUIRE_OK);
+  CHECK(quire_db_register_answering_update(db, 10, NULL, NULL) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_context_barrier(context) == QUIRE_OK);
+  for (i = 1; i <= 20; ++i) {
+    CHECK(quire_db_update_and_answer(db, key, 10, argument, &answer, &size) == QUIRE_OK);
+    snprintf(expected, sizeof expected, "%d", i);
+    CHECK(size == strlen(expected) && strcmp(answer, expected) == 0);
+    quire_free(answer);
+  }
+  CHECK(quire_db_update_and_answer(db, key, 10, nothing, &answer, &size) == QUIRE_OK);
+  CHECK(size == 7 && strcmp(answer, "nothing") == 0);
+  quire_free(answer);
+  step = 5000;
+  CHECK(quire_db_update_and_answer(db, key, 10, argument, &answer, &size) == QUIRE_NO_SPACE);
+  CHECK(quire_db_update_and_answer(db, key, 77, argument, &answer, &size) ==
+        QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_update_and_answer(db, key, 10, broken, &answer, &size) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_update_and_answer(db, key, 10, nothing, NULL, &size) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_context_barrier(context) == QUIRE_OK);
+}
+
+static void check_agreement(quire_context* context) {
+  const int last = quire_context_size(context) - 1;
+  const int mine = quire_context_rank(context) == last ? QUIRE_BUSY : QUIRE_OK;
+  char rank[32];
+  CHECK(quire_context_agree(context, QUIRE_OK, "unheard") == QUIRE_OK);
+  CHECK(quire_context_agree(context, mine, "not today") == QUIRE_BUSY);
+  snprintf(rank, sizeof rank, "rank %d", last);
+  CHECK(strstr(quire_error_message(), "not today") != NULL);
+  if (last > 0) CHECK(strstr(quire_error_message(), rank) != NULL);
+  CHECK(quire_context_agree(context, 99, NULL) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_context_agree(NULL, 0, NULL) == QUIRE_INVALID_ARGUMENT);
+}
+
+static int pairs_below(quire_reader* reader) {
+  quire_iter* iter = NULL;
+  int count = 0;
+  CHECK(quire_reader_iter_create(reader, &iter) == QUIRE_OK);
+  for (quire_iter_seek_to_first(iter); quire_iter_valid(iter); quire_iter_next(iter)) ++count;
+  CHECK(quire_iter_status(iter) == QUIRE_OK);
+  quire_iter_destroy(iter);
+  return count;
+}
+
+/* Every rank reads all pairs while they are written: what was published, and no more. */
+static void check_reader(quire_context* context, quire_options* options, const char* repository) {
+  quire_db* db = NULL;
+  quire_reader* reader = NULL;
+  quire_iter* iter = NULL;
+  void* value = NULL;
+  size_t size = 0;
+  char path[300], key[32], buffer[8], *names = NULL;
+  size_t key_size;
+  CHECK(quire_db_open(context, "beside", options, &db) == QUIRE_OK);
+  if (db == NULL) return;
+  CHECK(quire_context_list_databases(context, &names) == QUIRE_OK);
+  CHECK(names != NULL && strcmp(names, "beside\n") == 0);
+  quire_free(names);
+  snprintf(path, sizeof path, "%s/beside", repository);
+  key_size = (size_t)snprintf(key, sizeof key, "key %d", quire_context_rank(context));
+  CHECK(quire_db_put(db, key, key_size, "first", 5) == QUIRE_OK);
+  CHECK(quire_db_barrier(db, QUIRE_MEMTABLE) == QUIRE_OK);
+  CHECK(quire_db_flush(db) == QUIRE_OK);
+  CHECK(quire_context_barrier(context) == QUIRE_OK);
+  CHECK(quire_reader_open(path, options, &reader) == QUIRE_OK);
+  if (reader == NULL) return;
+  CHECK(pairs_below(reader) == quire_context_size(context));
+  CHECK(quire_context_barrier(context) == QUIRE_OK);
+  CHECK(quire_db_put(db, key, key_size, "second!", 7) == QUIRE_OK);
+  CHECK(quire_db_barrier(db, QUIRE_SSTABLE) == QUIRE_OK);
+  CHECK(quire_reader_get(reader, key, key_size, &value, &size) == QUIRE_OK);
+  CHECK(size == 5 && strcmp(value, "first") == 0);
+  quire_free(value);
+  CHECK(quire_reader_refresh(reader) == QUIRE_OK);
+  CHECK(quire_reader_get_into(reader, key, key_size, buffer, sizeof buffer, &size) == QUIRE_OK);
+  CHECK(size == 7 && memcmp(buffer, "second!", 7) == 0);
+  CHECK(quire_reader_get_into(reader, key, key_size, buffer, 3, &size) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_reader_get(reader, "absent", 6, &value, &size) == QUIRE_NOT_FOUND);
+  CHECK(quire_reader_get(reader, key, key_size, NULL, &size) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_reader_get(NULL, key, key_size, &value, &size) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_reader_iter_create(reader, NULL) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_reader_iter_create(NULL, &iter) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_reader_refresh(NULL) == QUIRE_INVALID_ARGUMENT);
+  CHECK(pairs_below(reader) == quire_context_size(context));
+  quire_reader_destroy(reader);
+  quire_reader_destroy(NULL);
+  CHECK(quire_reader_open(repository, NULL, &reader) == QUIRE_NOT_FOUND);
+  CHECK(quire_reader_open(NULL, NULL, &reader) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_flush(NULL) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_close(db) == QUIRE_OK);
+  CHECK(quire_context_destroy_database(context, "beside") == QUIRE_OK);
+  CHECK(quire_context_list_databases(context, &names) == QUIRE_OK);
+  CHECK(names != NULL && strcmp(names, "") == 0);
+  quire_free(names);
+  CHECK(quire_context_list_databases(context, NULL) == QUIRE_INVALID_ARGUMENT);
+}
+
 static void check_iteration(quire_db* db) {
   quire_iter* iter = NULL;
   const void* bytes = NULL;
@@ -209,6 +342,7 @@ static void check_database(quire_context* context, quire_options* options) {
   check_many(db, rank);
   check_batch(db, rank);
   check_updates(context, db);
+  check_answers(context, db);
   check_iteration(db);
   check_signals(context);
   CHECK(quire_db_set_consistency(db, QUIRE_SEQUENTIAL) == QUIRE_OK);
@@ -273,12 +407,15 @@ static void check_persistence(quire_context* context, quire_options* options,
   CHECK(quire_context_destroy_database_async(context, "kept", NULL) == QUIRE_OK);
 }
 
-static void check_context(quire_context* context, quire_options* options, const char* checkpoints) {
+static void check_context(quire_context* context, quire_options* options, const char* repository,
+                          const char* checkpoints) {
   char* text = NULL;
   CHECK(quire_context_describe(context, &text) == QUIRE_OK);
   quire_free(text);
   check_database(context, options);
   check_persistence(context, options, checkpoints);
+  check_agreement(context);
+  check_reader(context, options, repository);
   CHECK(quire_context_close(context) == QUIRE_OK);
   CHECK(quire_context_close(NULL) == QUIRE_OK);
   CHECK(quire_context_rank(NULL) == -1);
@@ -302,7 +439,7 @@ int main(int argc, char** argv) {
           QUIRE_INVALID_ARGUMENT);
     CHECK(strstr(quire_error_message(), "MPI_Init") != NULL);
     CHECK(quire_context_open(path, options, &context) == QUIRE_OK);
-    if (context != NULL) check_context(context, options, checkpoints);
+    if (context != NULL) check_context(context, options, path, checkpoints);
     all = failures;
   } else {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -310,7 +447,7 @@ int main(int argc, char** argv) {
     snprintf(path, sizeof path, "%s/mpi", argv[1]);
     snprintf(checkpoints, sizeof checkpoints, "%s-checkpoints", path);
     CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) == QUIRE_OK);
-    if (context != NULL) check_context(context, options, checkpoints);
+    if (context != NULL) check_context(context, options, path, checkpoints);
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
   }

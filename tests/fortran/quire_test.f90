@@ -1,9 +1,36 @@
 ! Quire's own Fortran module, on the ranks of MPI_COMM_WORLD: every kind of call once.
 !
 !   quire_test REPOSITORY   (a directory that is not there yet, and is left behind)
+module told_update
+  use, intrinsic :: iso_c_binding
+  use quire
+  implicit none
+contains
+  ! Puts the argument behind what is there, and answers what was there.
+  integer(c_int) function append(key, present, argument, updated, answer, user) bind(c)
+    type(quire_bytes), value :: key, argument
+    type(c_ptr), value :: present, updated, answer, user
+    type(quire_bytes), pointer :: there
+    character(len=:), allocatable :: before
+    integer :: status
+    before = ''
+    if (c_associated(present)) then
+      call c_f_pointer(present, there)
+      before = quire_bytes_at(there)
+    end if
+    append = QUIRE_INVALID_ARGUMENT
+    if (key%size == 0 .or. c_associated(user)) return
+    call quire_value_set(answer, 'was ' // before, status)
+    if (status /= QUIRE_OK) return
+    call quire_value_set(updated, before // quire_bytes_at(argument), status)
+    append = int(status, c_int)
+  end function append
+end module told_update
+
 program quire_test
   use mpi
   use quire
+  use told_update
   implicit none
   integer, parameter :: pairs = 50
   integer :: rank, ranks, provided, status, owner, i, other, seen, all_seen
@@ -46,7 +73,9 @@ program quire_test
   call check_batch()
   call check_walk()
 
+  call check_updates()
   call check_persistence()
+  call check_reader()
 
   call quire_db_close(db, status)
   call expect_ok('db_close')
@@ -97,6 +126,61 @@ contains
     call quire_db_get(db, 'persistent', kept, status)
     call expect(status == QUIRE_OK .and. kept == 'before', 'what the checkpoint had')
   end subroutine check_persistence
+
+  subroutine check_updates()
+    character(len=:), allocatable :: answer
+    call quire_db_register_update(db, 4, append, status)
+    call expect_ok('db_register_update')
+    call quire_context_barrier(context, status)
+    call quire_db_update(db, name_of(rank, -2), 4, 'one ', status)
+    call expect_ok('db_update')
+    call quire_db_update_and_answer(db, name_of(rank, -2), 4, 'two', answer, status)
+    call expect(status == QUIRE_OK .and. answer == 'was one ' .and. len(answer) == 8, 'the answer')
+    call quire_db_update_and_answer(db, name_of(rank, -2), 5, 'two', answer, status)
+    call expect(status == QUIRE_INVALID_ARGUMENT .and. len(answer) == 0, 'no such update')
+    call quire_db_get(db, name_of(rank, -2), val, status)
+    call expect(status == QUIRE_OK .and. val == 'one two', 'what the updates left')
+    call quire_context_agree(context, merge(QUIRE_BUSY, QUIRE_OK, rank == ranks - 1), 'no', status)
+    call expect(status == QUIRE_BUSY, 'context_agree')
+    call quire_context_agree(context, QUIRE_OK, '', status)
+    call expect_ok('context_agree on success')
+    call quire_context_list_databases(context, text, status)
+    call expect(status == QUIRE_OK .and. text == 'fortran' // new_line('a'), 'list_databases')
+  end subroutine check_updates
+
+  ! Beside this writer: what is in tables, no more, until it looks again.
+  subroutine check_reader()
+    type(quire_reader) :: reader
+    call quire_db_put(db, name_of(rank, -3), 'first', status)
+    call expect_ok('put for the reader')
+    call quire_db_barrier(db, QUIRE_MEMTABLE, status)
+    call quire_db_flush(db, status)
+    call expect_ok('db_flush')
+    call quire_context_barrier(context, status)
+    call quire_reader_open(trim(repository) // '/fortran', reader, status, options)
+    call expect_ok('reader_open')
+    call quire_reader_iter_create(reader, iter, status)
+    call expect_ok('reader_iter_create')
+    call quire_iter_seek(iter, name_of(rank, -3), status)
+    call quire_iter_value(iter, val, status)
+    call expect(status == QUIRE_OK .and. val == 'first', 'a walk of the reader')
+    call quire_iter_destroy(iter)
+    call quire_context_barrier(context, status)
+    call quire_db_put(db, name_of(rank, -3), 'second', status)
+    call quire_db_barrier(db, QUIRE_SSTABLE, status)
+    call expect_ok('barrier behind the second')
+    call quire_reader_get(reader, name_of(rank, -3), val, status)
+    call expect(status == QUIRE_OK .and. val == 'first', 'before it has looked again')
+    call quire_reader_refresh(reader, status)
+    call expect_ok('reader_refresh')
+    call quire_reader_get(reader, name_of(rank, -3), val, status)
+    call expect(status == QUIRE_OK .and. val == 'second', 'after it has looked again')
+    call quire_reader_get(reader, 'absent', val, status)
+    call expect(status == QUIRE_NOT_FOUND .and. len(val) == 0, 'absent for the reader')
+    call quire_reader_destroy(reader)
+    call quire_reader_open(trim(repository) // '/none', reader, status)
+    call expect(status == QUIRE_NOT_FOUND, 'a reader of nothing')
+  end subroutine check_reader
 
   subroutine expect(holds, what)
     logical, intent(in) :: holds

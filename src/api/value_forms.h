@@ -1,0 +1,47 @@
+/// The two forms in which the C interface gives a value: memory of its own, or a buffer.
+///
+/// Layer      api
+/// Threads    as the source
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "api/handles.h"
+#include "api/malloc_place.h"
+
+namespace quire::api {
+
+/// The value of `key` in `source` (a Database or a DatabaseReader), in memory for the program to
+/// free.
+template <typename Source>
+Status GiveValue(Source& source, Slice key, void** value, size_t* value_size) {
+  if (value == nullptr || value_size == nullptr) return NullArgument("value or value_size");
+  MallocPlace place;
+  QUIRE_RETURN_IF_ERROR(source.Get(key, std::ref(place)));
+  *value_size = place.size();
+  *value = place.Release();
+  return Status();
+}
+
+/// The same into `buffer`; its size also where it does not fit.
+template <typename Source>
+Status FillBuffer(Source& source, Slice key, void* buffer, size_t capacity, size_t* value_size) {
+  if (value_size == nullptr || (buffer == nullptr && capacity > 0)) {
+    return NullArgument("buffer or value_size");
+  }
+  size_t size = 0;
+  std::string too_large;
+  QUIRE_RETURN_IF_ERROR(source.Get(key, [&](size_t wanted) {
+    size = wanted;
+    if (wanted <= capacity && buffer != nullptr) return static_cast<char*>(buffer);
+    too_large.resize(wanted);
+    return too_large.data();
+  }));
+  *value_size = size;
+  if (size <= capacity) return Status();
+  return Status(Code::kInvalidArgument, "the value has " + std::to_string(size) +
+                                            " bytes, the buffer " + std::to_string(capacity));
+}
+
+}  // namespace quire::api
