@@ -75,6 +75,7 @@ class DestroyWork final : public JobWork {
       }
       return RemoveShare(fs, sight_, digests_, core_->rank()).status();
     }
+    QUIRE_RETURN_IF_ERROR(RemoveLost(fs, locked_.directory));
     QUIRE_ASSIGN_OR_RETURN(sight_, LookForParts(fs, locked_.directory, {}));
     return Status();
   }

@@ -584,6 +584,39 @@ TEST_P(DatabaseOverSim, DestroyRemovesADatabaseAndNothingElse) {
   EXPECT_TRUE(*cluster.disk(0).Exists("/repository/db/notes"));
 }
 
+// Files of these names, below the database's directory on the disks of all ranks.
+void LeaveInLost(SimCluster& cluster, const std::vector<const char*>& names) {
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_OK(io::MakeDurableDirectory(cluster.disk(rank), "/repository/db/lost"));
+    for (const char* name : names) {
+      ASSERT_OK(
+          io::ReplaceFile(cluster.disk(rank), std::string("/repository/db/lost/") + name, "x"));
+    }
+  }
+}
+
+TEST_P(DatabaseOverSim, DestroyRemovesWhatRepairHasSetAsideAndNothingElseThere) {
+  const std::vector<const char*> of_repair = {"DATABASE", "gen-1.rank-0.t-7.sst",
+                                              "gen-12.rank-1.MANIFEST", "gen-1.rank-1.x.tmp"};
+  const std::vector<const char*> of_others = {"notes", "gen-1.notes", "gen-1.rank-x.notes",
+                                              "gen-1.rank-1.", "rank-1.gen-1.t-7.sst"};
+  for (const bool others : {false, true}) {
+    SimCluster cluster(Ranks(2));
+    RunDatabase(cluster, SimCluster::SmallDatabase(),
+                [](int rank, Context&, Database& db) { ASSERT_OK(db.Put(Key(rank, 0), "v")); });
+    LeaveInLost(cluster, of_repair);
+    if (others) LeaveInLost(cluster, of_others);
+    cluster.Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(*cluster.disk(rank).Exists("/repository/db"), others);
+      if (!others) continue;
+      const auto left = cluster.disk(rank).List("/repository/db/lost");
+      ASSERT_OK(left.status());
+      EXPECT_EQ(left->size(), of_others.size());
+    }
+  }
+}
+
 TEST_P(DatabaseOverSim, BadInputIsToldOnAllRanksAlike) {
   SimCluster cluster(Ranks(3));
   cluster.Run([](int rank, Context& context) {

@@ -108,7 +108,7 @@ std::string PartDirectory(const std::string& directory, const Generation& genera
 }
 
 std::string DescriptorPath(const std::string& directory) {
-  return directory + "/DATABASE";
+  return directory + "/" + kDescriptorName;
 }
 
 Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {

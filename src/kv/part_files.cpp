@@ -38,6 +38,20 @@ Result<std::vector<std::pair<uint32_t, std::string>>> Numbered(io::FileSystem& f
   return found;
 }
 
+// The number behind `prefix` at the beginning of `name`, and a dot, which are taken off.
+bool TakeNumber(std::string* name, const std::string& prefix) {
+  const size_t dot = name->find('.');
+  if (dot == std::string::npos || !NumberIn(name->substr(0, dot), prefix)) return false;
+  name->erase(0, dot + 1);
+  return true;
+}
+
+bool IsOfRepair(std::string name) {
+  if (name == kDescriptorName || name == std::string(kDescriptorName) + ".tmp") return true;
+  return TakeNumber(&name, kGenerationDirectoryPrefix) && TakeNumber(&name, kPartDirectoryPrefix) &&
+         !name.empty();
+}
+
 // What falls to one of `count` ranks: every part whose rank is `index` modulo `count`.
 struct Share {
   int index = 0;
@@ -153,6 +167,28 @@ Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory) 
     if (!stays) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(directory));
   }
   return Status();
+}
+
+std::string LostDirectory(const std::string& directory) {
+  return directory + "/lost";
+}
+
+std::string LostPrefix(uint32_t generation, int rank) {
+  return kGenerationDirectoryPrefix + std::to_string(generation) + "." + kPartDirectoryPrefix +
+         std::to_string(rank) + ".";
+}
+
+Status RemoveLost(io::FileSystem& fs, const std::string& directory) {
+  const std::string lost = LostDirectory(directory);
+  const Result<std::vector<io::FileInfo>> entries = fs.List(lost);
+  if (entries.status().code() == Code::kNotFound) return Status();
+  if (!entries.ok()) return entries.status();
+  for (const io::FileInfo& entry : *entries) {
+    if (entry.is_directory || !IsOfRepair(entry.name)) continue;
+    const Status removed = fs.Unlink(lost + "/" + entry.name);
+    if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  return RemoveIfEmpty(fs, lost);
 }
 
 Status RemoveIfEmpty(io::FileSystem& fs, const std::string& directory) {

@@ -50,6 +50,13 @@ Status RemoveParts(const Core& core, const std::string& directory, const std::se
 /// Removes the directories of generations that have nothing in them, durably. Other ranks may be at
 /// it too.
 Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory);
+/// Where `quire repair` sets aside what it cannot use, of a database in `directory`; and how the
+/// names of a part's files begin there.
+std::string LostDirectory(const std::string& directory);
+std::string LostPrefix(uint32_t generation, int rank);
+/// Removes what is there under the names that repair gives, and the directory if nothing else is in
+/// it. Other ranks may be at it too.
+Status RemoveLost(io::FileSystem& fs, const std::string& directory);
 /// Removes a directory in which nothing is; one that is gone, or holds files of somebody else, is
 /// left.
 Status RemoveIfEmpty(io::FileSystem& fs, const std::string& directory);

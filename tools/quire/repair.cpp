@@ -7,6 +7,7 @@
 
 #include "io/machine.h"
 #include "kv/checkpoint_files.h"
+#include "kv/part_files.h"
 #include "lsm/manifest.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
@@ -17,14 +18,6 @@ namespace {
 
 std::string Holder() {
   return io::ProcessDescription() + ", quire repair";
-}
-
-std::string PrefixOf(const Part& part) {
-  return "gen-" + std::to_string(part.generation) + ".rank-" + std::to_string(part.rank) + ".";
-}
-
-std::string LostDirectoryOf(const std::string& database) {
-  return database + "/lost";
 }
 
 Json Told(const std::string& directory, const lsm::RepairReport& report, bool yes) {
@@ -44,10 +37,10 @@ Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabasePlace& pl
   QUIRE_ASSIGN_OR_RETURN(const bool of_checkpoint, fs.Exists(above + "/" + kv::kCommitName));
   lsm::RepairOptions options;
   options.dry_run = !yes || of_checkpoint;
-  options.lost_directory = LostDirectoryOf(
+  options.lost_directory = kv::LostDirectory(
       place.directory == part.directory ? place.directory.substr(0, place.directory.rfind('/'))
                                         : place.directory);
-  options.lost_prefix = PrefixOf(part);
+  options.lost_prefix = kv::LostPrefix(part.generation, part.rank);
   options.holder = Holder();
   // What tables are written with, where some are: as the last opener of the database did.
   const Result<lsm::Manifest> manifest = lsm::ReadManifest(fs, part.directory);
@@ -114,7 +107,7 @@ class Repairs {
     rebuild.dry_run = !options_.yes;
     rebuild.rank_count = options_.rank_count;
     rebuild.partitioner = options_.partitioner;
-    rebuild.lost_directory = LostDirectoryOf(place.directory);
+    rebuild.lost_directory = kv::LostDirectory(place.directory);
     rebuild.holder = Holder();
     if (!parts_open) {
       Add(place.directory,
