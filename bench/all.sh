@@ -44,6 +44,17 @@ for ranks in 2 4; do
   done
   bench "$ranks" latency --directory "$folder"
 done
+# Checkpoints and restarts: large values, and ten million small pairs; read from the page cache, and
+# not.
+for cache in warm cold; do
+  bench 2 cr --directory "$folder" --count 2000 --cache "$cache" --repetitions 5
+done
+bench 2 cr --directory "$folder" --value-bytes 8 --count 5000000
+bench 2 group --directory "$folder"
+for transport in auto mpi; do
+  bench 2 mdhim --directory "$folder" --value-bytes 8 --count 10000 --transport "$transport"
+  bench 2 mdhim --directory "$folder" --value-bytes 131072 --count 1000 --transport "$transport"
+done
 for transport in auto mpi; do
   bench 4 idle --directory "$folder" --repetitions 1 --transport "$transport"
 done
