@@ -483,7 +483,9 @@ class Database {
   /// linked, not copied. Several may be under way.
   ///
   /// A checkpoint is there, complete and durable, once the event has ended well; until then, and
-  /// where it failed, it is not, and those before it stay as they are.
+  /// where it failed, it is not, and those before it stay as they are. What is copied is verified
+  /// against its checksums; a file that is linked was, by the checkpoint before, and is read again
+  /// where it was written to since, and now and then (docs/format/checkpoint.md).
   ///
   /// Collective   Yes.
   /// @param path  absolute; made where it is absent.
@@ -493,7 +495,7 @@ class Database {
   ///              writes to), kCorruption (a file of the database is damaged or gone), with rank
   ///              and file.
   /// Cost         As Barrier(kSsTable). In the background one reading and one writing of what no
-  ///              earlier checkpoint has.
+  ///              earlier checkpoint has, and one reading of the copy.
   /// Source       SC17, section 4.2.
   virtual Result<std::unique_ptr<Event>> Checkpoint(const std::string& path,
                                                     const CheckpointOptions& options) = 0;

@@ -90,6 +90,7 @@ struct FileInfo {
   std::string name;  ///< within its directory
   bool is_directory = false;
   uint64_t size = 0;
+  uint64_t modified_ns = 0;  ///< when its contents changed last, by the clock of the file system
 };
 
 class FileSystem {

@@ -38,6 +38,7 @@ class SimFile : public File {
     const uint64_t end = offset + bytes.size();
     if (end > node_->content.size()) QUIRE_RETURN_IF_ERROR(state_->Resize(node_.get(), end, path_));
     node_->content.Write(offset, bytes);
+    state_->NoteModified(node_.get());
     state_->Step();
     return Status();
   }
@@ -56,6 +57,7 @@ class SimFile : public File {
     const Guard guard(state_->mutex);
     QUIRE_RETURN_IF_ERROR(CheckWritable("truncate"));
     QUIRE_RETURN_IF_ERROR(state_->Resize(node_.get(), size, path_));
+    state_->NoteModified(node_.get());
     state_->Step();
     return Status();
   }
@@ -117,7 +119,9 @@ class SimMappedFile : public MappedFile {
   void OnStored(uint64_t offset, uint64_t size) override {
     const Guard guard(state_->mutex);
     state_->NoteInFlight(node_, offset, Slice(data_ + offset, size), incarnation_);
-    if (state_->CheckHandle(incarnation_).ok()) state_->Step();
+    if (!state_->CheckHandle(incarnation_).ok()) return;
+    state_->NoteModified(node_.get());
+    state_->Step();
   }
 
  private:
@@ -211,6 +215,7 @@ class SimFs : public SimFileSystem {
   SimNodePtr Create(const SimPlace& place) {
     auto node = std::make_shared<SimNode>(false);
     place.directory->Change({"", place.name, node});
+    state_.NoteModified(node.get());
     state_.Step();
     return node;
   }
@@ -330,7 +335,7 @@ Result<std::vector<FileInfo>> SimFs::List(const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const SimNodePtr node, state_.FindDirectory(directory));
   std::vector<FileInfo> files;
   for (const auto& [name, child] : node->entries) {
-    files.push_back({name, child->is_directory, child->content.size()});
+    files.push_back({name, child->is_directory, child->content.size(), child->modified});
   }
   return files;
 }

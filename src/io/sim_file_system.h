@@ -48,7 +48,7 @@ class SimFileSystem : public FileSystem {
   /// CrashAfter has not. All Files, maps and locks of before are dead: their calls fail with kIo.
   virtual void Restart(CrashKind kind, uint64_t seed) = 0;
   /// Flips, truncates, swaps: direct access to a file's bytes for damage tests, while it is not
-  /// mapped. Durable at once; no step.
+  /// mapped. Durable at once; no step, and not seen in FileInfo::modified_ns.
   virtual Status Damage(const std::string& path,
                         const std::function<void(std::string*)>& change) = 0;
   /// Room left: calls that need more fail with kNoSpace. UINT64_MAX: no limit (the default).

@@ -32,6 +32,7 @@ struct SimNode {
 
   const bool is_directory;
   SimContent content;              ///< of a file
+  uint64_t modified = 0;           ///< a file: when it changed last
   uint64_t names = 1;              ///< directory entries that lead here: hard links
   SimEntries entries;              ///< of a directory, as processes see it
   SimEntries durable_entries;      ///< of a directory, as the device has it

@@ -37,6 +37,7 @@ struct SimState {
   uint64_t boot_id = 1;
   uint64_t steps = 0;
   uint64_t steps_left = kNever;
+  uint64_t clock = 0;  ///< of changes to files
   bool crashed = false;
   uint64_t capacity = kNever;
   uint64_t used = 0;
@@ -54,6 +55,8 @@ struct SimState {
   Status CheckHandle(uint64_t handle_incarnation) const;
   /// A step has happened; crashes if it was the last one allowed.
   void Step();
+  /// The contents of a file changed.
+  void NoteModified(SimNode* node) { node->modified = ++clock; }
   /// Sets the steps left; none left is a crash at once.
   void SetStepsLeft(uint64_t steps_allowed);
   /// Notes a write that came after the crash, if it is the first of this incarnation.

@@ -10,9 +10,8 @@
 #include "io/machine.h"
 #include "kv/agreement.h"
 #include "kv/checkpoint_files.h"
+#include "kv/checkpoint_part.h"
 #include "kv/locked_database.h"
-#include "kv/transfer.h"
-#include "lsm/manifest.h"
 
 namespace quire::kv {
 namespace {
@@ -74,121 +73,59 @@ class CheckpointWork final : public JobWork {
       : core_(std::move(core)),
         fs_(*core_->fs),
         request_(std::move(request)),
-        capture_(std::move(capture)),
         prepared_(std::move(prepared)),
         home_(CheckpointHome(request_.path, request_.database)),
         partial_(PartialDirectory(home_, prepared_.number)),
-        part_(partial_ + "/" + PartName(core_->rank())) {
-    for (const lsm::Capture::File& file : capture_->files()) bytes_total += file.file_bytes;
+        part_(fs_, Places(), std::move(capture), &bytes_done) {
+    bytes_total = part_.bytes();
   }
 
   int step_count() const override { return 2; }
   Result<State> Advance(int step) override {
-    if (step == 0) {
-      Result<State> state = AdvanceTransfer();
-      if (state.ok()) return state;
-      GiveRoomBack();
-      return AsFailure(state.status());
-    }
+    if (step == 0) return AdvancePart();
     if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(AsFailure(Publish()));
     return State::kThrough;
   }
-  std::string Report(int step) override { return step == 0 ? report_ : std::string(); }
+  std::string Report(int step) override { return step == 0 ? part_.report() : std::string(); }
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
   void Finish(const Status& status) override;
 
  private:
-  Result<State> AdvanceTransfer();
-  Status BeginTransfer();
-  std::vector<Transfer::Item> Items() const;
-  FileList EarlierFiles() const;
-  Status EndTransfer();
+  CheckpointPart::Places Places() const;
+  Result<State> AdvancePart();
   Status Publish();
   Status DropOld();
-  void GiveRoomBack();
   Status SayWhy(const Status& why);
 
   const std::shared_ptr<Core> core_;
   io::FileSystem& fs_;
   const CheckpointRequest request_;
-  std::shared_ptr<const lsm::Capture> capture_;
   Prepared prepared_;
   const std::string home_;
   const std::string partial_;
-  const std::string part_;
-  std::unique_ptr<Transfer> transfer_;
-  std::string report_;
+  CheckpointPart part_;
   CommitRecord record_;  // rank 0
 };
 
-Result<JobWork::State> CheckpointWork::AdvanceTransfer() {
-  if (transfer_ == nullptr) QUIRE_RETURN_IF_ERROR(BeginTransfer());
-  QUIRE_ASSIGN_OR_RETURN(const bool done, transfer_->Advance());
-  if (!done) return State::kAgain;
-  QUIRE_RETURN_IF_ERROR(EndTransfer());
-  return State::kThrough;
-}
-
-Status CheckpointWork::BeginTransfer() {
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, part_));
-  transfer_ = std::make_unique<Transfer>(fs_, request_.source, part_, Items(), &bytes_done);
-  return Status();
-}
-
-// The files of this part in the newest complete checkpoint, where that is of the same store. What
-// cannot be read is copied anew.
-FileList CheckpointWork::EarlierFiles() const {
-  if (prepared_.earlier == 0) return {};
-  const std::string directory =
-      CheckpointDirectory(home_, prepared_.earlier) + "/" + PartName(core_->rank());
-  const Result<std::string> text = io::ReadFile(fs_, directory + "/" + kFilesName, UINT32_MAX);
-  if (!text.ok()) return {};
-  Result<FileList> list = DecodeFileList(*text, directory);
-  if (!list.ok() || list->store_id != capture_->store_id()) return {};
-  return std::move(*list);
-}
-
-std::vector<Transfer::Item> CheckpointWork::Items() const {
-  const FileList earlier = EarlierFiles();
-  const std::string directory =
-      CheckpointDirectory(home_, prepared_.earlier) + "/" + PartName(core_->rank());
-  std::vector<Transfer::Item> items;
-  for (const lsm::Capture::File& file : capture_->files()) {
-    Transfer::Item item;
-    item.name = file.name;
-    item.file.bytes = file.file_bytes;
-    item.file.identity = file.identity;
-    const auto same = earlier.files.find(file.name);
-    if (same != earlier.files.end() && same->second.bytes == file.file_bytes &&
-        same->second.identity == file.identity) {
-      item.link_from = directory + "/" + file.name;
-      item.file.sum = same->second.sum;
-      item.sum_known = true;
-    }
-    items.push_back(std::move(item));
+CheckpointPart::Places CheckpointWork::Places() const {
+  CheckpointPart::Places places;
+  places.source = request_.source;
+  places.target = partial_ + "/" + PartName(core_->rank());
+  places.number = prepared_.number;
+  if (prepared_.earlier != 0) {
+    places.earlier = CheckpointDirectory(home_, prepared_.earlier);
+    places.earlier_part = places.earlier + "/" + PartName(core_->rank());
   }
-  return items;
+  return places;
 }
 
-Status CheckpointWork::EndTransfer() {
-  FileList list;
-  list.store_id = capture_->store_id();
-  for (const Transfer::Item& item : transfer_->items()) list.files[item.name] = item.file;
-  const std::string& manifest = capture_->manifest();
-  QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs_, part_ + "/" + lsm::ManifestName(), manifest));
-  uint64_t sum = 0;
-  for (uint64_t at = 0; at < manifest.size(); at += kSumPieceBytes) {
-    sum = AddToSum(sum, at, Slice(manifest).substr(at, kSumPieceBytes));
-  }
-  list.files[lsm::ManifestName()] = {manifest.size(), 0, sum};
-  const std::string encoded = EncodeFileList(list);
-  QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs_, part_ + "/" + kFilesName, encoded));
-  const CommitRecord::Part part = PartOf(list, encoded);
-  base::PutFixed(&report_, part.files);
-  base::PutFixed(&report_, part.bytes);
-  base::PutFixed(&report_, part.sum);
-  capture_.reset();  // the database may remove these files now
-  return Status();
+Result<JobWork::State> CheckpointWork::AdvancePart() {
+  const Result<bool> done = part_.Advance();
+  if (done.ok()) return *done ? State::kThrough : State::kAgain;
+  // Only where this rank's own part fails: without it nobody publishes. What others have may count
+  // already when one hears that it failed; it goes with the next checkpoint.
+  part_.Remove();
+  return AsFailure(done.status());
 }
 
 Result<std::string> CheckpointWork::TakeReports(int step, const std::vector<std::string>& reports) {
@@ -242,8 +179,7 @@ Status CheckpointWork::DropOld() {
 }
 
 void CheckpointWork::Finish(const Status& status) {
-  transfer_.reset();
-  capture_.reset();
+  part_.End();
   if (core_->rank() == 0 && !status.ok()) {
     const Status said = SayWhy(status);
     if (base::LogEnabled()) {
@@ -255,19 +191,6 @@ void CheckpointWork::Finish(const Status& status) {
   prepared_.lock.reset();
 }
 
-// Only where this rank's own part fails: without it nobody publishes. What others have may count
-// already when one hears that it failed; it goes with the next checkpoint.
-void CheckpointWork::GiveRoomBack() {
-  transfer_.reset();
-  const Status listed = fs_.Unlink(part_ + "/" + kFilesName);
-  const bool gone = listed.ok() || listed.code() == Code::kNotFound;
-  const Status removed = gone ? lsm::DestroyDb(fs_, part_) : listed;
-  if (removed.ok() || !base::LogEnabled()) return;
-  base::Log(LogLevel::kWarning,
-            "what is left of a failed checkpoint cannot be removed: " + removed.ToString());
-}
-
-// Rank 0. A directory that says why stays until the next.
 Status CheckpointWork::SayWhy(const Status& why) {
   QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(partial_));
   if (!there) return Status();  // published; what came after that failed

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -237,6 +238,130 @@ TEST_P(Checkpoints, ADamagedOneIsPassedOverForTheOneBeforeIt) {
       ASSERT_OK(io::ReplaceFile(fs, path, *before));
     }
   }
+}
+
+// The files of rank 1's part whose names begin with `kind`, but for those in `but`.
+std::vector<std::string> FilesOf(io::FileSystem& fs, const std::string& directory,
+                                 const std::string& kind, const std::string& but = "") {
+  std::set<std::string> others;
+  if (!but.empty()) {
+    for (const io::FileInfo& file : *fs.List(but)) others.insert(file.name);
+  }
+  std::vector<std::string> files;
+  for (const io::FileInfo& file : *fs.List(directory)) {
+    if (file.name.rfind(kind, 0) == 0 && !others.contains(file.name)) files.push_back(file.name);
+  }
+  return files;
+}
+
+// Nobody reads the damaged block but the checkpoint.
+TEST_P(Checkpoints, OfADamagedDatabaseFailAndTheOneBeforeStays) {
+  for (const char* kind : {"t-", "val-"}) {
+    SimCluster cluster(Ranks(2));
+    io::SimFileSystem& fs = cluster.disk(0);
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.storage.value_separation_bytes_min = 256;
+    cluster.RunDatabase(options, [&](int rank, Context& context, Database& db) {
+      PutShare(db, rank, 2, 0, 100);
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {.keep = 1})));
+      PutShare(db, rank, 2, 1, 100);
+      ASSERT_OK(db.Compact());
+      ASSERT_OK(WaitFor(db.Checkpoint("/beside", {})));  // seals the segment
+      ASSERT_OK(context.Barrier());
+      const std::string part = "/repository/db/gen-1/rank-1";
+      std::vector<std::string> files;
+      if (rank == 1) {
+        files = FilesOf(fs, "/beside/db/1/rank-1", kind, "/pfs/db/1/rank-1");
+        ASSERT_FALSE(files.empty());
+        ASSERT_OK(fs.Damage(part + "/" + files[0], [](std::string* bytes) {
+          const size_t at = bytes->size() > 5000 ? 4096 + 60 : bytes->size() / 3;
+          (*bytes)[at] = static_cast<char>((*bytes)[at] ^ 4);
+        }));
+      }
+      ASSERT_OK(context.Barrier());
+      const Status status = WaitFor(db.Checkpoint("/pfs", {.keep = 1}));
+      EXPECT_EQ(status.code(), Code::kCorruption) << kind << ": " << status.ToString();
+      EXPECT_THAT(status.message(), HasSubstr("rank 1"));
+      if (rank == 1) EXPECT_THAT(status.message(), HasSubstr(part + "/" + files[0]));
+      static_cast<void>(db.Close());
+    });
+    std::vector<uint64_t> complete;
+    for (const CheckpointFound& one : Found(cluster)) {
+      if (one.state == CheckpointState::kComplete) complete.push_back(one.number);
+    }
+    EXPECT_THAT(complete, testing::ElementsAre(1)) << kind;
+    cluster.Run([&](int rank, Context& context) {
+      ASSERT_OK(context.Destroy("db"));
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 1})));
+      auto db = context.Open("db", Existing());
+      ASSERT_OK(db.status());
+      ExpectShare(**db, rank, 2, 0, 100);
+      ASSERT_OK((*db)->Close());
+    });
+  }
+}
+
+// A file of the first checkpoint changes; the next one has it from the database.
+class DamagedLink : public Checkpoints {
+ protected:
+  // How many checkpoints it takes until one says so; the last of them is sound.
+  int CheckpointsUntilFound(
+      const std::function<void(io::SimFileSystem&, const std::string&)>& damage, int most) {
+    SimCluster cluster(Ranks(1));
+    LogLines log;
+    int count = 0;
+    cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+      PutShare(db, 0, 1, 0, 100);
+      ASSERT_OK(db.Compact());
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+      const std::string part = "/pfs/db/1/rank-0/";
+      damage(cluster.disk(0), part + FilesOf(cluster.disk(0), part, "t-")[0]);
+      for (; count < most && log.text().find("is damaged") == std::string::npos; ++count) {
+        ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {.keep = 2})));
+      }
+      ASSERT_OK(db.Close());
+    });
+    cluster.Run([&](int, Context& context) {
+      ASSERT_OK(context.Destroy("db"));
+      const auto newest = static_cast<uint64_t>(count) + 1;
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = newest})));
+      auto db = context.Open("db", Existing());
+      ASSERT_OK(db.status());
+      ExpectShare(**db, 0, 1, 0, 100);
+      ASSERT_OK((*db)->Close());
+    });
+    return count;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, DamagedLink, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+void Flip(std::string* bytes) {
+  (*bytes)[bytes->size() / 2] = static_cast<char>((*bytes)[bytes->size() / 2] ^ 1);
+}
+
+TEST_P(DamagedLink, IsNotMadeWhereSomebodyWroteIntoTheFile) {
+  const auto overwrite = [](io::SimFileSystem& fs, const std::string& path) {
+    auto file = fs.Open(path, io::OpenMode::kReadWrite);
+    ASSERT_OK(file.status());
+    ASSERT_OK((*file)->WriteAt(100, "XXXX"));
+  };
+  EXPECT_EQ(CheckpointsUntilFound(overwrite, 1), 1);
+}
+
+TEST_P(DamagedLink, IsNotMadeToAFileOfAnotherSize) {
+  const auto shorten = [](io::SimFileSystem& fs, const std::string& path) {
+    ASSERT_OK(fs.Damage(path, [](std::string* bytes) { bytes->pop_back(); }));
+  };
+  EXPECT_EQ(CheckpointsUntilFound(shorten, 1), 1);
+}
+
+TEST_P(DamagedLink, IsFoundWithinSomeCheckpointsWhereTheDeviceForgot) {
+  const auto rot = [](io::SimFileSystem& fs, const std::string& path) {
+    ASSERT_OK(fs.Damage(path, Flip));
+  };
+  EXPECT_LE(CheckpointsUntilFound(rot, 33), 32);
 }
 
 TEST_P(Checkpoints, AFullDiskFailsOneAndTheDatabaseAndTheOneBeforeItGoOn) {

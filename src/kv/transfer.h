@@ -5,11 +5,13 @@
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    one at a time
-/// Invariants a file counts as done when it is verified and durable; memory for one piece
+/// Invariants a file counts as done when it is verified and durable; memory for one piece, and for
+///            what the verification takes
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,10 +28,15 @@ class Transfer {
     std::string link_from;   ///< a file that already has the contents; empty: copy
     StoredFile file;         ///< sum: of the file, once it is known
     bool sum_known = false;  ///< what is copied must have it
+    /// `link_from` is read first, and linked where it has the sum, which is known; else the log
+    /// says so, and it is copied
+    bool check_link = false;
   };
+  /// What a copy whose sum was not known has to pass.
+  using Check = std::function<Status(const Item& item)>;
   /// From `source` to `target`, directories. Of `items` each file's size is known.
   Transfer(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
-           std::atomic<uint64_t>* bytes_done);
+           std::atomic<uint64_t>* bytes_done, Check check = {});
 
   /// Does some of it: true once all is done, then the target's entries are durable as well.
   /// Errors  kCorruption (a file that is not as it must be: names it), kNotFound, kNoSpace, kIo.
@@ -38,19 +45,25 @@ class Transfer {
 
  private:
   Status Begin();
-  Status CopyPiece();
+  Status BeginLink();
+  Status BeginCopy();
+  Status TakePiece();
   Status EndFile();
+  Status EndLink();
+  Status EndCopy();
+  Status Reject(const std::string& what);
 
   io::FileSystem& fs_;
   const std::string source_;
   const std::string target_;
   std::vector<Item> items_;
   std::atomic<uint64_t>* const bytes_done_;
+  const Check check_;
   size_t at_ = 0;
   uint64_t offset_ = 0;
   uint64_t sum_ = 0;
-  std::unique_ptr<io::File> from_;
-  std::unique_ptr<io::File> to_;
+  std::unique_ptr<io::File> from_;  // null: the file at_ is not begun
+  std::unique_ptr<io::File> to_;    // null: from_ is read to be linked
   std::string piece_;
 };
 
