@@ -228,8 +228,7 @@ Status ExchangeImpl::Wait(const std::shared_ptr<Call>& call, std::string* answer
   return pending->TakeOutcome(answer);
 }
 
-Status ExchangeImpl::Await(const void* key, const char* what,
-                           const std::function<int()>& missing) {
+Status ExchangeImpl::Await(const void* key, const char* what, const std::function<int()>& missing) {
   WaitSpec spec{key, -1, what};
   auto done = [&] {
     spec.peer = missing();
@@ -238,6 +237,16 @@ Status ExchangeImpl::Await(const void* key, const char* what,
   };
   if (!done()) QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(done)));
   return spec.peer == kNobody ? Status() : peers_.Get(spec.peer).Failure();
+}
+
+Status ExchangeImpl::PeerStatus(int rank) {
+  if (rank == rank_) return Status();
+  const Peer& peer = peers_.Get(rank);
+  if (!peer.failed.load(std::memory_order_acquire)) {
+    if (transport_->Alive(rank)) return Status();
+    Progress();  // it says so once all that came before is handled
+  }
+  return peer.failed.load(std::memory_order_acquire) ? peer.Failure() : Status();
 }
 
 void ExchangeImpl::Progress() {

@@ -104,6 +104,10 @@ class Exchange {
   /// Says that what somebody awaits under `key` may have come true. Any thread, also services.
   virtual void Nudge(const void* key) = 0;
 
+  /// OK; or why nothing more comes from `rank`, where that is known or cheap to find out: what it
+  /// sent before has been handled. Does not wait.
+  virtual Status PeerStatus(int rank) = 0;
+
   /// Handles what has arrived; for programs that compute long without a handler thread. Cheap.
   virtual void Progress() = 0;
 

@@ -74,6 +74,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
                    std::function<void(const Status& status, Slice answer)> done) override;
   Status Await(const void* key, const char* what, const std::function<int()>& missing) override;
   void Nudge(const void* key) override { sleepers_.Notify(key); }
+  Status PeerStatus(int rank) override;
   void Progress() override;
   Status Barrier() override;
   Status Agree(const Status& mine) override;

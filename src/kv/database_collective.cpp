@@ -230,7 +230,10 @@ void DatabaseImpl::Teardown() {
   gate_.store(0);
   if (redistribution_ != nullptr) redistribution_->Stop();
   to_move_ = {};  // it holds the storage
-  for (const std::shared_ptr<Job>& checkpoint : checkpoints_) checkpoint->Stop();
+  for (const std::shared_ptr<Job>& checkpoint : checkpoints_) {
+    // One that has ended may still have to tell another rank.
+    if (!checkpoint->finished()) checkpoint->Stop();
+  }
   checkpoints_.clear();
   {
     const std::lock_guard<std::mutex> lock(core_->mutex);

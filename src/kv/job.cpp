@@ -10,8 +10,10 @@
 namespace quire::kv {
 namespace {
 
-// In the place of a step: the job has ended.
+// In the place of a step: the job has ended; it is being taken back; the sender asks where it is.
 constexpr int kEnd = 1 << 20;
+constexpr int kUndo = kEnd - 1;
+constexpr int kAsk = kEnd + 1;
 
 std::string EncodeNews(int step, const Status& status, Slice note) {
   std::string text;
@@ -19,10 +21,29 @@ std::string EncodeNews(int step, const Status& status, Slice note) {
   return text + EncodeOutcome(status, note);
 }
 
-// Rank 0 does not serve a job that it has given up.
-Status FromRank0(const Status& answered) {
-  return answered.code() == Code::kNotFound ? Status(Code::kPeerFailed, "rank 0 has given it up")
-                                            : answered;
+struct News {
+  int step = 0;
+  Status status;
+  std::string note;
+};
+
+Status DecodeNews(Slice text, News* news) {
+  base::Reader reader(text);
+  uint64_t step = 0;
+  Slice note;
+  if (!reader.Varint(&step) || step > static_cast<uint64_t>(kAsk)) {
+    return Status(Code::kCorruption, "news of a background job cannot be read");
+  }
+  QUIRE_RETURN_IF_ERROR(DecodeOutcome(reader.rest(), &news->status, &note));
+  news->step = static_cast<int>(step);
+  news->note = std::string(note);
+  return Status();
+}
+
+// A rank does not serve a job that it has given up.
+Status FromRank(int rank, const Status& answered) {
+  if (answered.code() != Code::kNotFound) return answered;
+  return Status(Code::kPeerFailed, "rank " + std::to_string(rank) + " has given it up");
 }
 
 class JobEvent final : public Event {
@@ -45,12 +66,18 @@ std::unique_ptr<Event> NewJobEvent(std::shared_ptr<Job> job) {
 std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string what,
                                 std::unique_ptr<JobWork> work) {
   std::shared_ptr<Job> job(new Job(core, std::move(what), std::move(work)));
+  std::vector<std::shared_ptr<Job>> settled;  // stopped now: they may outlive the exchange
   {
     const std::lock_guard<std::mutex> lock(core->mutex);
-    std::erase_if(core->jobs, [](const std::shared_ptr<Job>& other) { return other->finished(); });
+    const auto first =
+        std::stable_partition(core->jobs.begin(), core->jobs.end(),
+                              [](const std::shared_ptr<Job>& other) { return !other->Settled(); });
+    settled.assign(first, core->jobs.end());
+    core->jobs.erase(first, core->jobs.end());
     core->jobs.push_back(job);
     job->channel_ = Channel(++core->last_database_number, Operation::kJob);
   }
+  for (const std::shared_ptr<Job>& other : settled) other->Stop();
   job->work_->Attach(job);
   job->Serve();
   job->Schedule();
@@ -62,16 +89,25 @@ Job::Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> 
       exchange_(core_->exchange.get()),
       what_(std::move(what)),
       work_(std::move(work)),
-      reports_(static_cast<size_t>(exchange_->size())) {}
+      reports_(static_cast<size_t>(exchange_->size())),
+      told_(EncodeNews(0, Status(), {})),
+      heard_(static_cast<size_t>(exchange_->size())) {}
 
 Job::~Job() {
   Stop();
 }
 
 void Job::Serve() {
-  exchange_->Serve(channel_, [this](int source, Slice request, std::string* /*answer*/) {
-    return OnMessage(source, request);
+  exchange_->Serve(channel_, [this](int source, Slice request, std::string* answer) {
+    return OnMessage(source, request, answer);
   });
+}
+
+bool Job::Settled() const {
+  if (!finished_) return false;
+  if (exchange_->rank() != 0) return true;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::find(heard_.begin() + 1, heard_.end(), false) == heard_.end();
 }
 
 void Job::Stop() {
@@ -101,7 +137,7 @@ void Job::Schedule() {
     const std::lock_guard<std::mutex> lock(mutex_);
     step = step_;
   }
-  if (work_->sends(step)) {
+  if (step != kUndo && work_->sends(step)) {
     core_->errands->Run(slice);
   } else {
     core_->transfers->Schedule(slice);
@@ -128,6 +164,10 @@ void Job::RunSlice() {
     finished_ = true;
     return exchange_->Nudge(this);
   }
+  if (step == kUndo) {
+    work_->Undo();
+    return EndStep(step, Status());
+  }
   if (fresh) work_->TakeNews(step, news);
   const Result<JobWork::State> state = work_->Advance(step);
   if (!state.ok()) return EndStep(step, state.status());
@@ -141,7 +181,8 @@ void Job::EndStep(int step, const Status& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     through_ = true;
   }
-  Report report{true, status, status.ok() ? work_->Report(step) : std::string()};
+  const bool reports = status.ok() && step != kUndo;
+  Report report{true, status, reports ? work_->Report(step) : std::string()};
   if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
   core_->errands->Run([self = shared_from_this(), step, report = std::move(report)] {
     {
@@ -152,7 +193,7 @@ void Job::EndStep(int step, const Status& status) {
         0, self->channel_, {}, EncodeNews(step, report.status, report.note),
         [self](const Status& answered, Slice) {
           if (!answered.ok()) {
-            self->End(FromRank0(answered).WithContext(self->what_));
+            self->End(FromRank(0, answered).WithContext(self->what_));
           }
         });
     if (!sent.ok()) self->End(sent.WithContext(self->what_));
@@ -162,23 +203,45 @@ void Job::EndStep(int step, const Status& status) {
 
 // ---- News ----
 
-Status Job::OnMessage(int source, Slice message) {
-  base::Reader reader(message);
-  uint64_t step = 0;
-  Slice note;
-  if (!reader.Varint(&step) || step > static_cast<uint64_t>(kEnd)) {
-    return Status(Code::kCorruption, "news of a background job cannot be read");
-  }
-  Report report;
-  report.there = true;
-  QUIRE_RETURN_IF_ERROR(DecodeOutcome(reader.rest(), &report.status, &note));
-  report.note = std::string(note);
-  if (exchange_->rank() == 0) {
-    TakeReport(source, std::move(report));
+Status Job::OnMessage(int source, Slice message, std::string* answer) {
+  News news;
+  QUIRE_RETURN_IF_ERROR(DecodeNews(message, &news));
+  if (news.step == kAsk) {
+    *answer = Present();
+    if (exchange_->rank() == 0) SetHeard(source);
+  } else if (exchange_->rank() == 0) {
+    TakeReport(source, {true, news.status, std::move(news.note)});
   } else {
-    Go(static_cast<int>(step), report.status, std::move(report.note));
+    Go(news.step, news.status, std::move(news.note));
   }
   return Status();
+}
+
+// Where the job is on this rank. Rank 0: what it told all.
+std::string Job::Present() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (exchange_->rank() == 0) return told_;
+  return EncodeNews(ended_ ? kEnd : step_, status_, {});
+}
+
+// What the rank that is waited for says of itself.
+void Job::TakePresent(int source, Slice text) {
+  News news;
+  const Status read = DecodeNews(text, &news);
+  if (!read.ok()) return Fail(read);
+  if (exchange_->rank() != 0) return Go(news.step, news.status, std::move(news.note));
+  if (news.step == kEnd) {
+    // By itself: it could not report. It is through with this step and all others.
+    const Status why =
+        news.status.ok() ? Status(Code::kPeerFailed, "it ended before the others") : news.status;
+    return TakeReport(source, {true, why, {}});
+  }
+  bool behind = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    behind = news.step < step_;
+  }
+  if (behind) Tell(source);
 }
 
 // Rank 0. No rank reports a step before all have ended the one before.
@@ -217,30 +280,64 @@ void Job::Decide() {
     }
   }
   std::string news;
-  if (status.ok()) {
-    Result<std::string> taken = work_->TakeReports(step, notes);
-    status = taken.status();
-    if (taken.ok()) news = std::move(*taken);
-  }
+  status = Judge(step, std::move(status), notes, &news);
   const bool last = !status.ok() || step + 1 == work_->step_count();
-  TellAll(last ? kEnd : step + 1, status, news);
-  Go(last ? kEnd : step + 1, status, std::move(news));
+  if (status.ok() || step == kUndo || !work_->CanUndo(step)) {
+    return Proceed(last ? kEnd : step + 1, status, std::move(news));
+  }
+  undone_for_ = status;
+  Proceed(kUndo, Status(), {});
 }
 
-// Rank 0. Who cannot be told is dead, or hears of it when it waits.
-void Job::TellAll(int step, const Status& status, const std::string& news) {
-  const std::string message = EncodeNews(step, status, news);
-  for (int rank = 1; rank < exchange_->size(); ++rank) {
-    static_cast<void>(
-        exchange_->StartThen(rank, channel_, {}, message, [](const Status&, Slice) {}));
+// What becomes of a step that all are through with.
+Status Job::Judge(int step, Status status, const std::vector<std::string>& notes,
+                  std::string* news) {
+  if (step == kUndo) return undone_for_;
+  if (!status.ok()) return status;
+  QUIRE_ASSIGN_OR_RETURN(*news, work_->TakeReports(step, notes));
+  return Status();
+}
+
+void Job::Proceed(int step, const Status& status, std::string news) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (told_end_) return;  // a death was heard of meanwhile
+    told_ = EncodeNews(step, status, news);
+    told_end_ = step == kEnd;
   }
+  for (int rank = 1; rank < exchange_->size(); ++rank) Tell(rank);
+  Go(step, status, std::move(news));
+}
+
+// Rank 0. Who cannot be told is dead, or asks.
+void Job::Tell(int rank) {
+  std::string message;
+  bool last = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    message = told_;
+    last = told_end_;
+  }
+  const auto answered = [self = shared_from_this(), rank, last](const Status& status, Slice) {
+    // It is dead, or has given the job up: all the same to this one.
+    const bool gone = status.code() == Code::kPeerFailed || status.code() == Code::kNotFound;
+    if (last && (status.ok() || gone)) self->SetHeard(rank);
+  };
+  const Status sent = exchange_->StartThen(rank, channel_, {}, message, answered);
+  if (last && sent.code() == Code::kPeerFailed) SetHeard(rank);
+}
+
+// Rank 0: of the end, if there is one.
+void Job::SetHeard(int rank) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (told_end_) heard_[static_cast<size_t>(rank)] = true;
 }
 
 void Job::Go(int step, const Status& status, std::string news) {
   if (step == kEnd) return End(status);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (ended_) return;
+    if (ended_ || step <= step_) return;  // heard already
     step_ = step;
     news_ = std::move(news);
     fresh_ = true;
@@ -259,6 +356,17 @@ void Job::End(const Status& status) {
   Schedule();
 }
 
+// Somebody is missing for good. Nobody else tells the others, should rank 0 hear of it.
+void Job::Fail(const Status& status) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || stopped_) return;
+  }
+  const Status why = status.WithContext(what_);
+  if (exchange_->rank() == 0) return Proceed(kEnd, why, {});
+  End(why);
+}
+
 // ---- Waiting ----
 
 // What only this thread can do.
@@ -273,7 +381,18 @@ bool Job::Ready() {
     exchange_->Progress();
     Pump();
   }
+  if (!finished_) LookForDeath();
   return finished_;
+}
+
+// For those that never wait.
+void Job::LookForDeath() {
+  const int missing = Missing();
+  if (missing == comm::Exchange::kNobody || missing == exchange_->rank()) return;
+  const Status lives = exchange_->PeerStatus(missing);
+  if (lives.ok()) return;
+  // Telling others may have to wait for room.
+  core_->errands->Run([self = shared_from_this(), lives] { self->Fail(lives); });
 }
 
 // The rank that is waited for; kNobody where this one has ended, or has something to do.
@@ -296,26 +415,31 @@ bool Job::StillAlive(uint64_t* bytes_before) {
   if (missing == exchange_->rank()) {
     return std::exchange(*bytes_before, Progress().bytes_done) != Progress().bytes_done;
   }
-  // Whatever it answers, it answers.
-  const Code code = exchange_->Ask(missing, kPingChannel, {}, {}, nullptr).code();
-  return code != Code::kTimedOut && code != Code::kPeerFailed;
+  std::string present;
+  const Status asked =
+      exchange_->Ask(missing, channel_, {}, EncodeNews(kAsk, Status(), {}), &present);
+  if (asked.code() == Code::kTimedOut) return false;
+  if (asked.ok()) {
+    TakePresent(missing, present);
+  } else {
+    Fail(FromRank(missing, asked));
+  }
+  return true;
 }
 
 Status Job::Wait() {
   uint64_t bytes_before = 0;
-  while (true) {
+  while (!finished_) {  // then the exchange may be gone
     Pump();
     const Status status = exchange_->Await(this, what_.c_str(), [this] { return Missing(); });
-    if (finished_) return status_;
-    if (status.ok()) continue;
+    if (finished_ || status.ok()) continue;
     if (status.code() == Code::kTimedOut) {
       if (StillAlive(&bytes_before)) continue;
       return status;
     }
-    // Nobody else tells the others, should rank 0 hear of a death.
-    if (exchange_->rank() == 0) TellAll(kEnd, status.WithContext(what_), {});
-    End(status.WithContext(what_));
+    Fail(status);
   }
+  return status_;
 }
 
 }  // namespace quire::kv

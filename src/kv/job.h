@@ -3,7 +3,10 @@
 /// the first failure of any rank ends it on all.
 ///
 /// Rank 0 keeps count: every rank reports to it the end of a step, and it tells every rank to go
-/// on, or how the job ended. Nobody polls.
+/// on, or how the job ended. Nobody polls; but a rank that has waited for long asks the one that it
+/// waits for where the job is there, and so hears of what did not reach it.
+///
+/// Where nothing can come of a job that failed, all ranks take back what they did before it ends.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 4.2 (asynchronous checkpoint: an event to wait for)
@@ -51,6 +54,11 @@ class JobWork {
   }
   /// On every rank, before a step but the first: what rank 0 answered.
   virtual void TakeNews(int /*step*/, const std::string& /*news*/) {}
+  /// On rank 0: whether nothing that counts can come of the job any more, now that it failed in
+  /// this step.
+  virtual bool CanUndo(int /*step*/) { return false; }
+  /// Then, on every rank whose job has not ended: takes back what it did.
+  virtual void Undo() {}
   /// Once, on every rank: how it ended.
   virtual void Finish(const Status& /*status*/) {}
   /// Before anything else: whose work it is.
@@ -68,6 +76,8 @@ class Job : public std::enable_shared_from_this<Job> {
   ~Job();
 
   bool finished() const { return finished_; }
+  /// Finished, and no rank needs this one any more to hear of it.
+  bool Settled() const;
   /// Ended, and Finish was called. Makes progress where no thread does.
   bool Ready();
   /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
@@ -90,14 +100,21 @@ class Job : public std::enable_shared_from_this<Job> {
   void Schedule();
   void RunSlice();
   void EndStep(int step, const Status& status);
-  Status OnMessage(int source, Slice message);
+  Status OnMessage(int source, Slice message, std::string* answer);
+  std::string Present() const;
+  void TakePresent(int source, Slice text);
   void TakeReport(int source, Report report);
   void Decide();
-  void TellAll(int step, const Status& status, const std::string& news);
+  Status Judge(int step, Status status, const std::vector<std::string>& notes, std::string* news);
+  void Proceed(int step, const Status& status, std::string news);
+  void Tell(int rank);
+  void SetHeard(int rank);
   void Go(int step, const Status& status, std::string news);
   void End(const Status& status);
+  void Fail(const Status& status);
   void Pump();
   int Missing();
+  void LookForDeath();
   bool StillAlive(uint64_t* bytes_before);
 
   const std::shared_ptr<Core> core_;
@@ -119,6 +136,10 @@ class Job : public std::enable_shared_from_this<Job> {
   bool stopped_ = false;
   Status status_;                // once ended_
   std::vector<Report> reports_;  // rank 0: of step_
+  std::string told_;             // rank 0: the news that all get, encoded
+  bool told_end_ = false;        // rank 0: they are the last
+  std::vector<bool> heard_;      // rank 0: who has heard the end, or cannot
+  Status undone_for_;            // rank 0: why it is being undone
 };
 
 /// The public face of a job.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kv/job.h"
@@ -168,6 +169,103 @@ TEST_P(Jobs, EndWhenARankDies) {
       const Status status = job->Wait();
       EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
     });
+  }
+}
+
+// A program that computes, and looks now and then.
+TEST_P(Jobs, EndWhenARankDiesAndTheOthersOnlyPoll) {
+  for (const int dying : {0, 1}) {
+    Run(2, [&](const std::shared_ptr<Core>& core) {
+      std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
+      Shared shared;
+      if (core->rank() != dying) work = std::make_unique<StepWork>(0, 0, &shared);
+      const auto job = Job::Start(core, "the test", std::move(work));
+      if (core->rank() == dying) return;
+      while (!job->Ready()) std::this_thread::yield();
+      EXPECT_EQ(job->Wait().code(), Code::kPeerFailed) << job->Wait().ToString();
+    });
+  }
+}
+
+// It lives and answers, but not for this job.
+TEST_P(Jobs, EndWhereARankHasGivenThemUp) {
+  for (const int leaving : {0, 1}) {
+    std::atomic<bool> ended{false};
+    Shared shared;
+    Run(2, [&](const std::shared_ptr<Core>& core) {
+      std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
+      if (core->rank() != leaving) work = std::make_unique<StepWork>(0, 0, &shared);
+      const auto job = Job::Start(core, "the test", std::move(work));
+      if (core->rank() == leaving) {
+        job->Stop();
+        while (!ended) core->exchange->Progress();
+        return;
+      }
+      const Status status = job->Wait();
+      EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
+      EXPECT_THAT(status.message(),
+                  HasSubstr("rank " + std::to_string(leaving) + " has given it up"));
+      ended = true;
+    });
+  }
+}
+
+// The news finds no room on its way: rank 1 hears it when it asks.
+TEST_P(Jobs, TellWhatWasLostToThoseWhoAsk) {
+  std::atomic<bool> ended{false};
+  Shared shared;
+  Run(2, [&](const std::shared_ptr<Core>& core) {
+    comm::Exchange& exchange = *core->exchange;
+    const auto job =
+        Job::Start(core, "the test", std::make_unique<StepWork>(core->rank(), 2, &shared));
+    if (core->rank() == 0) {
+      // Nobody serves this on rank 1: it fills the window for good.
+      const std::string body(5 << 20, 'x');
+      ASSERT_OK(exchange.StartThen(1, 4711 << 8, {}, body, [](const Status&, Slice) {}));
+    }
+    Status status = job->Wait();
+    while (status.code() == Code::kTimedOut) status = job->Wait();
+    EXPECT_OK(status);
+    if (core->rank() == 1) ended = true;
+    while (!ended) exchange.Progress();
+  });
+  EXPECT_EQ(shared.in_step[2].load(), 2);
+}
+
+// Everything that ranks did is taken back before a failed job ends.
+class UndoWork final : public JobWork {
+ public:
+  UndoWork(int rank, int failing_step, std::atomic<int>* done)
+      : rank_(rank), failing_step_(failing_step), done_(*done) {}
+  int step_count() const override { return 2; }
+  Result<State> Advance(int step) override {
+    if (step == 0) ++done_;
+    if (rank_ == 1 && step == failing_step_) return Status(Code::kIo, "broken");
+    return State::kThrough;
+  }
+  bool CanUndo(int step) override { return step == 0; }
+  void Undo() override { --done_; }
+
+ private:
+  const int rank_;
+  const int failing_step_;
+  std::atomic<int>& done_;
+};
+
+TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
+  for (const int failing_step : {0, 1}) {
+    for (int count = 2; count <= 4; ++count) {
+      std::atomic<int> done{0};
+      Run(count, [&](const std::shared_ptr<Core>& core) {
+        const auto job = Job::Start(core, "the test",
+                                    std::make_unique<UndoWork>(core->rank(), failing_step, &done));
+        const Status status = job->Wait();
+        EXPECT_EQ(status.code(), Code::kIo);
+        EXPECT_THAT(status.message(), HasSubstr("rank 1: broken"));
+        EXPECT_EQ(done.load(), failing_step == 0 ? 0 : count);
+        ASSERT_OK(core->exchange->Barrier());
+      });
+    }
   }
 }
 
