@@ -277,22 +277,24 @@ contains
     status = c_db_checkpoint(db%handle, trim(path) // c_null_char, kept, event%handle)
   end subroutine quire_db_checkpoint
 
-  ! From checkpoint `number`, or the newest; copied, or used where it lies.
-  subroutine quire_context_restart(context, path, name, event, status, number, in_place)
+  ! From checkpoint `number`, or the newest; copied, or used where it lies; beside no database of
+  ! the name, or replacing it once all is there.
+  subroutine quire_context_restart(context, path, name, event, status, number, in_place, replace)
     type(quire_context), intent(in) :: context
     character(len=*), intent(in) :: path, name
     type(quire_event), intent(out) :: event
     integer, intent(out) :: status
     integer(c_int64_t), intent(in), optional :: number
-    logical, intent(in), optional :: in_place
+    logical, intent(in), optional :: in_place, replace
     integer(c_int64_t) :: wanted
-    integer(c_int) :: where_it_lies
+    integer(c_int) :: flags
     wanted = 0
-    where_it_lies = 0
+    flags = 0
     if (present(number)) wanted = number
-    if (present(in_place)) where_it_lies = merge(1_c_int, 0_c_int, in_place)
+    if (present(in_place)) flags = flags + merge(1_c_int, 0_c_int, in_place)
+    if (present(replace)) flags = flags + merge(2_c_int, 0_c_int, replace)
     status = c_context_restart(context%handle, trim(path) // c_null_char, &
-                               trim(name) // c_null_char, wanted, where_it_lies, event%handle)
+                               trim(name) // c_null_char, wanted, flags, event%handle)
   end subroutine quire_context_restart
 
   logical function quire_event_ready(event)

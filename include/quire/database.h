@@ -169,6 +169,9 @@ struct RestartOptions {
   /// Nothing is copied: the database reads the checkpoint where it lies, which must stay there
   /// until all pairs have moved (DatabaseOptions::redistribute).
   bool in_place = false;
+  /// A database of the name that is there is replaced in one step, once all is copied and verified;
+  /// until then, and where the restart fails, it stays as it is. It takes room for both.
+  bool replace = false;
 };
 
 /// The runtime of one repository on one communicator: transport, threads, memory limit. Ending it
@@ -233,17 +236,24 @@ class Context {
   /// Source       SC17, table 1 (papyruskv_destroy).
   virtual Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) = 0;
   /// Brings the database `name` back from a checkpoint below `path`, in the background; there must
-  /// be none of this name in the repository. Once the event has ended well, Open opens it, with any
-  /// number of ranks. Every byte is compared with its checksum on the way.
+  /// be none of this name in the repository, or RestartOptions::replace. Once the event has ended
+  /// well, Open opens it, with any number of ranks. Every byte is compared with its checksum on the
+  /// way; of a checkpoint that is used where it lies, that all files are there with their sizes.
   ///
   /// Collective   Yes.
   /// Errors       kNotFound         There is no complete checkpoint, or not the one asked for.
-  ///              kInvalidArgument  There is a database `name`; a relative path.
+  ///              kInvalidArgument  There is a database `name`, and it is not to be replaced; a
+  ///                                relative path.
+  ///              kBusy             It is open, here or elsewhere.
+  ///              kIo               A checkpoint cannot be read, even if none was asked for: this
+  ///                                may pass, it is not taken for damage. An older one comes back
+  ///                                where RestartOptions::number asks for it.
   ///              kCorruption       The one asked for is damaged. Where none was asked for, a
   ///                                damaged one is passed over for the one before it, and the log
   ///                                (quire/log.h) says so.
   ///              Those of the transfer come from the event, alike on all ranks, with rank and
-  ///              file: kNoSpace, kIo, kCorruption; then there is no database.
+  ///              file: kNoSpace, kIo, kCorruption; then there is no database, or the one that was
+  ///              to be replaced.
   /// Source       SC17, section 4.3.
   virtual Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                                  const RestartOptions& options) = 0;

@@ -145,11 +145,15 @@ QUIRE_EXPORT int quire_context_agree(quire_context* context, int code, const cha
  * `keep` stay (0: all). Collective. It goes on in the background; the event tells its end. `event`
  * null: waits for it. */
 QUIRE_EXPORT int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** event);
+/* How a checkpoint comes back; they add up. In place: nothing is copied, the checkpoint must stay.
+ * Replace: a database of the name is replaced, in one step at the end; else its being there is
+ * QUIRE_INVALID_ARGUMENT. */
+enum { QUIRE_RESTART_IN_PLACE = 1, QUIRE_RESTART_REPLACE = 2 };
 /* Begins to bring `name` back from checkpoint `number` below `path` (0: the newest that is sound);
- * once the event has ended well it can be opened, by any number of ranks. `in_place`: nothing is
- * copied, the checkpoint must stay. Collective. `event` null: waits for it. */
+ * once the event has ended well it can be opened, by any number of ranks. `flags`: of those above.
+ * Collective. `event` null: waits for it. */
 QUIRE_EXPORT int quire_context_restart(quire_context* context, const char* path, const char* name,
-                                       uint64_t number, int in_place, quire_event** event);
+                                       uint64_t number, int flags, quire_event** event);
 /* Removes the closed database `name`, in the background. Collective. `event` null: waits for it. */
 QUIRE_EXPORT int quire_context_destroy_database_async(quire_context* context, const char* name,
                                                       quire_event** event);

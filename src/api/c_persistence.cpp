@@ -43,12 +43,18 @@ int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** 
 }
 
 int quire_context_restart(quire_context* context, const char* path, const char* name,
-                          uint64_t number, int in_place, quire_event** event) {
+                          uint64_t number, int flags, quire_event** event) {
   return WithContext(context, [&](quire::Context& runtime) -> Status {
     if (path == nullptr || name == nullptr) return NullArgument("path or name");
+    if ((flags & ~(QUIRE_RESTART_IN_PLACE | QUIRE_RESTART_REPLACE)) != 0) {
+      return Status(Code::kInvalidArgument,
+                    "flags of a restart are " + std::to_string(flags) +
+                        "; give QUIRE_RESTART_IN_PLACE, QUIRE_RESTART_REPLACE, or 0");
+    }
     quire::RestartOptions options;
     options.number = number;
-    options.in_place = in_place != 0;
+    options.in_place = (flags & QUIRE_RESTART_IN_PLACE) != 0;
+    options.replace = (flags & QUIRE_RESTART_REPLACE) != 0;
     return GiveEvent(runtime.Restart(path, name, options), event);
   });
 }

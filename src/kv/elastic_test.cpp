@@ -287,6 +287,8 @@ TEST_P(Elastic, ARedistributionThatWasCutOffOnOwnStoragesLeavesTheOldRanksTheirD
   ASSERT_OK(descriptor.status());
   EXPECT_EQ(descriptor->state, DescriptorState::kReady);
   EXPECT_EQ(descriptor->generations.size(), 1u);
+}
+
 // The number of the newest generation, and how many there are.
 std::pair<uint32_t, size_t> NewestGeneration(io::FileSystem& disk) {
   const auto descriptor = ReadDescriptor(disk, "/repository/db");

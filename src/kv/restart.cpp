@@ -1,6 +1,8 @@
 #include "kv/restart.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,16 @@ void LogPassedOver(const Candidate& candidate, const std::string& why) {
 
 bool IsDamage(const Status& status) {
   return status.code() == Code::kCorruption || status.code() == Code::kUnsupported;
+}
+
+// The number of what is copied: of a new database, or beside what is to be replaced.
+uint32_t NextGeneration(const Descriptor& before) {
+  if (before.state != DescriptorState::kReady) return 1;
+  uint32_t number = 1;
+  for (const Generation& generation : before.generations) {
+    number = std::max(number, generation.number + 1);
+  }
+  return number;
 }
 
 Status ReadCandidate(io::FileSystem& fs, const std::string& name, Candidate* candidate) {
@@ -103,6 +115,31 @@ Result<std::vector<Candidate>> AgreeOnCandidates(const Core& core, const std::st
   return candidates;
 }
 
+// That all files of a part are there, with their sizes: what is cheap where it is used as it lies.
+Status LookAtPart(io::FileSystem& fs, const std::string& directory, const FileList& list) {
+  const Result<std::vector<io::FileInfo>> listed = fs.List(directory);
+  if (listed.status().code() == Code::kNotFound) return MissingFile(directory);
+  if (!listed.ok()) return listed.status();
+  std::map<std::string, uint64_t> sizes;
+  for (const io::FileInfo& file : *listed) sizes[file.name] = file.size;
+  for (const auto& [name, file] : list.files) {
+    const auto found = sizes.find(name);
+    if (found == sizes.end()) return MissingFile(directory + "/" + name);
+    if (found->second == file.bytes) continue;
+    return Status(Code::kCorruption, directory + "/" + name + " has " +
+                                         std::to_string(found->second) + " bytes, not " +
+                                         std::to_string(file.bytes) + "; use another checkpoint");
+  }
+  return Status();
+}
+
+void LogLeft(const std::string& directory, const Status& why) {
+  if (why.ok() || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning, "what a restart no longer needs in " + directory +
+                                    " cannot be removed: " + why.ToString() +
+                                    "; the next open tries again");
+}
+
 class RestartWork final : public JobWork {
  public:
   RestartWork(std::shared_ptr<Core> core, LockedDatabase locked, std::vector<Candidate> candidates,
@@ -111,31 +148,45 @@ class RestartWork final : public JobWork {
         fs_(*core_->fs),
         locked_(std::move(locked)),
         candidates_(std::move(candidates)),
-        options_(options) {}
+        options_(options),
+        replaces_(locked_.descriptor.state == DescriptorState::kReady),
+        publish_(static_cast<int>(candidates_.size())) {}
 
-  // One for each candidate, as long as those before it are damaged; then what was copied counts.
-  int step_count() const override { return static_cast<int>(candidates_.size()) + 1; }
+  // One for each candidate, as long as those before it are damaged; then what was copied counts;
+  // then what it replaces goes.
+  int step_count() const override { return publish_ + (replaces_ ? 2 : 1); }
   Result<State> Advance(int step) override;
-  std::string Report(int /*step*/) override { return std::exchange(damage_, {}); }
+  std::string Report(int step) override;
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
-  void TakeNews(int step, const std::string& news) override {
-    if (news != kDone || copied_ != nullptr) return;
-    copied_ = &candidates_[static_cast<size_t>(step) - 1];
+  void TakeNews(int step, const std::string& news) override;
+  bool CanUndo(int /*step*/) override { return !may_count_; }
+  void Undo() override {
+    const Status removed = RemoveCopies();
+    LogLeft(locked_.directory,
+            removed.ok() ? RemoveEmptyGenerations(fs_, locked_.directory) : removed);
   }
   void Finish(const Status& status) override;
 
  private:
   Generation GenerationOf(const Candidate& candidate) const;
+  Result<State> AdvanceCandidate(int step);
   Result<State> AdvanceCopy(const Candidate& candidate);
   Status BeginPart(const Candidate& candidate);
   Status RemoveCopies();
   Status Publish();
+  void LookForOld();
+  void RemoveOld();
 
   const std::shared_ptr<Core> core_;
   io::FileSystem& fs_;
   LockedDatabase locked_;
   const std::vector<Candidate> candidates_;
   const RestartOptions options_;
+  const bool replaces_;     // there is a database
+  const int publish_;       // the step
+  bool may_count_ = false;  // rank 0: the descriptor may say that what was copied is the database
+  PartSight old_;           // what is replaced, as this rank sees it
+  std::vector<uint64_t> digests_;
   const Candidate* copied_ = nullptr;  // whose parts all ranks have
   int part_ = -1;                      // that is being copied
   std::vector<std::string> copies_;    // parts that this rank made
@@ -145,6 +196,7 @@ class RestartWork final : public JobWork {
 
 Generation RestartWork::GenerationOf(const Candidate& candidate) const {
   Generation generation;
+  generation.number = NextGeneration(locked_.descriptor);
   generation.rank_count = static_cast<int>(candidate.record.parts.size());
   generation.partitioner = candidate.record.partitioner;
   if (options_.in_place) generation.location = candidate.directory;
@@ -152,16 +204,25 @@ Generation RestartWork::GenerationOf(const Candidate& candidate) const {
 }
 
 Result<JobWork::State> RestartWork::Advance(int step) {
-  const bool last = step + 1 == step_count();
-  if (last && core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
-  if (last || copied_ != nullptr || options_.in_place) return State::kThrough;
+  if (step > publish_) {
+    RemoveOld();
+    return State::kThrough;
+  }
+  if (step == publish_) {
+    if (replaces_) LookForOld();
+    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
+    return State::kThrough;
+  }
+  return copied_ == nullptr ? AdvanceCandidate(step) : State::kThrough;
+}
+
+Result<JobWork::State> RestartWork::AdvanceCandidate(int step) {
   Result<State> state = AdvanceCopy(candidates_[static_cast<size_t>(step)]);
   if (state.ok() && *state != State::kThrough) return state;
   transfer_.reset();
   part_ = -1;
   if (!state.ok()) {
-    // Only what fails here is removed at once: without this rank nobody publishes. What others
-    // copied may count already when one hears that it failed, and goes with the next attempt.
+    // Without this part nobody publishes. The others' goes when rank 0 says so.
     const Status removed = RemoveCopies();
     if (!removed.ok()) return removed;
   }
@@ -179,6 +240,7 @@ Result<JobWork::State> RestartWork::AdvanceCopy(const Candidate& candidate) {
     if (part_ >= static_cast<int>(candidate.record.parts.size())) return State::kThrough;
     QUIRE_RETURN_IF_ERROR(BeginPart(candidate));
   }
+  if (transfer_ == nullptr) return State::kAgain;  // used where it lies
   QUIRE_ASSIGN_OR_RETURN(const bool done, transfer_->Advance());
   if (done) transfer_.reset();
   return State::kAgain;
@@ -189,6 +251,7 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
   const std::string source =
       candidate.directory + "/" + kPartDirectoryPrefix + std::to_string(part_);
   QUIRE_ASSIGN_OR_RETURN(const FileList list, ReadFileList(fs_, source, stored));
+  if (options_.in_place) return LookAtPart(fs_, source, list);
   const Generation generation = GenerationOf(candidate);
   const std::string target = PartDirectory(locked_.directory, generation, part_);
   QUIRE_RETURN_IF_ERROR(
@@ -210,27 +273,65 @@ Status RestartWork::RemoveCopies() {
   return Status();
 }
 
+std::string RestartWork::Report(int step) {
+  if (step < publish_) return std::exchange(damage_, {});
+  std::string digest;
+  base::PutFixed(&digest, old_.digest);
+  return digest;
+}
+
 Result<std::string> RestartWork::TakeReports(int step, const std::vector<std::string>& reports) {
-  if (copied_ != nullptr || step + 1 == step_count()) return std::string(kDone);
+  if (step >= publish_) {
+    std::string digests;
+    for (const std::string& report : reports) digests += report;
+    return digests;
+  }
+  if (copied_ != nullptr) return std::string(kDone);
   const auto damaged = std::find_if(reports.begin(), reports.end(),
                                     [](const std::string& report) { return !report.empty(); });
   if (damaged == reports.end()) return std::string(kDone);
   LogPassedOver(candidates_[static_cast<size_t>(step)], *damaged);
-  if (step + 2 < step_count()) return std::string(kNext);
+  if (step + 1 < publish_) return std::string(kNext);
   return Status(Code::kCorruption, "every checkpoint is damaged; of the oldest: " + *damaged);
 }
 
-// Rank 0. From here on there is a database.
+void RestartWork::TakeNews(int step, const std::string& news) {
+  if (step > publish_) {
+    base::Reader reader(news);
+    uint64_t digest = 0;
+    while (reader.Fixed(&digest)) digests_.push_back(digest);
+  } else if (news == kDone && copied_ == nullptr) {
+    copied_ = &candidates_[static_cast<size_t>(step) - 1];
+  }
+}
+
+// Rank 0. From here on what was copied is the database.
 Status RestartWork::Publish() {
+  const Descriptor before = locked_.descriptor;
   Descriptor ready;
   ready.generations = {GenerationOf(*copied_)};
   ready.options = copied_->record.options;
+  may_count_ = true;
   const Status written = WriteDescriptor(fs_, locked_.directory, ready);
   if (written.ok()) return Status();
   // All ranks hear that it failed. Where this cannot be taken back, the database is whole.
-  ready.state = DescriptorState::kCreating;
-  static_cast<void>(WriteDescriptor(fs_, locked_.directory, ready));
+  may_count_ = !WriteDescriptor(fs_, locked_.directory, before).ok();
   return written;
+}
+
+void RestartWork::LookForOld() {
+  const uint32_t number = NextGeneration(locked_.descriptor);
+  Result<PartSight> sight = LookForParts(fs_, locked_.directory, {number});
+  if (sight.ok()) old_ = std::move(*sight);
+  LogLeft(locked_.directory, sight.status());
+}
+
+// The descriptor names it no more: where it stays, the next open removes it.
+void RestartWork::RemoveOld() {
+  if (digests_.size() != static_cast<size_t>(core_->size())) return;
+  Status removed = RemoveShare(fs_, old_, digests_, core_->rank()).status();
+  if (removed.ok()) removed = RemoveEmptyGenerations(fs_, locked_.directory);
+  LogLeft(locked_.directory, removed);
 }
 
 void RestartWork::Finish(const Status& /*status*/) {
@@ -238,23 +339,39 @@ void RestartWork::Finish(const Status& /*status*/) {
   locked_.lock.reset();
 }
 
+// Of a database that stays until the restart has ended well. What an interrupted attempt left goes.
+Status MakeRoomBeside(const Core& core, const LockedDatabase& locked) {
+  std::set<uint32_t> kept;
+  for (const Generation& generation : locked.descriptor.generations) {
+    kept.insert(generation.number);
+  }
+  return RemoveParts(core, locked.directory, kept);
+}
+
 // What an interrupted creation or restart left goes when the descriptor says that this begins.
-Status BeginRestart(const Core& core, LockedDatabase* locked, const Candidate& candidate) {
+Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candidate) {
   const bool interrupted = !locked->descriptor.generations.empty();
-  if (interrupted && locked->descriptor.state == DescriptorState::kReady) {
-    return Status(Code::kInvalidArgument, "there is a database at " + locked->directory +
-                                              " already; destroy it before a restart");
-  }
   if (interrupted) QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, {}));
-  Status written;
-  if (core.rank() == 0) {
-    Descriptor creating;
-    creating.state = DescriptorState::kCreating;
-    creating.generations = {
-        {1, static_cast<int>(candidate.record.parts.size()), candidate.record.partitioner, ""}};
-    written = WriteDescriptor(*core.fs, locked->directory, creating);
+  Descriptor creating;
+  creating.state = DescriptorState::kCreating;
+  creating.generations = {
+      {1, static_cast<int>(candidate.record.parts.size()), candidate.record.partitioner, ""}};
+  locked->descriptor = creating;
+  const bool writes = core.rank() == 0;
+  return core.exchange->Agree(writes ? WriteDescriptor(*core.fs, locked->directory, creating)
+                                     : Status());
+}
+
+Status BeginRestart(const Core& core, LockedDatabase* locked, const Candidate& candidate,
+                    bool replace) {
+  const Descriptor& found = locked->descriptor;
+  if (found.generations.empty() || found.state != DescriptorState::kReady) {
+    return BeginNew(core, locked, candidate);
   }
-  return core.exchange->Agree(written);
+  if (replace) return MakeRoomBeside(core, *locked);
+  return Status(Code::kInvalidArgument,
+                "there is a database at " + locked->directory +
+                    " already; destroy it before a restart, or have it replaced");
 }
 
 }  // namespace
@@ -265,12 +382,13 @@ Result<std::shared_ptr<Job>> StartRestart(const std::shared_ptr<Core>& core,
   Status checked = io::CheckName(name);
   if (checked.ok()) checked = CheckCheckpointPath(path);
   const std::string arguments = path + ", " + name + ", " + std::to_string(options.number) +
-                                (options.in_place ? ", in place" : "");
+                                (options.in_place ? ", in place" : "") +
+                                (options.replace ? ", replacing" : "");
   QUIRE_RETURN_IF_ERROR(AgreeOn(*core->exchange, checked, arguments, "the restart asked for"));
   QUIRE_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
                          AgreeOnCandidates(*core, path, name, options.number));
   QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/true));
-  QUIRE_RETURN_IF_ERROR(BeginRestart(*core, &locked, candidates[0]));
+  QUIRE_RETURN_IF_ERROR(BeginRestart(*core, &locked, candidates[0], options.replace));
   return Job::Start(
       core, "the restart of " + name + " from " + path,
       std::make_unique<RestartWork>(core, std::move(locked), std::move(candidates), options));

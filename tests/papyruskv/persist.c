@@ -128,6 +128,36 @@ static void check_absent(void) {
   CHECK(db == -1 && event == -1);
 }
 
+static void empty_tables_of(const char* name) {
+  char command[400];
+  snprintf(command, sizeof command,
+           "find '%s/%s' -name '*.sst' -exec truncate -s 10 '{}' ';'", checkpoints, name);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) CHECK(system(command) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* A restart that cannot succeed leaves the database that is there. */
+static void check_kept(void) {
+  int db = open_it("kept"), event = -1;
+  char other[310];
+  snprintf(other, sizeof other, "%s%s", rank == 0 ? "" : "/.", checkpoints);
+  put_all(db, 20);
+  CHECK_OK(papyruskv_checkpoint(db, checkpoints, NULL));
+  put_all(db, 21);
+  CHECK_OK(papyruskv_close(db));
+  if (size > 1) {
+    CHECK(papyruskv_restart(other, "kept", PAPYRUSKV_RDWR, NULL, &db, &event) != PAPYRUSKV_OK);
+    CHECK(db == -1 && event == -1);
+  }
+  empty_tables_of("kept");
+  CHECK_OK(papyruskv_restart(checkpoints, "kept", PAPYRUSKV_RDWR, NULL, &db, &event));
+  CHECK(papyruskv_wait(db, event) != PAPYRUSKV_OK);
+  CHECK_OK(papyruskv_open("kept", PAPYRUSKV_RDWR, NULL, &db));
+  check_all(db, 21);
+  CHECK_OK(papyruskv_destroy(db, NULL));
+}
+
 /* One job after another in one program, and what is left at the end. */
 static void run_alone(void) {
   int db = -1;
@@ -140,6 +170,7 @@ static void run_alone(void) {
   check_destroy("my/db");
   check_absent();
   check_many();
+  check_kept();
   CHECK_OK(papyruskv_finalize());
 
   CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));

@@ -1,5 +1,4 @@
 // What goes on in the background: checkpoints, restarts, destruction.
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,17 +45,6 @@ Status Destroy(Session& session, OpenDatabase& open, int* event) {
   return delivered.ok() ? closed : delivered;
 }
 
-// A closed database of the name makes room, once it is known that there is a checkpoint.
-Result<std::unique_ptr<Event>> BeginRestart(Context& context, const std::string& path,
-                                            const std::string& name) {
-  auto begun = context.Restart(path, name, RestartOptions());
-  if (begun.status().code() != Code::kInvalidArgument) return begun;
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, context.ListDatabases());
-  if (std::find(names.begin(), names.end(), name) == names.end()) return begun;
-  QUIRE_RETURN_IF_ERROR(context.Destroy(name));
-  return context.Restart(path, name, RestartOptions());
-}
-
 struct RestartRequest {
   const char* path;
   const char* name;
@@ -74,8 +62,9 @@ Status Restart(Session& session, const RestartRequest& request, int* db, int* ev
                          OptionsOf(session.settings(), request.flags, request.option));
   options.mode = OpenMode::kMustExist;
   options.force_redistribute = session.settings().redistribute;
+  // A closed database of the name makes room once the checkpoint is there in its place.
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> begun,
-                         BeginRestart(session.context(), absolute, mapped));
+                         session.context().Restart(absolute, mapped, {.replace = true}));
   QUIRE_ASSIGN_OR_RETURN(const int handle, session.Reserve(mapped, options));
   QUIRE_RETURN_IF_ERROR(Deliver(session, {handle, true, std::move(begun)}, event));
   *db = handle;

@@ -1,0 +1,172 @@
+// Restarts that replace a database, and those that use a checkpoint where it lies: in one step, or
+// not at all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kv/checkpoint_files.h"
+#include "kv/sim_cluster_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kKeys = 100;
+constexpr char kDirectory[] = "/repository/db";
+
+Status WaitFor(Result<std::unique_ptr<Event>> event) {
+  return event.ok() ? (*event)->Wait() : event.status();
+}
+
+std::string Key(int i) {
+  return "key " + std::to_string(i);
+}
+
+// Two ranks' database: the first checkpoint has "0", the second "1", the database "2".
+class Restarts : public testing::TestWithParam<bool> {
+ protected:
+  explicit Restarts(int checkpoints = 2) : cluster_(TwoRanks()) {
+    cluster_.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+      for (int round = 0; round < 3; ++round) {
+        for (int i = rank; i < kKeys; i += 2) ASSERT_OK(db.Put(Key(i), std::to_string(round)));
+        if (round < checkpoints) ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+      }
+      ASSERT_OK(db.Close());
+    });
+  }
+  static SimCluster::Options TwoRanks() {
+    SimCluster::Options options;
+    options.deterministic = GetParam();
+    return options;
+  }
+  io::SimFileSystem& fs() { return cluster_.disk(0); }
+
+  void ExpectContents(Context& context, const std::string& value) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.mode = OpenMode::kMustExist;
+    auto db = context.Open("db", options);
+    ASSERT_OK(db.status());
+    for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), value) << i;
+    ASSERT_OK((*db)->Close());
+  }
+  std::vector<std::string> Generations() {
+    std::vector<std::string> names;
+    for (const io::FileInfo& entry : *fs().List(kDirectory)) {
+      if (entry.is_directory) names.push_back(entry.name);
+    }
+    return names;
+  }
+  // Its newest table, which no checkpoint before it has.
+  void DamageCheckpoint(int number) {
+    const std::string part = "/pfs/db/" + std::to_string(number) + "/rank-1/";
+    std::string newest;
+    for (const io::FileInfo& file : *fs().List(part)) {
+      if (file.name.rfind("t-", 0) == 0) newest = file.name;
+    }
+    ASSERT_OK(fs().Damage(part + newest, [](std::string* bytes) { bytes->resize(10); }));
+  }
+
+  SimCluster cluster_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Restarts, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+TEST_P(Restarts, ReplaceADatabaseWhereTheyAreAskedTo) {
+  for (const bool in_place : {false, true}) {
+    cluster_.Run([&](int, Context& context) {
+      EXPECT_EQ(context.Restart("/pfs", "db", {}).status().code(), Code::kInvalidArgument);
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.in_place = in_place, .replace = true})));
+      ASSERT_OK(context.Barrier());
+      // What was replaced is gone by the end of the event.
+      const std::vector<std::string> copied = {"gen-2"};
+      EXPECT_EQ(Generations(), in_place ? std::vector<std::string>() : copied);
+      ASSERT_OK(context.Barrier());
+      ExpectContents(context, "1");
+    });
+  }
+  // Again, over one that is used where it lies, and with no database there.
+  cluster_.Run([&](int, Context& context) {
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 1, .replace = true})));
+    ExpectContents(context, "0");
+    ASSERT_OK(context.Destroy("db"));
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.replace = true})));
+    ExpectContents(context, "1");
+  });
+}
+
+TEST_P(Restarts, LeaveTheDatabaseWhereEveryCheckpointIsDamaged) {
+  DamageCheckpoint(1);
+  DamageCheckpoint(2);
+  for (const uint64_t number : {0, 2}) {
+    cluster_.Run([&](int, Context& context) {
+      const Status status =
+          WaitFor(context.Restart("/pfs", "db", {.number = number, .replace = true}));
+      EXPECT_EQ(status.code(), Code::kCorruption) << status.ToString();
+      ASSERT_OK(context.Barrier());
+      EXPECT_THAT(Generations(), testing::ElementsAre("gen-1")) << "nothing of the attempt stays";
+      ASSERT_OK(context.Barrier());
+      ExpectContents(context, "2");
+    });
+  }
+}
+
+TEST_P(Restarts, LeaveTheDatabaseWhereRanksDisagree) {
+  cluster_.Run([&](int rank, Context& context) {
+    const std::string path = rank == 0 ? "/pfs" : "/./pfs";
+    EXPECT_EQ(WaitFor(context.Restart(path, "db", {.replace = true})).code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", {.replace = rank == 0})).code(),
+              Code::kInvalidArgument);
+    ExpectContents(context, "2");
+  });
+}
+
+TEST_P(Restarts, LeaveTheDatabaseWhereTheDiskIsFull) {
+  fs().SetFreeBytes(1200);
+  cluster_.Run([&](int rank, Context& context) {
+    const Status status = WaitFor(context.Restart("/pfs", "db", {.replace = true}));
+    EXPECT_EQ(status.code(), Code::kNoSpace) << status.ToString();
+    ASSERT_OK(context.Barrier());
+    EXPECT_THAT(Generations(), testing::ElementsAre("gen-1"));
+    if (rank == 0) fs().SetFreeBytes(1 << 30);
+    ASSERT_OK(context.Barrier());
+    ExpectContents(context, "2");
+  });
+}
+
+TEST_P(Restarts, DoNotReplaceADatabaseThatIsOpen) {
+  cluster_.RunDatabase(SimCluster::SmallDatabase(), [&](int, Context& context, Database& db) {
+    EXPECT_EQ(context.Restart("/pfs", "db", {.replace = true}).status().code(), Code::kBusy);
+    EXPECT_EQ(SimCluster::ValueOf(db, Key(1)), "2");
+    ASSERT_OK(db.Close());
+  });
+}
+
+TEST_P(Restarts, WhereTheyLiePassOverACheckpointThatLacksAFile) {
+  for (const bool gone : {false, true}) {
+    const std::string list = "/pfs/db/2/rank-1/FILES";
+    if (gone) {
+      ASSERT_OK(fs().Unlink(list));
+    } else {
+      DamageCheckpoint(2);
+    }
+    cluster_.Run([&](int, Context& context) {
+      const RestartOptions newest = {.number = 2, .in_place = true, .replace = true};
+      const Status wanted = WaitFor(context.Restart("/pfs", "db", newest));
+      EXPECT_EQ(wanted.code(), Code::kCorruption) << wanted.ToString();
+      EXPECT_THAT(wanted.message(), HasSubstr("/pfs/db/2/rank-1/"));
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.in_place = true, .replace = true})));
+      ExpectContents(context, "0");
+    });
+  }
+}
+
+}  // namespace
+}  // namespace quire::kv
