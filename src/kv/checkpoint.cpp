@@ -27,6 +27,16 @@ std::string PartName(int rank) {
   return kPartDirectoryPrefix + std::to_string(rank);
 }
 
+// What one has left that was interrupted. Where it stays it is in nobody's way.
+void RemoveLeftover(io::FileSystem& fs, const std::string& home, const CheckpointFound& left) {
+  const Status removed = DropCheckpoint(fs, home, left);
+  if (removed.ok() || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning, left.directory +
+                                    ", which an interrupted checkpoint left, cannot be "
+                                    "removed: " +
+                                    removed.ToString());
+}
+
 // Removes what interrupted checkpoints have left, and begins a directory for the next.
 Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Prepared* prepared) {
   const std::string home = CheckpointHome(request.path, request.database);
@@ -38,7 +48,7 @@ Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Pr
     if (one.state == CheckpointState::kComplete) prepared->earlier = one.number;
     const bool left =
         one.state == CheckpointState::kFailed || one.state == CheckpointState::kDropped;
-    if (left) QUIRE_RETURN_IF_ERROR(DropCheckpoint(fs, home, one));
+    if (left) RemoveLeftover(fs, home, one);
   }
   ++prepared->number;
   const std::string partial = PartialDirectory(home, prepared->number);
@@ -88,6 +98,13 @@ class CheckpointWork final : public JobWork {
   }
   std::string Report(int step) override { return step == 0 ? part_.report() : std::string(); }
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
+  // Published or not: that is one rename.
+  bool CanUndo(int step) override {
+    if (step == 0) return true;
+    const Result<bool> unpublished = fs_.Exists(partial_);
+    return unpublished.ok() && *unpublished;
+  }
+  void Undo() override { part_.Remove(); }
   void Finish(const Status& status) override;
 
  private:
@@ -122,8 +139,7 @@ CheckpointPart::Places CheckpointWork::Places() const {
 Result<JobWork::State> CheckpointWork::AdvancePart() {
   const Result<bool> done = part_.Advance();
   if (done.ok()) return *done ? State::kThrough : State::kAgain;
-  // Only where this rank's own part fails: without it nobody publishes. What others have may count
-  // already when one hears that it failed; it goes with the next checkpoint.
+  // Without this part nobody publishes. The others' goes when rank 0 says so.
   part_.Remove();
   return AsFailure(done.status());
 }

@@ -248,11 +248,11 @@ Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const s
     } else if (const auto dropped = NumberBehind(entry.name, kDroppedPrefix)) {
       found.push_back({*dropped, CheckpointState::kDropped, directory});
     } else if (const auto partial = NumberBehind(entry.name, kPartialPrefix)) {
-      QUIRE_ASSIGN_OR_RETURN(const std::string holder,
-                             fs.LockHolder(LockedDatabase::LockPath(directory)));
-      found.push_back({*partial,
-                       holder.empty() ? CheckpointState::kFailed : CheckpointState::kPartial,
-                       directory});
+      // Where nobody can tell it is left alone.
+      const auto holder = fs.LockHolder(LockedDatabase::LockPath(directory));
+      const bool left = holder.ok() && holder->empty();
+      found.push_back(
+          {*partial, left ? CheckpointState::kFailed : CheckpointState::kPartial, directory});
     }
   }
   std::sort(found.begin(), found.end(),

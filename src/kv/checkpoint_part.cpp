@@ -51,6 +51,7 @@ Result<bool> CheckpointPart::Advance() {
 }
 
 Status CheckpointPart::Begin() {
+  begun_ = true;
   QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, places_.target));
   earlier_ = EarlierFiles();
   looks_ = LookAtEarlier();
@@ -155,7 +156,9 @@ void CheckpointPart::End() {
 }
 
 void CheckpointPart::Remove() {
-  transfer_.reset();
+  if (!begun_) return;
+  End();
+  begun_ = false;
   const Status listed = fs_.Unlink(places_.target + "/" + kFilesName);
   const bool gone = listed.ok() || listed.code() == Code::kNotFound;
   const Status removed = gone ? lsm::DestroyDb(fs_, places_.target) : listed;

@@ -43,7 +43,7 @@ class CheckpointPart {
   const std::string& report() const { return report_; }
   /// Nothing more is done; the capture is let go.
   void End();
-  /// Removes what is there of it; where that fails the log says so.
+  /// Ends it and removes what is there of it; where that fails the log says so.
   void Remove();
 
  private:
@@ -68,6 +68,7 @@ class CheckpointPart {
   FileList earlier_;
   std::map<std::string, Look> looks_;  // at the files of the earlier checkpoint
   std::unique_ptr<Transfer> transfer_;
+  bool begun_ = false;
   std::string report_;
 };
 

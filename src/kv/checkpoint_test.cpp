@@ -387,6 +387,10 @@ TEST_P(Checkpoints, AFullDiskFailsOneAndTheDatabaseAndTheOneBeforeItGoOn) {
       ASSERT_EQ(found.size(), 2u);
       EXPECT_EQ(found[0].state, CheckpointState::kComplete);
       EXPECT_EQ(found[1].state, CheckpointState::kFailed);
+      // Whichever rank met the full disk, all have given their room back.
+      for (const char* part : {"/rank-0", "/rank-1"}) {
+        EXPECT_FALSE(*cluster.disk(0).Exists(found[1].directory + part)) << part;
+      }
     }
     ASSERT_OK(context.Barrier());
     ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
@@ -394,6 +398,53 @@ TEST_P(Checkpoints, AFullDiskFailsOneAndTheDatabaseAndTheOneBeforeItGoOn) {
   });
   for (const CheckpointFound& one : Found(cluster)) {
     EXPECT_EQ(one.state, CheckpointState::kComplete) << one.directory;
+  }
+}
+
+TEST_P(Checkpoints, ALeftoverThatStaysIsInNobodysWay) {
+  SimCluster cluster(Ranks(2));
+  io::SimFileSystem& fs = cluster.disk(0);
+  LogLines log;
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    PutShare(db, rank, 2, 0, 100);
+    if (rank == 0) {
+      // A directory in a part: none of ours, and in the way of its removal.
+      for (const char* directory :
+           {"/pfs", kHome, "/pfs/db/.partial-1", "/pfs/db/.partial-1/rank-0",
+            "/pfs/db/.partial-1/rank-0/notes"}) {
+        ASSERT_OK(fs.MakeDirectory(directory));
+      }
+    }
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_THAT(log.text(), HasSubstr("/pfs/db/.partial-1, which an interrupted"));
+  const auto found = Found(cluster);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1].number, 2u);
+  EXPECT_EQ(found[1].state, CheckpointState::kComplete);
+}
+
+// Handles of what has ended, kept for longer than the Context.
+TEST_P(Checkpoints, TellTheirEndWhereTheContextIsGone) {
+  SimCluster cluster(Ranks(2));
+  std::unique_ptr<Event> events[2][2];
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    for (std::unique_ptr<Event>& event : events[rank]) {
+      PutShare(db, rank, 2, 0, 100);
+      auto begun = db.Checkpoint("/pfs", {});
+      ASSERT_OK(begun.status());
+      event = std::move(*begun);
+      ASSERT_OK(event->Wait());
+    }
+    ASSERT_OK(db.Close());
+  });
+  for (auto& of_rank : events) {
+    for (const std::unique_ptr<Event>& event : of_rank) {
+      EXPECT_TRUE(event->Ready());
+      EXPECT_OK(event->Wait());
+    }
   }
 }
 
