@@ -41,7 +41,7 @@ bool IsDamage(const Status& status) {
 
 // The number of what is copied: of a new database, or beside what is to be replaced.
 uint32_t NextGeneration(const Descriptor& before) {
-  if (before.state != DescriptorState::kReady) return 1;
+  if (!IsThere(before)) return 1;
   uint32_t number = 1;
   for (const Generation& generation : before.generations) {
     number = std::max(number, generation.number + 1);
@@ -149,7 +149,7 @@ class RestartWork final : public JobWork {
         locked_(std::move(locked)),
         candidates_(std::move(candidates)),
         options_(options),
-        replaces_(locked_.descriptor.state == DescriptorState::kReady),
+        replaces_(IsThere(locked_.descriptor)),
         publish_(static_cast<int>(candidates_.size())) {}
 
   // One for each candidate, as long as those before it are damaged; then what was copied counts;
@@ -365,9 +365,7 @@ Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candi
 Status BeginRestart(const Core& core, LockedDatabase* locked, const Candidate& candidate,
                     bool replace) {
   const Descriptor& found = locked->descriptor;
-  if (found.generations.empty() || found.state != DescriptorState::kReady) {
-    return BeginNew(core, locked, candidate);
-  }
+  if (!IsThere(found)) return BeginNew(core, locked, candidate);
   if (replace) return MakeRoomBeside(core, *locked);
   return Status(Code::kInvalidArgument,
                 "there is a database at " + locked->directory +
