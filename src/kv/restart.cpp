@@ -364,8 +364,7 @@ Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candi
 
 Status BeginRestart(const Core& core, LockedDatabase* locked, const Candidate& candidate,
                     bool replace) {
-  const Descriptor& found = locked->descriptor;
-  if (!IsThere(found)) return BeginNew(core, locked, candidate);
+  if (!IsThere(locked->descriptor)) return BeginNew(core, locked, candidate);
   if (replace) return MakeRoomBeside(core, *locked);
   return Status(Code::kInvalidArgument,
                 "there is a database at " + locked->directory +

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kv/checkpoint_files.h"
+#include "kv/descriptor.h"
 #include "kv/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
@@ -137,6 +138,22 @@ TEST_P(Restarts, LeaveTheDatabaseWhereTheDiskIsFull) {
     EXPECT_THAT(Generations(), testing::ElementsAre("gen-1"));
     if (rank == 0) fs().SetFreeBytes(1 << 30);
     ASSERT_OK(context.Barrier());
+    ExpectContents(context, "2");
+  });
+}
+
+// Whose newest generation is still being filled from the older ones.
+TEST_P(Restarts, LeaveADatabaseWhosePairsAreMoving) {
+  Descriptor descriptor = *ReadDescriptor(fs(), kDirectory);
+  descriptor.state = DescriptorState::kFilling;
+  descriptor.generations.insert(descriptor.generations.begin(), descriptor.generations[0]);
+  descriptor.generations[0].number = 2;
+  ASSERT_OK(WriteDescriptor(fs(), kDirectory, descriptor));
+  DamageCheckpoint(2);
+  cluster_.Run([&](int, Context& context) {
+    EXPECT_EQ(context.Restart("/pfs", "db", {}).status().code(), Code::kInvalidArgument);
+    const RestartOptions second = {.number = 2, .replace = true};
+    EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", second)).code(), Code::kCorruption);
     ExpectContents(context, "2");
   });
 }
