@@ -208,9 +208,10 @@ class Context {
   ///                                between ranks, the database was made with another partitioner,
   ///                                or it exists and the mode is kMustNotExist.
   ///              kNotFound         It does not exist, and the mode is kMustExist.
-  ///              kBusy             Open elsewhere: the text names the holder.
-  ///              kUnsupported      Made by a newer version; or other ranks, without shared
-  ///                                storage, began to move pairs: the text says how many must go on.
+  ///              kBusy             Open elsewhere, or what is left of the job that wrote it still
+  ///                                lives: the text names the holder.
+  ///              kUnsupported      Made by a newer version; or pairs of several older generations
+  ///                                have not moved, and these ranks share no storage.
   ///              kCorruption       Files are damaged or missing; or, where nodes have storage of
   ///                                their own, ranks are on other nodes than their parts.
   ///              kNoSpace          No room for log segments.

@@ -118,8 +118,8 @@ class FileSystem {
   /// written into it. kBusy with the present holder's text, at once, where somebody else has it.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                                  const std::string& holder) = 0;
-  /// A lock on an existing `path` that any number may have at once, and that keeps Lock away (it says
-  /// kBusy); for those who read what nobody may write meanwhile. Writes nothing. kBusy with the
+  /// A lock on an existing `path` that any number may have at once, and that keeps Lock away (it
+  /// says kBusy); for those who read what nobody may write meanwhile. Writes nothing. kBusy with the
   /// holder's text where somebody has Lock's; kNotFound.
   virtual Result<std::unique_ptr<FileLock>> LockShared(const std::string& path) = 0;
   /// Who has Lock's lock on `path` at this moment, this process included, as its kBusy tells it;

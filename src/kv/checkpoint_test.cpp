@@ -282,7 +282,9 @@ TEST_P(Checkpoints, OfADamagedDatabaseFailAndTheOneBeforeStays) {
       const Status status = WaitFor(db.Checkpoint("/pfs", {.keep = 1}));
       EXPECT_EQ(status.code(), Code::kCorruption) << kind << ": " << status.ToString();
       EXPECT_THAT(status.message(), HasSubstr("rank 1"));
-      if (rank == 1) EXPECT_THAT(status.message(), HasSubstr(part + "/" + files[0]));
+      if (rank == 1) {
+        EXPECT_THAT(status.message(), HasSubstr(part + "/" + files[0]));
+      }
       static_cast<void>(db.Close());
     });
     std::vector<uint64_t> complete;

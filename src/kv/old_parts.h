@@ -20,8 +20,8 @@ struct OldParts {
 };
 
 /// Looks who sees what, and locks the parts against writers. Collective; the same on all ranks.
-/// kCorruption: a part that no rank sees. kBusy: a process still writes to one. kUnsupported: several
-/// older generations on storages that ranks do not share.
+/// kCorruption: a part that no rank sees. kBusy: a process still writes to one. kUnsupported:
+/// several older generations on storages that ranks do not share.
 Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options options);
 
 }  // namespace quire::kv

@@ -21,8 +21,8 @@ struct PartFound {
   int rank = 0;
   std::string path;
 };
-/// The parts in a database's directory, of this node's storage, but those of the generations `kept`.
-/// No directory: none.
+/// The parts in a database's directory, of this node's storage, but those of the generations
+/// `kept`. No directory: none.
 Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory,
                                          const std::set<uint32_t>& kept);
 

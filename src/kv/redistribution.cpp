@@ -1,11 +1,10 @@
 #include "kv/redistribution.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/log_sink.h"
+#include "io/machine.h"
 #include "kv/part_files.h"
 #include "kv/wire.h"
 #include "lsm/write_batch.h"
@@ -23,6 +22,7 @@ constexpr int kUnderWayMax = 16;
 constexpr int kPairsPerAdvance = 2000;
 // How long gets may take that began before the last pair was there.
 constexpr int kGetsWaitMs = 200;
+constexpr uint64_t kNsPerMs = 1'000'000;
 
 enum Step { kSend, kFlush, kForget, kDrop, kRemove, kStepCount };
 
@@ -219,7 +219,7 @@ void RedistributionWork::DropChain() {
   request_.db->DropBase();
   request_.chain.reset();
   for (int i = 0; i < kGetsWaitMs && !chain.expired(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    io::RealClock().SleepNs(kNsPerMs);
   }
 }
 

@@ -1,6 +1,6 @@
 // What tests/nodes/persistence_test.py runs on simulated nodes.
 //
-//   persistence_program put REPOSITORY ROUND         puts all pairs, with values of that round, into
+//   persistence_program put REPOSITORY ROUND         puts all pairs, with values of the round, into
 //                                                    "db", which is made where there is none
 //   persistence_program checkpoint REPOSITORY PATH   opens "db" and takes a checkpoint
 //   persistence_program restart REPOSITORY PATH      brings the newest checkpoint back as "db"

@@ -73,8 +73,8 @@ def case_restart(nodes):
 
 
 def case_redistribute(nodes):
-    """A database on private storages opens on other numbers of ranks where each part is seen, and is
-    moved before it opens; where one is not, all ranks hear which, and nothing has changed."""
+    """A database on private storages opens on other numbers of ranks where each part is seen, and
+    is moved before it opens; where one is not, all ranks hear which, and nothing has changed."""
     run_well(nodes, "put", REPOSITORY, 0)
     for number, ranks in enumerate(([1, 1], [2, 1], [2, 2]), start=2):
         run_well(nodes, "check", REPOSITORY, number - 2, ranks=ranks)
@@ -152,7 +152,7 @@ def fill(directory):
 
 
 def case_full(nodes):
-    """Real devices that are full: the shared one under a checkpoint, a node's own under a restart."""
+    """Devices that are full: the shared one under a checkpoint, a node's own under a restart."""
     make_checkpoint(nodes)
     filler = fill(nodes.shared)
     full = "No space left on device"
