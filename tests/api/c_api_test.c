@@ -399,6 +399,7 @@ static void check_persistence(quire_context* context, quire_options* options,
     CHECK(quire_db_get(db, "k", 1, &value, &value_size) == QUIRE_OK);
     CHECK(value_size == 6 && memcmp(value, "before", 6) == 0);
     quire_free(value);
+    CHECK(quire_context_barrier(context) == QUIRE_OK);
     CHECK(quire_db_put(db, "k", 1, "later", 5) == QUIRE_OK);
     CHECK(quire_db_close(db) == QUIRE_OK);
     CHECK(quire_context_restart(context, checkpoints, "kept", 0, 4, NULL) ==

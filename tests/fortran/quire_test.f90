@@ -125,6 +125,8 @@ contains
     call expect_ok('open behind the restart')
     call quire_db_get(db, 'persistent', kept, status)
     call expect(status == QUIRE_OK .and. kept == 'before', 'what the checkpoint had')
+    call quire_context_barrier(context, status)
+    call expect_ok('all have read it')
     call quire_db_put(db, 'persistent', 'behind', status)
     call expect_ok('put behind the restart')
     call quire_db_close(db, status)
