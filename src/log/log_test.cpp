@@ -399,6 +399,38 @@ TEST_F(SegmentTest, TheCompletionMarkIsOfItsGeneration) {
   EXPECT_EQ(CompleteMark(segment->data(), kGeneration), kSegmentHeaderBytes);
 }
 
+TEST_F(SegmentTest, TheClosingMarkIsOfItsGenerationAndNoOtherMark) {
+  auto segment = Create(HeaderFor(1));
+  EXPECT_EQ(ClosedMark(segment->data(), kGeneration), 0u);
+  MarkClosed(segment->data(), kGeneration, kSegmentHeaderBytes);
+  EXPECT_EQ(ClosedMark(segment->data(), kGeneration), kSegmentHeaderBytes);
+  EXPECT_EQ(ClosedMark(segment->data(), kGeneration + 1), 0u);
+  MarkComplete(segment->data(), kGeneration, 8192);
+  std::memcpy(segment->data() + 1544, segment->data() + 1536, 8);
+  EXPECT_EQ(ClosedMark(segment->data(), kGeneration), 0u) << "a completion mark is none";
+  MarkClosed(segment->data(), kGeneration, 8192);
+  segment->data()[1544] ^= 1;
+  EXPECT_EQ(ClosedMark(segment->data(), kGeneration), 0u);
+}
+
+// What lies behind is of nobody: in the same boot it is not even looked at.
+TEST_F(SegmentTest, ReplayEndsAtTheClosingMarkInTheSameBoot) {
+  auto segment = Create(HeaderFor(42));
+  const uint64_t second = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
+  const uint64_t end = Put(segment->data(), kGeneration, second, "b", "2");
+  Put(segment->data(), kGeneration, end, "c", "3");
+  MarkClosed(segment->data(), kGeneration, end);
+  EXPECT_EQ(ReplayedKeys(42), (Keys{"a", "b"}));
+  EXPECT_EQ(report_.holes, 0u);
+  EXPECT_EQ(ReplayedKeys(43), (Keys{"a", "b", "c"})) << "another boot does without";
+  // One that lies below what was promised cannot be true.
+  MarkComplete(segment->data(), kGeneration, end);
+  MarkClosed(segment->data(), kGeneration, second);
+  EXPECT_EQ(ReplayedKeys(42), (Keys{"a", "b", "c"}));
+  MarkClosed(segment->data(), kGeneration, 2 * kCapacity);
+  EXPECT_EQ(ReplayedKeys(42), (Keys{"a", "b", "c"}));
+}
+
 TEST_F(SegmentTest, ReplayGivesEveryRecordOnceInOrder) {
   auto segment = Create(HeaderFor(42));
   std::map<uint64_t, std::string> wrote;

@@ -23,13 +23,17 @@ class Replayer {
         same_boot_(header.boot_id == boot_id),
         complete_(Limit(CompleteMark(data, header.generation))),
         promised_(Limit(DurableMark(data, header.generation))),
+        end_(header.capacity),
         futile_bytes_max_(header.capacity * kFutileFactorMax) {
-    if (same_boot_) promised_ = std::max(promised_, complete_);
+    if (!same_boot_) return;
+    promised_ = std::max(promised_, complete_);
+    const uint64_t closed = ClosedMark(data, header.generation);
+    if (closed >= promised_ && closed < end_) end_ = closed;
   }
 
   Result<ReplayReport> Run() {
     uint64_t at = kSegmentHeaderBytes;
-    while (at < header_.capacity) {
+    while (at < end_) {
       uint64_t size = 0;
       Status status = TakeAt(at, &size);
       if (status.ok() && size == 0) {
@@ -134,6 +138,7 @@ class Replayer {
   bool same_boot_;
   uint64_t complete_;
   uint64_t promised_;
+  uint64_t end_;  // behind it there is nothing
   uint64_t futile_bytes_max_;
   uint64_t futile_bytes_ = 0;
   uint64_t expected_ = kSegmentHeaderBytes;

@@ -21,6 +21,9 @@ constexpr uint64_t kCopyBytes = 96;
 constexpr uint64_t kWatermarkAt[2] = {512, 1024};
 constexpr uint64_t kWatermarkBytes = 24;
 constexpr uint64_t kCompleteMarkAt = 1536;
+constexpr uint64_t kClosedMarkAt = 1544;
+// So that the one mark is never taken for the other.
+constexpr uint64_t kClosedMarkSalt = 0x71C6A7D3E58B92F1;
 
 constexpr uint64_t kMarkFactor = 0x9E3779B97F4A7C15;
 constexpr int kSpinsBeforeYield = 64;
@@ -232,6 +235,18 @@ uint64_t CompleteMark(const char* data, uint64_t generation) {
   const uint64_t end = (word & 0xFFFFFFFF) * 8;
   const bool valid = word == EncodeMark(generation, end) && end >= kSegmentHeaderBytes;
   return valid ? end : kSegmentHeaderBytes;
+}
+
+void MarkClosed(char* data, uint64_t generation, uint64_t end) {
+  const std::atomic_ref<uint64_t> mark(*reinterpret_cast<uint64_t*>(data + kClosedMarkAt));
+  mark.store(EncodeMark(generation ^ kClosedMarkSalt, end), std::memory_order_release);
+}
+
+uint64_t ClosedMark(const char* data, uint64_t generation) {
+  const auto word = base::LoadLe<uint64_t>(data + kClosedMarkAt);
+  const uint64_t end = (word & 0xFFFFFFFF) * 8;
+  const bool valid = word == EncodeMark(generation ^ kClosedMarkSalt, end);
+  return valid && end >= kSegmentHeaderBytes ? end : 0;
 }
 
 uint64_t DurableMark(const char* data, uint64_t generation) {

@@ -103,6 +103,11 @@ uint64_t Quiesce(SegmentTail& tail);
 void MarkComplete(char* data, uint64_t generation, uint64_t end);
 /// The mark; kSegmentHeaderBytes where there is none.
 uint64_t CompleteMark(const char* data, uint64_t generation);
+/// Notes in the header page that nothing is appended behind `end` any more, nor will be: who replays
+/// it in the same boot looks no further. After MarkComplete(end).
+void MarkClosed(char* data, uint64_t generation, uint64_t end);
+/// The mark; 0 where there is none.
+uint64_t ClosedMark(const char* data, uint64_t generation);
 /// The durable watermark: everything below was synced. kSegmentHeaderBytes where there is none.
 uint64_t DurableMark(const char* data, uint64_t generation);
 

@@ -390,7 +390,9 @@ void MemTable::FinishAdoption(uint64_t end) {
 
 uint64_t MemTable::Close() {
   const uint64_t end = log::CloseAndDrain(index_->tail);
-  if (!adopted_) log::MarkComplete(data_, generation_, end);
+  if (adopted_) return end;
+  log::MarkComplete(data_, generation_, end);
+  log::MarkClosed(data_, generation_, end);
   return end;
 }
 

@@ -209,7 +209,29 @@ const LogFile* LogRecovery::Successor() const {
   return successor;
 }
 
+Result<std::string> LogRecovery::HeaderPage(const LogFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> segment,
+                         fs_.Open(file.path, io::OpenMode::kRead));
+  std::string page(log::kSegmentHeaderBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(segment->ReadAt(0, page.size(), page.data()));
+  return page;
+}
+
+// What a database that was closed leaves.
+Result<bool> LogRecovery::ClosedEmpty(const LogFile& file) {
+  if (!SameBoot(file.header, boot_id_)) return false;
+  QUIRE_ASSIGN_OR_RETURN(const std::string page, HeaderPage(file));
+  const uint64_t generation = file.header.generation;
+  return log::ClosedMark(page.data(), generation) == log::kSegmentHeaderBytes &&
+         log::CompleteMark(page.data(), generation) == log::kSegmentHeaderBytes &&
+         log::DurableMark(page.data(), generation) <= log::kSegmentHeaderBytes;
+}
+
 Status LogRecovery::Take(const LogFile& file) {
+  if (help_.copies) {
+    QUIRE_ASSIGN_OR_RETURN(const bool empty, ClosedEmpty(file));
+    if (empty) return Status();
+  }
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> handle, help_.adopt(file.path));
   if (handle->generation() != file.header.generation) {
     return Status(Code::kBusy, file.path + " changes while it is read: somebody else uses it");
@@ -277,10 +299,7 @@ bool LogRecovery::ValueIsWhole(const char* record) const {
 // A segment that the chain does not reach. After a power loss one that follows a torn segment is
 // given up with the tail; anything else means that a segment is missing.
 Status LogRecovery::CheckUnchained(const LogFile& file) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> segment,
-                         fs_.Open(file.path, io::OpenMode::kRead));
-  std::string page(log::kSegmentHeaderBytes, '\0');
-  QUIRE_RETURN_IF_ERROR(segment->ReadAt(0, page.size(), page.data()));
+  QUIRE_ASSIGN_OR_RETURN(const std::string page, HeaderPage(file));
   const uint64_t generation = file.header.generation;
   const bool promised = log::DurableMark(page.data(), generation) > log::kSegmentHeaderBytes ||
                         (SameBoot(file.header, boot_id_) &&
@@ -299,6 +318,7 @@ Result<RecoveredLog> CopyLog(io::FileSystem& fs, const std::string& directory,
                              const Manifest& manifest, const std::vector<uint64_t>& pool_slots,
                              const ValueReader& values) {
   RecoveryHelp help;
+  help.copies = true;
   help.adopt = [&fs](const std::string& path) { return MemoryHandle::Copy(fs, path); };
   help.check_value = [&values](const log::ValueRef& reference) { return values.Check(reference); };
   try {

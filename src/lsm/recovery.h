@@ -75,6 +75,8 @@ struct RecoveredLog {
 struct RecoveryHelp {
   /// the segment in this file, with an empty index: adopted as it lies, or a copy of it
   std::function<Result<std::shared_ptr<MemoryHandle>>(const std::string& path)> adopt;
+  /// adopting copies the whole segment: what was closed empty is left alone
+  bool copies = false;
   /// whether a separated value is whole (asked after a power loss)
   std::function<Status(const log::ValueRef& reference)> check_value;
 };
@@ -97,6 +99,8 @@ class LogRecovery {
   Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
   Result<uint64_t> EndOfWholeValues(const MemoryHandle& handle, const LogFile& file);
   bool ValueIsWhole(const char* record) const;
+  Result<std::string> HeaderPage(const LogFile& file);
+  Result<bool> ClosedEmpty(const LogFile& file);
   Status CheckUnchained(const LogFile& file);
 
   io::FileSystem& fs_;

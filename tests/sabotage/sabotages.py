@@ -129,6 +129,9 @@ SABOTAGES = [
              "covered),\n      base::ChecksumSeed(base::ChecksumKind::kLogRecord, generation, offset)",
              "covered),\n      base::ChecksumSeed(base::ChecksumKind::kLogRecord, generation, 0)",
              LOG, "Record.IsValidOnly*"),
+    Sabotage("closing-mark", "a closing mark below what was promised ends a replay",
+             "src/log/replay.cpp", "if (closed >= promised_ && closed < end_)",
+             "if (closed != 0 && closed < end_)", LOG, "SegmentTest.ReplayEndsAt*"),
     Sabotage("half-batch", "of a batch that is torn the records that are whole are replayed",
              "src/log/replay.cpp",
              "if (record.type == RecordType::kBatchBegin) return TakeBatch(at, record_bytes, size);\n"
