@@ -183,8 +183,12 @@ void EpochCollect() {
   if (--list.collections == 0) list.idle.notify_all();
 }
 
+bool EpochMaySynchronize() {
+  return thread_state.depth == 0 && !thread_state.collecting;
+}
+
 void EpochSynchronize() {
-  QUIRE_CHECK(thread_state.depth == 0 && !thread_state.collecting);
+  QUIRE_CHECK(EpochMaySynchronize());
   const uint64_t epoch = global_epoch.fetch_add(1, std::memory_order_seq_cst);
   // Guards are never held across a wait, so this is short; yielding lets a preempted holder run.
   while (OldestEpoch() <= epoch) std::this_thread::yield();

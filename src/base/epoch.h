@@ -30,5 +30,7 @@ void EpochCollect();
 /// objects retired before the call have run, on this thread or another. The caller must hold no
 /// guard and not be a reclaimer.
 void EpochSynchronize();
+/// Whether this thread may call it now.
+bool EpochMaySynchronize();
 
 }  // namespace quire::base

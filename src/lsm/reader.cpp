@@ -70,6 +70,11 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
   ~DirectoryReader() override {
     // One that failed to open may go inside an EpochGuard, and nobody has seen a view of it.
     if (current_ == nullptr) return;
+    // The last to let go of it may be a guard's holder or a reclaimer.
+    if (!base::EpochMaySynchronize()) {
+      base::EpochRetire([last = std::move(current_)] {});
+      return;
+    }
     current_.reset();
     base::EpochSynchronize();  // earlier views go before the file system and the cache may
   }
