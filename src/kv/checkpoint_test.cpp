@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kv/checkpoint_files.h"
-#include "kv/sim_cluster_testing.h"
+#include "kv/persistence_testing.h"
 #include "lsm/db.h"
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"
@@ -41,10 +41,6 @@ void ExpectShare(Database& db, int rank, int size, int round, int count) {
 }
 
 // Of a call that begins something in the background.
-Status WaitFor(Result<std::unique_ptr<Event>> event) {
-  return event.ok() ? (*event)->Wait() : event.status();
-}
-
 class Checkpoints : public testing::TestWithParam<bool> {
  protected:
   static SimCluster::Options Ranks(int count) {
@@ -62,12 +58,6 @@ class Checkpoints : public testing::TestWithParam<bool> {
 
 INSTANTIATE_TEST_SUITE_P(Modes, Checkpoints, testing::Values(true, false),
                          [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
-
-DatabaseOptions Existing() {
-  DatabaseOptions options = SimCluster::SmallDatabase();
-  options.mode = OpenMode::kMustExist;
-  return options;
-}
 
 TEST_P(Checkpoints, ComeBackAsTheyWereWhileWritesWentOn) {
   for (const int size : {1, 2, 4}) {

@@ -70,14 +70,16 @@ void Expect(Database& db, const Model& model, int rank) {
 class Elastic : public testing::TestWithParam<bool> {
  protected:
   // One job of `size` ranks after another, over the same files.
-  void Job(int size, const DatabaseOptions& options, const SimCluster::DatabaseProgram& program) {
+  SimCluster::Options Ranks(int size) {
     SimCluster::Options ranks;
     ranks.rank_count = size;
     ranks.deterministic = GetParam();
     ranks.seed = ++seed_;
     ranks.file_system = [this](int) { return disk_.get(); };
-    SimCluster cluster(ranks);
-    cluster.RunDatabase(options, program);
+    return ranks;
+  }
+  void Job(int size, const DatabaseOptions& options, const SimCluster::DatabaseProgram& program) {
+    SimCluster(Ranks(size)).RunDatabase(options, program);
   }
   size_t GenerationCount() {
     const auto descriptor = ReadDescriptor(*disk_, "/repository/db");
@@ -148,11 +150,7 @@ TEST_P(Elastic, WaitsForWhatIsLeftOfTheJobThatWroteIt) {
   for (const int size : {1, 2, 4}) {
     auto orphan = disk_->Lock("/repository/db/gen-1/rank-2/LOCK", "node9 pid 17");
     ASSERT_OK(orphan.status());
-    SimCluster::Options ranks;
-    ranks.rank_count = size;
-    ranks.deterministic = GetParam();
-    ranks.file_system = [this](int) { return disk_.get(); };
-    SimCluster(ranks).Run([&](int, Context& context) {
+    SimCluster(Ranks(size)).Run([&](int, Context& context) {
       const Status busy = context.Open("db", SimCluster::SmallDatabase()).status();
       EXPECT_EQ(busy.code(), Code::kBusy) << busy.ToString();
       EXPECT_THAT(busy.message(), testing::HasSubstr("node9 pid 17"));
@@ -253,9 +251,7 @@ TEST_P(Elastic, ARedistributionThatWasCutOffOnOwnStoragesLeavesTheOldRanksTheirD
   std::vector<std::unique_ptr<io::SimFileSystem>> disks;
   for (int rank = 0; rank < 4; ++rank) disks.push_back(io::NewSimFileSystem());
   const auto run = [&](int size, const SimCluster::Program& program) {
-    SimCluster::Options ranks;
-    ranks.rank_count = size;
-    ranks.deterministic = GetParam();
+    SimCluster::Options ranks = Ranks(size);
     ranks.own_disks = true;
     ranks.file_system = [&](int rank) { return disks[static_cast<size_t>(rank)].get(); };
     SimCluster(ranks).Run(program);
@@ -343,11 +339,7 @@ TEST_P(Elastic, ADatabaseThatIsOpenInPlaceOfACheckpointMovesOut) {
     ASSERT_OK(context.Destroy("db"));
   });
   for (const int size : {2, 3}) {
-    SimCluster::Options ranks;
-    ranks.rank_count = size;
-    ranks.deterministic = GetParam();
-    ranks.file_system = [this](int) { return disk_.get(); };
-    SimCluster cluster(ranks);
+    SimCluster cluster(Ranks(size));
     cluster.Run([&](int rank, Context& context) {
       auto restart = context.Restart("/pfs", "db", {.in_place = true});
       ASSERT_OK(restart.status());
@@ -380,12 +372,7 @@ TEST_P(Elastic, RestartsOnOtherNumbersOfRanks) {
     ASSERT_OK(context.Destroy("db"));
   });
   for (const int size : {1, 2, 3, 4, 6}) {
-    SimCluster::Options ranks;
-    ranks.rank_count = size;
-    ranks.deterministic = GetParam();
-    ranks.own_disks = false;
-    ranks.file_system = [this](int) { return disk_.get(); };
-    SimCluster cluster(ranks);
+    SimCluster cluster(Ranks(size));
     cluster.Run([&](int rank, Context& context) {
       auto restart = context.Restart("/pfs", "db", {});
       ASSERT_OK(restart.status());

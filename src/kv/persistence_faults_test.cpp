@@ -14,7 +14,7 @@
 #include "kv/checkpoint_files.h"
 #include "kv/database_reader.h"
 #include "kv/descriptor.h"
-#include "kv/sim_cluster_testing.h"
+#include "kv/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
@@ -49,17 +49,6 @@ void PutShare(Database& db, int rank, int size, int round) {
 
 void ExpectAll(Database& db, int round) {
   for (const auto& [key, value] : ModelOf(round)) EXPECT_EQ(SimCluster::ValueOf(db, key), value);
-}
-
-Status WaitFor(Result<std::unique_ptr<Event>> event) {
-  return event.ok() ? (*event)->Wait() : event.status();
-}
-
-DatabaseOptions Existing(bool redistribute) {
-  DatabaseOptions options = SimCluster::SmallDatabase();
-  options.mode = OpenMode::kMustExist;
-  options.redistribute = redistribute;
-  return options;
 }
 
 // Which calls of which rank fail.

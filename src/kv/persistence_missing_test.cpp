@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kv/sim_cluster_testing.h"
+#include "kv/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
@@ -34,17 +34,6 @@ void ExpectAll(Database& db, int round) {
   for (int i = 0; i < kKeys; ++i) {
     EXPECT_EQ(SimCluster::ValueOf(db, "key " + std::to_string(i)), ValueFor(round, i));
   }
-}
-
-Status WaitFor(Result<std::unique_ptr<Event>> event) {
-  return event.ok() ? (*event)->Wait() : event.status();
-}
-
-DatabaseOptions Existing(bool redistribute) {
-  DatabaseOptions options = SimCluster::SmallDatabase();
-  options.mode = OpenMode::kMustExist;
-  options.redistribute = redistribute;
-  return options;
 }
 
 // Two jobs or more over one disk, from which the test removes files meanwhile.

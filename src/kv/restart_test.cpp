@@ -10,7 +10,7 @@
 
 #include "kv/checkpoint_files.h"
 #include "kv/descriptor.h"
-#include "kv/sim_cluster_testing.h"
+#include "kv/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
@@ -20,10 +20,6 @@ using testing::HasSubstr;
 
 constexpr int kKeys = 100;
 constexpr char kDirectory[] = "/repository/db";
-
-Status WaitFor(Result<std::unique_ptr<Event>> event) {
-  return event.ok() ? (*event)->Wait() : event.status();
-}
 
 std::string Key(int i) {
   return "key " + std::to_string(i);
