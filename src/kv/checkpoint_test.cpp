@@ -255,6 +255,7 @@ TEST_P(Checkpoints, OfADamagedDatabaseFailAndTheOneBeforeStays) {
       PutShare(db, rank, 2, 0, 100);
       ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {.keep = 1})));
       PutShare(db, rank, 2, 1, 100);
+      ASSERT_OK(db.Barrier(Level::kSsTable));  // of all ranks, or a later compaction has the rest
       ASSERT_OK(db.Compact());
       ASSERT_OK(WaitFor(db.Checkpoint("/beside", {})));  // seals the segment
       ASSERT_OK(context.Barrier());
