@@ -31,6 +31,7 @@ Transfer::Transfer(io::FileSystem& fs, std::string source, std::string target,
 Result<bool> Transfer::Advance() {
   for (int piece = 0; piece < kPiecesPerAdvance; ++piece) {
     if (at_ == items_.size()) {
+      QUIRE_RETURN_IF_ERROR(SyncWritten());
       QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(target_));
       return true;
     }
@@ -146,14 +147,23 @@ Status Transfer::EndCopy() {
                                          "in " +
                                          kFilesName + "; use another checkpoint");
   }
-  QUIRE_RETURN_IF_ERROR(to_->Sync());
-  to_.reset();
+  const uint64_t begun = offset_ - offset_ % kWriteBackBytes;
+  to_->StartWriteBack(begun, offset_ - begun);
   from_.reset();
   if (!item.sum_known && check_) QUIRE_RETURN_IF_ERROR(check_(item));
   item.file.sum = sum_;
   item.sum_known = true;
+  QUIRE_RETURN_IF_ERROR(SyncWritten());
+  written_ = std::move(to_);
   ++at_;
   return Status();
+}
+
+// One file is on its way to the device while the next is copied.
+Status Transfer::SyncWritten() {
+  if (written_ == nullptr) return Status();
+  const std::unique_ptr<io::File> file = std::move(written_);
+  return file->Sync();
 }
 
 }  // namespace quire::kv

@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    one at a time
-/// Invariants a file counts as done when it is verified and durable; memory for one piece, and for
-///            what the verification takes
+/// Invariants done is when all files are verified and durable; memory for one piece, and for what
+///            the verification takes
 #pragma once
 
 #include <atomic>
@@ -51,6 +51,7 @@ class Transfer {
   Status EndFile();
   Status EndLink();
   Status EndCopy();
+  Status SyncWritten();
   Status Reject(const std::string& what);
 
   io::FileSystem& fs_;
@@ -62,8 +63,9 @@ class Transfer {
   size_t at_ = 0;
   uint64_t offset_ = 0;
   uint64_t sum_ = 0;
-  std::unique_ptr<io::File> from_;  // null: the file at_ is not begun
-  std::unique_ptr<io::File> to_;    // null: from_ is read to be linked
+  std::unique_ptr<io::File> from_;     // null: the file at_ is not begun
+  std::unique_ptr<io::File> to_;       // null: from_ is read to be linked
+  std::unique_ptr<io::File> written_;  // the file before, not yet synced; null: none
   std::string piece_;
 };
 
