@@ -193,7 +193,7 @@ class DbImpl final : public Db {
   Status WriteMemTable(const MemoryHandle& memory, RunWriter& writer);
   Status PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes);
   Status BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit);
-  TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, trash_}; }
+  TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, trash_, true}; }
 
   // db_publish.cpp
   Status Publish(const RunEdit& edit);

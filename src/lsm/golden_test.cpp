@@ -20,6 +20,7 @@ table::TableInfo Table(uint64_t ssid, const std::string& smallest, const std::st
   table.min_lsn = 4096;
   table.max_lsn = 65000;
   table.tombstone_count = 5;
+  table.range_tombstone_count = 2;
   table.smallest_key = smallest;
   table.largest_key = largest;
   table.segments = {{1, 10}, {2, 20}};

@@ -95,6 +95,7 @@ void EncodeTable(const table::TableInfo& table, std::string* to) {
   base::PutVarint(to, table.entry_count);
   base::PutVarint(to, table.key_count);
   base::PutVarint(to, table.tombstone_count);
+  base::PutVarint(to, table.range_tombstone_count);
   base::PutVarint(to, table.raw_bytes);
   base::PutVarint(to, table.min_lsn);
   base::PutVarint(to, table.max_lsn);
@@ -113,12 +114,14 @@ bool DecodeTable(base::Reader& reader, table::TableInfo* table) {
   if (!reader.Varint(&table->ssid) || !reader.Fixed(&table->file_id) ||
       !reader.Varint(&table->file_bytes) || !reader.Varint(&table->entry_count) ||
       !reader.Varint(&table->key_count) || !reader.Varint(&table->tombstone_count) ||
-      !reader.Varint(&table->raw_bytes) || !reader.Varint(&table->min_lsn) ||
-      !reader.Varint(&table->max_lsn) || !reader.LengthPrefixed(&smallest) ||
-      !reader.LengthPrefixed(&largest) || !reader.Varint(&segment_count)) {
+      !reader.Varint(&table->range_tombstone_count) || !reader.Varint(&table->raw_bytes) ||
+      !reader.Varint(&table->min_lsn) || !reader.Varint(&table->max_lsn) ||
+      !reader.LengthPrefixed(&smallest) || !reader.LengthPrefixed(&largest) ||
+      !reader.Varint(&segment_count)) {
     return false;
   }
   if (segment_count > reader.rest().size() / kSegmentBytesMin) return false;
+  if (table->range_tombstone_count > table->tombstone_count) return false;
   table->smallest_key = smallest;
   table->largest_key = largest;
   table->segments.resize(segment_count);
@@ -223,13 +226,17 @@ Result<Header> StoredHeader(io::FileSystem& fs, const std::string& path) {
 
 }  // namespace
 
-std::string ManifestName() { return "MANIFEST"; }
+std::string ManifestName() {
+  return "MANIFEST";
+}
 
 std::string LockPath(const std::string& directory) {
   return directory + "/LOCK";
 }
 
-std::string TableName(uint64_t ssid) { return "t-" + std::to_string(ssid) + ".sst"; }
+std::string TableName(uint64_t ssid) {
+  return "t-" + std::to_string(ssid) + ".sst";
+}
 
 bool ParseNumberedName(Slice name, Slice prefix, Slice suffix, uint64_t* number) {
   if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) ||

@@ -58,6 +58,7 @@ TEST(Manifest, KeepsEveryField) {
                    {SomeTable(2, "", "z")}};
   manifest.runs[0][0].segments = {{1, 10}, {2, 20}};
   manifest.runs[0][1].tombstone_count = 5;
+  manifest.runs[0][1].range_tombstone_count = 2;
   manifest.value_segments = {{1, 100}, {6, 0}};
   manifest.boot_id = 77;
   manifest.log_segments = {{0, 11}, {3, 12}};
@@ -78,6 +79,7 @@ TEST(Manifest, KeepsEveryField) {
   ASSERT_EQ(read->runs[0].size(), 2u);
   EXPECT_EQ(read->runs[0][1].largest_key, std::string("c\0d", 3));
   EXPECT_EQ(read->runs[0][1].tombstone_count, 5u);
+  EXPECT_EQ(read->runs[0][1].range_tombstone_count, 2u);
   EXPECT_EQ(read->runs[0][0].file_id, 0x1112131415161718u);
   ASSERT_EQ(read->runs[0][0].segments.size(), 2u);
   EXPECT_EQ(read->runs[0][0].segments[1].bytes, 20u);
@@ -95,11 +97,11 @@ TEST(Manifest, KeepsEveryField) {
 TEST(Manifest, EncodesTheDocumentedExample) {
   EXPECT_EQ(Hex(EncodeManifest(SomeManifest())),
             "514952454d414e4601000000000000000807060504030201"
-            "030000000000000009000000000000004900000000000000"
-            "c658382ef417f24080800402010128272625242322218080"
+            "030000000000000009000000000000004a00000000000000"
+            "4aa2e5aa82b4a49a80800402010128272625242322218080"
             "8020020180088080802080200a0080808080010001010118"
-            "171615141312118020010100028020802001610161000001"
-            "003837363534333231");
+            "171615141312118020010100000280208020016101610000"
+            "01003837363534333231");
 }
 
 TEST(Manifest, RefusesEveryFlippedByteAndEveryLength) {

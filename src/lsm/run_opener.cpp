@@ -2,13 +2,35 @@
 
 #include <utility>
 
+#include "lsm/late_table.h"
 #include "lsm/manifest.h"
 
 namespace quire::lsm {
 namespace {
 
 bool SameTable(const table::TableInfo& a, const table::TableInfo& b) {
-  return a.file_id == b.file_id && a.file_bytes == b.file_bytes;
+  return a.file_id == b.file_id && a.file_bytes == b.file_bytes &&
+         a.range_tombstone_count == b.range_tombstone_count;
+}
+
+std::string PathOf(const TablePlace& place, const table::TableInfo& info) {
+  return place.directory + "/" + TableName(info.ssid);
+}
+
+std::shared_ptr<const LateTable::Source> LateSource(const TablePlace& place) {
+  if (!place.late) return nullptr;
+  auto source = std::make_shared<LateTable::Source>();
+  source->options = *place.options;
+  source->place = place;
+  source->place.options = &source->options;
+  return source;
+}
+
+Result<std::shared_ptr<TableHandle>> LateHandle(std::shared_ptr<const LateTable::Source> source,
+                                                const table::TableInfo& info) {
+  const TablePlace& place = source->place;
+  return std::make_shared<TableHandle>(std::make_shared<LateTable>(info, std::move(source)),
+                                       PathOf(place, info), place.trash);
 }
 
 }  // namespace
@@ -23,9 +45,9 @@ KnownTables TablesOf(const std::vector<std::shared_ptr<const Run>>& runs) {
   return tables;
 }
 
-Result<std::shared_ptr<TableHandle>> OpenTable(const TablePlace& place,
-                                               const table::TableInfo& info) {
-  const std::string path = place.directory + "/" + TableName(info.ssid);
+Result<std::shared_ptr<table::Table>> OpenListed(const TablePlace& place,
+                                                 const table::TableInfo& info) {
+  const std::string path = PathOf(place, info);
   QUIRE_ASSIGN_OR_RETURN(
       std::shared_ptr<table::Table> table,
       table::Table::Open(*place.fs, path, info.ssid, *place.options, place.cache));
@@ -35,19 +57,28 @@ Result<std::shared_ptr<TableHandle>> OpenTable(const TablePlace& place,
                                          std::to_string(info.file_bytes) +
                                          ", or another identity); restore the right one");
   }
-  return std::make_shared<TableHandle>(std::move(table), path, place.trash);
+  return table;
+}
+
+Result<std::shared_ptr<TableHandle>> OpenTable(const TablePlace& place,
+                                               const table::TableInfo& info) {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<table::Table> table, OpenListed(place, info));
+  return std::make_shared<TableHandle>(std::move(table), PathOf(place, info), place.trash);
 }
 
 Result<std::vector<std::shared_ptr<const Run>>> OpenRuns(
     const TablePlace& place, const std::vector<std::vector<table::TableInfo>>& runs,
     KnownTables* known) {
+  const std::shared_ptr<const LateTable::Source> late = LateSource(place);
   std::vector<std::shared_ptr<const Run>> opened;
   for (const std::vector<table::TableInfo>& tables : runs) {
     std::vector<std::shared_ptr<TableHandle>> handles;
     for (const table::TableInfo& info : tables) {
       std::shared_ptr<TableHandle>& handle = (*known)[info.ssid];
       if (handle == nullptr || !SameTable(handle->info(), info)) {
-        QUIRE_ASSIGN_OR_RETURN(handle, OpenTable(place, info));
+        QUIRE_ASSIGN_OR_RETURN(handle, late == nullptr || info.range_tombstone_count != 0
+                                           ? OpenTable(place, info)
+                                           : LateHandle(late, info));
       }
       handles.push_back(handle);
     }

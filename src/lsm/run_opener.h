@@ -25,6 +25,9 @@ struct TablePlace {
   const StorageOptions* options = nullptr;
   std::shared_ptr<table::BlockCache> cache;
   std::shared_ptr<Trash> trash;  ///< null: whoever opens removes nothing
+  /// Of whoever alone removes files there: a table is opened at its first use, unless it has range
+  /// tombstones.
+  bool late = false;
 };
 
 /// Open tables by SSID.
@@ -34,6 +37,8 @@ KnownTables TablesOf(const std::vector<std::shared_ptr<const Run>>& runs);
 
 /// The table that a manifest lists as `info`.
 /// Errors  kNotFound: the file is not there. kCorruption: it is damaged, or another table.
+Result<std::shared_ptr<table::Table>> OpenListed(const TablePlace& place,
+                                                 const table::TableInfo& info);
 Result<std::shared_ptr<TableHandle>> OpenTable(const TablePlace& place,
                                                const table::TableInfo& info);
 

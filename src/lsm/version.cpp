@@ -39,7 +39,7 @@ Run::Run(std::vector<std::shared_ptr<TableHandle>> tables) : tables_(std::move(t
   for (const std::shared_ptr<TableHandle>& table : tables_) {
     bytes_ += table->info().file_bytes;
     newest_ssid_ = std::max(newest_ssid_, table->info().ssid);
-    if (!table->table().range_tombstones().empty()) has_range_tombstones_ = true;
+    if (table->info().range_tombstone_count != 0) has_range_tombstones_ = true;
   }
 }
 

@@ -154,8 +154,9 @@ bool DecodeProperties(Slice bytes, TableInfo* info, std::vector<RangeTombstone>*
   if (!reader.LengthPrefixed(&smallest) || !reader.LengthPrefixed(&largest)) return false;
   info->smallest_key = smallest;
   info->largest_key = largest;
-  return ReadSegments(&reader, &info->segments) && ReadTombstones(&reader, tombstones) &&
-         reader.rest().empty();
+  if (!ReadSegments(&reader, &info->segments) || !ReadTombstones(&reader, tombstones)) return false;
+  info->range_tombstone_count = tombstones->size();
+  return reader.rest().empty();
 }
 
 Status ReadPart(const io::File& file, base::ChecksumKind kind, uint64_t identity, uint64_t offset,

@@ -43,6 +43,7 @@ struct TableInfo {
   uint64_t entry_count = 0;
   uint64_t key_count = 0;        ///< distinct keys
   uint64_t tombstone_count = 0;  ///< point and range
+  uint64_t range_tombstone_count = 0;
   uint64_t raw_bytes = 0;        ///< keys + values before encoding (separated values not counted)
   uint64_t min_lsn = 0;
   uint64_t max_lsn = 0;

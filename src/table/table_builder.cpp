@@ -157,6 +157,7 @@ Status FileTableBuilder::AddRangeTombstone(const RangeTombstone& tombstone) {
   CountLsn(tombstone.lsn);
   tombstones_.push_back(tombstone);
   ++info_.tombstone_count;
+  ++info_.range_tombstone_count;
   return Status();
 }
 
