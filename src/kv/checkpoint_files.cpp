@@ -43,11 +43,6 @@ bool Split(Slice value, Slice (&words)[3]) {
 }
 
 bool SetFileEntry(Slice name, Slice value, FileList* list) {
-  if (name == "store") {
-    const auto store = ParseHex(value);
-    list->store_id = store.value_or(0);
-    return store.has_value();
-  }
   Slice words[3];
   if (!TakePrefix(kFilePrefix, &name) || !Split(value, words)) return false;
   // It becomes part of a path.
@@ -135,7 +130,6 @@ uint64_t FileList::bytes() const {
 
 std::string EncodeFileList(const FileList& list) {
   std::string text = SealedBegin(kFilesKind);
-  AddLine(&text, "store", Hex(list.store_id));
   for (const auto& [name, file] : list.files) {
     AddLine(&text, kFilePrefix + name,
             std::to_string(file.bytes) + " " + Hex(file.identity) + " " + Hex(file.sum));

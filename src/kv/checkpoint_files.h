@@ -27,12 +27,11 @@ constexpr char kFailedName[] = "FAILED";
 /// One file of a part.
 struct StoredFile {
   uint64_t bytes = 0;
-  uint64_t identity = 0;
+  uint64_t identity = 0;  ///< lsm::Capture::File::identity
   uint64_t sum = 0;
 };
 /// FILES: what a part consists of.
 struct FileList {
-  uint64_t store_id = 0;
   std::map<std::string, StoredFile> files;
   uint64_t bytes() const;
 };

@@ -66,15 +66,14 @@ Status CheckpointPart::Begin() {
   return Status();
 }
 
-// The files of this part in the newest complete checkpoint, where that is of the same store. What
-// cannot be read is copied anew.
+// The files of this part in the newest complete checkpoint. What cannot be read is copied anew.
 FileList CheckpointPart::EarlierFiles() const {
   if (places_.earlier.empty()) return {};
   const Result<std::string> text =
       io::ReadFile(fs_, places_.earlier_part + "/" + kFilesName, UINT32_MAX);
   if (!text.ok()) return {};
   Result<FileList> list = DecodeFileList(*text, places_.earlier_part);
-  if (!list.ok() || list->store_id != capture_->store_id()) return {};
+  if (!list.ok()) return {};
   return std::move(*list);
 }
 
@@ -136,7 +135,6 @@ Status CheckpointPart::NameSource(const Status& found) const {
 
 Status CheckpointPart::WriteList() {
   FileList list;
-  list.store_id = capture_->store_id();
   for (const Transfer::Item& item : transfer_->items()) list.files[item.name] = item.file;
   const std::string& manifest = capture_->manifest();
   QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs_, places_.target + "/" + lsm::ManifestName(), manifest));

@@ -230,6 +230,34 @@ TEST_P(Checkpoints, ADamagedOneIsPassedOverForTheOneBeforeIt) {
   }
 }
 
+// The database goes back to the first of two, and gives names again that are in the second.
+TEST_P(Checkpoints, AfterARestartDoNotLinkWhatHasTheSameNames) {
+  SimCluster cluster(Ranks(2));
+  DatabaseOptions options = SimCluster::SmallDatabase();
+  options.storage.value_separation_bytes_min = 256;
+  cluster.RunDatabase(options, [&](int rank, Context&, Database& db) {
+    for (int round = 0; round < 2; ++round) {
+      PutShare(db, rank, 2, round, 200);
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    }
+    ASSERT_OK(db.Close());
+  });
+  options.mode = OpenMode::kMustExist;
+  cluster.Run([&](int rank, Context& context) {
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 1, .replace = true})));
+    auto db = context.Open("db", options);
+    ASSERT_OK(db.status());
+    PutShare(**db, rank, 2, 2, 200);  // of the sizes of round 1, so that files may have the same
+    ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+    ASSERT_OK((*db)->Close());
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 3, .replace = true})));
+    db = context.Open("db", options);
+    ASSERT_OK(db.status());
+    ExpectShare(**db, rank, 2, 2, 200);
+    ASSERT_OK((*db)->Close());
+  });
+}
+
 // The files of rank 1's part whose names begin with `kind`, but for those in `but`.
 std::vector<std::string> FilesOf(io::FileSystem& fs, const std::string& directory,
                                  const std::string& kind, const std::string& but = "") {

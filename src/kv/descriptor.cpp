@@ -68,6 +68,12 @@ bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
 
 }  // namespace
 
+bool IsThere(const Descriptor& descriptor) {
+  const bool whole = descriptor.state == DescriptorState::kReady ||
+                     descriptor.state == DescriptorState::kFilling;
+  return whole && !descriptor.generations.empty();
+}
+
 std::string EncodeDescriptor(const Descriptor& descriptor) {
   std::string text = SealedBegin(kKind);
   AddLine(&text, "state", kStateNames[static_cast<int>(descriptor.state)]);

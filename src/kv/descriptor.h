@@ -45,11 +45,7 @@ struct Descriptor {
 };
 
 /// Whether there is a database.
-inline bool IsThere(const Descriptor& descriptor) {
-  const bool whole = descriptor.state == DescriptorState::kReady ||
-                     descriptor.state == DescriptorState::kFilling;
-  return whole && !descriptor.generations.empty();
-}
+bool IsThere(const Descriptor& descriptor);
 
 std::string EncodeDescriptor(const Descriptor& descriptor);
 /// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.

@@ -80,7 +80,7 @@ static_assert(sizeof(BatchExtent) == 8);
 /// Where a separated value lies. 32 bytes, little-endian, the value of a kValueRef record and of
 /// such table entries.
 struct ValueRef {
-  uint64_t segment_id;  ///< val-<id>.seg, increasing per rank, never reused
+  uint64_t segment_id;  ///< val-<id>.seg, increasing per rank, unless an older state is restored
   uint64_t offset;      ///< of the record's header in the segment file
   uint64_t checksum;    ///< ValueChecksum(value, segment_id, offset): verified on every read
   uint32_t value_size;

@@ -120,14 +120,14 @@ class Capture {
   struct File {
     std::string name;  ///< within the database's directory
     uint64_t file_bytes = 0;
-    uint64_t identity = 0;  ///< of a table: TableInfo::file_id; of a value segment: its number
+    /// random, chosen when the file was made: of a table TableInfo::file_id, of a value segment
+    /// SegmentHeader::generation. Names come again, where a database goes back to an older state.
+    uint64_t identity = 0;
   };
   virtual ~Capture() = default;
   virtual const std::vector<File>& files() const = 0;
   /// The manifest of a database of these files alone.
   virtual const std::string& manifest() const = 0;
-  /// Binds the files together: files of one store with equal name and identity are the same.
-  virtual uint64_t store_id() const = 0;
 };
 
 /// Reads the present value (absent: null) and gives the new one; false: leave it as it is. Runs

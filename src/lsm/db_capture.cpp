@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "log/segment.h"
 #include "lsm/db_impl.h"
+#include "lsm/recovery.h"
 
 namespace quire::lsm {
 namespace {
@@ -15,27 +17,36 @@ constexpr int kAttempts = 100;
 class DbImpl::CaptureImpl final : public Capture {
  public:
   CaptureImpl(std::shared_ptr<const Version> version, const Manifest& manifest)
-      : version_(std::move(version)),
-        manifest_(EncodeManifest(manifest)),
-        store_id_(manifest.store_id) {
+      : version_(std::move(version)), manifest_(EncodeManifest(manifest)) {
     for (const std::vector<table::TableInfo>& run : manifest.runs) {
       for (const table::TableInfo& table : run) {
         files_.push_back({TableName(table.ssid), table.file_bytes, table.file_id});
       }
     }
     for (const StoredSegment& segment : manifest.value_segments) {
-      files_.push_back({ValueSegmentName(segment.id), segment.file_bytes, segment.id});
+      files_.push_back({ValueSegmentName(segment.id), segment.file_bytes, 0});
+      segments_.push_back(files_.size() - 1);
     }
+  }
+  // The identities of value segments are in the files alone.
+  Status ReadIdentities(io::FileSystem& fs, const std::string& directory) {
+    for (const size_t at : segments_) {
+      const std::string path = directory + "/" + files_[at].name;
+      const Result<log::SegmentHeader> header = log::ReadSegmentHeader(fs, path);
+      if (header.status().code() == Code::kNotFound) return MissingFile(path, "a value segment");
+      QUIRE_RETURN_IF_ERROR(header.status());
+      files_[at].identity = header->generation;
+    }
+    return Status();
   }
   const std::vector<File>& files() const override { return files_; }
   const std::string& manifest() const override { return manifest_; }
-  uint64_t store_id() const override { return store_id_; }
 
  private:
   const std::shared_ptr<const Version> version_;  // whose handles keep the files
   const std::string manifest_;
-  const uint64_t store_id_;
   std::vector<File> files_;
+  std::vector<size_t> segments_;  // which of files_ are value segments
 };
 
 Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
@@ -43,7 +54,10 @@ Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
     QUIRE_RETURN_IF_ERROR(Flush());
     QUIRE_RETURN_IF_ERROR(values_->Seal());
     QUIRE_RETURN_IF_ERROR(PublishNow());
-    if (std::shared_ptr<const Capture> capture = TryCapture()) return capture;
+    const std::shared_ptr<CaptureImpl> capture = TryCapture();
+    if (capture == nullptr) continue;
+    QUIRE_RETURN_IF_ERROR(capture->ReadIdentities(fs_, directory_));
+    return std::shared_ptr<const Capture>(capture);
   }
   return Status(Code::kBusy, "the database in " + directory_ +
                                  " is written to so fast that no moment of it could be captured; "
@@ -51,7 +65,7 @@ Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
 }
 
 // Null: a table refers to a value segment that is still written to.
-std::shared_ptr<const Capture> DbImpl::TryCapture() {
+std::shared_ptr<DbImpl::CaptureImpl> DbImpl::TryCapture() {
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
   std::shared_ptr<const Version> version;
   Manifest manifest = manifest_;

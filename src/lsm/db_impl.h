@@ -209,7 +209,7 @@ class DbImpl final : public Db {
   // db_capture.cpp
   class CaptureImpl;
   Status PublishNow();
-  std::shared_ptr<const Capture> TryCapture();
+  std::shared_ptr<CaptureImpl> TryCapture();
 
   // db_compact.cpp
   struct Merge;

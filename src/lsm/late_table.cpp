@@ -6,7 +6,6 @@
 namespace quire::lsm {
 namespace {
 
-// Of a table that cannot be opened.
 class FailedIterator final : public table::EntryIterator {
  public:
   explicit FailedIterator(Status status) : status_(std::move(status)) {}
@@ -25,9 +24,7 @@ class FailedIterator final : public table::EntryIterator {
 }  // namespace
 
 Result<const table::Table*> LateTable::Use() const {
-  const table::Table* opened = opened_.load(std::memory_order_acquire);
-  if (opened != nullptr) [[likely]]
-    return opened;
+  if (const auto* const opened = opened_.load(std::memory_order_acquire)) return opened;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (table_ == nullptr) {
     Result<std::shared_ptr<table::Table>> table = OpenListed(source_->place, info_);
@@ -40,10 +37,10 @@ Result<const table::Table*> LateTable::Use() const {
   return table_.get();
 }
 
-// Nothing is read ahead of what is not open: the lookup that follows does.
 void LateTable::PrefetchFilter(uint64_t hash) const {
-  const table::Table* const opened = opened_.load(std::memory_order_acquire);
-  if (opened != nullptr) opened->PrefetchFilter(hash);
+  if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
+    opened->PrefetchFilter(hash);
+  }
 }
 
 // Where the table cannot be opened, Get tells why.

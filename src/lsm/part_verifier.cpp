@@ -66,7 +66,7 @@ PartVerifier::PartVerifier(io::FileSystem& fs, std::string directory)
 Status PartVerifier::Check(const std::string& name, uint64_t identity) {
   uint64_t number = 0;
   if (ParseNumberedName(name, "t-", ".sst", &number)) return CheckTable(number, identity);
-  if (ParseNumberedName(name, "val-", ".seg", &number)) return CheckSegment(number);
+  if (ParseNumberedName(name, "val-", ".seg", &number)) return CheckSegment(number, identity);
   return Status(Code::kInvalidArgument, name + " is neither a table nor a value segment");
 }
 
@@ -80,10 +80,11 @@ Status PartVerifier::CheckTable(uint64_t ssid, uint64_t file_id) {
   return table->Verify();
 }
 
-Status PartVerifier::CheckSegment(uint64_t id) {
+Status PartVerifier::CheckSegment(uint64_t id, uint64_t generation) {
   const std::string path = PathOf(ValueSegmentName(id));
   QUIRE_ASSIGN_OR_RETURN(const log::SegmentHeader header, log::ReadSegmentHeader(fs_, path));
-  if (header.kind != log::SegmentKind::kValue || header.id != id) {
+  if (header.kind != log::SegmentKind::kValue || header.id != id ||
+      header.generation != generation) {
     return Status(Code::kCorruption, path + " is another segment's file");
   }
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));

@@ -38,7 +38,7 @@ class PartVerifier {
 
  private:
   Status CheckTable(uint64_t ssid, uint64_t file_id);
-  Status CheckSegment(uint64_t id);
+  Status CheckSegment(uint64_t id, uint64_t generation);
   Status CheckReferences(uint64_t ssid);
   std::string PathOf(const std::string& name) const { return directory_ + "/" + name; }
 

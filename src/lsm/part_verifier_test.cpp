@@ -95,10 +95,11 @@ TEST_F(PartVerifiers, TakeASegmentWithPlacesThatNobodyFilled) {
   EXPECT_OK(VerifyAll());
 }
 
-TEST_F(PartVerifiers, RefuseAnotherTable) {
-  const Capture::File file = capture_->files()[0];
-  const Status status = PartVerifier(fs(), kCopy).Check(file.name, file.identity + 1);
-  EXPECT_EQ(status.code(), Code::kCorruption) << status.ToString();
+TEST_F(PartVerifiers, RefuseAnotherFile) {
+  for (const Capture::File& file : {capture_->files().front(), capture_->files().back()}) {
+    const Status status = PartVerifier(fs(), kCopy).Check(file.name, file.identity + 1);
+    EXPECT_EQ(status.code(), Code::kCorruption) << file.name << ": " << status.ToString();
+  }
   EXPECT_EQ(PartVerifier(fs(), kCopy).Check("MANIFEST", 0).code(), Code::kInvalidArgument);
 }
 
