@@ -47,7 +47,8 @@ bool TakeNumber(std::string* name, const std::string& prefix) {
 }
 
 bool IsOfRepair(std::string name) {
-  if (name == kDescriptorName || name == std::string(kDescriptorName) + ".tmp") return true;
+  const std::string descriptor = kDescriptorName;
+  if (name == descriptor || name.rfind(descriptor + ".", 0) == 0) return true;
   return TakeNumber(&name, kGenerationDirectoryPrefix) && TakeNumber(&name, kPartDirectoryPrefix) &&
          !name.empty();
 }

@@ -285,7 +285,8 @@ Status Repairer::Carry() {
 }
 
 Status Repairer::MoveToLost(const std::string& name) {
-  QUIRE_RETURN_IF_ERROR(fs_.Rename(PathOf(name), LostPathOf(name)));
+  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(name)));
+  QUIRE_RETURN_IF_ERROR(fs_.Rename(PathOf(name), lost));
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(options_.lost_directory));
   return fs_.SyncDirectory(directory_);
 }
@@ -293,10 +294,20 @@ Status Repairer::MoveToLost(const std::string& name) {
 Status Repairer::CopyManifestToLost() {
   const std::string path = PathOf(ManifestName());
   QUIRE_ASSIGN_OR_RETURN(const std::string bytes, io::ReadFile(fs_, path, kFileBytesMax));
-  return io::ReplaceFile(fs_, LostPathOf(ManifestName()), bytes);
+  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(ManifestName())));
+  return io::ReplaceFile(fs_, lost, bytes);
 }
 
 }  // namespace
+
+Result<std::string> FreePath(io::FileSystem& fs, const std::string& path) {
+  std::string free = path;
+  for (uint64_t number = 2;; ++number) {
+    QUIRE_ASSIGN_OR_RETURN(const bool taken, fs.Exists(free));
+    if (!taken) return free;
+    free = path + "." + std::to_string(number);
+  }
+}
 
 Result<RepairReport> Repair(io::FileSystem& fs, const std::string& directory,
                             const RepairOptions& options) {

@@ -18,6 +18,10 @@
 
 namespace quire::lsm {
 
+/// `path`, or the first of "<path>.2", "<path>.3" ... that no file has: what an earlier repair set
+/// aside stays.
+Result<std::string> FreePath(io::FileSystem& fs, const std::string& path);
+
 struct RepairOptions {
   StorageOptions storage;
   bool dry_run = true;

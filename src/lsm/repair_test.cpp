@@ -76,11 +76,12 @@ class RepairTest : public testing::Test {
   }
   // Repairs, after a dry run that changed nothing and said the same; all is in order afterwards.
   RepairReport Repaired() {
+    const bool lost_before = std::filesystem::exists(directory_ / "lost");
     EXPECT_FALSE(Open().ok() && db_->Verify().ok());
     Close();
     const auto planned = Run(true);
     EXPECT_TRUE(planned.ok()) << planned.status().ToString();
-    EXPECT_FALSE(std::filesystem::exists(directory_ / "lost"));
+    EXPECT_EQ(std::filesystem::exists(directory_ / "lost"), lost_before);
     const auto done = Run(false);
     EXPECT_TRUE(done.ok()) << done.status().ToString();
     if (!planned.ok() || !done.ok()) return {};
@@ -154,6 +155,18 @@ TEST_F(RepairTest, ADamagedTableIsSetAsideAndNamed) {
       << TextOf(report.losses);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "lost/rank-0.t-2.sst"));
   Close();
+}
+
+TEST_F(RepairTest, ASecondOneLeavesWhatTheFirstSetAside) {
+  Fill();
+  Flip("MANIFEST", 60);
+  Repaired();
+  Close();
+  Flip("MANIFEST", 60);
+  Repaired();
+  Close();
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "lost/rank-0.MANIFEST"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "lost/rank-0.MANIFEST.2"));
 }
 
 // A table of many blocks, which deletes what an older one has.

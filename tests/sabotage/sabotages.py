@@ -288,7 +288,7 @@ SABOTAGES = [
              LSM, "RepairTest.ADamagedValue*"),
     Sabotage("inspect-blocks", "blocks are not verified when a database is inspected",
              "src/lsm/inspect.cpp", "options_.contents ? table->table().Verify() : Status()",
-             "Status()", LSM, "RepairTest.ADamagedBlock*"),
+             "Status()", LSM, "RepairOfBlocks.OnlyWhatADamagedBlock*"),
     Sabotage("lock-holder", "a lock that is held passes for free",
              "src/io/posix_file_system.cpp",
              "return region.l_type == F_UNLCK ? std::string() : ReadHolder(fd->get());",

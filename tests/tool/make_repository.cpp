@@ -141,7 +141,6 @@ Status CopyPart(Ranks& ranks, int rank, const std::string& to, kv::CommitRecord:
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const lsm::Capture> capture,
                          ranks.Capture(static_cast<size_t>(rank)));
   kv::FileList list;
-  list.store_id = capture->store_id();
   for (const lsm::Capture::File& file : capture->files()) {
     QUIRE_ASSIGN_OR_RETURN(const std::string bytes,
                            io::ReadFile(fs, ranks.PartOf(rank) + "/" + file.name, 1 << 20));

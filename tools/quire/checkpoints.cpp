@@ -121,13 +121,13 @@ class Exporter {
     return io::ReplaceFile(fs_, to + "/" + name, text);
   }
 
-  // From the rename on it is there.
+  // From the rename on it is there. Until then it is locked: what nobody holds is removed by others.
   Status Publish() {
     QUIRE_RETURN_IF_ERROR(CopyText(place_.found.directory, partial_, kv::kCommitName));
-    QUIRE_RETURN_IF_ERROR(fs_.Unlink(DatabaseLockPath(partial_)));
-    QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(partial_));
     QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, directory_));
-    return fs_.SyncDirectory(home_);
+    QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(home_));
+    QUIRE_RETURN_IF_ERROR(fs_.Unlink(DatabaseLockPath(directory_)));
+    return fs_.SyncDirectory(directory_);
   }
 
   io::FileSystem& fs_;

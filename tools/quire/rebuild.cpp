@@ -96,7 +96,9 @@ Status Write(io::FileSystem& fs, const DatabasePlace& place, const kv::Descripto
   const Result<std::string> before = io::ReadFile(fs, path, kDescriptorBytesMax);
   if (before.ok()) {
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, options.lost_directory));
-    QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs, options.lost_directory + "/DATABASE", *before));
+    QUIRE_ASSIGN_OR_RETURN(const std::string lost,
+                           lsm::FreePath(fs, options.lost_directory + "/DATABASE"));
+    QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs, lost, *before));
   }
   return kv::WriteDescriptor(fs, place.directory, descriptor);
 }

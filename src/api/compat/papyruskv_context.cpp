@@ -21,16 +21,19 @@ Status Begin(int* argc, char*** argv, const char* repository) {
   if (Session::Current() != nullptr) {
     return Status(Code::kBusy, "papyruskv_init was called already; call papyruskv_finalize first");
   }
-  QUIRE_ASSIGN_OR_RETURN(const Settings settings, ReadSettings());
+  const Result<Settings> settings = ReadSettings();
   bool started = false;
   QUIRE_ASSIGN_OR_RETURN(const int world, comm::WorldCommunicator(argc, argv, &started));
   auto context = OpenContextFortran(world, repository, ContextOptions());
-  if (!context.ok()) {
+  // The environment of one node alone may be wrong.
+  const Status agreed = context.ok() ? (*context)->Agree(settings.status()) : context.status();
+  if (!agreed.ok()) {
+    if (context.ok()) context->reset();
     if (started) comm::EndMpi();
-    return context.status();
+    return agreed;
   }
   static_cast<void>(
-      Session::Exchange(std::make_unique<Session>(std::move(*context), settings, started)));
+      Session::Exchange(std::make_unique<Session>(std::move(*context), *settings, started)));
   return Status();
 }
 

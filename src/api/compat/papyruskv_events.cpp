@@ -12,11 +12,17 @@
 namespace quire::compat {
 namespace {
 
-// Paths may begin with "$NAME", and where the program runs.
-Result<std::string> CheckpointPath(const char* path) {
+Result<std::string> ExpandedPath(const char* path) {
   if (path == nullptr) return NullArgument("path");
   QUIRE_ASSIGN_OR_RETURN(const std::string expanded, kv::ExpandRepository(path));
   return io::AbsolutePath(expanded);
+}
+
+// Paths may begin with "$NAME", and where the program runs: either can be wrong on one node alone.
+Result<std::string> CheckpointPath(Context& context, const char* path) {
+  Result<std::string> expanded = ExpandedPath(path);
+  QUIRE_RETURN_IF_ERROR(context.Agree(expanded.status()));
+  return expanded;
 }
 
 // A program that takes no event waits here.
@@ -30,7 +36,7 @@ Status Deliver(Session& session, Pending pending, int* event) {
 
 Status Checkpoint(Session& session, OpenDatabase& open, const char* path, int* event) {
   if (event != nullptr) *event = -1;
-  QUIRE_ASSIGN_OR_RETURN(const std::string absolute, CheckpointPath(path));
+  QUIRE_ASSIGN_OR_RETURN(const std::string absolute, CheckpointPath(session.context(), path));
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> begun,
                          open.database->Checkpoint(absolute, CheckpointOptions()));
   return Deliver(session, {open.handle, false, std::move(begun)}, event);
@@ -56,7 +62,7 @@ Status Restart(Session& session, const RestartRequest& request, int* db, int* ev
   *db = -1;
   if (event != nullptr) *event = -1;
   if (request.name == nullptr) return NullArgument("name");
-  QUIRE_ASSIGN_OR_RETURN(const std::string absolute, CheckpointPath(request.path));
+  QUIRE_ASSIGN_OR_RETURN(const std::string absolute, CheckpointPath(session.context(), request.path));
   QUIRE_ASSIGN_OR_RETURN(const std::string mapped, NameInRepository(request.name));
   QUIRE_ASSIGN_OR_RETURN(DatabaseOptions options,
                          OptionsOf(session.settings(), request.flags, request.option));
