@@ -70,7 +70,8 @@ class RedistributionWork final : public JobWork {
   /// How many messages have no answer; the first failure.
   Result<int> UnderWay() const;
   void DropChain();
-  Status RemoveOwnParts();
+  void RemoveOwnParts();
+  Status RemovePart(const PartToRead& part);
 
   const std::shared_ptr<Core> core_;
   RedistributionRequest request_;
@@ -99,7 +100,7 @@ Result<JobWork::State> RedistributionWork::Advance(int step) {
       DropChain();
       break;
     case kRemove:
-      QUIRE_RETURN_IF_ERROR(RemoveOwnParts());
+      RemoveOwnParts();
       break;
     default:
       break;
@@ -223,20 +224,28 @@ void RedistributionWork::DropChain() {
   }
 }
 
-// Those that this rank read, so that each goes on the storage where it lies. A checkpoint that was
-// read where it lies stays, and so does for now what somebody still reads.
-Status RedistributionWork::RemoveOwnParts() {
+// Those that this rank read, so that each goes on the storage where it lies. All pairs have moved,
+// and the descriptor names these parts no more: where one stays it costs room, and fails nothing.
+void RedistributionWork::RemoveOwnParts() {
   for (const PartToRead& part : parts_) {
-    const Generation& generation = generations_[part.generation];
-    if (!generation.location.empty()) continue;
-    const Status removed =
-        lsm::DestroyDb(*core_->fs, PartDirectory(request_.directory, generation, part.rank));
-    if (removed.code() == Code::kBusy) continue;
-    QUIRE_RETURN_IF_ERROR(removed);
-    QUIRE_RETURN_IF_ERROR(
-        RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation)));
+    const Status removed = RemovePart(part);
+    if (removed.ok() || !base::LogEnabled()) continue;
+    base::Log(LogLevel::kWarning,
+              "an older part of " + request_.database +
+                  " whose pairs have moved cannot be removed: " + removed.ToString() +
+                  "; closing the database, or the next open, tries again");
   }
-  return Status();
+}
+
+// A checkpoint that was read where it lies stays, and so does for now what somebody still reads.
+Status RedistributionWork::RemovePart(const PartToRead& part) {
+  const Generation& generation = generations_[part.generation];
+  if (!generation.location.empty()) return Status();
+  const Status removed =
+      lsm::DestroyDb(*core_->fs, PartDirectory(request_.directory, generation, part.rank));
+  if (removed.code() == Code::kBusy) return Status();
+  QUIRE_RETURN_IF_ERROR(removed);
+  return RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation));
 }
 
 void RedistributionWork::Finish(const Status& status) {
@@ -245,10 +254,9 @@ void RedistributionWork::Finish(const Status& status) {
   request_.chain.reset();
   request_.db.reset();
   if (status.ok() || *request_.closing || core_->rank() != 0 || !base::LogEnabled()) return;
-  base::Log(LogLevel::kWarning, "the pairs of older generations of " + request_.database +
-                                    " have not all moved, or not all of their files could be "
-                                    "removed; the next checkpoint or open goes on: " +
-                                    status.ToString());
+  base::Log(LogLevel::kWarning,
+            "the pairs of older generations of " + request_.database +
+                " have not all moved; the next checkpoint or open goes on: " + status.ToString());
 }
 
 }  // namespace
