@@ -55,6 +55,7 @@ struct Way {
   bool own_disks = false;
   bool in_place = false;  // the restart, or what is opened
   bool replace = false;
+  bool threads = false;  // not by turns
 };
 
 // Which calls fail.
@@ -64,6 +65,7 @@ struct Fault {
   int rank = 0;
   uint64_t count = 1;
   uint64_t first = 1;
+  uint64_t room = UINT64_MAX;  // less: no call fails that has it
 };
 
 // One life of a repository, in which `fault` falls on one deed.
@@ -118,6 +120,7 @@ class FaultyDeed {
     options.rank_count = size;
     options.seed = ++seed_;
     options.own_disks = way_.own_disks;
+    options.deterministic = !way_.threads;
     options.repository = kRepository;
     options.file_system = [this](int rank) { return faults_[static_cast<size_t>(rank)].get(); };
     SimCluster(options).Run(program);
@@ -163,12 +166,18 @@ class FaultyDeed {
   void DoFaulty(int rank, Context& context, const std::function<Status()>& deed) {
     io::FaultFileSystem& fs = *faults_[static_cast<size_t>(rank)];
     ASSERT_OK(context.Barrier());
-    if (rank == fault_.rank) fs.FailAt(fault_.ops, fault_.first, fault_.count, fault_.code);
-    told_[static_cast<size_t>(rank)] = deed();
+    const bool full = fault_.room != UINT64_MAX;
+    if (rank == fault_.rank) {
+      if (!full) fs.FailAt(fault_.ops, fault_.first, fault_.count, fault_.code);
+      DiskOf(rank).SetFreeBytes(fault_.room);
+    }
+    Status& told = told_[static_cast<size_t>(rank)];
+    told = deed();
     ASSERT_OK(context.Barrier());
     if (rank == fault_.rank) {
-      failures_ = fs.failures();
+      failures_ = full && !told.ok() ? 1 : fs.failures();
       fs.FailAt(0, 1, 0, Code::kOk);
+      DiskOf(rank).SetFreeBytes(UINT64_MAX);
     }
     ASSERT_OK(context.Barrier());
   }
@@ -313,7 +322,8 @@ class EveryCall : public testing::TestWithParam<Way> {
  protected:
   // Over the calls of `ops`, first one, then all later ones too; on each rank.
   void Sweep(uint32_t ops, Code code) {
-    const auto sampled = static_cast<uint64_t>(test::ScaledCount(kSampled));
+    const int64_t usual = GetParam().threads ? 1 : kSampled;
+    const auto sampled = static_cast<uint64_t>(test::ScaledCount(usual));
     uint64_t most = 0;
     Fault fault{.ops = ops, .code = code};
     for (fault.rank = 0; fault.rank < GetParam().ranks; ++fault.rank) {
@@ -367,6 +377,17 @@ INSTANTIATE_TEST_SUITE_P(
             .in_place = true}),
     NameOf);
 
+INSTANTIATE_TEST_SUITE_P(
+    ByThreadsOf, EveryCall,
+    testing::Values(
+        Way{.name = "ACheckpointByOtherRanks", .deed = Deed::kGoOn, .wrote = 3, .threads = true},
+        Way{.name = "AReplacement", .deed = Deed::kRestart, .replace = true, .threads = true},
+        Way{.name = "AForcedRedistributionOnOwnDisks",
+            .deed = Deed::kOpen,
+            .own_disks = true,
+            .threads = true}),
+    NameOf);
+
 TEST_P(EveryCall, ThatFailsIsToldOnAllRanksAlikeAndTheSameAgainIsDone) {
   Sweep(io::kFaultAll, Code::kIo);
 }
@@ -388,6 +409,29 @@ TEST_P(EveryCallForRoom, ThatFindsNoneIsToldOnAllRanksAlikeAndTheSameAgainIsDone
   Sweep(
       io::kFaultWrite | io::kFaultAllocate | io::kFaultRename | io::kFaultWritable | io::kFaultSync,
       Code::kNoSpace);
+}
+
+// A disk of a rank's own that is full earlier or later, until what is left on it is enough.
+class LittleRoom : public testing::TestWithParam<Way> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    For, LittleRoom,
+    testing::Values(
+        Way{.name = "AnOpenOnOwnDisks", .deed = Deed::kOpen, .ranks = 3, .own_disks = true},
+        Way{.name = "AForcedRedistributionOnOwnDisks", .deed = Deed::kOpen, .own_disks = true}),
+    NameOf);
+
+TEST_P(LittleRoom, IsToldOnAllRanksAlikeAndWithMoreOfItTheSameAgainIsDone) {
+  uint64_t lives = 0;
+  Fault fault{.code = Code::kNoSpace};
+  for (fault.rank = 0; fault.rank < GetParam().ranks; ++fault.rank) {
+    fault.room = 0;
+    for (fault.first = 1; FaultyDeed(GetParam(), fault, ++lives).Run(); ++fault.first) {
+      fault.room += fault.room / 2 + 100;
+    }
+    ASSERT_FALSE(HasFailure()) << "rank " << fault.rank << ", " << fault.room << " bytes";
+    EXPECT_GT(fault.first, 10u);
+  }
 }
 
 }  // namespace
