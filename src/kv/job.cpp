@@ -1,9 +1,11 @@
 #include "kv/job.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/coding.h"
+#include "base/log_sink.h"
 #include "kv/agreement.h"
 #include "kv/wire.h"
 
@@ -40,6 +42,10 @@ Status DecodeNews(Slice text, News* news) {
   return Status();
 }
 
+Status NoMemory() {
+  return Status(Code::kOutOfMemory, "an allocation failed");
+}
+
 // A rank does not serve a job that it has given up.
 Status FromRank(int rank, const Status& answered) {
   if (answered.code() != Code::kNotFound) return answered;
@@ -63,6 +69,16 @@ std::unique_ptr<Event> NewJobEvent(std::shared_ptr<Job> job) {
   return std::make_unique<JobEvent>(std::move(job));
 }
 
+// `body`, on any thread. A rank without the memory to take its part has failed.
+template <typename Body>
+void Job::Guarded(const Body& body) {
+  try {
+    body();
+  } catch (const std::bad_alloc&) {
+    Fail(NoMemory());
+  }
+}
+
 std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string what,
                                 std::unique_ptr<JobWork> work) {
   std::shared_ptr<Job> job(new Job(core, std::move(what), std::move(work)));
@@ -74,13 +90,15 @@ std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string w
                               [](const std::shared_ptr<Job>& other) { return !other->Settled(); });
     settled.assign(first, core->jobs.end());
     core->jobs.erase(first, core->jobs.end());
-    core->jobs.push_back(job);
     job->channel_ = Channel(++core->last_database_number, Operation::kJob);
+    core->jobs.push_back(job);
   }
   for (const std::shared_ptr<Job>& other : settled) other->Stop();
-  job->work_->Attach(job);
-  job->Serve();
-  job->Schedule();
+  job->Guarded([&] {
+    job->work_->Attach(job);
+    job->Serve();
+    job->Schedule();
+  });
   return job;
 }
 
@@ -118,7 +136,7 @@ void Job::Stop() {
   }
   exchange_->Serve(channel_, {});
   const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
-  if (!finished_.exchange(true)) work_->Finish(status_);
+  if (!finished_) Finish();
 }
 
 EventProgress Job::Progress() const {
@@ -131,16 +149,21 @@ EventProgress Job::Progress() const {
 void Job::Schedule() {
   const std::shared_ptr<Job> self = weak_from_this().lock();
   if (self == nullptr || queued_.exchange(true)) return;
-  const auto slice = [self] { self->RunSlice(); };
+  const auto slice = [self] { self->Guarded([&] { self->RunSlice(); }); };
   int step = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     step = step_;
   }
-  if (step != kUndo && work_->sends(step)) {
-    core_->errands->Run(slice);
-  } else {
-    core_->transfers->Schedule(slice);
+  try {
+    if (step != kUndo && work_->sends(step)) {
+      core_->errands->Run(slice);
+    } else {
+      core_->transfers->Schedule(slice);
+    }
+  } catch (const std::bad_alloc&) {
+    queued_ = false;
+    throw;
   }
   exchange_->Nudge(this);
 }
@@ -160,45 +183,66 @@ void Job::RunSlice() {
     if (fresh) news = std::move(news_);
   }
   if (step == kEnd) {
-    work_->Finish(status_);
-    finished_ = true;
+    Finish();
     return exchange_->Nudge(this);
   }
-  if (step == kUndo) {
-    work_->Undo();
-    return EndStep(step, Status());
-  }
-  if (fresh) work_->TakeNews(step, news);
-  const Result<JobWork::State> state = work_->Advance(step);
-  if (!state.ok()) return EndStep(step, state.status());
-  if (*state == JobWork::State::kThrough) return EndStep(step, Status());
+  std::string note;
+  const Result<JobWork::State> state = CallWork(step, fresh ? &news : nullptr, &note);
+  if (!state.ok()) return EndStep(step, {true, state.status(), {}});
+  if (*state == JobWork::State::kThrough) return EndStep(step, {true, Status(), std::move(note)});
   if (*state == JobWork::State::kAgain) Schedule();
 }
 
+// What the work could not do for want of memory it has failed to do.
+Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::string* note) {
+  try {
+    if (step == kUndo) {
+      work_->Undo();
+      return JobWork::State::kThrough;
+    }
+    if (news != nullptr) work_->TakeNews(step, *news);
+    QUIRE_ASSIGN_OR_RETURN(const JobWork::State state, work_->Advance(step));
+    if (state == JobWork::State::kThrough) *note = work_->Report(step);
+    return state;
+  } catch (const std::bad_alloc&) {
+    return NoMemory();
+  }
+}
+
+// Whatever becomes of that: who waits is not to wait for ever.
+void Job::Finish() {
+  try {
+    work_->Finish(status_);
+  } catch (const std::bad_alloc&) {
+    base::Log(LogLevel::kError, "no memory to end a job in the background");
+  }
+  finished_ = true;
+}
+
 // Reports to rank 0, where messages may be sent.
-void Job::EndStep(int step, const Status& status) {
+void Job::EndStep(int step, Report report) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     through_ = true;
   }
-  const bool reports = status.ok() && step != kUndo;
-  Report report{true, status, reports ? work_->Report(step) : std::string()};
   if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
   core_->errands->Run([self = shared_from_this(), step, report = std::move(report)] {
-    {
-      const std::lock_guard<std::mutex> lock(self->mutex_);
-      if (self->stopped_) return;
-    }
-    const Status sent = self->exchange_->StartThen(
-        0, self->channel_, {}, EncodeNews(step, report.status, report.note),
-        [self](const Status& answered, Slice) {
-          if (!answered.ok()) {
-            self->End(FromRank(0, answered).WithContext(self->what_));
-          }
-        });
-    if (!sent.ok()) self->End(sent.WithContext(self->what_));
+    self->Guarded([&] { self->SendReport(step, report); });
   });
   exchange_->Nudge(this);
+}
+
+void Job::SendReport(int step, const Report& report) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return;
+  }
+  const auto answered = [self = shared_from_this()](const Status& status, Slice) {
+    if (!status.ok()) self->End(FromRank(0, status).WithContext(self->what_));
+  };
+  const Status sent =
+      exchange_->StartThen(0, channel_, {}, EncodeNews(step, report.status, report.note), answered);
+  if (!sent.ok()) End(sent.WithContext(what_));
 }
 
 // ---- News ----
@@ -209,11 +253,15 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
   if (news.step == kAsk) {
     *answer = Present();
     if (exchange_->rank() == 0) SetHeard(source);
-  } else if (exchange_->rank() == 0) {
-    TakeReport(source, {true, news.status, std::move(news.note)});
-  } else {
-    Go(news.step, news.status, std::move(news.note));
+    return Status();
   }
+  Guarded([&] {
+    if (exchange_->rank() == 0) {
+      TakeReport(source, {true, news.status, std::move(news.note)});
+    } else {
+      Go(news.step, news.status, std::move(news.note));
+    }
+  });
   return Status();
 }
 
@@ -255,7 +303,7 @@ void Job::TakeReport(int source, Report report) {
     }
   }
   const std::shared_ptr<Job> self = weak_from_this().lock();
-  if (self != nullptr) core_->errands->Run([self] { self->Decide(); });
+  if (self != nullptr) core_->errands->Run([self] { self->Guarded([&] { self->Decide(); }); });
   exchange_->Nudge(this);
 }
 

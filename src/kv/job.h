@@ -12,7 +12,8 @@
 /// Source     PapyrusKV, SC17, section 4.2 (asynchronous checkpoint: an event to wait for)
 /// Encoding   docs/format/message-kv.md
 /// Threads    any; Advance, TakeReports and Finish of one job run one at a time
-/// Invariants all ranks that hear the end hear the same one; nothing of a job runs after Stop
+/// Invariants all ranks that hear the end hear the same one; nothing of a job runs after Stop; an
+///            allocation that fails in the background ends a job and no process
 #pragma once
 
 #include <atomic>
@@ -99,7 +100,12 @@ class Job : public std::enable_shared_from_this<Job> {
   void Serve();
   void Schedule();
   void RunSlice();
-  void EndStep(int step, const Status& status);
+  Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
+  void Finish();
+  template <typename Body>
+  void Guarded(const Body& body);
+  void EndStep(int step, Report report);
+  void SendReport(int step, const Report& report);
   Status OnMessage(int source, Slice message, std::string* answer);
   std::string Present() const;
   void TakePresent(int source, Slice text);

@@ -2,83 +2,29 @@
 // program stops with a message (where what readers may still see would have to be freed), and
 // nothing that was acknowledged is lost.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <new>
 #include <string>
 
 #include "../support/test_scale.h"
+#include "failing_allocations.h"
 #include "quire/quire.h"
 
 namespace {
 
-// Allocations until the one that fails; below zero: none does.
-std::atomic<int64_t> countdown{-1};
-
-bool Fails() {
-  return countdown.load(std::memory_order_relaxed) >= 0 &&
-         countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
-}
-
-void* Allocate(size_t size, size_t alignment) {
-  if (Fails()) return nullptr;
-  if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
-  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-// Not inlined: GCC takes a free that it sees in operator delete for a mistake.
-[[gnu::noinline]] void Free(void* memory) {
-  std::free(memory);
-}
-
-void* AllocateOrThrow(size_t size, size_t alignment) {
-  void* const memory = Allocate(size, alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t size) {
-  return AllocateOrThrow(size, 1);
-}
-void* operator new(size_t size, std::align_val_t alignment) {
-  return AllocateOrThrow(size, static_cast<size_t>(alignment));
-}
-void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  return Allocate(size, 1);
-}
-void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept {
-  Free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  Free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  Free(memory);
-}
-void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  Free(memory);
-}
-
-namespace {
-
 constexpr int kKeys = 60;
-constexpr unsigned kHangSeconds = 20;
 
-enum Outcome : int { kRan = 0, kTooFar = 10, kWrong = 11, kStopped = 12 };
+using quire::test::InProcess;
+using quire::test::kRan;
+using quire::test::kStopped;
+using quire::test::kTooFar;
+using quire::test::kWrong;
+using quire::test::Outcome;
 
 // What was tried and acknowledged of each key: the last round. Survives the process.
 struct Record {
@@ -104,9 +50,9 @@ class Workload {
   }
 
   Outcome Run(int64_t n) {
-    countdown = n;
+    quire::test::FailAllocation(n);
     if (Open()) WriteAndRead();
-    const bool failed = countdown.exchange(-1) < 0;
+    const bool failed = quire::test::AllocationFailed();
     Close();
     if (wrong_) return kWrong;
     return failed ? kRan : kTooFar;
@@ -222,19 +168,6 @@ class Allocations : public testing::Test {
   void TearDown() override {
     ::munmap(record_, sizeof(Record));
     std::filesystem::remove_all(directory_);
-  }
-
-  template <typename Body>
-  static Outcome InProcess(const Body& body) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(kHangSeconds);
-      ::_exit(body());
-    }
-    int status = 0;
-    if (::waitpid(child, &status, 0) != child) return kWrong;
-    if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGABRT ? kStopped : kWrong;
-    return static_cast<Outcome>(WEXITSTATUS(status));
   }
 
   Outcome RunWithout(int64_t n) {

@@ -1,0 +1,144 @@
+// Background jobs whose work finds no memory: all ranks are told, nobody hangs, and no exception
+// leaves a background thread.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <new>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kv/job.h"
+#include "kv/sim_cluster_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using testing::HasSubstr;
+
+enum class Call { kAdvance, kSend, kTakeNews, kReport, kTakeReports, kUndo, kFinish };
+
+struct Case {
+  friend void PrintTo(const Case& one, std::ostream* to) { *to << one.name; }
+
+  const char* name;
+  Call call;
+  Code told = Code::kOutOfMemory;
+};
+
+// What happens on the ranks of a test.
+struct Shared {
+  Call call;
+  int rank = 0;  // where it finds no memory
+  std::atomic<int> undone{0};
+  std::atomic<int> finished{0};
+};
+
+class HungryWork final : public JobWork {
+ public:
+  HungryWork(int rank, Shared* shared) : rank_(rank), shared_(*shared) {}
+  int step_count() const override { return 2; }
+  bool sends(int step) const override { return step == 1; }
+  Result<State> Advance(int step) override {
+    Eat(step == 0 ? Call::kAdvance : Call::kSend);
+    if (shared_.call == Call::kUndo) return Status(Code::kNoSpace, "the disk is full");
+    return State::kThrough;
+  }
+  std::string Report(int) override {
+    Eat(Call::kReport);
+    return {};
+  }
+  Result<std::string> TakeReports(int, const std::vector<std::string>&) override {
+    Eat(Call::kTakeReports);
+    return std::string();
+  }
+  void TakeNews(int, const std::string&) override { Eat(Call::kTakeNews); }
+  bool CanUndo(int) override { return true; }
+  void Undo() override {
+    ++shared_.undone;
+    Eat(Call::kUndo);
+  }
+  void Finish(const Status&) override {
+    ++shared_.finished;
+    Eat(Call::kFinish);
+  }
+
+ private:
+  void Eat(Call call) const {
+    if (call == shared_.call && rank_ == shared_.rank) throw std::bad_alloc();
+  }
+
+  const int rank_;
+  Shared& shared_;
+};
+
+class JobMemory : public testing::TestWithParam<Case> {
+ protected:
+  static void Run(int count, bool by_turns,
+                  const std::function<void(const std::shared_ptr<Core>&)>& program) {
+    comm::SimNetwork::Options options;
+    options.rank_count = count;
+    options.deterministic = by_turns;
+    const auto network = comm::SimNetwork::Create(options);
+    network->Run([&](int, std::unique_ptr<comm::Transport> transport) {
+      auto core = std::make_shared<Core>();
+      core->executor = by_turns ? base::NewManualExecutor() : base::NewThreadPool(1, "test");
+      core->transfers = core->executor;
+      core->manual_background = by_turns;
+      core->exchange = comm::Exchange::Create(std::move(transport), {});
+      core->errands = std::make_unique<Errands>(core->exchange.get(), core->executor);
+      program(core);
+      ASSERT_OK(core->exchange->Barrier());
+      for (const std::shared_ptr<Job>& job : core->jobs) job->Stop();
+      core->jobs.clear();
+      core->EndTransfers();
+      core->exchange.reset();
+      core->EndTransfers();
+    });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Calls, JobMemory,
+                         testing::Values(Case{"Advance", Call::kAdvance},
+                                         Case{"AdvanceThatSends", Call::kSend},
+                                         Case{"TakeNews", Call::kTakeNews},
+                                         Case{"Report", Call::kReport},
+                                         Case{"TakeReports", Call::kTakeReports},
+                                         Case{"Undo", Call::kUndo, Code::kNoSpace},
+                                         Case{"Finish", Call::kFinish, Code::kOk}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(JobMemory, ThatIsNotThereEndsTheJobOnAllRanksAlike) {
+  for (const bool by_turns : {true, false}) {
+    for (int count = 1; count <= 3; ++count) {
+      for (int rank = 0; rank < count; ++rank) {
+        if (rank > 0 && GetParam().call == Call::kTakeReports) break;  // rank 0 alone takes them
+        Shared shared;
+        shared.call = GetParam().call;
+        shared.rank = rank;
+        Run(count, by_turns, [&](const std::shared_ptr<Core>& core) {
+          const auto job =
+              Job::Start(core, "the test", std::make_unique<HungryWork>(core->rank(), &shared));
+          const Status told = job->Wait();
+          EXPECT_EQ(told.code(), GetParam().told) << told.ToString();
+          if (told.code() != Code::kOutOfMemory) return;
+          EXPECT_THAT(told.message(), HasSubstr("an allocation failed"));
+          if (count > 1 && GetParam().call != Call::kTakeReports) {
+            EXPECT_THAT(told.message(), HasSubstr("rank " + std::to_string(rank) + ": "));
+          }
+        });
+        EXPECT_EQ(shared.finished, count);
+        const bool undone = GetParam().told != Code::kOk && GetParam().call != Call::kTakeReports;
+        EXPECT_EQ(shared.undone, undone ? count : 0);
+        ASSERT_FALSE(HasFailure()) << "rank " << rank << " of " << count;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::kv

@@ -1,0 +1,92 @@
+#include "failing_allocations.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+constexpr unsigned kHangSeconds = 20;
+
+// Allocations until the one that fails; below zero: none does.
+std::atomic<int64_t> countdown{-1};
+
+bool Fails() {
+  return countdown.load(std::memory_order_relaxed) >= 0 &&
+         countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
+}
+
+void* Allocate(size_t size, size_t alignment) {
+  if (Fails()) return nullptr;
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+// Not inlined: GCC takes a free that it sees in operator delete for a mistake.
+[[gnu::noinline]] void Free(void* memory) {
+  std::free(memory);
+}
+
+void* AllocateOrThrow(size_t size, size_t alignment) {
+  void* const memory = Allocate(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  return AllocateOrThrow(size, 1);
+}
+void* operator new(size_t size, std::align_val_t alignment) {
+  return AllocateOrThrow(size, static_cast<size_t>(alignment));
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return Allocate(size, 1);
+}
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  Free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  Free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  Free(memory);
+}
+void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  Free(memory);
+}
+
+namespace quire::test {
+
+void FailAllocation(int64_t n) {
+  countdown = n;
+}
+
+bool AllocationFailed() {
+  return countdown.exchange(-1) < 0;
+}
+
+Outcome InProcess(const std::function<Outcome()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(kHangSeconds);
+    ::_exit(body());
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child) return kWrong;
+  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGABRT ? kStopped : kWrong;
+  return static_cast<Outcome>(WEXITSTATUS(status));
+}
+
+}  // namespace quire::test
