@@ -26,7 +26,9 @@ using Files = std::map<std::string, std::string>;
 
 constexpr int kKeys = 12;
 constexpr int kRanksMax = 3;
-constexpr int kSampled = 6;  // so many calls one after another, then ever fewer
+// So many calls one after another, then ever fewer; where a life is long, and where it is short.
+constexpr int kSampled = 6;
+constexpr int kSampledOfRestarts = 20;
 constexpr char kRepository[] = "/repository";
 
 std::string KeyOf(int i) {
@@ -322,17 +324,19 @@ class EveryCall : public testing::TestWithParam<Way> {
  protected:
   // Over the calls of `ops`, first one, then all later ones too; on each rank.
   void Sweep(uint32_t ops, Code code) {
-    const int64_t usual = GetParam().threads ? 1 : kSampled;
-    const auto sampled = static_cast<uint64_t>(test::ScaledCount(usual));
+    const Way& way = GetParam();
+    const bool brief = way.deed == Deed::kRestart && way.ranks < 3;
+    const int usual = brief ? kSampledOfRestarts : kSampled;
+    const auto sampled = static_cast<uint64_t>(test::ScaledCount(way.threads ? 1 : usual));
     uint64_t most = 0;
     Fault fault{.ops = ops, .code = code};
-    for (fault.rank = 0; fault.rank < GetParam().ranks; ++fault.rank) {
+    for (fault.rank = 0; fault.rank < way.ranks; ++fault.rank) {
       for (const uint64_t count : {uint64_t{1}, UINT64_MAX}) {
         fault.count = count;
         // Not the same ones on all ranks.
         const uint64_t phase = static_cast<uint64_t>(fault.rank) * 2 + (count == 1 ? 0 : 1);
         fault.first = 1;
-        while (FaultyDeed(GetParam(), fault, ++lives_).Run()) {
+        while (FaultyDeed(way, fault, ++lives_).Run()) {
           fault.first += 1 + (fault.first + phase) / sampled;
         }
         ASSERT_FALSE(HasFailure())

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "../support/test_scale.h"
+#include "child_process.h"
 #include "failing_allocations.h"
 #include "quire/quire.h"
 

@@ -1,10 +1,5 @@
 #include "failing_allocations.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +7,6 @@
 #include <new>
 
 namespace {
-
-constexpr unsigned kHangSeconds = 20;
 
 // Allocations until the one that fails; below zero: none does.
 std::atomic<int64_t> countdown{-1};
@@ -75,18 +68,6 @@ void FailAllocation(int64_t n) {
 
 bool AllocationFailed() {
   return countdown.exchange(-1) < 0;
-}
-
-Outcome InProcess(const std::function<Outcome()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(kHangSeconds);
-    ::_exit(body());
-  }
-  int status = 0;
-  if (::waitpid(child, &status, 0) != child) return kWrong;
-  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGABRT ? kStopped : kWrong;
-  return static_cast<Outcome>(WEXITSTATUS(status));
 }
 
 }  // namespace quire::test
