@@ -62,7 +62,8 @@ Status Restart(Session& session, const RestartRequest& request, int* db, int* ev
   *db = -1;
   if (event != nullptr) *event = -1;
   if (request.name == nullptr) return NullArgument("name");
-  QUIRE_ASSIGN_OR_RETURN(const std::string absolute, CheckpointPath(session.context(), request.path));
+  QUIRE_ASSIGN_OR_RETURN(const std::string absolute,
+                         CheckpointPath(session.context(), request.path));
   QUIRE_ASSIGN_OR_RETURN(const std::string mapped, NameInRepository(request.name));
   QUIRE_ASSIGN_OR_RETURN(DatabaseOptions options,
                          OptionsOf(session.settings(), request.flags, request.option));
