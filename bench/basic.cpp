@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "commands.h"
-#include "keys.h"
 #include "memory_watch.h"
+#include "pairs.h"
 #include "ranks.h"
 #include "samples.h"
 
@@ -39,8 +39,7 @@ DatabaseOptions OptionsFor(const Settings& settings) {
       settings.consistency == "sequential" ? Consistency::kSequential : Consistency::kRelaxed;
   options.storage.log = settings.log == "off" ? LogMode::kOff : LogMode::kOn;
   options.group_size = settings.direct_reads ? 0 : 1;
-  if (settings.search == "sequential") options.storage.search = SearchMode::kSequential;
-  if (settings.search == "binary") options.storage.search = SearchMode::kBinary;
+  options.storage.search = SearchOf(settings.search);
   return options;
 }
 
@@ -97,12 +96,7 @@ class Pass {
 
   Status PutAll(Database& database) {
     return OnThreads([&](uint64_t begin, uint64_t end) -> Status {
-      KeyMaker keys(settings_.key_bytes);
-      ValueMaker values(value_bytes_);
-      for (uint64_t i = begin; i < end; ++i) {
-        QUIRE_RETURN_IF_ERROR(database.Put(keys(i), values(i)));
-      }
-      return Status();
+      return Pairs(settings_.key_bytes, value_bytes_).PutAll(database, begin, end - begin);
     });
   }
 
@@ -113,15 +107,8 @@ class Pass {
       std::iota(order.begin(), order.end(), begin);
       Random random(begin + 1);
       for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
-      KeyMaker keys(settings_.key_bytes);
-      ValueMaker values(value_bytes_);
-      std::string value;
-      for (const uint64_t i : order) {
-        QUIRE_RETURN_IF_ERROR(database.Get(keys(i), &value));
-        if (!values.Matches(i, value)) {
-          return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
-        }
-      }
+      Pairs pairs(settings_.key_bytes, value_bytes_);
+      for (const uint64_t i : order) QUIRE_RETURN_IF_ERROR(pairs.Get(database, i));
       return Status();
     });
   }
@@ -181,11 +168,7 @@ Status RunBasic(const Settings& settings) {
                {"log", settings.log},
                {"search", settings.search},
                {"threads", settings.threads},
-               {"direct_reads", settings.direct_reads},
-               {"transport", settings.parallel.transport},
-               {"ranks", ranks->size()},
-               {"repetitions", settings.parallel.repetitions},
-               {"storage", ranks->storage()}},
+               {"direct_reads", settings.direct_reads}},
               results);
   }
   return Status();
@@ -204,9 +187,7 @@ Command AddBasic(CLI::App& app) {
                                      "all ranks, of the puts, of puts\n"
                                      "and barrier together, of the gets; the memory of the fullest "
                                      "rank. (SC17, figures 6 and 7.)");
-  sub->add_option("--key-bytes", settings->key_bytes, "size of keys")
-      ->check(CLI::Range(4, 65536))
-      ->capture_default_str();
+  AddKeyBytes(*sub, &settings->key_bytes);
   sub->add_option("--value-bytes", settings->value_bytes, "sizes of values")
       ->delimiter(',')
       ->capture_default_str();
@@ -224,7 +205,7 @@ Command AddBasic(CLI::App& app) {
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
   sub->add_option("--search", settings->search, "how tables are searched (SC17, figure 8)")
-      ->check(CLI::IsMember({"sequential", "binary", "tagged"}))
+      ->check(CLI::IsMember(SearchNames()))
       ->capture_default_str();
   sub->add_option("--direct-reads", settings->direct_reads,
                   "gets read what ranks of the node own without a message (SC17, figure 8)")

@@ -38,7 +38,7 @@ class Opens {
         QUIRE_ASSIGN_OR_RETURN(database, bench_.ranks().context().Open(size.name, options));
         return Status();
       };
-      QUIRE_ASSIGN_OR_RETURN(const double seconds, bench_.Time(work));
+      QUIRE_ASSIGN_OR_RETURN(const double seconds, bench_.ranks().Time(work));
       QUIRE_RETURN_IF_ERROR(database->Close());
       auto& quantities = (*samples)[size.name];
       quantities["count"].push_back(static_cast<double>(size.count));
@@ -57,30 +57,22 @@ class Opens {
   std::vector<Size> sizes_;
 };
 
-// Median of the quotients of one repetition each.
-double Quotient(const std::vector<double>& numerators, const std::vector<double>& denominators) {
-  std::vector<double> quotients;
-  for (size_t i = 0; i < numerators.size() && i < denominators.size(); ++i) {
-    quotients.push_back(numerators[i] / denominators[i]);
-  }
-  return Median(quotients);
-}
-
 // What is told beyond the medians: rates, and how they compare with cp's and the first
 // checkpoint's.
 void AddComparisons(const std::string& what, CrSamples& samples, Json* results) {
   const std::vector<double>& seconds = samples[what]["seconds"];
   const std::vector<double>& bytes = samples["checkpoint"]["bytes"];
   if (what == "checkpoint_changed") {
-    (*results)["ratio_to_first"] = Rounded(Quotient(seconds, samples["checkpoint"]["seconds"]), 3);
-    (*results)["copied_share"] = Rounded(Quotient(samples[what]["copied_bytes"], bytes), 3);
+    (*results)["ratio_to_first"] =
+        Rounded(MedianQuotient(seconds, samples["checkpoint"]["seconds"]), 3);
+    (*results)["copied_share"] = Rounded(MedianQuotient(samples[what]["copied_bytes"], bytes), 3);
     return;
   }
   if (seconds.empty() || what.rfind("open", 0) == 0) return;
-  (*results)["mb_per_s"] = Rounded(Quotient(bytes, seconds) / 1e6);
+  (*results)["mb_per_s"] = Rounded(MedianQuotient(bytes, seconds) / 1e6);
   for (const std::string peer : {"cp", "cp_sync"}) {
     if (what == peer) continue;
-    (*results)["speed_to_" + peer] = Rounded(Quotient(samples[peer]["seconds"], seconds), 3);
+    (*results)["speed_to_" + peer] = Rounded(MedianQuotient(samples[peer]["seconds"], seconds), 3);
   }
 }
 
@@ -99,11 +91,7 @@ void Tell(Ranks& ranks, const CrSettings& settings, CrSamples samples) {
                {"count", settings.count},
                {"change_percent", settings.change_percent},
                {"elastic_ranks", settings.elastic_ranks},
-               {"cache", settings.cache},
-               {"transport", settings.parallel.transport},
-               {"ranks", ranks.size()},
-               {"repetitions", settings.parallel.repetitions},
-               {"storage", ranks.storage()}},
+               {"cache", settings.cache}},
               results);
   }
 }
@@ -143,9 +131,7 @@ Command AddCr(CLI::App& app) {
       "100 % of --count are opened. Told: seconds on the slowest rank, MB per second over all, "
       "speed as\n"
       "a share of cp's in the same repetition. (SC17, figure 10.)");
-  sub->add_option("--key-bytes", settings->key_bytes, "size of keys")
-      ->check(CLI::Range(4, 65536))
-      ->capture_default_str();
+  AddKeyBytes(*sub, &settings->key_bytes);
   sub->add_option("--value-bytes", settings->value_bytes, "size of values")->capture_default_str();
   sub->add_option("--count", settings->count, "pairs per rank")
       ->check(CLI::PositiveNumber)

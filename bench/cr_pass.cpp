@@ -1,7 +1,7 @@
 #include "cr_pass.h"
 
 #include "file_copy.h"
-#include "keys.h"
+#include "pairs.h"
 #include "quire/mpi.h"
 
 namespace quire::bench {
@@ -41,8 +41,7 @@ class Pass {
         settings_(bench.settings()),
         samples_(*samples),
         key_count_(settings_.count * static_cast<uint64_t>(ranks_.size())),
-        keys_(settings_.key_bytes),
-        values_(settings_.value_bytes, static_cast<uint64_t>(repetition) + 2),
+        pairs_(settings_.key_bytes, settings_.value_bytes, static_cast<uint64_t>(repetition) + 2),
         random_(static_cast<uint64_t>(repetition * ranks_.size() + ranks_.rank())) {}
 
   // The copies stand once before the second checkpoint, once behind the first restart.
@@ -97,7 +96,7 @@ class Pass {
       returned = watch.Seconds();
       return event->Wait();
     };
-    QUIRE_ASSIGN_OR_RETURN(const double seconds, bench_.Time(work));
+    QUIRE_ASSIGN_OR_RETURN(const double seconds, ranks_.Time(work));
     QUIRE_ASSIGN_OR_RETURN(const double call_seconds, ranks_.Max(returned));
     ++checkpoint_;
     QUIRE_ASSIGN_OR_RETURN(const FileBytes part,
@@ -118,7 +117,7 @@ class Pass {
     const auto work = [&] {
       return CopyFiles(PartOf(CheckpointDirectory(1)), target, sync).status();
     };
-    QUIRE_ASSIGN_OR_RETURN(const double seconds, bench_.Time(work));
+    QUIRE_ASSIGN_OR_RETURN(const double seconds, ranks_.Time(work));
     Note(sync ? "cp_sync" : "cp", "seconds", seconds);
     return RemoveTree(target);
   }
@@ -129,15 +128,15 @@ class Pass {
     const auto percent = static_cast<uint64_t>(settings_.change_percent);
     for (uint64_t n = 0; n < settings_.count; ++n) {
       if (n * percent % 100 >= percent) continue;
-      QUIRE_RETURN_IF_ERROR(database_->Put(keys_(begin + n), values_(begin + n)));
+      QUIRE_RETURN_IF_ERROR(pairs_.Put(*database_, begin + n));
     }
     return database_->Barrier(Level::kMemTable);
   }
 
   Status Restart() {
     QUIRE_RETURN_IF_ERROR(bench_.Settle(CheckpointDirectory(1)));
-    QUIRE_ASSIGN_OR_RETURN(const double seconds, bench_.Time([&] { return RestartUntimed(); }));
-    QUIRE_ASSIGN_OR_RETURN(const double open_seconds, bench_.Time([&] { return OpenAll(false); }));
+    QUIRE_ASSIGN_OR_RETURN(const double seconds, ranks_.Time([&] { return RestartUntimed(); }));
+    QUIRE_ASSIGN_OR_RETURN(const double open_seconds, ranks_.Time([&] { return OpenAll(false); }));
     Note("restart", "seconds", seconds + open_seconds);
     Note("restart", "open_seconds", open_seconds);
     return Gets(*database_);
@@ -156,7 +155,7 @@ class Pass {
           ranks_.context().Restart(bench_.CheckpointPath(), kName, {1, /*in_place=*/true})));
       return OpenAll(true);
     };
-    QUIRE_ASSIGN_OR_RETURN(const double seconds, bench_.Time(work));
+    QUIRE_ASSIGN_OR_RETURN(const double seconds, ranks_.Time(work));
     Note("restart_redistributed", "seconds", seconds);
     return Gets(*database_);
   }
@@ -193,13 +192,7 @@ class Pass {
   }
 
   // Values of the fill or of the change.
-  Status GetOne(Database& database) {
-    const uint64_t i = random_.Below(key_count_);
-    std::string value;
-    QUIRE_RETURN_IF_ERROR(database.Get(keys_(i), &value));
-    if (values_.Matches(i, value)) return Status();
-    return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
-  }
+  Status GetOne(Database& database) { return pairs_.Get(database, random_.Below(key_count_)); }
   Status Gets(Database& database) {
     for (uint64_t n = 0; n < kGetCount; ++n) QUIRE_RETURN_IF_ERROR(GetOne(database));
     return Status();
@@ -210,8 +203,7 @@ class Pass {
   const CrSettings& settings_;
   CrSamples& samples_;
   const uint64_t key_count_;
-  KeyMaker keys_;
-  ValueMaker values_;
+  Pairs pairs_;
   Random random_;
   std::unique_ptr<Database> database_;
   int checkpoint_ = 0;
@@ -226,12 +218,9 @@ Status CrBench::Fill(const std::string& name, uint64_t count) {
   options.mode = OpenMode::kMustNotExist;
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database,
                          ranks_.context().Open(name, options));
-  KeyMaker keys(settings_.key_bytes);
-  ValueMaker values(settings_.value_bytes);
-  const uint64_t begin = count * static_cast<uint64_t>(ranks_.rank());
-  for (uint64_t i = begin; i < begin + count; ++i) {
-    QUIRE_RETURN_IF_ERROR(database->Put(keys(i), values(i)));
-  }
+  Pairs pairs(settings_.key_bytes, settings_.value_bytes);
+  QUIRE_RETURN_IF_ERROR(
+      pairs.PutAll(*database, count * static_cast<uint64_t>(ranks_.rank()), count));
   return database->Close();
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "ranks.h"
-#include "samples.h"
 
 namespace quire::bench {
 
@@ -42,15 +41,6 @@ class CrBench {
   Status Settle(const std::string& directory);
   std::string DatabaseDirectory(const std::string& name) const;
   std::string CheckpointPath() const { return ranks_.folder() + "/checkpoints"; }
-
-  /// Seconds of `work` on the slowest rank.
-  template <typename Work>
-  Result<double> Time(const Work& work) {
-    QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
-    const Stopwatch watch;
-    QUIRE_RETURN_IF_ERROR(work());
-    return ranks_.Max(watch.Seconds());
-  }
 
   Ranks& ranks() { return ranks_; }
   const CrSettings& settings() const { return settings_; }

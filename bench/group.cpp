@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "keys.h"
+#include "pairs.h"
 #include "ranks.h"
 #include "samples.h"
 
@@ -19,32 +19,22 @@ struct Settings {
   size_t value_bytes = 4096;
   uint64_t count = 20'000;
   uint64_t get_count = 50'000;
-  std::vector<std::string> search = {"sequential", "binary", "tagged"};
+  std::vector<std::string> search = SearchNames();
 };
 
 constexpr char kName[] = "group";
 
-SearchMode SearchOf(const std::string& name) {
-  if (name == "sequential") return SearchMode::kSequential;
-  return name == "binary" ? SearchMode::kBinary : SearchMode::kTagged;
-}
-
 class Group {
  public:
   Group(Ranks& ranks, const Settings& settings)
-      : ranks_(ranks),
-        settings_(settings),
-        keys_(settings.key_bytes),
-        values_(settings.value_bytes) {}
+      : ranks_(ranks), settings_(settings), pairs_(settings.key_bytes, settings.value_bytes) {}
 
   Status Fill() {
     DatabaseOptions options;
     options.mode = OpenMode::kMustNotExist;
     QUIRE_ASSIGN_OR_RETURN(const auto database, ranks_.context().Open(kName, options));
     const uint64_t begin = settings_.count * static_cast<uint64_t>(ranks_.rank());
-    for (uint64_t i = begin; i < begin + settings_.count; ++i) {
-      QUIRE_RETURN_IF_ERROR(database->Put(keys_(i), values_(i)));
-    }
+    QUIRE_RETURN_IF_ERROR(pairs_.PutAll(*database, begin, settings_.count));
     return database->Close();
   }
 
@@ -58,10 +48,7 @@ class Group {
     QUIRE_ASSIGN_OR_RETURN(const auto database, ranks_.context().Open(kName, options));
     double slowest = 0;
     for (int round = 0; round < 2; ++round) {
-      QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
-      const Stopwatch watch;
-      QUIRE_RETURN_IF_ERROR(Gets(*database));
-      QUIRE_ASSIGN_OR_RETURN(slowest, ranks_.Max(watch.Seconds()));
+      QUIRE_ASSIGN_OR_RETURN(slowest, ranks_.Time([&] { return Gets(*database); }));
     }
     QUIRE_RETURN_IF_ERROR(database->Close());
     return static_cast<double>(settings_.get_count) * ranks_.size() / slowest;
@@ -72,15 +59,10 @@ class Group {
   Status Gets(Database& database) {
     const uint64_t key_count = settings_.count * static_cast<uint64_t>(ranks_.size());
     Random random(static_cast<uint64_t>(ranks_.rank()));
-    std::string value;
     for (uint64_t done = 0; done < settings_.get_count;) {
       const uint64_t i = random.Below(key_count);
-      const Slice key = keys_(i);
-      if (database.Owner(key) == ranks_.rank()) continue;
-      QUIRE_RETURN_IF_ERROR(database.Get(key, &value));
-      if (!values_.Matches(i, value)) {
-        return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
-      }
+      if (database.Owner(pairs_.Key(i)) == ranks_.rank()) continue;
+      QUIRE_RETURN_IF_ERROR(pairs_.Get(database, i));
       ++done;
     }
     return Status();
@@ -88,8 +70,7 @@ class Group {
 
   Ranks& ranks_;
   const Settings& settings_;
-  KeyMaker keys_;
-  ValueMaker values_;
+  Pairs pairs_;
 };
 
 using Rates = std::map<std::pair<std::string, bool>, std::vector<double>>;
@@ -97,23 +78,16 @@ using Rates = std::map<std::pair<std::string, bool>, std::vector<double>>;
 void Tell(Ranks& ranks, const Settings& settings, Rates& rates) {
   for (const auto& [key, measured] : rates) {
     const auto& [search, group] = key;
-    std::vector<double> gains;
-    for (size_t i = 0; i < measured.size(); ++i) {
-      gains.push_back(measured[i] / rates[{search, false}][i]);
-    }
-    PrintCase(ranks, "group",
-              {{"search", search},
-               {"group", group},
-               {"key_bytes", settings.key_bytes},
-               {"value_bytes", settings.value_bytes},
-               {"count", settings.count},
-               {"gets", settings.get_count},
-               {"transport", settings.parallel.transport},
-               {"ranks", ranks.size()},
-               {"repetitions", settings.parallel.repetitions},
-               {"storage", ranks.storage()}},
-              {{"get_ops_per_s", Rounded(Median(measured))},
-               {"ratio_to_no_group", Rounded(Median(gains), 3)}});
+    PrintCase(
+        ranks, "group",
+        {{"search", search},
+         {"group", group},
+         {"key_bytes", settings.key_bytes},
+         {"value_bytes", settings.value_bytes},
+         {"count", settings.count},
+         {"gets", settings.get_count}},
+        {{"get_ops_per_s", Rounded(Median(measured))},
+         {"ratio_to_no_group", Rounded(MedianQuotient(measured, rates[{search, false}]), 3)}});
   }
 }
 
@@ -147,9 +121,7 @@ Command AddGroup(CLI::App& app) {
       "and\n"
       "read by the ranks of a storage group themselves, for each way to search tables, in turns.\n"
       "Told: gets per second over all ranks, and the gain of the group. (SC17, figure 8.)");
-  sub->add_option("--key-bytes", settings->key_bytes, "size of keys")
-      ->check(CLI::Range(4, 65536))
-      ->capture_default_str();
+  AddKeyBytes(*sub, &settings->key_bytes);
   sub->add_option("--value-bytes", settings->value_bytes, "size of values")->capture_default_str();
   sub->add_option("--count", settings->count, "pairs per rank")
       ->check(CLI::PositiveNumber)
@@ -159,7 +131,7 @@ Command AddGroup(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--search", settings->search, "how tables are searched")
       ->delimiter(',')
-      ->check(CLI::IsMember({"sequential", "binary", "tagged"}))
+      ->check(CLI::IsMember(SearchNames()))
       ->capture_default_str();
   AddParallelOptions(*sub, &settings->parallel);
   return {sub, [settings] { return RunGroup(*settings); }, true};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "keys.h"
+#include "pairs.h"
 #include "ranks.h"
 #include "samples.h"
 
@@ -24,12 +24,8 @@ constexpr int kSignal = 1;
 
 // Some work for all threads of the library, so that what is measured is rest after work.
 Status Work(Ranks& ranks, Database& database) {
-  KeyMaker keys(16);
-  ValueMaker values(100);
   const auto first = static_cast<uint64_t>(ranks.rank()) * 1000;
-  for (uint64_t i = first; i < first + 1000; ++i) {
-    QUIRE_RETURN_IF_ERROR(database.Put(keys(i), values(i)));
-  }
+  QUIRE_RETURN_IF_ERROR(Pairs(16, 100).PutAll(database, first, 1000));
   return database.Barrier(Level::kSsTable);
 }
 
@@ -66,8 +62,9 @@ Status RunIdle(const Settings& settings) {
     }
   }
   QUIRE_RETURN_IF_ERROR(database->Close());
+  if (!ranks->IsFirst()) return Status();
   for (const auto& [waiting, measured] : percents) {
-    PrintCase(*ranks, "idle",
+    PrintCase("idle",
               {{"state", waiting ? "waiting" : "outside"},
                {"seconds", settings.seconds},
                {"transport", settings.parallel.transport},

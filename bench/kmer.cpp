@@ -151,7 +151,7 @@ Result<Turn> ByUpdates(Ranks& ranks, const Settings& settings, const Reads& read
 
 constexpr int kByExchange = -1;  // else the bits of the table in which counts are added up first
 
-Json Params(const Settings& settings, Ranks& ranks, int way) {
+Json Params(const Settings& settings, int way) {
   Json params = {{"way", way == kByExchange ? "alltoallv" : "quire"}};
   if (way != kByExchange) params["combine_bits"] = way;
   params.update(
@@ -160,11 +160,7 @@ Json Params(const Settings& settings, Ranks& ranks, int way) {
        {"genome_bases", settings.files.empty() ? Json(settings.genome_bases) : Json(nullptr)},
        {"coverage", settings.files.empty() ? Json(settings.coverage) : Json(nullptr)},
        {"copies", settings.copies},
-       {"log", settings.log},
-       {"transport", settings.parallel.transport},
-       {"ranks", ranks.size()},
-       {"repetitions", settings.parallel.repetitions},
-       {"storage", ranks.storage()}});
+       {"log", settings.log}});
   return params;
 }
 
@@ -199,7 +195,7 @@ Status RunKmer(const Settings& settings) {
   const double by_hand = Median(rates[kByExchange]);
   for (const auto& [way, measured] : rates) {
     const double rate = Median(measured);
-    PrintCase(*ranks, "kmer", Params(settings, *ranks, way),
+    PrintCase(*ranks, "kmer", Params(settings, way),
               {{"kmers_per_s", Rounded(rate)},
                {"ratio_to_alltoallv", Rounded(rate / by_hand, 3)},
                {"kmers", kmer_count},

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "keys.h"
+#include "pairs.h"
 #include "range_server.h"
 #include "ranks.h"
 #include "samples.h"
@@ -34,59 +34,32 @@ class Pass {
  public:
   Pass(Ranks& ranks, const Settings& settings, size_t value_bytes)
       : ranks_(ranks),
-        settings_(settings),
+        count_(settings.count),
+        update_percent_(settings.update_percent),
         first_key_(static_cast<uint64_t>(ranks.rank()) * settings.count),
-        keys_(settings.key_bytes),
-        values_(value_bytes) {}
+        pairs_(settings.key_bytes, value_bytes) {}
 
   template <typename Store>
   Status Run(Store& store, Rates* rates) {
-    QUIRE_RETURN_IF_ERROR(Measure([&] { return PutAll(store); }, &rates->put));
-    return Measure([&] { return Mix(store); }, &rates->mix);
+    QUIRE_RETURN_IF_ERROR(
+        Measure([&] { return pairs_.PutAll(store, first_key_, count_); }, &rates->put));
+    return Measure([&] { return pairs_.Mix(store, first_key_, count_, update_percent_); },
+                   &rates->mix);
   }
 
  private:
   template <typename Work>
   Status Measure(const Work& work, std::vector<double>* rates) {
-    QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
-    const Stopwatch watch;
-    QUIRE_RETURN_IF_ERROR(work());
-    QUIRE_ASSIGN_OR_RETURN(const double slowest, ranks_.Max(watch.Seconds()));
-    rates->push_back(static_cast<double>(settings_.count) * ranks_.size() / slowest);
-    return Status();
-  }
-
-  template <typename Store>
-  Status PutAll(Store& store) {
-    for (uint64_t i = first_key_; i < first_key_ + settings_.count; ++i) {
-      QUIRE_RETURN_IF_ERROR(store.Put(keys_(i), values_(i)));
-    }
-    return Status();
-  }
-
-  template <typename Store>
-  Status Mix(Store& store) {
-    Random random(first_key_ + 1);
-    std::string value;
-    for (uint64_t n = 0; n < settings_.count; ++n) {
-      const uint64_t i = first_key_ + random.Below(settings_.count);
-      if (random.Below(100) < static_cast<uint64_t>(settings_.update_percent)) {
-        QUIRE_RETURN_IF_ERROR(store.Put(keys_(i), values_(i)));
-        continue;
-      }
-      QUIRE_RETURN_IF_ERROR(store.Get(keys_(i), &value));
-      if (!values_.Matches(i, value)) {
-        return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
-      }
-    }
+    QUIRE_ASSIGN_OR_RETURN(const double slowest, ranks_.Time(work));
+    rates->push_back(static_cast<double>(count_) * ranks_.size() / slowest);
     return Status();
   }
 
   Ranks& ranks_;
-  const Settings& settings_;
-  uint64_t first_key_;
-  KeyMaker keys_;
-  ValueMaker values_;
+  const uint64_t count_;
+  const int update_percent_;
+  const uint64_t first_key_;
+  Pairs pairs_;
 };
 
 Status RunOnQuire(Ranks& ranks, const Settings& settings, size_t value_bytes, Rates* rates) {
@@ -111,12 +84,6 @@ Status RunOnRangeServers(Ranks& ranks, const Settings& settings, size_t value_by
 
 using AllRates = std::map<std::pair<size_t, std::string>, Rates>;
 
-double MedianQuotient(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> quotients;
-  for (size_t i = 0; i < a.size(); ++i) quotients.push_back(a[i] / b[i]);
-  return Median(quotients);
-}
-
 void Tell(Ranks& ranks, const Settings& settings, AllRates& all) {
   for (const auto& [key, rates] : all) {
     const auto& [value_bytes, store] = key;
@@ -126,11 +93,7 @@ void Tell(Ranks& ranks, const Settings& settings, AllRates& all) {
                {"key_bytes", settings.key_bytes},
                {"value_bytes", value_bytes},
                {"count", settings.count},
-               {"update_percent", settings.update_percent},
-               {"transport", settings.parallel.transport},
-               {"ranks", ranks.size()},
-               {"repetitions", settings.parallel.repetitions},
-               {"storage", ranks.storage()}},
+               {"update_percent", settings.update_percent}},
               {{"put_ops_per_s", Rounded(Median(rates.put))},
                {"mix_ops_per_s", Rounded(Median(rates.mix))},
                {"put_ratio", Rounded(MedianQuotient(rates.put, peer.put), 3)},
@@ -166,9 +129,7 @@ Command AddMdhim(CLI::App& app) {
       "in\n"
       "turns. Told: operations per second over all ranks, and the ratio to the range servers.\n"
       "(SC17, figure 11.)");
-  sub->add_option("--key-bytes", settings->key_bytes, "size of keys")
-      ->check(CLI::Range(16, 65536))
-      ->capture_default_str();
+  AddKeyBytes(*sub, &settings->key_bytes, 16);
   sub->add_option("--value-bytes", settings->value_bytes, "sizes of values")
       ->delimiter(',')
       ->capture_default_str();

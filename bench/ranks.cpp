@@ -48,8 +48,23 @@ void AddParallelOptions(CLI::App& app, ParallelSettings* settings) {
       ->capture_default_str();
 }
 
+void AddKeyBytes(CLI::App& app, size_t* key_bytes, int bytes_min) {
+  app.add_option("--key-bytes", *key_bytes, "size of keys")
+      ->check(CLI::Range(bytes_min, 65536))
+      ->capture_default_str();
+}
+
+std::vector<std::string> SearchNames() {
+  return {"sequential", "binary", "tagged"};
+}
+
+SearchMode SearchOf(const std::string& name) {
+  if (name == "sequential") return SearchMode::kSequential;
+  return name == "binary" ? SearchMode::kBinary : SearchMode::kTagged;
+}
+
 Result<std::unique_ptr<Ranks>> Ranks::Open(const ParallelSettings& settings) {
-  std::unique_ptr<Ranks> ranks(new Ranks);
+  std::unique_ptr<Ranks> ranks(new Ranks(settings));
   QUIRE_ASSIGN_OR_RETURN(ranks->folder_, MakeFolder(settings.directory, &ranks->directory_));
   ContextOptions options;
   options.transport = settings.transport == "mpi" ? TransportChoice::kMpi : TransportChoice::kAuto;
@@ -92,8 +107,13 @@ Result<std::vector<double>> Ranks::Gather(const std::vector<double>& samples) {
   return all;
 }
 
-void PrintCase(Ranks& ranks, const std::string& bench, const Json& params, const Json& results) {
-  if (ranks.IsFirst()) PrintCase(bench, params, results);
+void PrintCase(Ranks& ranks, const std::string& bench, Json params, const Json& results) {
+  if (!ranks.IsFirst()) return;
+  params["transport"] = ranks.settings().transport;
+  params["ranks"] = ranks.size();
+  params["repetitions"] = ranks.settings().repetitions;
+  params["storage"] = ranks.storage();
+  PrintCase(bench, params, results);
 }
 
 }  // namespace quire::bench

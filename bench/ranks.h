@@ -13,6 +13,7 @@
 #include "quire/database.h"
 #include "quire/status.h"
 #include "report.h"
+#include "samples.h"
 #include "workspace.h"
 
 namespace CLI {
@@ -31,6 +32,12 @@ struct ParallelSettings {
 
 /// Adds the options of `settings` to `app`.
 void AddParallelOptions(CLI::App& app, ParallelSettings* settings);
+/// Adds --key-bytes to `app`, from `bytes_min` on.
+void AddKeyBytes(CLI::App& app, size_t* key_bytes, int bytes_min = 4);
+
+/// The names of the ways to search tables, and the way that has a name.
+std::vector<std::string> SearchNames();
+SearchMode SearchOf(const std::string& name);
 
 /// The ranks, with a Context on a repository that vanishes at the end.
 class Ranks {
@@ -40,6 +47,7 @@ class Ranks {
   ~Ranks();
 
   Context& context() { return *context_; }
+  const ParallelSettings& settings() const { return settings_; }
   int rank() const { return context_->rank(); }
   int size() const { return context_->size(); }
   bool IsFirst() const { return rank() == 0; }
@@ -52,19 +60,30 @@ class Ranks {
   /// not answer others.)
   Result<double> Max(double value) { return Reduce(value, MPI_MAX); }
   Result<double> Sum(double value) { return Reduce(value, MPI_SUM); }
+  /// Seconds of `work`, which all ranks begin together, on the slowest rank. Errors  those of
+  /// `work`.
+  template <typename Work>
+  Result<double> Time(const Work& work) {
+    QUIRE_RETURN_IF_ERROR(context_->Barrier());
+    const Stopwatch watch;
+    QUIRE_RETURN_IF_ERROR(work());
+    return Max(watch.Seconds());
+  }
   /// The samples of all ranks, on the first.
   Result<std::vector<double>> Gather(const std::vector<double>& samples);
 
  private:
-  Ranks() = default;
+  explicit Ranks(const ParallelSettings& settings) : settings_(settings) {}
   Result<double> Reduce(double value, MPI_Op operation);
 
+  const ParallelSettings settings_;
   std::unique_ptr<TemporaryDirectory> directory_;  // on the first rank
   std::string folder_;
   std::unique_ptr<Context> context_;
 };
 
-/// Prints a case on the first rank.
-void PrintCase(Ranks& ranks, const std::string& bench, const Json& params, const Json& results);
+/// Prints a case on the first rank. To `params` it adds what all parallel benchmarks tell: the
+/// transport, the number of ranks and of repetitions, the storage.
+void PrintCase(Ranks& ranks, const std::string& bench, Json params, const Json& results);
 
 }  // namespace quire::bench

@@ -42,4 +42,11 @@ inline double Median(std::vector<double> samples) {
   return (samples[middle - 1] + samples[middle]) / 2;
 }
 
+/// The median of a[i] / b[i]: samples at the same place are of the same repetition.
+inline double MedianQuotient(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> quotients;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) quotients.push_back(a[i] / b[i]);
+  return Median(quotients);
+}
+
 }  // namespace quire::bench

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "keys.h"
+#include "pairs.h"
 #include "ranks.h"
 #include "samples.h"
 
@@ -27,8 +27,7 @@ class Pass {
       : ranks_(ranks),
         settings_(settings),
         first_key_(static_cast<uint64_t>(ranks.rank()) * settings.count),
-        keys_(settings.key_bytes),
-        values_(settings.value_bytes) {}
+        pairs_(settings.key_bytes, settings.value_bytes) {}
 
   // Seconds of the mix, on the slowest rank.
   Result<double> Run(int update_percent) {
@@ -37,17 +36,14 @@ class Pass {
     options.consistency = Consistency::kSequential;
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                            ranks_.context().Open("workload", options));
-    for (uint64_t i = first_key_; i < first_key_ + settings_.count; ++i) {
-      QUIRE_RETURN_IF_ERROR(database->Put(keys_(i), values_(i)));
-    }
+    QUIRE_RETURN_IF_ERROR(pairs_.PutAll(*database, first_key_, settings_.count));
     QUIRE_RETURN_IF_ERROR(database->Barrier(Level::kSsTable));
     const bool protect = settings_.protect && update_percent == 0;
     if (protect) QUIRE_RETURN_IF_ERROR(database->Protect(Protection::kReadOnly));
-    QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
-    const Stopwatch watch;
-    QUIRE_RETURN_IF_ERROR(Mix(*database, update_percent));
-    const double seconds = watch.Seconds();
-    QUIRE_ASSIGN_OR_RETURN(const double slowest, ranks_.Max(seconds));
+    const auto mix = [&] {
+      return pairs_.Mix(*database, first_key_, settings_.count, update_percent);
+    };
+    QUIRE_ASSIGN_OR_RETURN(const double slowest, ranks_.Time(mix));
     QUIRE_RETURN_IF_ERROR(database->Close());
     database.reset();
     QUIRE_RETURN_IF_ERROR(ranks_.context().Destroy("workload"));
@@ -55,28 +51,10 @@ class Pass {
   }
 
  private:
-  Status Mix(Database& database, int update_percent) {
-    Random random(first_key_ + 1);
-    std::string value;
-    for (uint64_t n = 0; n < settings_.count; ++n) {
-      const uint64_t i = first_key_ + random.Below(settings_.count);
-      if (random.Below(100) < static_cast<uint64_t>(update_percent)) {
-        QUIRE_RETURN_IF_ERROR(database.Put(keys_(i), values_(i)));
-        continue;
-      }
-      QUIRE_RETURN_IF_ERROR(database.Get(keys_(i), &value));
-      if (!values_.Matches(i, value)) {
-        return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
-      }
-    }
-    return Status();
-  }
-
   Ranks& ranks_;
   const Settings& settings_;
   uint64_t first_key_;
-  KeyMaker keys_;
-  ValueMaker values_;
+  Pairs pairs_;
 };
 
 Status RunWorkload(const Settings& settings) {
@@ -97,11 +75,7 @@ Status RunWorkload(const Settings& settings) {
                {"protect", settings.protect && percent == 0},
                {"key_bytes", settings.key_bytes},
                {"value_bytes", settings.value_bytes},
-               {"count", settings.count},
-               {"transport", settings.parallel.transport},
-               {"ranks", ranks->size()},
-               {"repetitions", settings.parallel.repetitions},
-               {"storage", ranks->storage()}},
+               {"count", settings.count}},
               {{"ops_per_s", Rounded(rate)}, {"mb_per_s", Rounded(rate * pair_bytes / 1e6)}});
   }
   return Status();
@@ -125,9 +99,7 @@ Command AddWorkload(CLI::App& app) {
       ->capture_default_str();
   sub->add_flag("--protect", settings->protect,
                 "where nothing is updated: write-protect first, which turns the remote cache on");
-  sub->add_option("--key-bytes", settings->key_bytes, "size of keys")
-      ->check(CLI::Range(4, 65536))
-      ->capture_default_str();
+  AddKeyBytes(*sub, &settings->key_bytes);
   sub->add_option("--value-bytes", settings->value_bytes, "size of values")->capture_default_str();
   sub->add_option("--count", settings->count, "pairs, and operations, per rank")
       ->capture_default_str();
