@@ -60,8 +60,8 @@ module quire
 
   ! Bytes that an update function is given: QUIRE_BYTES_AT copies them.
   type, bind(c), public :: quire_bytes
-    type(c_ptr) :: data
-    integer(c_size_t) :: size
+    type(c_ptr) :: data = c_null_ptr
+    integer(c_size_t) :: size = 0
   end type quire_bytes
   ! Changes a value at its owner. PRESENT is null where the key is absent, else where QUIRE_BYTES
   ! are. Gives the new value with QUIRE_VALUE_SET to UPDATED and answers QUIRE_OK, or QUIRE_NOT_FOUND
@@ -367,13 +367,9 @@ contains
     character(len=*, kind=c_char), intent(in) :: key
     character(len=:, kind=c_char), allocatable, intent(out) :: val
     integer, intent(out) :: status
-    type(c_ptr) :: bytes
-    integer(c_size_t) :: length
-    bytes = c_null_ptr
-    length = 0
-    status = c_db_get(db%handle, key, len(key, c_size_t), bytes, length)
-    val = bytes_at(bytes, length)
-    call c_free(bytes)
+    type(quire_bytes) :: got
+    status = c_db_get(db%handle, key, len(key, c_size_t), got%data, got%size)
+    val = taken(got)
   end subroutine quire_db_get
 
   subroutine quire_db_write(db, batch, status)
@@ -464,17 +460,14 @@ contains
     integer, intent(in) :: id
     character(len=:, kind=c_char), allocatable, intent(out) :: answer
     integer, intent(out) :: status
-    type(c_ptr) :: bytes
-    integer(c_size_t) :: length
+    type(quire_bytes) :: got
     character(kind=c_char), target :: key_bytes(len(key) + 1), argument_bytes(len(argument) + 1)
     key_bytes = transfer(key // c_null_char, key_bytes)
     argument_bytes = transfer(argument // c_null_char, argument_bytes)
-    bytes = c_null_ptr
-    length = 0
     status = c_db_update_and_answer(db%handle, quire_bytes(c_loc(key_bytes), len(key, c_size_t)), &
-      int(id, c_int32_t), quire_bytes(c_loc(argument_bytes), len(argument, c_size_t)), bytes, length)
-    answer = bytes_at(bytes, length)
-    call c_free(bytes)
+      int(id, c_int32_t), quire_bytes(c_loc(argument_bytes), len(argument, c_size_t)), got%data, &
+      got%size)
+    answer = taken(got)
   end subroutine quire_db_update_and_answer
 
   ! Inside an update function: VAL is its UPDATED or ANSWER.
@@ -516,13 +509,9 @@ contains
     character(len=*, kind=c_char), intent(in) :: key
     character(len=:, kind=c_char), allocatable, intent(out) :: val
     integer, intent(out) :: status
-    type(c_ptr) :: bytes
-    integer(c_size_t) :: length
-    bytes = c_null_ptr
-    length = 0
-    status = c_reader_get(reader%handle, key, len(key, c_size_t), bytes, length)
-    val = bytes_at(bytes, length)
-    call c_free(bytes)
+    type(quire_bytes) :: got
+    status = c_reader_get(reader%handle, key, len(key, c_size_t), got%data, got%size)
+    val = taken(got)
   end subroutine quire_reader_get
 
   ! A walk over the pairs of all ranks.
@@ -636,12 +625,9 @@ contains
     type(quire_iter), intent(in) :: iter
     character(len=:, kind=c_char), allocatable, intent(out) :: key
     integer, intent(out) :: status
-    type(c_ptr) :: bytes
-    integer(c_size_t) :: length
-    bytes = c_null_ptr
-    length = 0
-    status = c_iter_key(iter%handle, bytes, length)
-    key = bytes_at(bytes, length)
+    type(quire_bytes) :: at
+    status = c_iter_key(iter%handle, at%data, at%size)
+    key = quire_bytes_at(at)
   end subroutine quire_iter_key
 
   ! A copy of the value that it stands on.
@@ -649,12 +635,9 @@ contains
     type(quire_iter), intent(in) :: iter
     character(len=:, kind=c_char), allocatable, intent(out) :: val
     integer, intent(out) :: status
-    type(c_ptr) :: bytes
-    integer(c_size_t) :: length
-    bytes = c_null_ptr
-    length = 0
-    status = c_iter_value(iter%handle, bytes, length)
-    val = bytes_at(bytes, length)
+    type(quire_bytes) :: at
+    status = c_iter_value(iter%handle, at%data, at%size)
+    val = quire_bytes_at(at)
   end subroutine quire_iter_value
 
   ! ---- From C ----
@@ -664,6 +647,14 @@ contains
     handle_of = c_null_ptr
     if (present(options)) handle_of = options%handle
   end function handle_of
+
+  ! A copy of what C has given away, which is freed.
+  function taken(bytes) result(text)
+    type(quire_bytes), intent(in) :: bytes
+    character(len=:, kind=c_char), allocatable :: text
+    text = quire_bytes_at(bytes)
+    call c_free(bytes%data)
+  end function taken
 
   ! A copy of LENGTH bytes; none where there are none.
   function bytes_at(bytes, length) result(text)
