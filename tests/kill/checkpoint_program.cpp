@@ -21,7 +21,7 @@
 #include <string>
 
 #include "quire/mpi.h"
-#include "tests/support/test_nodes.h"
+#include "tests/support/mpi_program.h"
 
 namespace {
 
@@ -167,16 +167,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s run REPOSITORY CHECKPOINTS TOLD | restart ...\n", argv[0]);
     return 2;
   }
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const auto [rank, size] = quire::test::StartMpi(&argc, &argv);
   Program program(rank, size);
   const int result = run ? program.Run(argv + 1) : program.Restart(argv + 1);
   std::fflush(stdout);
   // With a dead rank MPI_Finalize would wait for ever.
   if (result != 0) std::_Exit(result);
-  return quire::test::FinishMpi(0);
+  return quire::test::FinishMpi(result);
 }

@@ -233,7 +233,7 @@ class Cluster:
         hosts.write_text("".join(f"{name}:{count}\n" for name, count in nodes))
         environment.update({"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0",
                             "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"})
-        # Hydra takes a rank that ends without MPI_Finalize (as in tests/support/test_nodes.h)
+        # Hydra takes a rank that ends without MPI_Finalize (as in tests/support/mpi_program.h)
         # for one that has died, and would kill those that have not yet ended.
         return ["-launcher", "ssh", "-launcher-exec", agent, "-f", str(hosts), "-iface", "eth0",
                 "-disable-auto-cleanup"]

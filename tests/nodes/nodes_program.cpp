@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "quire/mpi.h"
-#include "tests/support/test_nodes.h"
+#include "tests/support/mpi_program.h"
 
 namespace {
 
@@ -190,17 +190,10 @@ int main(int argc, char** argv) {
                  argv[0]);
     return 2;
   }
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const auto [rank, size] = quire::test::StartMpi(&argc, &argv);
   const int result = Run(rank, size, argc, argv);
   // A write that failed has lost a rank. MPI_Finalize would wait for that; a rank that ends without
   // it takes the others along, who have not yet told. So it stays until it is killed.
   while (std::strcmp(argv[1], "write") == 0) ::pause();
-  int worst = result;
-  MPI_Allreduce(&result, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return quire::test::FinishMpi(worst);
+  return quire::test::FinishMpi(result);
 }

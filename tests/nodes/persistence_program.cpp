@@ -20,7 +20,7 @@
 #include <string>
 
 #include "quire/mpi.h"
-#include "tests/support/test_nodes.h"
+#include "tests/support/mpi_program.h"
 
 namespace {
 
@@ -136,14 +136,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s put|checkpoint|... REPOSITORY ARGUMENT...\n", argv[0]);
     return 2;
   }
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int result = Run(rank, size, argv[1], argv + 2);
-  int worst = result;
-  MPI_Allreduce(&result, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return quire::test::FinishMpi(worst);
+  const auto [rank, size] = quire::test::StartMpi(&argc, &argv);
+  return quire::test::FinishMpi(Run(rank, size, argv[1], argv + 2));
 }

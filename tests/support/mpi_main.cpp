@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-#include "tests/support/test_nodes.h"
+#include "tests/support/mpi_program.h"
 
 namespace {
 
@@ -57,12 +57,7 @@ class FailurePrinter : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, WantedThreadLevel(), &provided);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  int size = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const auto [rank, size] = quire::test::StartMpi(&argc, &argv, WantedThreadLevel());
   JoinNode(rank, size);
   testing::InitGoogleTest(&argc, argv);
   if (rank != 0) {
@@ -72,7 +67,5 @@ int main(int argc, char** argv) {
   }
   int failed = RUN_ALL_TESTS() != 0 ? 1 : 0;
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) failed = 1;
-  int failed_anywhere = 0;
-  MPI_Allreduce(&failed, &failed_anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return quire::test::FinishMpi(failed_anywhere);
+  return quire::test::FinishMpi(failed);
 }

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 namespace quire::test {
@@ -57,21 +55,6 @@ inline int RanksBeside(int rank) {
 inline bool IsFirstOfNode(int rank) {
   const std::vector<int> nodes = NodesOfRanks();
   return rank == 0 || nodes[static_cast<size_t>(rank)] != nodes[static_cast<size_t>(rank) - 1];
-}
-
-/// MPI_Finalize, and the exit status of main(), the same on all ranks. Between simulated nodes
-/// MPICH 4.0 goes over UCX's TCP, and its MPI_Finalize may wait for ever for a rank that has left;
-/// there the program ends without it.
-inline int FinishMpi(int status) {
-#ifdef MPICH_NUMVERSION
-  if (::getenv("QUIRE_NODES_RANKS") != nullptr) {
-    std::fflush(nullptr);
-    MPI_Barrier(MPI_COMM_WORLD);
-    std::_Exit(status);
-  }
-#endif
-  MPI_Finalize();
-  return status;
 }
 
 }  // namespace quire::test
