@@ -4,7 +4,8 @@
 /// Source     PapyrusKV, SC17, section 4.3; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md, docs/format/database.md
 /// Threads    collective
-/// Invariants until all is copied and compared with its sums there is no database
+/// Invariants until all is copied and compared with its sums there is no database, or still the one
+///            that is to be replaced
 #pragma once
 
 #include <memory>
