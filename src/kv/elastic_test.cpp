@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kv/descriptor.h"
-#include "kv/sim_cluster_testing.h"
+#include "kv/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
@@ -67,6 +67,29 @@ void Expect(Database& db, const Model& model, int rank) {
   EXPECT_EQ(backward, own);
 }
 
+Model FirstModel() {
+  Model model;
+  Step(&model, 0);
+  return model;
+}
+
+// All is as the rounds before left it; then one more is written, and the database closed.
+void Round(Context& context, Database& db, Model* model, int round) {
+  Expect(db, *model, context.rank());
+  ASSERT_OK(context.Barrier());
+  if (context.rank() == 0) Step(model, round);
+  ASSERT_OK(context.Barrier());
+  Write(db, context.rank(), context.size(), round);
+  ASSERT_OK(db.Barrier(Level::kMemTable));
+  Expect(db, *model, context.rank());
+  ASSERT_OK(context.Barrier());
+  ASSERT_OK(db.Close());
+}
+
+void FlipBit(std::string* bytes) {
+  (*bytes)[20] = static_cast<char>((*bytes)[20] ^ 1);
+}
+
 class Elastic : public testing::TestWithParam<bool> {
  protected:
   // One job of `size` ranks after another, over the same files.
@@ -80,6 +103,29 @@ class Elastic : public testing::TestWithParam<bool> {
   }
   void Job(int size, const DatabaseOptions& options, const SimCluster::DatabaseProgram& program) {
     SimCluster(Ranks(size)).RunDatabase(options, program);
+  }
+  // What three ranks have put.
+  Model Fill() {
+    Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+      Write(db, rank, 3, 0);
+      ASSERT_OK(db.Close());
+    });
+    return FirstModel();
+  }
+  // The same, and it is in a checkpoint alone.
+  Model Save() {
+    Job(3, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      Write(db, rank, 3, 0);
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+      ASSERT_OK(db.Close());
+      ASSERT_OK(context.Destroy("db"));
+    });
+    return FirstModel();
+  }
+  void ExpectOneGeneration() {
+    const auto entries = disk_->List("/repository/db");
+    ASSERT_OK(entries.status());
+    EXPECT_EQ(entries->size(), 3u) << "DATABASE, LOCK, one generation";
   }
   size_t GenerationCount() {
     const auto descriptor = ReadDescriptor(*disk_, "/repository/db");
@@ -98,17 +144,8 @@ TEST_P(Elastic, EveryNumberOfRanksSeesTheSame) {
   Model model;
   int round = 0;
   for (const int size : {2, 3, 1, 4, 4, 2}) {
-    Job(size, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
-      Expect(db, model, rank);
-      ASSERT_OK(context.Barrier());
-      if (rank == 0) Step(&model, round);
-      ASSERT_OK(context.Barrier());
-      Write(db, rank, size, round);
-      ASSERT_OK(db.Barrier(Level::kMemTable));
-      Expect(db, model, rank);
-      ASSERT_OK(context.Barrier());
-      ASSERT_OK(db.Close());
-    });
+    Job(size, SimCluster::SmallDatabase(),
+        [&](int, Context& context, Database& db) { Round(context, db, &model, round); });
     ++round;
   }
 }
@@ -123,30 +160,15 @@ TEST_P(Elastic, RedistributionLeavesOneGenerationAndTheSamePairs) {
       if (rank == 0) {
         EXPECT_EQ(GenerationCount(), 1u);
       }
-      Expect(db, model, rank);
-      ASSERT_OK(context.Barrier());
-      if (rank == 0) Step(&model, round);
-      ASSERT_OK(context.Barrier());
-      Write(db, rank, size, round);
-      ASSERT_OK(db.Barrier(Level::kMemTable));
-      Expect(db, model, rank);
-      ASSERT_OK(context.Barrier());
-      ASSERT_OK(db.Close());
+      Round(context, db, &model, round);
     });
     ++round;
   }
-  const auto entries = disk_->List("/repository/db");
-  ASSERT_OK(entries.status());
-  EXPECT_EQ(entries->size(), 3u) << "DATABASE, LOCK, one generation";
+  ExpectOneGeneration();
 }
 
 TEST_P(Elastic, WaitsForWhatIsLeftOfTheJobThatWroteIt) {
-  Model model;
-  Step(&model, 0);
-  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
-    Write(db, rank, 3, 0);
-    ASSERT_OK(db.Close());
-  });
+  const Model model = Fill();
   for (const int size : {1, 2, 4}) {
     auto orphan = disk_->Lock("/repository/db/gen-1/rank-2/LOCK", "node9 pid 17");
     ASSERT_OK(orphan.status());
@@ -164,20 +186,13 @@ TEST_P(Elastic, WaitsForWhatIsLeftOfTheJobThatWroteIt) {
 }
 
 TEST_P(Elastic, AWalkGoesOnWhileThePairsUnderItMove) {
-  Model model;
-  Step(&model, 0);
-  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
-    Write(db, rank, 3, 0);
-    ASSERT_OK(db.Close());
-  });
+  const Model model = Fill();
   Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     auto walk = db.NewLocalIterator();
     walk->SeekToFirst();
     ASSERT_TRUE(walk->Valid());
     // A checkpoint is of one generation: it waits for the pairs to have moved.
-    auto event = db.Checkpoint("/pfs", {});
-    ASSERT_OK(event.status());
-    ASSERT_OK((*event)->Wait());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
     if (rank == 0) {
       EXPECT_EQ(GenerationCount(), 1u);
     }
@@ -200,16 +215,11 @@ TEST_P(Elastic, AWalkGoesOnWhileThePairsUnderItMove) {
 }
 
 TEST_P(Elastic, WhatHasMovedGivesItsRoomBackAtOnce) {
-  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
-    Write(db, rank, 3, 0);
-    ASSERT_OK(db.Close());
-  });
+  Fill();
   Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     std::string value;
     ASSERT_OK(db.Get(KeyOf(rank), &value));
-    auto event = db.Checkpoint("/pfs", {});
-    ASSERT_OK(event.status());
-    ASSERT_OK((*event)->Wait());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
     ASSERT_OK(context.Barrier());
     EXPECT_FALSE(*disk_->Exists("/repository/db/gen-1")) << "somebody has it open still";
     ASSERT_OK(context.Barrier());
@@ -218,27 +228,19 @@ TEST_P(Elastic, WhatHasMovedGivesItsRoomBackAtOnce) {
 }
 
 TEST_P(Elastic, ARedistributionThatFailedIsBegunAgainByTheNextCheckpoint) {
-  Model model;
-  Step(&model, 0);
-  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
-    Write(db, rank, 3, 0);
-    ASSERT_OK(db.Close());
-  });
+  const Model model = Fill();
   // Damaged: the pairs of that part cannot move.
   const std::string table = "/repository/db/gen-1/rank-1/t-1.sst";
-  const auto flip = [](std::string* bytes) { (*bytes)[20] = static_cast<char>((*bytes)[20] ^ 1); };
-  ASSERT_OK(disk_->Damage(table, flip));
+  ASSERT_OK(disk_->Damage(table, FlipBit));
   Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     EXPECT_EQ(db.Checkpoint("/pfs", {}).status().code(), Code::kCorruption);
     ASSERT_OK(context.Barrier());
     if (rank == 0) {
       EXPECT_EQ(GenerationCount(), 2u);
-      ASSERT_OK(disk_->Damage(table, flip));
+      ASSERT_OK(disk_->Damage(table, FlipBit));
     }
     ASSERT_OK(context.Barrier());
-    auto event = db.Checkpoint("/pfs", {});
-    ASSERT_OK(event.status());
-    ASSERT_OK((*event)->Wait());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
     Expect(db, model, rank);
     ASSERT_OK(context.Barrier());
     ASSERT_OK(db.Close());
@@ -246,8 +248,7 @@ TEST_P(Elastic, ARedistributionThatFailedIsBegunAgainByTheNextCheckpoint) {
 }
 
 TEST_P(Elastic, ARedistributionThatWasCutOffOnOwnStoragesLeavesTheOldRanksTheirDatabase) {
-  Model model;
-  Step(&model, 0);
+  const Model model = FirstModel();
   std::vector<std::unique_ptr<io::SimFileSystem>> disks;
   for (int rank = 0; rank < 4; ++rank) disks.push_back(io::NewSimFileSystem());
   const auto run = [&](int size, const SimCluster::Program& program) {
@@ -264,12 +265,11 @@ TEST_P(Elastic, ARedistributionThatWasCutOffOnOwnStoragesLeavesTheOldRanksTheirD
   });
   // Rank 1's pairs cannot be read: the new generation gets a part of them.
   const std::string table = "/repository/db/gen-1/rank-1/t-1.sst";
-  const auto flip = [](std::string* bytes) { (*bytes)[20] = static_cast<char>((*bytes)[20] ^ 1); };
-  ASSERT_OK(disks[1]->Damage(table, flip));
+  ASSERT_OK(disks[1]->Damage(table, FlipBit));
   run(3, [&](int, Context& context) {
     EXPECT_EQ(context.Open("db", SimCluster::SmallDatabase()).status().code(), Code::kCorruption);
   });
-  ASSERT_OK(disks[1]->Damage(table, flip));
+  ASSERT_OK(disks[1]->Damage(table, FlipBit));
   for (const int size : {2, 3}) {
     run(size, [&](int rank, Context& context) {
       auto db = context.Open("db", SimCluster::SmallDatabase());
@@ -310,45 +310,21 @@ TEST_P(Elastic, AForcedRedistributionMovesThePairsOfAsManyRanks) {
       if (rank == 0) {
         EXPECT_EQ(NewestGeneration(*disk_), std::make_pair(turn.number, size_t{1}));
       }
-      Expect(db, model, rank);
-      ASSERT_OK(context.Barrier());
-      if (rank == 0) Step(&model, round);
-      ASSERT_OK(context.Barrier());
-      Write(db, rank, 3, round);
-      ASSERT_OK(db.Barrier(Level::kMemTable));
-      Expect(db, model, rank);
-      ASSERT_OK(context.Barrier());
-      ASSERT_OK(db.Close());
+      Round(context, db, &model, round);
     });
     ++round;
   }
-  const auto entries = disk_->List("/repository/db");
-  ASSERT_OK(entries.status());
-  EXPECT_EQ(entries->size(), 3u) << "DATABASE, LOCK, one generation";
+  ExpectOneGeneration();
 }
 
 TEST_P(Elastic, ADatabaseThatIsOpenInPlaceOfACheckpointMovesOut) {
-  Model model;
-  Step(&model, 0);
-  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
-    Write(db, rank, 3, 0);
-    auto event = db.Checkpoint("/pfs", {});
-    ASSERT_OK(event.status());
-    ASSERT_OK((*event)->Wait());
-    ASSERT_OK(db.Close());
-    ASSERT_OK(context.Destroy("db"));
-  });
+  const Model model = Save();
   for (const int size : {2, 3}) {
     SimCluster cluster(Ranks(size));
     cluster.Run([&](int rank, Context& context) {
-      auto restart = context.Restart("/pfs", "db", {.in_place = true});
-      ASSERT_OK(restart.status());
-      ASSERT_OK((*restart)->Wait());
-      DatabaseOptions options = SimCluster::SmallDatabase();
-      options.mode = OpenMode::kMustExist;
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.in_place = true})));
       for (const bool redistribute : {false, true}) {
-        options.redistribute = redistribute;
-        auto db = context.Open("db", options);
+        auto db = context.Open("db", Existing(redistribute));
         ASSERT_OK(db.status());
         Expect(**db, model, rank);
         ASSERT_OK((*db)->Close());
@@ -361,22 +337,11 @@ TEST_P(Elastic, ADatabaseThatIsOpenInPlaceOfACheckpointMovesOut) {
 }
 
 TEST_P(Elastic, RestartsOnOtherNumbersOfRanks) {
-  Model model;
-  Step(&model, 0);
-  Job(3, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
-    Write(db, rank, 3, 0);
-    auto event = db.Checkpoint("/pfs", {});
-    ASSERT_OK(event.status());
-    ASSERT_OK((*event)->Wait());
-    ASSERT_OK(db.Close());
-    ASSERT_OK(context.Destroy("db"));
-  });
+  const Model model = Save();
   for (const int size : {1, 2, 3, 4, 6}) {
     SimCluster cluster(Ranks(size));
     cluster.Run([&](int rank, Context& context) {
-      auto restart = context.Restart("/pfs", "db", {});
-      ASSERT_OK(restart.status());
-      ASSERT_OK((*restart)->Wait());
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
       auto db = context.Open("db", SimCluster::SmallDatabase());
       ASSERT_OK(db.status());
       Expect(**db, model, rank);
