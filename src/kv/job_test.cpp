@@ -158,13 +158,18 @@ class StuckWork final : public JobWork {
   Result<State> Advance(int) override { return State::kWaiting; }
 };
 
+// A job that rank `stuck` never gets through, and the others do at once.
+std::shared_ptr<Job> StartStuck(const std::shared_ptr<Core>& core, int stuck, Shared* shared) {
+  std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
+  if (core->rank() != stuck) work = std::make_unique<StepWork>(0, 0, shared);
+  return Job::Start(core, "the test", std::move(work));
+}
+
 TEST_P(Jobs, EndWhenARankDies) {
   for (const int dying : {0, 1}) {
     Run(2, [&](const std::shared_ptr<Core>& core) {
-      std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
       Shared shared;
-      if (core->rank() != dying) work = std::make_unique<StepWork>(0, 0, &shared);
-      const auto job = Job::Start(core, "the test", std::move(work));
+      const auto job = StartStuck(core, dying, &shared);
       if (core->rank() == dying) return;  // its transport ends: to the other it is dead
       const Status status = job->Wait();
       EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
@@ -176,10 +181,8 @@ TEST_P(Jobs, EndWhenARankDies) {
 TEST_P(Jobs, EndWhenARankDiesAndTheOthersOnlyPoll) {
   for (const int dying : {0, 1}) {
     Run(2, [&](const std::shared_ptr<Core>& core) {
-      std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
       Shared shared;
-      if (core->rank() != dying) work = std::make_unique<StepWork>(0, 0, &shared);
-      const auto job = Job::Start(core, "the test", std::move(work));
+      const auto job = StartStuck(core, dying, &shared);
       if (core->rank() == dying) return;
       while (!job->Ready()) std::this_thread::yield();
       EXPECT_EQ(job->Wait().code(), Code::kPeerFailed) << job->Wait().ToString();
@@ -193,9 +196,7 @@ TEST_P(Jobs, EndWhereARankHasGivenThemUp) {
     std::atomic<bool> ended{false};
     Shared shared;
     Run(2, [&](const std::shared_ptr<Core>& core) {
-      std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
-      if (core->rank() != leaving) work = std::make_unique<StepWork>(0, 0, &shared);
-      const auto job = Job::Start(core, "the test", std::move(work));
+      const auto job = StartStuck(core, leaving, &shared);
       if (core->rank() == leaving) {
         job->Stop();
         while (!ended) core->exchange->Progress();

@@ -36,6 +36,20 @@ void ExpectAll(Database& db, int round) {
   }
 }
 
+void ExpectStored(Context& context, int round) {
+  auto db = context.Open("db", Existing());
+  ASSERT_OK(db.status());
+  ExpectAll(**db, round);
+  ASSERT_OK((*db)->Close());
+}
+
+// In the newest checkpoint, which takes the place of the database.
+void ExpectSaved(Context& context, int round) {
+  ASSERT_OK(context.Destroy("db"));
+  ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+  ExpectStored(context, round);
+}
+
 // Two jobs or more over one disk, from which the test removes files meanwhile.
 class Missing : public testing::Test {
  protected:
@@ -46,7 +60,7 @@ class Missing : public testing::Test {
     options.file_system = [this](int) { return disk_.get(); };
     SimCluster(options).Run(program);
   }
-  // Checkpoints 1 and 2 in /pfs hold rounds 0 and 1, with `lost` files of 2 removed by nobody yet.
+  // Checkpoints 1 and 2 in /pfs hold rounds 0 and 1; there is no database.
   void MakeCheckpoints() {
     Run(2, [](int rank, Context& context) {
       auto db = context.Open("db", SimCluster::SmallDatabase());
@@ -134,12 +148,7 @@ TEST_F(Missing, OfTheDatabaseFailsACheckpointUntilItIsCompacted) {
       ASSERT_OK((*db)->Compact());
       ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
       ASSERT_OK((*db)->Close());
-      ASSERT_OK(context.Destroy("db"));
-      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
-      db = context.Open("db", Existing(false));
-      ASSERT_OK(db.status());
-      ExpectAll(**db, 1);
-      ASSERT_OK((*db)->Close());
+      ExpectSaved(context, 1);
       ASSERT_OK(context.Destroy("db"));
     });
     ASSERT_FALSE(HasFailure()) << (begun ? "during" : "before");
@@ -165,12 +174,7 @@ TEST_F(Missing, OfACheckpointThatIsBeingWrittenFailsThatOneAlone) {
     EXPECT_THAT(told.message(), HasSubstr("/pfs/db/.partial-1/rank-0"));
     ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
     ASSERT_OK((*db)->Close());
-    ASSERT_OK(context.Destroy("db"));
-    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
-    db = context.Open("db", Existing(false));
-    ASSERT_OK(db.status());
-    ExpectAll(**db, 0);
-    ASSERT_OK((*db)->Close());
+    ExpectSaved(context, 0);
   });
 }
 
@@ -189,13 +193,10 @@ TEST_F(Missing, OfACheckpointThatIsBeingRestartedIsDamageOfThatCheckpoint) {
           ASSERT_OK(context.Barrier());
           if (wanted == 2) {
             Tell(ended);
-            EXPECT_EQ(context.Open("db", Existing(false)).status().code(), Code::kNotFound);
+            EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kNotFound);
           } else {
             ASSERT_OK(ended);
-            auto db = context.Open("db", Existing(false));
-            ASSERT_OK(db.status());
-            ExpectAll(**db, 0);
-            ASSERT_OK((*db)->Close());
+            ExpectStored(context, 0);
           }
           ASSERT_OK(context.Destroy("db"));
         });
@@ -225,7 +226,7 @@ TEST_F(Missing, OfAnOlderPartFailsItsKeysAndTheirMoveAndNoOthers) {
       });
       ExpectTold(lost, 1);
       Run(3, [&](int rank, Context& context) {
-        auto db = context.Open("db", Existing(false));
+        auto db = context.Open("db", Existing());
         ASSERT_OK(db.status());
         int damaged = 0;
         for (int i = 0; i < kKeys; ++i) {

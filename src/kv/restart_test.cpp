@@ -45,9 +45,7 @@ class Restarts : public testing::TestWithParam<bool> {
   io::SimFileSystem& fs() { return cluster_.disk(0); }
 
   void ExpectContents(Context& context, const std::string& value) {
-    DatabaseOptions options = SimCluster::SmallDatabase();
-    options.mode = OpenMode::kMustExist;
-    auto db = context.Open("db", options);
+    auto db = context.Open("db", Existing());
     ASSERT_OK(db.status());
     for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), value) << i;
     ASSERT_OK((*db)->Close());
