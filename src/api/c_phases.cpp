@@ -1,6 +1,4 @@
 // Fences, modes, statistics and iterators of the C interface.
-#include <utility>
-
 #include "api/handles.h"
 
 using quire::Database;
@@ -86,13 +84,8 @@ int quire_db_statistics(quire_db* db, char** text) {
 }
 
 int quire_iter_create(quire_db* db, quire_iter** iter) {
-  return WithDatabase(db, [&](Database& database) -> Status {
-    if (iter == nullptr) return NullArgument("iter");
-    auto handle = std::make_unique<quire_iter>();
-    handle->iterator = database.NewLocalIterator();
-    QUIRE_RETURN_IF_ERROR(handle->iterator->status());
-    *iter = handle.release();
-    return Status();
+  return WithDatabase(db, [&](Database& database) {
+    return quire::api::GiveIterator(database.NewLocalIterator(), iter);
   });
 }
 

@@ -68,13 +68,8 @@ int quire_reader_get_into(const quire_reader* reader, const void* key, size_t ke
 }
 
 int quire_reader_iter_create(const quire_reader* reader, quire_iter** iter) {
-  return WithReader(reader, [&](const DatabaseReader& database) -> Status {
-    if (iter == nullptr) return NullArgument("iter");
-    auto handle = std::make_unique<quire_iter>();
-    handle->iterator = database.NewIterator();
-    QUIRE_RETURN_IF_ERROR(handle->iterator->status());
-    *iter = handle.release();
-    return Status();
+  return WithReader(reader, [&](const DatabaseReader& database) {
+    return quire::api::GiveIterator(database.NewIterator(), iter);
   });
 }
 

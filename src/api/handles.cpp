@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace quire::api {
 namespace {
@@ -35,6 +36,13 @@ char* CopyOut(Slice bytes) {
 Status GiveText(Slice bytes, char** text) {
   *text = CopyOut(bytes);
   return *text != nullptr ? Status() : Status(Code::kOutOfMemory, "no memory for a text");
+}
+
+Status GiveIterator(std::unique_ptr<LocalIterator> made, quire_iter** iter) {
+  if (iter == nullptr) return NullArgument("iter");
+  QUIRE_RETURN_IF_ERROR(made->status());
+  *iter = new quire_iter{std::move(made)};
+  return Status();
 }
 
 Result<Database*> DatabaseOf(const quire_db* db) {

@@ -61,6 +61,9 @@ char* CopyOut(Slice bytes);
 /// CopyOut into `*text`.
 Status GiveText(Slice bytes, char** text);
 
+/// A handle of `made` into `*iter`, unless it failed to begin.
+Status GiveIterator(std::unique_ptr<LocalIterator> made, quire_iter** iter);
+
 /// Bytes of the program. A null is an empty slice where the size is 0.
 inline Slice Bytes(const void* bytes, size_t size) {
   return Slice(static_cast<const char*>(bytes), bytes == nullptr ? 0 : size);
