@@ -1,7 +1,6 @@
 // A database read without being opened: its generations as a chain, the newest included.
 #include "kv/database_reader.h"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -36,10 +35,7 @@ Result<std::vector<Generation>> GenerationsIn(io::FileSystem& fs, const std::str
 bool Changed(io::FileSystem& fs, const std::string& directory,
              const std::vector<Generation>& seen) {
   const Result<std::vector<Generation>> now = GenerationsIn(fs, directory);
-  if (!now.ok() || now->size() != seen.size()) return true;
-  return !std::equal(seen.begin(), seen.end(), now->begin(), [](const auto& a, const auto& b) {
-    return a.number == b.number && a.location == b.location;
-  });
+  return !now.ok() || !SameGenerations(*now, seen);
 }
 
 class DatabaseReaderImpl final : public DatabaseReader {

@@ -1,5 +1,6 @@
 #include "kv/descriptor.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "kv/sealed_text.h"
@@ -72,6 +73,12 @@ bool IsThere(const Descriptor& descriptor) {
   const bool whole = descriptor.state == DescriptorState::kReady ||
                      descriptor.state == DescriptorState::kFilling;
   return whole && !descriptor.generations.empty();
+}
+
+bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+    return one.number == other.number && one.location == other.location;
+  });
 }
 
 std::string EncodeDescriptor(const Descriptor& descriptor) {

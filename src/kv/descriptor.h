@@ -47,6 +47,9 @@ struct Descriptor {
 /// Whether there is a database.
 bool IsThere(const Descriptor& descriptor);
 
+/// Whether these are the same generations: none came, went, or lies elsewhere.
+bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b);
+
 std::string EncodeDescriptor(const Descriptor& descriptor);
 /// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.
 Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);

@@ -17,6 +17,11 @@ bool GroupReader::Member::Has(const NamedTables& tables) const {
   return seen.store_id == tables.store_id && seen.edition >= tables.edition;
 }
 
+void GroupReader::Member::NoteSeen() {
+  const std::shared_ptr<const lsm::Manifest> manifest = reader->State().manifest;
+  seen = {manifest->store_id, manifest->edition};
+}
+
 bool GroupReader::Reaches(int owner) const {
   const Member* const member = members_[static_cast<size_t>(owner)].get();
   return member != nullptr && !member->out_of_sight.load(std::memory_order_relaxed);
@@ -51,8 +56,7 @@ Status GroupReader::Open(int owner, Member* member) {
     return absent ? opened.status() : Status(Code::kBusy, opened.status().message());
   }
   member->reader = std::move(*opened);
-  const std::shared_ptr<const lsm::Manifest> manifest = member->reader->State().manifest;
-  member->seen = {manifest->store_id, manifest->edition};
+  member->NoteSeen();
   return Status();
 }
 
@@ -69,8 +73,7 @@ Result<std::shared_ptr<lsm::Reader>> GroupReader::ReaderAt(int owner, Member* me
   }
   if (member->Has(tables)) return member->reader;
   if (!member->reader->Refresh().ok()) return Status(Code::kBusy);
-  const std::shared_ptr<const lsm::Manifest> manifest = member->reader->State().manifest;
-  member->seen = {manifest->store_id, manifest->edition};
+  member->NoteSeen();
   if (!member->Has(tables)) return Status(Code::kBusy);  // it is seen later from here
   return member->reader;
 }

@@ -52,6 +52,7 @@ class GroupReader {
     std::shared_ptr<lsm::Reader> reader;
     NamedTables seen;
     bool Has(const NamedTables& tables) const;
+    void NoteSeen();
     std::atomic<bool> out_of_sight{false};
   };
   Result<std::shared_ptr<lsm::Reader>> ReaderAt(int owner, Member* member,

@@ -111,8 +111,7 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
 // Outside of the guard and the key's lock: it may open files and replay logs. Where it goes
 // meanwhile, all that it had is here.
 Status DbImpl::AskBase(Slice key, UpdateCall& call) const {
-  const std::shared_ptr<const BaseLayer> base = std::move(call.base);
-  call.base.reset();
+  const std::shared_ptr<const BaseLayer> base = std::exchange(call.base, nullptr);
   const Status status = base->Get(key, [&call](size_t size) {
     call.base_value.resize(size);
     return call.base_value.data();

@@ -48,13 +48,8 @@ Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const Part& part) {
 Status Chain::CheckPresent() const {
   if (!place_.described) return Status();
   const Result<kv::Descriptor> now = kv::ReadDescriptor(fs_, place_.directory);
-  const auto numbers = [](const kv::Descriptor& descriptor) {
-    std::vector<uint32_t> all;
-    for (const kv::Generation& generation : descriptor.generations)
-      all.push_back(generation.number);
-    return all;
-  };
-  if (now.ok() && numbers(*now) == numbers(place_.descriptor)) return Status();
+  if (now.ok() && kv::SameGenerations(now->generations, place_.descriptor.generations))
+    return Status();
   return Status(Code::kBusy, "the generations of " + place_.directory +
                                  " changed while they were read; try again");
 }

@@ -35,16 +35,15 @@ std::string Between(const std::string& text, const std::string& begin, const std
 
 void JudgeRanks(const std::string& launcher, const std::string& said, Examination* examination) {
   const std::string ranks = Between(said, kSays, ",");
-  const std::string library = Between(said, "level ", "\n");
+  const std::string level = Between(said, "level ", ", ");
+  const std::string library = Between(said, level + ", ", "\n");
   if (ranks != "2") {
     return examination->Wrong(
         "mpi ranks", "two ranks that " + launcher + " starts do not find each other",
-        "put the launcher of the MPI that Quire was built with first in PATH (" +
-            library.substr(library.find(", ") + 2) + "), or build Quire with the launcher's");
+        "put the launcher of the MPI that Quire was built with first in PATH (" + library +
+            "), or build Quire with the launcher's");
   }
-  examination->Fine("mpi ranks",
-                    "two start and find each other: " + library.substr(library.find(", ") + 2));
-  const std::string level = library.substr(0, library.find(','));
+  examination->Fine("mpi ranks", "two start and find each other: " + library);
   if (level == "MPI_THREAD_MULTIPLE") return examination->Fine("mpi threads", level);
   examination->Note("mpi threads", level,
                     "with less than MPI_THREAD_MULTIPLE Quire makes progress only inside its "

@@ -11,8 +11,8 @@
 namespace quire::tool {
 namespace {
 
-constexpr int kKeysTried =
-    100;  // of each part: with the wrong rule hardly any is where it should be
+// Of each part: with the wrong rule hardly any is where it should be.
+constexpr int kKeysTried = 100;
 constexpr uint64_t kDescriptorBytesMax = 64 << 10;
 constexpr char kHash[] = "hash";
 
