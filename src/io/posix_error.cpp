@@ -50,4 +50,8 @@ Status ErrnoStatus(int error, const std::string& action, const std::string& path
   return Status(CodeOf(error), std::move(text));
 }
 
+Status LockedStatus(const std::string& path, const std::string& holder) {
+  return Status(Code::kBusy, path + " is locked by " + holder + "; wait for it to end, or end it");
+}
+
 }  // namespace quire::io

@@ -16,6 +16,11 @@ namespace quire::io {
 /// should be (a link, a directory, there already, too long): kInvalidArgument. All else: kIo.
 Status ErrnoStatus(int error, const std::string& action, const std::string& path);
 
+/// What Lock and LockShared say where `holder` has the lock on `path`.
+Status LockedStatus(const std::string& path, const std::string& holder);
+/// The holder, where it is LockShared's.
+constexpr char kReadingHolder[] = "processes that read what it protects";
+
 /// strerror() of it, thread-safe.
 std::string ErrnoText(int error);
 

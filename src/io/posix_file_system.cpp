@@ -94,20 +94,6 @@ std::string ReadHolder(int fd) {
   return holder.empty() ? "a process that has not written its name" : holder;
 }
 
-class PosixFileLock : public FileLock {
- public:
-  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
-  ~PosixFileLock() override {
-    // Unlocked by name, not only by closing: a forked child may still hold the description.
-    struct flock region = {};
-    region.l_type = F_UNLCK;
-    ::fcntl(fd_.get(), F_OFD_SETLK, &region);
-  }
-
- private:
-  Descriptor fd_;
-};
-
 struct flock WholeFile(short type) {
   struct flock region = {};
   region.l_type = type;
@@ -115,14 +101,24 @@ struct flock WholeFile(short type) {
   return region;
 }
 
+class PosixFileLock : public FileLock {
+ public:
+  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+  ~PosixFileLock() override {
+    // Unlocked by name, not only by closing: a forked child may still hold the description.
+    struct flock region = WholeFile(F_UNLCK);
+    ::fcntl(fd_.get(), F_OFD_SETLK, &region);
+  }
+
+ private:
+  Descriptor fd_;
+};
+
 // Why a lock was not had.
 Status LockedElsewhere(int fd, const std::string& path) {
   struct flock region = WholeFile(F_RDLCK);
   const bool only_read = ::fcntl(fd, F_OFD_GETLK, &region) == 0 && region.l_type == F_UNLCK;
-  return Status(Code::kBusy, path + " is locked by " +
-                                 (only_read ? "processes that read what it protects"
-                                            : ReadHolder(fd)) +
-                                 "; wait for it to end, or end it");
+  return LockedStatus(path, only_read ? kReadingHolder : ReadHolder(fd));
 }
 
 // OK and locked; kNotFound where the file was unlinked meanwhile (then try again).

@@ -160,10 +160,6 @@ class SimFileLock : public FileLock {
   const uint64_t incarnation_;
 };
 
-Status LockedElsewhere(const std::string& path, const std::string& holder) {
-  return Status(Code::kBusy, path + " is locked by " + holder + "; wait for it to end, or end it");
-}
-
 class SimFs : public SimFileSystem {
  public:
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override;
@@ -367,9 +363,9 @@ Result<std::unique_ptr<FileLock>> SimFs::Lock(const std::string& path,
   if (!place.node) place.node = Create(place);
   SimContent& content = place.node->content;
   if (state_.locked_shared.contains(place.node.get()))
-    return LockedElsewhere(path, "processes that read what it protects");
+    return LockedStatus(path, kReadingHolder);
   if (!state_.locked.insert(place.node.get()).second)
-    return LockedElsewhere(path, HolderIn(content));
+    return LockedStatus(path, HolderIn(content));
   // On a full device the lock counts all the same, without its text.
   if (state_.Resize(place.node.get(), holder.size(), path).ok()) content.Write(0, holder);
   return std::unique_ptr<FileLock>(std::make_unique<SimFileLock>(&state_, place.node, false));
@@ -381,7 +377,7 @@ Result<std::unique_ptr<FileLock>> SimFs::LockShared(const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(path));
   if (!place.node) return ErrnoStatus(ENOENT, "lock", path);
   if (state_.locked.contains(place.node.get()))
-    return LockedElsewhere(path, HolderIn(place.node->content));
+    return LockedStatus(path, HolderIn(place.node->content));
   state_.locked_shared.insert(place.node.get());
   return std::unique_ptr<FileLock>(std::make_unique<SimFileLock>(&state_, place.node, true));
 }
