@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -102,8 +103,16 @@ class Job : public std::enable_shared_from_this<Job> {
   void RunSlice();
   Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
   void Finish();
+  // `body`, on any thread. A rank without the memory to take its part has failed.
   template <typename Body>
-  void Guarded(const Body& body);
+  void Guarded(const Body& body) {
+    try {
+      body();
+    } catch (const std::bad_alloc&) {
+      Fail(NoMemory());
+    }
+  }
+  static Status NoMemory();
   void EndStep(int step, Report report);
   void SendReport(int step, const Report& report);
   Status OnMessage(int source, Slice message, std::string* answer);

@@ -351,7 +351,7 @@ SABOTAGES = [
     Sabotage("replace-early", "a restart removes the database that it is to replace at its beginning",
              "src/kv/restart.cpp", "kept.insert(generation.number);", "",
              KV, "*Restarts.LeaveTheDatabase*"),
-    Sabotage("job-failure", "a job that failed on one rank goes on", "src/kv/job.cpp",
+    Sabotage("job-failure", "a job that failed on one rank goes on", "src/kv/job_news.cpp",
              "if (!report.status.ok() && status.ok()) {", "if (false) {",
              KV, "*Jobs.EndOnAllRanks*"),
     Sabotage("job-memory", "work that finds no memory is not taken back as work that failed is",
