@@ -95,7 +95,7 @@ contains
   ! A checkpoint that goes on while this writes, and the way back from it.
   subroutine check_persistence()
     integer(kind=8) :: bytes_done, bytes_total
-    character(len=:), allocatable :: checkpoints, kept
+    character(len=:), allocatable :: checkpoints
     checkpoints = trim(repository) // '-checkpoints'
     call quire_db_put(db, 'persistent', 'before', status)
     call expect_ok('put before the checkpoint')
@@ -112,19 +112,9 @@ contains
     call quire_db_close(db, status)
     call expect_ok('close behind the checkpoint')
     call quire_context_destroy_database_async(context, 'fortran', event, status)
-    call expect_ok('destroy_database_async')
-    call quire_event_wait(event, status)
-    call expect_ok('destroyed')
-    call quire_event_destroy(event)
+    call expect_end('destroy_database_async')
     call quire_context_restart(context, checkpoints, 'fortran', event, status)
-    call expect_ok('restart')
-    call quire_event_wait(event, status)
-    call expect_ok('restarted')
-    call quire_event_destroy(event)
-    call quire_db_open(context, 'fortran', db, status, options)
-    call expect_ok('open behind the restart')
-    call quire_db_get(db, 'persistent', kept, status)
-    call expect(status == QUIRE_OK .and. kept == 'before', 'what the checkpoint had')
+    call expect_saved('restart')
     call quire_context_barrier(context, status)
     call expect_ok('all have read it')
     call quire_db_put(db, 'persistent', 'behind', status)
@@ -134,15 +124,28 @@ contains
     call quire_context_restart(context, checkpoints, 'fortran', event, status)
     call expect(status == QUIRE_INVALID_ARGUMENT, 'there is a database')
     call quire_context_restart(context, checkpoints, 'fortran', event, status, replace=.true.)
-    call expect_ok('restart that replaces')
-    call quire_event_wait(event, status)
-    call expect_ok('replaced')
-    call quire_event_destroy(event)
-    call quire_db_open(context, 'fortran', db, status, options)
-    call expect_ok('open what replaced it')
-    call quire_db_get(db, 'persistent', kept, status)
-    call expect(status == QUIRE_OK .and. kept == 'before', 'what the checkpoint had, again')
+    call expect_saved('restart that replaces')
   end subroutine check_persistence
+
+  ! EVENT was begun, and ends well.
+  subroutine expect_end(what)
+    character(len=*), intent(in) :: what
+    call expect_ok(what)
+    call quire_event_wait(event, status)
+    call expect_ok('the end of ' // what)
+    call quire_event_destroy(event)
+  end subroutine expect_end
+
+  ! EVENT is of a restart, behind which the database has what the checkpoint had, and is open.
+  subroutine expect_saved(what)
+    character(len=*), intent(in) :: what
+    character(len=:), allocatable :: kept
+    call expect_end(what)
+    call quire_db_open(context, 'fortran', db, status, options)
+    call expect_ok('open behind the ' // what)
+    call quire_db_get(db, 'persistent', kept, status)
+    call expect(status == QUIRE_OK .and. kept == 'before', 'what the checkpoint had: ' // what)
+  end subroutine expect_saved
 
   subroutine check_updates()
     character(len=:), allocatable :: answer
