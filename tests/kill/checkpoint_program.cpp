@@ -22,6 +22,7 @@
 
 #include "quire/mpi.h"
 #include "tests/support/mpi_program.h"
+#include "tests/support/small_database.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ class Program {
     const std::string told = arguments[3];
     auto context = quire::OpenContext(MPI_COMM_WORLD, arguments[1]);
     if (!context.ok()) return Fail("context", context.status());
-    auto db = (*context)->Open("db", Small(quire::OpenMode::kOpenOrCreate));
+    auto db = (*context)->Open("db", quire::test::SmallDatabase(quire::OpenMode::kOpenOrCreate));
     if (!db.ok()) return Fail("open", db.status());
     if (!LookUp(**db, LastBarrier(told + "/told"))) return kExitLost;
     std::ofstream(told + "/pid-" + std::to_string(rank_)) << ::getpid() << std::endl;
@@ -62,7 +63,7 @@ class Program {
     auto event = (*context)->Restart(arguments[2], "db", {});
     const quire::Status ended = event.ok() ? (*event)->Wait() : event.status();
     if (!ended.ok()) return Fail("restart", ended);
-    auto db = (*context)->Open("db", Small(quire::OpenMode::kMustExist));
+    auto db = (*context)->Open("db", quire::test::SmallDatabase(quire::OpenMode::kMustExist));
     if (!db.ok()) return Fail("open", db.status());
     if (!LookUp(**db, 0)) return kExitLost;
     if (oldest_ != newest_) {
@@ -76,15 +77,6 @@ class Program {
   }
 
  private:
-  static quire::DatabaseOptions Small(quire::OpenMode mode) {
-    quire::DatabaseOptions options;
-    options.mode = mode;
-    options.storage.memtable_bytes = 1 << 20;
-    options.storage.value_segment_bytes = 1 << 20;
-    options.storage.cache_bytes = 1 << 20;
-    return options;
-  }
-
   int Fail(const char* what, const quire::Status& status) const {
     std::printf("rank %d: %s: %s\n", rank_, what, status.ToString().c_str());
     return kExitFailed;

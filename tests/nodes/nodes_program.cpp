@@ -26,6 +26,7 @@
 
 #include "quire/mpi.h"
 #include "tests/support/mpi_program.h"
+#include "tests/support/small_database.h"
 
 namespace {
 
@@ -60,15 +61,6 @@ std::string KeyOf(int rank, int i) {
 
 std::string ValueOf(int rank, int i) {
   return KeyOf(rank, i) + std::string(static_cast<size_t>(i % 3 == 0 ? 3000 : i), 'v');
-}
-
-quire::DatabaseOptions Small(quire::OpenMode mode) {
-  quire::DatabaseOptions options;
-  options.mode = mode;
-  options.storage.memtable_bytes = 1 << 20;
-  options.storage.value_segment_bytes = 1 << 20;
-  options.storage.cache_bytes = 1 << 20;
-  return options;
 }
 
 std::string NameOfHost() {
@@ -161,7 +153,7 @@ int WithRepository(int rank, int size, const std::string& what, const char* repo
   if (what == "destroy") {
     status = (*context)->Destroy("db");
   } else {
-    quire::DatabaseOptions options = Small(ModeOf(what));
+    quire::DatabaseOptions options = quire::test::SmallDatabase(ModeOf(what));
     if (what == "write") options.consistency = quire::Consistency::kSequential;
     auto db = (*context)->Open("db", options);
     if (!db.ok()) return Fail(rank, "open", db.status());

@@ -21,6 +21,7 @@
 
 #include "quire/mpi.h"
 #include "tests/support/mpi_program.h"
+#include "tests/support/small_database.h"
 
 namespace {
 
@@ -49,12 +50,9 @@ class Program {
       auto event = context_.Restart(arguments[0], "db", {.in_place = what == "in_place"});
       return event.ok() ? (*event)->Wait() : event.status();
     }
-    quire::DatabaseOptions options;
-    options.storage.memtable_bytes = 1 << 20;
-    options.storage.value_segment_bytes = 1 << 20;
-    options.storage.cache_bytes = 1 << 20;
     const bool may_make = what == "put" || what == "beside";
-    if (!may_make) options.mode = quire::OpenMode::kMustExist;
+    quire::DatabaseOptions options = quire::test::SmallDatabase(
+        may_make ? quire::OpenMode::kOpenOrCreate : quire::OpenMode::kMustExist);
     if (what == "group") options.group_size = size_;
     auto db = context_.Open("db", options);
     if (!db.ok()) return db.status();
