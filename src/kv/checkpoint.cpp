@@ -147,11 +147,8 @@ Result<JobWork::State> CheckpointWork::AdvancePart() {
 Result<std::string> CheckpointWork::TakeReports(int step, const std::vector<std::string>& reports) {
   if (step != 0) return std::string();
   for (const std::string& report : reports) {
-    CommitRecord::Part& part = record_.parts.emplace_back();
-    base::Reader reader(report);
-    if (!reader.Fixed(&part.files) || !reader.Fixed(&part.bytes) || !reader.Fixed(&part.sum)) {
-      return Status(Code::kCorruption, "a rank does not say what it transferred");
-    }
+    QUIRE_ASSIGN_OR_RETURN(CommitRecord::Part part, CheckpointPart::ReadReport(report));
+    record_.parts.push_back(std::move(part));
   }
   return std::string();
 }

@@ -148,6 +148,15 @@ Status CheckpointPart::WriteList() {
   return Status();
 }
 
+Result<CommitRecord::Part> CheckpointPart::ReadReport(Slice report) {
+  CommitRecord::Part part;
+  base::Reader reader(report);
+  if (reader.Fixed(&part.files) && reader.Fixed(&part.bytes) && reader.Fixed(&part.sum)) {
+    return part;
+  }
+  return Status(Code::kCorruption, "a rank does not say what it transferred");
+}
+
 void CheckpointPart::End() {
   transfer_.reset();
   capture_.reset();

@@ -39,8 +39,10 @@ class CheckpointPart {
   /// Does some of it: true once all is there, verified and durable. The capture is let go then.
   /// Errors  kCorruption (names the file of the database), kNoSpace, kIo.
   Result<bool> Advance();
-  /// What the commit record says of it, once it is there: three fixed64.
+  /// What the commit record says of it, once it is there, for rank 0: ReadReport.
   const std::string& report() const { return report_; }
+  /// Errors  kCorruption.
+  static Result<CommitRecord::Part> ReadReport(Slice report);
   /// Nothing more is done; the capture is let go.
   void End();
   /// Ends it and removes what is there of it; where that fails the log says so.
