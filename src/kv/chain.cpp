@@ -47,8 +47,14 @@ Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {
   const Generation& generation = options_.generations[at];
   if (!options_.locks || slot.lock != nullptr || !generation.location.empty()) return Status();
   const std::string part = PartDirectory(options_.directory, generation, rank);
-  auto lock = options_.fs->LockShared(lsm::LockPath(part));
-  if (lock.status().code() == Code::kNotFound) return Status();  // nobody has it open
+  const std::string path = lsm::LockPath(part);
+  auto lock = options_.fs->LockShared(path);
+  if (lock.status().code() == Code::kNotFound) {
+    // Nobody has had it open since it was copied. Another rank may be faster.
+    static_cast<void>(options_.fs->Open(path, io::OpenMode::kCreate));
+    lock = options_.fs->LockShared(path);
+  }
+  if (lock.status().code() == Code::kNotFound) return Status();  // the part is missing
   QUIRE_ASSIGN_OR_RETURN(slot.lock, std::move(lock));
   return Status();
 }

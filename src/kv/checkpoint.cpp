@@ -21,6 +21,7 @@ struct Prepared {
   uint64_t number = 0;
   uint64_t earlier = 0;                // the newest complete one; 0: none
   std::unique_ptr<io::FileLock> lock;  // rank 0
+  std::vector<CheckpointFound> left;   // rank 0: by checkpoints that were interrupted
 };
 
 std::string PartName(int rank) {
@@ -37,7 +38,7 @@ void RemoveLeftover(io::FileSystem& fs, const std::string& home, const Checkpoin
                                     removed.ToString());
 }
 
-// Removes what interrupted checkpoints have left, and begins a directory for the next.
+// Begins a directory for the next one.
 Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Prepared* prepared) {
   const std::string home = CheckpointHome(request.path, request.database);
   QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, request.path));
@@ -48,7 +49,7 @@ Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Pr
     if (one.state == CheckpointState::kComplete) prepared->earlier = one.number;
     const bool left =
         one.state == CheckpointState::kFailed || one.state == CheckpointState::kDropped;
-    if (left) RemoveLeftover(fs, home, one);
+    if (left) prepared->left.push_back(one);
   }
   ++prepared->number;
   const std::string partial = PartialDirectory(home, prepared->number);
@@ -102,7 +103,7 @@ class CheckpointWork final : public JobWork {
   bool CanUndo(int step) override {
     if (step == 0) return true;
     const Result<bool> unpublished = fs_.Exists(partial_);
-    return unpublished.ok() && *unpublished;
+    return unpublished.ok() && *unpublished && !may_be_published_;
   }
   void Undo() override { part_.Remove(); }
   void Finish(const Status& status) override;
@@ -111,6 +112,7 @@ class CheckpointWork final : public JobWork {
   CheckpointPart::Places Places() const;
   Result<State> AdvancePart();
   Status Publish();
+  Status Rename();
   Status DropOld();
   Status SayWhy(const Status& why);
 
@@ -121,7 +123,8 @@ class CheckpointWork final : public JobWork {
   const std::string home_;
   const std::string partial_;
   CheckpointPart part_;
-  CommitRecord record_;  // rank 0
+  CommitRecord record_;            // rank 0
+  bool may_be_published_ = false;  // rank 0: a loss of power decides
 };
 
 CheckpointPart::Places CheckpointWork::Places() const {
@@ -137,6 +140,10 @@ CheckpointPart::Places CheckpointWork::Places() const {
 }
 
 Result<JobWork::State> CheckpointWork::AdvancePart() {
+  // Here nobody waits with a deadline: there may be many files.
+  for (const CheckpointFound& left : std::exchange(prepared_.left, {})) {
+    RemoveLeftover(fs_, home_, left);
+  }
   const Result<bool> done = part_.Advance();
   if (done.ok()) return *done ? State::kThrough : State::kAgain;
   // Without this part nobody publishes. The others' goes when rank 0 says so.
@@ -155,6 +162,16 @@ Result<std::string> CheckpointWork::TakeReports(int step, const std::vector<std:
 
 // Rank 0. From the rename on the checkpoint is there.
 Status CheckpointWork::Publish() {
+  QUIRE_RETURN_IF_ERROR(Rename());
+  const Status dropped = DropOld();
+  if (!dropped.ok() && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +
+                                      " cannot be removed: " + dropped.ToString());
+  }
+  return Status();
+}
+
+Status CheckpointWork::Rename() {
   const std::lock_guard<std::mutex> lock(core_->checkpoints_mutex);
   record_.database = request_.database;
   record_.partitioner = request_.partitioner;
@@ -167,16 +184,12 @@ Status CheckpointWork::Publish() {
   const Status durable = fs_.SyncDirectory(home_);
   if (!durable.ok()) {
     // All ranks hear that it failed. Where it cannot be taken back either, it is whole.
-    static_cast<void>(fs_.Rename(complete, partial_));
+    const Status back = fs_.Rename(complete, partial_);
+    may_be_published_ = !back.ok() || !fs_.SyncDirectory(home_).ok();
     return durable;
   }
   // Not before: what nobody holds may be removed by others. One that stays means nothing.
   static_cast<void>(fs_.Unlink(LockedDatabase::LockPath(complete)));
-  const Status dropped = DropOld();
-  if (!dropped.ok() && base::LogEnabled()) {
-    base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +
-                                      " cannot be removed: " + dropped.ToString());
-  }
   return Status();
 }
 
@@ -186,7 +199,9 @@ Status CheckpointWork::DropOld() {
   std::erase_if(found, [](const auto& one) { return one.state != CheckpointState::kComplete; });
   const size_t keep = static_cast<size_t>(request_.keep);
   for (size_t i = 0; i + keep < found.size(); ++i) {
-    QUIRE_RETURN_IF_ERROR(DropCheckpoint(fs_, home_, found[i]));
+    const Status dropped = DropCheckpoint(fs_, home_, found[i]);
+    // Another checkpoint may have been faster.
+    if (!dropped.ok() && dropped.code() != Code::kNotFound) return dropped;
   }
   return Status();
 }

@@ -9,6 +9,8 @@
 namespace quire::kv {
 namespace {
 
+// What is set aside for a generation goes by its ranks, and a descriptor may say anything.
+constexpr uint64_t kRankCountMax = 1 << 22;
 constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
 constexpr uint32_t kGenerationMax = 1u << 30;
 constexpr SealedKind kKind = {"quire database ", kDescriptorVersion,
@@ -39,7 +41,7 @@ bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
   const auto number = ParseNumber(number_text, kGenerationMax);
   const size_t space = value.find(' ');
   if (!number || *number == 0 || space == Slice::npos) return false;
-  const auto ranks = ParseNumber(value.substr(0, space), 1u << 30);
+  const auto ranks = ParseNumber(value.substr(0, space), kRankCountMax);
   if (!ranks || *ranks == 0 || space + 1 == value.size()) return false;
   std::vector<Generation>& all = descriptor->generations;
   if (!all.empty() && all.back().number <= *number) return false;
@@ -77,7 +79,8 @@ bool IsThere(const Descriptor& descriptor) {
 
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
-    return one.number == other.number && one.location == other.location;
+    return one.number == other.number && one.location == other.location &&
+           one.rank_count == other.rank_count && one.partitioner == other.partitioner;
   });
 }
 

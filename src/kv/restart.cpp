@@ -8,6 +8,7 @@
 
 #include "base/coding.h"
 #include "base/log_sink.h"
+#include "io/machine.h"
 #include "kv/agreement.h"
 #include "kv/checkpoint.h"
 #include "kv/locked_database.h"
@@ -15,6 +16,7 @@
 #include "kv/restart_candidates.h"
 #include "kv/transfer.h"
 #include "lsm/db.h"
+#include "lsm/manifest.h"
 
 namespace quire::kv {
 namespace {
@@ -85,6 +87,12 @@ class RestartWork final : public JobWork {
   void Finish(const Status& status) override;
 
  private:
+  // A part that this rank made. Its lock keeps it from what an earlier job has left running, and
+  // from a later one.
+  struct Copy {
+    std::string directory;
+    std::unique_ptr<io::FileLock> lock;
+  };
   Generation GenerationOf(const Candidate& candidate) const;
   Result<State> AdvanceCandidate(int step);
   Result<State> AdvanceCopy(const Candidate& candidate);
@@ -106,7 +114,7 @@ class RestartWork final : public JobWork {
   std::vector<uint64_t> digests_;
   const Candidate* copied_ = nullptr;  // whose parts all ranks have
   int part_ = -1;                      // that is being copied
-  std::vector<std::string> copies_;    // parts that this rank made
+  std::vector<Copy> copies_;
   std::unique_ptr<Transfer> transfer_;
   std::string damage_;  // of the candidate, as this rank found it
 };
@@ -170,8 +178,9 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
   const std::string target = PartDirectory(locked_.directory, generation, part_);
   QUIRE_RETURN_IF_ERROR(
       io::MakeDurableDirectory(fs_, GenerationDirectory(locked_.directory, generation)));
-  copies_.push_back(target);
   QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, target));
+  QUIRE_ASSIGN_OR_RETURN(auto lock, fs_.Lock(lsm::LockPath(target), io::ProcessDescription()));
+  copies_.push_back({target, std::move(lock)});
   std::vector<Transfer::Item> items;
   for (const auto& [name, file] : list.files) items.push_back({name, "", file, true});
   bytes_total += list.bytes();
@@ -181,8 +190,8 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
 
 // What this rank copied of a candidate.
 Status RestartWork::RemoveCopies() {
-  for (const std::string& part : std::exchange(copies_, {})) {
-    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs_, part));
+  for (Copy& part : std::exchange(copies_, {})) {
+    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs_, part.directory, std::move(part.lock)));
   }
   return Status();
 }
@@ -250,6 +259,7 @@ void RestartWork::RemoveOld() {
 
 void RestartWork::Finish(const Status& /*status*/) {
   transfer_.reset();
+  copies_.clear();
   locked_.lock.reset();
 }
 

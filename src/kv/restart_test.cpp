@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,8 @@
 #include "kv/checkpoint_files.h"
 #include "kv/descriptor.h"
 #include "kv/persistence_testing.h"
+#include "lsm/db.h"
+#include "lsm/manifest.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
@@ -149,6 +152,48 @@ TEST_P(Restarts, LeaveADatabaseWhosePairsAreMoving) {
     const RestartOptions second = {.number = 2, .replace = true};
     EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", second)).code(), Code::kCorruption);
     ExpectContents(context, "2");
+  });
+}
+
+// As what is left of a job without its rank 0 would, or a job that begins too early.
+TEST_P(Restarts, KeepOthersFromThePartsThatTheyCopy) {
+  const std::string part = std::string(kDirectory) + "/gen-2/rank-1";
+  std::atomic<int> refused{0};
+  std::atomic<int> removed{0};
+  const auto watched = io::NewFaultFileSystem(fs());
+  watched->BeforeCalls(io::kFaultWrite, [&](const std::string& path) {
+    if (path.rfind(part + "/t-", 0) != 0) return;
+    ++(lsm::DestroyDb(fs(), part).code() == Code::kBusy ? refused : removed);
+  });
+  SimCluster::Options options = TwoRanks();
+  options.file_system = [&](int) { return watched.get(); };
+  SimCluster(options).Run([&](int, Context& context) {
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.replace = true})));
+    ExpectContents(context, "1");
+  });
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(removed, 0);
+}
+
+// Whoever reads parts that are to move keeps them, also where no owner has ever opened them.
+TEST_P(Restarts, LeavePartsThatAnotherNumberOfRanksCanLock) {
+  cluster_.Run([](int, Context& context) {
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.replace = true})));
+  });
+  const std::string parts = std::string(kDirectory) + "/gen-2/rank-";
+  for (const char* rank : {"0", "1"}) ASSERT_OK(fs().Unlink(lsm::LockPath(parts + rank)));
+  SimCluster::Options options = TwoRanks();
+  options.rank_count = 1;
+  options.file_system = [&](int) { return &fs(); };
+  SimCluster(options).Run([&](int, Context& context) {
+    auto db = context.Open("db", Existing());
+    ASSERT_OK(db.status());
+    EXPECT_EQ(SimCluster::ValueOf(**db, Key(1)), "1");
+    EXPECT_EQ(SimCluster::ValueOf(**db, Key(2)), "1");
+    for (const char* rank : {"0", "1"}) {
+      EXPECT_EQ(lsm::DestroyDb(fs(), parts + rank).code(), Code::kBusy) << rank;
+    }
+    ASSERT_OK((*db)->Close());
   });
 }
 

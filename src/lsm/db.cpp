@@ -94,8 +94,13 @@ Status Db::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
 Status DestroyDb(io::FileSystem& fs, const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory));
   if (!exists) return Status();
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::FileLock> lock,
                          fs.Lock(LockPath(directory), io::ProcessDescription()));
+  return DestroyDb(fs, directory, std::move(lock));
+}
+
+Status DestroyDb(io::FileSystem& fs, const std::string& directory,
+                 std::unique_ptr<io::FileLock> /*lock*/) {
   QUIRE_RETURN_IF_ERROR(RemoveFiles(fs, directory));
   QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, LockPath(directory)));
   return fs.RemoveDirectory(directory);

@@ -215,5 +215,8 @@ class Db {
 
 /// Removes every file of the database in `directory`, and the directory. kBusy while it is open.
 Status DestroyDb(io::FileSystem& fs, const std::string& directory);
+/// The same, by the one who has its lock.
+Status DestroyDb(io::FileSystem& fs, const std::string& directory,
+                 std::unique_ptr<io::FileLock> lock);
 
 }  // namespace quire::lsm
