@@ -72,8 +72,8 @@ bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
 }  // namespace
 
 bool IsThere(const Descriptor& descriptor) {
-  const bool whole = descriptor.state == DescriptorState::kReady ||
-                     descriptor.state == DescriptorState::kFilling;
+  const bool whole =
+      descriptor.state == DescriptorState::kReady || descriptor.state == DescriptorState::kFilling;
   return whole && !descriptor.generations.empty();
 }
 

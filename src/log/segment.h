@@ -154,9 +154,9 @@ struct ReplayReport {
 
 /// Walks the records of a segment that a dead process left, in order of offset, and hands each
 /// valid one to `take` (offset, pointer to its header). Batches, their kBatchBegin first, are
-/// handed over whole or not at all. Same boot: it ends where the closing mark says; holes are stepped over, but one below the completion
-/// mark is kCorruption. Other boot: a hole below the durable watermark is kCorruption, one above it
-/// ends the log. `data`: header.capacity bytes.
+/// handed over whole or not at all. Same boot: it ends where the closing mark says; holes are
+/// stepped over, but one below the completion mark is kCorruption. Other boot: a hole below the
+/// durable watermark is kCorruption, one above it ends the log. `data`: header.capacity bytes.
 Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id,
                             const std::string& path,
                             const std::function<Status(uint64_t offset, const char* record)>& take);
