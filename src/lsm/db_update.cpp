@@ -12,7 +12,7 @@ namespace {
 // Writes of a batch from elsewhere go into the log in groups of about so much.
 constexpr size_t kGroupOps = 64;
 constexpr uint64_t kGroupBytes = 16 << 10;
-// Index slots are asked for so many updates ahead.
+// Index slots are asked for so many operations ahead.
 constexpr size_t kUpdatesAhead = 16;
 
 }  // namespace
@@ -208,6 +208,7 @@ class DbImpl::Applier {
   }
 
   Status RunOneFill(size_t* at) {
+    if (*at >= asked_for_) AskAhead(*at);
     call_.fill = &ops_[*at];
     const log::RecordType type = call_.fill->type;
     if (type != log::RecordType::kPut && type != log::RecordType::kDelete) {
@@ -228,7 +229,7 @@ class DbImpl::Applier {
     return Status();
   }
 
-  // Brings what the next updates will touch into the cache: their slots in the index, all at once,
+  // Brings what the next operations will touch into the cache: their slots in the index, all at once,
   // and then the records that these name.
   void AskAhead(size_t at) {
     const base::EpochGuard guard;
