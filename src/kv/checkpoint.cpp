@@ -28,9 +28,18 @@ std::string PartName(int rank) {
   return kPartDirectoryPrefix + std::to_string(rank);
 }
 
+// Somebody may have begun it since it was found, or removed it.
+Status DropUnheld(io::FileSystem& fs, const std::string& home, const CheckpointFound& left) {
+  Result<std::unique_ptr<io::FileLock>> lock =
+      fs.Lock(LockedDatabase::LockPath(left.directory), io::ProcessDescription());
+  const Code code = lock.status().code();
+  if (code == Code::kBusy || code == Code::kNotFound) return Status();
+  return lock.ok() ? DropCheckpoint(fs, home, left) : lock.status();
+}
+
 // What one has left that was interrupted. Where it stays it is in nobody's way.
 void RemoveLeftover(io::FileSystem& fs, const std::string& home, const CheckpointFound& left) {
-  const Status removed = DropCheckpoint(fs, home, left);
+  const Status removed = DropUnheld(fs, home, left);
   if (removed.ok() || !base::LogEnabled()) return;
   base::Log(LogLevel::kWarning, left.directory +
                                     ", which an interrupted checkpoint left, cannot be "
@@ -140,9 +149,11 @@ CheckpointPart::Places CheckpointWork::Places() const {
 }
 
 Result<JobWork::State> CheckpointWork::AdvancePart() {
-  // Here nobody waits with a deadline: there may be many files.
-  for (const CheckpointFound& left : std::exchange(prepared_.left, {})) {
-    RemoveLeftover(fs_, home_, left);
+  // One at a time, and not while the others wait in a collective call: there may be many files.
+  if (!prepared_.left.empty()) {
+    RemoveLeftover(fs_, home_, prepared_.left.back());
+    prepared_.left.pop_back();
+    return State::kAgain;
   }
   const Result<bool> done = part_.Advance();
   if (done.ok()) return *done ? State::kThrough : State::kAgain;
@@ -184,6 +195,7 @@ Status CheckpointWork::Rename() {
   const Status durable = fs_.SyncDirectory(home_);
   if (!durable.ok()) {
     // All ranks hear that it failed. Where it cannot be taken back either, it is whole.
+    may_be_published_ = true;
     const Status back = fs_.Rename(complete, partial_);
     may_be_published_ = !back.ok() || !fs_.SyncDirectory(home_).ok();
     return durable;
@@ -207,6 +219,7 @@ Status CheckpointWork::DropOld() {
 }
 
 void CheckpointWork::Finish(const Status& status) {
+  const std::unique_ptr<io::FileLock> lock = std::move(prepared_.lock);  // until this is said
   part_.End();
   if (core_->rank() == 0 && !status.ok()) {
     const Status said = SayWhy(status);
@@ -216,7 +229,6 @@ void CheckpointWork::Finish(const Status& status) {
                                       (said.ok() ? "" : "; " + said.ToString()));
     }
   }
-  prepared_.lock.reset();
 }
 
 Status CheckpointWork::SayWhy(const Status& why) {

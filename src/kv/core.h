@@ -45,8 +45,8 @@ struct Core {
   }
   /// <repository>/<name>
   std::string DirectoryOf(const std::string& name) const { return repository + "/" + name; }
-  /// Rank 0: held while a directory of checkpoints is listed or one in it is published, which has
-  /// another name then: nobody sees neither or both.
+  /// Rank 0: held while a directory of checkpoints is listed for the next number, or one in it is
+  /// published, which has another name then: nobody sees neither or both.
   std::mutex checkpoints_mutex;
 
   /// Waits for what is under way in the background, and drops the errands that wait for calls. They

@@ -28,10 +28,6 @@ std::unique_ptr<Event> NewJobEvent(std::shared_ptr<Job> job) {
   return std::make_unique<JobEvent>(std::move(job));
 }
 
-Status Job::NoMemory() {
-  return Status(Code::kOutOfMemory, "an allocation failed");
-}
-
 std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string what,
                                 std::unique_ptr<JobWork> work) {
   std::shared_ptr<Job> job(new Job(core, std::move(what), std::move(work)));
@@ -47,11 +43,9 @@ std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string w
     core->jobs.push_back(job);
   }
   for (const std::shared_ptr<Job>& other : settled) other->Stop();
-  job->Guarded([&] {
-    job->work_->Attach(job);
-    job->Serve();
-    job->Schedule();
-  });
+  job->work_->Attach(job);
+  job->Serve();
+  job->Schedule();
   return job;
 }
 
@@ -102,21 +96,16 @@ EventProgress Job::Progress() const {
 void Job::Schedule() {
   const std::shared_ptr<Job> self = weak_from_this().lock();
   if (self == nullptr || queued_.exchange(true)) return;
-  const auto slice = [self] { self->Guarded([&] { self->RunSlice(); }); };
+  const auto slice = [self] { self->RunSlice(); };
   int step = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     step = step_;
   }
-  try {
-    if (step != kJobUndo && work_->sends(step)) {
-      core_->errands->Run(slice);
-    } else {
-      core_->transfers->Schedule(slice);
-    }
-  } catch (const std::bad_alloc&) {
-    queued_ = false;
-    throw;
+  if (step != kJobUndo && work_->sends(step)) {
+    core_->errands->Run(slice);
+  } else {
+    core_->transfers->Schedule(slice);
   }
   exchange_->Nudge(this);
 }
@@ -124,6 +113,7 @@ void Job::Schedule() {
 void Job::RunSlice() {
   const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
   queued_ = false;
+  ++slices_;
   int step = 0;
   bool fresh = false;
   std::string news;
@@ -158,7 +148,7 @@ Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::str
     if (state == JobWork::State::kThrough) *note = work_->Report(step);
     return state;
   } catch (const std::bad_alloc&) {
-    return NoMemory();
+    return NoMemoryForWork();
   }
 }
 
@@ -180,7 +170,7 @@ void Job::EndStep(int step, Report report) {
   }
   if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
   core_->errands->Run([self = shared_from_this(), step, report = std::move(report)] {
-    self->Guarded([&] { self->SendReport(step, report); });
+    self->SendReport(step, report);
   });
   exchange_->Nudge(this);
 }
@@ -240,11 +230,12 @@ int Job::Missing() {
 }
 
 // After a deadline: whether the rank that is waited for lives, and goes on.
-bool Job::StillAlive(uint64_t* bytes_before) {
+bool Job::StillAlive(uint64_t* slices_before) {
   const int missing = Missing();
   if (missing == comm::Exchange::kNobody) return true;
   if (missing == exchange_->rank()) {
-    return std::exchange(*bytes_before, Progress().bytes_done) != Progress().bytes_done;
+    const uint64_t slices = slices_;
+    return std::exchange(*slices_before, slices) != slices;
   }
   std::string present;
   const Status asked =
@@ -259,13 +250,13 @@ bool Job::StillAlive(uint64_t* bytes_before) {
 }
 
 Status Job::Wait() {
-  uint64_t bytes_before = 0;
+  uint64_t slices_before = 0;
   while (!finished_) {  // then the exchange may be gone
     Pump();
     const Status status = exchange_->Await(this, what_.c_str(), [this] { return Missing(); });
     if (finished_ || status.ok()) continue;
     if (status.code() == Code::kTimedOut) {
-      if (StillAlive(&bytes_before)) continue;
+      if (StillAlive(&slices_before)) continue;
       return status;
     }
     Fail(status);

@@ -12,8 +12,8 @@
 /// Source     PapyrusKV, SC17, section 4.2 (asynchronous checkpoint: an event to wait for)
 /// Encoding   docs/format/message-kv.md
 /// Threads    any; Advance, TakeReports and Finish of one job run one at a time
-/// Invariants all ranks that hear the end hear the same one; nothing of a job runs after Stop; an
-///            allocation that fails in the background ends a job and no process
+/// Invariants all ranks that hear the end hear the same one; nothing of a job runs after Stop; work
+///            that finds no memory has failed (a job that finds none for its news ends the process)
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -103,16 +102,6 @@ class Job : public std::enable_shared_from_this<Job> {
   void RunSlice();
   Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
   void Finish();
-  // `body`, on any thread. A rank without the memory to take its part has failed.
-  template <typename Body>
-  void Guarded(const Body& body) {
-    try {
-      body();
-    } catch (const std::bad_alloc&) {
-      Fail(NoMemory());
-    }
-  }
-  static Status NoMemory();
   void EndStep(int step, Report report);
   void SendReport(int step, const Report& report);
   Status OnMessage(int source, Slice message, std::string* answer);
@@ -130,7 +119,7 @@ class Job : public std::enable_shared_from_this<Job> {
   void Pump();
   int Missing();
   void LookForDeath();
-  bool StillAlive(uint64_t* bytes_before);
+  bool StillAlive(uint64_t* slices_before);
 
   const std::shared_ptr<Core> core_;
   comm::Exchange* const exchange_;
@@ -141,6 +130,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::mutex slice_mutex_;  // held while the work is called
   std::atomic<bool> queued_{false};
   std::atomic<bool> finished_{false};
+  std::atomic<uint64_t> slices_{0};  // begun: this rank goes on
 
   mutable std::mutex mutex_;
   int step_ = 0;          // below: guarded by mutex_

@@ -1,6 +1,7 @@
 // What the ranks of a job tell each other, and what becomes of it.
 #include "kv/job_news.h"
 
+#include <new>
 #include <utility>
 
 #include "base/coding.h"
@@ -28,6 +29,10 @@ Status DecodeNews(Slice text, JobNews* news) {
   return Status();
 }
 
+Status NoMemoryForWork() {
+  return Status(Code::kOutOfMemory, "an allocation failed");
+}
+
 Status FromRank(int rank, const Status& answered) {
   if (answered.code() != Code::kNotFound) return answered;
   return Status(Code::kPeerFailed, "rank " + std::to_string(rank) + " has given it up");
@@ -41,13 +46,11 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
     if (exchange_->rank() == 0) SetHeard(source);
     return Status();
   }
-  Guarded([&] {
-    if (exchange_->rank() == 0) {
-      TakeReport(source, {true, news.status, std::move(news.note)});
-    } else {
-      Go(news.step, news.status, std::move(news.note));
-    }
-  });
+  if (exchange_->rank() == 0) {
+    TakeReport(source, {true, news.status, std::move(news.note)});
+  } else {
+    Go(news.step, news.status, std::move(news.note));
+  }
   return Status();
 }
 
@@ -89,7 +92,7 @@ void Job::TakeReport(int source, Report report) {
     }
   }
   const std::shared_ptr<Job> self = weak_from_this().lock();
-  if (self != nullptr) core_->errands->Run([self] { self->Guarded([&] { self->Decide(); }); });
+  if (self != nullptr) core_->errands->Run([self] { self->Decide(); });
   exchange_->Nudge(this);
 }
 
@@ -128,8 +131,12 @@ Status Job::Judge(int step, Status status, const std::vector<std::string>& notes
                   std::string* news) {
   if (step == kJobUndo) return undone_for_;
   if (!status.ok()) return status;
-  QUIRE_ASSIGN_OR_RETURN(*news, work_->TakeReports(step, notes));
-  return Status();
+  try {
+    QUIRE_ASSIGN_OR_RETURN(*news, work_->TakeReports(step, notes));
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return NoMemoryForWork();
+  }
 }
 
 void Job::Proceed(int step, const Status& status, std::string news) {

@@ -2,7 +2,7 @@
 ///
 /// Layer      kv (internal)
 /// Encoding   docs/format/message-kv.md
-/// Threads    pure functions
+/// Threads    pure functions; beside them, job_news.cpp has what a Job does with news
 #pragma once
 
 #include <string>
@@ -26,6 +26,9 @@ struct JobNews {
 std::string EncodeNews(int step, const Status& status, Slice note);
 /// Errors  kCorruption.
 Status DecodeNews(Slice text, JobNews* news);
+
+/// What work has failed with that threw std::bad_alloc.
+Status NoMemoryForWork();
 
 /// What rank `rank` answered to news, as a status of the job: it does not serve one that it has
 /// given up.

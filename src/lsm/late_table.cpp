@@ -24,7 +24,6 @@ class FailedIterator final : public table::EntryIterator {
 }  // namespace
 
 Result<const table::Table*> LateTable::Use() const {
-  if (const auto* const opened = opened_.load(std::memory_order_acquire)) return opened;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (table_ == nullptr) {
     Result<std::shared_ptr<table::Table>> table = OpenListed(source_->place, info_);
@@ -45,12 +44,18 @@ void LateTable::PrefetchFilter(uint64_t hash) const {
 
 // Where the table cannot be opened, Get tells why.
 bool LateTable::MayContain(uint64_t hash) const {
+  if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
+    return opened->MayContain(hash);
+  }
   const Result<const table::Table*> table = Use();
   return !table.ok() || (*table)->MayContain(hash);
 }
 
 Status LateTable::Get(Slice key, uint64_t hash, uint64_t snapshot,
                       table::TableLookup* found) const {
+  if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
+    return opened->Get(key, hash, snapshot, found);
+  }
   QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
   return table->Get(key, hash, snapshot, found);
 }

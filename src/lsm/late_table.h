@@ -3,8 +3,9 @@
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, section 4.1: a database is composed from what its manifest says
-/// Threads    any number
-/// Invariants it has no range tombstones; what cannot be opened is tried again at the next use
+/// Threads    any number; the file is opened within the reader's EpochGuard, as blocks are read
+/// Invariants it has no range tombstones; what cannot be opened is tried again at the next use, but
+///            an iterator that was made meanwhile keeps failing
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ class LateTable final : public table::Table {
     StorageOptions options;  ///< what `place` refers to: tables may outlive their database
   };
   LateTable(table::TableInfo info, std::shared_ptr<const Source> source)
-      : info_(std::move(info)), source_(std::move(source)) {}
+      : source_(std::move(source)), info_(std::move(info)) {}
 
   void PrefetchFilter(uint64_t hash) const override;
   bool MayContain(uint64_t hash) const override;
@@ -44,11 +45,12 @@ class LateTable final : public table::Table {
   // Errors  kCorruption: the file is gone, damaged or another one (names it). kIo, kOutOfMemory.
   Result<const table::Table*> Use() const;
 
-  const table::TableInfo info_;
-  const std::shared_ptr<const Source> source_;
+  // table_, once it is there. In the cache line of what a lookup touches anyway.
+  mutable std::atomic<const table::Table*> opened_{nullptr};
+  mutable std::shared_ptr<table::Table> table_;  // by mutex_
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<table::Table> table_;               // by mutex_
-  mutable std::atomic<const table::Table*> opened_{nullptr};  // table_, once it is there
+  const std::shared_ptr<const Source> source_;
+  const table::TableInfo info_;
 };
 
 }  // namespace quire::lsm

@@ -2,6 +2,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "lsm/db_test_support.h"
 #include "tests/support/status_asserts.h"
@@ -75,6 +77,31 @@ TEST_F(LateTables, ThatCannotBeOpenedSaySoUntilTheyCan) {
   EXPECT_EQ(test_->Verify().code(), Code::kIo);
   watched_->FailAt(io::kFaultOpen, 1, 0, Code::kIo);
   EXPECT_EQ(GetText(test_.db(), Key(0)), value_);
+}
+
+TEST_F(LateTables, AreOpenedOnceByAllWhoReadThemFirst) {
+  ASSERT_OK(test_.Open());
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 4; ++reader) {
+    readers.emplace_back([this] {
+      for (int i = 0; i < kKeys; i += 100) EXPECT_EQ(GetText(test_.db(), Key(i)), value_);
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+}
+
+TEST_F(LateTables, ThatCannotBeOpenedFailAMergeAndStay) {
+  ASSERT_OK(test_.Open());
+  ASSERT_OK(test_->Put(Key(0), "newer"));
+  ASSERT_OK(test_->Flush());
+  watched_->FailAt(io::kFaultOpen, 1, UINT64_MAX, Code::kIo);
+  EXPECT_FALSE(test_->Compact().ok());
+  watched_->FailAt(io::kFaultOpen, 1, 0, Code::kIo);
+  test_.Close();
+  ASSERT_OK(test_.Open());
+  EXPECT_EQ(GetText(test_.db(), Key(0)), "newer");
+  EXPECT_EQ(GetText(test_.db(), Key(1)), value_);
+  EXPECT_EQ(GetText(test_.db(), Key(kKeys - 1)), value_);
 }
 
 TEST_F(LateTables, ThatVanishAreDamageAndNotAbsentKeys) {

@@ -1,4 +1,5 @@
-/// Opens the tables that a manifest lists: the same for the owner, its neighbours and readers.
+/// Opens the tables that a manifest lists, for the owner (at their first use), its neighbours and
+/// readers.
 ///
 /// Layer      lsm (internal)
 /// Threads    pure functions

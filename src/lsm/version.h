@@ -38,7 +38,7 @@ class Trash {
   std::vector<uint64_t> segments_;
 };
 
-/// An open table, whose file goes to the trash with the last reference once it is in no manifest.
+/// A table, whose file goes to the trash with the last reference once it is in no manifest.
 class TableHandle {
  public:
   TableHandle(std::shared_ptr<table::Table> table, std::string path, std::shared_ptr<Trash> trash)
