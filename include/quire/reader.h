@@ -23,9 +23,9 @@ struct DatabaseReaderOptions {
 };
 
 /// All pairs of all ranks, as they were last published: what is in tables, and, where no program
-/// has a part open, in its log. Never a half of anything, never older than what was seen before. Each
-/// rank publishes by itself, and a part is looked at when it is first needed: beside a writer, pairs
-/// of several ranks may be of different moments.
+/// has a part open, in its log. Never a half of anything, never older than what was seen before.
+/// Each rank publishes by itself, and a part is looked at when it is first needed: beside a writer,
+/// pairs of several ranks may be of different moments.
 class DatabaseReader {
  public:
   /// @param directory  <repository>/<name>, or a checkpoint: <path>/<name>/<number>. It may lie on
