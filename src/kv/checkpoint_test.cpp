@@ -8,6 +8,8 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "kv/checkpoint_files.h"
@@ -40,6 +42,26 @@ void ExpectShare(Database& db, int rank, int size, int round, int count) {
   }
 }
 
+// Asked until it has ended: what is done never goes back, nor beyond what there is to do, which is
+// done in the end.
+Status Follow(Result<std::unique_ptr<Event>> begun) {
+  if (!begun.ok()) return begun.status();
+  Event& event = **begun;
+  EventProgress last;
+  for (bool ended = false; !ended;) {
+    ended = event.Ready();
+    const EventProgress now = event.Progress();
+    EXPECT_GE(now.bytes_done, last.bytes_done);
+    EXPECT_GE(now.bytes_total, last.bytes_total);
+    EXPECT_LE(now.bytes_done, now.bytes_total);
+    last = now;
+    if (!ended) std::this_thread::yield();
+  }
+  EXPECT_GT(last.bytes_total, 0u);
+  EXPECT_EQ(last.bytes_done, last.bytes_total);
+  return event.Wait();
+}
+
 // Of a call that begins something in the background.
 class Checkpoints : public testing::TestWithParam<bool> {
  protected:
@@ -66,16 +88,15 @@ TEST_P(Checkpoints, ComeBackAsTheyWereWhileWritesWentOn) {
       PutShare(db, rank, size, 0, 400);
       auto event = db.Checkpoint("/pfs", {});
       ASSERT_OK(event.status());
+      EXPECT_GT((*event)->Progress().bytes_total, 0u) << "it is known what is to be copied";
       PutShare(db, rank, size, 1, 400);
-      ASSERT_OK((*event)->Wait());
-      EXPECT_TRUE((*event)->Ready());
-      EXPECT_EQ((*event)->Progress().bytes_done, (*event)->Progress().bytes_total);
+      ASSERT_OK(Follow(std::move(event)));
       ASSERT_OK(db.Close());
     });
     cluster.Run([&](int rank, Context& context) {
       EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", {})).code(), Code::kInvalidArgument);
       ASSERT_OK(context.Destroy("db"));
-      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+      ASSERT_OK(Follow(context.Restart("/pfs", "db", {})));
       auto db = context.Open("db", Existing());
       ASSERT_OK(db.status());
       ExpectShare(**db, rank, size, 0, 400);
@@ -187,6 +208,11 @@ class LogLines {
   std::string text_;
 };
 
+// Who reads a file of a checkpoint, as errors say it.
+std::string RankOf(const std::string& path) {
+  return path.find("/rank-1/") == std::string::npos ? "rank 0: " : "rank 1: ";
+}
+
 // A byte in the middle of each file of the newest of three checkpoints, one after another.
 TEST_P(Checkpoints, ADamagedOneIsPassedOverForTheOneBeforeIt) {
   SimCluster cluster(Ranks(2));
@@ -213,9 +239,9 @@ TEST_P(Checkpoints, ADamagedOneIsPassedOverForTheOneBeforeIt) {
       after[after.size() / 2] = static_cast<char>(after[after.size() / 2] ^ 1);
       ASSERT_OK(gone ? fs.Unlink(path) : io::ReplaceFile(fs, path, after));
       LogLines log;
+      Status told[2];
       cluster.Run([&](int rank, Context& context) {
-        const Status wanted = WaitFor(context.Restart("/pfs", "db", {.number = 2}));
-        EXPECT_FALSE(wanted.ok()) << path;
+        told[rank] = WaitFor(context.Restart("/pfs", "db", {.number = 2}));
         ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
         auto db = context.Open("db", Existing());
         ASSERT_OK(db.status());
@@ -223,6 +249,10 @@ TEST_P(Checkpoints, ADamagedOneIsPassedOverForTheOneBeforeIt) {
         ASSERT_OK((*db)->Close());
         ASSERT_OK(context.Destroy("db"));
       });
+      EXPECT_EQ(told[0].ToString(), told[1].ToString());
+      EXPECT_EQ(told[0].code(), Code::kCorruption) << told[0].ToString();
+      EXPECT_THAT(told[0].message(), HasSubstr(path));
+      EXPECT_THAT(told[0].message(), HasSubstr(RankOf(path)));
       EXPECT_THAT(log.text(), HasSubstr("passed over")) << path;
       EXPECT_THAT(log.text(), HasSubstr("/pfs/db/2"));
       ASSERT_OK(io::ReplaceFile(fs, path, *before));
