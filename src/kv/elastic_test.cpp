@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -291,6 +293,70 @@ std::pair<uint32_t, size_t> NewestGeneration(io::FileSystem& disk) {
   EXPECT_OK(descriptor.status());
   if (!descriptor.ok()) return {};
   return {descriptor->generations[0].number, descriptor->generations.size()};
+}
+
+// The tables in all parts of that generation.
+std::vector<std::string> TablesOf(io::FileSystem& disk, uint32_t number) {
+  std::vector<std::string> tables;
+  const std::string generation = "/repository/db/gen-" + std::to_string(number);
+  const auto parts = disk.List(generation);
+  EXPECT_OK(parts.status());
+  if (!parts.ok()) return tables;
+  for (const io::FileInfo& part : *parts) {
+    const auto files = disk.List(generation + "/" + part.name);
+    EXPECT_OK(files.status());
+    if (!files.ok()) continue;
+    for (const io::FileInfo& file : *files) {
+      if (file.name.rfind("t-", 0) == 0) tables.push_back(part.name + "/" + file.name);
+    }
+  }
+  return tables;
+}
+
+class ElasticByTurns : public Elastic {};
+class ElasticWithThreads : public Elastic {};
+
+INSTANTIATE_TEST_SUITE_P(Mode, ElasticByTurns, testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(Mode, ElasticWithThreads, testing::Values(false));
+
+// What Open leaves to the background waits for the program's next calls.
+TEST_P(ElasticByTurns, APlainOpenMovesNothingAndAllIsThere) {
+  for (const int size : {1, 2, 4}) {
+    disk_ = io::NewSimFileSystem();
+    const Model model = Fill();
+    EXPECT_THAT(TablesOf(*disk_, 1), testing::Not(testing::IsEmpty()));
+    Job(size, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      if (rank == 0) {
+        EXPECT_EQ(NewestGeneration(*disk_), std::make_pair(uint32_t{2}, size_t{2}));
+        EXPECT_THAT(TablesOf(*disk_, 2), testing::IsEmpty());
+      }
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(db.Close());
+    });
+  }
+}
+
+TEST_P(ElasticWithThreads, PairsMoveWhileNobodyCallsAnything) {
+  const Model model = Fill();
+  for (const int size : {2, 4, 1}) {
+    Job(size, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      const auto old_files_left = [&] {
+        const auto entries = disk_->List("/repository/db");
+        return !entries.ok() || entries->size() > 3;
+      };
+      while ((GenerationCount() > 1 || old_files_left()) &&
+             std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      EXPECT_EQ(GenerationCount(), 1u);
+      ExpectOneGeneration();
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(db.Close());
+    });
+  }
 }
 
 TEST_P(Elastic, AForcedRedistributionMovesThePairsOfAsManyRanks) {
