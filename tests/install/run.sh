@@ -182,13 +182,15 @@ case $mode in
     mkdir -p "$work/$mode"
     static=(-lstdc++ -llz4 -lzstd -pthread)
     flags=(-I"$prefix/include" -L"$prefix/lib")
-    "$fortran" "$programs/fortran_pairs.f90" "${flags[@]}" -lpapyruskv -o "$work/$mode/shared"
-    "$fortran" "$programs/fortran_pairs.f90" -I"$prefix/include" "$prefix/lib/libpapyruskv.a" \
-      "${static[@]}" -o "$work/$mode/static"
+    "$cc" -I"$prefix/include" -c "$programs/fortran_update.c" -o "$work/$mode/update.o"
+    pairs=("$programs/fortran_pairs.f90" "$work/$mode/update.o")
+    "$fortran" "${pairs[@]}" "${flags[@]}" -lpapyruskv -o "$work/$mode/shared"
+    "$fortran" "${pairs[@]}" -I"$prefix/include" "$prefix/lib/libpapyruskv.a" "${static[@]}" \
+      -o "$work/$mode/static"
     # The sources serve another compiler than the one that the library was built with.
     mkdir -p "$work/$mode/modules"
     "$fortran" -J"$work/$mode/modules" "$prefix/share/quire/fortran/papyrus.f90" \
-      "$programs/fortran_pairs.f90" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/sources"
+      "${pairs[@]}" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/sources"
     "$fortran" "$source_dir/tests/fortran/quire_test.f90" "${flags[@]}" -lquire_fortran -lquire \
       "${static[@]}" -o "$work/$mode/quire"
     for ranks in 1 3 4; do run_ranks $ranks "$work/$mode/shared"; done

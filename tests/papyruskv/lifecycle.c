@@ -29,7 +29,15 @@ static void run(const char* name, int create) {
 }
 
 static void check_keeping(const char* repository) {
+  char longest[256], strange[256]; /* the second is no file name */
+  memset(longest, 'n', 255);
+  memset(strange, ' ', 255);
+  longest[255] = strange[255] = 0;
   setenv("PAPYRUSKV_DESTROY_REPOSITORY", "0", 1);
+  for (int create = 1; create >= 0; --create) {
+    run(longest, create);
+    run(strange, create);
+  }
   run("first", 1);
   run("../second/with all: \xC3\xA9", 1);
   run("first", 0);

@@ -8,6 +8,17 @@ static int update(const char* key, size_t keylen, char** val, size_t* vallen, vo
   return 0;
 }
 
+/* Scripts and programs in other languages have these numbers written in them. */
+static void check_constants(void) {
+  CHECK(PAPYRUSKV_OK == 0 && PAPYRUSKV_SUCCESS == PAPYRUSKV_OK && PAPYRUSKV_ERR == -1);
+  CHECK(PAPYRUSKV_INVALID_DB < -1 && PAPYRUSKV_NOT_FOUND < -1);
+  CHECK(PAPYRUSKV_INVALID_DB != PAPYRUSKV_NOT_FOUND);
+  CHECK(PAPYRUSKV_MEMTABLE == 1 && PAPYRUSKV_SSTABLE == 2);
+  CHECK(PAPYRUSKV_SEQUENTIAL == 1 && PAPYRUSKV_RELAXED == 2);
+  CHECK(PAPYRUSKV_CREATE == 4 && PAPYRUSKV_RDWR == 8 && PAPYRUSKV_WRONLY == 16);
+  CHECK(PAPYRUSKV_RDONLY == 32 && PAPYRUSKV_UDONLY == 64);
+}
+
 /* Every call that takes a handle, with one that stands for nothing. */
 static void check_all_answer(int db, int expected) {
   char* value = NULL;
@@ -101,7 +112,7 @@ static void check_open(void) {
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);
-  CHECK(PAPYRUSKV_SUCCESS == PAPYRUSKV_OK && PAPYRUSKV_ERR == -1);
+  check_constants();
   check_outside();
   CHECK(papyruskv_init(NULL, NULL, NULL) == PAPYRUSKV_ERR);
   CHECK(papyruskv_init(NULL, NULL, "$QUIRE_NO_SUCH_VARIABLE") == PAPYRUSKV_ERR);

@@ -88,6 +88,17 @@ TEST(PapyruskvSettings, EachVariableIsHeard) {
   EXPECT_FALSE(ReadSettings()->destroy_repository);
 }
 
+TEST(PapyruskvSettings, AGroupHasSoManyRanks) {
+  const Variables variables{{"PAPYRUSKV_GROUP_SIZE", "2"}};
+  EXPECT_EQ(OptionsWith(0).group_size, 2);
+}
+
+TEST(PapyruskvSettings, ACacheThatIsOnHas128MiBWhereNoSizeIsSaid) {
+  const Variables variables{{"PAPYRUSKV_CACHE_LOCAL", "1"}, {"PAPYRUSKV_CACHE_REMOTE", "0"}};
+  EXPECT_EQ(OptionsWith(0).local_cache_bytes, 128u << 20);
+  EXPECT_EQ(OptionsWith(0).remote_cache_bytes, 0u);
+}
+
 TEST(PapyruskvSettings, BinSearchCountsWhereBothNamesOfItAreSet) {
   const Variables variables{{"PAPYRUSKV_SSTABLE", "1"}, {"PAPYRUSKV_BIN_SEARCH", "2"}};
   EXPECT_EQ(OptionsWith(0).storage.search, SearchMode::kBinary);
