@@ -148,7 +148,7 @@ case $mode in
     mkdir -p "$work/$mode"
     static=(-I"$prefix/include" "$prefix/lib/libpapyruskv.a" -lstdc++ -llz4 -lzstd -pthread)
     mpicc=("$(wrapper mpicc)" -D_DEFAULT_SOURCE)
-    for program in pairs persist; do
+    for program in pairs persist misuse; do
       # With what a module of a cluster sets.
       CPATH=$prefix/include LIBRARY_PATH=$prefix/lib \
         "${mpicc[@]}" "$programs/$program.c" -lpapyruskv -o "$work/$mode/$program"
@@ -167,6 +167,13 @@ case $mode in
     for program in pairs-static persist-static pkg_config cmake/consumer; do
       run_ranks 2 "$work/$mode/$program"
     done
+    # What they print is their own, whatever fails; the library says why when it is asked to.
+    for program in pairs persist misuse; do
+      run_ranks 2 "$work/$mode/$program" 2>&1 | tee "$work/$mode.out"
+      if grep '^quire' "$work/$mode.out"; then exit 1; fi
+    done
+    QUIRE_LOG_LEVEL=warning run_ranks 2 "$work/$mode/misuse" 2>&1 | tee "$work/$mode.out"
+    grep -q '^quire warning: ' "$work/$mode.out"
     # What the program with one library has left is the other's.
     rm -rf "$work/$mode-kept"
     run_ranks 2 "$work/$mode/persist-static" write "$work/$mode-kept"
