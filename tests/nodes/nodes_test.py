@@ -203,6 +203,25 @@ def case_killed_harness(_):
     return 0
 
 
+def case_refused(_):
+    """Where the system refuses namespaces, as root and as any user, the harness says so and 77."""
+    refuse = ("import ctypes, errno, sys, kernel\n"
+              "def unshare(flags):\n"
+              "    ctypes.set_errno(errno.EPERM)\n"
+              "    return -1\n"
+              "kernel._libc.unshare = unshare\n"
+              "import nodes\n"
+              "sys.exit(nodes.main())\n")
+    done = subprocess.run([sys.executable, "-Bc", refuse, "--", "echo", "started"], cwd=HERE,
+                          capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    require(done.returncode == 77, f"it ends with {done.returncode}", done.stdout + done.stderr)
+    require(done.stdout == "nodes: skipped: this machine does not allow simulated nodes: "
+            "unshare(as root): Operation not permitted; "
+            "unshare(with a user namespace): Operation not permitted\n" and done.stderr == "",
+            "it does not say why", done.stdout + done.stderr)
+    return 0
+
+
 def processes_with(word):
     """Command lines of living processes that contain `word`."""
     found = []
@@ -219,7 +238,7 @@ def processes_with(word):
 def main():
     case = sys.argv[2]
     function = globals()[f"case_{case}"]
-    if case == "killed_harness":
+    if case in ("killed_harness", "refused"):
         return function(None)
     shape = Shape([2, 2], bandwidth="100mbit" if case == "bandwidth" else "")
     return cluster.inside(shape, lambda nodes: function(nodes) or 0, TIMEOUT)
