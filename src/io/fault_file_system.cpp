@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -8,9 +10,34 @@
 namespace quire::io {
 namespace {
 
+// What a process has of a file without calling anything.
+class FaultHolding {
+ public:
+  virtual ~FaultHolding() = default;
+  virtual void OnKill() = 0;
+};
+
 // Counts the calls and decides which fail; shared by the file system and its handles.
 class FaultPlan {
  public:
+  void Add(FaultHolding* holding) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    holdings_.insert(holding);
+  }
+  void Remove(FaultHolding* holding) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    holdings_.erase(holding);
+  }
+  void Kill() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    killed_ = true;
+    for (FaultHolding* holding : holdings_) holding->OnKill();
+  }
+  bool killed() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return killed_;
+  }
+
   void Set(uint32_t ops, uint64_t n, uint64_t count, Code code) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ops_ = ops;
@@ -33,8 +60,9 @@ class FaultPlan {
 
   // `ops`: what the call is; one bit of it in common with those chosen makes it count, once.
   Status Call(uint32_t ops, const char* name, const std::string& path) {
-    if ((hook_ops_ & ops) != 0) hook_(path);
+    if ((hook_ops_ & ops) != 0 && !killed()) hook_(path);
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (killed_) return Status(Code::kIo, "the process is dead: " + std::string(name) + " " + path);
     if ((ops_ & ops) == 0 || !path.starts_with(below_)) return Status();
     ++calls_;
     if (calls_ < first_ || calls_ - first_ >= count_) return Status();
@@ -60,6 +88,8 @@ class FaultPlan {
   uint64_t calls_ = 0;
   uint64_t failures_ = 0;
   std::string below_;
+  bool killed_ = false;
+  std::set<FaultHolding*> holdings_;
   uint32_t hook_ops_ = 0;
   std::function<void(const std::string&)> hook_;
 };
@@ -83,9 +113,12 @@ class FaultFile : public File {
     return base_->ReadAt(offset, size, to);
   }
   Status WriteAt(uint64_t offset, Slice bytes) override {
+    const bool dead = plan_->killed();
     const Status fault = plan_->Call(kFaultWrite, "write", path());
     if (fault.ok()) return base_->WriteAt(offset, bytes);
-    // A device that fills up or fails does so in the middle. The fault is what the caller hears.
+    if (dead) return fault;
+    // A device that fills up or fails does so in the middle, and so dies a process. The fault is
+    // what the caller hears.
     static_cast<void>(base_->WriteAt(offset, bytes.substr(0, bytes.size() / 2)));
     return fault;
   }
@@ -102,7 +135,7 @@ class FaultFile : public File {
     return base_->Sync();
   }
   void StartWriteBack(uint64_t offset, uint64_t size) override {
-    base_->StartWriteBack(offset, size);
+    if (!plan_->killed()) base_->StartWriteBack(offset, size);
   }
   Result<uint64_t> Size() const override {
     QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultRead, "size", path()));
@@ -115,13 +148,18 @@ class FaultFile : public File {
   const std::unique_ptr<File> base_;
 };
 
-class FaultMappedFile : public MappedFile {
+class FaultMappedFile : public MappedFile, private FaultHolding {
  public:
-  FaultMappedFile(FaultPlan* plan, std::unique_ptr<MappedFile> base)
-      : plan_(plan), base_(std::move(base)) {
+  FaultMappedFile(FaultPlan* plan, std::unique_ptr<MappedFile> base, MapMode mode)
+      : plan_(plan), base_(std::move(base)), writable_(mode == MapMode::kReadWrite) {
     data_ = base_->data();
     size_ = base_->size();
     observe_stores_ = true;
+    plan_->Add(this);
+  }
+  ~FaultMappedFile() override {
+    plan_->Remove(this);
+    std::copy(at_kill_.begin(), at_kill_.end(), data_);
   }
 
   Status Sync(uint64_t offset, uint64_t size) override {
@@ -132,11 +170,33 @@ class FaultMappedFile : public MappedFile {
   const std::string& path() const override { return base_->path(); }
 
  protected:
-  void OnStored(uint64_t offset, uint64_t size) override { base_->Stored(offset, size); }
+  void OnStored(uint64_t offset, uint64_t size) override {
+    if (!plan_->killed()) base_->Stored(offset, size);
+  }
 
  private:
+  void OnKill() override {
+    if (writable_) at_kill_.assign(data_, size_);
+  }
+
   FaultPlan* const plan_;
   const std::unique_ptr<MappedFile> base_;
+  const bool writable_;
+  std::string at_kill_;
+};
+
+class FaultLock : public FileLock, private FaultHolding {
+ public:
+  FaultLock(FaultPlan* plan, std::unique_ptr<FileLock> base) : plan_(plan), base_(std::move(base)) {
+    plan_->Add(this);
+  }
+  ~FaultLock() override { plan_->Remove(this); }
+
+ private:
+  void OnKill() override { base_.reset(); }
+
+  FaultPlan* const plan_;
+  std::unique_ptr<FileLock> base_;
 };
 
 class FaultFs : public FaultFileSystem {
@@ -152,7 +212,8 @@ class FaultFs : public FaultFileSystem {
                                           MapMode mode) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(MapOps(mode), "map", path));
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, base_.Map(path, size, mode));
-    return std::unique_ptr<MappedFile>(std::make_unique<FaultMappedFile>(&plan_, std::move(file)));
+    return std::unique_ptr<MappedFile>(
+        std::make_unique<FaultMappedFile>(&plan_, std::move(file), mode));
   }
   Status Rename(const std::string& from, const std::string& to) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultRename, "rename", from));
@@ -189,11 +250,13 @@ class FaultFs : public FaultFileSystem {
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen | kFaultWritable, "lock", path));
-    return base_.Lock(path, holder);
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, base_.Lock(path, holder));
+    return std::unique_ptr<FileLock>(std::make_unique<FaultLock>(&plan_, std::move(lock)));
   }
   Result<std::unique_ptr<FileLock>> LockShared(const std::string& path) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "lock", path));
-    return base_.LockShared(path);
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, base_.LockShared(path));
+    return std::unique_ptr<FileLock>(std::make_unique<FaultLock>(&plan_, std::move(lock)));
   }
   Result<std::string> LockHolder(const std::string& path) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultOpen, "ask about the lock on", path));
@@ -212,6 +275,7 @@ class FaultFs : public FaultFileSystem {
     plan_.SetHook(ops, std::move(hook));
   }
   void OnlyBelow(const std::string& directory) override { plan_.SetBelow(directory); }
+  void Kill() override { plan_.Kill(); }
   uint64_t calls() const override { return plan_.calls(); }
   uint64_t failures() const override { return plan_.failures(); }
 

@@ -91,6 +91,10 @@ class FaultFileSystem : public FileSystem {
   /// Before each call of `ops`, wherever, `hook` is run with the path: another program that comes
   /// in between. It may use the file system below this one. Set while nobody calls; empty: none.
   virtual void BeforeCalls(uint32_t ops, std::function<void(const std::string& path)> hook) = 0;
+  /// The process that uses it dies, for good, and nothing that it does from now on reaches a file:
+  /// every call fails with kIo (only a write before which the hook called this has written its
+  /// first half); locks are released; what is stored in mappings is gone when they are unmapped.
+  virtual void Kill() = 0;
   /// Calls of operations in the last FailAt's `ops` since it was made.
   virtual uint64_t calls() const = 0;
   /// How many calls were failed since the last FailAt.

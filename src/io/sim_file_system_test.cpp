@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/support/status_asserts.h"
 
 namespace quire::io {
 namespace {
@@ -549,6 +552,40 @@ TEST_F(FaultFileSystemTest, StoresThroughItAreStepsOfTheSimulationBelow) {
   (*map)->Stored(0, 1);
   EXPECT_EQ(sim_->steps(), before + 1);
   EXPECT_EQ(fs_->BootId(), sim_->BootId());
+}
+
+TEST_F(FaultFileSystemTest, OfADeadProcessChangesNothing) {
+  auto file = fs_->Open("/f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok() && (*file)->WriteAt(0, "before").ok());
+  auto map = fs_->Map("/f", 6, MapMode::kReadWrite);
+  auto lock = fs_->Lock("/LOCK", "me");
+  ASSERT_TRUE(map.ok() && lock.ok() && sim_->LockShared("/LOCK").status().code() == Code::kBusy);
+  const uint64_t steps = sim_->steps();
+  int hooked = 0;
+  fs_->BeforeCalls(kFaultAll, [&](const std::string&) { ++hooked; });
+  fs_->Kill();
+  EXPECT_EQ((*file)->WriteAt(0, "AFTER").code(), Code::kIo);
+  EXPECT_EQ(fs_->Rename("/f", "/g").code(), Code::kIo);
+  std::copy_n("AFTER", 5, (*map)->data());
+  (*map)->Stored(0, 5);
+  EXPECT_EQ(std::string((*map)->data(), 5), "AFTER") << "of its own memory it sees what it stored";
+  EXPECT_EQ(sim_->steps(), steps);
+  EXPECT_EQ(hooked, 0);
+  auto next = sim_->Lock("/LOCK", "the next process");
+  EXPECT_OK(next.status());
+  lock->reset();
+  EXPECT_EQ(sim_->LockShared("/LOCK").status().code(), Code::kBusy) << "it is not the dead one's";
+  map->reset();
+  EXPECT_EQ(*ReadFile(*sim_, "/f", 100), "before");
+}
+
+TEST_F(FaultFileSystemTest, AProcessMayDieInTheMiddleOfAWrite) {
+  auto file = fs_->Open("/f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok());
+  fs_->BeforeCalls(kFaultWrite, [&](const std::string&) { fs_->Kill(); });
+  EXPECT_EQ((*file)->WriteAt(0, "12345678").code(), Code::kIo);
+  EXPECT_EQ((*file)->WriteAt(0, "abcdefgh").code(), Code::kIo);
+  EXPECT_EQ(*ReadFile(*sim_, "/f", 100), "1234");
 }
 
 }  // namespace
