@@ -76,11 +76,12 @@ run_ctest() {
   return "$rc"
 }
 
-# What the tests counted, of what they were asked for: the crashes of the simulated machine.
+# What the tests counted, of what they were asked for: the crashes of the simulated machines, under
+# one rank's database and under the checkpoints, restarts and redistributions of some ranks.
 say_counts() {
   local points
   points=$(awk '/^[0-9]+ crash points: / {sum += $1} END {print sum + 0}' "$1/Testing/Temporary/LastTest.log")
-  if ((points > 0)); then echo "$points crash points of one rank's database"; fi
+  if ((points > 0)); then echo "$points crash points of the simulated machines"; fi
 }
 
 # Keeps failures and the summary; the lines of what passed stay in ctest.log.

@@ -35,6 +35,7 @@ void SimCluster::RunRaw(const std::function<void(int, Result<std::unique_ptr<Con
   network.on_kill = [this](int rank) {
     killed_[static_cast<size_t>(rank)] = 1;
     if (own_disks_) disk(rank).CrashAfter(0);
+    if (options_.on_kill) options_.on_kill(rank);
   };
   network_ = comm::SimNetwork::Create(network);
   for (const Kill& kill : std::exchange(kills_, {})) network_->KillAfter(kill.rank, kill.calls);
