@@ -325,6 +325,22 @@ SABOTAGES = [
     Sabotage("checkpoint-sync", "a checkpoint is published before its parts are durable",
              "src/kv/transfer.cpp", "return file->Sync();", "return Status();",
              KV, "*PersistenceCrash*/Checkpoint"),
+    Sabotage("checkpoint-name-sync", "a checkpoint is told before its name is durable",
+             "src/kv/checkpoint.cpp", "const Status durable = fs_.SyncDirectory(home_);",
+             "const Status durable;", KV, "*PersistenceCrash*/Checkpoint"),
+    Sabotage("restart-early", "a restart's descriptor names its parts before all ranks have them",
+             "src/kv/restart.cpp", "part_ = -1;\n  if (state.ok()) return state;",
+             "part_ = -1;\n  if (state.ok()) {\n"
+             "    copied_ = &candidates_[static_cast<size_t>(step)];\n"
+             "    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());\n"
+             "    return state;\n  }", KV, "*PersistenceCrash*/Restart"),
+    Sabotage("replaced-early", "a restart removes what it replaces before it has the new parts",
+             "src/kv/restart.cpp", "return RemoveParts(core, locked.directory, kept);",
+             "return RemoveParts(core, locked.directory, {});", KV, "*PersistenceCrash*/Restart"),
+    Sabotage("redistribution-flush", "older parts are forgotten before their pairs are durable",
+             "src/kv/redistribution.cpp",
+             "      QUIRE_RETURN_IF_ERROR(request_.db->Flush());\n", "",
+             KV, "*PersistenceCrash*/Redistribute"),
     Sabotage("transfer-last-sync", "the last file of a transfer is not synced",
              "src/kv/transfer.cpp",
              "      QUIRE_RETURN_IF_ERROR(SyncWritten());\n      QUIRE_RETURN_IF_ERROR(fs_.Sync",
