@@ -34,7 +34,7 @@ namespace {
 
 // Ranks that write at first; as many for most lives as are worth their time.
 constexpr int kSizeMax = 4;
-constexpr int kSizes[] = {1, 2, 2, 2, 3, 3, 3, kSizeMax};
+constexpr int kSizes[] = {1, 1, 2, 2, 2, 2, 3, 3, kSizeMax};
 
 enum class Phase { kCheckpoint, kRestart, kRedistribute };
 
