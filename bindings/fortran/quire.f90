@@ -66,7 +66,8 @@ module quire
   ! Changes a value at its owner. PRESENT is null where the key is absent, else where QUIRE_BYTES
   ! are. Gives the new value with QUIRE_VALUE_SET to UPDATED and answers QUIRE_OK, or QUIRE_NOT_FOUND
   ! to write nothing; any other code is a failure. What it sets ANSWER to goes to who asked. It must
-  ! not call the database.
+  ! not call the database, and threads of the owner may run it at the same time: gfortran keeps the length of what a function
+  ! with an allocatable text for a result gives in one place for all threads; QUIRE_BYTES_AT is none.
   abstract interface
     integer(c_int) function quire_update_function(key, present, argument, updated, answer, user) &
         bind(c)
@@ -106,38 +107,38 @@ contains
 
   ! ---- The library ----
 
-  function quire_version() result(text)
+  recursive function quire_version() result(text)
     character(len=:), allocatable :: text
     text = text_at(c_version())
   end function quire_version
 
-  function quire_code_name(code) result(text)
+  recursive function quire_code_name(code) result(text)
     integer, intent(in) :: code
     character(len=:), allocatable :: text
     text = text_at(c_code_name(int(code, c_int)))
   end function quire_code_name
 
   ! Why this thread's last failed call failed; empty where none has.
-  function quire_error_message() result(text)
+  recursive function quire_error_message() result(text)
     character(len=:), allocatable :: text
     text = text_at(c_error_message())
   end function quire_error_message
 
   ! ---- Options, by name and value ----
 
-  subroutine quire_options_create(options, status)
+  recursive subroutine quire_options_create(options, status)
     type(quire_options), intent(out) :: options
     integer, intent(out) :: status
     status = c_options_create(options%handle)
   end subroutine quire_options_create
 
-  subroutine quire_options_destroy(options)
+  recursive subroutine quire_options_destroy(options)
     type(quire_options), intent(inout) :: options
     call c_options_destroy(options%handle)
     options%handle = c_null_ptr
   end subroutine quire_options_destroy
 
-  subroutine quire_options_set(options, name, val, status)
+  recursive subroutine quire_options_set(options, name, val, status)
     type(quire_options), intent(in) :: options
     character(len=*), intent(in) :: name, val
     integer, intent(out) :: status
@@ -147,7 +148,7 @@ contains
   ! ---- Contexts ----
 
   ! One rank alone.
-  subroutine quire_context_open(repository, context, status, options)
+  recursive subroutine quire_context_open(repository, context, status, options)
     character(len=*), intent(in) :: repository
     type(quire_context), intent(out) :: context
     integer, intent(out) :: status
@@ -156,7 +157,7 @@ contains
   end subroutine quire_context_open
 
   ! The ranks of a communicator. Collective.
-  subroutine quire_context_open_mpi(communicator, repository, context, status, options)
+  recursive subroutine quire_context_open_mpi(communicator, repository, context, status, options)
     integer, intent(in) :: communicator
     character(len=*), intent(in) :: repository
     type(quire_context), intent(out) :: context
@@ -167,24 +168,24 @@ contains
   end subroutine quire_context_open_mpi
 
   ! Closes also what is open in it. Before MPI_FINALIZE.
-  subroutine quire_context_close(context, status)
+  recursive subroutine quire_context_close(context, status)
     type(quire_context), intent(inout) :: context
     integer, intent(out) :: status
     status = c_context_close(context%handle)
     context%handle = c_null_ptr
   end subroutine quire_context_close
 
-  integer function quire_context_rank(context)
+  recursive integer function quire_context_rank(context)
     type(quire_context), intent(in) :: context
     quire_context_rank = c_context_rank(context%handle)
   end function quire_context_rank
 
-  integer function quire_context_size(context)
+  recursive integer function quire_context_size(context)
     type(quire_context), intent(in) :: context
     quire_context_size = c_context_size(context%handle)
   end function quire_context_size
 
-  subroutine quire_context_describe(context, text, status)
+  recursive subroutine quire_context_describe(context, text, status)
     type(quire_context), intent(in) :: context
     character(len=:), allocatable, intent(out) :: text
     integer, intent(out) :: status
@@ -195,13 +196,13 @@ contains
     call c_free(bytes)
   end subroutine quire_context_describe
 
-  subroutine quire_context_barrier(context, status)
+  recursive subroutine quire_context_barrier(context, status)
     type(quire_context), intent(in) :: context
     integer, intent(out) :: status
     status = c_context_barrier(context%handle)
   end subroutine quire_context_barrier
 
-  subroutine quire_context_notify(context, signal, ranks, status)
+  recursive subroutine quire_context_notify(context, signal, ranks, status)
     type(quire_context), intent(in) :: context
     integer, intent(in) :: signal, ranks(:)
     integer, intent(out) :: status
@@ -209,7 +210,7 @@ contains
       int(size(ranks), c_int))
   end subroutine quire_context_notify
 
-  subroutine quire_context_wait_signal(context, signal, ranks, status)
+  recursive subroutine quire_context_wait_signal(context, signal, ranks, status)
     type(quire_context), intent(in) :: context
     integer, intent(in) :: signal, ranks(:)
     integer, intent(out) :: status
@@ -217,13 +218,13 @@ contains
       int(size(ranks), c_int))
   end subroutine quire_context_wait_signal
 
-  subroutine quire_context_progress(context, status)
+  recursive subroutine quire_context_progress(context, status)
     type(quire_context), intent(in) :: context
     integer, intent(out) :: status
     status = c_context_progress(context%handle)
   end subroutine quire_context_progress
 
-  subroutine quire_context_destroy_database(context, name, status)
+  recursive subroutine quire_context_destroy_database(context, name, status)
     type(quire_context), intent(in) :: context
     character(len=*), intent(in) :: name
     integer, intent(out) :: status
@@ -232,7 +233,7 @@ contains
 
   ! The names of the databases in the repository, in order, each followed by new_line('a').
   ! Collective.
-  subroutine quire_context_list_databases(context, names, status)
+  recursive subroutine quire_context_list_databases(context, names, status)
     type(quire_context), intent(in) :: context
     character(len=:), allocatable, intent(out) :: names
     integer, intent(out) :: status
@@ -245,7 +246,7 @@ contains
 
   ! One outcome for all ranks: STATUS is the code of the lowest failing rank, and its TEXT the
   ! message. Collective.
-  subroutine quire_context_agree(context, code, text, status)
+  recursive subroutine quire_context_agree(context, code, text, status)
     type(quire_context), intent(in) :: context
     integer, intent(in) :: code
     character(len=*), intent(in) :: text
@@ -255,7 +256,7 @@ contains
 
   ! ---- Persistence ----
 
-  subroutine quire_context_destroy_database_async(context, name, event, status)
+  recursive subroutine quire_context_destroy_database_async(context, name, event, status)
     type(quire_context), intent(in) :: context
     character(len=*), intent(in) :: name
     type(quire_event), intent(out) :: event
@@ -265,7 +266,7 @@ contains
   end subroutine quire_context_destroy_database_async
 
   ! The newest `keep` stay; 0: all.
-  subroutine quire_db_checkpoint(db, path, event, status, keep)
+  recursive subroutine quire_db_checkpoint(db, path, event, status, keep)
     type(quire_db), intent(in) :: db
     character(len=*), intent(in) :: path
     type(quire_event), intent(out) :: event
@@ -279,7 +280,7 @@ contains
 
   ! From checkpoint `number`, or the newest; copied, or used where it lies; beside no database of
   ! the name, or replacing it once all is there.
-  subroutine quire_context_restart(context, path, name, event, status, number, in_place, replace)
+  recursive subroutine quire_context_restart(context, path, name, event, status, number, in_place, replace)
     type(quire_context), intent(in) :: context
     character(len=*), intent(in) :: path, name
     type(quire_event), intent(out) :: event
@@ -297,18 +298,18 @@ contains
                                trim(name) // c_null_char, wanted, flags, event%handle)
   end subroutine quire_context_restart
 
-  logical function quire_event_ready(event)
+  recursive logical function quire_event_ready(event)
     type(quire_event), intent(in) :: event
     quire_event_ready = c_event_ready(event%handle) /= 0
   end function quire_event_ready
 
-  subroutine quire_event_wait(event, status)
+  recursive subroutine quire_event_wait(event, status)
     type(quire_event), intent(in) :: event
     integer, intent(out) :: status
     status = c_event_wait(event%handle)
   end subroutine quire_event_wait
 
-  subroutine quire_event_progress(event, bytes_done, bytes_total, status)
+  recursive subroutine quire_event_progress(event, bytes_done, bytes_total, status)
     type(quire_event), intent(in) :: event
     integer(c_int64_t), intent(out) :: bytes_done, bytes_total
     integer, intent(out) :: status
@@ -317,7 +318,7 @@ contains
     status = c_event_progress(event%handle, bytes_done, bytes_total)
   end subroutine quire_event_progress
 
-  subroutine quire_event_destroy(event)
+  recursive subroutine quire_event_destroy(event)
     type(quire_event), intent(inout) :: event
     call c_event_destroy(event%handle)
     event%handle = c_null_ptr
@@ -325,7 +326,7 @@ contains
 
   ! ---- Databases ----
 
-  subroutine quire_db_open(context, name, db, status, options)
+  recursive subroutine quire_db_open(context, name, db, status, options)
     type(quire_context), intent(in) :: context
     character(len=*), intent(in) :: name
     type(quire_db), intent(out) :: db
@@ -334,27 +335,27 @@ contains
     status = c_db_open(context%handle, trim(name) // c_null_char, handle_of(options), db%handle)
   end subroutine quire_db_open
 
-  subroutine quire_db_close(db, status)
+  recursive subroutine quire_db_close(db, status)
     type(quire_db), intent(in) :: db
     integer, intent(out) :: status
     status = c_db_close(db%handle)
   end subroutine quire_db_close
 
-  subroutine quire_db_owner(db, key, owner, status)
+  recursive subroutine quire_db_owner(db, key, owner, status)
     type(quire_db), intent(in) :: db
     character(len=*, kind=c_char), intent(in) :: key
     integer, intent(out) :: owner, status
     status = c_db_owner(db%handle, key, len(key, c_size_t), owner)
   end subroutine quire_db_owner
 
-  subroutine quire_db_put(db, key, val, status)
+  recursive subroutine quire_db_put(db, key, val, status)
     type(quire_db), intent(in) :: db
     character(len=*, kind=c_char), intent(in) :: key, val
     integer, intent(out) :: status
     status = c_db_put(db%handle, key, len(key, c_size_t), val, len(val, c_size_t))
   end subroutine quire_db_put
 
-  subroutine quire_db_delete(db, key, status)
+  recursive subroutine quire_db_delete(db, key, status)
     type(quire_db), intent(in) :: db
     character(len=*, kind=c_char), intent(in) :: key
     integer, intent(out) :: status
@@ -362,7 +363,7 @@ contains
   end subroutine quire_db_delete
 
   ! VAL is empty where STATUS is not QUIRE_OK.
-  subroutine quire_db_get(db, key, val, status)
+  recursive subroutine quire_db_get(db, key, val, status)
     type(quire_db), intent(in) :: db
     character(len=*, kind=c_char), intent(in) :: key
     character(len=:, kind=c_char), allocatable, intent(out) :: val
@@ -372,54 +373,54 @@ contains
     val = taken(got)
   end subroutine quire_db_get
 
-  subroutine quire_db_write(db, batch, status)
+  recursive subroutine quire_db_write(db, batch, status)
     type(quire_db), intent(in) :: db
     type(quire_batch), intent(in) :: batch
     integer, intent(out) :: status
     status = c_db_write(db%handle, batch%handle)
   end subroutine quire_db_write
 
-  subroutine quire_db_fence(db, status)
+  recursive subroutine quire_db_fence(db, status)
     type(quire_db), intent(in) :: db
     integer, intent(out) :: status
     status = c_db_fence(db%handle)
   end subroutine quire_db_fence
 
-  subroutine quire_db_barrier(db, level, status)
+  recursive subroutine quire_db_barrier(db, level, status)
     type(quire_db), intent(in) :: db
     integer, intent(in) :: level
     integer, intent(out) :: status
     status = c_db_barrier(db%handle, int(level, c_int))
   end subroutine quire_db_barrier
 
-  subroutine quire_db_set_consistency(db, consistency, status)
+  recursive subroutine quire_db_set_consistency(db, consistency, status)
     type(quire_db), intent(in) :: db
     integer, intent(in) :: consistency
     integer, intent(out) :: status
     status = c_db_set_consistency(db%handle, int(consistency, c_int))
   end subroutine quire_db_set_consistency
 
-  subroutine quire_db_protect(db, protection, status)
+  recursive subroutine quire_db_protect(db, protection, status)
     type(quire_db), intent(in) :: db
     integer, intent(in) :: protection
     integer, intent(out) :: status
     status = c_db_protect(db%handle, int(protection, c_int))
   end subroutine quire_db_protect
 
-  subroutine quire_db_compact(db, status)
+  recursive subroutine quire_db_compact(db, status)
     type(quire_db), intent(in) :: db
     integer, intent(out) :: status
     status = c_db_compact(db%handle)
   end subroutine quire_db_compact
 
   ! Writes this rank's MemTables into tables, durable.
-  subroutine quire_db_flush(db, status)
+  recursive subroutine quire_db_flush(db, status)
     type(quire_db), intent(in) :: db
     integer, intent(out) :: status
     status = c_db_flush(db%handle)
   end subroutine quire_db_flush
 
-  subroutine quire_db_statistic(db, name, val, status)
+  recursive subroutine quire_db_statistic(db, name, val, status)
     type(quire_db), intent(in) :: db
     character(len=*), intent(in) :: name
     integer(c_int64_t), intent(out) :: val
@@ -431,7 +432,7 @@ contains
   ! ---- Updates ----
 
   ! On all ranks, before the first update. USER is handed to the function.
-  subroutine quire_db_register_update(db, id, function, status, user)
+  recursive subroutine quire_db_register_update(db, id, function, status, user)
     type(quire_db), intent(in) :: db
     integer, intent(in) :: id
     procedure(quire_update_function) :: function
@@ -444,7 +445,7 @@ contains
                                             handed)
   end subroutine quire_db_register_update
 
-  subroutine quire_db_update(db, key, id, argument, status)
+  recursive subroutine quire_db_update(db, key, id, argument, status)
     type(quire_db), intent(in) :: db
     character(len=*, kind=c_char), intent(in) :: key, argument
     integer, intent(in) :: id
@@ -454,7 +455,7 @@ contains
   end subroutine quire_db_update
 
   ! ANSWER is empty where STATUS is not QUIRE_OK.
-  subroutine quire_db_update_and_answer(db, key, id, argument, answer, status)
+  recursive subroutine quire_db_update_and_answer(db, key, id, argument, answer, status)
     type(quire_db), intent(in) :: db
     character(len=*, kind=c_char), intent(in) :: key, argument
     integer, intent(in) :: id
@@ -471,7 +472,7 @@ contains
   end subroutine quire_db_update_and_answer
 
   ! Inside an update function: VAL is its UPDATED or ANSWER.
-  subroutine quire_value_set(val, bytes, status)
+  recursive subroutine quire_value_set(val, bytes, status)
     type(c_ptr), intent(in) :: val
     character(len=*, kind=c_char), intent(in) :: bytes
     integer, intent(out) :: status
@@ -479,16 +480,16 @@ contains
   end subroutine quire_value_set
 
   ! Inside an update function: a copy of what it was given.
-  function quire_bytes_at(bytes) result(text)
+  recursive function quire_bytes_at(bytes) result(text)
     type(quire_bytes), intent(in) :: bytes
-    character(len=:, kind=c_char), allocatable :: text
+    character(len=bytes%size, kind=c_char) :: text
     text = bytes_at(bytes%data, bytes%size)
   end function quire_bytes_at
 
   ! ---- Reading beside a writer: quire/reader.h ----
 
   ! Of the options, cache_bytes and the partitioner count.
-  subroutine quire_reader_open(directory, reader, status, options)
+  recursive subroutine quire_reader_open(directory, reader, status, options)
     character(len=*), intent(in) :: directory
     type(quire_reader), intent(out) :: reader
     integer, intent(out) :: status
@@ -497,14 +498,14 @@ contains
   end subroutine quire_reader_open
 
   ! After its walks.
-  subroutine quire_reader_destroy(reader)
+  recursive subroutine quire_reader_destroy(reader)
     type(quire_reader), intent(inout) :: reader
     call c_reader_destroy(reader%handle)
     reader%handle = c_null_ptr
   end subroutine quire_reader_destroy
 
   ! VAL is empty where STATUS is not QUIRE_OK. QUIRE_BUSY: refresh, and ask again.
-  subroutine quire_reader_get(reader, key, val, status)
+  recursive subroutine quire_reader_get(reader, key, val, status)
     type(quire_reader), intent(in) :: reader
     character(len=*, kind=c_char), intent(in) :: key
     character(len=:, kind=c_char), allocatable, intent(out) :: val
@@ -515,14 +516,14 @@ contains
   end subroutine quire_reader_get
 
   ! A walk over the pairs of all ranks.
-  subroutine quire_reader_iter_create(reader, iter, status)
+  recursive subroutine quire_reader_iter_create(reader, iter, status)
     type(quire_reader), intent(in) :: reader
     type(quire_iter), intent(out) :: iter
     integer, intent(out) :: status
     status = c_reader_iter_create(reader%handle, iter%handle)
   end subroutine quire_reader_iter_create
 
-  subroutine quire_reader_refresh(reader, status)
+  recursive subroutine quire_reader_refresh(reader, status)
     type(quire_reader), intent(in) :: reader
     integer, intent(out) :: status
     status = c_reader_refresh(reader%handle)
@@ -530,33 +531,33 @@ contains
 
   ! ---- Batches ----
 
-  subroutine quire_batch_create(batch, status)
+  recursive subroutine quire_batch_create(batch, status)
     type(quire_batch), intent(out) :: batch
     integer, intent(out) :: status
     status = c_batch_create(batch%handle)
   end subroutine quire_batch_create
 
-  subroutine quire_batch_put(batch, key, val, status)
+  recursive subroutine quire_batch_put(batch, key, val, status)
     type(quire_batch), intent(in) :: batch
     character(len=*, kind=c_char), intent(in) :: key, val
     integer, intent(out) :: status
     status = c_batch_put(batch%handle, key, len(key, c_size_t), val, len(val, c_size_t))
   end subroutine quire_batch_put
 
-  subroutine quire_batch_delete(batch, key, status)
+  recursive subroutine quire_batch_delete(batch, key, status)
     type(quire_batch), intent(in) :: batch
     character(len=*, kind=c_char), intent(in) :: key
     integer, intent(out) :: status
     status = c_batch_delete(batch%handle, key, len(key, c_size_t))
   end subroutine quire_batch_delete
 
-  subroutine quire_batch_clear(batch, status)
+  recursive subroutine quire_batch_clear(batch, status)
     type(quire_batch), intent(in) :: batch
     integer, intent(out) :: status
     status = c_batch_clear(batch%handle)
   end subroutine quire_batch_clear
 
-  subroutine quire_batch_destroy(batch)
+  recursive subroutine quire_batch_destroy(batch)
     type(quire_batch), intent(inout) :: batch
     call c_batch_destroy(batch%handle)
     batch%handle = c_null_ptr
@@ -564,64 +565,64 @@ contains
 
   ! ---- Walks over the pairs that this rank owns ----
 
-  subroutine quire_iter_create(db, iter, status)
+  recursive subroutine quire_iter_create(db, iter, status)
     type(quire_db), intent(in) :: db
     type(quire_iter), intent(out) :: iter
     integer, intent(out) :: status
     status = c_iter_create(db%handle, iter%handle)
   end subroutine quire_iter_create
 
-  subroutine quire_iter_destroy(iter)
+  recursive subroutine quire_iter_destroy(iter)
     type(quire_iter), intent(inout) :: iter
     call c_iter_destroy(iter%handle)
     iter%handle = c_null_ptr
   end subroutine quire_iter_destroy
 
-  subroutine quire_iter_seek_to_first(iter, status)
+  recursive subroutine quire_iter_seek_to_first(iter, status)
     type(quire_iter), intent(in) :: iter
     integer, intent(out) :: status
     status = c_iter_seek_to_first(iter%handle)
   end subroutine quire_iter_seek_to_first
 
-  subroutine quire_iter_seek_to_last(iter, status)
+  recursive subroutine quire_iter_seek_to_last(iter, status)
     type(quire_iter), intent(in) :: iter
     integer, intent(out) :: status
     status = c_iter_seek_to_last(iter%handle)
   end subroutine quire_iter_seek_to_last
 
-  subroutine quire_iter_seek(iter, key, status)
+  recursive subroutine quire_iter_seek(iter, key, status)
     type(quire_iter), intent(in) :: iter
     character(len=*, kind=c_char), intent(in) :: key
     integer, intent(out) :: status
     status = c_iter_seek(iter%handle, key, len(key, c_size_t))
   end subroutine quire_iter_seek
 
-  subroutine quire_iter_next(iter, status)
+  recursive subroutine quire_iter_next(iter, status)
     type(quire_iter), intent(in) :: iter
     integer, intent(out) :: status
     status = c_iter_next(iter%handle)
   end subroutine quire_iter_next
 
-  subroutine quire_iter_prev(iter, status)
+  recursive subroutine quire_iter_prev(iter, status)
     type(quire_iter), intent(in) :: iter
     integer, intent(out) :: status
     status = c_iter_prev(iter%handle)
   end subroutine quire_iter_prev
 
   ! Whether it stands on a pair; where not, quire_iter_status tells the end from a failure.
-  logical function quire_iter_valid(iter)
+  recursive logical function quire_iter_valid(iter)
     type(quire_iter), intent(in) :: iter
     quire_iter_valid = c_iter_valid(iter%handle) /= 0
   end function quire_iter_valid
 
-  subroutine quire_iter_status(iter, status)
+  recursive subroutine quire_iter_status(iter, status)
     type(quire_iter), intent(in) :: iter
     integer, intent(out) :: status
     status = c_iter_status(iter%handle)
   end subroutine quire_iter_status
 
   ! A copy of the key that it stands on.
-  subroutine quire_iter_key(iter, key, status)
+  recursive subroutine quire_iter_key(iter, key, status)
     type(quire_iter), intent(in) :: iter
     character(len=:, kind=c_char), allocatable, intent(out) :: key
     integer, intent(out) :: status
@@ -631,7 +632,7 @@ contains
   end subroutine quire_iter_key
 
   ! A copy of the value that it stands on.
-  subroutine quire_iter_value(iter, val, status)
+  recursive subroutine quire_iter_value(iter, val, status)
     type(quire_iter), intent(in) :: iter
     character(len=:, kind=c_char), allocatable, intent(out) :: val
     integer, intent(out) :: status
@@ -642,32 +643,28 @@ contains
 
   ! ---- From C ----
 
-  type(c_ptr) function handle_of(options)
+  recursive type(c_ptr) function handle_of(options)
     type(quire_options), intent(in), optional :: options
     handle_of = c_null_ptr
     if (present(options)) handle_of = options%handle
   end function handle_of
 
   ! A copy of what C has given away, which is freed.
-  function taken(bytes) result(text)
+  recursive function taken(bytes) result(text)
     type(quire_bytes), intent(in) :: bytes
-    character(len=:, kind=c_char), allocatable :: text
+    character(len=bytes%size, kind=c_char) :: text
     text = quire_bytes_at(bytes)
     call c_free(bytes%data)
   end function taken
 
   ! A copy of LENGTH bytes; none where there are none.
-  function bytes_at(bytes, length) result(text)
+  recursive function bytes_at(bytes, length) result(text)
     type(c_ptr), intent(in) :: bytes
     integer(c_size_t), intent(in) :: length
-    character(len=:, kind=c_char), allocatable :: text
+    character(len=length, kind=c_char) :: text
     character(kind=c_char), pointer :: from(:)
     integer(c_size_t) :: i
-    if (.not. c_associated(bytes)) then
-      text = ''
-      return
-    end if
-    allocate (character(len=length) :: text)
+    if (.not. c_associated(bytes)) return
     call c_f_pointer(bytes, from, [length])
     do i = 1, length
       text(i:i) = from(i)
@@ -675,7 +672,7 @@ contains
   end function bytes_at
 
   ! A copy of a string that ends in NUL.
-  function text_at(bytes) result(text)
+  recursive function text_at(bytes) result(text)
     type(c_ptr), intent(in) :: bytes
     character(len=:), allocatable :: text
     text = ''

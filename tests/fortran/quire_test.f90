@@ -7,7 +7,7 @@ module told_update
   implicit none
 contains
   ! Puts the argument behind what is there, and answers what was there.
-  integer(c_int) function append(key, present, argument, updated, answer, user) bind(c)
+  recursive integer(c_int) function append(key, present, argument, updated, answer, user) bind(c)
     type(quire_bytes), value :: key, argument
     type(c_ptr), value :: present, updated, answer, user
     type(quire_bytes), pointer :: there
