@@ -66,8 +66,9 @@ module quire
   ! Changes a value at its owner. PRESENT is null where the key is absent, else where QUIRE_BYTES
   ! are. Gives the new value with QUIRE_VALUE_SET to UPDATED and answers QUIRE_OK, or QUIRE_NOT_FOUND
   ! to write nothing; any other code is a failure. What it sets ANSWER to goes to who asked. It must
-  ! not call the database, and threads of the owner may run it at the same time: gfortran keeps the length of what a function
-  ! with an allocatable text for a result gives in one place for all threads; QUIRE_BYTES_AT is none.
+  ! not call the database. Threads of the owner may run it at the same time: where it calls functions
+  ! whose result is an allocatable text, gfortran keeps its length in one place for all of them.
+  ! QUIRE_BYTES_AT is none of these.
   abstract interface
     integer(c_int) function quire_update_function(key, present, argument, updated, answer, user) &
         bind(c)
