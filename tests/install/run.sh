@@ -200,6 +200,7 @@ case $mode in
       "${pairs[@]}" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/sources"
     "$fortran" "$source_dir/tests/fortran/quire_test.f90" "${flags[@]}" -lquire_fortran -lquire \
       "${static[@]}" -o "$work/$mode/quire"
+    rm -rf "$work/$mode/repository" "$work/$mode-checkpoints" # what a failed run left
     for ranks in 1 3 4; do run_ranks $ranks "$work/$mode/shared"; done
     for program in shared static sources quire; do
       run_ranks 2 "$work/$mode/$program" "$work/$mode/repository"
