@@ -6,13 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
-#include "../support/test_scale.h"
 #include "child_process.h"
 #include "failing_allocations.h"
 #include "quire/quire.h"
@@ -21,7 +18,6 @@ namespace {
 
 using quire::test::InProcess;
 using quire::test::kRan;
-using quire::test::kStopped;
 using quire::test::kTooFar;
 using quire::test::kWrong;
 using quire::test::Outcome;
@@ -242,30 +238,7 @@ class PersistenceAllocations : public testing::Test {
 };
 
 TEST_F(PersistenceAllocations, OneFailsAndNoCheckpointAndNoDatabaseIsLost) {
-  // All of the first, and a sample of the others.
-  const char* const first = ::getenv("QUIRE_ALLOCATION");
-  const int64_t step_max = quire::test::ScaledCount(1) > 1 ? 1 : 60;
-  int64_t points = 0;
-  int64_t stops = 0;
-  int64_t step = 1;
-  for (int64_t n = first == nullptr ? 0 : std::atoll(first);; n += step) {
-    const Outcome outcome = RunWithout(n);
-    if (outcome == kTooFar) break;
-    ASSERT_NE(outcome, kWrong) << "repeat it with QUIRE_ALLOCATION=" << n;
-    if (outcome == kStopped) {
-      ++stops;
-      std::printf("the program stopped when allocation %lld failed\n", static_cast<long long>(n));
-    }
-    ++points;
-    step = std::min(step_max, n / 10 + 1);
-  }
-  std::printf("%lld allocations failed in turn, %lld stopped the program\n",
-              static_cast<long long>(points), static_cast<long long>(stops));
-  if (first == nullptr) {
-    EXPECT_GT(points, 50);
-  }
-  // 1 to 3 of 75: where a message is taken in, and where a job tells its news.
-  EXPECT_LE(stops, points / 10);
+  quire::test::FailInTurn([this](int64_t n) { return RunWithout(n); });
 }
 
 }  // namespace

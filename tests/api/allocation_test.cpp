@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
-#include "../support/test_scale.h"
 #include "child_process.h"
 #include "failing_allocations.h"
 #include "quire/quire.h"
@@ -22,7 +20,6 @@ constexpr int kKeys = 60;
 
 using quire::test::InProcess;
 using quire::test::kRan;
-using quire::test::kStopped;
 using quire::test::kTooFar;
 using quire::test::kWrong;
 using quire::test::Outcome;
@@ -185,29 +182,7 @@ class Allocations : public testing::Test {
 };
 
 TEST_F(Allocations, OneFailsAndNothingAcknowledgedIsLost) {
-  // All of the first, and a sample of the others.
-  const char* const first = ::getenv("QUIRE_ALLOCATION");
-  const int64_t step_max = quire::test::ScaledCount(1) > 1 ? 1 : 40;
-  int64_t points = 0;
-  int64_t stops = 0;
-  int64_t step = 1;
-  for (int64_t n = first == nullptr ? 0 : std::atoll(first);; n += step) {
-    const Outcome outcome = RunWithout(n);
-    if (outcome == kTooFar) break;
-    ASSERT_NE(outcome, kWrong) << "repeat it with QUIRE_ALLOCATION=" << n;
-    if (outcome == kStopped) {
-      ++stops;
-      std::printf("the program stopped when allocation %lld failed\n", static_cast<long long>(n));
-    }
-    ++points;
-    step = std::min(step_max, n / 40 + 1);
-  }
-  std::printf("%lld allocations failed in turn, %lld stopped the program\n",
-              static_cast<long long>(points), static_cast<long long>(stops));
-  if (first == nullptr) {
-    EXPECT_GT(points, 50);
-  }
-  EXPECT_LE(stops, points / 20);
+  quire::test::FailInTurn([this](int64_t n) { return RunWithout(n); });
 }
 
 }  // namespace

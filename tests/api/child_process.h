@@ -5,6 +5,7 @@
 #ifndef QUIRE_TESTS_API_CHILD_PROCESS_H_
 #define QUIRE_TESTS_API_CHILD_PROCESS_H_
 
+#include <cstdint>
 #include <functional>
 
 namespace quire::test {
@@ -19,6 +20,10 @@ enum Outcome : int {
 
 /// What `body` answers in a process of its own.
 Outcome InProcess(const std::function<Outcome()>& body);
+
+/// `run`, told which allocation is to fail: all of the first, and a sample of the others, until
+/// there are no more. Expects that nothing goes wrong, and that few stop the program.
+void FailInTurn(const std::function<Outcome(int64_t n)>& run);
 
 }  // namespace quire::test
 
