@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "quire/database.h"
 #include "quire/quire.h"
 
@@ -75,7 +76,7 @@ int Guarded(const Body& body) {
   try {
     return CodeOf(body());
   } catch (const std::bad_alloc&) {
-    return CodeOf(Status(Code::kOutOfMemory, "an allocation failed"));
+    return CodeOf(base::OutOfMemory());
   } catch (const std::exception& error) {
     return CodeOf(Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
   }

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -29,18 +28,13 @@ struct alignas(128) Slot {
   Slot* next = nullptr;
 };
 
-struct Retired {
-  uint64_t epoch;
-  std::function<void()> reclaim;
-};
-
 // Guards touch these two alone, without the initialization check of a function's static object.
 alignas(128) constinit std::atomic<uint64_t> global_epoch{1};
 alignas(128) constinit std::atomic<Slot*> all_slots{nullptr};
 
 struct RetireList {
   std::mutex mutex;
-  std::deque<Retired> objects;  // by rising epoch
+  std::list<EpochRetired> objects;  // by rising epoch
   std::condition_variable idle;
   int collections = 0;  // that have taken objects out and not yet run all of their reclaimers
 };
@@ -149,13 +143,21 @@ EpochGuard::~EpochGuard() {
 }
 
 void EpochRetire(std::function<void()> reclaim) {
+  std::list<EpochRetired> one;
+  one.push_back({0, std::move(reclaim)});
+  EpochRetire(std::move(one));
+}
+
+void EpochRetire(std::list<EpochRetired> objects) noexcept {
+  if (objects.empty()) return;
   RetireList& list = TheRetireList();
   uint64_t epoch = 0;
   {
     const std::lock_guard<std::mutex> lock(list.mutex);
     // A guard that enters after this sees the next epoch, and with it that the object is unlinked.
     epoch = global_epoch.fetch_add(1, std::memory_order_seq_cst);
-    list.objects.push_back({epoch, std::move(reclaim)});
+    for (EpochRetired& object : objects) object.epoch = epoch;
+    list.objects.splice(list.objects.end(), objects);
   }
   if (epoch % kRetiresPerCollect == 0) EpochCollect();
 }
@@ -163,20 +165,19 @@ void EpochRetire(std::function<void()> reclaim) {
 void EpochCollect() {
   if (thread_state.collecting) return;  // a reclaimer that retires: its objects wait for the next
   RetireList& list = TheRetireList();
-  std::deque<Retired> free;
+  std::list<EpochRetired> free;
   {
     const std::lock_guard<std::mutex> lock(list.mutex);
     if (list.objects.empty()) return;
     const uint64_t oldest = OldestEpoch();
-    while (!list.objects.empty() && list.objects.front().epoch < oldest) {
-      free.push_back(std::move(list.objects.front()));
-      list.objects.pop_front();
-    }
+    auto end = list.objects.begin();
+    while (end != list.objects.end() && end->epoch < oldest) ++end;
+    free.splice(free.end(), list.objects, list.objects.begin(), end);
     if (free.empty()) return;
     ++list.collections;
   }
   thread_state.collecting = true;
-  for (Retired& object : free) object.reclaim();
+  for (EpochRetired& object : free) object.reclaim();
   free.clear();  // what the reclaimers captured goes before EpochSynchronize() may return
   thread_state.collecting = false;
   const std::lock_guard<std::mutex> lock(list.mutex);

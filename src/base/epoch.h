@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 
 namespace quire::base {
 
@@ -24,6 +25,12 @@ class EpochGuard {
 /// Runs `reclaim` once no guard can see the object: on some later Retire, Collect or Synchronize
 /// call, on that thread, which may hold guards and locks of its own. Reclaimers may retire more.
 void EpochRetire(std::function<void()> reclaim);
+/// The same where nothing may fail for want of memory: a list that was made before.
+struct EpochRetired {
+  uint64_t epoch = 0;  ///< set when it is retired
+  std::function<void()> reclaim;
+};
+void EpochRetire(std::list<EpochRetired> objects) noexcept;
 /// Frees what can be freed now. Cost: one scan of the threads' slots.
 void EpochCollect();
 /// Waits until every guard that is held now has left, then frees: at return, the reclaimers of all

@@ -1,5 +1,7 @@
 #include "quire/status.h"
 
+#include "base/out_of_memory.h"
+
 namespace quire {
 
 const char* CodeName(Code code) {
@@ -34,6 +36,10 @@ std::string Status::ToString() const {
 Status Status::WithContext(const std::string& context) const {
   if (ok()) return *this;
   return Status(code_, message_ ? context + ": " + *message_ : context);
+}
+
+Status base::OutOfMemory() {
+  return Status(Code::kOutOfMemory, "an allocation failed");
 }
 
 }  // namespace quire

@@ -1,11 +1,12 @@
 // Fences, barriers, changes of mode, and the end: what concerns the whole database.
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "kv/agreement.h"
 #include "kv/checkpoint.h"
-#include "kv/part_files.h"
 #include "kv/database_impl.h"
 #include "kv/descriptor.h"
 #include "kv/local_iterator.h"
+#include "kv/part_files.h"
 #include "kv/wire.h"
 
 namespace quire::kv {
@@ -52,13 +53,13 @@ Status DatabaseImpl::Flush() {
 
 Status DatabaseImpl::Barrier(Level level) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  Status fenced = Fence();
+  Status fenced = base::OrOutOfMemory([&] { return Fence(); });
   if (!IsLevel(level)) {
     fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
   }
   QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level"));
   if (level == Level::kMemTable) return Status();
-  return core_->exchange->Agree(store_->db().Flush());
+  return core_->exchange->Agree(base::OrOutOfMemory([&] { return store_->db().Flush(); }));
 }
 
 Status DatabaseImpl::Redistribute(RedistributionRequest request, bool wait) {
@@ -106,7 +107,8 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
   const std::string arguments = path + ", keep " + std::to_string(options.keep);
   QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
-  Result<std::shared_ptr<const lsm::Capture>> capture = store_->db().NewCapture();
+  Result<std::shared_ptr<const lsm::Capture>> capture =
+      base::OrOutOfMemory([&] { return store_->db().NewCapture(); });
   QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
   const CheckpointRequest request = {
       path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
@@ -134,7 +136,7 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
   // pairs that another may already change.
   gate_.store((before & after) | (before & kSequential));
   remote_cache_->SetOn(false);
-  Status fenced = Fence();
+  Status fenced = base::OrOutOfMemory([&] { return Fence(); });
   if (!known) {
     fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
                                                 " or no consistency " + NumberOf(consistency));
@@ -181,13 +183,13 @@ Status DatabaseImpl::FlushToClose() {
 
 Status DatabaseImpl::Close() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  const Status fenced = core_->exchange->Agree(Fence());
+  const Status fenced = core_->exchange->Agree(base::OrOutOfMemory([&] { return Fence(); }));
   // They read this rank's files. How they ended is their events' to tell, and the log's.
   for (const std::shared_ptr<Job>& checkpoint : checkpoints_) {
     static_cast<void>(checkpoint->Wait());
   }
   if (redistribution_ != nullptr) EndRedistribution();
-  const Status kept = FlushToClose();
+  const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
   const std::shared_ptr<Core> core = core_;
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
   Teardown();

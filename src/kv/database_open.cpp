@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "io/machine.h"
 #include "kv/agreement.h"
 #include "kv/database_impl.h"
@@ -245,7 +246,8 @@ Status OpenParts(Opening* opening) {
   QUIRE_RETURN_IF_ERROR(LockAndCheck(opening));
   if (opening->creating) QUIRE_RETURN_IF_ERROR(BeginCreation(opening));
   const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(OpenOwnDb(opening, cache, share)));
+  QUIRE_RETURN_IF_ERROR(
+      core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(FinishDescriptor(*opening)));
   return JoinGroup(opening, share);
 }

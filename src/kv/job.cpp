@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "kv/job_news.h"
 #include "kv/wire.h"
 
@@ -43,9 +44,14 @@ std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string w
     core->jobs.push_back(job);
   }
   for (const std::shared_ptr<Job>& other : settled) other->Stop();
-  job->work_->Attach(job);
-  job->Serve();
-  job->Schedule();
+  try {
+    job->work_->Attach(job);
+    job->Serve();
+    job->Schedule();
+  } catch (const std::bad_alloc&) {
+    job->Stop();  // what the work holds is not held until the context is closed
+    throw;
+  }
   return job;
 }
 
@@ -96,18 +102,35 @@ EventProgress Job::Progress() const {
 void Job::Schedule() {
   const std::shared_ptr<Job> self = weak_from_this().lock();
   if (self == nullptr || queued_.exchange(true)) return;
-  const auto slice = [self] { self->RunSlice(); };
+  const auto slice = [self] { self->Guarded([&] { self->RunSlice(); }); };
   int step = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     step = step_;
   }
-  if (step != kJobUndo && work_->sends(step)) {
-    core_->errands->Run(slice);
-  } else {
-    core_->transfers->Schedule(slice);
+  try {
+    if (step != kJobUndo && work_->sends(step)) {
+      core_->errands->Run(slice);
+    } else {
+      core_->transfers->Schedule(slice);
+    }
+  } catch (const std::bad_alloc&) {
+    queued_ = false;
+    throw;
   }
   exchange_->Nudge(this);
+}
+
+// What cannot be told for want of memory ends the job: the little that this takes may be there.
+void Job::Guarded(const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const std::bad_alloc&) {
+    core_->errands->Run([self = shared_from_this()] {
+      self->Fail(base::OutOfMemory());
+      self->End(base::OutOfMemory());  // where others were told of an end already
+    });
+  }
 }
 
 void Job::RunSlice() {
@@ -138,7 +161,7 @@ void Job::RunSlice() {
 
 // What the work could not do for want of memory it has failed to do.
 Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::string* note) {
-  try {
+  return base::OrOutOfMemory([&]() -> Result<JobWork::State> {
     if (step == kJobUndo) {
       work_->Undo();
       return JobWork::State::kThrough;
@@ -147,9 +170,7 @@ Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::str
     QUIRE_ASSIGN_OR_RETURN(const JobWork::State state, work_->Advance(step));
     if (state == JobWork::State::kThrough) *note = work_->Report(step);
     return state;
-  } catch (const std::bad_alloc&) {
-    return NoMemoryForWork();
-  }
+  });
 }
 
 // Whatever becomes of that: who waits is not to wait for ever.
@@ -170,7 +191,7 @@ void Job::EndStep(int step, Report report) {
   }
   if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
   core_->errands->Run([self = shared_from_this(), step, report = std::move(report)] {
-    self->SendReport(step, report);
+    self->Guarded([&] { self->SendReport(step, report); });
   });
   exchange_->Nudge(this);
 }

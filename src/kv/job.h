@@ -99,6 +99,7 @@ class Job : public std::enable_shared_from_this<Job> {
   Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work);
   void Serve();
   void Schedule();
+  void Guarded(const std::function<void()>& part);
   void RunSlice();
   Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
   void Finish();

@@ -9,6 +9,7 @@
 #include <new>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kv/job.h"
@@ -20,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-enum class Call { kAdvance, kSend, kTakeNews, kReport, kTakeReports, kUndo, kFinish };
+enum class Call { kAttach, kAdvance, kSend, kTakeNews, kReport, kTakeReports, kUndo, kFinish };
 
 struct Case {
   friend void PrintTo(const Case& one, std::ostream* to) { *to << one.name; }
@@ -62,6 +63,7 @@ class HungryWork final : public JobWork {
     ++shared_.undone;
     Eat(Call::kUndo);
   }
+  void Attach(const std::weak_ptr<Job>&) override { Eat(Call::kAttach); }
   void Finish(const Status&) override {
     ++shared_.finished;
     Eat(Call::kFinish);
@@ -76,31 +78,30 @@ class HungryWork final : public JobWork {
   Shared& shared_;
 };
 
-class JobMemory : public testing::TestWithParam<Case> {
- protected:
-  static void Run(int count, bool by_turns,
-                  const std::function<void(const std::shared_ptr<Core>&)>& program) {
-    comm::SimNetwork::Options options;
-    options.rank_count = count;
-    options.deterministic = by_turns;
-    const auto network = comm::SimNetwork::Create(options);
-    network->Run([&](int, std::unique_ptr<comm::Transport> transport) {
-      auto core = std::make_shared<Core>();
-      core->executor = by_turns ? base::NewManualExecutor() : base::NewThreadPool(1, "test");
-      core->transfers = core->executor;
-      core->manual_background = by_turns;
-      core->exchange = comm::Exchange::Create(std::move(transport), {});
-      core->errands = std::make_unique<Errands>(core->exchange.get(), core->executor);
-      program(core);
-      ASSERT_OK(core->exchange->Barrier());
-      for (const std::shared_ptr<Job>& job : core->jobs) job->Stop();
-      core->jobs.clear();
-      core->EndTransfers();
-      core->exchange.reset();
-      core->EndTransfers();
-    });
-  }
-};
+void RunRanks(int count, bool by_turns, uint64_t timeout_ms,
+              const std::function<void(const std::shared_ptr<Core>&)>& program) {
+  comm::SimNetwork::Options options;
+  options.rank_count = count;
+  options.deterministic = by_turns;
+  const auto network = comm::SimNetwork::Create(options);
+  network->Run([&](int, std::unique_ptr<comm::Transport> transport) {
+    auto core = std::make_shared<Core>();
+    core->executor = by_turns ? base::NewManualExecutor() : base::NewThreadPool(1, "test");
+    core->transfers = core->executor;
+    core->manual_background = by_turns;
+    core->exchange = comm::Exchange::Create(std::move(transport), {.timeout_ms = timeout_ms});
+    core->errands = std::make_unique<Errands>(core->exchange.get(), core->executor);
+    program(core);
+    ASSERT_OK(core->exchange->Barrier());
+    for (const std::shared_ptr<Job>& job : core->jobs) job->Stop();
+    core->jobs.clear();
+    core->EndTransfers();
+    core->exchange.reset();
+    core->EndTransfers();
+  });
+}
+
+class JobMemory : public testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(Calls, JobMemory,
                          testing::Values(Case{"Advance", Call::kAdvance},
@@ -120,7 +121,7 @@ TEST_P(JobMemory, ThatIsNotThereEndsTheJobOnAllRanksAlike) {
         Shared shared;
         shared.call = GetParam().call;
         shared.rank = rank;
-        Run(count, by_turns, [&](const std::shared_ptr<Core>& core) {
+        RunRanks(count, by_turns, 60'000, [&](const std::shared_ptr<Core>& core) {
           const auto job =
               Job::Start(core, "the test", std::make_unique<HungryWork>(core->rank(), &shared));
           const Status told = job->Wait();
@@ -136,6 +137,29 @@ TEST_P(JobMemory, ThatIsNotThereEndsTheJobOnAllRanksAlike) {
         ASSERT_FALSE(HasFailure()) << "rank " << rank << " of " << count;
       }
     }
+  }
+}
+
+// What the work holds, a lock, goes at once; others hear that this rank gave it up.
+TEST(JobStart, WithoutMemoryEndsTheWorkAtOnce) {
+  for (int count = 1; count <= 2; ++count) {
+    Shared shared;
+    shared.call = Call::kAttach;
+    shared.rank = count - 1;
+    RunRanks(count, false, 3000, [&](const std::shared_ptr<Core>& core) {
+      auto work = std::make_unique<HungryWork>(core->rank(), &shared);
+      if (core->rank() == shared.rank) {
+        EXPECT_THROW(Job::Start(core, "the test", std::move(work)), std::bad_alloc);
+        EXPECT_GE(shared.finished, 1);
+        while (shared.finished < count) std::this_thread::yield();
+      } else {
+        const auto job = Job::Start(core, "the test", std::move(work));
+        Status told = Status(Code::kTimedOut, "");
+        while (told.code() == Code::kTimedOut) told = job->Wait();
+        EXPECT_EQ(told.code(), Code::kPeerFailed) << told.ToString();
+      }
+    });
+    EXPECT_EQ(shared.finished, count);
   }
 }
 

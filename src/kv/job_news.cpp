@@ -1,10 +1,10 @@
 // What the ranks of a job tell each other, and what becomes of it.
 #include "kv/job_news.h"
 
-#include <new>
 #include <utility>
 
 #include "base/coding.h"
+#include "base/out_of_memory.h"
 #include "kv/agreement.h"
 #include "kv/job.h"
 
@@ -27,10 +27,6 @@ Status DecodeNews(Slice text, JobNews* news) {
   news->step = static_cast<int>(step);
   news->note = std::string(note);
   return Status();
-}
-
-Status NoMemoryForWork() {
-  return Status(Code::kOutOfMemory, "an allocation failed");
 }
 
 Status FromRank(int rank, const Status& answered) {
@@ -92,7 +88,7 @@ void Job::TakeReport(int source, Report report) {
     }
   }
   const std::shared_ptr<Job> self = weak_from_this().lock();
-  if (self != nullptr) core_->errands->Run([self] { self->Decide(); });
+  if (self != nullptr) core_->errands->Run([self] { self->Guarded([&] { self->Decide(); }); });
   exchange_->Nudge(this);
 }
 
@@ -131,12 +127,10 @@ Status Job::Judge(int step, Status status, const std::vector<std::string>& notes
                   std::string* news) {
   if (step == kJobUndo) return undone_for_;
   if (!status.ok()) return status;
-  try {
+  return base::OrOutOfMemory([&] {
     QUIRE_ASSIGN_OR_RETURN(*news, work_->TakeReports(step, notes));
     return Status();
-  } catch (const std::bad_alloc&) {
-    return NoMemoryForWork();
-  }
+  });
 }
 
 void Job::Proceed(int step, const Status& status, std::string news) {

@@ -27,8 +27,6 @@ std::string EncodeNews(int step, const Status& status, Slice note);
 /// Errors  kCorruption.
 Status DecodeNews(Slice text, JobNews* news);
 
-/// What work has failed with that threw std::bad_alloc.
-Status NoMemoryForWork();
 
 /// What rank `rank` answered to news, as a status of the job: it does not serve one that it has
 /// given up.

@@ -4,15 +4,10 @@
 
 #include "base/epoch.h"
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "lsm/db_impl.h"
 
 namespace quire::lsm {
-
-DbImpl::Retirement::~Retirement() {
-  for (std::shared_ptr<const Version>& version : versions_) {
-    base::EpochRetire([version = std::move(version)]() mutable { version.reset(); });
-  }
-}
 
 // The job counts until it is over; after that it touches nothing of this database.
 void DbImpl::ScheduleLocked(void (DbImpl::*job)()) {
@@ -20,17 +15,15 @@ void DbImpl::ScheduleLocked(void (DbImpl::*job)()) {
     executor_.Schedule([this, job] { RunJob(job); });
     ++jobs_;
   } catch (const std::bad_alloc&) {
-    FailLocked(Status(Code::kOutOfMemory, "an allocation failed"), "scheduling background work");
+    FailLocked(base::OutOfMemory(), "scheduling background work");
   }
 }
 
 void DbImpl::RunJob(void (DbImpl::*job)()) {
-  Status status;
-  try {
+  const Status status = base::OrOutOfMemory([&] {
     (this->*job)();
-  } catch (const std::bad_alloc&) {
-    status = Status(Code::kOutOfMemory, "an allocation failed");
-  }
+    return Status();
+  });
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!status.ok()) FailLocked(status, "background work");
   --jobs_;

@@ -1,5 +1,6 @@
 // Every call on the file system fails once, one after another, and for good; and the device is
 // full.
+#include <new>
 #include <set>
 #include <vector>
 
@@ -147,6 +148,67 @@ TEST(Faults, AllCallsFailFromSomeOnAndNothingIsLost) {
 }
 TEST(Faults, OneCallFindsNoRoomAndNothingIsLost) { Sweep(LogMode::kOn, Code::kNoSpace, 1); }
 TEST(Faults, OneCallFailsWithTheLogSynced) { Sweep(LogMode::kSync, Code::kIo, 1); }
+
+// Runs `call`; an exception for want of memory is an answer like others.
+template <typename Call>
+Status Answer(const Call& call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "thrown");
+  }
+}
+
+// For n = 1, 2, ... the n-th sync or rename finds no memory: what was acknowledged is there, then
+// and afterwards, and where it is not known which manifest counts, nobody is blamed for that.
+TEST(Faults, OneCallFindsNoMemoryAndNothingIsLost) {
+  for (uint64_t n = 1;; ++n) {
+    SCOPED_TRACE("call " + std::to_string(n));
+    const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
+    const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
+    const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+    Environment environment;
+    environment.fs = faults.get();
+    environment.executor = executor.get();
+    const auto open = [&] {
+      return Db::Open(environment, "/db", SmallOptions(), OpenFlags::kOpenOrCreate);
+    };
+    Result<std::unique_ptr<Db>> db = open();
+    ASSERT_TRUE(db.ok());
+    uint64_t calls = 0;
+    faults->BeforeCalls(io::kFaultSync | io::kFaultRename, [&](const std::string&) {
+      if (++calls == n) throw std::bad_alloc();
+    });
+    Model model;
+    for (int i = 0; i < 6; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      const std::string value(i % 2 == 0 ? 1000 : 10, static_cast<char>('a' + i));
+      std::vector<Status> answers = {Answer([&] { return (*db)->Put(key, value); })};
+      if (answers[0].ok()) model[key] = value;
+      answers.push_back(Answer([&] { return (*db)->Flush(); }));
+      if (i % 3 == 2) answers.push_back(Answer([&] { return (*db)->Compact(); }));
+      answers.push_back(Answer([&] { return (*db)->NewCapture().status(); }));
+      for (const Status& answer : answers) {
+        if (answer.ok()) continue;
+        EXPECT_TRUE(answer.code() == Code::kOutOfMemory || answer.code() == Code::kReadOnly)
+            << answer.ToString();
+      }
+      EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
+    }
+    const bool failed = calls >= n;
+    db->reset();
+    faults->BeforeCalls(0, {});
+    db = open();
+    ASSERT_TRUE(db.ok()) << db.status().ToString();
+    EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
+    EXPECT_TRUE((*db)->Verify().ok());
+    ASSERT_FALSE(::testing::Test::HasFailure());
+    if (!failed) {
+      EXPECT_GT(n, 50u);
+      break;
+    }
+  }
+}
 
 TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
   const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();

@@ -12,12 +12,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/epoch.h"
 #include "lsm/compaction_picker.h"
 #include "lsm/counters.h"
 #include "lsm/db.h"
@@ -93,11 +95,13 @@ class DbImpl final : public Db {
   class Retirement {
    public:
     Retirement() = default;
-    ~Retirement();
-    void Add(std::shared_ptr<const Version> version) { versions_.push_back(std::move(version)); }
+    ~Retirement() { base::EpochRetire(std::move(versions_)); }
+    void Add(std::shared_ptr<const Version> version) {
+      versions_.push_back({0, [version = std::move(version)]() mutable { version.reset(); }});
+    }
 
    private:
-    std::vector<std::shared_ptr<const Version>> versions_;
+    std::list<base::EpochRetired> versions_;
   };
 
   // db_open.cpp
@@ -196,7 +200,15 @@ class DbImpl final : public Db {
   TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, trash_, true}; }
 
   // db_publish.cpp
+  /// What the runs become, and the manifest that says so.
+  struct Publication {
+    std::vector<std::shared_ptr<const Run>> runs;
+    SegmentUses uses;
+    std::vector<uint64_t> unused;  // value segments
+    Manifest manifest;
+  };
   Status Publish(const RunEdit& edit);
+  void ShowPublished(const RunEdit& edit, Publication next);
   std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
   static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
   Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);

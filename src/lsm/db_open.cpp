@@ -238,17 +238,16 @@ DbImpl::~DbImpl() {
     pool_->OnFree({});
     pool_->arena().MarkClosed();
   }
-  std::shared_ptr<const BaseLayer> base;  // what ends it may not run where Versions are reclaimed
+  std::shared_ptr<const Version> last;
   {
-    Retirement retirement;
     const std::lock_guard<std::mutex> lock(mutex_);
     if (current_ != nullptr && current_->active != nullptr) current_->active->Close();
-    if (current_ != nullptr) base = current_->base;
-    retirement.Add(std::move(current_));
+    last = std::move(current_);
     version_.store(nullptr, std::memory_order_release);
   }
   ready_.reset();
   base::EpochSynchronize();
+  last.reset();
   if (values_ != nullptr) CleanUp();
 }
 

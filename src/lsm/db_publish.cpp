@@ -1,5 +1,6 @@
 // A change of the runs: the manifest first, then the Version that readers see.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -105,43 +106,60 @@ Status DbImpl::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) 
 
 Status DbImpl::Publish(const RunEdit& edit) {
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  if (manifest_in_doubt_.load(std::memory_order_acquire)) {
+    return Status(Code::kReadOnly, "after a failure it is not known which manifest counts in " +
+                                       directory_ + "; reopen it when the cause is gone");
+  }
   // First the floor, then what lies below it: none there is missing from the list.
   const uint64_t open_floor = values_->open_floor();
   ObserveSegments();
   QUIRE_RETURN_IF_ERROR(SyncLiveHeaders(edit.flushed));
-  const std::vector<std::shared_ptr<const Run>> runs = EditedRuns(edit);
-  const SegmentUses uses = UsesOf(runs);
-  const std::vector<uint64_t> unused = segments_.Unused(uses);
-  Manifest next = NextManifest(edit, runs, open_floor);
-  std::erase_if(next.value_segments, [&](const StoredSegment& segment) {
-    return std::find(unused.begin(), unused.end(), segment.id) != unused.end();
+  Publication next;
+  next.runs = EditedRuns(edit);
+  next.uses = UsesOf(next.runs);
+  next.unused = segments_.Unused(next.uses);
+  next.manifest = NextManifest(edit, next.runs, open_floor);
+  std::erase_if(next.manifest.value_segments, [&](const StoredSegment& segment) {
+    return std::find(next.unused.begin(), next.unused.end(), segment.id) != next.unused.end();
   });
-  QUIRE_RETURN_IF_ERROR(WriteManifest(next, next.epoch));
-  for (const uint64_t id : unused) segments_.GiveUp(id);
+  try {
+    QUIRE_RETURN_IF_ERROR(WriteManifest(next.manifest, next.manifest.epoch));
+    ShowPublished(edit, std::move(next));
+  } catch (const std::bad_alloc&) {
+    // The new manifest may count while readers here see the old runs: nothing may be built on that.
+    manifest_in_doubt_.store(true, std::memory_order_release);
+    return Status(Code::kOutOfMemory, "an allocation failed while runs were published");
+  }
+  return Status();
+}
+
+// The manifest is written: from now on everybody sees it.
+void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {
+  for (const uint64_t id : next.unused) segments_.GiveUp(id);
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
   if (edit.flushed != nullptr) edit.flushed->SetFlushed();
 
   Retirement retirement;
   const std::lock_guard<std::mutex> lock(mutex_);
   auto version = std::make_shared<Version>(*current_);
-  version->runs = runs;
+  version->runs = std::move(next.runs);
   version->segments = segments_.Handles();
-  version->segments_floor = open_floor;
+  version->segments_floor = next.manifest.value_segment_floor;
   if (edit.flushed != nullptr) std::erase(version->immutables, edit.flushed);
-  flushed_lsn_ = next.flushed_lsn;
-  edition_ = next.edition;
-  collect_due_ = !segments_.MostlyDead(uses).empty();
-  next.runs.clear();
-  next.value_segments.clear();
-  next.log_segments.clear();
-  manifest_ = std::move(next);
+  flushed_lsn_ = next.manifest.flushed_lsn;
+  edition_ = next.manifest.edition;
+  collect_due_ = !segments_.MostlyDead(next.uses).empty();
+  next.manifest.runs.clear();
+  next.manifest.value_segments.clear();
+  next.manifest.log_segments.clear();
+  manifest_ = std::move(next.manifest);
   InstallLocked(std::move(version), retirement);
   changed_.notify_all();
-  return Status();
 }
 
 // The neighbours' board first: nothing is written into a new MemTable that they do not know of.
 void DbImpl::InstallLocked(std::shared_ptr<Version> next, Retirement& retirement) {
+  if (current_ != nullptr) retirement.Add(current_);  // what may find no memory before all else
   next->edition = edition_;
   BoardState board;
   board.edition = edition_;
@@ -158,7 +176,6 @@ void DbImpl::InstallLocked(std::shared_ptr<Version> next, Retirement& retirement
     for (const std::shared_ptr<MemoryHandle>& handle : next->immutables) add(*handle);
     pool_->arena().Publish(board);
   }
-  if (current_ != nullptr) retirement.Add(current_);
   current_ = std::move(next);
   version_.store(current_.get(), std::memory_order_release);
 }

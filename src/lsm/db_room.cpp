@@ -1,10 +1,10 @@
 // Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the
 // flushing queue is full the writer waits, asleep.
 #include <chrono>
-#include <new>
 #include <utility>
 
 #include "base/epoch.h"
+#include "base/out_of_memory.h"
 #include "io/machine.h"
 #include "lsm/db_impl.h"
 
@@ -77,14 +77,12 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
 }
 
 Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {
-  try {
+  return base::OrOutOfMemory([&]() -> Result<std::shared_ptr<MemoryHandle>> {
     if (outside) return pool_->PrepareOutside();
     Result<std::shared_ptr<MemoryHandle>> prepared = pool_->Prepare();
     if (prepared.ok() && *prepared != nullptr) (*prepared)->Prefault();
     return prepared;
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, "an allocation failed");
-  }
+  });
 }
 
 // Makes the next MemTable on this thread; the lock is let go meanwhile.

@@ -61,8 +61,11 @@ std::vector<std::shared_ptr<std::atomic<bool>>> SegmentTracker::Observe(
     segment.file_bytes = info.file_bytes;
     Advance(segment, memory);
     if (segment.state == State::kOpen && info.sealed) {
-      segment.state = State::kSealed;
       segment.graced = std::make_shared<std::atomic<bool>>(false);
+      segment.state = State::kSealed;
+    }
+    // Also one that nobody is going to set, since there was no memory for that.
+    if (segment.state == State::kSealed && segment.graced.use_count() == 1) {
       flags.push_back(segment.graced);
     }
   }

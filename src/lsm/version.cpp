@@ -1,19 +1,23 @@
 #include "lsm/version.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
 namespace quire::lsm {
 
-void Trash::AddTable(std::string path) {
+// Where there is no memory, what stays is an orphan, which the next open removes.
+void Trash::AddTable(const std::string& path) noexcept try {
   const std::lock_guard<std::mutex> lock(mutex_);
-  tables_.push_back(std::move(path));
+  tables_.push_back(path);
+} catch (const std::bad_alloc&) {
 }
 
-void Trash::AddSegment(uint64_t segment_id) {
+void Trash::AddSegment(uint64_t segment_id) noexcept try {
   const std::lock_guard<std::mutex> lock(mutex_);
   segments_.push_back(segment_id);
+} catch (const std::bad_alloc&) {
 }
 
 std::vector<std::string> Trash::TakeTables() {
@@ -44,11 +48,10 @@ Run::Run(std::vector<std::shared_ptr<TableHandle>> tables) : tables_(std::move(t
 }
 
 size_t Run::FindIndex(Slice key) const {
-  const auto behind = std::upper_bound(
-      tables_.begin(), tables_.end(), key,
-      [](Slice wanted, const std::shared_ptr<TableHandle>& table) {
-        return wanted < Slice(table->info().smallest_key);
-      });
+  const auto behind = std::upper_bound(tables_.begin(), tables_.end(), key,
+                                       [](Slice wanted, const std::shared_ptr<TableHandle>& table) {
+                                         return wanted < Slice(table->info().smallest_key);
+                                       });
   const size_t index = static_cast<size_t>(behind - tables_.begin());
   return index == 0 ? 0 : index - 1;
 }

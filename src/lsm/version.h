@@ -27,8 +27,8 @@ namespace quire::lsm {
 /// goes, on any thread.
 class Trash {
  public:
-  void AddTable(std::string path);
-  void AddSegment(uint64_t segment_id);
+  void AddTable(const std::string& path) noexcept;
+  void AddSegment(uint64_t segment_id) noexcept;
   std::vector<std::string> TakeTables();
   std::vector<uint64_t> TakeSegments();
 

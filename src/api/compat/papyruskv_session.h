@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "api/compat/papyruskv_settings.h"
+#include "base/out_of_memory.h"
 #include "papyrus/kv.h"
 #include "quire/database.h"
 
@@ -116,7 +117,7 @@ int Guarded(const char* call, const Body& body) {
   try {
     return CodeOf(call, body());
   } catch (const std::bad_alloc&) {
-    return CodeOf(call, Status(Code::kOutOfMemory, "an allocation failed"));
+    return CodeOf(call, base::OutOfMemory());
   } catch (const std::exception& error) {
     return CodeOf(call, Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
   }

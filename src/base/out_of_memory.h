@@ -1,0 +1,27 @@
+/// What an allocation that fails makes of a call: an answer, where an exception would leave others
+/// waiting, or end a thread.
+///
+/// Layer      base
+/// Threads    any
+#pragma once
+
+#include <new>
+
+#include "quire/status.h"
+
+namespace quire::base {
+
+/// kOutOfMemory.
+Status OutOfMemory();
+
+/// What `body` answers, a Status or a Result; OutOfMemory() where it throws std::bad_alloc.
+template <typename Body>
+auto OrOutOfMemory(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+}  // namespace quire::base
