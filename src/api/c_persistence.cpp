@@ -17,11 +17,14 @@ using quire::api::WithDatabase;
 namespace quire::api {
 namespace {
 
-// Gives the event out; where nobody wants it, waits for its end.
-Status GiveEvent(Result<std::unique_ptr<Event>> begun, quire_event** event) {
-  QUIRE_RETURN_IF_ERROR(begun.status());
-  if (event == nullptr) return (*begun)->Wait();
-  *event = new quire_event{std::move(*begun)};
+// Gives the event of what `begin` begins out; where nobody wants it, waits for its end. Nothing
+// begins for which there is no memory to give it out.
+template <typename Begin>
+Status GiveEvent(quire_event** event, const Begin& begin) {
+  auto handle = std::make_unique<quire_event>();
+  QUIRE_ASSIGN_OR_RETURN(handle->event, begin());
+  if (event == nullptr) return handle->event->Wait();
+  *event = handle.release();
   return Status();
 }
 
@@ -38,7 +41,7 @@ int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** 
     if (path == nullptr) return NullArgument("path");
     quire::CheckpointOptions options;
     options.keep = keep;
-    return GiveEvent(database.Checkpoint(path, options), event);
+    return GiveEvent(event, [&] { return database.Checkpoint(path, options); });
   });
 }
 
@@ -55,7 +58,7 @@ int quire_context_restart(quire_context* context, const char* path, const char* 
     options.number = number;
     options.in_place = (flags & QUIRE_RESTART_IN_PLACE) != 0;
     options.replace = (flags & QUIRE_RESTART_REPLACE) != 0;
-    return GiveEvent(runtime.Restart(path, name, options), event);
+    return GiveEvent(event, [&] { return runtime.Restart(path, name, options); });
   });
 }
 
@@ -63,7 +66,7 @@ int quire_context_destroy_database_async(quire_context* context, const char* nam
                                          quire_event** event) {
   return WithContext(context, [&](quire::Context& runtime) -> Status {
     if (name == nullptr) return NullArgument("name");
-    return GiveEvent(runtime.DestroyAsync(name), event);
+    return GiveEvent(event, [&] { return runtime.DestroyAsync(name); });
   });
 }
 

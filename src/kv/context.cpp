@@ -46,13 +46,14 @@ class ContextImpl final : public Context {
     return job->Wait();
   }
   Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) override {
-    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Job> job, StartDestruction(core_, name));
-    return NewJobEvent(std::move(job));
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, StartDestruction(core_, name));
+    return NewJobEvent(job);
   }
   Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                          const RestartOptions& options) override {
-    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Job> job, StartRestart(core_, path, name, options));
-    return NewJobEvent(std::move(job));
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
+                           StartRestart(core_, path, name, options));
+    return NewJobEvent(job);
   }
 
   Result<std::vector<std::string>> ListDatabases() override { return kv::ListDatabases(*core_); }

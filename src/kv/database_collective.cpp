@@ -112,11 +112,12 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
   QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
   const CheckpointRequest request = {
       path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Job> job,
-                         StartCheckpoint(core_, request, std::move(*capture)));
   std::erase_if(checkpoints_, [](const std::shared_ptr<Job>& other) { return other->finished(); });
+  checkpoints_.reserve(checkpoints_.size() + 1);
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
+                         StartCheckpoint(core_, request, std::move(*capture)));
   checkpoints_.push_back(job);
-  return NewJobEvent(std::move(job));
+  return NewJobEvent(job);
 }
 
 Status DatabaseImpl::SetConsistency(Consistency consistency) {

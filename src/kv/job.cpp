@@ -25,8 +25,13 @@ class JobEvent final : public Event {
 
 }  // namespace
 
-std::unique_ptr<Event> NewJobEvent(std::shared_ptr<Job> job) {
-  return std::make_unique<JobEvent>(std::move(job));
+std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job) {
+  try {
+    return std::make_unique<JobEvent>(job);
+  } catch (const std::bad_alloc&) {
+    job->Stop();  // nobody could wait for it
+    throw;
+  }
 }
 
 std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string what,
@@ -129,6 +134,7 @@ void Job::Guarded(const std::function<void()>& part) {
     core_->errands->Run([self = shared_from_this()] {
       self->Fail(base::OutOfMemory());
       self->End(base::OutOfMemory());  // where others were told of an end already
+      self->Schedule();                // where it had ended already
     });
   }
 }

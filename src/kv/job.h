@@ -149,6 +149,6 @@ class Job : public std::enable_shared_from_this<Job> {
 };
 
 /// The public face of a job.
-std::unique_ptr<Event> NewJobEvent(std::shared_ptr<Job> job);
+std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job);
 
 }  // namespace quire::kv
