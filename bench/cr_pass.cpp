@@ -231,7 +231,11 @@ Status CrBench::Settle(const std::string& directory) {
     QUIRE_RETURN_IF_ERROR(SetPageCache(directory, settings_.cache == "warm"));
   }
   QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
-  TouchMemory(settings_.count * (settings_.key_bytes + settings_.value_bytes));
+  // At most so much is written next by this rank.
+  QUIRE_ASSIGN_OR_RETURN(const FileBytes bytes, CountFileBytes(directory));
+  QUIRE_RETURN_IF_ERROR(
+      TouchPageCache(ranks_.folder() + "/touched-" + std::to_string(ranks_.rank()),
+                     bytes.all / static_cast<uint64_t>(ranks_.size()) * 5 / 4));
   return ranks_.context().Barrier();
 }
 

@@ -1,7 +1,6 @@
 #include "file_copy.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,10 +132,15 @@ Status SetPageCache(const std::string& directory, bool in_cache) {
   });
 }
 
-void TouchMemory(uint64_t bytes) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory != MAP_FAILED) ::munmap(memory, bytes);
+Status TouchPageCache(const std::string& path, uint64_t bytes) {
+  const OpenFile file(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.ok()) return file.Failure("create");
+  if (::unlink(path.c_str()) != 0) return file.Failure("unlink");
+  const std::vector<char> buffer(kBufferBytes, 't');
+  for (uint64_t done = 0; done < bytes; done += buffer.size()) {
+    if (::write(file.descriptor(), buffer.data(), buffer.size()) < 0) return file.Failure("write");
+  }
+  return Status();
 }
 
 Status RemoveTree(const std::string& directory) {

@@ -24,9 +24,10 @@ Result<uint64_t> CopyFiles(const std::string& from, const std::string& to, bool 
 /// the path.
 Status SetPageCache(const std::string& directory, bool in_cache);
 
-/// Takes `bytes` of memory, touches them, and gives them back: on virtual machines that hand free
-/// memory to the host, what comes next does not pay for getting it back.
-void TouchMemory(uint64_t bytes);
+/// Fills a new file at `path` with `bytes` and removes it, before it reaches the device: on virtual
+/// machines that hand free memory to the host, the page cache does not pay for getting it back in
+/// what comes next. Errors  kIo, with the path.
+Status TouchPageCache(const std::string& path, uint64_t bytes);
 
 /// Removes `directory` and all it holds. Errors  kIo, with the path.
 Status RemoveTree(const std::string& directory);

@@ -76,6 +76,11 @@ Status LateTable::Verify() const {
   return table->Verify();
 }
 
+Status LateTable::VerifyChecksums() const {
+  QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
+  return table->VerifyChecksums();
+}
+
 Result<std::vector<table::LostRange>> LateTable::FindLostRanges() const {
   QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
   return table->FindLostRanges();

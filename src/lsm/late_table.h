@@ -38,6 +38,7 @@ class LateTable final : public table::Table {
   std::unique_ptr<table::EntryIterator> NewIterator(bool fill_cache) const override;
   const table::TableInfo& info() const override { return info_; }
   Status Verify() const override;
+  Status VerifyChecksums() const override;
   Result<std::vector<table::LostRange>> FindLostRanges() const override;
 
  private:

@@ -77,7 +77,7 @@ Status PartVerifier::CheckTable(uint64_t ssid, uint64_t file_id) {
   if (table->info().file_id != file_id) {
     return Status(Code::kCorruption, path + " is another table than the one that was to be copied");
   }
-  return table->Verify();
+  return table->VerifyChecksums();
 }
 
 Status PartVerifier::CheckSegment(uint64_t id, uint64_t generation) {

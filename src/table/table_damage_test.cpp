@@ -23,6 +23,7 @@ struct Outcome {
   uint64_t failed = 0;  ///< gets that gave an error
   Status walked;
   Status verified;
+  Status checksums;
   bool walked_all = false;
 };
 
@@ -76,6 +77,7 @@ Outcome ReadEverything(io::FileSystem& fs, const std::vector<TestEntry>& entries
     }
   }
   outcome.verified = (*opened)->Verify();
+  outcome.checksums = (*opened)->VerifyChecksums();
   return outcome;
 }
 
@@ -115,6 +117,7 @@ TEST(TableDamage, AnUndamagedTableIsReadInFull) {
     EXPECT_TRUE(outcome.walked_all);
     EXPECT_EQ(outcome.failed + outcome.wrong, 0u);
     EXPECT_TRUE(outcome.verified.ok()) << outcome.verified.ToString();
+    EXPECT_TRUE(outcome.checksums.ok()) << outcome.checksums.ToString();
   }
 }
 
@@ -128,6 +131,7 @@ TEST(TableDamage, EveryChangedByteIsDetectedAndNoValueIsWrong) {
       const Outcome outcome = table.With(changed);
       ASSERT_EQ(outcome.wrong, 0u) << "byte " << at;
       ASSERT_FALSE(outcome.opened && outcome.verified.ok()) << "byte " << at;
+      ASSERT_FALSE(outcome.opened && outcome.checksums.ok()) << "byte " << at;
     }
   }
 }
@@ -149,6 +153,7 @@ TEST(TableDamage, WithoutChecksumsChangedBytesAreReadWithinBounds) {
     changed[at] = static_cast<char>(changed[at] ^ 0xff);
     const Outcome outcome = table.With(changed);
     if (!outcome.opened || !outcome.verified.ok()) ++refused;
+    EXPECT_EQ(outcome.checksums.ok(), outcome.verified.ok()) << "there are none to go by";
   }
   EXPECT_GT(refused, table.bytes.size() / 20);
 }
@@ -291,6 +296,7 @@ TEST(TableDamage, VerifyFindsATagThatHidesItsKey) {
   EXPECT_EQ(outcome.wrong, 1u) << "a checksum that holds: the key is absent";
   EXPECT_EQ(outcome.verified.code(), Code::kCorruption);
   EXPECT_NE(outcome.verified.message().find("tag"), std::string::npos);
+  EXPECT_TRUE(outcome.checksums.ok()) << "which is all that it looks at";
 }
 
 TEST(TableDamage, ForgedIndexFilterAndPropertiesAreReadWithinBounds) {

@@ -37,6 +37,7 @@ class TableReader final : public Table, public std::enable_shared_from_this<Tabl
   std::unique_ptr<EntryIterator> NewIterator(bool fill_cache) const override;
   const TableInfo& info() const override { return info_; }
   Status Verify() const override;
+  Status VerifyChecksums() const override;
   Result<std::vector<LostRange>> FindLostRanges() const override;
 
   /// The cached index, read where need be; null with *status where that fails.

@@ -14,7 +14,7 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const TableReader& table) : table_(table) {}
+  Verifier(const TableReader& table, bool entries) : table_(table), entries_(entries) {}
 
   Status Run() {
     Status status;
@@ -27,7 +27,7 @@ class Verifier {
     QUIRE_RETURN_IF_ERROR(table_.ReadProperties(&expected_, &tombstones_));
     for (const RangeTombstone& tombstone : tombstones_) CountTombstone(tombstone);
     QUIRE_RETURN_IF_ERROR(Blocks());
-    return Properties();
+    return entries_ ? Properties() : Status();
   }
 
  private:
@@ -37,6 +37,7 @@ class Verifier {
     for (uint64_t block = 0; block < index.block_count(); ++block) {
       Slice contents;
       QUIRE_RETURN_IF_ERROR(stream.Read(block, &contents));
+      if (!entries_) continue;
       if (const char* wrong = Block(BlockView(contents))) {
         return Damaged(table_.file(), "data block " + std::to_string(block), index.offset(block),
                        wrong);
@@ -113,6 +114,7 @@ class Verifier {
   }
 
   const TableReader& table_;
+  const bool entries_;  // are looked at one by one
   BlockPin index_pin_;
   BlockPin filter_pin_;
   TableInfo expected_;
@@ -127,7 +129,11 @@ class Verifier {
 }  // namespace
 
 Status TableReader::Verify() const {
-  return Verifier(*this).Run();
+  return Verifier(*this, true).Run();
+}
+
+Status TableReader::VerifyChecksums() const {
+  return Verifier(*this, !footer_.checked_blocks()).Run();
 }
 
 Result<std::vector<LostRange>> TableReader::FindLostRanges() const {
