@@ -70,9 +70,11 @@ void AddComparisons(const std::string& what, CrSamples& samples, Json* results) 
   }
   if (seconds.empty() || what.rfind("open", 0) == 0) return;
   (*results)["mb_per_s"] = Rounded(MedianQuotient(bytes, seconds) / 1e6);
+  if (what.rfind("cp", 0) == 0) return;
+  const std::string of = what == "checkpoint" ? "" : "_checkpoint";
   for (const std::string peer : {"cp", "cp_sync"}) {
-    if (what == peer) continue;
-    (*results)["speed_to_" + peer] = Rounded(MedianQuotient(samples[peer]["seconds"], seconds), 3);
+    (*results)["speed_to_" + peer] =
+        Rounded(MedianQuotient(samples[peer + of]["seconds"], seconds), 3);
   }
 }
 
@@ -123,7 +125,8 @@ Command AddCr(CLI::App& app) {
   CLI::App* sub = app.add_subcommand(
       "cr",
       "Checkpoint and restart: all ranks fill a database, save it, copy the same files as cp does\n"
-      "(without and with sync), change --change-percent of the keys, save again beside the first,\n"
+      "(without and with sync; what a restart reads as well), change --change-percent of the keys, "
+      "save again beside the first,\n"
       "and bring the first one back: by as many ranks, by as many with all pairs moved, by "
       "--elastic-ranks\n"
       "of them where the checkpoint lies and where the repository lies. Then databases of 1, 10 "

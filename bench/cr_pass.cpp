@@ -44,18 +44,19 @@ class Pass {
         pairs_(settings_.key_bytes, settings_.value_bytes, static_cast<uint64_t>(repetition) + 2),
         random_(static_cast<uint64_t>(repetition * ranks_.size() + ranks_.rank())) {}
 
-  // The copies stand once before the second checkpoint, once behind the first restart.
+  // Copies of the files that a checkpoint reads stand beside it, those of what a restart reads
+  // beside that.
   Status Run(bool sync_first) {
     QUIRE_RETURN_IF_ERROR(bench_.Fill(kName, settings_.count));
     QUIRE_RETURN_IF_ERROR(OpenAll(false));
     QUIRE_RETURN_IF_ERROR(WaitUntilQuiet(kQuietSecondsMax));
     QUIRE_RETURN_IF_ERROR(Checkpoint("checkpoint"));
-    QUIRE_RETURN_IF_ERROR(Copy(sync_first));
+    QUIRE_RETURN_IF_ERROR(CopyBoth(bench_.DatabaseDirectory(kName) + "/gen-1", "", sync_first));
     QUIRE_RETURN_IF_ERROR(Change());
     QUIRE_RETURN_IF_ERROR(Checkpoint("checkpoint_changed"));
     QUIRE_RETURN_IF_ERROR(Remove());
     QUIRE_RETURN_IF_ERROR(Restart());
-    QUIRE_RETURN_IF_ERROR(Copy(!sync_first));
+    QUIRE_RETURN_IF_ERROR(CopyBoth(CheckpointDirectory(1), "_checkpoint", sync_first));
     QUIRE_RETURN_IF_ERROR(Remove());
     QUIRE_RETURN_IF_ERROR(RestartRedistributed());
     QUIRE_RETURN_IF_ERROR(Remove());
@@ -110,15 +111,18 @@ class Pass {
     return Status();
   }
 
-  // Each rank its part of the first checkpoint.
-  Status Copy(bool sync) {
-    QUIRE_RETURN_IF_ERROR(bench_.Settle(CheckpointDirectory(1)));
+  Status CopyBoth(const std::string& directory, const std::string& of, bool sync_first) {
+    QUIRE_RETURN_IF_ERROR(Copy(directory, (sync_first ? "cp_sync" : "cp") + of, sync_first));
+    return Copy(directory, (sync_first ? "cp" : "cp_sync") + of, !sync_first);
+  }
+
+  // Each rank its part.
+  Status Copy(const std::string& directory, const std::string& what, bool sync) {
+    QUIRE_RETURN_IF_ERROR(bench_.Settle(directory));
     const std::string target = ranks_.folder() + "/copy-" + std::to_string(ranks_.rank());
-    const auto work = [&] {
-      return CopyFiles(PartOf(CheckpointDirectory(1)), target, sync).status();
-    };
+    const auto work = [&] { return CopyFiles(PartOf(directory), target, sync).status(); };
     QUIRE_ASSIGN_OR_RETURN(const double seconds, ranks_.Time(work));
-    Note(sync ? "cp_sync" : "cp", "seconds", seconds);
+    Note(what, "seconds", seconds);
     return RemoveTree(target);
   }
 
@@ -231,11 +235,11 @@ Status CrBench::Settle(const std::string& directory) {
     QUIRE_RETURN_IF_ERROR(SetPageCache(directory, settings_.cache == "warm"));
   }
   QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
-  // At most so much is written next by this rank.
+  // At most so much is read and written next by this rank.
   QUIRE_ASSIGN_OR_RETURN(const FileBytes bytes, CountFileBytes(directory));
   QUIRE_RETURN_IF_ERROR(
       TouchPageCache(ranks_.folder() + "/touched-" + std::to_string(ranks_.rank()),
-                     bytes.all / static_cast<uint64_t>(ranks_.size()) * 5 / 4));
+                     bytes.all / static_cast<uint64_t>(ranks_.size()) * 5 / 2));
   return ranks_.context().Barrier();
 }
 

@@ -103,6 +103,11 @@ Status ReadThrough(const OpenFile& file) {
   }
 }
 
+Status DropPages(const OpenFile& file) {
+  errno = ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  return errno == 0 ? Status() : file.Failure("posix_fadvise");
+}
+
 }  // namespace
 
 Result<uint64_t> CopyFiles(const std::string& from, const std::string& to, bool sync) {
@@ -110,6 +115,7 @@ Result<uint64_t> CopyFiles(const std::string& from, const std::string& to, bool 
   std::vector<std::string> copies;
   uint64_t bytes = 0;
   QUIRE_RETURN_IF_ERROR(ForEachFile(from, [&](const std::string& path) -> Status {
+    if (IsLog(path)) return Status();
     copies.push_back(to + "/" + fs::path(path).filename().string());
     QUIRE_ASSIGN_OR_RETURN(const uint64_t copied, CopyFile(path, copies.back()));
     bytes += copied;
@@ -127,8 +133,10 @@ Status SetPageCache(const std::string& directory, bool in_cache) {
     const OpenFile file(path, O_RDONLY);
     if (!file.ok()) return file.Failure("open");
     if (in_cache) return ReadThrough(file);
-    errno = ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
-    return errno == 0 ? Status() : file.Failure("posix_fadvise");
+    // Read once from the device in any case: under a virtual disk lies a cache of its own.
+    QUIRE_RETURN_IF_ERROR(DropPages(file));
+    QUIRE_RETURN_IF_ERROR(ReadThrough(file));
+    return DropPages(file);
   });
 }
 
