@@ -43,17 +43,31 @@ class Possible {
   std::map<std::string, std::set<std::string>> values_;
 };
 
+// A machine whose calls can be made to fail.
+struct FaultyMachine {
+  FaultyMachine() {
+    environment.fs = faults.get();
+    environment.executor = executor.get();
+  }
+  Result<std::unique_ptr<Db>> Open(const StorageOptions& options) const {
+    return Db::Open(environment, "/db", options, OpenFlags::kOpenOrCreate);
+  }
+
+  const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
+  const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
+  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+  Environment environment;
+};
+
 class FaultRun {
  public:
   explicit FaultRun(LogMode log) : options_(SmallOptions()) {
     options_.log = log;
     options_.flushing_queue_length = 1;
     options_.compaction_trigger = 2;
-    environment_.fs = faults_.get();
-    environment_.executor = executor_.get();
   }
 
-  io::FaultFileSystem& faults() { return *faults_; }
+  io::FaultFileSystem& faults() { return *machine_.faults; }
 
   // Some writes, flushes, merges and reopenings, each of which may fail.
   void Live(Code code) {
@@ -67,16 +81,15 @@ class FaultRun {
       if (i == 90) ExpectErrorOrOk(db_->Compact(), code);
       if (i % 11 == 5) ExpectErrorOrOk(db_->SyncLog(), code);
       if (i % 50 == 49) Close();
-      executor_->RunOne();
+      machine_.executor->RunOne();
     }
     Close();
   }
 
   // With all calls working again nothing is missing.
   void CheckAfterwards() {
-    faults_->FailAt(0, 0, 0, Code::kIo);
-    const Result<std::unique_ptr<Db>> opened =
-        Db::Open(environment_, "/db", options_, OpenFlags::kOpenOrCreate);
+    faults().FailAt(0, 0, 0, Code::kIo);
+    const Result<std::unique_ptr<Db>> opened = machine_.Open(options_);
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     ASSERT_NO_FATAL_FAILURE(possible_.Check(**opened));
     const Status verified = (*opened)->Verify();
@@ -87,14 +100,13 @@ class FaultRun {
 
  private:
   bool Open() {
-    Result<std::unique_ptr<Db>> opened =
-        Db::Open(environment_, "/db", options_, OpenFlags::kOpenOrCreate);
+    Result<std::unique_ptr<Db>> opened = machine_.Open(options_);
     if (opened.ok()) db_ = std::move(*opened);
     return opened.ok();
   }
   void Close() {
     db_.reset();
-    while (executor_->RunOne()) {
+    while (machine_.executor->RunOne()) {
     }
   }
   void Write(const std::string& key, int i, Code code) {
@@ -118,10 +130,7 @@ class FaultRun {
   }
 
   StorageOptions options_;
-  std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
-  std::unique_ptr<io::FaultFileSystem> faults_ = io::NewFaultFileSystem(*disk_);
-  std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
-  Environment environment_;
+  const FaultyMachine machine_;
   std::unique_ptr<Db> db_;
   Possible possible_;
 };
@@ -164,19 +173,11 @@ Status Answer(const Call& call) {
 TEST(Faults, OneCallFindsNoMemoryAndNothingIsLost) {
   for (uint64_t n = 1;; ++n) {
     SCOPED_TRACE("call " + std::to_string(n));
-    const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
-    const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
-    const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-    Environment environment;
-    environment.fs = faults.get();
-    environment.executor = executor.get();
-    const auto open = [&] {
-      return Db::Open(environment, "/db", SmallOptions(), OpenFlags::kOpenOrCreate);
-    };
-    Result<std::unique_ptr<Db>> db = open();
+    const FaultyMachine machine;
+    Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
     ASSERT_TRUE(db.ok());
     uint64_t calls = 0;
-    faults->BeforeCalls(io::kFaultSync | io::kFaultRename, [&](const std::string&) {
+    machine.faults->BeforeCalls(io::kFaultSync | io::kFaultRename, [&](const std::string&) {
       if (++calls == n) throw std::bad_alloc();
     });
     Model model;
@@ -197,8 +198,8 @@ TEST(Faults, OneCallFindsNoMemoryAndNothingIsLost) {
     }
     const bool failed = calls >= n;
     db->reset();
-    faults->BeforeCalls(0, {});
-    db = open();
+    machine.faults->BeforeCalls(0, {});
+    db = machine.Open(SmallOptions());
     ASSERT_TRUE(db.ok()) << db.status().ToString();
     EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
     EXPECT_TRUE((*db)->Verify().ok());
@@ -211,50 +212,38 @@ TEST(Faults, OneCallFindsNoMemoryAndNothingIsLost) {
 }
 
 TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
-  const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
-  const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
-  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-  Environment environment;
-  environment.fs = faults.get();
-  environment.executor = executor.get();
-  Result<std::unique_ptr<Db>> db =
-      Db::Open(environment, "/db", SmallOptions(), OpenFlags::kOpenOrCreate);
+  const FaultyMachine machine;
+  Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
   ASSERT_TRUE(db.ok());
   ASSERT_TRUE((*db)->Put("a", "1").ok());
-  while (executor->RunOne()) {
+  while (machine.executor->RunOne()) {
   }
   EXPECT_TRUE((*db)->background_status().ok());
-  faults->FailAt(io::kFaultSync, 1, UINT64_MAX, Code::kIo);
+  machine.faults->FailAt(io::kFaultSync, 1, UINT64_MAX, Code::kIo);
   const Status flushed = (*db)->Flush();
   EXPECT_EQ(flushed.code(), Code::kReadOnly);
   EXPECT_EQ((*db)->background_status().code(), Code::kIo);
-  faults->FailAt(0, 0, 0, Code::kIo);
+  machine.faults->FailAt(0, 0, 0, Code::kIo);
   const Status refused = (*db)->Put("b", "2");
   EXPECT_EQ(refused.code(), Code::kReadOnly);
   EXPECT_NE(refused.message().find("flushing"), std::string::npos) << refused.message();
   EXPECT_EQ(GetText(**db, "a"), "1");
   EXPECT_EQ(GetText(**db, "b"), "<absent>");
   db->reset();
-  db = Db::Open(environment, "/db", SmallOptions(), OpenFlags::kMustExist);
+  db = machine.Open(SmallOptions());
   ASSERT_TRUE(db.ok());
   EXPECT_EQ(GetText(**db, "a"), "1");
   EXPECT_TRUE((*db)->Put("b", "2").ok());
 }
 
 TEST(Faults, AFailedSyncOfTheLogIsNotTriedAgain) {
-  const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
-  const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
-  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-  Environment environment;
-  environment.fs = faults.get();
-  environment.executor = executor.get();
+  const FaultyMachine machine;
   StorageOptions options = SmallOptions();
   options.log = LogMode::kSync;
-  const Result<std::unique_ptr<Db>> db =
-      Db::Open(environment, "/db", options, OpenFlags::kOpenOrCreate);
+  const Result<std::unique_ptr<Db>> db = machine.Open(options);
   ASSERT_TRUE(db.ok());
   ASSERT_TRUE((*db)->Put("a", "1").ok());
-  faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+  machine.faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
   EXPECT_EQ((*db)->Put("b", "2").code(), Code::kIo);
   // The device would say yes now, of pages that it may have thrown away.
   EXPECT_EQ((*db)->Put("c", "3").code(), Code::kReadOnly);
