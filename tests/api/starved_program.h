@@ -21,8 +21,8 @@
 
 namespace quire::test {
 
-/// Keys 0 to key_count - 1 have a value in each of the rounds 1 and 2. Its calls allocate nothing of
-/// their own, so that the library's allocations fail.
+/// Keys 0 to key_count - 1 have a value in each of the rounds 1 and 2. Its calls allocate nothing
+/// themselves, so that the library's allocations fail.
 class StarvedProgram {
  public:
   StarvedProgram(std::string repository, int key_count);
