@@ -7,6 +7,8 @@
 //   persistence_program in_place REPOSITORY PATH     the same, without a copy
 //   persistence_program check REPOSITORY ROUND       opens "db"; every rank reads all pairs
 //   persistence_program group REPOSITORY ROUND       the same with one storage group of all ranks
+//   persistence_program compact REPOSITORY GROUP     makes "compacted" with storage groups of so many
+//                                                    ranks: compacting_owners.h
 //   persistence_program beside REPOSITORY PATH ROUND puts, takes a checkpoint, and goes on after
 //                                                    it has failed: puts the next round, and reads
 //
@@ -20,6 +22,7 @@
 #include <string>
 
 #include "quire/mpi.h"
+#include "tests/nodes/compacting_owners.h"
 #include "tests/support/mpi_program.h"
 #include "tests/support/small_database.h"
 
@@ -50,6 +53,7 @@ class Program {
       auto event = context_.Restart(arguments[0], "db", {.in_place = what == "in_place"});
       return event.ok() ? (*event)->Wait() : event.status();
     }
+    if (what == "compact") return Compact(std::atoi(arguments[0]));
     const bool may_make = what == "put" || what == "beside";
     quire::DatabaseOptions options = quire::test::SmallDatabase(
         may_make ? quire::OpenMode::kOpenOrCreate : quire::OpenMode::kMustExist);
@@ -70,6 +74,15 @@ class Program {
       Say(rank_, "gets.group " + std::to_string(db.GetStatistics().at("gets.group")));
     }
     return quire::Status();
+  }
+
+  quire::Status Compact(int group_size) {
+    auto db = context_.Open("compacted", quire::test::CompactingDatabase(group_size));
+    if (!db.ok()) return db.status();
+    std::string told;
+    QUIRE_RETURN_IF_ERROR(quire::test::ReadWhileOwnersCompact(group_size, context_, **db, &told));
+    Say(rank_, told);
+    return (*db)->Close();
   }
 
   quire::Status Put(quire::Database& db, int round) const {

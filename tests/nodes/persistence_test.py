@@ -107,6 +107,24 @@ def case_group(nodes):
         require(not list(node.storage.glob("repository*")), f"{node.name} has a repository")
 
 
+def case_compaction(nodes):
+    """Members of a storage group read each other's tables while the owners compact them away: over
+    shared memory and without it within a node, and across nodes; nothing is wrong, old or gone."""
+    for repository, group, transport in ((REPOSITORY, 2, "auto"), (REPOSITORY, 2, "mpi"),
+                                         ("{shared}/repository", 4, "auto")):
+        said = run_well(nodes, "compact", repository, group,
+                        environment={"QUIRE_TRANSPORT": transport})
+        found = re.findall(r"by memory: (\d+), by files: (\d+)", said)
+        require(len(found) == 4, "not all ranks speak", said)
+        for by_memory, by_files in found:
+            # Who shares memory is not asked which tables to read.
+            require((int(by_memory) > 0) == (transport == "auto") and
+                    (int(by_files) > 0) == (group == 4 or transport == "mpi"),
+                    f"group of {group}, {transport}: tables were read otherwise", said)
+        print("".join(sorted(re.findall(r"^.*by memory.*\n", said, re.M))), end="")
+        forget(nodes)
+
+
 def on_node(node, *words):
     """Runs a tool of the system in the node's namespaces."""
     return command("nsenter", "--target", str(node.pid), "--mount", *words)
