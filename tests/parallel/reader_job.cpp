@@ -9,6 +9,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <string>
+#include <utility>
 
 #include "quire/mpi.h"
 #include "tests/parallel/reader_pairs.h"

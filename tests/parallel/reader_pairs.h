@@ -22,7 +22,8 @@ inline bool IsAbsent(int i, int round) {
 
 // Some 7 MB in all.
 inline std::string ReaderValue(int i, int round) {
-  return std::to_string(round) + " of " + ReaderKey(i) + std::string(i % 10 == 0 ? 30'000 : 400, 'v');
+  return std::to_string(round) + " of " + ReaderKey(i) +
+         std::string(i % 10 == 0 ? 30'000 : 400, 'v');
 }
 
 /// What rank 0 has appended to the file so far, one line for each: "begin <round>" before the first

@@ -9,11 +9,13 @@
 // all is written, that is exactly the last round. "Stale" is answered by Refresh. At its end it
 // prints how often it looked, how often beside pairs that were moving, and how often it was told
 // that it was stale. Exit status: 0, or 3 where what it read is wrong, 4 where a call failed.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "quire/reader.h"
@@ -29,6 +31,7 @@ using quire::test::Told;
 
 constexpr int kExitWrong = 3;
 constexpr int kExitFailed = 4;
+constexpr int kLastLooks = 6;      // by either reader, in either way
 constexpr int kStaleMax = 10'000;  // one after the other
 
 // What one look showed, by pair; empty: absent.
@@ -40,7 +43,7 @@ class Program {
       : directory_(std::move(directory)), told_(std::move(told)), seen_(kReaderPairs, 0) {}
 
   int Run() {
-    for (bool end = false; !end; ++looks_) {
+    for (int last = 0; last < kLastLooks; ++looks_) {
       const Told before = quire::test::ReadTold(told_);
       const bool moving = IsMoving();
       Look look(kReaderPairs);
@@ -51,7 +54,7 @@ class Program {
       }
       if (moving && IsMoving()) ++beside_moving_;
       if (!Check(look, before.flushed, quire::test::ReadTold(told_).begun)) return kExitWrong;
-      end = before.end;
+      if (before.end) ++last;
     }
     std::printf("looks %d, beside moving pairs %d, stale %d\n", looks_, beside_moving_, stale_);
     return 0;
