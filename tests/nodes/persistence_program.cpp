@@ -7,8 +7,8 @@
 //   persistence_program in_place REPOSITORY PATH     the same, without a copy
 //   persistence_program check REPOSITORY ROUND       opens "db"; every rank reads all pairs
 //   persistence_program group REPOSITORY ROUND       the same with one storage group of all ranks
-//   persistence_program compact REPOSITORY GROUP     makes "compacted" with storage groups of so many
-//                                                    ranks: compacting_owners.h
+//   persistence_program compact REPOSITORY GROUP     makes "compacted" with storage groups of so
+//                                                    many ranks: compacting_owners.h
 //   persistence_program beside REPOSITORY PATH ROUND puts, takes a checkpoint, and goes on after
 //                                                    it has failed: puts the next round, and reads
 //

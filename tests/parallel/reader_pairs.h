@@ -1,5 +1,5 @@
-// The pairs that reader_job.cpp writes and reader_program.cpp reads, and what the job tells meanwhile
-// of its rounds. Some are deleted in every second round; some lie apart from their keys.
+// The pairs that reader_job.cpp writes and reader_program.cpp reads, and what the job tells
+// meanwhile of its rounds. Some are deleted in every second round; some lie apart from their keys.
 //
 // Threads: any.
 #ifndef QUIRE_TESTS_PARALLEL_READER_PAIRS_H_

@@ -3,10 +3,10 @@
 
     reader_test.py MPIRUN READER_JOB READER_PROGRAM
 
-Two ranks write a database; a reader (reader_program.cpp) reads it over and over; jobs of 3, 1, 2, ...
-ranks (reader_job.cpp) open it, and write and compact while the pairs move to their new owners. Exit
-status 0 only if no job fails, the reader has seen nothing wrong, and pairs were moving at least at
-some of its looks.
+Two ranks write a database; a reader (reader_program.cpp) reads it over and over; jobs of 3, 1, 2,
+... ranks (reader_job.cpp) open it, and write and compact while the pairs move to their new owners.
+Exit status 0 only if no job fails, the reader has seen nothing wrong, and pairs were moving at some
+of its looks.
 """
 import os
 import re
