@@ -50,20 +50,26 @@ Status Put(Database& db, const Keys& keys, int round) {
   return Status();
 }
 
+Status OrMissing(const Status& got, const std::string& key) {
+  if (got.code() != Code::kNotFound) return got;
+  return Status(Code::kCorruption, key + " is missing");
+}
+
 Status GetTogether(Database& db, const Keys& keys, std::vector<std::string>* values) {
   std::vector<bool> found;
   QUIRE_RETURN_IF_ERROR(db.GetMany({keys.begin(), keys.end()}, values, &found));
   const auto absent = std::find(found.begin(), found.end(), false) - found.begin();
   if (static_cast<size_t>(absent) == keys.size()) return Status();
-  return Status(Code::kCorruption, keys[static_cast<size_t>(absent)] + " is missing");
+  return OrMissing(Status(Code::kNotFound), keys[static_cast<size_t>(absent)]);
 }
 
 Status GetLater(Database& db, const Keys& keys, std::vector<std::string>* values) {
   std::vector<std::unique_ptr<PendingGet>> gets;
   for (const std::string& key : keys) gets.push_back(db.GetAsync(key));
   for (const auto& get : gets) {
-    QUIRE_ASSIGN_OR_RETURN(std::string value, get->Take());
-    values->push_back(std::move(value));
+    Result<std::string> value = get->Take();
+    QUIRE_RETURN_IF_ERROR(OrMissing(value.status(), keys[values->size()]));
+    values->push_back(std::move(*value));
   }
   return Status();
 }
@@ -147,7 +153,7 @@ class Member {
     std::vector<std::string> values;
     if (turn_ % 3 == 0) {
       values.emplace_back();
-      QUIRE_RETURN_IF_ERROR(db_.Get(keys.front(), &values.front()));
+      QUIRE_RETURN_IF_ERROR(OrMissing(db_.Get(keys.front(), &values.front()), keys.front()));
     } else {
       QUIRE_RETURN_IF_ERROR(turn_ % 3 == 1 ? GetTogether(db_, keys, &values)
                                            : GetLater(db_, keys, &values));

@@ -4,17 +4,19 @@
 //   reader_program DATABASE TOLD
 //
 // It looks over and over, with a reader that it keeps and refreshes, and with new ones; by gets and
-// by walks in turn. Each look must show of every pair a state that was written, at least of the
+// by walks in turn; now and then some time after the reader was refreshed. Each look must show of every pair a state that was written, at least of the
 // round that was in tables when the look began, and never an older one than was seen before; where
 // all is written, that is exactly the last round. "Stale" is answered by Refresh. At its end it
 // prints how often it looked, how often beside pairs that were moving, and how often it was told
 // that it was stale. Exit status: 0, or 3 where what it read is wrong, 4 where a call failed.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,7 +33,8 @@ using quire::test::Told;
 
 constexpr int kExitWrong = 3;
 constexpr int kExitFailed = 4;
-constexpr int kLastLooks = 6;      // by either reader, in either way
+constexpr int kLastLooks = 6;  // by either reader, in either way
+constexpr std::chrono::milliseconds kOldAfter(300);
 constexpr int kStaleMax = 10'000;  // one after the other
 
 // What one look showed, by pair; empty: absent.
@@ -78,7 +81,10 @@ class Program {
     for (int tries = 0; status.code() == Code::kBusy && tries < kStaleMax; ++tries) {
       if (tries > 0) ++stale_;
       status = Renew(anew ? other : kept_);
-      if (status.ok()) status = LookOnce(anew ? *other : *kept_, look);
+      if (!status.ok()) continue;
+      DatabaseReader& reader = anew ? *other : *kept_;
+      status = tries == 0 && looks_ % 4 == 3 ? GrowOld(reader) : Status();
+      if (status.ok()) status = LookOnce(reader, look);
     }
     return status;
   }
@@ -88,6 +94,23 @@ class Program {
     auto opened = DatabaseReader::Open(directory_);
     if (opened.ok()) reader = std::move(*opened);
     return opened.status();
+  }
+
+  // Looks at every part, then lets the job remove files of which nothing was opened.
+  Status GrowOld(const DatabaseReader& reader) const {
+    for (int i = 0; i < kReaderPairs; i += 7) {
+      std::string value;
+      const Status status = reader.Get(quire::test::ReaderKey(i), &value);
+      if (!status.ok() && status.code() != Code::kNotFound) return status;
+    }
+    const Told before = quire::test::ReadTold(told_);
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < kOldAfter) {
+      const Told now = quire::test::ReadTold(told_);
+      if (now.end || now.flushed > before.flushed + 1) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return Status();
   }
 
   Status LookOnce(const DatabaseReader& reader, Look* look) {
