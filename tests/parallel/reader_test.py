@@ -5,8 +5,8 @@
 
 Two ranks write a database; a reader (reader_program.cpp) reads it over and over; jobs of 3, 1, 2,
 ... ranks (reader_job.cpp) open it, and write and compact while the pairs move to their new owners.
-Exit status 0 only if no job fails, the reader has seen nothing wrong, and pairs were moving at some
-of its looks.
+Exit status 0 only if no job fails and the reader has seen nothing wrong, also where pairs were
+moving, and after it was told that it was stale.
 """
 import os
 import re
@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 
 JOBS = (3, 1, 2, 1, 3)
-ROUNDS = 2
+ROUNDS = 4
+TRIES_MAX = 4  # until what should be met was met: who is quick may miss the other
 SECONDS = 60  # for a job, and for the reader's last look
 
 
@@ -40,6 +41,7 @@ def run_job(mpirun, job, home, ranks):
 
 
 def run(mpirun, job, program, home):
+    """How often the reader looked beside moving pairs, and was stale."""
     run_job(mpirun, job, home, 2)
     reader = subprocess.Popen([program, home / "repository/db", home / "told"],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -54,20 +56,25 @@ def run(mpirun, job, program, home):
     finally:
         reader.kill()
         reader.wait()
-    said = re.search(r"^looks (\d+), beside moving pairs (\d+), stale \d+$", output, re.M)
+    said = re.search(r"^looks \d+, beside moving pairs (\d+), stale (\d+)$", output, re.M)
     if reader.returncode != 0 or not said:
         fail(f"the reader ended with {reader.returncode}", output)
     print(f"reader_test: {output}", end="")
-    if int(said.group(2)) == 0:
-        fail("the reader never looked while pairs were moving")
+    return int(said.group(1)), int(said.group(2))
 
 
 def main():
-    home = Path(tempfile.mkdtemp(prefix="quire-reader-"))
-    try:
-        run(*sys.argv[1:4], home)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    moving = stale = 0
+    for _ in range(TRIES_MAX):
+        home = Path(tempfile.mkdtemp(prefix="quire-reader-"))
+        try:
+            counts = run(*sys.argv[1:4], home)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+        moving, stale = moving + counts[0], stale + counts[1]
+        if moving > 0 and stale > 0:
+            return
+    fail(f"the reader looked {moving} times beside moving pairs and was {stale} times stale")
 
 
 if __name__ == "__main__":
