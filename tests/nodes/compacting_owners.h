@@ -20,8 +20,9 @@ DatabaseOptions CompactingDatabase(int group_size);
 /// before the read began.
 ///
 /// Collective   Yes: one outcome on all ranks.
-/// @param told  "tables by memory: <n>, by files: <n>": reads of pairs that are in tables alone,
-///              without a question, and after asking the owner which tables these are.
+/// @param told  "tables by memory: <n>, by files: <n>, ...": reads of pairs that are in tables
+///              alone, without a question, and after asking the owner which tables these are; then
+///              gets that asked the owner, and this rank's compactions.
 /// Errors       kCorruption  A wrong value, or an old one. kTimedOut: too little was read from
 ///                           tables in a minute. What a call of the database fails with.
 Status ReadWhileOwnersCompact(int group_size, Context& context, Database& db, std::string* told);
