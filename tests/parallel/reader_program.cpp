@@ -4,11 +4,12 @@
 //   reader_program DATABASE TOLD
 //
 // It looks over and over, with a reader that it keeps and refreshes, and with new ones; by gets and
-// by walks in turn; now and then some time after the reader was refreshed. Each look must show of every pair a state that was written, at least of the
-// round that was in tables when the look began, and never an older one than was seen before; where
-// all is written, that is exactly the last round. "Stale" is answered by Refresh. At its end it
-// prints how often it looked, how often beside pairs that were moving, and how often it was told
-// that it was stale. Exit status: 0, or 3 where what it read is wrong, 4 where a call failed.
+// by walks in turn; now and then some time after the reader was refreshed. Each look must show of
+// every pair a state that was written, at least of the round that was in tables when the look
+// began, and never an older one than was seen before; where all is written, that is exactly the
+// last round. "Stale" is answered by Refresh. At its end it prints how often it looked, how often
+// beside pairs that were moving, and how often it was told that it was stale. Exit status: 0, or 3
+// where what it read is wrong, 4 where a call failed.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
