@@ -1,6 +1,7 @@
 // Checkpoint, restart and redistribution with a crash at any point: any subset of ranks dies, or
 // the machine goes down, at any step. What there is afterwards is whole, old or new, and the same
-// for every number of ranks.
+// for every number of ranks. All files are on one disk that ranks share, or checkpoints alone are,
+// as on a cluster whose nodes have disks of their own.
 //
 // QUIRE_PERSISTENCE_CRASH_POINTS sets how many points (default 2000, over all tests here). Jobs
 // that end before their point comes do not count.
@@ -47,7 +48,7 @@ class Life {
         size_(kSizes[random_.Below(std::size(kSizes))]),
         replaces_(phase == Phase::kRestart && random_.OneIn(3)),
         repository_(phase == Phase::kRestart && !replaces_ ? "/other" : kRepository),
-        jobs_(seed, phase == Phase::kRedistribute && random_.OneIn(3) ? 2 * kSizeMax + 1 : 0) {}
+        jobs_(seed, random_.OneIn(phase == Phase::kRedistribute ? 3 : 4) ? 2 * kSizeMax + 1 : 0) {}
 
   void Run() {
     Begin();
@@ -55,11 +56,15 @@ class Life {
     CutOff();
     // What is there after one crash may be cut off once more.
     if (cut() && random_.OneIn(4)) CutOff();
-    phase_ == Phase::kCheckpoint ? ExpectCheckpoints() : ExpectDatabase();
-    if (phase_ == Phase::kRestart) ExpectCheckpoint(1, SomeSize());
+    const bool nodes_replaced = cut() && jobs_.own_disks() && random_.OneIn(3);
+    if (nodes_replaced) jobs_.ReplaceDisks(Widest());
+    if (phase_ == Phase::kCheckpoint) return ExpectCheckpoints();
+    nodes_replaced ? ExpectBroughtBack() : ExpectDatabase();
+    if (nodes_replaced || phase_ == Phase::kRestart) ExpectCheckpoint(1, SomeSize());
   }
 
   bool cut() const { return jobs_.cut(); }
+  bool cut_on_own_disks() const { return cut() && jobs_.own_disks(); }
   std::string Describe() const {
     return std::to_string(size_) + " ranks" + (replaces_ ? ", replaced" : "") + jobs_.description();
   }
@@ -67,31 +72,35 @@ class Life {
  private:
   static constexpr char kRepository[] = "/repository";
 
-  // A database with the first model, checkpointed where all ranks see one disk, closed. One that is
-  // to be replaced has the second model.
+  // A database with the first model, checkpointed, closed. One that is to be replaced has the
+  // second model.
   void Begin() {
     jobs_.Run(size_, kRepository, [&](int rank, Context& context) {
       auto db = context.Open("db", SimCluster::SmallDatabase());
       ASSERT_OK(db.status());
       ASSERT_TRUE(Write(**db, rank, size_, 0));
-      if (!jobs_.own_disks()) ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+      ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
       ASSERT_TRUE(!replaces_ || Write(**db, rank, size_, 1));
       ASSERT_OK((*db)->Close());
     });
   }
 
-  // Where pairs began to move between disks, as many ranks go on.
   void CutOff() {
-    const bool first = cut_size_ == 0;
-    if (phase_ == Phase::kCheckpoint)
-      cut_size_ = size_;
-    else if (first || !jobs_.own_disks())
-      cut_size_ = SomeSize();
+    cut_size_ = SizeToCut();
+    widest_cut_ = std::max(widest_cut_, cut_size_);
     durable_ = false;
     wrote_all_ = true;
     jobs_.RunCut(cut_size_, repository_,
                  [this](int rank, Context& context) { RunPhase(rank, context); });
     written_ = written_ || (durable_ && wrote_all_);
+  }
+
+  int SizeToCut() {
+    if (phase_ == Phase::kCheckpoint) return size_;
+    if (!jobs_.own_disks()) return SomeSize();
+    // Where parts lie on these ranks' disks, as many go on.
+    if (cut_size_ != 0) return cut_size_;
+    return phase_ == Phase::kRedistribute ? SizesThatSeeAll()[0] : std::max(Widest(), SomeSize());
   }
 
   void RunPhase(int rank, Context& context) {
@@ -131,28 +140,37 @@ class Life {
     static_cast<void>((*db)->Close());
   }
 
-  // 1, N-1, N, N+1 and 2N, in some order. On disks of their own those that see all parts, wherever
-  // the pairs have got to, one after another.
+  // 1, N-1, N, N+1 and 2N, in some order.
   std::vector<int> Sizes() {
-    if (jobs_.own_disks()) {
-      const int least = std::max(size_, cut_size_);
-      std::vector<int> sizes{least, least + 1};
-      if (2 * size_ > least + 1) sizes.push_back(2 * size_);
-      sizes.erase(sizes.begin(), sizes.begin() + static_cast<int>(random_.Below(sizes.size())));
-      return sizes;
-    }
     const std::set<int> all{std::max(1, size_ - 1), 1, size_, size_ + 1, 2 * size_};
     std::vector<int> sizes(all.begin(), all.end());
     for (size_t i = sizes.size(); i > 1; --i) std::swap(sizes[i - 1], sizes[random_.Below(i)]);
     return sizes;
   }
+  int SomeSize() { return Sizes()[0]; }
   // Where nothing was cut off, one of them.
-  std::vector<int> SizesToCheck() {
-    std::vector<int> sizes = Sizes();
+  std::vector<int> Checked(std::vector<int> sizes) const {
     if (!cut()) sizes.resize(1);
     return sizes;
   }
-  int SomeSize() { return Sizes()[0]; }
+
+  // The ranks on whose disks there may be something of the database.
+  int Widest() const {
+    const bool was_there = phase_ != Phase::kRestart || replaces_;
+    return std::max(widest_cut_, was_there ? size_ : 1);
+  }
+  // On disks of their own those that see all parts, wherever the pairs have got to, one after
+  // another: first those that were cut off, where parts of others may lie on their disks, unmoved.
+  std::vector<int> SizesThatSeeAll() {
+    if (!jobs_.own_disks()) return Sizes();
+    const int least = Widest();
+    std::vector<int> sizes{least, least + 1};
+    if (2 * size_ > least + 1) sizes.push_back(2 * size_);
+    const bool lie_elsewhere = phase_ == Phase::kRestart && (in_place_ || cut_size_ < size_);
+    if (cut_size_ != 0 && lie_elsewhere) return sizes;
+    sizes.erase(sizes.begin(), sizes.begin() + static_cast<int>(random_.Below(sizes.size())));
+    return sizes;
+  }
 
   // All pairs, from the walks of all ranks.
   static void Collect(Database& db, std::mutex* mutex, Model* all) {
@@ -170,10 +188,10 @@ class Life {
     Model all;
     std::mutex mutex;
     jobs_.Run(size, repository, [&](int, Context& context) {
-      auto db = context.Open("db", Existing());
+      auto db = context.Open("db", Existing(jobs_.own_disks()));
       if (may_be_absent && db.status().code() == Code::kNotFound) {
         ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = checkpoint})));
-        db = context.Open("db", Existing());
+        db = context.Open("db", Existing(jobs_.own_disks()));
       }
       ASSERT_OK(db.status());
       Collect(**db, &mutex, &all);
@@ -191,14 +209,14 @@ class Life {
   // Each that is there is whole, the first one unless it was not to be kept.
   void ExpectCheckpoints() {
     std::vector<uint64_t> complete;
-    for (const CheckpointFound& one : *FindCheckpoints(jobs_.disk(0), "/pfs/db")) {
+    for (const CheckpointFound& one : *FindCheckpoints(jobs_.shared_disk(), "/pfs/db")) {
       ASSERT_NE(one.state, CheckpointState::kPartial) << "its writer is gone";
       if (one.state == CheckpointState::kComplete) complete.push_back(one.number);
     }
     ASSERT_FALSE(complete.empty());
     ASSERT_TRUE(complete.back() > 1 || !told_) << "the new one was told to be complete";
     ASSERT_TRUE(complete.front() == 1 || keep_ != 0) << "the old one is gone";
-    for (const int size : SizesToCheck()) {
+    for (const int size : Checked(Sizes())) {
       ASSERT_NO_FATAL_FAILURE(ExpectCheckpoint(complete.back(), size));
     }
     complete.pop_back();
@@ -211,12 +229,31 @@ class Life {
   // one number of ranks after another finds the same.
   void ExpectDatabase() {
     std::optional<Model> first;
-    for (const int size : SizesToCheck()) {
+    for (const int size : Checked(SizesThatSeeAll())) {
       const Model all = ContentOn(size, repository_, !told_ && !replaces_ && !first);
       if (!first) ExpectOldOrNew(*(first = all));
       ASSERT_EQ(all, *first) << size << " ranks";
-      ASSERT_NO_FATAL_FAILURE(ExpectNothingElse(repository_ + "/db")) << size << " ranks";
+      ASSERT_NO_FATAL_FAILURE(ExpectNothingElse(size)) << size << " ranks";
     }
+  }
+
+  // Some disks are lost, and with them the database. Its checkpoint replaces what the others have
+  // of it; unless they have parts of which rank 0 knows nothing: those count for nothing.
+  void ExpectBroughtBack() {
+    const bool refused = !ReadDescriptor(jobs_.disk(0), repository_ + "/db").ok();
+    bool in_the_way = false;
+    const int size = SizesThatSeeAll()[0];
+    jobs_.Run(size, repository_, [&](int rank, Context& context) {
+      const Status status = WaitFor(context.Restart("/pfs", "db", {.number = 1, .replace = true}));
+      if (refused && status.code() == Code::kCorruption) {
+        if (rank == 0) in_the_way = true;
+        return;
+      }
+      ASSERT_OK(status);
+    });
+    if (in_the_way) return;
+    ASSERT_EQ(ContentOn(size, repository_, false), ModelOf(0)) << size << " ranks";
+    ASSERT_NO_FATAL_FAILURE(ExpectNothingElse(size));
   }
 
   void ExpectOldOrNew(const Model& all) {
@@ -225,15 +262,16 @@ class Life {
         << "neither what is replaced nor the new one";
   }
 
-  // What the descriptor does not name is not there.
-  void ExpectNothingElse(const std::string& directory) {
+  // What the descriptor does not name is not there, where so many ranks see it.
+  void ExpectNothingElse(int size) {
+    const std::string directory = repository_ + "/db";
     const auto descriptor = ReadDescriptor(jobs_.disk(0), directory);
     ASSERT_OK(descriptor.status());
     std::set<std::string> named;
     for (const Generation& generation : descriptor->generations) {
       named.insert(kGenerationDirectoryPrefix + std::to_string(generation.number));
     }
-    for (int rank = 0; rank < jobs_.disk_count(); ++rank) {
+    for (int rank = 0; rank < (jobs_.own_disks() ? size : 1); ++rank) {
       const auto entries = jobs_.disk(rank).List(directory);
       if (!entries.ok()) continue;  // a disk that no rank used
       for (const io::FileInfo& entry : *entries) {
@@ -255,6 +293,7 @@ class Life {
   const bool redistribute_ = random_.OneIn(2);
   CutJobs jobs_;
   int cut_size_ = 0;
+  int widest_cut_ = 0;
   std::atomic<bool> told_{false};
   std::atomic<bool> wrote_all_{true};  // in this job
   std::atomic<bool> durable_{false};   // what it wrote
@@ -277,6 +316,7 @@ TEST_P(PersistenceCrash, LeavesTheOldOrTheNewWholeForEveryNumberOfRanks) {
   const int64_t asked = test::ScaledCount("QUIRE_PERSISTENCE_CRASH_POINTS", 2000);
   const int64_t wanted = (asked + kPhases - 1) / kPhases;
   int64_t points = 0;
+  int64_t own_disks = 0;
   int64_t lives = 0;
   for (; points < wanted; ++lives) {
     const auto seed = static_cast<uint64_t>(lives * kPhases + static_cast<int64_t>(GetParam()) + 1);
@@ -284,10 +324,12 @@ TEST_P(PersistenceCrash, LeavesTheOldOrTheNewWholeForEveryNumberOfRanks) {
     life.Run();
     ASSERT_FALSE(HasFailure()) << "seed " << seed << ": " << life.Describe();
     if (life.cut()) ++points;
+    if (life.cut_on_own_disks()) ++own_disks;
     ASSERT_LT(lives, 100 + 10 * wanted) << "hardly any life is cut off";
   }
-  std::printf("%lld crash points: of checkpoints, restarts or redistributions, in %lld lives\n",
-              static_cast<long long>(points), static_cast<long long>(lives));
+  std::printf("%lld crash points, %lld of them on disks of their own, in %lld lives\n",
+              static_cast<long long>(points), static_cast<long long>(own_disks),
+              static_cast<long long>(lives));
 }
 
 }  // namespace
