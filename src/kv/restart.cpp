@@ -24,14 +24,19 @@ namespace {
 constexpr char kNext[] = "next";  // rank 0's news: this one is damaged
 constexpr char kDone[] = "done";
 
-// The number of what is copied: of a new database, or beside what is to be replaced.
-uint32_t NextGeneration(const Descriptor& before) {
-  if (!IsThere(before)) return 1;
+// The first number that none of these generations has or had.
+uint32_t NextNumber(const Descriptor& before) {
   uint32_t number = 1;
   for (const Generation& generation : before.generations) {
     number = std::max(number, generation.number + 1);
   }
   return number;
+}
+
+// The number of what is copied: of a new database, which has begun, or beside what is to be
+// replaced.
+uint32_t CopyNumber(const Descriptor& before) {
+  return IsThere(before) ? NextNumber(before) : before.generations[0].number;
 }
 
 // That all files of a part are there, with their sizes: what is cheap where it is used as it lies.
@@ -121,7 +126,7 @@ class RestartWork final : public JobWork {
 
 Generation RestartWork::GenerationOf(const Candidate& candidate) const {
   Generation generation;
-  generation.number = NextGeneration(locked_.descriptor);
+  generation.number = CopyNumber(locked_.descriptor);
   generation.rank_count = static_cast<int>(candidate.record.parts.size());
   generation.partitioner = candidate.record.partitioner;
   if (options_.in_place) generation.location = candidate.directory;
@@ -243,7 +248,7 @@ Status RestartWork::Publish() {
 }
 
 void RestartWork::LookForOld() {
-  const uint32_t number = NextGeneration(locked_.descriptor);
+  const uint32_t number = CopyNumber(locked_.descriptor);
   Result<PartSight> sight = LookForParts(fs_, locked_.directory, {number});
   if (sight.ok()) old_ = std::move(*sight);
   LogLeft(locked_.directory, sight.status());
@@ -272,14 +277,16 @@ Status MakeRoomBeside(const Core& core, const LockedDatabase& locked) {
   return RemoveParts(core, locked.directory, kept);
 }
 
-// What an interrupted creation or restart left goes when the descriptor says that this begins.
+// What an interrupted creation or restart left goes when the descriptor says that this begins. Some
+// may be on nodes that are not here: no part that is copied now has the same name.
 Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candidate) {
   const bool interrupted = !locked->descriptor.generations.empty();
   if (interrupted) QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, {}));
   Descriptor creating;
   creating.state = DescriptorState::kCreating;
-  creating.generations = {
-      {1, static_cast<int>(candidate.record.parts.size()), candidate.record.partitioner, ""}};
+  creating.generations = {{NextNumber(locked->descriptor),
+                           static_cast<int>(candidate.record.parts.size()),
+                           candidate.record.partitioner, ""}};
   locked->descriptor = creating;
   const bool writes = core.rank() == 0;
   return core.exchange->Agree(writes ? WriteDescriptor(*core.fs, locked->directory, creating)
