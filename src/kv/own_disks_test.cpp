@@ -1,5 +1,5 @@
-// Restarts of ranks that share checkpoints alone: what an interrupted one left on the disk of a
-// node is never taken for a part of the database, whichever nodes are there afterwards.
+// Restarts of ranks that share checkpoints alone, where there is no database: what an interrupted
+// one left on the disk of a node is not taken for a part of the next one.
 #include <gtest/gtest.h>
 
 #include <memory>
