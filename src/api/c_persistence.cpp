@@ -17,8 +17,8 @@ using quire::api::WithDatabase;
 namespace quire::api {
 namespace {
 
-// Gives the event of what `begin` begins out; where nobody wants it, waits for its end. Nothing
-// begins for which there is no memory to give it out.
+// Gives the event of what `begin` begins out; where nobody wants it, waits for its end. Where
+// there is no memory to give it out, nothing begins on this rank.
 template <typename Begin>
 Status GiveEvent(quire_event** event, const Begin& begin) {
   auto handle = std::make_unique<quire_event>();

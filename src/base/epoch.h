@@ -24,6 +24,7 @@ class EpochGuard {
 
 /// Runs `reclaim` once no guard can see the object: on some later Retire, Collect or Synchronize
 /// call, on that thread, which may hold guards and locks of its own. Reclaimers may retire more.
+/// They throw nothing.
 void EpochRetire(std::function<void()> reclaim);
 /// The same where nothing may fail for want of memory: a list that was made before.
 struct EpochRetired {

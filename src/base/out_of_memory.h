@@ -11,7 +11,7 @@
 
 namespace quire::base {
 
-/// kOutOfMemory.
+/// kOutOfMemory. Takes no memory.
 Status OutOfMemory();
 
 /// What `body` answers, a Status or a Result; OutOfMemory() where it throws std::bad_alloc.

@@ -39,7 +39,11 @@ Status Status::WithContext(const std::string& context) const {
 }
 
 Status base::OutOfMemory() {
-  return Status(Code::kOutOfMemory, "an allocation failed");
+  // Made when the program is loaded, and never destroyed: later there is no memory for its text.
+  static const Status* const made = new Status(Code::kOutOfMemory, "an allocation failed");
+  return *made;
 }
+
+[[maybe_unused]] static const Status out_of_memory_made = base::OutOfMemory();
 
 }  // namespace quire

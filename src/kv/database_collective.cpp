@@ -107,13 +107,15 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
   const std::string arguments = path + ", keep " + std::to_string(options.keep);
   QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
-  Result<std::shared_ptr<const lsm::Capture>> capture =
-      base::OrOutOfMemory([&] { return store_->db().NewCapture(); });
+  CheckpointRequest request;
+  Result<std::shared_ptr<const lsm::Capture>> capture = base::OrOutOfMemory([&] {
+    request = {path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
+    std::erase_if(checkpoints_,
+                  [](const std::shared_ptr<Job>& other) { return other->finished(); });
+    checkpoints_.reserve(checkpoints_.size() + 1);
+    return store_->db().NewCapture();
+  });
   QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
-  const CheckpointRequest request = {
-      path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
-  std::erase_if(checkpoints_, [](const std::shared_ptr<Job>& other) { return other->finished(); });
-  checkpoints_.reserve(checkpoints_.size() + 1);
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
                          StartCheckpoint(core_, request, std::move(*capture)));
   checkpoints_.push_back(job);

@@ -107,6 +107,7 @@ Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
     const std::vector<Generation>& older = opening.old.chain->generations();
     descriptor.generations.insert(descriptor.generations.end(), older.begin(), older.end());
   }
+  descriptor.taken = opening.locked.descriptor.taken;
   descriptor.options = ShapingOptions(opening.parts.options);
   return descriptor;
 }
@@ -175,12 +176,12 @@ Status FinishDescriptor(const Opening& opening) {
 Status ArrangeGenerations(Opening* opening) {
   std::vector<Generation>& stored = opening->locked.descriptor.generations;
   const Core& core = *opening->core;
-  const uint32_t newest = stored[0].number;
+  const uint32_t next = NextNumber(opening->locked.descriptor);
   const bool filling = opening->locked.descriptor.state == DescriptorState::kFilling;
   if (filling) stored.erase(stored.begin());
   const bool forced = opening->parts.options.force_redistribute && stored.size() == 1;
   opening->growing = forced || stored[0].rank_count != core.size() || !stored[0].location.empty();
-  opening->generation.number = opening->growing ? newest + 1 : stored[0].number;
+  opening->generation.number = opening->growing ? next : stored[0].number;
   Chain::Options chain;
   chain.fs = core.fs;
   chain.directory = opening->locked.directory;
@@ -248,7 +249,8 @@ Status OpenParts(Opening* opening) {
   const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
   QUIRE_RETURN_IF_ERROR(
       core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(FinishDescriptor(*opening)));
+  QUIRE_RETURN_IF_ERROR(
+      core.exchange->Agree(base::OrOutOfMemory([&] { return FinishDescriptor(*opening); })));
   return JoinGroup(opening, share);
 }
 
@@ -274,7 +276,7 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
   QUIRE_ASSIGN_OR_RETURN(opening.parts.plan,
                          core->budget->Take(&opening.parts.options, core->size()));
   const MemoryPlan plan = opening.parts.plan;
-  const Status opened = OpenParts(&opening);
+  const Status opened = base::OrOutOfMemory([&] { return OpenParts(&opening); });
   if (!opened.ok()) {
     opening.parts.direct.reset();
     opening.parts.db.reset();

@@ -18,6 +18,7 @@ constexpr SealedKind kKind = {"quire database ", kDescriptorVersion,
 constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
 constexpr char kGenerationPrefix[] = "generation.";
 constexpr char kLocationPrefix[] = "location.";
+constexpr char kTaken[] = "taken";
 constexpr char kOptionPrefix[] = "option.";
 
 // Takes `prefix` off `name`; false where it does not begin so.
@@ -50,6 +51,14 @@ bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
   return true;
 }
 
+// taken = <number>
+bool SetTaken(Slice value, Descriptor* descriptor) {
+  const auto number = ParseNumber(value, kGenerationMax);
+  if (!number || *number == 0 || descriptor->taken != 0) return false;
+  descriptor->taken = static_cast<uint32_t>(*number);
+  return true;
+}
+
 // location.<number> = <absolute path>, behind the line of its generation
 bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
   const auto number = ParseNumber(number_text, kGenerationMax);
@@ -62,6 +71,7 @@ bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
 
 bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
   if (name == "state") return SetState(value, descriptor);
+  if (name == kTaken) return SetTaken(value, descriptor);
   if (TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
   if (TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
   if (!TakePrefix(kOptionPrefix, &name)) return false;
@@ -75,6 +85,14 @@ bool IsThere(const Descriptor& descriptor) {
   const bool whole =
       descriptor.state == DescriptorState::kReady || descriptor.state == DescriptorState::kFilling;
   return whole && !descriptor.generations.empty();
+}
+
+uint32_t NextNumber(const Descriptor& descriptor) {
+  uint32_t last = descriptor.taken;
+  for (const Generation& generation : descriptor.generations) {
+    last = std::max(last, generation.number);
+  }
+  return last + 1;
 }
 
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b) {
@@ -93,6 +111,7 @@ std::string EncodeDescriptor(const Descriptor& descriptor) {
             std::to_string(generation.rank_count) + " " + generation.partitioner);
     if (!generation.location.empty()) AddLine(&text, kLocationPrefix + number, generation.location);
   }
+  if (descriptor.taken != 0) AddLine(&text, kTaken, std::to_string(descriptor.taken));
   for (const std::string& option : descriptor.options) {
     const size_t equals = option.find('=');
     AddLine(&text, kOptionPrefix + option.substr(0, equals), option.substr(equals + 1));

@@ -40,12 +40,18 @@ struct Generation {
 struct Descriptor {
   DescriptorState state = DescriptorState::kReady;
   std::vector<Generation> generations;  ///< newest first; only the first is written to
+  /// The last number under which a restart copied parts beside the database, 0: none did. They may
+  /// lie on nodes that are not here.
+  uint32_t taken = 0;
   std::vector<std::string> options;     ///< "name=value" of the storage options it was last opened
                                         ///< with: for readers, not binding
 };
 
 /// Whether there is a database.
 bool IsThere(const Descriptor& descriptor);
+
+/// The first number that no generation has had, as far as the descriptor knows.
+uint32_t NextNumber(const Descriptor& descriptor);
 
 /// Whether these are the same generations: none came, went, or lies elsewhere.
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b);

@@ -36,7 +36,13 @@ std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job) {
 
 std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string what,
                                 std::unique_ptr<JobWork> work) {
+  uint32_t number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(core->mutex);
+    number = ++core->last_database_number;  // the same on all ranks, whatever fails on this one
+  }
   std::shared_ptr<Job> job(new Job(core, std::move(what), std::move(work)));
+  job->channel_ = Channel(number, Operation::kJob);
   std::vector<std::shared_ptr<Job>> settled;  // stopped now: they may outlive the exchange
   {
     const std::lock_guard<std::mutex> lock(core->mutex);
@@ -45,7 +51,6 @@ std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string w
                               [](const std::shared_ptr<Job>& other) { return !other->Settled(); });
     settled.assign(first, core->jobs.end());
     core->jobs.erase(first, core->jobs.end());
-    job->channel_ = Channel(++core->last_database_number, Operation::kJob);
     core->jobs.push_back(job);
   }
   for (const std::shared_ptr<Job>& other : settled) other->Stop();
@@ -87,10 +92,12 @@ bool Job::Settled() const {
 }
 
 void Job::Stop() {
+  const Status given_up = base::OrOutOfMemory(
+      [this] { return Status(Code::kInvalidArgument, what_ + " was given up unfinished"); });
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(stopped_, true)) return;
-    if (!ended_) status_ = Status(Code::kInvalidArgument, what_ + " was given up unfinished");
+    if (!ended_) status_ = given_up;
   }
   exchange_->Serve(channel_, {});
   const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
@@ -127,16 +134,17 @@ void Job::Schedule() {
 }
 
 // What cannot be told for want of memory ends the job: the little that this takes may be there.
-void Job::Guarded(const std::function<void()>& part) {
-  try {
-    part();
-  } catch (const std::bad_alloc&) {
-    core_->errands->Run([self = shared_from_this()] {
-      self->Fail(base::OutOfMemory());
-      self->End(base::OutOfMemory());  // where others were told of an end already
-      self->Schedule();                // where it had ended already
-    });
-  }
+void Job::EndWithoutMemory() {
+  core_->errands->Run([self = shared_from_this()] {
+    self->Fail(base::OutOfMemory());
+    self->End(self->ToldStatus());  // where others were told of an end already
+    self->Schedule();               // where it had ended already
+  });
+}
+
+Status Job::ToldStatus() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return told_end_ ? told_status_ : base::OutOfMemory();
 }
 
 void Job::RunSlice() {

@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -99,7 +100,10 @@ class Job : public std::enable_shared_from_this<Job> {
   Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work);
   void Serve();
   void Schedule();
-  void Guarded(const std::function<void()>& part);
+  template <typename Part>
+  void Guarded(const Part& part);
+  void EndWithoutMemory();
+  Status ToldStatus() const;
   void RunSlice();
   Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
   void Finish();
@@ -144,9 +148,19 @@ class Job : public std::enable_shared_from_this<Job> {
   std::vector<Report> reports_;  // rank 0: of step_
   std::string told_;             // rank 0: the news that all get, encoded
   bool told_end_ = false;        // rank 0: they are the last
+  Status told_status_;           // rank 0: which the last have
   std::vector<bool> heard_;      // rank 0: who has heard the end, or cannot
   Status undone_for_;            // rank 0: why it is being undone
 };
+
+template <typename Part>
+void Job::Guarded(const Part& part) {
+  try {
+    part();
+  } catch (const std::bad_alloc&) {
+    EndWithoutMemory();
+  }
+}
 
 /// The public face of a job.
 std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job);

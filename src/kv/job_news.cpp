@@ -139,6 +139,7 @@ void Job::Proceed(int step, const Status& status, std::string news) {
     if (told_end_) return;  // a death was heard of meanwhile
     told_ = EncodeNews(step, status, news);
     told_end_ = step == kJobEnd;
+    told_status_ = status;
   }
   for (int rank = 1; rank < exchange_->size(); ++rank) Tell(rank);
   Go(step, status, std::move(news));

@@ -27,7 +27,6 @@ std::string EncodeNews(int step, const Status& status, Slice note);
 /// Errors  kCorruption.
 Status DecodeNews(Slice text, JobNews* news);
 
-
 /// What rank `rank` answered to news, as a status of the job: it does not serve one that it has
 /// given up.
 Status FromRank(int rank, const Status& answered);

@@ -24,19 +24,10 @@ namespace {
 constexpr char kNext[] = "next";  // rank 0's news: this one is damaged
 constexpr char kDone[] = "done";
 
-// The first number that none of these generations has or had.
-uint32_t NextNumber(const Descriptor& before) {
-  uint32_t number = 1;
-  for (const Generation& generation : before.generations) {
-    number = std::max(number, generation.number + 1);
-  }
-  return number;
-}
-
 // The number of what is copied: of a new database, which has begun, or beside what is to be
 // replaced.
 uint32_t CopyNumber(const Descriptor& before) {
-  return IsThere(before) ? NextNumber(before) : before.generations[0].number;
+  return IsThere(before) ? before.taken : before.generations[0].number;
 }
 
 // That all files of a part are there, with their sizes: what is cheap where it is used as it lies.
@@ -268,17 +259,25 @@ void RestartWork::Finish(const Status& /*status*/) {
   locked_.lock.reset();
 }
 
-// Of a database that stays until the restart has ended well. What an interrupted attempt left goes.
-Status MakeRoomBeside(const Core& core, const LockedDatabase& locked) {
-  std::set<uint32_t> kept;
-  for (const Generation& generation : locked.descriptor.generations) {
-    kept.insert(generation.number);
-  }
-  return RemoveParts(core, locked.directory, kept);
+Status WriteOnFirst(const Core& core, const LockedDatabase& locked) {
+  const bool writes = core.rank() == 0;
+  return core.exchange->Agree(
+      writes ? WriteDescriptor(*core.fs, locked.directory, locked.descriptor) : Status());
 }
 
-// What an interrupted creation or restart left goes when the descriptor says that this begins. Some
-// may be on nodes that are not here: no part that is copied now has the same name.
+// Of a database that stays until the restart has ended well. What an interrupted attempt left goes;
+// some may be on nodes that are not here: no part that is copied from now on has the same name.
+Status MakeRoomBeside(const Core& core, LockedDatabase* locked) {
+  std::set<uint32_t> kept;
+  for (const Generation& generation : locked->descriptor.generations) {
+    kept.insert(generation.number);
+  }
+  QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, kept));
+  locked->descriptor.taken = NextNumber(locked->descriptor);
+  return WriteOnFirst(core, *locked);
+}
+
+// The same where there is no database, when the descriptor says that this begins.
 Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candidate) {
   const bool interrupted = !locked->descriptor.generations.empty();
   if (interrupted) QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, {}));
@@ -288,15 +287,13 @@ Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candi
                            static_cast<int>(candidate.record.parts.size()),
                            candidate.record.partitioner, ""}};
   locked->descriptor = creating;
-  const bool writes = core.rank() == 0;
-  return core.exchange->Agree(writes ? WriteDescriptor(*core.fs, locked->directory, creating)
-                                     : Status());
+  return WriteOnFirst(core, *locked);
 }
 
 Status BeginRestart(const Core& core, LockedDatabase* locked, const Candidate& candidate,
                     bool replace) {
   if (!IsThere(locked->descriptor)) return BeginNew(core, locked, candidate);
-  if (replace) return MakeRoomBeside(core, *locked);
+  if (replace) return MakeRoomBeside(core, locked);
   return Status(Code::kInvalidArgument,
                 "there is a database at " + locked->directory +
                     " already; destroy it before a restart, or have it replaced");
