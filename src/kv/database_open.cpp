@@ -181,10 +181,14 @@ Status ArrangeGenerations(Opening* opening) {
   if (filling) stored.erase(stored.begin());
   const bool forced = opening->parts.options.force_redistribute && stored.size() == 1;
   opening->growing = forced || stored[0].rank_count != core.size() || !stored[0].location.empty();
-  opening->generation.number = opening->growing ? next : stored[0].number;
   Chain::Options chain;
   chain.fs = core.fs;
   chain.directory = opening->locked.directory;
+  if (!opening->growing) {
+    chain.generations = {stored[0]};
+    QUIRE_ASSIGN_OR_RETURN(opening->growing, LiesWithFewer(core, chain));
+  }
+  opening->generation.number = opening->growing ? next : stored[0].number;
   chain.generations.assign(stored.begin() + (opening->growing ? 0 : 1), stored.end());
   chain.partitioner = opening->parts.options.partitioner;
   chain.reader.storage = opening->parts.options.storage;

@@ -73,16 +73,29 @@ void AssignInTurn(int size, const Chain::Options& chain, OldParts* old) {
   }
 }
 
-Status AssignBySight(const Core& core, const Chain::Options& chain, OldParts* old) {
+// By rank.
+Result<std::vector<std::string>> GatherSeenParts(const Core& core, const Chain::Options& chain) {
   const Result<std::string> mine = SeenParts(chain);
   QUIRE_ASSIGN_OR_RETURN(
-      const std::vector<std::string> seen,
+      std::vector<std::string> seen,
       GatherAgreed(*core.exchange, mine.status(), mine.ok() ? Slice(*mine) : Slice()));
   for (const std::string& one : seen) {
     if (one.size() == mine->size()) continue;
     return Status(Code::kCorruption, "the ranks do not look for the same older parts");
   }
+  return seen;
+}
+
+Status AssignBySight(const Core& core, const Chain::Options& chain, OldParts* old) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, chain));
   return Assign(chain, seen, old);
+}
+
+bool LiesByTurns(const std::vector<std::string>& seen, size_t ranks) {
+  for (size_t part = 0; part < seen[0].size(); ++part) {
+    if (seen[part % ranks][part] == 0) return false;
+  }
+  return true;
 }
 
 // Nobody writes any more to the parts that this rank is to read: what is left of the job that did
@@ -98,6 +111,18 @@ Status HoldOwn(const Core& core, const OldParts& old) {
 }
 
 }  // namespace
+
+Result<bool> LiesWithFewer(const Core& core, const Chain::Options& options) {
+  const Result<bool> own = Sees(options, options.generations[0], core.rank());
+  // One that cannot look is told below.
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(own.ok() && *own ? 0 : 1));
+  if (blind == 0) return false;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, options));
+  for (size_t fewer = 1; fewer < seen.size(); ++fewer) {
+    if (LiesByTurns(seen, fewer)) return true;
+  }
+  return false;
+}
 
 Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options options) {
   OldParts old;

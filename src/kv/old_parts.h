@@ -24,4 +24,9 @@ struct OldParts {
 /// several older generations on storages that ranks do not share.
 Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options options);
 
+/// Whether the only one of these generations, of as many ranks as there are, lies where fewer ranks
+/// put it, by turns, and some rank does not see its own part: what a restart on fewer nodes leaves.
+/// Collective; the same on all ranks. Cost: one message round where each sees its own.
+Result<bool> LiesWithFewer(const Core& core, const Chain::Options& options);
+
 }  // namespace quire::kv

@@ -113,5 +113,17 @@ TEST_F(OwnDisks, NorIsOneThatReplacesTheDatabase) {
   ExpectOn(kRanks, "1");
 }
 
+TEST_F(OwnDisks, WhatFewerNodesBroughtBackOpensOnAnyNumberOfThem) {
+  repository_ = "/other";
+  for (const int fewer : {1, 2, 3}) {
+    for (const int size : {kRanks, fewer, kRanks - 1, kRanks}) {
+      Restart(fewer, 2);
+      ExpectOn(size, "1");
+      ExpectOn(kRanks, "1");
+      ASSERT_FALSE(HasFailure()) << "by " << fewer << ", opened by " << size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quire::kv
