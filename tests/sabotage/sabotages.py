@@ -382,7 +382,7 @@ SABOTAGES = [
     Sabotage("begun-number", "the same, of one where no database was", "src/kv/restart.cpp",
              "creating.generations = {{NextNumber(locked->descriptor),",
              "creating.generations = {{1,", KV, "OwnDisks.*"),
-    Sabotage("lies-with-fewer", "parts are where a restart on fewer nodes put them, and nobody looks",
+    Sabotage("lies-with-fewer", "parts are where a restart on fewer nodes put them, and none looks",
              "src/kv/old_parts.cpp", "if (LiesByTurns(seen, fewer)) return true;", "",
              KV, "OwnDisks.*"),
     Sabotage("restart-lock", "a part that is being copied is locked by nobody",
