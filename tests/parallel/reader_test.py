@@ -19,7 +19,7 @@ from pathlib import Path
 
 JOBS = (3, 1, 2, 1, 3)
 ROUNDS = 4
-TRIES_MAX = 4  # until what should be met was met: who is quick may miss the other
+TRIES_MAX = 12  # until what should be met was met: who is quick may miss the other
 SECONDS = 60  # for a job, and for the reader's last look
 
 
