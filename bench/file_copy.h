@@ -12,9 +12,10 @@
 
 namespace quire::bench {
 
-/// Copies the files of `from` (no directories, no log segments) into the new directory `to`, one after another, as
-/// cp of coreutils 9 does: copy_file_range over the whole file, read and write where the kernel
-/// refuses that. `sync`: then each copy is synced, and the directory, as `sync` of them does.
+/// Copies the files of `from` (no directories, no log segments) into the new directory `to`, one
+/// after another, as cp of coreutils 9 does: copy_file_range over the whole file, read and write
+/// where the kernel refuses that. `sync`: then each copy is synced, and the directory, as `sync` of
+/// them does.
 ///
 /// Gives the bytes copied. Errors  kIo, with the path.
 Result<uint64_t> CopyFiles(const std::string& from, const std::string& to, bool sync);

@@ -48,10 +48,11 @@ Run::Run(std::vector<std::shared_ptr<TableHandle>> tables) : tables_(std::move(t
 }
 
 size_t Run::FindIndex(Slice key) const {
-  const auto behind = std::upper_bound(tables_.begin(), tables_.end(), key,
-                                       [](Slice wanted, const std::shared_ptr<TableHandle>& table) {
-                                         return wanted < Slice(table->info().smallest_key);
-                                       });
+  const auto behind = std::upper_bound(
+      tables_.begin(), tables_.end(), key,
+      [](Slice wanted, const std::shared_ptr<TableHandle>& table) {
+        return wanted < Slice(table->info().smallest_key);
+      });
   const size_t index = static_cast<size_t>(behind - tables_.begin());
   return index == 0 ? 0 : index - 1;
 }
