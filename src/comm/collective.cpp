@@ -89,17 +89,10 @@ void ExchangeImpl::SendPart(Collective& collective, int destination, uint64_t nu
 
 Status ExchangeImpl::AwaitPart(int source, uint64_t number, uint64_t deadline_ns,
                                std::string* payload) {
-  Peer& peer = peers_.Get(source);
-  bool came = false;
-  auto done = [&] {
-    came = parts_.Take(source, number, payload);
-    return came || peer.failed.load(std::memory_order_acquire);
-  };
-  if (!done()) {
-    WaitSpec spec{&parts_, source, "its part of a collective call", deadline_ns};
-    QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(done)));
-  }
-  return came ? Status() : peer.why_failed;
+  auto missing = [&] { return parts_.Take(source, number, payload) ? kNobody : source; };
+  WaitSpec spec{&parts_, source, "its part of a collective call", deadline_ns};
+  QUIRE_RETURN_IF_ERROR(AwaitMissing(spec, Missing(missing)));
+  return spec.peer == kNobody ? Status() : peers_.Get(source).why_failed;
 }
 
 void ExchangeImpl::ReceivePart(Collective& collective, int source, uint64_t number, int distance) {

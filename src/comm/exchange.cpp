@@ -1,6 +1,7 @@
 #include "comm/exchange.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "comm/exchange_impl.h"
@@ -230,12 +231,8 @@ Status ExchangeImpl::Wait(const std::shared_ptr<Call>& call, std::string* answer
 
 Status ExchangeImpl::Await(const void* key, const char* what, const std::function<int()>& missing) {
   WaitSpec spec{key, -1, what};
-  auto done = [&] {
-    spec.peer = missing();
-    if (spec.peer == kNobody || spec.peer == rank_) return spec.peer == kNobody;
-    return peers_.Get(spec.peer).failed.load(std::memory_order_acquire);
-  };
-  if (!done()) QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(done)));
+  auto ask = [&] { return missing(); };
+  QUIRE_RETURN_IF_ERROR(AwaitMissing(spec, Missing(ask)));
   return spec.peer == kNobody ? Status() : peers_.Get(spec.peer).Failure();
 }
 
@@ -282,14 +279,11 @@ Status ExchangeImpl::Notify(int signal, const std::vector<int>& ranks) {
 
 Status ExchangeImpl::WaitSignal(int signal, const std::vector<int>& ranks) {
   for (int source : ranks) QUIRE_RETURN_IF_ERROR(CheckUse(source));
-  WaitSpec spec{&signals_, -1, "a signal"};
-  bool taken = false;
-  auto done = [&] {
-    taken = signals_.TakeAll(signal, ranks, &spec.peer);
-    return taken || peers_.Get(spec.peer).failed.load(std::memory_order_acquire);
+  auto missing = [&] {
+    int rank = kNobody;
+    return signals_.TakeAll(signal, ranks, &rank) ? kNobody : rank;
   };
-  if (!done()) QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(done)));
-  return taken ? Status() : peers_.Get(spec.peer).Failure();
+  return Await(&signals_, "a signal", std::ref(missing));
 }
 
 ExchangeStatistics ExchangeImpl::Statistics() const {

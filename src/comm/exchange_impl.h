@@ -35,18 +35,21 @@
 
 namespace quire::comm {
 
-/// A reference to something that answers "has it come true?".
-class Condition {
+/// A reference to something that is asked again and again.
+template <typename Answer>
+class Question {
  public:
   template <typename F>
-  explicit Condition(F& test)
-      : object_(&test), call_([](void* object) { return (*static_cast<F*>(object))(); }) {}
-  bool operator()() const { return call_(object_); }
+  explicit Question(F& asked)
+      : object_(&asked), call_([](void* object) { return (*static_cast<F*>(object))(); }) {}
+  Answer operator()() const { return call_(object_); }
 
  private:
   void* object_;
-  bool (*call_)(void*);
+  Answer (*call_)(void*);
 };
+using Condition = Question<bool>;  ///< has it come true?
+using Missing = Question<int>;     ///< which rank's part is missing, or kNobody
 
 /// What a thread waits for.
 struct WaitSpec {
@@ -111,6 +114,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   Status SignalTo(int destination, int signal);
 
   // exchange_wait.cpp
+  Status AwaitMissing(WaitSpec& spec, Missing missing);
   Status WaitUntil(WaitSpec& spec, Condition done);
   Status WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, bool leads);
   bool PollEagerly(Condition done);

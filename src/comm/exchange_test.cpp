@@ -351,6 +351,26 @@ TEST_P(ExchangeOverSim, TellsRanksThatADeathHasPartedOfTheDeath) {
   }
 }
 
+// All that it owed has come: who leaves then has not failed whoever looked just before.
+TEST(ExchangeOverThreads, CountsWhatCameBeforeAPeerLeft) {
+  const auto network = SimNetwork::Create(Ranks(2, 1, false));
+  RunRanks(*network, ExchangeOptions(), [](Exchange& exchange) {
+    if (exchange.rank() == 1) {
+      EXPECT_TRUE(exchange.WaitSignal(1, {0}).ok());
+      return;
+    }
+    bool named = false;
+    const Status status = exchange.Await(&named, "a part", [&] {
+      if (named) return Exchange::kNobody;
+      named = true;
+      EXPECT_TRUE(exchange.Notify(1, {1}).ok());
+      while (exchange.PeerStatus(1).ok()) std::this_thread::yield();
+      return 1;
+    });
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  });
+}
+
 TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   ExchangeOptions options;
   options.window_bytes = 100'000;

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/exchange_impl.h"
 
@@ -106,6 +107,21 @@ bool ExchangeImpl::PollEagerly(Condition done) {
     if (polled <= 0) CpuRelax();
   }
   return false;
+}
+
+// Waits until nobody is missing, or spec.peer is, and has failed. Since it was named its part may
+// have come, and its end after that: what came before the end counts, so it is looked for again.
+Status ExchangeImpl::AwaitMissing(WaitSpec& spec, Missing missing) {
+  const auto failed = [&] { return peers_.Get(spec.peer).failed.load(std::memory_order_acquire); };
+  auto done = [&] {
+    spec.peer = missing();
+    while (spec.peer != kNobody && failed()) {
+      const int named = std::exchange(spec.peer, missing());
+      if (spec.peer == named) return true;
+    }
+    return spec.peer == kNobody;
+  };
+  return done() ? Status() : WaitUntil(spec, Condition(done));
 }
 
 Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {

@@ -112,8 +112,10 @@ Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
   return descriptor;
 }
 
-// Nothing of an earlier database is left when rank 0 writes that a new one begins.
+// Nothing of an earlier database is left when rank 0 writes that a new one begins; but on nodes
+// that are not here: no part has the name of what is there.
 Status BeginCreation(Opening* opening) {
+  opening->generation.number = NextNumber(opening->locked.descriptor);
   if (!opening->locked.descriptor.generations.empty()) {  // it was interrupted
     QUIRE_RETURN_IF_ERROR(RemoveParts(*opening->core, opening->locked.directory, {}));
   }

@@ -113,6 +113,19 @@ TEST_F(OwnDisks, NorIsOneThatReplacesTheDatabase) {
   ExpectOn(kRanks, "1");
 }
 
+TEST_F(OwnDisks, NorOneAfterWhichFewerCreatedTheDatabase) {
+  repository_ = "/other";
+  for (int i = 0; i < 2; ++i) CutOffRestart(1);
+  Run(2, [](int, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Close());
+  });
+  Restart(2, 2);
+  ExpectOn(kRanks - 1, "1");
+  ExpectOn(kRanks, "1");
+}
+
 TEST_F(OwnDisks, WhatFewerNodesBroughtBackOpensOnAnyNumberOfThem) {
   repository_ = "/other";
   for (const int fewer : {1, 2, 3}) {
