@@ -97,10 +97,7 @@ class Life {
 
   int SizeToCut() {
     if (phase_ == Phase::kCheckpoint) return size_;
-    if (!jobs_.own_disks()) return SomeSize();
-    // Where parts lie on these ranks' disks, as many go on.
-    if (cut_size_ != 0) return cut_size_;
-    return phase_ == Phase::kRedistribute ? SizesThatSeeAll()[0] : std::max(Widest(), SomeSize());
+    return phase_ == Phase::kRedistribute ? SizesThatSeeAll()[0] : SomeSize();
   }
 
   void RunPhase(int rank, Context& context) {
@@ -159,16 +156,23 @@ class Life {
     const bool was_there = phase_ != Phase::kRestart || replaces_;
     return std::max(widest_cut_, was_there ? size_ : 1);
   }
+  // Where storage is not shared, those who have begun beside what lies elsewhere move it first.
+  std::vector<int> SizesBegun() {
+    const auto descriptor = ReadDescriptor(jobs_.disk(0), repository_ + "/db");
+    if (!descriptor.ok() || descriptor->generations.size() < 2) return {};
+    return {descriptor->generations[0].rank_count};
+  }
   // On disks of their own those that see all parts, wherever the pairs have got to, one after
-  // another: first those that were cut off, where parts of others may lie on their disks, unmoved.
+  // another.
   std::vector<int> SizesThatSeeAll() {
     if (!jobs_.own_disks()) return Sizes();
     const int least = Widest();
-    std::vector<int> sizes{least, least + 1};
+    std::vector<int> sizes{least};
+    if (least <= 2 * size_) sizes.push_back(least + 1);
     if (2 * size_ > least + 1) sizes.push_back(2 * size_);
-    const bool lie_elsewhere = phase_ == Phase::kRestart && (in_place_ || cut_size_ < size_);
-    if (cut_size_ != 0 && lie_elsewhere) return sizes;
     sizes.erase(sizes.begin(), sizes.begin() + static_cast<int>(random_.Below(sizes.size())));
+    const std::vector<int> begun = SizesBegun();
+    sizes.insert(sizes.begin(), begun.begin(), begun.end());
     return sizes;
   }
 
