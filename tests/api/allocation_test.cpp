@@ -3,8 +3,10 @@
 // nothing that was acknowledged is lost.
 #include <gtest/gtest.h>
 
+#include <new>
 #include <string>
 
+#include "base/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
 #include "quire/quire.h"
@@ -80,6 +82,16 @@ class Workload : private quire::test::StarvedProgram {
 
   Record* const record_;
 };
+
+// Where memory has run out, saying so takes none.
+TEST(OutOfMemory, TakesNoMemoryToSay) {
+  quire::test::FailAllocation(0);
+  const quire::Status status =
+      quire::base::OrOutOfMemory([]() -> quire::Status { throw std::bad_alloc(); });
+  const quire::Status copy = status;
+  EXPECT_FALSE(quire::test::AllocationFailed());
+  EXPECT_EQ(copy.code(), quire::Code::kOutOfMemory);
+}
 
 using Allocations = quire::test::StarvedTest<Record>;
 
