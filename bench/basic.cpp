@@ -37,7 +37,7 @@ DatabaseOptions OptionsFor(const Settings& settings) {
   options.mode = OpenMode::kMustNotExist;
   options.consistency =
       settings.consistency == "sequential" ? Consistency::kSequential : Consistency::kRelaxed;
-  options.storage.log = settings.log == "off" ? LogMode::kOff : LogMode::kOn;
+  options.storage.wal = settings.log == "off" ? WalMode::kOff : WalMode::kOn;
   options.group_size = settings.direct_reads ? 0 : 1;
   options.storage.search = SearchOf(settings.search);
   return options;

@@ -123,7 +123,7 @@ Result<Turn> ByUpdates(Ranks& ranks, const Settings& settings, const Reads& read
   DatabaseOptions options;
   options.mode = OpenMode::kMustNotExist;
   options.protection = Protection::kUpdateOnly;
-  options.storage.log = settings.log == "off" ? LogMode::kOff : LogMode::kOn;
+  options.storage.wal = settings.log == "off" ? WalMode::kOff : WalMode::kOn;
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, ranks.context().Open("kmer", options));
   QUIRE_RETURN_IF_ERROR(database->RegisterUpdate(assemble::kAddCounts, assemble::AddCounts));
   QUIRE_RETURN_IF_ERROR(database->Barrier(Level::kMemTable));

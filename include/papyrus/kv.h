@@ -10,7 +10,7 @@
  * Every function answers PAPYRUSKV_OK or a negative number. Without papyruskv_init, after
  * papyruskv_finalize, with a null where something must be, and for every failure that has no number
  * of its own it is PAPYRUSKV_ERR; a handle that is not open is PAPYRUSKV_INVALID_DB. Why a call
- * failed is said by the log (QUIRE_LOG_LEVEL=warning). Lengths are bytes; keys and values are any
+ * failed is said by the log (QUIRE_LOG=warning). Lengths are bytes; keys and values are any
  * bytes. */
 #ifndef PAPYRUS_KV_H_
 #define PAPYRUS_KV_H_

@@ -21,7 +21,7 @@ enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
 /// Replaces the sink of this process; an empty one is silence, the default. Without one, the
-/// environment variable QUIRE_LOG_LEVEL=error|warning|info|debug installs one on standard error,
+/// environment variable QUIRE_LOG=error|warning|info|debug installs one on standard error,
 /// for lines of that level and above, when the first context is opened. A line on its way may still
 /// reach the sink before.
 void SetLogSink(LogSink sink);

@@ -11,7 +11,7 @@
 namespace quire {
 
 /// What a put that returned OK survives (docs/durability.md).
-enum class LogMode {
+enum class WalMode {
   /// V1: nothing but the life of this process; tables are durable after Barrier(kSsTable)
   kOff = 0,
   kOn = 1,    ///< P1 (default): kill -9 of any or all ranks, without a system call per put
@@ -41,7 +41,7 @@ struct StorageOptions {
   uint64_t memtable_bytes = 64ull << 20;
   /// [1 .. 64] immutable MemTables that may wait for flushing
   int flushing_queue_length = 2;
-  LogMode log = LogMode::kOn;
+  WalMode wal = WalMode::kOn;
   /// [bytes, 64 .. 2^32] values from this size on lie apart from keys
   uint64_t value_separation_bytes_min = 1024;
   /// [bytes, 64 KiB .. 16 GiB] size of a value segment

@@ -23,7 +23,7 @@ void Install(LogLevel most) {
 }  // namespace
 
 Status InstallLogSink() {
-  const auto wanted = io::Environment("QUIRE_LOG_LEVEL");
+  const auto wanted = io::Environment("QUIRE_LOG");
   if (!wanted || wanted->empty()) return Status();
   for (size_t i = 0; i < std::size(kLevels); ++i) {
     if (*wanted != kLevels[i]) continue;
@@ -32,7 +32,7 @@ Status InstallLogSink() {
     if (!base::LogEnabled()) std::call_once(once, Install, static_cast<LogLevel>(i));
     return Status();
   }
-  return Status(Code::kInvalidArgument, "environment variable QUIRE_LOG_LEVEL is \"" + *wanted +
+  return Status(Code::kInvalidArgument, "environment variable QUIRE_LOG is \"" + *wanted +
                                             "\"; it must be error, warning, info or debug");
 }
 

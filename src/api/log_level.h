@@ -1,4 +1,4 @@
-/// The environment variable QUIRE_LOG_LEVEL: where it is set, the library's log goes to standard
+/// The environment variable QUIRE_LOG: where it is set, the library's log goes to standard
 /// error.
 ///
 /// Layer      api
@@ -9,7 +9,7 @@
 
 namespace quire::api {
 
-/// Installs a sink on standard error where QUIRE_LOG_LEVEL is error, warning, info or debug, and
+/// Installs a sink on standard error where QUIRE_LOG is error, warning, info or debug, and
 /// the program has installed none. Once per process. kInvalidArgument: it is something else.
 Status InstallLogSink();
 

@@ -175,7 +175,7 @@ std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
 // MemTables have; without one they have no other place.
 Status DatabaseImpl::FlushToClose() {
   const Status flushed = store_->db().Flush();
-  if (flushed.code() != Code::kNoSpace || options_.storage.log == LogMode::kOff) return flushed;
+  if (flushed.code() != Code::kNoSpace || options_.storage.wal == WalMode::kOff) return flushed;
   if (base::LogEnabled()) {
     base::Log(LogLevel::kWarning,
               "database " + name_ +

@@ -101,9 +101,9 @@ TEST_P(DatabaseOverSim, EveryRankReadsWhatEveryRankWroteAfterABarrier) {
 
 TEST_P(DatabaseOverSim, KeepsDataFromOneJobToTheNext) {
   SimCluster cluster(Ranks(3));
-  for (const LogMode log : {LogMode::kOn, LogMode::kOff, LogMode::kSync}) {
+  for (const WalMode log : {WalMode::kOn, WalMode::kOff, WalMode::kSync}) {
     DatabaseOptions options = SimCluster::SmallDatabase();
-    options.storage.log = log;
+    options.storage.wal = log;
     const std::string suffix = std::to_string(static_cast<int>(log));
     RunDatabase(cluster, options, [&](int rank, Context&, Database& db) {
       for (int i = 0; i < 100; ++i) ASSERT_OK(db.Put(Key(rank, i) + suffix, "v" + suffix));

@@ -151,7 +151,7 @@ struct Plan {
   bool sequential() const { return database.consistency == Consistency::kSequential; }
   // Of an owner that died: does it lose what is P1?
   bool LosesProcessSafe() const {
-    return ranks.crash == io::CrashKind::kPower || database.storage.log == LogMode::kOff;
+    return ranks.crash == io::CrashKind::kPower || database.storage.wal == WalMode::kOff;
   }
 };
 
@@ -169,7 +169,7 @@ Plan PlanFor(uint64_t seed, io::CrashKind crash, bool deterministic) {
   plan.database = SimCluster::SmallDatabase();
   plan.database.consistency = seed % 2 == 0 ? Consistency::kSequential : Consistency::kRelaxed;
   const uint64_t log = seed / 2 % 5;
-  plan.database.storage.log = log == 0 ? LogMode::kSync : log == 1 ? LogMode::kOff : LogMode::kOn;
+  plan.database.storage.wal = log == 0 ? WalMode::kSync : log == 1 ? WalMode::kOff : WalMode::kOn;
   return plan;
 }
 
@@ -219,7 +219,7 @@ class DyingProgram {
     const Status status = db_->Barrier(to_tables ? Level::kSsTable : Level::kMemTable);
     if (!Expect(status)) return BreakAll();
     if (cluster_->Killed(rank_)) return;
-    const bool power_safe = to_tables || plan_.database.storage.log == LogMode::kSync;
+    const bool power_safe = to_tables || plan_.database.storage.wal == WalMode::kSync;
     for (Stream& stream : streams_) stream.Acknowledge(power_safe);
   }
 
@@ -235,7 +235,7 @@ class DyingProgram {
   // A call for this owner was answered OK, and those before it with it.
   void Acknowledge(int owner) {
     if (cluster_->Killed(rank_)) return;
-    StreamOf(owner).Acknowledge(plan_.database.storage.log == LogMode::kSync);
+    StreamOf(owner).Acknowledge(plan_.database.storage.wal == WalMode::kSync);
   }
 
   Operation Choose() {
@@ -399,7 +399,7 @@ TEST(Deaths, ARankThatCannotFenceKeepsItsOwnPairsAlsoWithoutALog) {
   ranks.own_disks = true;
   SimCluster cluster(ranks);
   DatabaseOptions options = SimCluster::SmallDatabase();
-  options.storage.log = LogMode::kOff;
+  options.storage.wal = WalMode::kOff;
   cluster.RunDatabase(options, [&](int rank, Context& context, Database& db) {
     if (rank == 1) {
       ASSERT_TRUE(context.WaitSignal(1, {0}).ok());

@@ -174,7 +174,7 @@ TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsToldToTheCaller) {
     SimCluster cluster(ranks);
     for (const int rank : {0, 1}) disks.push_back(io::NewFaultFileSystem(cluster.disk(rank)));
     DatabaseOptions options = SimCluster::SmallDatabase();
-    options.storage.log = LogMode::kSync;
+    options.storage.wal = WalMode::kSync;
     options.consistency = call == "relaxed" ? Consistency::kRelaxed : Consistency::kSequential;
     cluster.RunDatabase(options, [&](int rank, Context& context, Database& db) {
       ASSERT_OK(db.RegisterUpdate(1, Replace));

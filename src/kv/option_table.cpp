@@ -151,10 +151,10 @@ void AddMemTableFields(std::vector<Field>* fields) {
                            "Immutable MemTables that may wait for flushing before writers wait.",
                            QUIRE_STORAGE_FIELD(flushing_queue_length)));
   fields->push_back(
-      Choose(kGroup, "log",
-             {{"off", N(LogMode::kOff)}, {"on", N(LogMode::kOn)}, {"sync", N(LogMode::kSync)}},
+      Choose(kGroup, "wal",
+             {{"off", N(WalMode::kOff)}, {"on", N(WalMode::kOn)}, {"sync", N(WalMode::kSync)}},
              "What a put survives: nothing (off), kill -9 (on), power loss (sync).",
-             QUIRE_STORAGE_FIELD(log)));
+             QUIRE_STORAGE_FIELD(wal)));
   fields->push_back(Number(kGroup, "value_separation_bytes_min", NumberKind::kBytes,
                            {64, uint64_t{1} << 32},
                            "Values of this size and more lie apart from their keys.",

@@ -57,13 +57,13 @@ TEST(OptionTable, ReadsNumbersBytesSwitchesAndNames) {
   EXPECT_EQ(options.storage.flushing_queue_length, 5);
   ASSERT_TRUE(OptionTable::Set("group_size", "1", &options).ok());
   EXPECT_EQ(options.group_size, 1);
-  ASSERT_TRUE(OptionTable::Set("log", "sync", &options).ok());
-  EXPECT_EQ(options.storage.log, LogMode::kSync);
+  ASSERT_TRUE(OptionTable::Set("wal", "sync", &options).ok());
+  EXPECT_EQ(options.storage.wal, WalMode::kSync);
   ASSERT_TRUE(OptionTable::Set("protection", "update_only", &options).ok());
   EXPECT_EQ(options.protection, Protection::kUpdateOnly);
   ASSERT_TRUE(OptionTable::Set("partitioner_name", "by first letter", &options).ok());
   EXPECT_EQ(options.partitioner_name, "by first letter");
-  EXPECT_EQ(*OptionTable::Get("log", options), "sync");
+  EXPECT_EQ(*OptionTable::Get("wal", options), "sync");
 }
 
 TEST(OptionTable, NamesTheNearestOptionForAnUnknownOne) {
@@ -84,7 +84,7 @@ TEST(OptionTable, RefusesValuesThatAreNotOfTheirTypeOrOutOfRange) {
   DatabaseOptions options;
   for (const char* text :
        {"memtable_bytes=", "memtable_bytes=64k", "memtable_bytes=-1", "memtable_bytes=1",
-        "memtable_bytes=99999999999999999999", "memtable_bytes=17179869184TiB", "log=maybe",
+        "memtable_bytes=99999999999999999999", "memtable_bytes=17179869184TiB", "wal=maybe",
         "group_size=-1", "redistribute=2", "bloom_bits_per_key=33", "bloom_bits_per_key=10MiB",
         "memtable_bytes"}) {
     const Status status = OptionTable::SetFromText(text, &options);
@@ -121,11 +121,11 @@ TEST(OptionTable, EnvironmentGivesWhatTheProgramLeftAtItsDefault) {
 }
 
 TEST(OptionTable, ABadEnvironmentVariableIsNamed) {
-  const Variable variable("QUIRE_LOG", "perhaps");
+  const Variable variable("QUIRE_WAL", "perhaps");
   DatabaseOptions options;
   const Status status = OptionTable::ApplyEnvironment(&options);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("QUIRE_LOG"));
+  EXPECT_THAT(status.message(), HasSubstr("QUIRE_WAL"));
   EXPECT_THAT(status.message(), HasSubstr("off|on|sync"));
 }
 

@@ -176,7 +176,7 @@ TEST(Descriptor, TheDocumentedExampleIsValid) {
   const std::string example = page.substr(begin, page.find("```", begin) - begin);
   Descriptor descriptor;
   descriptor.generations = {{2, 4, "hash", ""}, {1, 16, "hash", ""}};
-  descriptor.options = {"memtable_bytes=67108864", "log=on"};
+  descriptor.options = {"memtable_bytes=67108864", "wal=on"};
   EXPECT_EQ(EncodeDescriptor(descriptor), example);
   EXPECT_TRUE(DecodeDescriptor(example, "x").ok());
 }

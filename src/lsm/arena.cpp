@@ -60,7 +60,7 @@ Result<std::unique_ptr<Arena>> Arena::Create(const StorageOptions& options, bool
   std::unique_ptr<Arena> arena(new Arena);
   arena->pool_slots_ = PoolSlots(options);
   arena->segment_bytes_ = options.memtable_bytes;
-  arena->records_inside_ = options.log == LogMode::kOff;
+  arena->records_inside_ = options.wal == WalMode::kOff;
   const uint64_t bytes =
       BytesFor(arena->pool_slots_, arena->segment_bytes_, arena->records_inside_);
   QUIRE_ASSIGN_OR_RETURN(arena->memory_, shared ? io::SharedMemory::Create(bytes)

@@ -211,9 +211,9 @@ Settings ParseArguments(int argc, char** argv) {
       settings.options.memtable_bytes = std::strtoull(argv[i + 1], nullptr, 10);
     }
     if (flag == "--log") {
-      settings.options.log = value == "off"    ? LogMode::kOff
-                             : value == "sync" ? LogMode::kSync
-                                               : LogMode::kOn;
+      settings.options.wal = value == "off"    ? WalMode::kOff
+                             : value == "sync" ? WalMode::kSync
+                                               : WalMode::kOn;
     }
   }
   return settings;

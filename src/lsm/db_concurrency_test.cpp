@@ -209,7 +209,7 @@ TEST_F(ConcurrencyTest, NoUpdateIsLostAndNonePassesOverAPut) {
 
 TEST_F(ConcurrencyTest, SyncedWritersShareSyncs) {
   test_.Close();
-  test_.options().log = LogMode::kSync;
+  test_.options().wal = WalMode::kSync;
   ASSERT_TRUE(test_.Open().ok());
   std::vector<std::function<void()>> writers;
   for (int writer = 0; writer < 4; ++writer) {

@@ -131,7 +131,7 @@ bool Durable(Op::Kind kind) {
 
 struct Case {
   io::CrashKind crash;
-  LogMode log;
+  WalMode log;
   CompactionPolicy compaction = CompactionPolicy::kTiered;
   uint64_t keys = 50;
 };
@@ -150,7 +150,7 @@ class Life {
       // A store into a mapping cannot fail; that the machine is gone shows only here.
       if (!Do(plan_.ops[i], test_).ok() || test_.fs().crashed()) return;
       acknowledged_ = i + 1;
-      if (Durable(plan_.ops[i].kind) || case_.log == LogMode::kSync) durable_ = i + 1;
+      if (Durable(plan_.ops[i].kind) || case_.log == WalMode::kSync) durable_ = i + 1;
       for (uint32_t job = 0; job < plan_.jobs[i]; ++job) test_.executor().RunOne();
     }
     test_.Close();
@@ -177,7 +177,7 @@ class Life {
     test_.Close();
     Model again;
     ASSERT_NO_FATAL_FAILURE(OpenAndRead(&again));
-    if (case_.log != LogMode::kOff) {
+    if (case_.log != WalMode::kOff) {
       ASSERT_EQ(again, found) << "recovery gives another result the second time";
     }
     if (random_.OneIn(4)) {
@@ -188,7 +188,7 @@ class Life {
  private:
   static StorageOptions Options(const Case& kind) {
     StorageOptions options = SmallOptions();
-    options.log = kind.log;
+    options.wal = kind.log;
     options.compaction = kind.compaction;
     options.flushing_queue_length = 1;
     options.compaction_trigger = 2;
@@ -207,7 +207,7 @@ class Life {
 
   void CheckPrefix(const Model& found) {
     const bool all_acknowledged =
-        case_.log != LogMode::kOff && case_.crash == io::CrashKind::kProcess;
+        case_.log != WalMode::kOff && case_.crash == io::CrashKind::kProcess;
     const size_t least = all_acknowledged ? acknowledged_ : durable_;
     const size_t most = std::min(acknowledged_ + 1, plan_.ops.size());
     Model model;
@@ -285,15 +285,15 @@ void CrashManyLives(Case kind, int percent) {
 }
 
 TEST(Crash, AfterAKillEverythingAcknowledgedIsThere) {
-  CrashManyLives({io::CrashKind::kProcess, LogMode::kOn}, kShares.kill);
+  CrashManyLives({io::CrashKind::kProcess, WalMode::kOn}, kShares.kill);
 }
 
 TEST(Crash, AfterAPowerLossAPrefixIsThereWithEverythingThatWasSynced) {
-  CrashManyLives({io::CrashKind::kPower, LogMode::kOn}, kShares.power);
+  CrashManyLives({io::CrashKind::kPower, WalMode::kOn}, kShares.power);
 }
 
 TEST(Crash, WithTheLogSyncedAPowerLossTakesNothingAcknowledged) {
-  CrashManyLives({io::CrashKind::kPower, LogMode::kSync}, kShares.synced);
+  CrashManyLives({io::CrashKind::kPower, WalMode::kSync}, kShares.synced);
 }
 
 TEST(Crash, ASyncReachesTheSegmentsThatWaitToBeFlushed) {
@@ -320,11 +320,11 @@ TEST(Crash, ASyncReachesTheSegmentsThatWaitToBeFlushed) {
 }
 
 TEST(Crash, WithoutALogAKillLeavesWhatWasFlushed) {
-  CrashManyLives({io::CrashKind::kProcess, LogMode::kOff}, kShares.kill_without_log);
+  CrashManyLives({io::CrashKind::kProcess, WalMode::kOff}, kShares.kill_without_log);
 }
 
 TEST(Crash, WithoutALogAPowerLossLeavesWhatWasFlushed) {
-  CrashManyLives({io::CrashKind::kPower, LogMode::kOff}, kShares.power_without_log);
+  CrashManyLives({io::CrashKind::kPower, WalMode::kOff}, kShares.power_without_log);
 }
 
 }  // namespace

@@ -61,8 +61,8 @@ struct FaultyMachine {
 
 class FaultRun {
  public:
-  explicit FaultRun(LogMode log) : options_(SmallOptions()) {
-    options_.log = log;
+  explicit FaultRun(WalMode log) : options_(SmallOptions()) {
+    options_.wal = log;
     options_.flushing_queue_length = 1;
     options_.compaction_trigger = 2;
   }
@@ -136,7 +136,7 @@ class FaultRun {
 };
 
 // For n = 1, 2, ... the n-th call fails, until a run is through before its call comes.
-void Sweep(LogMode log, Code code, uint64_t count) {
+void Sweep(WalMode log, Code code, uint64_t count) {
   uint64_t n = 1;
   for (;; ++n) {
     SCOPED_TRACE("call " + std::to_string(n));
@@ -151,12 +151,12 @@ void Sweep(LogMode log, Code code, uint64_t count) {
   EXPECT_GT(n, 100u);
 }
 
-TEST(Faults, OneCallFailsAndNothingIsLost) { Sweep(LogMode::kOn, Code::kIo, 1); }
+TEST(Faults, OneCallFailsAndNothingIsLost) { Sweep(WalMode::kOn, Code::kIo, 1); }
 TEST(Faults, AllCallsFailFromSomeOnAndNothingIsLost) {
-  Sweep(LogMode::kOn, Code::kIo, UINT64_MAX);
+  Sweep(WalMode::kOn, Code::kIo, UINT64_MAX);
 }
-TEST(Faults, OneCallFindsNoRoomAndNothingIsLost) { Sweep(LogMode::kOn, Code::kNoSpace, 1); }
-TEST(Faults, OneCallFailsWithTheLogSynced) { Sweep(LogMode::kSync, Code::kIo, 1); }
+TEST(Faults, OneCallFindsNoRoomAndNothingIsLost) { Sweep(WalMode::kOn, Code::kNoSpace, 1); }
+TEST(Faults, OneCallFailsWithTheLogSynced) { Sweep(WalMode::kSync, Code::kIo, 1); }
 
 // Runs `call`; an exception for want of memory is an answer like others.
 template <typename Call>
@@ -239,7 +239,7 @@ TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
 TEST(Faults, AFailedSyncOfTheLogIsNotTriedAgain) {
   const FaultyMachine machine;
   StorageOptions options = SmallOptions();
-  options.log = LogMode::kSync;
+  options.wal = WalMode::kSync;
   const Result<std::unique_ptr<Db>> db = machine.Open(options);
   ASSERT_TRUE(db.ok());
   ASSERT_TRUE((*db)->Put("a", "1").ok());

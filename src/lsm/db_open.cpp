@@ -209,7 +209,7 @@ Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents) {
   std::vector<std::string> paths;
   for (const uint64_t number : contents.logs) {
     const bool outside = number >= static_cast<uint64_t>(pool_->arena().pool_slots());
-    if (!outside && options_.log != LogMode::kOff) continue;
+    if (!outside && options_.wal != WalMode::kOff) continue;
     paths.push_back(directory_ + "/" + LogSegmentName(static_cast<int>(number)));
   }
   return RemoveAll(paths);
@@ -224,7 +224,7 @@ Status DbImpl::RemoveAll(const std::vector<std::string>& paths) {
 }
 
 DbImpl::~DbImpl() {
-  if (options_.log == LogMode::kOff && version_.load() != nullptr && current_->active != nullptr) {
+  if (options_.wal == WalMode::kOff && version_.load() != nullptr && current_->active != nullptr) {
     LogFailure(Flush());
   }
   {

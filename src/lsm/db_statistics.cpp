@@ -25,7 +25,7 @@ DbStatistics DbImpl::Statistics() const {
   }
   statistics.value_log_bytes = counters_.Sum(Counter::kValueLogBytes);
   statistics.value_log_call_bytes = values_->call_bytes();
-  statistics.log_segment_bytes = options_.log == LogMode::kOff ? 0 : pool_->segment_file_bytes();
+  statistics.log_segment_bytes = options_.wal == WalMode::kOff ? 0 : pool_->segment_file_bytes();
   statistics.memtable_hits = counters_.Sum(Counter::kMemoryHits);
   statistics.table_hits = counters_.Sum(Counter::kTableHits);
   statistics.filter_skips = counters_.Sum(Counter::kFilterSkips);

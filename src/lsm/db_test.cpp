@@ -276,7 +276,7 @@ TEST_F(DbTest, ReplaysTheLogOfAnEarlierOpener) {
 TEST_F(DbTest, OptionsMayChangeFromOneOpenerToTheNext) {
   base::Random random(3);
   Model model;
-  const LogMode logs[] = {LogMode::kOn, LogMode::kOff, LogMode::kSync};
+  const WalMode logs[] = {WalMode::kOn, WalMode::kOff, WalMode::kSync};
   for (int round = 0; round < 12; ++round) {
     for (int i = 0; i < 400; ++i) {
       const std::string key = "k" + std::to_string(random.Below(300));
@@ -289,11 +289,11 @@ TEST_F(DbTest, OptionsMayChangeFromOneOpenerToTheNext) {
     test_.options().flushing_queue_length = static_cast<int>(1 + random.Below(4));
     test_.options().value_separation_bytes_min = 100 + random.Below(400);
     test_.options().bloom_bits_per_key = static_cast<int>(random.Below(12));
-    test_.options().log = logs[random.Below(3)];
+    test_.options().wal = logs[random.Below(3)];
     const Status opened = test_.Open();
     ASSERT_TRUE(opened.ok()) << opened.ToString();
     ASSERT_EQ(All(), model) << "round " << round;
-    if (test_.options().log == LogMode::kOff) {
+    if (test_.options().wal == WalMode::kOff) {
       EXPECT_FALSE(Exists("log-0.seg"));
     }
   }
@@ -301,7 +301,7 @@ TEST_F(DbTest, OptionsMayChangeFromOneOpenerToTheNext) {
 
 TEST_F(DbTest, WithoutALogAClosedDatabaseIsComplete) {
   test_.Close();
-  test_.options().log = LogMode::kOff;
+  test_.options().wal = WalMode::kOff;
   ASSERT_TRUE(test_.Open().ok());
   Put("a", "1");
   ASSERT_TRUE(test_->SyncLog().ok());

@@ -226,7 +226,7 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
 
 Status DbImpl::Committed(uint64_t user_bytes, uint64_t lsn) {
   counters_.Add(Counter::kUserBytes, user_bytes);
-  return options_.log == LogMode::kSync ? SyncThrough(lsn) : Status();
+  return options_.wal == WalMode::kSync ? SyncThrough(lsn) : Status();
 }
 
 // Whoever comes first syncs what is complete by then, for all that wait behind it: group commit.
@@ -263,7 +263,7 @@ Status DbImpl::SyncMemory(const Version& version, uint64_t* end_lsn) {
 }
 
 Status DbImpl::SyncLog() {
-  if (options_.log == LogMode::kOff) return Flush();
+  if (options_.wal == WalMode::kOff) return Flush();
   uint64_t lsn = 0;
   {
     const std::shared_ptr<const Version> version = PinVersion();

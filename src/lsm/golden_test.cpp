@@ -40,7 +40,7 @@ Manifest Written() {
   // Each given here, so that other defaults are no other bytes.
   manifest.options.memtable_bytes = 1 << 20;
   manifest.options.flushing_queue_length = 3;
-  manifest.options.log = LogMode::kSync;
+  manifest.options.wal = WalMode::kSync;
   manifest.options.value_separation_bytes_min = 5000;
   manifest.options.value_segment_bytes = 2 << 20;
   manifest.options.block_bytes = 8192;
@@ -61,7 +61,7 @@ TEST(ManifestGolden, IsWrittenAndReadAsEver) {
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->store_id, 0x0102030405060708u);
   EXPECT_EQ(read->edition, 9u);
-  EXPECT_EQ(read->options.log, LogMode::kSync);
+  EXPECT_EQ(read->options.wal, WalMode::kSync);
   ASSERT_EQ(read->runs.size(), 2u);
   EXPECT_EQ(read->runs[0][1].largest_key, std::string("c\0d", 3));
   EXPECT_EQ(read->runs[1][0].file_bytes, 4098u);

@@ -60,7 +60,7 @@ Status DecodeHeader(Slice bytes, const std::string& path, Header* header) {
 void EncodeOptions(const StorageOptions& options, std::string* to) {
   base::PutVarint(to, options.memtable_bytes);
   base::PutVarint(to, static_cast<uint64_t>(options.flushing_queue_length));
-  base::PutVarint(to, static_cast<uint64_t>(options.log));
+  base::PutVarint(to, static_cast<uint64_t>(options.wal));
   base::PutVarint(to, options.value_separation_bytes_min);
   base::PutVarint(to, options.value_segment_bytes);
   base::PutVarint(to, options.block_bytes);
@@ -81,7 +81,7 @@ bool DecodeOptions(base::Reader& reader, StorageOptions* options) {
   if (!ok || queue > 1000 || log > 2 || bloom > 64 || compression > 2 || compaction > 1)
     return false;
   options->flushing_queue_length = static_cast<int>(queue);
-  options->log = static_cast<LogMode>(log);
+  options->wal = static_cast<WalMode>(log);
   options->bloom_bits_per_key = static_cast<int>(bloom);
   options->compression = static_cast<Compression>(compression);
   options->compaction = static_cast<CompactionPolicy>(compaction);

@@ -51,7 +51,7 @@ TEST(Manifest, KeepsEveryField) {
   manifest.next_value_segment_id = 7;
   manifest.value_segment_floor = 6;
   manifest.options.memtable_bytes = 65536;
-  manifest.options.log = LogMode::kSync;
+  manifest.options.wal = WalMode::kSync;
   manifest.options.compression = Compression::kZstd;
   manifest.options.compaction = CompactionPolicy::kEveryNth;
   manifest.runs = {{SomeTable(3, "a", "b"), SomeTable(4, "b", std::string("c\0d", 3))},
@@ -72,7 +72,7 @@ TEST(Manifest, KeepsEveryField) {
   EXPECT_EQ(read->next_value_segment_id, 7u);
   EXPECT_EQ(read->value_segment_floor, 6u);
   EXPECT_EQ(read->options.memtable_bytes, 65536u);
-  EXPECT_EQ(read->options.log, LogMode::kSync);
+  EXPECT_EQ(read->options.wal, WalMode::kSync);
   EXPECT_EQ(read->options.compression, Compression::kZstd);
   EXPECT_EQ(read->options.compaction, CompactionPolicy::kEveryNth);
   ASSERT_EQ(read->runs.size(), 2u);

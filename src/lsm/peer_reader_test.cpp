@@ -34,13 +34,13 @@
 namespace quire::lsm {
 namespace {
 
-StorageOptions SmallOptions(LogMode log) {
+StorageOptions SmallOptions(WalMode log) {
   StorageOptions options;
   options.memtable_bytes = 64 << 10;
   options.value_segment_bytes = 64 << 10;
   options.value_separation_bytes_min = 512;
   options.compaction_trigger = 3;
-  options.log = log;
+  options.wal = log;
   return options;
 }
 
@@ -123,7 +123,7 @@ void ExpectSame(const Db& db, const PeerReader& reader, const std::string& key) 
 }
 
 TEST(PeerReader, GivesWhatTheOwnerGivesAfterEveryKindOfChange) {
-  for (const LogMode log : {LogMode::kOn, LogMode::kOff}) {
+  for (const WalMode log : {WalMode::kOn, WalMode::kOff}) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       SCOPED_TRACE("seed " + std::to_string(seed));
       const auto fs = io::NewSimFileSystem();  // for its speed
@@ -165,7 +165,7 @@ TEST(PeerReader, GivesWhatTheOwnerGivesAfterEveryKindOfChange) {
 
 TEST(PeerReader, AnOwnerThatClosedIsToBeAskedByMessage) {
   const auto fs = io::NewSimFileSystem();
-  const StorageOptions options = SmallOptions(LogMode::kOn);
+  const StorageOptions options = SmallOptions(WalMode::kOn);
   Owner owner(*fs, "/db", options, 0);
   ASSERT_TRUE(owner.db->Put("key", "value").ok());
   const auto reader = owner.Attach(options);
@@ -180,7 +180,7 @@ TEST(PeerReader, AnOwnerThatClosedIsToBeAskedByMessage) {
 // looks.
 TEST(PeerReader, LeavesTheTablesOfTheNextJobAlone) {
   const auto fs = io::NewSimFileSystem();
-  const StorageOptions options = SmallOptions(LogMode::kOn);
+  const StorageOptions options = SmallOptions(WalMode::kOn);
   Owner owner(*fs, "/db", options, 0);
   ASSERT_TRUE(owner.db->Put("key", "value").ok());
   const auto reader = owner.Attach(options);
@@ -198,7 +198,7 @@ TEST(PeerReader, LeavesTheTablesOfTheNextJobAlone) {
 // first owner's memory is still there.
 TEST(PeerReaderProcess, AfterTheNextJobTookOverTheFilesNothingWrongIsRead) {
   const test::TempDirectory directory;
-  const StorageOptions options = SmallOptions(LogMode::kOn);
+  const StorageOptions options = SmallOptions(WalMode::kOn);
   int pipe_ends[2];
   ASSERT_EQ(::pipe(pipe_ends), 0);
   const pid_t child = ::fork();
@@ -384,7 +384,7 @@ int ReadUntilEnd(const std::string& directory, const Address& address,
   return result;
 }
 
-void RunOwnerAndChild(LogMode log, uint64_t writes) {
+void RunOwnerAndChild(WalMode log, uint64_t writes) {
   const test::TempDirectory directory;
   const StorageOptions options = SmallOptions(log);
   int pipe_ends[2];
@@ -417,12 +417,12 @@ void RunOwnerAndChild(LogMode log, uint64_t writes) {
 }
 
 TEST(PeerReaderProcess, ReadsWholeValuesThatNeverGoBackWhileTheOwnerWrites) {
-  RunOwnerAndChild(LogMode::kOn,
+  RunOwnerAndChild(WalMode::kOn,
                    static_cast<uint64_t>(std::max<int64_t>(10'000, test::ScaledCount(10'000))));
 }
 
 TEST(PeerReaderProcess, TheSameWithoutALog) {
-  RunOwnerAndChild(LogMode::kOff,
+  RunOwnerAndChild(WalMode::kOff,
                    static_cast<uint64_t>(std::max<int64_t>(10'000, test::ScaledCount(10'000))));
 }
 

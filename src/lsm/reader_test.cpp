@@ -234,7 +234,7 @@ TEST(Reader, TellsADeletedKeyFromOneThatIsNowhere) {
 TEST(Reader, SeesWhatWasAcknowledgedBeforeAKill) {
   for (const io::CrashKind kind : {io::CrashKind::kProcess, io::CrashKind::kPower}) {
     StorageOptions options = SmallOptions();
-    options.log = LogMode::kSync;
+    options.wal = WalMode::kSync;
     TestDb test(options);
     base::Random random(7);
     Model model;

@@ -391,25 +391,25 @@ TEST(ValueLogThreads, ManyThreadsAppendReadSealAndSyncAtOnce) {
 
 // --- the arena --------------------------------------------------------------------------------
 
-StorageOptions SmallOptions(LogMode log = LogMode::kOn) {
+StorageOptions SmallOptions(WalMode log = WalMode::kOn) {
   StorageOptions options;
   options.memtable_bytes = 1 << 16;
-  options.log = log;
+  options.wal = log;
   return options;
 }
 
 TEST(Arena, IsAttachedByNameWithTheOwnersLayout) {
-  for (const LogMode mode : {LogMode::kOn, LogMode::kOff}) {
+  for (const WalMode mode : {WalMode::kOn, WalMode::kOff}) {
     auto owner = *Arena::Create(SmallOptions(mode), true);
     owner->index(1)[5] = 'i';
-    if (mode == LogMode::kOff) owner->records(2)[7] = 'r';
+    if (mode == WalMode::kOff) owner->records(2)[7] = 'r';
     const auto peer = *Arena::Attach(owner->name(), owner->bytes());
     EXPECT_EQ(peer->pool_slots(), PoolSlots(SmallOptions()));
     EXPECT_EQ(peer->segment_bytes(), uint64_t{1} << 16);
-    EXPECT_EQ(peer->records_inside(), mode == LogMode::kOff);
+    EXPECT_EQ(peer->records_inside(), mode == WalMode::kOff);
     EXPECT_EQ(peer->index(1)[5], 'i');
-    EXPECT_EQ(peer->records(0) != nullptr, mode == LogMode::kOff);
-    EXPECT_TRUE(mode == LogMode::kOn || peer->records(2)[7] == 'r');
+    EXPECT_EQ(peer->records(0) != nullptr, mode == WalMode::kOff);
+    EXPECT_TRUE(mode == WalMode::kOn || peer->records(2)[7] == 'r');
     owner->Unlink();
     EXPECT_FALSE(Arena::Attach(owner->name(), owner->bytes()).ok());
     EXPECT_EQ(peer->index(1)[5], 'i') << "mappings stay";

@@ -1,5 +1,5 @@
 // Failures that no call can return reach the program's callback, in C++ and in C, or, as
-// QUIRE_LOG_LEVEL says, standard error.
+// QUIRE_LOG says, standard error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -29,7 +29,7 @@ class Log : public testing::Test {
  protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // the library has threads
-    ::unsetenv("QUIRE_LOG_LEVEL");
+    ::unsetenv("QUIRE_LOG");
   }
   void TearDown() override { SetLogSink(nullptr); }
 
@@ -39,7 +39,7 @@ class Log : public testing::Test {
     const auto context = Context::OpenSerial(directory + "/repository", {});
     ASSERT_TRUE(context.ok()) << context.status().ToString();
     DatabaseOptions options;
-    options.storage.log = LogMode::kOff;
+    options.storage.wal = WalMode::kOff;
     auto database = (*context)->Open("db", options);
     ASSERT_TRUE(database.ok()) << database.status().ToString();
     std::mt19937_64 random(1);
@@ -58,7 +58,7 @@ class Log : public testing::Test {
   }
 
   static void FailWithLevel(const std::string& directory, const char* level) {
-    ::setenv("QUIRE_LOG_LEVEL", level, 1);
+    ::setenv("QUIRE_LOG", level, 1);
     FailInADestructor(directory);
     std::exit(0);
   }
@@ -118,11 +118,11 @@ TEST_F(Log, AProgramsOwnSinkComesFirst) {
 }
 
 TEST_F(Log, AnUnknownLevelIsRefused) {
-  ::setenv("QUIRE_LOG_LEVEL", "loud", 1);
+  ::setenv("QUIRE_LOG", "loud", 1);
   const auto context = Context::OpenSerial(directory_ / "repository", {});
-  ::unsetenv("QUIRE_LOG_LEVEL");
+  ::unsetenv("QUIRE_LOG");
   EXPECT_EQ(context.status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(context.status().message(), HasSubstr("QUIRE_LOG_LEVEL is \"loud\""));
+  EXPECT_THAT(context.status().message(), HasSubstr("QUIRE_LOG is \"loud\""));
 }
 
 }  // namespace

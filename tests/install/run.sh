@@ -172,7 +172,7 @@ case $mode in
       run_ranks 2 "$work/$mode/$program" 2>&1 | tee "$work/$mode.out"
       if grep '^quire' "$work/$mode.out"; then exit 1; fi
     done
-    QUIRE_LOG_LEVEL=warning run_ranks 2 "$work/$mode/misuse" 2>&1 | tee "$work/$mode.out"
+    QUIRE_LOG=warning run_ranks 2 "$work/$mode/misuse" 2>&1 | tee "$work/$mode.out"
     grep -q '^quire warning: ' "$work/$mode.out"
     # What the program with one library has left is the other's.
     rm -rf "$work/$mode-kept"

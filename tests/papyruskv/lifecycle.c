@@ -65,13 +65,42 @@ static void check_removing(const char* repository) {
   CHECK(!exists(repository));
 }
 
+/* A database that was "1" at its checkpoint, and is "2". */
+static void make_saved(const char* checkpoints) {
+  int db = 0;
+  CHECK_OK(papyruskv_open("saved", PAPYRUSKV_CREATE, NULL, &db));
+  CHECK_OK(papyruskv_put(db, "k", 1, "1", 1));
+  CHECK_OK(papyruskv_checkpoint(db, checkpoints, NULL));
+  CHECK_OK(papyruskv_put(db, "k", 1, "2", 1));
+  CHECK_OK(papyruskv_close(db));
+}
+
+/* Without a handle for it no restart begins; with one it replaces the database. */
+static void check_restart(const char* checkpoints, int* other) {
+  int db = 7, event = 7;
+  CHECK(papyruskv_restart(checkpoints, "saved", 0, NULL, &db, &event) == PAPYRUSKV_ERR);
+  CHECK(db == -1 && event == -1);
+  CHECK_OK(papyruskv_close(*other));
+  CHECK_OK(papyruskv_open("saved", 0, NULL, &db));
+  CHECK_VALUE(db, "k", 1, "2", 1);
+  CHECK_OK(papyruskv_close(db));
+  CHECK(papyruskv_restart(checkpoints, "never saved", 0, NULL, &db, NULL) != PAPYRUSKV_OK);
+  CHECK_OK(papyruskv_restart(checkpoints, "saved", 0, NULL, &db, NULL));
+  CHECK_VALUE(db, "k", 1, "1", 1);
+  CHECK_OK(papyruskv_close(db));
+  CHECK_OK(papyruskv_open("one more", PAPYRUSKV_CREATE, NULL, other));
+}
+
 /* The handles are the same on all ranks, and no two are alike. */
-static void check_many(void) {
+static void check_many(const char* repository) {
   int handles[kDatabases], common[kDatabases], one_more = 0;
+  char checkpoints[4096], removal[4200];
   char name[16], *large = calloc(1, kLarge);
   CHECK(large != NULL);
   setenv("PAPYRUSKV_MEMTABLE_SIZE", "65536", 1);
   CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));
+  snprintf(checkpoints, sizeof checkpoints, "%s-saved", repository);
+  make_saved(checkpoints);
   for (int i = 0; i < kDatabases; ++i) {
     sprintf(name, "db %d", i);
     CHECK_OK(papyruskv_open(name, PAPYRUSKV_CREATE, NULL, &handles[i]));
@@ -91,9 +120,10 @@ static void check_many(void) {
   CHECK_OK(papyruskv_put(handles[kDatabases - 1], large, 16 << 10, large, kLarge));
   CHECK_VALUE(handles[kDatabases - 1], large, 16 << 10, large, kLarge);
   free(large);
-  CHECK_OK(papyruskv_close(handles[3]));
-  CHECK_OK(papyruskv_open("one more", PAPYRUSKV_CREATE, NULL, &one_more));
+  check_restart(checkpoints, &handles[3]);
   CHECK_OK(papyruskv_finalize());
+  snprintf(removal, sizeof removal, "rm -r '%s'", checkpoints);
+  if (rank == 0) CHECK(system(removal) == 0);
 }
 
 int main(int argc, char** argv) {
@@ -102,6 +132,6 @@ int main(int argc, char** argv) {
   repository = getenv("PAPYRUSKV_REPOSITORY");
   check_keeping(repository);
   check_removing(repository);
-  if (argc > 1 && strcmp(argv[1], "many") == 0) check_many();
+  if (argc > 1 && strcmp(argv[1], "many") == 0) check_many(repository);
   return end();
 }

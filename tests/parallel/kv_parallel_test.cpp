@@ -377,7 +377,7 @@ TEST_F(Parallel, SeveralDatabasesWithTheirOwnProperties) {
   first.partitioner_name = "by length";
   DatabaseOptions second = Small();
   second.consistency = Consistency::kSequential;
-  second.storage.log = LogMode::kOff;
+  second.storage.wal = WalMode::kOff;
   const auto one = NewDatabase(*context, "one", first);
   const auto two = NewDatabase(*context, "two", second);
   for (int i = 0; i < 300; ++i) {

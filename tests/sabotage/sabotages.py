@@ -67,7 +67,7 @@ SABOTAGES = [
              LSM, "Crash.ASync*"),
     Sabotage("acknowledge-first", "a synced write is acknowledged without a sync",
              "src/lsm/db_write.cpp",
-             "return options_.log == LogMode::kSync ? SyncThrough(lsn) : Status();",
+             "return options_.wal == WalMode::kSync ? SyncThrough(lsn) : Status();",
              "return Status();", LSM, SYNCED),
     Sabotage("parent-sync", "the directory above a new database is not synced",
              "src/lsm/db_open.cpp",

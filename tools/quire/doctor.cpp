@@ -81,7 +81,7 @@ class Probe {
         "room set aside (fallocate)", [this] { return SetRoomAside(); },
         "use another file system: without it a full device is found out too late");
     Try(
-        "mapped files", [this] { return MapAndSync(); }, "use another file system, or log = off");
+        "mapped files", [this] { return MapAndSync(); }, "use another file system, or wal = off");
     Try(
         "locks", [this] { return LockTwice(); },
         "use another file system, or mount it with locks: two jobs could open one database");
@@ -132,7 +132,7 @@ class Probe {
     const double ms = took.count() / kSyncs;
     const std::string what = std::to_string(ms).substr(0, 5) + " ms to replace a file durably";
     if (ms <= kSyncMsMax) return examination_->Fine("sync", what);
-    examination_->Note("sync", what, "log = sync will be slow here; log = on does not wait for it");
+    examination_->Note("sync", what, "wal = sync will be slow here; wal = on does not wait for it");
   }
 
   void TryLinks() {

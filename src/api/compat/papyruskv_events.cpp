@@ -69,11 +69,14 @@ Status Restart(Session& session, const RestartRequest& request, int* db, int* ev
                          OptionsOf(session.settings(), request.flags, request.option));
   options.mode = OpenMode::kMustExist;
   options.force_redistribute = session.settings().redistribute;
-  // A closed database of the name makes room once the checkpoint is there in its place.
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> begun,
-                         session.context().Restart(absolute, mapped, {.replace = true}));
   QUIRE_ASSIGN_OR_RETURN(const int handle, session.Reserve(mapped, options));
-  QUIRE_RETURN_IF_ERROR(Deliver(session, {handle, true, std::move(begun)}, event));
+  // A closed database of the name makes room once the checkpoint is there in its place.
+  auto begun = session.context().Restart(absolute, mapped, {.replace = true});
+  if (!begun.ok()) {
+    session.Free(session.Find(handle));
+    return begun.status();
+  }
+  QUIRE_RETURN_IF_ERROR(Deliver(session, {handle, true, std::move(*begun)}, event));
   *db = handle;
   return Status();
 }

@@ -77,6 +77,8 @@ class Session {
   Result<int> Open(const std::string& name, const DatabaseOptions& options);
   /// A new handle for a database that a restart will bring. Collective.
   Result<int> Reserve(const std::string& name, const DatabaseOptions& options);
+  /// Takes back the handle of what is not open, or will not be.
+  void Free(OpenDatabase* open);
   /// The number of an event of the database with this handle. Collective.
   int Add(Pending pending);
   /// Waits for an event, once, and opens the database that a restart has brought. Collective.
@@ -94,7 +96,6 @@ class Session {
 
  private:
   Status FinishRestart(int handle);
-  void Free(OpenDatabase* open);
 
   std::unique_ptr<Context> context_;
   const Settings settings_;

@@ -137,8 +137,8 @@ Result<DatabaseOptions> OptionsOf(const Settings& settings, int flags,
   QUIRE_ASSIGN_OR_RETURN(const int protection, OneOf(flags, kProtections, PAPYRUSKV_RDWR));
   options.protection = static_cast<Protection>(protection);
   if (option != nullptr) options.partitioner = PartitionerOf(option->hash);
-  // PapyrusKV writes no log. QUIRE_LOG=on gives one all the same.
-  if (!io::Environment("QUIRE_LOG")) options.storage.log = LogMode::kOff;
+  // PapyrusKV writes no log. QUIRE_WAL=on gives one all the same.
+  if (!io::Environment("QUIRE_WAL")) options.storage.wal = WalMode::kOff;
   options.storage.memtable_bytes = settings.memtable_bytes.value_or(kMemTableBytesDefault);
   options.memory_percent_max = MemoryPercent(settings, 0);
   if (settings.search) options.storage.search = *settings.search;

@@ -45,7 +45,7 @@ TEST(PapyruskvSettings, DefaultsAreThePapers) {
   EXPECT_EQ(options.mode, OpenMode::kOpenOrCreate);
   EXPECT_EQ(options.consistency, Consistency::kRelaxed);
   EXPECT_EQ(options.protection, Protection::kReadWrite);
-  EXPECT_EQ(options.storage.log, LogMode::kOff);
+  EXPECT_EQ(options.storage.wal, WalMode::kOff);
   EXPECT_EQ(options.storage.memtable_bytes, 1ull << 30);
   EXPECT_EQ(options.memory_percent_max, 12);
   EXPECT_EQ(options.local_cache_bytes, 0u);
@@ -69,7 +69,7 @@ TEST(PapyruskvSettings, EachVariableIsHeard) {
                             {"PAPYRUSKV_REMOTE_BUFFER_ENTRY_MAX", "512"},
                             {"PAPYRUSKV_FORCE_REDISTRIBUTE", "1"},
                             {"PAPYRUSKV_DESTROY_REPOSITORY", "0"},
-                            {"QUIRE_LOG", "on"}};
+                            {"QUIRE_WAL", "on"}};
   const DatabaseOptions options = OptionsWith(0);
   EXPECT_EQ(options.mode, OpenMode::kMustExist);
   EXPECT_EQ(options.group_size, 1);
@@ -83,7 +83,7 @@ TEST(PapyruskvSettings, EachVariableIsHeard) {
   EXPECT_EQ(MemoryPercent(*ReadSettings(), 4), 5);
   EXPECT_EQ(MemoryPercent(*ReadSettings(), 255), 1);
   EXPECT_EQ(options.migrate_batch_bytes, 4096u);
-  EXPECT_EQ(options.storage.log, LogMode::kOn);
+  EXPECT_EQ(options.storage.wal, WalMode::kOn);
   EXPECT_TRUE(ReadSettings()->redistribute);
   EXPECT_FALSE(ReadSettings()->destroy_repository);
 }
