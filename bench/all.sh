@@ -49,7 +49,10 @@ done
 for cache in warm cold; do
   bench 2 cr --directory "$folder" --count 2000 --cache "$cache" --repetitions 5
 done
+bench 2 cr --directory "$folder" --count 8000
+bench 4 cr --directory "$folder" --count 1000
 bench 2 cr --directory "$folder" --value-bytes 8 --count 5000000
+bench 4 cr --directory "$folder" --value-bytes 8 --count 2500000
 bench 2 group --directory "$folder"
 for transport in auto mpi; do
   bench 2 mdhim --directory "$folder" --value-bytes 8 --count 10000 --transport "$transport"
