@@ -30,17 +30,13 @@ Status Chain::TakeOver(const Chain& former) {
   return Status();
 }
 
-int Chain::OwnerAmong(Slice key, int rank_count) const {
-  if (options_.partitioner) return options_.partitioner(key, rank_count);
-  return base::OwnerOf(base::HashKey(key), rank_count);
-}
-
-Result<Chain::Slot*> Chain::SlotOf(size_t at, int rank) const {
-  const Generation& generation = options_.generations[at];
-  if (rank >= 0 && rank < generation.rank_count) return &slots_[at][static_cast<size_t>(rank)];
-  return Status(Code::kInvalidArgument, "the partitioner \"" + generation.partitioner +
-                                            "\" answers rank " + std::to_string(rank) + " of " +
-                                            std::to_string(generation.rank_count));
+Result<int> Chain::OwnerAmong(Slice key, int rank_count) const {
+  if (!options_.partitioner) return base::OwnerOf(base::HashKey(key), rank_count);
+  const int owner = options_.partitioner(key, rank_count);
+  if (owner >= 0 && owner < rank_count) return owner;
+  return Status(Code::kInvalidArgument, "the partitioner answers rank " + std::to_string(owner) +
+                                            " of " + std::to_string(rank_count) +
+                                            " for a key that the database has");
 }
 
 Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {
@@ -72,31 +68,32 @@ Result<std::shared_ptr<lsm::Reader>> Chain::OpenLocked(size_t at, int rank, Slot
 }
 
 Status Chain::Hold(size_t at, int rank) const {
-  QUIRE_ASSIGN_OR_RETURN(Slot* const slot, SlotOf(at, rank));
-  const std::lock_guard<std::mutex> lock(slot->mutex);
-  return HoldLocked(at, rank, *slot);
+  Slot& slot = SlotOf(at, rank);
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  return HoldLocked(at, rank, slot);
 }
 
 Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {
-  QUIRE_ASSIGN_OR_RETURN(Slot* const slot, SlotOf(at, rank));
-  const std::lock_guard<std::mutex> lock(slot->mutex);
-  if (slot->reader == nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(slot->reader, OpenLocked(at, rank, *slot));
+  Slot& slot = SlotOf(at, rank);
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  if (slot.reader == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(slot.reader, OpenLocked(at, rank, slot));
   }
-  return slot->reader;
+  return slot.reader;
 }
 
 Result<std::shared_ptr<lsm::Reader>> Chain::PartOnce(size_t at, int rank) const {
-  QUIRE_ASSIGN_OR_RETURN(Slot* const slot, SlotOf(at, rank));
-  const std::lock_guard<std::mutex> lock(slot->mutex);
-  if (slot->reader != nullptr) return slot->reader;
-  return OpenLocked(at, rank, *slot);
+  Slot& slot = SlotOf(at, rank);
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  if (slot.reader != nullptr) return slot.reader;
+  return OpenLocked(at, rank, slot);
 }
 
 Status Chain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
                    lsm::Reader::Presence* presence) const {
-  const int owner = OwnerAmong(key, options_.generations[at].rank_count);
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, Part(at, owner));
+  const Result<int> owner = OwnerAmong(key, options_.generations[at].rank_count);
+  if (!owner.ok()) return Status(Code::kNotFound);  // it was never put there
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, Part(at, *owner));
   return part->Get(key, allocate, presence);
 }
 

@@ -5,7 +5,8 @@
 /// Source     docs/decisions/0009-persistence.md
 /// Threads    any; parts are opened when somebody first asks them
 /// Invariants parts never change: while a chain that locks them lives, nobody can write to them, or
-///            remove them. A key is in the part of its owner of that generation; the newest
+///            remove them. A key is in the part of its owner of that generation, and in none where
+///            the partitioner answers no rank of it: then it was never put there. The newest
 ///            generation that knows it, as a value or as deleted, says what it is.
 #pragma once
 
@@ -54,8 +55,8 @@ class Chain {
 
   const std::vector<Generation>& generations() const { return options_.generations; }
   const Options& options() const { return options_; }
-  /// The owner of `key` among `rank_count` ranks.
-  int OwnerAmong(Slice key, int rank_count) const;
+  /// The owner of `key` among `rank_count` ranks. kInvalidArgument: the partitioner answers none.
+  Result<int> OwnerAmong(Slice key, int rank_count) const;
 
  private:
   struct Slot {
@@ -63,7 +64,7 @@ class Chain {
     std::unique_ptr<io::FileLock> lock;  // outlives the reader
     std::shared_ptr<lsm::Reader> reader;
   };
-  Result<Slot*> SlotOf(size_t at, int rank) const;
+  Slot& SlotOf(size_t at, int rank) const { return slots_[at][static_cast<size_t>(rank)]; }
   Status HoldLocked(size_t at, int rank, Slot& slot) const;
   Result<std::shared_ptr<lsm::Reader>> OpenLocked(size_t at, int rank, Slot& slot) const;
   Status Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
@@ -76,5 +77,8 @@ class Chain {
 /// The pairs of `chain` that `rank` of `rank_count` owns, as the base of its storage.
 std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
                                                    int rank_count);
+
+/// All pairs of `chain`, whoever owns them.
+std::unique_ptr<table::EntryIterator> NewChainIterator(std::shared_ptr<const Chain> chain);
 
 }  // namespace quire::kv

@@ -9,6 +9,8 @@
 namespace quire::kv {
 namespace {
 
+constexpr int kAllRanks = 0;
+
 // The live pairs of one part, as entries.
 class PartEntries final : public table::EntryIterator {
  public:
@@ -97,15 +99,23 @@ class GenerationEntries final : public table::EntryIterator {
   void Settle(bool forward) {
     status_ = Status();
     for (; merge_.Valid(); forward ? merge_.Next() : merge_.Prev()) {
-      if (chain_->OwnerAmong(merge_.key(), rank_count_) != rank_) continue;
-      const Result<bool> known = chain_->KnownBefore(merge_.key(), at_);
-      status_ = known.status();
+      const Result<bool> shown = Shows(merge_.key());
+      status_ = shown.status();
       if (!status_.ok()) break;
-      if (*known) continue;
+      if (!*shown) continue;
       entry_ = {merge_.key(), merge_.value(), 0, log::RecordType::kPut};
       return StandOn(&entry_);
     }
     StandOn(nullptr);
+  }
+  // A pair that no rank owns ends the walk: nothing is left out silently.
+  Result<bool> Shows(Slice key) const {
+    if (rank_count_ != kAllRanks) {
+      QUIRE_ASSIGN_OR_RETURN(const int owner, chain_->OwnerAmong(key, rank_count_));
+      if (owner != rank_) return false;
+    }
+    QUIRE_ASSIGN_OR_RETURN(const bool known, chain_->KnownBefore(key, at_));
+    return !known;
   }
 
   const std::shared_ptr<const Chain> chain_;
@@ -203,7 +213,7 @@ class ChainBase final : public lsm::BaseLayer {
 
   // By the hash, each owner has one piece of the hashes, in the order of the ranks.
   bool MayShareKeys(int part, int part_count) const {
-    if (chain_->options().partitioner) return true;
+    if (rank_count_ == kAllRanks || chain_->options().partitioner) return true;
     const auto begin = [](int64_t owner, int64_t other_count) { return owner * other_count; };
     return begin(part, rank_count_) <= begin(rank_ + 1, part_count) &&
            begin(rank_, part_count) <= begin(part + 1, rank_count_);
@@ -219,6 +229,10 @@ class ChainBase final : public lsm::BaseLayer {
 std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
                                                    int rank_count) {
   return std::make_shared<ChainBase>(std::move(chain), rank, rank_count);
+}
+
+std::unique_ptr<table::EntryIterator> NewChainIterator(std::shared_ptr<const Chain> chain) {
+  return ChainBase(std::move(chain), 0, kAllRanks).NewIterator();
 }
 
 }  // namespace quire::kv

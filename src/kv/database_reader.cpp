@@ -52,7 +52,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
     // As if one rank owned everything.
-    return NewEntryPairIterator(NewChainBase(Present(), 0, 1)->NewIterator());
+    return NewEntryPairIterator(NewChainIterator(Present()));
   }
   Status Refresh() override {
     for (int look = 0; look < kLooksMax; ++look) {

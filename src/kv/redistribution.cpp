@@ -151,12 +151,7 @@ Status RedistributionWork::Take() {
   if (!known) {
     const Slice value = pairs_->value();
     QUIRE_RETURN_IF_ERROR(pairs_->status());
-    const int owner = request_.chain->OwnerAmong(key, core_->size());
-    if (owner < 0 || owner >= core_->size()) {
-      return Status(Code::kInvalidArgument,
-                    "the partitioner answers rank " + std::to_string(owner) + " of " +
-                        std::to_string(core_->size()) + " for a key that is to move");
-    }
+    QUIRE_ASSIGN_OR_RETURN(const int owner, request_.chain->OwnerAmong(key, core_->size()));
     lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
     const uint64_t before = batch.bytes().size();
     batch.Put(key, value);

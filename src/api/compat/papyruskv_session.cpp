@@ -147,7 +147,8 @@ Status NullArgument(const char* name) {
 int CodeOf(const char* call, const Status& status) {
   if (status.ok()) return PAPYRUSKV_OK;
   const bool absent = status.code() == Code::kNotFound;
-  if (!absent && base::LogEnabled()) {
+  // That a key is not there is an answer, and comes without a sentence.
+  if (!(absent && status.message().empty()) && base::LogEnabled()) {
     base::Log(LogLevel::kWarning, std::string(call) + ": " + status.ToString());
   }
   return absent ? PAPYRUSKV_NOT_FOUND : PAPYRUSKV_ERR;

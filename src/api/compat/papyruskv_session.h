@@ -107,7 +107,8 @@ class Session {
   int last_event_ = 0;
 };
 
-/// PapyrusKV's code for the outcome of `call`. A failure is logged, with the call's name.
+/// PapyrusKV's code for the outcome of `call`. A failure is logged, with the call's name; a key
+/// that is not there is none.
 int CodeOf(const char* call, const Status& status);
 
 Status NullArgument(const char* name);
