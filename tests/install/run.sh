@@ -148,7 +148,7 @@ case $mode in
     mkdir -p "$work/$mode"
     static=(-I"$prefix/include" "$prefix/lib/libpapyruskv.a" -lstdc++ -llz4 -lzstd -pthread)
     mpicc=("$(wrapper mpicc)" -D_DEFAULT_SOURCE)
-    for program in pairs persist misuse; do
+    for program in pairs persist misuse plain; do
       # With what a module of a cluster sets.
       CPATH=$prefix/include LIBRARY_PATH=$prefix/lib \
         "${mpicc[@]}" "$programs/$program.c" -lpapyruskv -o "$work/$mode/$program"
@@ -164,7 +164,7 @@ case $mode in
     for ranks in 1 2 3 4; do
       for program in pairs persist; do run_ranks $ranks "$work/$mode/$program"; done
     done
-    for program in pairs-static persist-static pkg_config cmake/consumer; do
+    for program in plain pairs-static persist-static pkg_config cmake/consumer; do
       run_ranks 2 "$work/$mode/$program"
     done
     # What they print is their own, whatever fails; the library says why when it is asked to.
@@ -194,6 +194,7 @@ case $mode in
     "$fortran" "${pairs[@]}" "${flags[@]}" -lpapyruskv -o "$work/$mode/shared"
     "$fortran" "${pairs[@]}" -I"$prefix/include" "$prefix/lib/libpapyruskv.a" "${static[@]}" \
       -o "$work/$mode/static"
+    "$fortran" "$programs/fortran_plain.f90" "${flags[@]}" -lpapyruskv -o "$work/$mode/plain"
     # The sources serve another compiler than the one that the library was built with.
     mkdir -p "$work/$mode/modules"
     "$fortran" -J"$work/$mode/modules" "$prefix/share/quire/fortran/papyrus.f90" \
@@ -206,6 +207,8 @@ case $mode in
       run_ranks 2 "$work/$mode/$program" "$work/$mode/repository"
     done
     rm -rf "$work/$mode/repository" "$work/$mode-checkpoints"
+    run_ranks 2 "$work/$mode/plain"
+    rm -rf "$work/$mode-checkpoints"
     ;;
   *)
     echo "run.sh: what is '$mode'?" >&2

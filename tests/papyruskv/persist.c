@@ -130,8 +130,8 @@ static void check_absent(void) {
 
 static void empty_tables_of(const char* name) {
   char command[400];
-  snprintf(command, sizeof command,
-           "find '%s/%s' -name '*.sst' -exec truncate -s 10 '{}' ';'", checkpoints, name);
+  snprintf(command, sizeof command, "find '%s/%s' -name '*.sst' -exec truncate -s 10 '{}' ';'",
+           checkpoints, name);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) CHECK(system(command) == 0);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -186,13 +186,6 @@ static void run_alone(void) {
   CHECK_OK(papyruskv_finalize()); /* nobody waits for what is under way */
 }
 
-static void remove_checkpoints(void) {
-  char command[400];
-  snprintf(command, sizeof command, "rm -rf '%s'", checkpoints);
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) CHECK(system(command) == 0);
-}
-
 int main(int argc, char** argv) {
   int db = -1, event = -1;
   begin(&argc, &argv);
@@ -203,7 +196,7 @@ int main(int argc, char** argv) {
   }
   if (argc < 3) {
     run_alone();
-    remove_checkpoints();
+    remove_of("checkpoints");
     return end();
   }
   CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));
