@@ -10,8 +10,6 @@
 ///            generation that knows it, as a value or as deleted, says what it is.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -74,11 +72,9 @@ class Chain {
   std::vector<std::unique_ptr<Slot[]>> slots_;  // by generation, by rank
 };
 
-/// The pairs of `chain` that `rank` of `rank_count` owns, as the base of its storage.
+constexpr int kAllRanks = 0;
+/// The pairs of `chain` that `rank` of `rank_count` owns, or kAllRanks do, as base of its storage.
 std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
                                                    int rank_count);
-
-/// All pairs of `chain`, whoever owns them.
-std::unique_ptr<table::EntryIterator> NewChainIterator(std::shared_ptr<const Chain> chain);
 
 }  // namespace quire::kv

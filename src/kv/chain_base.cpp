@@ -9,8 +9,6 @@
 namespace quire::kv {
 namespace {
 
-constexpr int kAllRanks = 0;
-
 // The live pairs of one part, as entries.
 class PartEntries final : public table::EntryIterator {
  public:
@@ -229,10 +227,6 @@ class ChainBase final : public lsm::BaseLayer {
 std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
                                                    int rank_count) {
   return std::make_shared<ChainBase>(std::move(chain), rank, rank_count);
-}
-
-std::unique_ptr<table::EntryIterator> NewChainIterator(std::shared_ptr<const Chain> chain) {
-  return ChainBase(std::move(chain), 0, kAllRanks).NewIterator();
 }
 
 }  // namespace quire::kv

@@ -51,8 +51,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
     return Present()->Get(key, place);
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
-    // As if one rank owned everything.
-    return NewEntryPairIterator(NewChainIterator(Present()));
+    return NewEntryPairIterator(NewChainBase(Present(), 0, kAllRanks)->NewIterator());
   }
   Status Refresh() override {
     for (int look = 0; look < kLooksMax; ++look) {

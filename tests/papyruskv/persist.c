@@ -158,6 +158,32 @@ static void check_kept(void) {
   CHECK_OK(papyruskv_destroy(db, NULL));
 }
 
+/* Damages a table of that checkpoint, and none that it shares with others. */
+static void damage_one(const char* name, int number) {
+  char command[1000];
+  snprintf(command, sizeof command,
+           "set -e; table=$(ls '%s/%s/%d'/rank-*/t-*.sst | tail -n 1); cp $table $table.x;"
+           "printf XXXXXXXX | dd of=$table.x bs=1 seek=30 conv=notrunc status=none;"
+           "mv $table.x $table",
+           checkpoints, name, number);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) CHECK(system(command) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Where the newest checkpoint is damaged, the one before comes back. */
+static void check_passed_over(void) {
+  int db = open_it("two");
+  put_all(db, 30);
+  CHECK_OK(papyruskv_checkpoint(db, checkpoints, NULL));
+  put_all(db, 31);
+  CHECK_OK(papyruskv_checkpoint(db, checkpoints, NULL));
+  CHECK_OK(papyruskv_close(db));
+  check_restart("two", 31);
+  damage_one("two", 2);
+  check_restart("two", 30);
+}
+
 /* One job after another in one program, and what is left at the end. */
 static void run_alone(void) {
   int db = -1;
@@ -171,6 +197,7 @@ static void run_alone(void) {
   check_absent();
   check_many();
   check_kept();
+  check_passed_over();
   CHECK_OK(papyruskv_finalize());
 
   CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));

@@ -1,4 +1,4 @@
-/* A program that does not include papyrus/mpi.h: its MPI_Init asks for no threads, so that the ranks
+/* A program that does not include papyrus/mpi.h: its MPI_Init asks for no threads, so that ranks
  * answer each other inside the library's calls alone. */
 #define PLAIN_MPI_INIT
 #include "check.h"

@@ -52,6 +52,8 @@ TEST(PapyruskvSettings, DefaultsAreThePapers) {
   EXPECT_EQ(options.remote_cache_bytes, 0u);
   EXPECT_EQ(options.storage.bloom_bits_per_key, 10);
   EXPECT_EQ(options.group_size, 0);
+  EXPECT_EQ(options.storage.search, StorageOptions().search);
+  EXPECT_EQ(options.migrate_batch_bytes, 64u << 10);
   EXPECT_FALSE(options.partitioner);
   EXPECT_TRUE(ReadSettings()->destroy_repository);
 }
