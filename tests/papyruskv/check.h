@@ -1,10 +1,12 @@
 /* What the programs here share: checks that end the whole job, ranks, and a fresh repository in
- * PAPYRUSKV_REPOSITORY. The programs are written from the facts of PapyrusKV's interface alone.
+ * PAPYRUSKV_REPOSITORY. The programs are written from the facts of PapyrusKV's interface alone. On
+ * simulated nodes (tests/nodes) the repository is in each node's own storage.
  *
  * Threads: one thread of each rank. */
 #ifndef QUIRE_TESTS_PAPYRUSKV_CHECK_H_
 #define QUIRE_TESTS_PAPYRUSKV_CHECK_H_
 
+#include <errno.h>
 #include <papyrus/kv.h>
 #ifdef PLAIN_MPI_INIT /* the program wants it so */
 #include <mpi.h>
@@ -18,7 +20,8 @@
 #include <unistd.h>
 
 static int rank, size;
-static char directory[256];
+static char directory[256]; /* of the job's own, and of the node's where these share nothing */
+static char shared[256];    /* the same one for all ranks */
 
 #define CHECK(condition)                                                              \
   do {                                                                                \
@@ -37,7 +40,7 @@ static char directory[256];
     }                                                                                         \
   } while (0)
 
-/* MPI, and a directory of the job's own with a repository to be in it. */
+/* MPI, and directories for a repository and for checkpoints to be in. */
 static void begin(int* argc, char*** argv) {
   char repository[300];
   int level;
@@ -50,25 +53,32 @@ static void begin(int* argc, char*** argv) {
 #else
   CHECK(level == MPI_THREAD_MULTIPLE);
 #endif
-  strcpy(directory, "/tmp/quire-papyruskv-XXXXXX");
-  if (rank == 0) CHECK(mkdtemp(directory) != NULL);
-  MPI_Bcast(directory, sizeof directory, MPI_CHAR, 0, MPI_COMM_WORLD);
+  if (getenv("QUIRE_NODES_STORAGE") != NULL) {
+    snprintf(directory, sizeof directory, "%s/papyruskv", getenv("QUIRE_NODES_STORAGE"));
+    snprintf(shared, sizeof shared, "%s", getenv("QUIRE_NODES_SHARED"));
+    CHECK(mkdir(directory, 0700) == 0 || errno == EEXIST);
+  } else {
+    strcpy(directory, "/tmp/quire-papyruskv-XXXXXX");
+    if (rank == 0) CHECK(mkdtemp(directory) != NULL);
+    MPI_Bcast(directory, sizeof directory, MPI_CHAR, 0, MPI_COMM_WORLD);
+    strcpy(shared, directory);
+  }
   snprintf(repository, sizeof repository, "%s/repository", directory);
   setenv("PAPYRUSKV_REPOSITORY", repository, 1);
 }
 
-/* Removes what a program has left in its directory. */
-static inline void remove_of(const char* name) {
+/* Removes what a program has left where all ranks see it. */
+static inline void remove_shared(const char* name) {
   char command[400];
-  snprintf(command, sizeof command, "rm -rf '%s/%s'", directory, name);
+  snprintf(command, sizeof command, "rm -rf '%s/%s'", shared, name);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) CHECK(system(command) == 0);
 }
 
-/* The repository is gone: so is the directory then. */
+/* The repository is gone, of every node: so is the directory then. */
 static int end(void) {
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) CHECK(rmdir(directory) == 0);
+  CHECK(rmdir(directory) == 0 || errno == ENOENT);
   MPI_Barrier(MPI_COMM_WORLD);
   return MPI_Finalize() == MPI_SUCCESS ? 0 : 1;
 }

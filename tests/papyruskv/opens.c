@@ -82,6 +82,6 @@ int main(int argc, char** argv) {
   check_restart(PAPYRUSKV_UDONLY);
   check_restart(PAPYRUSKV_RDWR);
   CHECK_OK(papyruskv_finalize());
-  remove_of("checkpoints");
+  remove_shared("checkpoints");
   return end();
 }

@@ -219,11 +219,11 @@ int main(int argc, char** argv) {
   if (argc > 2) {
     snprintf(checkpoints, sizeof checkpoints, "%s", argv[2]);
   } else {
-    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", directory);
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", shared);
   }
   if (argc < 3) {
     run_alone();
-    remove_of("checkpoints");
+    remove_shared("checkpoints");
     return end();
   }
   CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));

@@ -36,7 +36,7 @@ static void run(void) {
   char checkpoints[300];
   int db = -1, event = -1, last = size - 1, pairs = 0, all = 0;
   papyruskv_iter_t iter;
-  snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", directory);
+  snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", shared);
   CHECK_OK(papyruskv_open("plain", PAPYRUSKV_CREATE | PAPYRUSKV_RELAXED, NULL, &db));
   put_all(db, 0);
   CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_SSTABLE));
@@ -66,6 +66,6 @@ int main(int argc, char** argv) {
   CHECK_OK(papyruskv_init(&argc, &argv, "$PAPYRUSKV_REPOSITORY"));
   run();
   CHECK_OK(papyruskv_finalize());
-  remove_of("checkpoints");
+  remove_shared("checkpoints");
   return end();
 }
