@@ -11,7 +11,7 @@ static int open_with(int flags, papyruskv_option_t* opt) {
 }
 
 /* Pairs of all lengths are stored, whatever the option says. */
-static void check_lengths(size_t keylen, size_t vallen) {
+static void check_lengths(size_t keylen, size_t vallen, int consistency) {
   papyruskv_option_t opt;
   char* const large = calloc(1, kPastLimit);
   int db;
@@ -19,13 +19,15 @@ static void check_lengths(size_t keylen, size_t vallen) {
   opt.vallen = vallen;
   opt.hash = NULL;
   CHECK(large != NULL);
-  db = open_with(PAPYRUSKV_CREATE | PAPYRUSKV_SEQUENTIAL, &opt);
+  db = open_with(PAPYRUSKV_CREATE | consistency, &opt);
   CHECK_OK(papyruskv_put(db, "k", 1, "as long as it is", 16));
   CHECK_OK(papyruskv_put(db, "a longer key", 12, "", 0));
   CHECK_OK(papyruskv_put(db, large, 16 << 10, large, 40000));
   CHECK_VALUE(db, "k", 1, "as long as it is", 16);
   CHECK_VALUE(db, "a longer key", 12, "", 0);
   CHECK_VALUE(db, large, 16 << 10, large, 40000);
+  CHECK_OK(papyruskv_put(db, large, kPastLimit - 1, "v", 1));
+  CHECK_VALUE(db, large, kPastLimit - 1, "v", 1);
   /* Past the limit: an error, and nothing else is wrong. */
   CHECK(papyruskv_put(db, large, kPastLimit, "v", 1) == PAPYRUSKV_ERR);
   CHECK(papyruskv_put(db, large, 0, "v", 1) == PAPYRUSKV_ERR);
@@ -72,8 +74,8 @@ int main(int argc, char** argv) {
   begin(&argc, &argv);
   CHECK(chdir(directory) == 0);
   CHECK_OK(papyruskv_init(NULL, NULL, "repository"));
-  check_lengths(0, 0);
-  check_lengths(4, 8);
+  check_lengths(0, 0, PAPYRUSKV_RELAXED);
+  check_lengths(4, 8, PAPYRUSKV_SEQUENTIAL);
   check_protections();
   db = open_with(PAPYRUSKV_RDWR, NULL);
   CHECK_OK(papyruskv_checkpoint(db, "checkpoints", NULL));

@@ -133,6 +133,27 @@ static void check_shapes(int db) {
   CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_MEMTABLE));
 }
 
+/* A value that lies apart from its key in the tables grows, by another rank, to nearly all the room
+ * that the function has. */
+static void check_large(int db) {
+  enum { kBytes = 120000, kDoublings = 7 };
+  const size_t end = (size_t)kBytes << kDoublings;
+  const int mine = 2000 + rank, next = 2000 + (rank + 1) % size;
+  char* const bytes = malloc(end);
+  CHECK(bytes != NULL);
+  memset(bytes, 'L', end);
+  CHECK_OK(papyruskv_put(db, (char*)&mine, sizeof mine, bytes, kBytes));
+  CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_SSTABLE));
+  for (int i = 0; i < kDoublings; ++i) {
+    CHECK_OK(papyruskv_update(db, (char*)&next, sizeof next, NULL, kGrow, NULL, 0, NULL, 0));
+  }
+  CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_MEMTABLE));
+  CHECK_VALUE(db, (char*)&mine, sizeof mine, bytes, end);
+  CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_SSTABLE));
+  CHECK_VALUE(db, (char*)&next, sizeof next, bytes, end);
+  free(bytes);
+}
+
 /* The first byte of a key is the number of its owner. */
 static int first_byte(const char* key, size_t keylen, size_t nranks) {
   return keylen == 0 ? 0 : (int)((unsigned char)key[0] % nranks);
@@ -199,6 +220,7 @@ int main(int argc, char** argv) {
   check_sums(db);
   check_claims(db);
   check_shapes(db);
+  check_large(db);
   CHECK_OK(papyruskv_close(db));
   check_hashes();
   CHECK_OK(papyruskv_finalize());
