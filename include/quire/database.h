@@ -497,14 +497,16 @@ class Database {
   /// where it failed, it is not, and those before it stay as they are. What is copied is verified
   /// against its checksums; a file that is linked was, by the checkpoint before, and is read again
   /// where it was written to since, and now and then (docs/format/checkpoint.md).
+  /// Which checkpoints there are, with their states, the command `quire checkpoint list` tells
+  /// (docs/tool.md). What an interrupted checkpoint or removal left, the next one removes.
   ///
   /// Collective   Yes.
   /// @param path  absolute; made where it is absent.
   /// Errors       kInvalidArgument  A relative path, or ranks give different ones.
   ///              As Barrier(kSsTable). Those of the copying come from the event, alike on all
   ///              ranks: kNoSpace, kIo (also where a rank does not see the path that rank 0
-  ///              writes to), kCorruption (a file of the database is damaged or gone), with rank
-  ///              and file.
+  ///              writes to), kCorruption (a file of the database is damaged or gone, or the
+  ///              copy is not what was written to it: the text says which), with rank and file.
   /// Cost         As Barrier(kSsTable). In the background one reading and one writing of what no
   ///              earlier checkpoint has, and one reading of the copy.
   /// Source       SC17, section 4.2.

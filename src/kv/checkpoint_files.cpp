@@ -188,6 +188,19 @@ uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece) {
   return base::Checksum(piece, base::ChecksumSeed(base::ChecksumKind::kFile, so_far, offset));
 }
 
+Result<uint64_t> SumOfFile(const io::File& file, uint64_t bytes,
+                           const std::function<void(uint64_t bytes)>& advance) {
+  uint64_t sum = 0;
+  std::string piece;
+  for (uint64_t at = 0; at < bytes; at += piece.size()) {
+    piece.resize(std::min(kSumPieceBytes, bytes - at));
+    QUIRE_RETURN_IF_ERROR(file.ReadAt(at, piece.size(), piece.data()));
+    sum = AddToSum(sum, at, piece);
+    advance(piece.size());
+  }
+  return sum;
+}
+
 Status MissingFile(const std::string& path) {
   return Status(Code::kCorruption,
                 path + " is missing; restore it from a copy or another checkpoint");

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -61,6 +62,9 @@ CommitRecord::Part PartOf(const FileList& list, Slice encoded);
 /// have kSumPieceBytes, but for the last.
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece);
 constexpr uint64_t kSumPieceBytes = 1 << 20;
+/// The sum of the first `bytes` of a file, read piece by piece; `advance` is told of each.
+Result<uint64_t> SumOfFile(const io::File& file, uint64_t bytes,
+                           const std::function<void(uint64_t bytes)>& advance);
 
 /// What a file that must be there and is not is to its callers: damage, never kNotFound.
 Status MissingFile(const std::string& path);

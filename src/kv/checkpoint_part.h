@@ -37,7 +37,8 @@ class CheckpointPart {
   /// Of its tables and value segments.
   uint64_t bytes() const;
   /// Does some of it: true once all is there, verified and durable. The capture is let go then.
-  /// Errors  kCorruption (names the file of the database), kNoSpace, kIo.
+  /// Errors  kCorruption (names the file of the database; or the copy, where that is not what was
+  ///         read), kNoSpace, kIo.
   Result<bool> Advance();
   /// What the commit record says of it, once it is there, for rank 0: ReadReport.
   const std::string& report() const { return report_; }
@@ -59,6 +60,8 @@ class CheckpointPart {
   FileList EarlierFiles() const;
   std::map<std::string, Look> LookAtEarlier() const;
   Status CheckAll();
+  Status CheckCopy(const Transfer::Item& item);
+  Status CompareCopy(const Transfer::Item& item, bool contents) const;
   Status NameSource(const Status& found) const;
   Status WriteList();
 

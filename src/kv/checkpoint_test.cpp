@@ -477,6 +477,48 @@ TEST_P(Checkpoints, ALeftoverThatStaysIsInNobodysWay) {
   EXPECT_EQ(found[1].state, CheckpointState::kComplete);
 }
 
+// Somebody who removed the oldest was killed when it had another name, or when parts were gone.
+TEST_P(Checkpoints, ARemovalThatWasCutShortGoesOnWithTheNextOne) {
+  SimCluster cluster(Ranks(2));
+  io::SimFileSystem& fs = cluster.disk(0);
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    for (int round = 0; round < 3; ++round) {
+      PutShare(db, rank, 2, round, 100);
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    }
+    if (rank == 0) {
+      ASSERT_OK(fs.Rename("/pfs/db/1", "/pfs/db/.dropped-1"));
+      ASSERT_OK(fs.Rename("/pfs/db/3", "/pfs/db/.dropped-3"));
+      ASSERT_OK(fs.Unlink("/pfs/db/.dropped-3/CHECKPOINT"));
+      ASSERT_OK(fs.Unlink("/pfs/db/.dropped-3/rank-0/FILES"));
+      std::map<uint64_t, CheckpointState> states;
+      for (const CheckpointFound& one : Found(cluster)) states[one.number] = one.state;
+      using enum CheckpointState;
+      EXPECT_EQ(states, (std::map<uint64_t, CheckpointState>{
+                            {1, kDropped}, {2, kComplete}, {3, kDropped}}));
+    }
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(db.Close());
+    // What was being removed is none to restart from, and its number is not given again.
+    EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", {.number = 3, .replace = true})).code(),
+              Code::kNotFound);
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 2, .replace = true})));
+    auto again = context.Open("db", Existing());
+    ASSERT_OK(again.status());
+    ExpectShare(**again, rank, 2, 1, 100);
+    ASSERT_OK((*again)->Close());
+  });
+  std::vector<uint64_t> numbers;
+  for (const CheckpointFound& one : Found(cluster)) {
+    EXPECT_EQ(one.state, CheckpointState::kComplete) << one.directory;
+    numbers.push_back(one.number);
+  }
+  EXPECT_THAT(numbers, testing::ElementsAre(2, 4));
+  EXPECT_FALSE(*fs.Exists("/pfs/db/.dropped-1"));
+  EXPECT_FALSE(*fs.Exists("/pfs/db/.dropped-3"));
+}
+
 // Handles of what has ended, kept for longer than the Context.
 TEST_P(Checkpoints, TellTheirEndWhereTheContextIsGone) {
   SimCluster cluster(Ranks(2));

@@ -150,9 +150,9 @@ Status Transfer::EndCopy() {
   const uint64_t begun = offset_ - offset_ % kWriteBackBytes;
   to_->StartWriteBack(begun, offset_ - begun);
   from_.reset();
-  if (!item.sum_known && check_) QUIRE_RETURN_IF_ERROR(check_(item));
   item.file.sum = sum_;
   item.sum_known = true;
+  if (check_) QUIRE_RETURN_IF_ERROR(check_(item));
   QUIRE_RETURN_IF_ERROR(SyncWritten());
   written_ = std::move(to_);
   ++at_;

@@ -32,7 +32,8 @@ class Transfer {
     /// says so, and it is copied
     bool check_link = false;
   };
-  /// What a copy whose sum was not known has to pass.
+  /// What a copy has to pass: a file of the target, whole, of which the sum of what was read is
+  /// known.
   using Check = std::function<Status(const Item& item)>;
   /// From `source` to `target`, directories. Of `items` each file's size is known.
   Transfer(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,

@@ -90,5 +90,26 @@ TEST_F(Transfers, OneBitInAnyPieceIsFoundAndNamed) {
   EXPECT_NE(status.ToString().find("/from/pieces"), std::string::npos) << status.ToString();
 }
 
+// Also those of which it was known what they are.
+TEST_F(Transfers, EveryCopyIsCheckedAndNoLink) {
+  for (Transfer::Item& item : items_) {
+    item.file.sum = SumOf(contents_[item.name]);
+    item.sum_known = item.name != "device";
+    if (item.name == "byte") item.link_from = "/from/byte";
+    if (item.name == "piece") item.link_from = "/nowhere";
+  }
+  std::map<std::string, uint64_t> checked;
+  Transfer transfer(*fs_, "/from", "/to", items_, &bytes_done_, [&](const Transfer::Item& item) {
+    checked[item.name] = item.file.sum;
+    return Status();
+  });
+  ASSERT_TRUE(Run(&transfer).ok());
+  std::map<std::string, uint64_t> expected;
+  for (const auto& [name, bytes] : contents_) {
+    if (name != "byte") expected[name] = SumOf(bytes);
+  }
+  EXPECT_EQ(checked, expected);
+}
+
 }  // namespace
 }  // namespace quire::kv

@@ -94,6 +94,11 @@ Status PartVerifier::CheckSegment(uint64_t id, uint64_t generation) {
   return Status();
 }
 
+bool PartVerifier::HasHoles(const std::string& name) const {
+  uint64_t number = 0;
+  return ParseNumberedName(name, "val-", ".seg", &number) && with_holes_.contains(number);
+}
+
 Status PartVerifier::Finish(const std::vector<std::string>& names) {
   if (with_holes_.empty()) return Status();
   for (const std::string& name : names) {

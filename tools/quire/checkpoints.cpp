@@ -30,20 +30,6 @@ Status AddHome(io::FileSystem& fs, const std::string& home, std::vector<Checkpoi
   return Status();
 }
 
-// The sum of a file, piece by piece; `advance` is told of each.
-Result<uint64_t> SumOf(const io::File& file, uint64_t bytes,
-                       const std::function<void(uint64_t bytes)>& advance) {
-  uint64_t sum = 0;
-  std::string piece;
-  for (uint64_t at = 0; at < bytes; at += piece.size()) {
-    piece.resize(std::min(kv::kSumPieceBytes, bytes - at));
-    QUIRE_RETURN_IF_ERROR(file.ReadAt(at, piece.size(), piece.data()));
-    sum = kv::AddToSum(sum, at, piece);
-    advance(piece.size());
-  }
-  return sum;
-}
-
 Status VerifyFile(io::FileSystem& fs, const std::string& path, const kv::StoredFile& wanted,
                   const std::function<void(uint64_t bytes)>& advance) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
@@ -52,7 +38,7 @@ Status VerifyFile(io::FileSystem& fs, const std::string& path, const kv::StoredF
     return Status(Code::kCorruption, path + " has " + std::to_string(size) + " bytes, not " +
                                          std::to_string(wanted.bytes) + "; use another checkpoint");
   }
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t sum, SumOf(*file, size, advance));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t sum, kv::SumOfFile(*file, size, advance));
   if (sum == wanted.sum) return Status();
   return Status(Code::kCorruption,
                 path + " does not have the sum that was noted; use another checkpoint");
