@@ -7,7 +7,10 @@ import contextlib
 import fcntl
 import json
 import os
+import re
+import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -77,21 +80,59 @@ def expected_pairs():
     return pairs
 
 
+def subcommands(text):
+    """Of a --help: the names below Subcommands."""
+    lines = text.split("Subcommands:\n")[1].split("\n\n")[0].splitlines()
+    return [line.split()[0] for line in lines if re.match("  [a-z]", line)]
+
+
+def options(text):
+    """Of a --help: the long names below Options."""
+    return set(re.findall(r"^\s+(?:-\w,)?(--[\w-]+)", text, re.MULTILINE))
+
+
 def test_help(tool):
-    assert "Exit codes" in tool.run("--help")
-    for command in ("list", "verify", "drop", "export"):
-        text = tool.run("checkpoint", command, "--help")
+    commands, below = COMMANDS + ("checkpoint",), ("list", "verify", "drop", "export")
+    assert sorted(subcommands(tool.run("--help"))) == sorted(commands)
+    assert sorted(subcommands(tool.run("checkpoint", "--help"))) == sorted(below)
+    document = (Path(__file__).resolve().parents[2] / "docs/tool.md").read_text()
+    documented = {row[0]: set(re.findall("`(--[a-z-]+)", row[1])) for row in
+                  re.findall(r"^\| `quire ([a-z ]*)` \| (.*) \|$", document, re.MULTILINE)}
+    plain = [(), ("checkpoint",)]
+    for command in plain + [(one,) for one in COMMANDS] + [("checkpoint", one) for one in below]:
+        text = tool.run(*command, "--help")
         assert "Examples:" in text and "Exit codes:" in text, command
-        assert f"  quire checkpoint {command}" in text, command
-    for command in COMMANDS:
-        text = tool.run(command, "--help")
-        assert "Examples:" in text and "Exit codes:" in text, command
-        assert f"  quire {command}" in text, command
+        example = "  quire " + " ".join(command)
+        assert example in text.split("Examples:")[1], command
+        if command in plain:
+            continue
+        assert "--json" in options(text), command
+        assert options(text) - {"--help", "--json"} == documented.pop(" ".join(command), set()), \
+            command
+    assert not documented, documented
     tool.run(code=WRONG_USAGE)
     tool.run("nothing", code=WRONG_USAGE)
     tool.run("ls", "--nothing", code=WRONG_USAGE)
     tool.run("ls", code=WRONG_USAGE)
     assert tool.run("--version").strip()[0].isdigit()
+
+
+def test_no_room_for_the_output(tool):
+    """A full device as standard output is not taken for success."""
+    numbers = tool.repository / "numbers"
+    for arguments in (["ls", numbers], ["stat", "--json", numbers], ["get", numbers, "k000"],
+                      ["scan", numbers], ["verify", numbers], ["repair", numbers],
+                      ["checkpoint", "list", f"{tool.repository}-checkpoints"],
+                      ["--help"], ["ls", "--help"], ["--version"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([tool.quire, *map(str, arguments)], stdout=full, timeout=60,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == CANNOT_READ, (arguments, done)
+        assert "standard output cannot be written" in done.stderr, (arguments, done)
+
+
+def sizes_of(directory, pattern):
+    return {path.name: path.stat().st_size for path in Path(directory).glob(pattern)}
 
 
 def test_ls(tool):
@@ -106,7 +147,15 @@ def test_ls(tool):
     assert len(tables) == 5 and sum(table["entries"] for table in tables) == 100 + 62
     assert all(table["smallest_key"].startswith("k") for part in numbers["parts"][3:]
                for run in part["runs"] for table in run)
+    for database in databases:
+        for part in database["parts"]:
+            listed = {f"t-{one['ssid']}.sst": one["bytes"] for run in part["runs"] for one in run}
+            assert listed == sizes_of(part["directory"], "t-*.sst"), part
     text = tool.run("ls", tool.repository)
+    sizes = re.findall(r"t-\d+.sst  (\d+) B  ", text)
+    assert sorted(map(int, sizes)) == sorted(
+        size for part in tool.repository.glob("*/gen-*/rank-*")
+        for size in sizes_of(part, "t-*.sst").values())
     assert "generation 2: 3 ranks, partitioner hash" in text and "t-1.sst" in text
     assert tool.json("ls", tool.repository / "own/gen-1")["databases"][0]["parts"][1]["rank"] == 1
     tool.run("ls", tool.directory / "nowhere", code=CANNOT_READ)
@@ -122,6 +171,67 @@ def test_stat(tool):
     assert total["space_amplification"] >= 1.0
     assert sum(part["entries"] for part in numbers["parts"]) == 162
     assert "162 entries, 10 tombstones" in tool.run("stat", tool.repository / "numbers")
+
+
+def test_stat_sizes(tool):
+    """What is told is what lies there, and what was written."""
+    for database in tool.json("stat", tool.repository)["databases"]:
+        total = database["total"]
+        for part in database["parts"]:
+            directory = tool.repository / \
+                f"{database['name']}/gen-{part['generation']}/rank-{part['rank']}"
+            tables, values = (sizes_of(directory, kind) for kind in ("t-*.sst", "val-*.seg"))
+            assert part["tables"] == len(tables) and part["value_segments"] == len(values), part
+            assert part["table_bytes"] == sum(tables.values()), part
+            assert part["value_segment_bytes"] == sum(values.values()), part
+            assert part["read_amplification"] == part["runs"], part
+        for name in ("tables", "table_bytes", "raw_bytes", "value_segments", "value_segment_bytes",
+                     "referenced_value_bytes", "tables_written"):
+            assert total[name] == sum(part[name] for part in database["parts"]), name
+    numbers, own = tool.json("stat", tool.repository)["databases"]
+    older = [part for part in numbers["parts"] if part["generation"] == 1]
+    assert sum(part["raw_bytes"] for part in older) == \
+        sum(len(f"k{i:03d}old{i}") for i in range(100))
+    # With 10 deleted keys, a binary pair, and a key whose value lies apart.
+    newer = sum(len(f"k{i:03d}new{i}") for i in range(50)) + 40 + 10 + len("large")
+    assert 0 < numbers["total"]["raw_bytes"] - sum(part["raw_bytes"] for part in older) - newer < 64
+    assert 3000 < numbers["total"]["referenced_value_bytes"] < 3100
+    assert numbers["total"]["read_amplification"] == 1
+    ratio = lambda sums: (sums["table_bytes"] + sums["value_segment_bytes"]) / \
+        (sums["table_bytes"] + sums["referenced_value_bytes"])
+    assert abs(numbers["total"]["space_amplification"] - ratio(numbers["total"])) < 1e-9
+    # Two runs: the older one is what a full merge would leave, as far as is known.
+    part = own["parts"][1]
+    assert part["runs"] == own["total"]["read_amplification"] == 2
+    lies = part["table_bytes"] + part["value_segment_bytes"]
+    oldest = sizes_of(tool.repository / "own/gen-1/rank-1", "t-1.sst")["t-1.sst"]
+    assert abs(part["space_amplification"] - lies / oldest) < 1e-9
+    text = tool.run("stat", tool.repository / "own")
+    assert f"space amplification at most {lies / oldest:.2f}, a get looks into at most 2 " in text
+
+
+def test_stat_damaged(tool):
+    """Of a table that lacks its end, or is not there, the part is named; the others are told."""
+    table = tool.part(1) / "t-1.sst"
+    sound = table.read_bytes()
+    for damage in ("cut", "footer", "gone"):
+        if damage == "gone":
+            table.unlink()
+        else:
+            table.write_bytes(sound[:-1] if damage == "cut" else sound[:-5] + b"\0" * 5)
+        report = tool.json("stat", tool.repository / "numbers", code=FOUND_WRONG)["databases"][0]
+        problems = {(part["generation"], part["rank"]): part["problem"]
+                    for part in report["parts"] if "problem" in part}
+        assert list(problems) == [(2, 1)] and str(table) in problems[2, 1], (damage, problems)
+        assert report["parts"][0]["entries"] == 22, report
+        assert str(table) in tool.run("stat", tool.repository / "numbers", code=FOUND_WRONG)
+    table.write_bytes(sound)
+    # In the middle it is not looked at: that is what verify does.
+    flip(table, 50)
+    tool.run("stat", tool.repository / "numbers")
+    flip(tool.part(0) / "MANIFEST", 30)
+    report = tool.json("stat", tool.repository / "numbers", code=FOUND_WRONG)["databases"][0]
+    assert "MANIFEST" in report["parts"][0]["problem"], report["parts"][0]
 
 
 def test_get(tool):
@@ -149,6 +259,10 @@ def test_get(tool):
 def test_scan(tool):
     numbers = tool.repository / "numbers"
     lines = [json.loads(line) for line in tool.run("scan", "--json", numbers).splitlines()]
+    formatted = tool.run("scan", "--format", "json", numbers).splitlines()
+    assert [json.loads(line) for line in formatted] == lines
+    assert tool.run("scan", "--format", "json", "--keys", "--from", "k1", numbers).splitlines() == \
+        ['{"key":"large"}', '{"key":"logged"}']
     assert lines[0] == {"key_hex": "00ff01", "value_hex": b"binary\n".hex()}
     assert {line["key"]: line["value"] for line in lines[1:]} == expected_pairs()
     assert [line["key"] for line in lines[1:]] == sorted(expected_pairs())
@@ -163,8 +277,8 @@ def test_scan(tool):
 def test_verify(tool):
     report = tool.json("verify", tool.repository)
     assert report["sound"] and report["findings"] == [] and report["parts"] == 7
-    assert report["tables"] == 6 and report["values"] == 2 and report["log_records"] == 1
-    assert tool.run("verify", tool.repository).startswith("sound: 7 parts, 6 tables")
+    assert report["tables"] == 7 and report["values"] == 2 and report["log_records"] == 1
+    assert tool.run("verify", tool.repository).startswith("sound: 7 parts, 7 tables")
     assert tool.errors == ""     # no terminal, no progress
     tool.run("verify", "--progress", tool.repository)
     assert "100 %" in tool.errors
@@ -298,11 +412,62 @@ def test_checkpoint(tool):
     tool.run("checkpoint", "list", archive, code=FOUND_WRONG)
     # Dropped only when told to.
     tool.run("checkpoint", "drop", one, code=FOUND_WRONG)
-    assert one.exists()
-    tool.run("checkpoint", "drop", "--yes", one, begun)
+    state = state_of(tool.directory)
+    wanted = [{"database": "own", "number": number, "state": state, "directory": str(directory)}
+              for number, state, directory in ((1, "complete", one), (2, "failed", begun))]
+    assert tool.json("checkpoint", "drop", one, begun, code=FOUND_WRONG) == \
+        {"done": False, "checkpoints": wanted}
+    assert state_of(tool.directory) == state
+    assert tool.json("checkpoint", "drop", "--yes", one, begun) == \
+        {"done": True, "checkpoints": wanted}
     assert not one.exists() and not begun.exists() and written.exists()
     tool.run("checkpoint", "drop", "--yes", one, code=CANNOT_READ)
     tool.run("checkpoint", "list", tool.directory / "nowhere", code=CANNOT_READ)
+
+
+def test_dropped_half(tool):
+    """A removal of a checkpoint that was cut short is told, and goes on."""
+    home = tool.directory / "repository-checkpoints/own"
+    dropped = home / ".dropped-1"
+    for goes_on in (("checkpoint", "drop", "--yes", dropped),
+                    ("clean", "--yes", "--shared-memory", tool.directory, home.parent)):
+        (home / "1").rename(dropped)
+        saved = tool.directory / "saved"
+        shutil.copytree(dropped, saved, dirs_exist_ok=True)
+        (dropped / "CHECKPOINT").unlink()
+        (dropped / "rank-0/FILES").unlink()
+        assert tool.json("checkpoint", "list", home)["checkpoints"] == \
+            [{"database": "own", "number": 1, "state": "dropped", "directory": str(dropped)}]
+        assert "own 1  dropped" in tool.run("checkpoint", "list", home)
+        assert tool.json("checkpoint", "verify", home) == {"sound": True, "checkpoints": []}
+        tool.run("checkpoint", "export", dropped, tool.directory / "archive", code=WRONG_USAGE)
+        assert not (tool.directory / "archive").exists()
+        tool.run(*goes_on)
+        assert list(home.iterdir()) == [], goes_on
+        assert tool.run("checkpoint", "list", home) == "no checkpoints\n"
+        shutil.copytree(saved, home / "1")
+    assert tool.json("checkpoint", "verify", home)["sound"]
+
+
+def test_export_without_room(tool):
+    """No file may become large enough: there is no copy, and what was begun can be removed."""
+    one = tool.directory / "repository-checkpoints/own/1"
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    done = subprocess.run([tool.quire, "checkpoint", "export", one, tool.directory / "small"],
+                          capture_output=True, text=True, timeout=60, check=False,
+                          preexec_fn=small_files)
+    assert done.returncode == CANNOT_READ and "val-1.seg" in done.stderr, done
+    assert "ulimit -f" in done.stderr and done.stdout == "", done
+    left = tool.directory / "small/own/.partial-1"
+    assert list((tool.directory / "small/own").iterdir()) == [left]
+    tool.run("checkpoint", "export", one, tool.directory / "small", code=WRONG_USAGE)
+    assert "quire clean" in tool.errors
+    tool.run("clean", "--yes", "--shared-memory", tool.directory, tool.directory / "small")
+    tool.run("checkpoint", "export", one, tool.directory / "small")
+    assert tool.json("checkpoint", "verify", tool.directory / "small")["sound"]
 
 
 def test_repair_descriptor(tool):
@@ -400,8 +565,8 @@ def test_clean(tool):
     paths = {kind: shared / name for kind, name in names.items()}
     checkpoints = tool.directory / "checkpoints"
     written, interrupted = (checkpoints / "numbers" / name for name in (".partial-2", ".partial-3"))
-    complete = checkpoints / "numbers/1"
-    for directory in (written, interrupted, complete):
+    complete, dropped = checkpoints / "numbers/1", checkpoints / "numbers/.dropped-4"
+    for directory in (written, interrupted, complete, dropped):
         (directory / "rank-0").mkdir(parents=True)
         (directory / "rank-0/t-1.sst").write_bytes(b"x" * 100)
     for directory in (written, interrupted):
@@ -415,11 +580,14 @@ def test_clean(tool):
         if kind in ("others", "given") and os.geteuid() == 0:
             os.chown(path, OTHER_USER, -1)
     everything = ("clean", "--shared-memory", shared, checkpoints)
-    mine = sorted(str(path) for path in [paths["dead"], interrupted, checkpoints / "gone"])
+    mine = sorted(str(path) for path in [paths["dead"], interrupted, dropped, checkpoints / "gone"])
     with locked(written / "LOCK"):
         before = state_of(tool.directory)
         planned = tool.json(*everything, code=FOUND_WRONG)
         assert not planned["done"] and sorted(one["path"] for one in planned["found"]) == mine
+        kinds = {one["path"]: (one["kind"], one["bytes"]) for one in planned["found"]}
+        assert kinds[str(dropped)] == ("dropped checkpoint", 100)
+        assert kinds[str(interrupted)] == ("interrupted checkpoint", 100 + len("somebody"))
         assert "to be removed: shared memory" in tool.run(*everything, code=FOUND_WRONG)
         assert state_of(tool.directory) == before
         done = tool.json(*everything, "--yes")
@@ -437,10 +605,17 @@ def test_doctor(tool):
     report = json.loads(done.stdout)
     assert done.returncode == (FINE if report["ready"] else FOUND_WRONG)
     checks = {one["check"]: one for one in report["checks"]}
-    for name in ("writable", "locks", "rename", "mapped files", "room set aside (fallocate)"):
+    sound = {"processor", "cores", "memory", "writable", "locks", "rename", "mapped files",
+             "directory sync", "room set aside (fallocate)"}
+    assert sound <= set(checks), checks.keys()
+    for name in sound:
         assert checks[name]["level"] == "ok", checks[name]
-    for name in ("mpi", "shared memory", "open files (ulimit -n)", "file system", "free space"):
-        assert name in checks
+    told = sound | {"mpi", "open files (ulimit -n)", "processes (ulimit -u)",
+                    "locked memory (ulimit -l)", "shared memory", "file system", "free space",
+                    "sync", "hard links", "nameless files (O_TMPFILE)"}
+    sometimes = {"mpi ranks", "mpi threads", "shared memory left behind"}
+    assert told <= set(checks) <= told | sometimes, set(checks) ^ told
+    assert len(checks) == len(report["checks"])
     assert all(one["todo"] for one in report["checks"] if one["level"] != "ok")
     assert not list(tool.directory.glob(".quire-doctor*"))
     report = tool.json("doctor", tool.directory / "nowhere", code=FOUND_WRONG)

@@ -17,6 +17,14 @@ constexpr char kExitCodes[] =
     "2 the command line is not understood; 3 nothing could be done (no such database, no\n"
     "permission, open elsewhere, no room).";
 
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  quire ls /scratch/run7\n"
+    "  quire get /scratch/run7/kmers ACGT\n"
+    "  quire verify --progress /scratch/run7\n"
+    "  quire checkpoint list /project/checkpoints\n"
+    "  quire scan --help        (options and examples of a subcommand)\n\n";
+
 using Run = std::function<int()>;
 
 // One subcommand with what all have.
@@ -127,8 +135,10 @@ class Commands {
   void AddCheckpoint() {
     CLI::App* checkpoint = app_.add_subcommand("checkpoint", "Checkpoints of databases.");
     checkpoint->require_subcommand(1);
-    checkpoint->footer("Examples:\n  quire checkpoint list /project/checkpoints\n\n" +
-                       std::string(kExitCodes));
+    checkpoint->footer(
+        "Examples:\n  quire checkpoint list /project/checkpoints\n"
+        "  quire checkpoint verify /project/checkpoints/kmers/3\n\n" +
+        std::string(kExitCodes));
     CLI::App* list = Add(*checkpoint, "list", "Checkpoints, their state and size.",
                          "  quire checkpoint list /project/checkpoints", &list_.json);
     AddCheckpoints(list, &list_.paths);
@@ -193,20 +203,24 @@ class Commands {
   std::map<CLI::App*, Run> runs_;
 };
 
-int Main(int argc, char** argv) {
-  CLI::App app("Looks at Quire's repositories, without a job and without changing anything.");
-  app.name("quire");
-  app.set_version_flag("--version", std::string(Version()));
-  app.require_subcommand(1);
-  app.footer(kExitCodes);
-  const Commands commands(app);
+int ParseAndRun(CLI::App& app, const Commands& commands, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kFine : kWrongUsage;
   }
+  return commands.RunParsed();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Looks at Quire's repositories, without a job and without changing anything.");
+  app.name("quire");
+  app.set_version_flag("--version", std::string(Version()));
+  app.require_subcommand(1);
+  app.footer(kExamples + std::string(kExitCodes));
+  const Commands commands(app);
   try {
-    const int exit_code = commands.RunParsed();
+    const int exit_code = ParseAndRun(app, commands, argc, argv);
     std::cout.flush();
     if (std::cout) return exit_code;
     std::cerr << "quire: standard output cannot be written\n";
