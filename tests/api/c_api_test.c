@@ -1,5 +1,5 @@
-/* The C interface as a C99 program uses it: alone, and on the ranks of MPI_COMM_WORLD where it is
- * started so. */
+/* The C interface as a C99 program uses it: alone, on the ranks of MPI_COMM_WORLD, and on parts of
+ * them. */
 #include <mpi.h>
 #include <quire/quire_mpi.h>
 #include <stdio.h>
@@ -432,33 +432,76 @@ static void check_context(quire_context* context, quire_options* options, const 
   CHECK(quire_context_rank(NULL) == -1);
 }
 
-int main(int argc, char** argv) {
-  quire_options* options = NULL;
+static void check_serial(quire_options* options, const char* scratch) {
   quire_context* context = NULL;
   char path[256], checkpoints[300];
+  snprintf(path, sizeof path, "%s/serial", scratch);
+  snprintf(checkpoints, sizeof checkpoints, "%s-checkpoints", path);
+  CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) == QUIRE_INVALID_ARGUMENT);
+  CHECK(strstr(quire_error_message(), "MPI_Init") != NULL);
+  CHECK(quire_context_open(path, options, &context) == QUIRE_OK);
+  if (context != NULL) check_context(context, options, path, checkpoints);
+}
+
+/* The ranks of a communicator, which goes as soon as it was given. */
+static void check_parallel(MPI_Comm* communicator, quire_options* options, const char* path) {
+  quire_context* context = NULL;
+  char checkpoints[300];
+  int rank = 0, size = 0;
+  MPI_Comm_rank(*communicator, &rank);
+  MPI_Comm_size(*communicator, &size);
+  snprintf(checkpoints, sizeof checkpoints, "%s-checkpoints", path);
+  CHECK(quire_context_open_mpi(*communicator, path, options, &context) == QUIRE_OK);
+  if (*communicator != MPI_COMM_WORLD) MPI_Comm_free(communicator);
+  if (context == NULL) return;
+  CHECK(quire_context_rank(context) == rank);
+  CHECK(quire_context_size(context) == size);
+  check_context(context, options, path, checkpoints);
+}
+
+/* Two parts of the ranks, each with a repository of its own, at the same time, their ranks the
+ * other way round. */
+static void check_split(quire_options* options, const char* scratch) {
+  MPI_Comm part = MPI_COMM_NULL;
+  char path[256];
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  snprintf(path, sizeof path, "%s/split-%d-%d", scratch, size, rank % 2);
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, size - rank, &part);
+  check_parallel(&part, options, path);
+  CHECK(part == MPI_COMM_NULL);
+}
+
+static void check_world(quire_options* options, const char* scratch) {
+  MPI_Comm world = MPI_COMM_WORLD;
+  char path[256];
+  int size = 0;
+  MPI_Comm_size(world, &size);
+  snprintf(path, sizeof path, "%s/mpi-%d", scratch, size);
+  check_parallel(&world, options, path);
+}
+
+int main(int argc, char** argv) {
+  quire_options* options = NULL;
   int provided = 0, rank = 0, all = 0;
   if (argc < 3) {
-    fprintf(stderr, "usage: %s SCRATCH_DIRECTORY serial|mpi\n", argv[0]);
+    fprintf(stderr, "usage: %s SCRATCH_DIRECTORY serial|mpi|split\n", argv[0]);
     return 2;
   }
   check_library();
   check_options(&options);
   if (strcmp(argv[2], "serial") == 0) {
-    snprintf(path, sizeof path, "%s/serial", argv[1]);
-    snprintf(checkpoints, sizeof checkpoints, "%s-checkpoints", path);
-    CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) ==
-          QUIRE_INVALID_ARGUMENT);
-    CHECK(strstr(quire_error_message(), "MPI_Init") != NULL);
-    CHECK(quire_context_open(path, options, &context) == QUIRE_OK);
-    if (context != NULL) check_context(context, options, path, checkpoints);
+    check_serial(options, argv[1]);
     all = failures;
   } else {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    snprintf(path, sizeof path, "%s/mpi", argv[1]);
-    snprintf(checkpoints, sizeof checkpoints, "%s-checkpoints", path);
-    CHECK(quire_context_open_mpi(MPI_COMM_WORLD, path, options, &context) == QUIRE_OK);
-    if (context != NULL) check_context(context, options, path, checkpoints);
+    if (strcmp(argv[2], "split") == 0) {
+      check_split(options, argv[1]);
+    } else {
+      check_world(options, argv[1]);
+    }
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
   }
