@@ -129,8 +129,9 @@ Command AddCr(CLI::App& app) {
       "save again beside the first,\n"
       "and bring the first one back: by as many ranks, by as many with all pairs moved, by "
       "--elastic-ranks\n"
-      "of them where the checkpoint lies and where the repository lies. Then databases of 1, 10 "
-      "and\n"
+      "of them where the checkpoint lies and where the repository lies; and all ranks open what "
+      "--elastic-ranks\n"
+      "of them wrote. Then databases of 1, 10 and\n"
       "100 % of --count are opened. Told: seconds on the slowest rank, MB per second over all, "
       "speed as\n"
       "a share of cp's in the same repetition. (SC17, figure 10.)");
@@ -144,7 +145,7 @@ Command AddCr(CLI::App& app) {
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   sub->add_option("--elastic-ranks", settings->elastic_ranks,
-                  "ranks that open what all ranks wrote; 0: half of them")
+                  "ranks that open what all ranks wrote, and write what all open; 0: half of them")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   sub->add_option("--cache", settings->cache,

@@ -22,6 +22,18 @@ Status WaitFor(Result<std::unique_ptr<Event>> event) {
   return event.ok() ? (*event)->Wait() : event.status();
 }
 
+// A new database of `count` pairs of each rank of the context, closed.
+Status FillWith(Context& context, const CrSettings& settings, const std::string& name,
+                uint64_t count) {
+  DatabaseOptions options;
+  options.mode = OpenMode::kMustNotExist;
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, context.Open(name, options));
+  Pairs pairs(settings.key_bytes, settings.value_bytes);
+  QUIRE_RETURN_IF_ERROR(
+      pairs.PutAll(*database, count * static_cast<uint64_t>(context.rank()), count));
+  return database->Close();
+}
+
 // A Context of the first ranks; none on the others.
 Result<std::unique_ptr<Context>> OpenSmaller(Ranks& ranks, int count) {
   QUIRE_RETURN_IF_ERROR(ranks.context().Barrier());
@@ -63,7 +75,9 @@ class Pass {
     QUIRE_RETURN_IF_ERROR(OpenElastic("elastic_checkpoint"));
     if (settings_.elastic_ranks == ranks_.size()) return Status();
     QUIRE_RETURN_IF_ERROR(RestartUntimed());
-    return OpenElastic("elastic_repository");
+    QUIRE_RETURN_IF_ERROR(OpenElastic("elastic_repository"));
+    QUIRE_RETURN_IF_ERROR(FillBySome());
+    return OpenByMore();
   }
 
  private:
@@ -195,6 +209,27 @@ class Pass {
     return Status();
   }
 
+  // The same keys, of fewer ranks.
+  Status FillBySome() {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Context> context,
+                           OpenSmaller(ranks_, settings_.elastic_ranks));
+    if (context == nullptr) return Status();
+    const auto writers = static_cast<uint64_t>(settings_.elastic_ranks);
+    return FillWith(*context, settings_, kName, (key_count_ + writers - 1) / writers);
+  }
+
+  // What some of the ranks wrote, by all.
+  Status OpenByMore() {
+    QUIRE_RETURN_IF_ERROR(bench_.Settle(bench_.DatabaseDirectory(kName)));
+    QUIRE_ASSIGN_OR_RETURN(const double open_seconds, ranks_.Time([&] { return OpenAll(false); }));
+    QUIRE_ASSIGN_OR_RETURN(const double get_seconds,
+                           ranks_.Time([&] { return GetOne(*database_); }));
+    Note("elastic_more", "open_seconds", open_seconds);
+    Note("elastic_more", "first_get_seconds", get_seconds);
+    QUIRE_RETURN_IF_ERROR(Gets(*database_));
+    return Remove();
+  }
+
   // Values of the fill or of the change.
   Status GetOne(Database& database) { return pairs_.Get(database, random_.Below(key_count_)); }
   Status Gets(Database& database) {
@@ -218,14 +253,7 @@ class Pass {
 CrBench::CrBench(Ranks& ranks, const CrSettings& settings) : ranks_(ranks), settings_(settings) {}
 
 Status CrBench::Fill(const std::string& name, uint64_t count) {
-  DatabaseOptions options;
-  options.mode = OpenMode::kMustNotExist;
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database,
-                         ranks_.context().Open(name, options));
-  Pairs pairs(settings_.key_bytes, settings_.value_bytes);
-  QUIRE_RETURN_IF_ERROR(
-      pairs.PutAll(*database, count * static_cast<uint64_t>(ranks_.rank()), count));
-  return database->Close();
+  return FillWith(ranks_.context(), settings_, name, count);
 }
 
 Status CrBench::Settle(const std::string& directory) {

@@ -21,7 +21,7 @@ struct CrSettings {
   size_t value_bytes = 128 * 1024;
   uint64_t count = 2'000;  ///< pairs per rank
   int change_percent = 1;  ///< of the pairs, before the second checkpoint
-  int elastic_ranks = 0;   ///< that open what all ranks wrote; 0: half of them
+  int elastic_ranks = 0;   ///< that open what all wrote, and write what all open; 0: half
   std::string cache = "warm";
 };
 
