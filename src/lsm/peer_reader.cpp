@@ -3,12 +3,14 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
+#include "base/log_sink.h"
 #include "log/segment.h"
 #include "lsm/manifest.h"
 #include "lsm/memtable.h"
@@ -73,6 +75,15 @@ class DirectReader final : public PeerReader {
     return Busy(directory_, "it changed at every look");
   }
 
+  // Whose files these are, of whichever edition; before another job can open them.
+  Status LearnEpoch() const {
+    QUIRE_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(fs_, directory_));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    epoch_ = manifest.epoch;
+    return Status();
+  }
+
+ private:
   // Looks at the board, and builds a view where it says something new. OK where somebody has to
   // look again.
   Status Refresh() const {
@@ -85,17 +96,28 @@ class DirectReader final : public PeerReader {
     if (!arena_->Read(&board, &view->sequence)) {
       return Busy(directory_, "its owner died while it changed it");
     }
+    if (unreadable_ == view->sequence) return Busy(directory_, "a file of it cannot be read");
     view->has_base = board.has_base;
     Status status = AddMemTables(board, view.get());
     if (status.ok()) status = AddRuns(board, former, view.get());
     if (status.code() == Code::kNotFound) return Status();  // a file went: the board moved on
-    QUIRE_RETURN_IF_ERROR(status);
+    if (!status.ok()) return GiveUp(status, view->sequence);
     view_.store(view.release(), std::memory_order_release);
     if (former != nullptr) base::EpochRetire([former] { delete former; });
     return Status();
   }
 
- private:
+  // What cannot be opened concerns some keys, or only this process: the owner tells of each.
+  Status GiveUp(const Status& why, uint64_t sequence) const {
+    if (why.code() == Code::kBusy) return why;
+    unreadable_ = sequence;
+    if (base::LogEnabled()) {
+      base::Log(LogLevel::kWarning, "no direct reads in " + directory_ +
+                                        " until its owner changes its tables: " + why.ToString());
+    }
+    return Busy(directory_, "a file of it cannot be read");
+  }
+
   // *changed: the view is none any more, and the status nothing.
   Status GetFrom(const PeerView& view, Slice key, uint64_t hash, const AllocateFn& allocate,
                  bool* changed) const {
@@ -199,7 +221,6 @@ class DirectReader final : public PeerReader {
     }
     QUIRE_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(fs_, directory_));
     if (manifest.edition < board.edition) return Status(Code::kNotFound);
-    if (epoch_ == 0) epoch_ = manifest.epoch;
     if (epoch_ != manifest.epoch) return Busy(directory_, "another job opened it");
     KnownTables known;
     if (former != nullptr) known = TablesOf(former->runs);
@@ -219,8 +240,9 @@ class DirectReader final : public PeerReader {
   mutable std::mutex mutex_;
   // by pool slot; guarded by mutex_
   mutable std::vector<std::shared_ptr<io::MappedFile>> mappings_;
-  // guarded by mutex_; 0: not known
-  mutable uint64_t epoch_ = 0;
+  // guarded by mutex_
+  mutable uint64_t epoch_ = 0;                  // of the manifest, as the owner opened it
+  mutable std::optional<uint64_t> unreadable_;  // of the board, while a file could not be opened
 };
 
 }  // namespace
@@ -231,9 +253,7 @@ Result<std::unique_ptr<PeerReader>> PeerReader::Open(
   QUIRE_ASSIGN_OR_RETURN(auto arena, Arena::Attach(arena_name, arena_bytes));
   auto reader =
       std::make_unique<DirectReader>(fs, directory, std::move(arena), options, std::move(cache));
-  // So that the first Get finds everything open, and what cannot be opened is told here.
-  const Status first_look = reader->Refresh();
-  if (!first_look.ok() && first_look.code() != Code::kBusy) return first_look;
+  QUIRE_RETURN_IF_ERROR(reader->LearnEpoch());
   return std::unique_ptr<PeerReader>(std::move(reader));
 }
 

@@ -22,7 +22,7 @@ namespace quire::lsm {
 class PeerReader {
  public:
   /// `directory`: the neighbour's rank directory; arena by name and size, as the neighbour told
-  /// them.
+  /// them. Reads the manifest; tables are opened by the first Get.
   static Result<std::unique_ptr<PeerReader>> Open(io::FileSystem& fs, const std::string& directory,
                                                   const std::string& arena_name,
                                                   uint64_t arena_bytes,
@@ -31,9 +31,10 @@ class PeerReader {
   virtual ~PeerReader() = default;
   /// The newest value that the owner had applied at some instant during the call. kNotFound: absent
   /// or deleted. kBusy: no consistent view could be had (the owner keeps changing it, closed it, or
-  /// died): ask it by message instead. kCorruption, kIo: a file of the neighbour. `allocate` may be
-  /// called more than once; the last place counts. Cost: in the MemTable about two cache misses; in
-  /// tables as at the owner; after the owner changed its set of tables, one look at its manifest.
+  /// died, or a file of it cannot be opened): ask it by message instead. kCorruption, kIo: what is
+  /// in a file of the neighbour. `allocate` may be called more than once; the last place counts.
+  /// Cost: in the MemTable about two cache misses; in tables as at the owner; at first and after
+  /// the owner changed its set of tables, one look at its manifest, and its new tables are opened.
   virtual Status Get(Slice key, const AllocateFn& allocate) const = 0;
 };
 
