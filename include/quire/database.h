@@ -218,7 +218,7 @@ class Context {
   /// Made by another number of ranks: all pairs are there at once where all ranks see the storage,
   /// and move to their owners in the background; else they move before Open returns.
   /// Cost         Some collectives, and manifests, whatever the size; after a kill also a walk
-  ///              through the log.
+  ///              through the log. Tables are opened where they are read first.
   /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Result<std::unique_ptr<Database>> Open(const std::string& name,
                                                  const DatabaseOptions& options) = 0;
@@ -230,8 +230,9 @@ class Context {
   ///              kCorruption  Ranks see parts of it, but rank 0 no descriptor: nothing is removed.
   virtual Status Destroy(const std::string& name) = 0;
 
-  /// The same in the background. The database is gone for Open at return, its files by the end of
-  /// the event.
+  /// The same in the background. At return nothing opens the database any more, whatever becomes of
+  /// this job: Open answers kBusy until the event has ended, then kNotFound. Its files are gone by
+  /// the end of the event.
   ///
   /// Collective   Yes.
   /// Source       SC17, table 1 (papyruskv_destroy).

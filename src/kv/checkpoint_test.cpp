@@ -586,7 +586,11 @@ TEST_P(Checkpoints, ADestructionGoesOnInTheBackground) {
   cluster.Run([&](int, Context& context) {
     auto event = context.DestroyAsync("db");
     ASSERT_OK(event.status());
+    // It may have ended already.
+    EXPECT_THAT(context.Open("db", Existing()).status().code(),
+                testing::AnyOf(Code::kBusy, Code::kNotFound));
     ASSERT_OK((*event)->Wait());
+    EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kNotFound);
     EXPECT_EQ(context.Destroy("db").code(), Code::kNotFound);
     EXPECT_FALSE(*cluster.disk(0).Exists("/repository/db"));
   });
