@@ -125,8 +125,9 @@ TEST_P(Opening, ReadsNoTableAndNoValueSegment) {
     EXPECT_THAT(path, AnyOf(StartsWith("DATABASE"), EndsWith("LOCK"), HasSubstr("/MANIFEST"),
                             HasSubstr("/log-")));
     // Of what other ranks wrote not even that: its parts are read when a key is first asked for.
-    if (GetParam() != kWriters && path.rfind("gen-1/", 0) == 0)
+    if (GetParam() != kWriters && path.rfind("gen-1/", 0) == 0) {
       EXPECT_THAT(path, EndsWith("/LOCK"));
+    }
   }
 }
 
