@@ -75,11 +75,18 @@ static inline void remove_shared(const char* name) {
   if (rank == 0) CHECK(system(command) == 0);
 }
 
-/* The repository is gone, of every node: so is the directory then. */
+/* The repository is gone, of every node: so is the directory then. Between simulated nodes MPICH's
+ * own MPI_Finalize may wait for ever (tests/support/mpi_program.h): there programs end without. */
 static int end(void) {
   MPI_Barrier(MPI_COMM_WORLD);
   CHECK(rmdir(directory) == 0 || errno == ENOENT);
   MPI_Barrier(MPI_COMM_WORLD);
+#ifdef MPICH_NUMVERSION
+  if (getenv("QUIRE_NODES_STORAGE") != NULL) {
+    fflush(NULL);
+    _Exit(0);
+  }
+#endif
   return MPI_Finalize() == MPI_SUCCESS ? 0 : 1;
 }
 
