@@ -21,6 +21,7 @@ from cluster import Shape  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT = 80
+STREAM_TRIES = 5  # each of them takes two seconds
 PROGRAM = sys.argv[1]
 REPOSITORY = "{storage}/repository"
 TOLD = r"^rank \d+: write: (timed out|peer failed)"
@@ -81,9 +82,14 @@ def stream(nodes, mebibytes):
 
 def case_bandwidth(nodes):
     """A limited link carries about what its limit says; within a node there is none."""
-    limited = stream(nodes, 20)
-    # Headers take some 5 %; the bucket's burst and a busy machine the rest.
-    require(60 < limited < 105, f"a link of 100 Mbit/s carried {limited:.0f} Mbit/s")
+    # Headers take some 5 %; the bucket's burst gives some. A busy machine slows a try.
+    limited = 0
+    for _ in range(STREAM_TRIES):
+        limited = max(limited, stream(nodes, 20))
+        require(limited < 105, f"a link of 100 Mbit/s carried {limited:.0f} Mbit/s")
+        if limited > 60:
+            break
+    require(limited > 60, f"a link of 100 Mbit/s carried {limited:.0f} Mbit/s at best")
     output = run_well(nodes, "stream", 100, ranks=[2, 0])
     inside = float(re.search(r"mbit per second: ([0-9.]+)", output).group(1))
     require(inside > 200, f"within a node only {inside:.0f} Mbit/s")
