@@ -66,6 +66,9 @@ class TableBuilder {
   static Result<std::unique_ptr<TableBuilder>> Create(io::FileSystem& fs, const std::string& path,
                                                       uint64_t ssid, uint64_t file_id,
                                                       const StorageOptions& options);
+  /// The same into a file that is open and empty: a part of one (io/file_section.h).
+  static std::unique_ptr<TableBuilder> CreateIn(std::unique_ptr<io::File> file, uint64_t ssid,
+                                                uint64_t file_id, const StorageOptions& options);
   virtual ~TableBuilder() = default;
   virtual Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn) = 0;
   virtual Status AddRangeTombstone(const RangeTombstone& tombstone) = 0;
@@ -94,6 +97,10 @@ class Table {
   static Result<std::shared_ptr<Table>> Open(io::FileSystem& fs, const std::string& path,
                                              uint64_t ssid, const StorageOptions& options,
                                              std::shared_ptr<BlockCache> cache);
+  /// The same of a file that is open: it does not change any more.
+  static Result<std::shared_ptr<Table>> OpenIn(std::unique_ptr<io::File> file, uint64_t ssid,
+                                               const StorageOptions& options,
+                                               std::shared_ptr<BlockCache> cache);
   virtual ~Table() = default;
   /// Asks the cache lines that MayContain will touch.
   virtual void PrefetchFilter(uint64_t hash) const = 0;

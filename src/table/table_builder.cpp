@@ -263,8 +263,13 @@ Result<std::unique_ptr<TableBuilder>> TableBuilder::Create(io::FileSystem& fs,
                                                            uint64_t file_id,
                                                            const StorageOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kCreate));
-  return std::unique_ptr<TableBuilder>(
-      std::make_unique<FileTableBuilder>(std::move(file), ssid, file_id, options));
+  return CreateIn(std::move(file), ssid, file_id, options);
+}
+
+std::unique_ptr<TableBuilder> TableBuilder::CreateIn(std::unique_ptr<io::File> file, uint64_t ssid,
+                                                     uint64_t file_id,
+                                                     const StorageOptions& options) {
+  return std::make_unique<FileTableBuilder>(std::move(file), ssid, file_id, options);
 }
 
 }  // namespace quire::table

@@ -46,6 +46,13 @@ Result<std::shared_ptr<Table>> Table::Open(io::FileSystem& fs, const std::string
                                            std::shared_ptr<BlockCache> cache) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
                          fs.Open(path, io::OpenMode::kReadImmutable));
+  return OpenIn(std::move(file), ssid, options, std::move(cache));
+}
+
+Result<std::shared_ptr<Table>> Table::OpenIn(std::unique_ptr<io::File> file, uint64_t ssid,
+                                             const StorageOptions& options,
+                                             std::shared_ptr<BlockCache> cache) {
+  const std::string& path = file->path();
   QUIRE_ASSIGN_OR_RETURN(const uint64_t file_bytes, file->Size());
   if (file_bytes < kFooterBytes) {
     return Status(Code::kCorruption, path + ": has " + std::to_string(file_bytes) +

@@ -1,12 +1,15 @@
 #include "table/table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <thread>
 
 #include "base/epoch.h"
+#include "io/file_section.h"
 #include "table/table_testing.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::table {
 namespace {
@@ -301,6 +304,36 @@ TEST(Table, OfRangeTombstonesAloneHasNoEntries) {
   iterator->SeekBefore("b");
   EXPECT_FALSE(iterator->Valid());
   EXPECT_TRUE((*opened)->Verify().ok());
+}
+
+TEST(Table, LiesAnywhereInAFileWithOthers) {
+  const auto fs = io::NewSimFileSystem();
+  auto opened = fs->Open("/tables", io::OpenMode::kReadWriteCreate);
+  ASSERT_TRUE(opened.ok());
+  const std::shared_ptr<io::File> file = std::move(*opened);
+  std::vector<uint64_t> begins;
+  for (uint64_t i = 1; i <= 3; ++i) {
+    begins.push_back(*file->Size());
+    const auto builder = TableBuilder::CreateIn(io::NewFileTail(file, begins.back()), i,
+                                                kTestFileId + i, SmallBlocks());
+    const TableInfo info = FillTable(*builder, RandomEntries(i, EntryShape()));
+    EXPECT_EQ(begins.back() + info.file_bytes, *file->Size());
+  }
+  begins.push_back(*file->Size());
+  ASSERT_OK(fs->Damage("/tables", [&](std::string* bytes) { (*bytes)[begins[2] + 9] ^= 1; }));
+  for (uint64_t i = 1; i <= 3; ++i) {
+    const uint64_t begin = begins[i - 1];
+    const auto table = Table::OpenIn(io::NewFileSection(file, begin, begins[i] - begin), i,
+                                     SmallBlocks(), NewBlockCache(1 << 20));
+    ASSERT_OK(table.status());
+    const Status verified = (*table)->Verify();
+    EXPECT_EQ(verified.ok(), i < 3) << verified.ToString();
+    if (i < 3) {
+      EXPECT_EQ(ReadAll((*table)->NewIterator(false).get()), RandomEntries(i, EntryShape()));
+    } else {
+      EXPECT_THAT(verified.message(), testing::HasSubstr("/tables from " + std::to_string(begin)));
+    }
+  }
 }
 
 TEST(Table, IsReadableAfterItsFileIsUnlinked) {

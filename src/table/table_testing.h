@@ -94,6 +94,21 @@ inline std::vector<TestEntry> RandomEntries(uint64_t seed, const EntryShape& sha
   return entries;
 }
 
+/// Builds a table with these entries; its info.
+inline TableInfo FillTable(TableBuilder& builder, const std::vector<TestEntry>& entries,
+                           const std::vector<RangeTombstone>& tombstones = {}) {
+  for (const TestEntry& entry : entries) {
+    const Status added = builder.Add(entry.key, entry.type, entry.value, entry.lsn);
+    EXPECT_TRUE(added.ok()) << added.ToString();
+  }
+  for (const RangeTombstone& tombstone : tombstones) {
+    EXPECT_TRUE(builder.AddRangeTombstone(tombstone).ok());
+  }
+  Result<TableInfo> info = builder.Finish();
+  EXPECT_TRUE(info.ok()) << info.status().ToString();
+  return info.ok() ? *info : TableInfo();
+}
+
 /// Writes a table with these entries; its info.
 inline TableInfo WriteTable(io::FileSystem& fs, const std::string& path, uint64_t ssid,
                             const StorageOptions& options, const std::vector<TestEntry>& entries,
@@ -101,16 +116,7 @@ inline TableInfo WriteTable(io::FileSystem& fs, const std::string& path, uint64_
   Result<std::unique_ptr<TableBuilder>> builder =
       TableBuilder::Create(fs, path, ssid, kTestFileId + ssid, options);
   EXPECT_TRUE(builder.ok()) << builder.status().ToString();
-  for (const TestEntry& entry : entries) {
-    const Status added = (*builder)->Add(entry.key, entry.type, entry.value, entry.lsn);
-    EXPECT_TRUE(added.ok()) << added.ToString();
-  }
-  for (const RangeTombstone& tombstone : tombstones) {
-    EXPECT_TRUE((*builder)->AddRangeTombstone(tombstone).ok());
-  }
-  Result<TableInfo> info = (*builder)->Finish();
-  EXPECT_TRUE(info.ok()) << info.status().ToString();
-  return info.ok() ? *info : TableInfo();
+  return FillTable(**builder, entries, tombstones);
 }
 
 /// What the golden files and the fuzzer's seeds hold: every type, several blocks, versions of one
