@@ -35,6 +35,7 @@ enum class ChecksumKind : uint8_t {
   kMessage = 9,
   kValue = 10,
   kFile = 11,
+  kRankMap = 12,
 };
 
 /// The seed that binds a checksum to a kind, a file's identity and an offset in it.

@@ -1,0 +1,37 @@
+/// Pairs as they are, sorted by hash: what a RankMap has no better place for.
+///
+/// Layer      filter
+/// Encoding   docs/format/rankmap.md
+/// Threads    pure functions on bytes
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "filter/rank_map.h"
+
+namespace quire::filter {
+
+/// Sorts the pairs and appends them: u64 hash, u32 rank of each.
+void AppendPairs(std::vector<KeyRank>* pairs, std::string* to);
+
+class PairList {
+ public:
+  static uint64_t Bytes(uint64_t count) { return count * 12; }
+  /// `bytes` may be more than the list.
+  PairList(Slice bytes, uint32_t count) : bytes_(bytes), count_(count) {}
+  /// Why it is none, or null.
+  const char* Validate(uint32_t rank_count) const;
+  /// Of a list that is one.
+  void Find(uint64_t hash, std::vector<uint32_t>* ranks) const;
+
+ private:
+  uint64_t HashAt(uint32_t i) const;
+  uint32_t RankAt(uint32_t i) const;
+
+  Slice bytes_;
+  uint32_t count_;
+};
+
+}  // namespace quire::filter

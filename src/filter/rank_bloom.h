@@ -1,0 +1,27 @@
+/// The Bloom filter of a shard of a RankMap: its members are pairs of key and rank, so that a
+/// question about a key asks for each of the N ranks. One array of bits, as in the paper: at
+/// 4 + log2 N bits a pair must have an error that a filter in blocks (filter/bloom.h) does not
+/// reach.
+///
+/// Layer      filter
+/// Source     FilterKV, section 4.1; Kirsch, Mitzenmacher: Less Hashing, Same Performance, 2006
+/// Encoding   docs/format/rankmap.md
+/// Threads    pure functions on bytes
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "filter/rank_map.h"
+
+namespace quire::filter {
+
+/// Appends the body.
+void BuildRankBloom(double bits_per_pair, const std::vector<KeyRank>& pairs, std::string* to);
+/// Why `body` is none, or null.
+const char* ValidateRankBloom(Slice body);
+/// Of a body that is one: all ranks below `rank_count` that the filter does not rule out.
+void FindInRankBloom(Slice body, uint32_t rank_count, uint64_t hash, std::vector<uint32_t>* ranks);
+
+}  // namespace quire::filter
