@@ -41,6 +41,8 @@ Command AddCr(CLI::App& app);
 Command AddGroup(CLI::App& app);
 /// Quire beside range servers over LevelDB.
 Command AddMdhim(CLI::App& app);
+/// Maps from keys to ranks (FilterKV, figure 7).
+Command AddPartition(CLI::App& app);
 /// Counting k-mers, beside a hand-written MPI program.
 Command AddKmer(CLI::App& app);
 

@@ -41,9 +41,10 @@ int Main(int argc, char** argv) {
       "mpiexec -n 2 "
       "quire-bench basic");
   app.require_subcommand(1);
-  const std::vector<Command> commands = {
-      AddBasic(app),  AddWorkload(app), AddEngine(app), AddIdle(app),  AddLatency(app),
-      AddLimits(app), AddKmer(app),     AddCr(app),     AddGroup(app), AddMdhim(app)};
+  const std::vector<Command> commands = {AddBasic(app), AddWorkload(app), AddEngine(app),
+                                         AddIdle(app),  AddLatency(app),  AddLimits(app),
+                                         AddKmer(app),  AddCr(app),       AddGroup(app),
+                                         AddMdhim(app), AddPartition(app)};
   CLI11_PARSE(app, argc, argv);
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;

@@ -20,6 +20,7 @@ quire_bench_test(cr 3 cr --count 100 --value-bytes 2000 --repetitions 1)
 quire_bench_test(cr_cold 2 cr --count 100 --value-bytes 100 --change-percent 10 --cache cold
                  --repetitions 1)
 quire_bench_test(group 2 group --count 200 --gets 200 --repetitions 1)
+quire_bench_test(partition 1 partition --keys 20000 --partitions 16,1024 --questions 1000)
 if(TARGET Quire::leveldb)
   quire_bench_test(mdhim 3 mdhim --count 100 --value-bytes 8,4096 --repetitions 1)
 endif()
