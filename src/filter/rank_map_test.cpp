@@ -218,7 +218,7 @@ TEST(RankRibbon, TakesLittleMoreThanTheBitsOfARank) {
     for (const size_t count : {100'000, 131'073, 200'000}) {
       const std::string bytes =
           Build(RankMapKind::kRibbon, 1u << rank_bits, RandomPairs(count, 1u << rank_bits));
-      EXPECT_LE(BitsPerPair(bytes, count), 1.03 * rank_bits) << rank_bits << " " << count;
+      EXPECT_LE(BitsPerPair(bytes, count), 1.015 * rank_bits) << rank_bits << " " << count;
     }
   }
 }

@@ -542,4 +542,23 @@ SABOTAGES = [
              "src/comm/collective.cpp",
              "death == other_death ? other.rank < rank : other_death", "other.rank < rank",
              COMM, "*TellsRanksThatADeathHasParted*"),
+
+    # Maps from keys to ranks.
+    Sabotage("ribbon-bumped-rows", "rows of keys that are bumped stay",
+             "src/filter/ribbon_build.cpp", "rows_[places_.back()] = Row();", "",
+             FILTER, "*RankRibbon*"),
+    Sabotage("ribbon-several-ranks", "a key's further ranks are not listed",
+             "src/filter/ribbon_build.cpp", "listed_.push_back(pair);", "",
+             FILTER, "*RankMaps.AnswerAllRanks*"),
+    Sabotage("cuckoo-moved", "a pair that was moved until the last move is lost",
+             "src/filter/cuckoo_build.cpp", "left.push_back(moved.pair);", "left.push_back(pair);",
+             FILTER, "*RankMaps.AnswerAllRanks*"),
+    Sabotage("map-shard-checksum", "the checksum of a map's shard is not compared",
+             "src/filter/rank_map.cpp",
+             "if (ShardChecksum(shard, number, pair_count_) != expected.checksum) {",
+             "if (false) {", FILTER, "*RankMaps.RefuseBytes*"),
+    Sabotage("map-head-checksum", "the checksum of a map's head is not compared",
+             "src/filter/rank_map.cpp",
+             "if (HeadChecksum(head) != base::LoadLe<uint64_t>(head.data() + kChecksumAt)) {",
+             "if (false) {", FILTER, "*RankMaps.RefuseBytes*"),
 ]
