@@ -92,20 +92,8 @@ void FlipBit(std::string* bytes) {
   (*bytes)[20] = static_cast<char>((*bytes)[20] ^ 1);
 }
 
-class Elastic : public testing::TestWithParam<bool> {
+class Elastic : public JobsOverOneDisk {
  protected:
-  // One job of `size` ranks after another, over the same files.
-  SimCluster::Options Ranks(int size) {
-    SimCluster::Options ranks;
-    ranks.rank_count = size;
-    ranks.deterministic = GetParam();
-    ranks.seed = ++seed_;
-    ranks.file_system = [this](int) { return disk_.get(); };
-    return ranks;
-  }
-  void Job(int size, const DatabaseOptions& options, const SimCluster::DatabaseProgram& program) {
-    SimCluster(Ranks(size)).RunDatabase(options, program);
-  }
   // What three ranks have put.
   Model Fill() {
     Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
@@ -134,9 +122,6 @@ class Elastic : public testing::TestWithParam<bool> {
     EXPECT_OK(descriptor.status());
     return descriptor.ok() ? descriptor->generations.size() : 0;
   }
-
-  std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
-  uint64_t seed_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Modes, Elastic, testing::Values(true, false),

@@ -91,19 +91,8 @@ void Expect(Database& db, const Model& model, Context& context) {
   EXPECT_EQ(walked, own);
 }
 
-class PartitionerOfTheProgram : public testing::TestWithParam<bool> {
+class PartitionerOfTheProgram : public JobsOverOneDisk {
  protected:
-  SimCluster::Options Ranks(int size) {
-    SimCluster::Options ranks;
-    ranks.rank_count = size;
-    ranks.deterministic = GetParam();
-    ranks.seed = ++seed_;
-    ranks.file_system = [this](int) { return disk_.get(); };
-    return ranks;
-  }
-  void Job(int size, const DatabaseOptions& options, const SimCluster::DatabaseProgram& program) {
-    SimCluster(Ranks(size)).RunDatabase(options, program);
-  }
   // What three ranks have put, and a checkpoint of it.
   Model Fill(const Partitioner& partitioner) {
     Job(kWriters, With(partitioner), [&](int rank, Context&, Database& db) {
@@ -132,9 +121,6 @@ class PartitionerOfTheProgram : public testing::TestWithParam<bool> {
   void DestroyBy(int size) {
     SimCluster(Ranks(size)).Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
   }
-
-  std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
-  uint64_t seed_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Modes, PartitionerOfTheProgram, testing::Values(true, false),
