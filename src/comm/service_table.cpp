@@ -26,17 +26,19 @@ ServiceTable::Entry* ServiceTable::Find(uint32_t channel) {
   return found == entries_.end() ? nullptr : found->second.get();
 }
 
+// An entry that can be found has its service: a request that came before waits for it, one that
+// finds an entry without is told that it was taken away.
 void ServiceTable::Set(uint32_t channel, Service service) {
+  auto fresh = std::make_unique<Entry>();
+  fresh->service = std::move(service);
   Entry* entry = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::unique_ptr<Entry>& place = entries_[channel];
-    if (place == nullptr) place = std::make_unique<Entry>();
-    entry = place.get();
+    entry = entries_.try_emplace(channel, std::move(fresh)).first->second.get();
   }
-  {
+  if (fresh != nullptr) {
     const std::lock_guard<std::mutex> lock(entry->running);
-    entry->service = std::move(service);
+    entry->service = std::move(fresh->service);
   }
   if (channel < kQuickChannels) quick_[channel].store(entry, std::memory_order_release);
 }
