@@ -41,6 +41,7 @@ class ThreadPool : public Executor {
   }
 
   bool RunOne() override { return false; }
+  int thread_count() const override { return static_cast<int>(threads_.size()); }
 
  private:
   void Stop() {
@@ -93,6 +94,8 @@ class ManualExecutor : public Executor {
     job();
     return true;
   }
+
+  int thread_count() const override { return 0; }
 
  private:
   std::mutex mutex_;

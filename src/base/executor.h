@@ -20,6 +20,8 @@ class Executor {
   /// one queued job and answers true; a thread pool answers false (its threads are on it) and the
   /// caller sleeps.
   virtual bool RunOne() = 0;
+  /// Threads that run jobs beside their callers: none of a deterministic one.
+  virtual int thread_count() const = 0;
 };
 
 /// A pool of `thread_count` threads that sleep when idle. Destruction finishes the queued jobs

@@ -36,6 +36,7 @@ enum class ChecksumKind : uint8_t {
   kValue = 10,
   kFile = 11,
   kRankMap = 12,
+  kDataset = 13,
 };
 
 /// The seed that binds a checksum to a kind, a file's identity and an offset in it.

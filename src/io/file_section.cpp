@@ -14,7 +14,6 @@ class PartOfFile : public File {
         begin_(begin),
         path_(file_->path() + " from " + std::to_string(begin)) {}
 
-  Status Sync() override { return file_->Sync(); }
   void StartWriteBack(uint64_t offset, uint64_t size) override {
     file_->StartWriteBack(begin_ + offset, size);
   }
@@ -41,6 +40,7 @@ class Section final : public PartOfFile {
   Status WriteAt(uint64_t /*offset*/, Slice /*bytes*/) override { return ReadOnly(); }
   Status Allocate(uint64_t /*size*/) override { return ReadOnly(); }
   Status Truncate(uint64_t /*size*/) override { return ReadOnly(); }
+  Status Sync() override { return file_->Sync(); }
   Result<uint64_t> Size() const override { return size_; }
 
  private:
@@ -61,6 +61,11 @@ class Tail final : public PartOfFile {
   }
   Status Allocate(uint64_t size) override { return file_->Allocate(begin_ + size); }
   Status Truncate(uint64_t size) override { return file_->Truncate(begin_ + size); }
+  Status Sync() override {
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t size, Size());
+    StartWriteBack(0, size);
+    return Status();
+  }
   Result<uint64_t> Size() const override {
     QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file_->Size());
     return size > begin_ ? size - begin_ : 0;

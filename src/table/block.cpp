@@ -20,16 +20,28 @@ class BlockValidator {
     offset_bytes_ = static_cast<uint8_t>(contents_[6]);
     min_lsn_ = base::LoadLe<uint64_t>(contents_.data() + 8);
     if (count_ == 0) return "has no entries";
-    if ((offset_bytes_ != 2 && offset_bytes_ != 4) || contents_[7] != 0) return "has a bad head";
-    const uint64_t before = kBlockHeadBytes + uint64_t{count_} * (1 + offset_bytes_) + prefix_size;
+    if ((offset_bytes_ != kBlockAlike && offset_bytes_ != 2 && offset_bytes_ != 4) ||
+        contents_[7] != 0) {
+      return "has a bad head";
+    }
+    uint64_t before = kBlockHeadBytes + uint64_t{count_} * (1 + offset_bytes_);
     if (before >= contents_.size()) return "is too short for its count";
     offsets_ = contents_.data() + kBlockHeadBytes + count_;
+    if (IsAlike()) {
+      const char* const end = contents_.data() + contents_.size();
+      const char* const behind = Varint(offsets_, end, &alike_head_);
+      if (behind == nullptr) return "has a bad head";
+      before = static_cast<uint64_t>(behind - contents_.data());
+    }
+    before += prefix_size;
+    if (before >= contents_.size()) return "is too short for its count";
     entries_ = contents_.substr(before);
     prefix_ = contents_.substr(before - prefix_size, prefix_size);
     return nullptr;
   }
 
   const char* Entries() {
+    if (IsAlike() && entries_.size() % count_ != 0) return "has entries of different sizes";
     if (Offset(0) != 0) return "does not begin with its first entry";
     for (uint32_t i = 0; i < count_; ++i) {
       const uint64_t begin = Offset(i);
@@ -45,7 +57,9 @@ class BlockValidator {
   BlockKeys keys() const { return {prefix_, first_, last_}; }
 
  private:
+  bool IsAlike() const { return offset_bytes_ == kBlockAlike; }
   uint64_t Offset(uint32_t index) const {
+    if (IsAlike()) return entries_.size() / count_ * index;
     const char* at = offsets_ + size_t{index} * offset_bytes_;
     return offset_bytes_ == 2 ? base::LoadLe<uint16_t>(at) : base::LoadLe<uint32_t>(at);
   }
@@ -59,12 +73,14 @@ class BlockValidator {
   }
 
   const char* Entry(const char* from, const char* end, bool is_first) {
-    uint64_t head = 0;
+    uint64_t head = alike_head_;
     uint64_t lsn_delta = 0;
-    from = Varint(from, end, &head);
-    if (from == nullptr) return "has a damaged entry";
-    from = Varint(from, end, &lsn_delta);
-    if (from == nullptr) return "has a damaged entry";
+    if (!IsAlike()) {
+      from = Varint(from, end, &head);
+      if (from == nullptr) return "has a damaged entry";
+      from = Varint(from, end, &lsn_delta);
+      if (from == nullptr) return "has a damaged entry";
+    }
     const uint64_t suffix_size = head >> 3;
     const auto room = static_cast<uint64_t>(end - from);
     const uint64_t key_size = prefix_.size() + suffix_size;
@@ -94,6 +110,7 @@ class BlockValidator {
   uint32_t count_ = 0;
   uint8_t offset_bytes_ = 0;
   uint64_t min_lsn_ = 0;
+  uint64_t alike_head_ = 0;
   const char* offsets_ = nullptr;
   Slice entries_;
   Slice prefix_;
@@ -110,6 +127,12 @@ const char* ValidateBlock(Slice contents, BlockKeys* keys) {
   if (const char* wrong = block.Entries()) return wrong;
   *keys = block.keys();
   return nullptr;
+}
+
+// One head, where the offsets would be.
+void BlockView::ReadAlike() {
+  entries_ = ReadVarint(offsets_, &alike_head_) + prefix_size_;
+  alike_bytes_ = static_cast<size_t>(end_ - entries_) / count_;
 }
 
 int BlockView::ComparePrefix(Slice key, Slice* rest) const {

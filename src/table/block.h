@@ -25,6 +25,8 @@ namespace quire::table {
 
 constexpr size_t kBlockHeadBytes = 16;
 constexpr size_t kBlockPrefixBytesMax = 65535;
+/// Instead of the size of an offset: entries of one size, type and LSN, without offsets and heads.
+constexpr uint8_t kBlockAlike = 0;
 constexpr size_t kTagGroup = 64;
 /// Bytes behind the contents that FindTagged may read (never use).
 constexpr size_t kBlockSlackBytes = kTagGroup;
@@ -77,10 +79,15 @@ class BlockView {
       : tags_(contents.data() + kBlockHeadBytes), end_(contents.data() + contents.size()) {
     count_ = base::LoadLe<uint32_t>(contents.data());
     prefix_size_ = base::LoadLe<uint16_t>(contents.data() + 4);
-    offset_shift_ = static_cast<uint8_t>(contents[6]) / 2;
+    const auto offset_bytes = static_cast<uint8_t>(contents[6]);
+    offset_shift_ = offset_bytes / 2;
     min_lsn_ = base::LoadLe<uint64_t>(contents.data() + 8);
     offsets_ = tags_ + count_;
-    entries_ = offsets_ + (size_t{count_} << offset_shift_) + prefix_size_;
+    if (offset_bytes == kBlockAlike) {
+      ReadAlike();
+    } else {
+      entries_ = offsets_ + (size_t{count_} << offset_shift_) + prefix_size_;
+    }
   }
 
   uint32_t count() const { return count_; }
@@ -98,7 +105,10 @@ class BlockView {
   uint32_t LowerBound(Slice key) const;
 
  private:
+  void ReadAlike();
+  inline BlockEntry AlikeEntry(uint32_t index) const;
   size_t Offset(uint32_t index) const {
+    if (alike_bytes_ != 0) return index * alike_bytes_;
     return offset_shift_ == 1 ? base::LoadLe<uint16_t>(offsets_ + 2 * size_t{index})
                               : base::LoadLe<uint32_t>(offsets_ + 4 * size_t{index});
   }
@@ -114,6 +124,8 @@ class BlockView {
   const char* entries_ = nullptr;
   const char* end_ = nullptr;
   uint64_t min_lsn_ = 0;
+  size_t alike_bytes_ = 0;   ///< of each entry, where all are alike
+  uint64_t alike_head_ = 0;  ///< what they would begin with
   uint32_t count_ = 0;
   uint16_t prefix_size_ = 0;
   uint8_t offset_shift_ = 0;
@@ -162,7 +174,19 @@ inline const char* ReadVarint(const char* from, uint64_t* value) {
   return from;
 }
 
+inline BlockEntry BlockView::AlikeEntry(uint32_t index) const {
+  const char* const suffix = entries_ + Offset(index);
+  const size_t suffix_size = alike_head_ >> 3;
+  BlockEntry entry;
+  entry.suffix = Slice(suffix, suffix_size);
+  entry.value = Slice(suffix + suffix_size, alike_bytes_ - suffix_size);
+  entry.lsn = min_lsn_;
+  entry.type = static_cast<log::RecordType>(alike_head_ & 7);
+  return entry;
+}
+
 inline BlockEntry BlockView::Entry(uint32_t index) const {
+  if (alike_bytes_ != 0) return AlikeEntry(index);
   const char* const end = index + 1 < count_ ? entries_ + Offset(index + 1) : end_;
   uint64_t head;
   uint64_t lsn_delta;

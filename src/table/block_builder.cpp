@@ -55,7 +55,50 @@ uint64_t BlockBuilder::MinLsn() const {
   return min_lsn;
 }
 
+// Whether one head says what each has: records of a simulation mostly do.
+bool BlockBuilder::Alike() const {
+  const Staged& first = entries_.front();
+  return std::all_of(entries_.begin(), entries_.end(), [&first](const Staged& entry) {
+    return entry.key_size == first.key_size && entry.value_size == first.value_size &&
+           entry.lsn == first.lsn && entry.type == first.type;
+  });
+}
+
 void BlockBuilder::Finish(Buffer* to) {
+  entries_.size() > 1 && Alike() ? WriteAlike(to) : WriteEntries(to);
+  entries_.clear();
+  staged_.Clear();
+}
+
+char* BlockBuilder::PutHead(char* to, size_t prefix_size, size_t offset_bytes,
+                            uint64_t min_lsn) const {
+  base::StoreLe(to, static_cast<uint32_t>(entries_.size()));
+  base::StoreLe(to + 4, static_cast<uint16_t>(prefix_size));
+  to[6] = static_cast<char>(offset_bytes);
+  to[7] = 0;
+  base::StoreLe(to + 8, min_lsn);
+  char* tag = to + kBlockHeadBytes;
+  for (const Staged& entry : entries_) *tag++ = static_cast<char>(entry.tag);
+  return tag;
+}
+
+void BlockBuilder::WriteAlike(Buffer* to) const {
+  const Staged& first = entries_.front();
+  const size_t prefix_size = CommonPrefix();
+  const size_t suffix_size = first.key_size - prefix_size;
+  char* const block =
+      to->Reserve(kBlockHeadBytes + entries_.size() + kEntryHeadBytesMax + staged_.size());
+  char* at = PutHead(block, prefix_size, kBlockAlike, first.lsn);
+  at = PutVarintAt(at, uint64_t{suffix_size} << 3 | static_cast<uint64_t>(first.type));
+  at = PutBytesAt(at, staged_.data(), prefix_size);
+  for (const Staged& entry : entries_) {
+    at = PutBytesAt(at, staged_.data() + entry.key_offset + prefix_size,
+                    suffix_size + entry.value_size);
+  }
+  to->Commit(static_cast<size_t>(at - block));
+}
+
+void BlockBuilder::WriteEntries(Buffer* to) const {
   const size_t count = entries_.size();
   const size_t prefix_size = CommonPrefix();
   const uint64_t min_lsn = MinLsn();
@@ -64,18 +107,11 @@ void BlockBuilder::Finish(Buffer* to) {
   const size_t offset_bytes = last_offset_max <= kShortOffsetMax ? 2 : 4;
   const size_t head_bytes = kBlockHeadBytes + count * (1 + offset_bytes) + prefix_size;
   char* const block = to->Reserve(head_bytes + staged_.size() + count * kEntryHeadBytesMax);
-  base::StoreLe(block, static_cast<uint32_t>(count));
-  base::StoreLe(block + 4, static_cast<uint16_t>(prefix_size));
-  block[6] = static_cast<char>(offset_bytes);
-  block[7] = 0;
-  base::StoreLe(block + 8, min_lsn);
-  char* tag = block + kBlockHeadBytes;
-  char* offset = tag + count;
+  char* offset = PutHead(block, prefix_size, offset_bytes, min_lsn);
   char* const entries = block + head_bytes;
   PutBytesAt(entries - prefix_size, staged_.data(), prefix_size);
   char* at = entries;
   for (const Staged& entry : entries_) {
-    *tag++ = static_cast<char>(entry.tag);
     if (offset_bytes == 2) {
       base::StoreLe(offset, static_cast<uint16_t>(at - entries));
     } else {
@@ -89,8 +125,6 @@ void BlockBuilder::Finish(Buffer* to) {
                     suffix_size + entry.value_size);
   }
   to->Commit(static_cast<size_t>(at - block));
-  entries_.clear();
-  staged_.Clear();
 }
 
 }  // namespace quire::table

@@ -42,6 +42,11 @@ class BlockBuilder {
   }
   size_t CommonPrefix() const;
   uint64_t MinLsn() const;
+  bool Alike() const;
+  void WriteAlike(Buffer* to) const;
+  void WriteEntries(Buffer* to) const;
+  /// Up to the tags; where they end.
+  char* PutHead(char* to, size_t prefix_size, size_t offset_bytes, uint64_t min_lsn) const;
 
   Buffer staged_;
   std::vector<Staged> entries_;

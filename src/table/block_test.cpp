@@ -58,6 +58,50 @@ std::unique_ptr<TestEntry> Find(const BlockView& view, const std::string& key, u
   return std::make_unique<TestEntry>(Owned(view, tagged));
 }
 
+// 300 entries with keys from "key1000" on, every other number.
+std::vector<TestEntry> AlikeEntries(size_t value_size) {
+  std::vector<TestEntry> entries;
+  for (int i = 0; i < 300; ++i) {
+    entries.push_back({"key" + std::to_string(1000 + 2 * i), 7, log::RecordType::kPut,
+                       std::string(value_size, static_cast<char>('a' + i % 26))});
+  }
+  return entries;
+}
+
+TEST(Block, OfEntriesThatAreAlikeHasOneHead) {
+  for (const size_t value_size : {size_t{0}, size_t{1}, size_t{56}, size_t{3000}}) {
+    const std::vector<TestEntry> entries = AlikeEntries(value_size);
+    const Block block(entries);
+    // Head, tags, one head of entries, prefix ("key1"), suffixes of 3, values.
+    EXPECT_EQ(block.size, 16 + 300 + 1 + 4 + 300 * (3 + value_size));
+    ASSERT_EQ(Validate(block.contents()), nullptr);
+    EXPECT_EQ(AllOf(block.view()), entries);
+    for (int i = 0; i < 300; ++i) {
+      const auto found = Find(block.view(), entries[static_cast<size_t>(i)].key, 7);
+      ASSERT_NE(found, nullptr);
+      EXPECT_EQ(*found, entries[static_cast<size_t>(i)]);
+      EXPECT_EQ(Find(block.view(), entries[static_cast<size_t>(i)].key, 6), nullptr);
+      EXPECT_EQ(Find(block.view(), "key" + std::to_string(1001 + 2 * i), 7), nullptr);
+    }
+    for (size_t cut = 1; cut < entries.size(); ++cut) {
+      ASSERT_NE(Validate(block.contents().substr(0, block.size - cut)), nullptr) << cut;
+    }
+  }
+}
+
+TEST(Block, OfOneOtherEntryHasAHeadForEach) {
+  const TestEntry first = {"a1", 7, log::RecordType::kPut, "x"};
+  for (const TestEntry& other : {TestEntry{"a2", 8, log::RecordType::kPut, "x"},
+                                 TestEntry{"a22", 7, log::RecordType::kPut, "x"},
+                                 TestEntry{"a2", 7, log::RecordType::kPut, "xx"},
+                                 TestEntry{"a2", 7, log::RecordType::kDelete, ""}}) {
+    const Block block({first, other});
+    ASSERT_EQ(Validate(block.contents()), nullptr);
+    EXPECT_EQ(block.contents()[6], 2);
+    EXPECT_EQ(AllOf(block.view()), (std::vector<TestEntry>{first, other}));
+  }
+}
+
 TEST(Block, CopiesBytesOfEverySizeAndNoOthers) {
   std::string from(80, '\0');
   for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i + 1);
@@ -130,13 +174,13 @@ TEST(Block, KeysOutsideItsPrefixLieOnTheRightSide) {
 TEST(Block, OffsetsWidenBeyond64KiB) {
   std::vector<TestEntry> entries;
   for (int i = 0; i < 9; ++i) {
-    entries.push_back({std::string(1, static_cast<char>('a' + i)), 7, log::RecordType::kPut,
-                       std::string(10'000, static_cast<char>(i))});
+    entries.push_back({std::string(1, static_cast<char>('a' + i)), 7 + static_cast<uint64_t>(i),
+                       log::RecordType::kPut, std::string(10'000, static_cast<char>(i))});
     const Block block(entries);
     ASSERT_EQ(Validate(block.contents()), nullptr);
     EXPECT_EQ(block.contents()[6], i < 7 ? 2 : 4);
     EXPECT_EQ(AllOf(block.view()), entries);
-    EXPECT_EQ(*Find(block.view(), entries.back().key, 7), entries.back());
+    EXPECT_EQ(*Find(block.view(), entries.back().key, UINT64_MAX), entries.back());
   }
 }
 
@@ -170,21 +214,23 @@ TEST(Block, RefusesEveryTruncation) {
 }
 
 TEST(Block, ChangedBytesAreRefusedOrReadWithinBounds) {
-  const Block block(RandomEntries(6, {.key_count = 40}));
-  uint64_t refused = 0;
-  for (size_t at = 0; at < block.size; ++at) {
-    for (const int change : {1, 0x80, 0xff, 0x10}) {
-      std::string changed(block.contents());
-      changed[at] = static_cast<char>(changed[at] ^ change);
-      if (Validate(changed) != nullptr) {
-        ++refused;
-        continue;
+  for (const auto& whole : {RandomEntries(6, {.key_count = 40}), AlikeEntries(1)}) {
+    const Block block(whole);
+    uint64_t refused = 0;
+    for (size_t at = 0; at < block.size; ++at) {
+      for (const int change : {1, 0x80, 0xff, 0x10}) {
+        std::string changed(block.contents());
+        changed[at] = static_cast<char>(changed[at] ^ change);
+        if (Validate(changed) != nullptr) {
+          ++refused;
+          continue;
+        }
+        std::vector<TestEntry> entries = AllOf(BlockView(changed));
+        EXPECT_TRUE(std::is_sorted(entries.begin(), entries.end()));
       }
-      std::vector<TestEntry> entries = AllOf(BlockView(changed));
-      EXPECT_TRUE(std::is_sorted(entries.begin(), entries.end()));
     }
+    EXPECT_GT(refused, block.size / 2);
   }
-  EXPECT_GT(refused, block.size / 2);
 }
 
 TEST(Block, SaysWhichKeysItSpans) {
@@ -227,6 +273,21 @@ TEST(Block, RefusesWhatNoBuilderWrites) {
   EXPECT_NE(Validate(overflowing), nullptr) << "the second LSN is min_lsn + 1";
   const Block equal({{"a", 5}, {"a", 4}});
   EXPECT_EQ(Validate(equal.contents()), nullptr);
+}
+
+TEST(Block, RefusesAlikeEntriesThatNoBuilderWrites) {
+  // head 16, two tags, one head of entries: the first entry begins at 19.
+  const Block block({{"a", 4, log::RecordType::kPut, "v"}, {"b", 4, log::RecordType::kPut, "w"}});
+  ASSERT_EQ(block.contents()[18], 1 << 3 | 1);
+  ASSERT_EQ(block.size, 23u);
+  EXPECT_NE(Validate(WithByte(block, 0, 3)), nullptr) << "entries of different sizes";
+  EXPECT_NE(Validate(WithByte(block, 18, 3 << 3 | 1)), nullptr) << "keys longer than entries";
+  EXPECT_NE(Validate(WithByte(block, 18, 1)), nullptr) << "keys of no bytes";
+  EXPECT_NE(Validate(WithByte(block, 18, 1 << 3 | 2)), nullptr) << "deletes with values";
+  EXPECT_NE(Validate(WithByte(block, 18, '\xff')), nullptr) << "an endless varint";
+  EXPECT_NE(Validate(WithByte(block, 21, 'a')), nullptr) << "a key twice";
+  std::string of_no_bytes(block.contents().substr(0, 19));
+  EXPECT_NE(Validate(of_no_bytes), nullptr) << "no bytes of entries";
 }
 
 TEST(Compression, GivesBackWhatItWasGiven) {
