@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "base/parallel_for.h"
 #include "filter/cuckoo.h"
 #include "filter/rank_bloom.h"
 #include "filter/ribbon.h"
@@ -114,33 +115,49 @@ void WriteHead(const RankMapOptions& options, uint64_t pair_count,
   base::StoreLe(head + kChecksumAt, HeadChecksum(Slice(head, begins[0])));
 }
 
+// A shard before it has its place.
+struct Built {
+  std::string bytes;
+  uint64_t pair_count = 0;
+};
+
+std::string Join(const RankMapOptions& options, const std::vector<Built>& shards) {
+  std::vector<size_t> begins{RankMap::kPrefixBytes + shards.size() * kShardEntryBytes};
+  uint64_t pair_count = 0;
+  for (const Built& shard : shards) {
+    begins.push_back(begins.back() + shard.bytes.size());
+    pair_count += shard.pair_count;
+  }
+  std::string map;
+  map.reserve(begins.back());
+  map.resize(begins.front());
+  for (const Built& shard : shards) map += shard.bytes;
+  WriteHead(options, pair_count, begins, &map);
+  return map;
+}
+
 Status Damaged(const std::string& why) {
   return Status(Code::kCorruption, "a map of ranks: " + why);
 }
 
 }  // namespace
 
-std::string BuildRankMap(const RankMapOptions& options, std::vector<KeyRank>* pairs) {
+std::string BuildRankMap(const RankMapOptions& options, std::vector<KeyRank>* pairs,
+                         base::Executor* executor) {
   QUIRE_CHECK(options.rank_count > 0 && options.rank_count <= kRankCountMax);
   const auto shard_count = static_cast<uint32_t>(pairs->size() / kPairsPerShard + 1);
   const std::vector<size_t> ends = GroupByShard(shard_count, pairs);
-  std::string map(RankMap::kPrefixBytes + shard_count * kShardEntryBytes, '\0');
-  std::vector<size_t> begins{map.size()};
-  std::vector<KeyRank> shard;
-  uint64_t pair_count = 0;
-  auto next = pairs->begin();
-  for (uint32_t number = 0; number < shard_count; ++number) {
-    const auto end = pairs->begin() + static_cast<ptrdiff_t>(ends[number]);
-    shard.assign(next, end);
-    next = end;
+  std::vector<Built> shards(shard_count);
+  base::ParallelFor(executor, shard_count, [&](size_t number) {
+    const auto begin = static_cast<ptrdiff_t>(number == 0 ? 0 : ends[number - 1]);
+    std::vector<KeyRank> shard(pairs->begin() + begin,
+                               pairs->begin() + static_cast<ptrdiff_t>(ends[number]));
     std::sort(shard.begin(), shard.end());
     shard.erase(std::unique(shard.begin(), shard.end()), shard.end());
-    pair_count += shard.size();
-    BuildShard(options, shard, &map);
-    begins.push_back(map.size());
-  }
-  WriteHead(options, pair_count, begins, &map);
-  return map;
+    shards[number].pair_count = shard.size();
+    BuildShard(options, shard, &shards[number].bytes);
+  });
+  return Join(options, shards);
 }
 
 Result<uint64_t> RankMap::HeadBytes(Slice prefix) {
@@ -175,6 +192,10 @@ Result<RankMap> RankMap::Open(Slice head) {
     offset += bytes;
   }
   return map;
+}
+
+uint64_t RankMap::Fingerprint(Slice map) {
+  return base::LoadLe<uint64_t>(map.data() + kChecksumAt);
 }
 
 uint64_t RankMap::bytes() const {

@@ -114,6 +114,13 @@ TEST_P(RankMaps, AreTheSameBytesInAnyOrderAndCountAPairOnce) {
   EXPECT_EQ(Build(GetParam(), 100, pairs), bytes);
 }
 
+TEST_P(RankMaps, AreTheSameBytesOnAnyNumberOfThreads) {
+  const auto pool = base::NewThreadPool(3, "pool");
+  std::vector<KeyRank> pairs = RandomPairs(200'000, 100);  // four shards
+  const std::string bytes = Build(GetParam(), 100, pairs);
+  EXPECT_EQ(BuildRankMap({GetParam(), 100}, &pairs, pool.get()), bytes);
+}
+
 // A program's own partitioner may leave a partition keys whose hashes agree in some bits.
 TEST_P(RankMaps, DoNotSufferFromHashesThatAreAlike) {
   const std::vector<KeyRank> pairs = RandomPairs(50'000, 64);

@@ -5,12 +5,72 @@
 #include "filter/pair_list.h"
 #include "filter/ribbon_layout.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace quire::filter {
 namespace {
 
 uint32_t Word(const char* at) {
   return base::LoadLe<uint32_t>(at);
 }
+
+// What an equation names of two blocks next to each other, of each bit of ranks a row.
+struct Rows {
+  const char* block;
+  const char* next_block;
+  uint64_t mask;
+  uint64_t next_mask;
+
+  // Bit i: whether an odd number of slots of row i is set.
+  uint32_t Parities(size_t row_count) const {
+    uint32_t parities = 0;
+    size_t row = 0;
+#if defined(__SSE2__)
+    for (; row + 4 <= row_count; row += 4) parities |= ParitiesOfFour(row) << row;
+    if (row > 0 && row < row_count) {
+      row = row_count - 4;  // some once more
+      parities |= ParitiesOfFour(row) << row;
+      return parities;
+    }
+#endif
+    for (; row < row_count; ++row) parities |= Parity(row) << row;
+    return parities;
+  }
+
+ private:
+  uint32_t Parity(size_t row) const {
+    const uint64_t slots = (base::LoadLe<uint64_t>(block + row * 8) & mask) ^
+                           (base::LoadLe<uint64_t>(next_block + row * 8) & next_mask);
+    return static_cast<uint32_t>(std::popcount(slots)) & 1;
+  }
+
+#if defined(__SSE2__)
+  // Two rows, the upper half of each folded into its lower one.
+  __m128i Two(size_t row) const {
+    const auto load = [row](const char* from) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * 8));
+    };
+    const __m128i slots = _mm_xor_si128(
+        _mm_and_si128(load(block), _mm_set1_epi64x(static_cast<int64_t>(mask))),
+        _mm_and_si128(load(next_block), _mm_set1_epi64x(static_cast<int64_t>(next_mask))));
+    return _mm_xor_si128(slots, _mm_srli_epi64(slots, 32));
+  }
+
+  // The lower halves of four, each folded until its highest bit is its parity.
+  uint32_t ParitiesOfFour(size_t row) const {
+    __m128i rows = _mm_castps_si128(
+        _mm_shuffle_ps(_mm_castsi128_ps(Two(row)), _mm_castsi128_ps(Two(row + 2)), 0b10001000));
+    rows = _mm_xor_si128(rows, _mm_slli_epi32(rows, 16));
+    rows = _mm_xor_si128(rows, _mm_slli_epi32(rows, 8));
+    rows = _mm_xor_si128(rows, _mm_slli_epi32(rows, 4));
+    rows = _mm_xor_si128(rows, _mm_slli_epi32(rows, 2));
+    rows = _mm_xor_si128(rows, _mm_slli_epi32(rows, 1));
+    return static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(rows)));
+  }
+#endif
+};
 
 // The parts of a ribbon.
 class Ribbon {
@@ -58,23 +118,14 @@ class Ribbon {
   }
 
   uint32_t Solution(const char* words, const Equation& equation) const {
-    const char* const block = words + equation.start / kSlotsPerBlock * rank_bits_ * 8;
     const uint32_t shift = equation.start % kSlotsPerBlock;
-    uint32_t rank = 0;
-    if (shift == 0) {
-      for (size_t bit = 0; bit < rank_bits_; ++bit) {
-        const uint64_t slots = base::LoadLe<uint64_t>(block + bit * 8);
-        rank |= static_cast<uint32_t>(std::popcount(slots & equation.coefficients) & 1) << bit;
-      }
-      return rank;
-    }
-    const char* const next = block + rank_bits_ * 8;
-    for (size_t bit = 0; bit < rank_bits_; ++bit) {
-      const uint64_t slots = base::LoadLe<uint64_t>(block + bit * 8) >> shift |
-                             base::LoadLe<uint64_t>(next + bit * 8) << (64 - shift);
-      rank |= static_cast<uint32_t>(std::popcount(slots & equation.coefficients) & 1) << bit;
-    }
-    return rank;
+    const size_t row_bytes = rank_bits_ * sizeof(uint64_t);
+    Rows rows;
+    rows.block = words + equation.start / kSlotsPerBlock * row_bytes;
+    rows.mask = equation.coefficients << shift;
+    rows.next_block = shift == 0 ? rows.block : rows.block + row_bytes;  // which may be none
+    rows.next_mask = shift == 0 ? 0 : equation.coefficients >> (kSlotsPerBlock - shift);
+    return rows.Parities(rank_bits_);
   }
 
   PairList Listed() const { return {bytes_.substr(ListedAt()), listed_count_}; }
