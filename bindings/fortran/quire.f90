@@ -1,11 +1,13 @@
-! Quire from Fortran: module QUIRE, over the C interface (quire/quire.h), with its names.
+! Quire from Fortran: module QUIRE, over the C interface (quire/quire.h, quire/quire_dataset.h),
+! with its names.
 !
 ! Layer      bindings; Fortran 2008; the communicator is the INTEGER of mpif.h and the module mpi
 ! Threads    as quire/quire.h
 !
-! What a call means (visibility, durability, order, errors, cost) is said once, in quire/database.h.
-! STATUS is QUIRE_OK or a code; QUIRE_ERROR_MESSAGE() then says why. Keys and values are characters:
-! all of them, trailing blanks included. Names and texts are taken without trailing blanks.
+! What a call means (visibility, durability, order, errors, cost) is said once, in quire/database.h
+! and quire/dataset.h. STATUS is QUIRE_OK or a code; QUIRE_ERROR_MESSAGE() then says why. Keys and
+! values are characters: all of them, trailing blanks included. Names and texts are taken without
+! trailing blanks.
 module quire
   use, intrinsic :: iso_c_binding
   implicit none
@@ -57,6 +59,26 @@ module quire
   type, public :: quire_reader
     type(c_ptr), private :: handle = c_null_ptr
   end type quire_reader
+  type, public :: quire_dataset_writer
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_dataset_writer
+  type, public :: quire_dataset_reader
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_dataset_reader
+  type, public :: quire_dataset_values
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_dataset_values
+  type, public :: quire_dataset_scan
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_dataset_scan
+
+  ! A complete epoch of a dataset. UNIX_TIME: when it was completed, in seconds.
+  type, bind(c), public :: quire_dataset_epoch
+    integer(c_int64_t) :: number = 0
+    integer(c_int64_t) :: pair_count = 0
+    integer(c_int64_t) :: unix_time = 0
+    integer(c_int32_t) :: rank_count = 0
+  end type quire_dataset_epoch
 
   ! Bytes that an update function is given: QUIRE_BYTES_AT copies them.
   type, bind(c), public :: quire_bytes
@@ -101,6 +123,15 @@ module quire
   public :: quire_iter_create, quire_iter_destroy, quire_iter_seek_to_first
   public :: quire_iter_seek_to_last, quire_iter_seek, quire_iter_next, quire_iter_prev
   public :: quire_iter_valid, quire_iter_status, quire_iter_key, quire_iter_value
+  public :: quire_dataset_writer_open, quire_dataset_writer_destroy
+  public :: quire_dataset_writer_begin_epoch, quire_dataset_writer_put
+  public :: quire_dataset_writer_end_epoch, quire_dataset_writer_last_epoch
+  public :: quire_dataset_writer_finish
+  public :: quire_dataset_reader_open, quire_dataset_reader_destroy, quire_dataset_reader_refresh
+  public :: quire_dataset_reader_epochs, quire_dataset_reader_get, quire_dataset_reader_trajectory
+  public :: quire_dataset_values_count, quire_dataset_values_at, quire_dataset_values_destroy
+  public :: quire_dataset_scan_create, quire_dataset_scan_destroy, quire_dataset_scan_valid
+  public :: quire_dataset_scan_status, quire_dataset_scan_next, quire_dataset_scan_pair
 
   include 'quire_c.inc'
 
@@ -641,6 +672,8 @@ contains
     status = c_iter_value(iter%handle, at%data, at%size)
     val = quire_bytes_at(at)
   end subroutine quire_iter_value
+
+  include 'quire_dataset.inc'
 
   ! ---- From C ----
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quire/database.h"
+#include "quire/dataset.h"
 #include "quire/export.h"
 #include "quire/status.h"
 
@@ -21,11 +22,13 @@ enum class OptionGroup {
   kContext,   ///< ContextOptions
   kStorage,   ///< DatabaseOptions::storage
   kDatabase,  ///< DatabaseOptions
+  kDataset,   ///< DatasetOptions
 };
 
 /// One row of the table.
 struct OptionRow {
-  std::string name;  ///< as the field is called: "memtable_bytes"
+  /// as the field is called: "memtable_bytes"; of a dataset with "dataset_" before it
+  std::string name;
   OptionGroup group;
   std::string
       type;  ///< "number", "bytes", "switch", "text", or the names that may be given: "off|on|sync"
@@ -38,7 +41,7 @@ struct OptionRow {
 
 class QUIRE_EXPORT OptionTable {
  public:
-  /// All rows: context, storage, database.
+  /// All rows: context, storage, database, dataset.
   static const std::vector<OptionRow>& Rows();
 
   /// Sets one option by name. Bytes may end in KiB, MiB, GiB or TiB; switches are on or off.
@@ -47,14 +50,17 @@ class QUIRE_EXPORT OptionTable {
   /// its type or out of range.
   static Status Set(const std::string& name, const std::string& value, ContextOptions* options);
   static Status Set(const std::string& name, const std::string& value, DatabaseOptions* options);
+  static Status Set(const std::string& name, const std::string& value, DatasetOptions* options);
   /// The same from "name=value".
   static Status SetFromText(const std::string& assignment, ContextOptions* options);
   static Status SetFromText(const std::string& assignment, DatabaseOptions* options);
+  static Status SetFromText(const std::string& assignment, DatasetOptions* options);
 
   /// The value of an option, in the form that Set takes. kInvalidArgument where there is no such
   /// option.
   static Result<std::string> Get(const std::string& name, const ContextOptions& options);
   static Result<std::string> Get(const std::string& name, const DatabaseOptions& options);
+  static Result<std::string> Get(const std::string& name, const DatasetOptions& options);
 
   /// Gives every option that still has its default the value of its environment variable, where
   /// that is set.
@@ -63,14 +69,17 @@ class QUIRE_EXPORT OptionTable {
   /// names it.
   static Status ApplyEnvironment(ContextOptions* options);
   static Status ApplyEnvironment(DatabaseOptions* options);
+  static Status ApplyEnvironment(DatasetOptions* options);
 
   /// kInvalidArgument where a field is out of range: names it, its value and the range.
   static Status Check(const ContextOptions& options);
   static Status Check(const DatabaseOptions& options);
+  static Status Check(const DatasetOptions& options);
 
   /// A text with one line per option: its value, where that comes from (program, environment,
   /// default), range and meaning.
-  static std::string Explain(const ContextOptions& context, const DatabaseOptions& database);
+  static std::string Explain(const ContextOptions& context, const DatabaseOptions& database,
+                             const DatasetOptions& dataset = {});
 };
 
 }  // namespace quire

@@ -89,8 +89,8 @@ QUIRE_EXPORT int quire_set_log(quire_log_function function, void* user);
 QUIRE_EXPORT int quire_options_create(quire_options** options);
 /* Frees the options; databases opened with them keep theirs. Null is allowed. */
 QUIRE_EXPORT void quire_options_destroy(quire_options* options);
-/* Sets an option of contexts or databases: ("memtable_bytes", "16MiB"). An unknown name is an error
- * with the nearest one. */
+/* Sets an option of contexts, databases or datasets: ("memtable_bytes", "16MiB"). An unknown name
+ * is an error with the nearest one. */
 QUIRE_EXPORT int quire_options_set(quire_options* options, const char* name, const char* value);
 /* The value of an option, in the same form. */
 QUIRE_EXPORT int quire_options_get(const quire_options* options, const char* name, char** value);

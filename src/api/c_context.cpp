@@ -10,18 +10,32 @@
 namespace quire::api {
 namespace {
 
-// Contexts and databases have options of different names: the name tells which is meant.
-bool IsContextOption(const std::string& name) {
+// Options of different kinds have different names: the name tells which is meant. One that nobody
+// knows is taken for a database's.
+OptionGroup GroupOf(const std::string& name) {
   for (const OptionRow& row : OptionTable::Rows()) {
-    if (row.name == name) return row.group == OptionGroup::kContext;
+    if (row.name == name) return row.group;
   }
-  return false;
+  return OptionGroup::kDatabase;
+}
+
+// Calls `body` with the struct that has the option.
+template <typename Options, typename Body>
+auto WithOption(Options* options, const std::string& name, const Body& body) {
+  switch (GroupOf(name)) {
+    case OptionGroup::kContext:
+      return body(&options->context);
+    case OptionGroup::kDataset:
+      return body(&options->dataset);
+    default:
+      return body(&options->database);
+  }
 }
 
 Status Store(Result<std::unique_ptr<Context>> opened, quire_context** context) {
   if (!opened.ok()) return opened.status();
   auto handle = std::make_unique<quire_context>();
-  handle->context = std::move(*opened);
+  handle->object = std::move(*opened);
   *context = handle.release();
   return Status();
 }
@@ -43,7 +57,7 @@ using quire::Slice;
 using quire::Status;
 using quire::api::Guarded;
 using quire::api::NullArgument;
-using quire::api::WithContext;
+using quire::api::With;
 
 extern "C" {
 
@@ -81,10 +95,8 @@ int quire_options_set(quire_options* options, const char* name, const char* valu
     if (options == nullptr || name == nullptr || value == nullptr) {
       return NullArgument("options, name or value");
     }
-    if (quire::api::IsContextOption(name)) {
-      return quire::OptionTable::Set(name, value, &options->context);
-    }
-    return quire::OptionTable::Set(name, value, &options->database);
+    return quire::api::WithOption(
+        options, name, [&](auto* having) { return quire::OptionTable::Set(name, value, having); });
   });
 }
 
@@ -93,9 +105,8 @@ int quire_options_get(const quire_options* options, const char* name, char** val
     if (options == nullptr || name == nullptr || value == nullptr) {
       return NullArgument("options, name or value");
     }
-    const Result<std::string> text = quire::api::IsContextOption(name)
-                                         ? quire::OptionTable::Get(name, options->context)
-                                         : quire::OptionTable::Get(name, options->database);
+    const Result<std::string> text = quire::api::WithOption(
+        options, name, [&](const auto* having) { return quire::OptionTable::Get(name, *having); });
     return text.ok() ? quire::api::GiveText(*text, value) : text.status();
   });
 }
@@ -103,8 +114,8 @@ int quire_options_get(const quire_options* options, const char* name, char** val
 int quire_options_explain(const quire_options* options, char** text) {
   return Guarded([&]() -> Status {
     if (options == nullptr || text == nullptr) return NullArgument("options or text");
-    return quire::api::GiveText(quire::OptionTable::Explain(options->context, options->database),
-                                text);
+    return quire::api::GiveText(
+        quire::OptionTable::Explain(options->context, options->database, options->dataset), text);
   });
 }
 
@@ -151,54 +162,54 @@ int quire_context_close(quire_context* context) {
 }
 
 int quire_context_rank(const quire_context* context) {
-  return context == nullptr ? -1 : context->context->rank();
+  return context == nullptr ? -1 : context->object->rank();
 }
 
 int quire_context_size(const quire_context* context) {
-  return context == nullptr ? -1 : context->context->size();
+  return context == nullptr ? -1 : context->object->size();
 }
 
 int quire_context_describe(const quire_context* context, char** text) {
   return Guarded([&]() -> Status {
     if (context == nullptr || text == nullptr) return NullArgument("context or text");
-    return quire::api::GiveText(context->context->Description(), text);
+    return quire::api::GiveText(context->object->Description(), text);
   });
 }
 
 int quire_context_barrier(quire_context* context) {
-  return WithContext(context, [](quire::Context& of) { return of.Barrier(); });
+  return With(context, [](quire::Context& of) { return of.Barrier(); });
 }
 
 int quire_context_notify(quire_context* context, int signal, const int* ranks, int count) {
-  return WithContext(context, [&](quire::Context& of) -> Status {
+  return With(context, [&](quire::Context& of) -> Status {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<int> list, quire::api::Ranks(ranks, count));
     return of.Notify(signal, list);
   });
 }
 
 int quire_context_wait_signal(quire_context* context, int signal, const int* ranks, int count) {
-  return WithContext(context, [&](quire::Context& of) -> Status {
+  return With(context, [&](quire::Context& of) -> Status {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<int> list, quire::api::Ranks(ranks, count));
     return of.WaitSignal(signal, list);
   });
 }
 
 int quire_context_progress(quire_context* context) {
-  return WithContext(context, [](quire::Context& of) {
+  return With(context, [](quire::Context& of) {
     of.Progress();
     return Status();
   });
 }
 
 int quire_context_destroy_database(quire_context* context, const char* name) {
-  return WithContext(context, [&](quire::Context& of) -> Status {
+  return With(context, [&](quire::Context& of) -> Status {
     if (name == nullptr) return NullArgument("name");
     return of.Destroy(name);
   });
 }
 
 int quire_context_list_databases(quire_context* context, char** names) {
-  return WithContext(context, [&](quire::Context& of) -> Status {
+  return With(context, [&](quire::Context& of) -> Status {
     if (names == nullptr) return NullArgument("names");
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> databases, of.ListDatabases());
     std::string lines;
@@ -208,7 +219,7 @@ int quire_context_list_databases(quire_context* context, char** names) {
 }
 
 int quire_context_agree(quire_context* context, int code, const char* text) {
-  return WithContext(context, [&](quire::Context& of) -> Status {
+  return With(context, [&](quire::Context& of) -> Status {
     Status mine;
     if (code < 0 || code > QUIRE_UNSUPPORTED) {
       mine = Status(quire::Code::kInvalidArgument, "there is no code " + std::to_string(code));
@@ -221,7 +232,7 @@ int quire_context_agree(quire_context* context, int code, const char* text) {
 
 int quire_db_open(quire_context* context, const char* name, const quire_options* options,
                   quire_db** db) {
-  return WithContext(context, [&](quire::Context& of) -> Status {
+  return With(context, [&](quire::Context& of) -> Status {
     if (name == nullptr || db == nullptr) return NullArgument("name or db");
     const quire::DatabaseOptions defaults;
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<quire::Database> database,

@@ -10,7 +10,6 @@ using quire::Event;
 using quire::Result;
 using quire::Slice;
 using quire::Status;
-using quire::api::Guarded;
 using quire::api::NullArgument;
 using quire::api::WithDatabase;
 
@@ -22,8 +21,8 @@ namespace {
 template <typename Begin>
 Status GiveEvent(quire_event** event, const Begin& begin) {
   auto handle = std::make_unique<quire_event>();
-  QUIRE_ASSIGN_OR_RETURN(handle->event, begin());
-  if (event == nullptr) return handle->event->Wait();
+  QUIRE_ASSIGN_OR_RETURN(handle->object, begin());
+  if (event == nullptr) return handle->object->Wait();
   *event = handle.release();
   return Status();
 }
@@ -32,7 +31,7 @@ Status GiveEvent(quire_event** event, const Begin& begin) {
 }  // namespace quire::api
 
 using quire::api::GiveEvent;
-using quire::api::WithContext;
+using quire::api::With;
 
 extern "C" {
 
@@ -47,7 +46,7 @@ int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** 
 
 int quire_context_restart(quire_context* context, const char* path, const char* name,
                           uint64_t number, int flags, quire_event** event) {
-  return WithContext(context, [&](quire::Context& runtime) -> Status {
+  return With(context, [&](quire::Context& runtime) -> Status {
     if (path == nullptr || name == nullptr) return NullArgument("path or name");
     if ((flags & ~(QUIRE_RESTART_IN_PLACE | QUIRE_RESTART_REPLACE)) != 0) {
       return Status(Code::kInvalidArgument,
@@ -64,27 +63,23 @@ int quire_context_restart(quire_context* context, const char* path, const char* 
 
 int quire_context_destroy_database_async(quire_context* context, const char* name,
                                          quire_event** event) {
-  return WithContext(context, [&](quire::Context& runtime) -> Status {
+  return With(context, [&](quire::Context& runtime) -> Status {
     if (name == nullptr) return NullArgument("name");
     return GiveEvent(event, [&] { return runtime.DestroyAsync(name); });
   });
 }
 
 int quire_event_ready(quire_event* event) {
-  return event != nullptr && event->event->Ready() ? 1 : 0;
+  return event != nullptr && event->object->Ready() ? 1 : 0;
 }
 
 int quire_event_wait(quire_event* event) {
-  return Guarded([&]() -> Status {
-    if (event == nullptr) return NullArgument("event");
-    return event->event->Wait();
-  });
+  return With(event, [](quire::Event& of) { return of.Wait(); });
 }
 
 int quire_event_progress(const quire_event* event, uint64_t* bytes_done, uint64_t* bytes_total) {
-  return Guarded([&]() -> Status {
-    if (event == nullptr) return NullArgument("event");
-    const quire::EventProgress progress = event->event->Progress();
+  return With(event, [&](const quire::Event& of) {
+    const quire::EventProgress progress = of.Progress();
     if (bytes_done != nullptr) *bytes_done = progress.bytes_done;
     if (bytes_total != nullptr) *bytes_total = progress.bytes_total;
     return Status();

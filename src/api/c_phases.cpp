@@ -5,20 +5,12 @@ using quire::Database;
 using quire::Slice;
 using quire::Status;
 using quire::api::Bytes;
-using quire::api::Guarded;
 using quire::api::NullArgument;
+using quire::api::With;
 using quire::api::WithDatabase;
 
 namespace quire::api {
 namespace {
-
-template <typename Body>
-int WithIterator(const quire_iter* iter, const Body& body) {
-  return Guarded([&]() -> Status {
-    if (iter == nullptr) return NullArgument("iter");
-    return body(*iter->iterator);
-  });
-}
 
 // Where it stands on no pair.
 Status OffTheEnd(const LocalIterator& iterator) {
@@ -94,28 +86,28 @@ void quire_iter_destroy(quire_iter* iter) {
 }
 
 int quire_iter_seek_to_first(quire_iter* iter) {
-  return quire::api::WithIterator(iter, [](quire::LocalIterator& iterator) {
+  return With(iter, [](quire::LocalIterator& iterator) {
     iterator.SeekToFirst();
     return iterator.status();
   });
 }
 
 int quire_iter_seek_to_last(quire_iter* iter) {
-  return quire::api::WithIterator(iter, [](quire::LocalIterator& iterator) {
+  return With(iter, [](quire::LocalIterator& iterator) {
     iterator.SeekToLast();
     return iterator.status();
   });
 }
 
 int quire_iter_seek(quire_iter* iter, const void* key, size_t key_size) {
-  return quire::api::WithIterator(iter, [&](quire::LocalIterator& iterator) {
+  return With(iter, [&](quire::LocalIterator& iterator) {
     iterator.Seek(Bytes(key, key_size));
     return iterator.status();
   });
 }
 
 int quire_iter_next(quire_iter* iter) {
-  return quire::api::WithIterator(iter, [](quire::LocalIterator& iterator) -> Status {
+  return With(iter, [](quire::LocalIterator& iterator) -> Status {
     if (!iterator.Valid()) return quire::api::OffTheEnd(iterator);
     iterator.Next();
     return iterator.status();
@@ -123,7 +115,7 @@ int quire_iter_next(quire_iter* iter) {
 }
 
 int quire_iter_prev(quire_iter* iter) {
-  return quire::api::WithIterator(iter, [](quire::LocalIterator& iterator) -> Status {
+  return With(iter, [](quire::LocalIterator& iterator) -> Status {
     if (!iterator.Valid()) return quire::api::OffTheEnd(iterator);
     iterator.Prev();
     return iterator.status();
@@ -131,16 +123,15 @@ int quire_iter_prev(quire_iter* iter) {
 }
 
 int quire_iter_valid(const quire_iter* iter) {
-  return iter != nullptr && iter->iterator->Valid() ? 1 : 0;
+  return iter != nullptr && iter->object->Valid() ? 1 : 0;
 }
 
 int quire_iter_status(const quire_iter* iter) {
-  return quire::api::WithIterator(
-      iter, [](const quire::LocalIterator& iterator) { return iterator.status(); });
+  return With(iter, [](const quire::LocalIterator& iterator) { return iterator.status(); });
 }
 
 int quire_iter_key(const quire_iter* iter, const void** key, size_t* key_size) {
-  return quire::api::WithIterator(iter, [&](const quire::LocalIterator& iterator) -> Status {
+  return With(iter, [&](const quire::LocalIterator& iterator) -> Status {
     if (key == nullptr || key_size == nullptr) return NullArgument("key or key_size");
     if (!iterator.Valid()) return quire::api::OffTheEnd(iterator);
     *key = iterator.key().data();
@@ -150,7 +141,7 @@ int quire_iter_key(const quire_iter* iter, const void** key, size_t* key_size) {
 }
 
 int quire_iter_value(quire_iter* iter, const void** value, size_t* value_size) {
-  return quire::api::WithIterator(iter, [&](quire::LocalIterator& iterator) -> Status {
+  return With(iter, [&](quire::LocalIterator& iterator) -> Status {
     if (value == nullptr || value_size == nullptr) return NullArgument("value or value_size");
     if (!iterator.Valid()) return quire::api::OffTheEnd(iterator);
     const Slice bytes = iterator.value();

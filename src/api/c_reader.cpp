@@ -12,26 +12,12 @@ using quire::Status;
 using quire::api::Bytes;
 using quire::api::Guarded;
 using quire::api::NullArgument;
+using quire::api::With;
 
 struct quire_reader {
-  std::unique_ptr<DatabaseReader> reader;
+  static constexpr const char* kName = "reader";
+  std::unique_ptr<DatabaseReader> object;
 };
-
-namespace quire::api {
-namespace {
-
-template <typename Body>
-int WithReader(const quire_reader* reader, const Body& body) {
-  return Guarded([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
-    return body(*reader->reader);
-  });
-}
-
-}  // namespace
-}  // namespace quire::api
-
-using quire::api::WithReader;
 
 extern "C" {
 
@@ -55,26 +41,26 @@ void quire_reader_destroy(quire_reader* reader) {
 
 int quire_reader_get(const quire_reader* reader, const void* key, size_t key_size, void** value,
                      size_t* value_size) {
-  return WithReader(reader, [&](const DatabaseReader& database) {
+  return With(reader, [&](const DatabaseReader& database) {
     return quire::api::GiveValue(database, Bytes(key, key_size), value, value_size);
   });
 }
 
 int quire_reader_get_into(const quire_reader* reader, const void* key, size_t key_size,
                           void* buffer, size_t capacity, size_t* value_size) {
-  return WithReader(reader, [&](const DatabaseReader& database) {
+  return With(reader, [&](const DatabaseReader& database) {
     return quire::api::FillBuffer(database, Bytes(key, key_size), buffer, capacity, value_size);
   });
 }
 
 int quire_reader_iter_create(const quire_reader* reader, quire_iter** iter) {
-  return WithReader(reader, [&](const DatabaseReader& database) {
+  return With(reader, [&](const DatabaseReader& database) {
     return quire::api::GiveIterator(database.NewIterator(), iter);
   });
 }
 
 int quire_reader_refresh(quire_reader* reader) {
-  return WithReader(reader, [](DatabaseReader& database) { return database.Refresh(); });
+  return With(reader, [](DatabaseReader& database) { return database.Refresh(); });
 }
 
 }  // extern "C"

@@ -12,36 +12,43 @@
 
 #include "base/out_of_memory.h"
 #include "quire/database.h"
+#include "quire/dataset.h"
 #include "quire/quire.h"
 
 struct quire_options {
   quire::ContextOptions context;
   quire::DatabaseOptions database;
+  quire::DatasetOptions dataset;
 };
 
 struct quire_db {
   std::unique_ptr<quire::Database> database;  ///< empty: closed
 };
 
+// Handles of an object, for With(); kName is what an argument of the kind is called.
+
 struct quire_context {
+  static constexpr const char* kName = "context";
   std::vector<std::unique_ptr<quire_db>> databases;  ///< closed ones, too: their handles stay valid
-  std::unique_ptr<quire::Context> context;
+  std::unique_ptr<quire::Context> object;
+};
+
+struct quire_iter {
+  static constexpr const char* kName = "iter";
+  std::unique_ptr<quire::LocalIterator> object;
+};
+
+struct quire_event {
+  static constexpr const char* kName = "event";
+  std::unique_ptr<quire::Event> object;
 };
 
 struct quire_batch {
   quire::Batch batch;
 };
 
-struct quire_iter {
-  std::unique_ptr<quire::LocalIterator> iterator;
-};
-
 struct quire_pending {
   std::unique_ptr<quire::PendingGet> get;
-};
-
-struct quire_event {
-  std::unique_ptr<quire::Event> event;
 };
 
 struct quire_value {
@@ -94,12 +101,12 @@ int WithDatabase(const quire_db* db, const Body& body) {
   });
 }
 
-/// Guarded, with what runs behind `context`.
-template <typename Body>
-int WithContext(quire_context* context, const Body& body) {
+/// Guarded, with the object of a handle.
+template <typename Handle, typename Body>
+int With(Handle* handle, const Body& body) {
   return Guarded([&]() -> Status {
-    if (context == nullptr) return NullArgument("context");
-    return body(*context->context);
+    if (handle == nullptr) return NullArgument(Handle::kName);
+    return body(*handle->object);
   });
 }
 

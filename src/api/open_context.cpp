@@ -13,7 +13,7 @@ namespace quire {
 
 Result<std::unique_ptr<Context>> Context::OpenSerial(const std::string& repository,
                                                      const ContextOptions& options) {
-  kv::ContextEnvironment environment;
+  runtime::Environment environment;
   environment.prepared = api::InstallLogSink();
   return kv::NewContext(environment, comm::NewSelfTransport(), repository, options);
 }
@@ -31,7 +31,7 @@ Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std:
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<comm::Transport> transport,
                          comm::NewMpiTransport(communicator, transport_options));
   base::SetCheckRank(transport->rank());
-  kv::ContextEnvironment environment;
+  runtime::Environment environment;
   environment.prepared = api::InstallLogSink();
   environment.thread_level = comm::MpiThreadLevelName();
   return kv::NewContext(environment, std::move(transport), repository, options);

@@ -8,10 +8,10 @@
 #include "base/coding.h"
 #include "base/log_sink.h"
 #include "io/machine.h"
-#include "kv/agreement.h"
 #include "kv/checkpoint_files.h"
 #include "kv/checkpoint_part.h"
 #include "kv/locked_database.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
@@ -68,7 +68,7 @@ Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Pr
   return Status();
 }
 
-Status AgreeOnPrepared(Core& core, const CheckpointRequest& request, Prepared* prepared) {
+Status AgreeOnPrepared(runtime::Core& core, const CheckpointRequest& request, Prepared* prepared) {
   Status status;
   if (core.rank() == 0) {
     const std::lock_guard<std::mutex> lock(core.checkpoints_mutex);
@@ -78,7 +78,7 @@ Status AgreeOnPrepared(Core& core, const CheckpointRequest& request, Prepared* p
   base::PutFixed(&told, prepared->number);
   base::PutFixed(&told, prepared->earlier);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                         GatherAgreed(*core.exchange, status, told));
+                         runtime::GatherAgreed(*core.exchange, status, told));
   base::Reader reader(all[0]);
   if (!reader.Fixed(&prepared->number) || !reader.Fixed(&prepared->earlier)) {
     return Status(Code::kCorruption, "rank 0 does not say which checkpoint it begins");
@@ -86,9 +86,9 @@ Status AgreeOnPrepared(Core& core, const CheckpointRequest& request, Prepared* p
   return Status();
 }
 
-class CheckpointWork final : public JobWork {
+class CheckpointWork final : public runtime::JobWork {
  public:
-  CheckpointWork(std::shared_ptr<Core> core, CheckpointRequest request,
+  CheckpointWork(std::shared_ptr<runtime::Core> core, CheckpointRequest request,
                  std::shared_ptr<const lsm::Capture> capture, Prepared prepared)
       : core_(std::move(core)),
         fs_(*core_->fs),
@@ -125,7 +125,7 @@ class CheckpointWork final : public JobWork {
   Status DropOld();
   Status SayWhy(const Status& why);
 
-  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<runtime::Core> core_;
   io::FileSystem& fs_;
   const CheckpointRequest request_;
   Prepared prepared_;
@@ -148,7 +148,7 @@ CheckpointPart::Places CheckpointWork::Places() const {
   return places;
 }
 
-Result<JobWork::State> CheckpointWork::AdvancePart() {
+Result<runtime::JobWork::State> CheckpointWork::AdvancePart() {
   // One at a time, and not while the others wait in a collective call: there may be many files.
   if (!prepared_.left.empty()) {
     RemoveLeftover(fs_, home_, prepared_.left.back());
@@ -245,14 +245,14 @@ Status CheckCheckpointPath(const std::string& path) {
                                             "\" is not absolute; give one that begins with /");
 }
 
-Result<std::shared_ptr<Job>> StartCheckpoint(const std::shared_ptr<Core>& core,
-                                             const CheckpointRequest& request,
-                                             std::shared_ptr<const lsm::Capture> capture) {
+Result<std::shared_ptr<runtime::Job>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
+                                                      const CheckpointRequest& request,
+                                                      std::shared_ptr<const lsm::Capture> capture) {
   Prepared prepared;
   QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*core, request, &prepared));
   const std::string what = "checkpoint " + std::to_string(prepared.number) + " of " +
                            request.database + " in " + request.path;
-  return Job::Start(
+  return runtime::Job::Start(
       core, what,
       std::make_unique<CheckpointWork>(core, request, std::move(capture), std::move(prepared)));
 }

@@ -12,9 +12,9 @@
 #include <memory>
 #include <string>
 
-#include "kv/core.h"
-#include "kv/job.h"
 #include "lsm/db.h"
+#include "runtime/core.h"
+#include "runtime/job.h"
 
 namespace quire::kv {
 
@@ -32,8 +32,8 @@ struct CheckpointRequest {
 Status CheckCheckpointPath(const std::string& path);
 
 /// Begins one of `capture`. Collective; errors alike on all ranks.
-Result<std::shared_ptr<Job>> StartCheckpoint(const std::shared_ptr<Core>& core,
-                                             const CheckpointRequest& request,
-                                             std::shared_ptr<const lsm::Capture> capture);
+Result<std::shared_ptr<runtime::Job>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
+                                                      const CheckpointRequest& request,
+                                                      std::shared_ptr<const lsm::Capture> capture);
 
 }  // namespace quire::kv

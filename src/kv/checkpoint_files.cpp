@@ -5,18 +5,18 @@
 
 #include "base/hash.h"
 #include "kv/locked_database.h"
-#include "kv/sealed_text.h"
 #include "lsm/db.h"
+#include "runtime/sealed_text.h"
 
 namespace quire::kv {
 namespace {
 
 constexpr uint64_t kTextBytesMax = 1ull << 30;
 constexpr uint64_t kPartsMax = 1u << 30;
-constexpr SealedKind kCommitKind = {"quire checkpoint ", 1,
-                                    "this checkpoint is damaged, use another one"};
-constexpr SealedKind kFilesKind = {"quire files ", 1,
-                                   "this checkpoint is damaged, use another one"};
+constexpr runtime::SealedKind kCommitKind = {"quire checkpoint ", 1,
+                                             "this checkpoint is damaged, use another one"};
+constexpr runtime::SealedKind kFilesKind = {"quire files ", 1,
+                                            "this checkpoint is damaged, use another one"};
 constexpr char kFilePrefix[] = "file.";
 constexpr char kPartPrefix[] = "part.";
 constexpr char kOptionPrefix[] = "option.";
@@ -47,20 +47,20 @@ bool SetFileEntry(Slice name, Slice value, FileList* list) {
   if (!TakePrefix(kFilePrefix, &name) || !Split(value, words)) return false;
   // It becomes part of a path.
   if (!io::CheckName(name).ok()) return false;
-  const auto bytes = ParseNumber(words[0], UINT64_MAX);
-  const auto identity = ParseHex(words[1]);
-  const auto sum = ParseHex(words[2]);
+  const auto bytes = runtime::ParseNumber(words[0], UINT64_MAX);
+  const auto identity = runtime::ParseHex(words[1]);
+  const auto sum = runtime::ParseHex(words[2]);
   if (!bytes || !identity || !sum) return false;
   return list->files.emplace(std::string(name), StoredFile{*bytes, *identity, *sum}).second;
 }
 
 bool AddPart(Slice number_text, Slice value, std::vector<CommitRecord::Part>* parts) {
   Slice words[3];
-  const auto number = ParseNumber(number_text, kPartsMax);
+  const auto number = runtime::ParseNumber(number_text, kPartsMax);
   if (!number || *number != parts->size() || !Split(value, words)) return false;
-  const auto files = ParseNumber(words[0], UINT64_MAX);
-  const auto bytes = ParseNumber(words[1], UINT64_MAX);
-  const auto sum = ParseHex(words[2]);
+  const auto files = runtime::ParseNumber(words[0], UINT64_MAX);
+  const auto bytes = runtime::ParseNumber(words[1], UINT64_MAX);
+  const auto sum = runtime::ParseHex(words[2]);
   if (!files || !bytes || !sum) return false;
   parts->push_back({*files, *bytes, *sum});
   return true;
@@ -82,7 +82,7 @@ bool SetCommitEntry(Slice name, Slice value, CommitEntries* entries) {
     return !value.empty();
   }
   if (name == "ranks" || name == "time") {
-    const auto number = ParseNumber(value, name == "ranks" ? kPartsMax : UINT64_MAX);
+    const auto number = runtime::ParseNumber(value, name == "ranks" ? kPartsMax : UINT64_MAX);
     (name == "ranks" ? entries->ranks : record.time) = number.value_or(0);
     return number.has_value();
   }
@@ -94,7 +94,7 @@ bool SetCommitEntry(Slice name, Slice value, CommitEntries* entries) {
 
 std::optional<uint64_t> NumberBehind(const std::string& name, Slice prefix) {
   if (Slice(name).substr(0, prefix.size()) != prefix) return std::nullopt;
-  const auto number = ParseNumber(Slice(name).substr(prefix.size()), UINT64_MAX);
+  const auto number = runtime::ParseNumber(Slice(name).substr(prefix.size()), UINT64_MAX);
   // "007" is none of ours.
   const bool ours = number && *number != 0 && name == std::string(prefix) + std::to_string(*number);
   return ours ? number : std::nullopt;
@@ -129,38 +129,40 @@ uint64_t FileList::bytes() const {
 }
 
 std::string EncodeFileList(const FileList& list) {
-  std::string text = SealedBegin(kFilesKind);
+  std::string text = runtime::SealedBegin(kFilesKind);
   for (const auto& [name, file] : list.files) {
-    AddLine(&text, kFilePrefix + name,
-            std::to_string(file.bytes) + " " + Hex(file.identity) + " " + Hex(file.sum));
+    runtime::AddLine(&text, kFilePrefix + name,
+                     std::to_string(file.bytes) + " " + runtime::Hex(file.identity) + " " +
+                         runtime::Hex(file.sum));
   }
-  Seal(&text);
+  runtime::Seal(&text);
   return text;
 }
 
 Result<FileList> DecodeFileList(Slice text, const std::string& path) {
   FileList list;
   const auto take = [&list](Slice name, Slice value) { return SetFileEntry(name, value, &list); };
-  QUIRE_RETURN_IF_ERROR(ReadSealed(kFilesKind, text, path, take));
+  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kFilesKind, text, path, take));
   return list;
 }
 
 std::string EncodeCommitRecord(const CommitRecord& record) {
-  std::string text = SealedBegin(kCommitKind);
-  AddLine(&text, "database", record.database);
-  AddLine(&text, "ranks", std::to_string(record.parts.size()));
-  AddLine(&text, "partitioner", record.partitioner);
-  AddLine(&text, "time", std::to_string(record.time));
+  std::string text = runtime::SealedBegin(kCommitKind);
+  runtime::AddLine(&text, "database", record.database);
+  runtime::AddLine(&text, "ranks", std::to_string(record.parts.size()));
+  runtime::AddLine(&text, "partitioner", record.partitioner);
+  runtime::AddLine(&text, "time", std::to_string(record.time));
   for (const std::string& option : record.options) {
     const size_t equals = option.find('=');
-    AddLine(&text, kOptionPrefix + option.substr(0, equals), option.substr(equals + 1));
+    runtime::AddLine(&text, kOptionPrefix + option.substr(0, equals), option.substr(equals + 1));
   }
   for (size_t rank = 0; rank < record.parts.size(); ++rank) {
     const CommitRecord::Part& part = record.parts[rank];
-    AddLine(&text, kPartPrefix + std::to_string(rank),
-            std::to_string(part.files) + " " + std::to_string(part.bytes) + " " + Hex(part.sum));
+    runtime::AddLine(&text, kPartPrefix + std::to_string(rank),
+                     std::to_string(part.files) + " " + std::to_string(part.bytes) + " " +
+                         runtime::Hex(part.sum));
   }
-  Seal(&text);
+  runtime::Seal(&text);
   return text;
 }
 
@@ -169,11 +171,12 @@ Result<CommitRecord> DecodeCommitRecord(Slice text, const std::string& path) {
   const auto take = [&entries](Slice name, Slice value) {
     return SetCommitEntry(name, value, &entries);
   };
-  QUIRE_RETURN_IF_ERROR(ReadSealed(kCommitKind, text, path, take));
+  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kCommitKind, text, path, take));
   const CommitRecord& record = entries.record;
   if (record.parts.empty() || record.parts.size() != entries.ranks || record.database.empty() ||
       record.partitioner.empty()) {
-    return SealedDamage(kCommitKind, path, "it does not say what every commit record says");
+    return runtime::SealedDamage(kCommitKind, path,
+                                 "it does not say what every commit record says");
   }
   return std::move(entries.record);
 }
@@ -181,7 +184,7 @@ Result<CommitRecord> DecodeCommitRecord(Slice text, const std::string& path) {
 CommitRecord::Part PartOf(const FileList& list, Slice encoded) {
   // The last line: "checksum = ", 16 digits, a line's end.
   const Slice digits = encoded.substr(encoded.size() - 17, 16);
-  return {list.files.size(), list.bytes(), ParseHex(digits).value_or(0)};
+  return {list.files.size(), list.bytes(), runtime::ParseHex(digits).value_or(0)};
 }
 
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece) {
@@ -221,7 +224,7 @@ Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
   QUIRE_ASSIGN_OR_RETURN(FileList list, DecodeFileList(text, path));
   const CommitRecord::Part found = PartOf(list, text);
   if (found.sum == part.sum && found.files == part.files && found.bytes == part.bytes) return list;
-  return SealedDamage(kFilesKind, path, "it is not the list that the commit record names");
+  return runtime::SealedDamage(kFilesKind, path, "it is not the list that the commit record names");
 }
 
 Result<CommitRecord> ReadCommitRecord(io::FileSystem& fs, const std::string& directory) {

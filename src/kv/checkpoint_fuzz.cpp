@@ -9,9 +9,9 @@
 #include <string>
 
 #include "base/check.h"
-#include "kv/agreement.h"
 #include "kv/checkpoint_files.h"
-#include "kv/sealed_text.h"
+#include "runtime/agreement.h"
+#include "runtime/sealed_text.h"
 
 namespace quire::kv {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 constexpr char kPath[] = "/pfs/db/1";
 
 std::string Sealed(const char* magic, Slice lines) {
-  std::string text = SealedBegin({magic, 1, ""}) + std::string(lines) + "\n";
-  Seal(&text);
+  std::string text = runtime::SealedBegin({magic, 1, ""}) + std::string(lines) + "\n";
+  runtime::Seal(&text);
   return text;
 }
 
@@ -52,11 +52,11 @@ void RunFiles(Slice text) {
 void RunOutcome(Slice text) {
   Status status;
   Slice bytes;
-  if (!DecodeOutcome(text, &status, &bytes).ok()) return;
+  if (!runtime::DecodeOutcome(text, &status, &bytes).ok()) return;
   Status again;
   Slice rest;
-  const std::string encoded = EncodeOutcome(status, bytes);
-  QUIRE_CHECK(DecodeOutcome(encoded, &again, &rest).ok());
+  const std::string encoded = runtime::EncodeOutcome(status, bytes);
+  QUIRE_CHECK(runtime::DecodeOutcome(encoded, &again, &rest).ok());
   QUIRE_CHECK(again.code() == status.code() && again.message() == status.message());
   QUIRE_CHECK(rest == bytes);
 }

@@ -1,13 +1,13 @@
 // Fences, barriers, changes of mode, and the end: what concerns the whole database.
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
-#include "kv/agreement.h"
 #include "kv/checkpoint.h"
 #include "kv/database_impl.h"
 #include "kv/descriptor.h"
 #include "kv/local_iterator.h"
 #include "kv/part_files.h"
 #include "kv/wire.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
@@ -57,7 +57,8 @@ Status DatabaseImpl::Barrier(Level level) {
   if (!IsLevel(level)) {
     fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
   }
-  QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level"));
+  QUIRE_RETURN_IF_ERROR(
+      runtime::AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level"));
   if (level == Level::kMemTable) return Status();
   return core_->exchange->Agree(base::OrOutOfMemory([&] { return store_->db().Flush(); }));
 }
@@ -105,21 +106,22 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
                                                "; give 0 for all, or how many");
   }
   const std::string arguments = path + ", keep " + std::to_string(options.keep);
-  QUIRE_RETURN_IF_ERROR(AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
+  QUIRE_RETURN_IF_ERROR(
+      runtime::AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
   CheckpointRequest request;
   Result<std::shared_ptr<const lsm::Capture>> capture = base::OrOutOfMemory([&] {
     request = {path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
     std::erase_if(checkpoints_,
-                  [](const std::shared_ptr<Job>& other) { return other->finished(); });
+                  [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
     checkpoints_.reserve(checkpoints_.size() + 1);
     return store_->db().NewCapture();
   });
   QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job,
                          StartCheckpoint(core_, request, std::move(*capture)));
   checkpoints_.push_back(job);
-  return NewJobEvent(job);
+  return runtime::NewJobEvent(job);
 }
 
 Status DatabaseImpl::SetConsistency(Consistency consistency) {
@@ -145,8 +147,8 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
                                                 " or no consistency " + NumberOf(consistency));
   }
   const std::string argument = NumberOf(protection) + "/" + NumberOf(consistency);
-  const Status agreed =
-      AgreeOn(*core_->exchange, fenced, argument, "the protection or consistency asked for");
+  const Status agreed = runtime::AgreeOn(*core_->exchange, fenced, argument,
+                                         "the protection or consistency asked for");
   if (agreed.ok()) {
     protection_ = protection;
     consistency_ = consistency;
@@ -188,12 +190,12 @@ Status DatabaseImpl::Close() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   const Status fenced = core_->exchange->Agree(base::OrOutOfMemory([&] { return Fence(); }));
   // They read this rank's files. How they ended is their events' to tell, and the log's.
-  for (const std::shared_ptr<Job>& checkpoint : checkpoints_) {
+  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
     static_cast<void>(checkpoint->Wait());
   }
   if (redistribution_ != nullptr) EndRedistribution();
   const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
-  const std::shared_ptr<Core> core = core_;
+  const std::shared_ptr<runtime::Core> core = core_;
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
   Teardown();
   // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
@@ -235,14 +237,14 @@ void DatabaseImpl::Teardown() {
   gate_.store(0);
   if (redistribution_ != nullptr) redistribution_->Stop();
   to_move_ = {};  // it holds the storage
-  for (const std::shared_ptr<Job>& checkpoint : checkpoints_) {
+  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
     // One that has ended may still have to tell another rank.
     if (!checkpoint->finished()) checkpoint->Stop();
   }
   checkpoints_.clear();
   {
     const std::lock_guard<std::mutex> lock(core_->mutex);
-    std::erase(core_->open_databases, this);
+    std::erase(core_->tenants, this);
   }
   if (dispatcher_ != nullptr) dispatcher_->Stop(ClosedStatus());
   if (service_ != nullptr) service_->Detach(core_->exchange.get(), number_);

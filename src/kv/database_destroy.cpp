@@ -3,21 +3,21 @@
 #include <utility>
 
 #include "base/coding.h"
-#include "kv/agreement.h"
 #include "kv/database_open.h"
 #include "kv/locked_database.h"
 #include "kv/part_files.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
 
-Status MarkDestroying(const Core& core, LockedDatabase* locked) {
+Status MarkDestroying(const runtime::Core& core, LockedDatabase* locked) {
   if (core.rank() != 0) return Status();
   locked->descriptor.state = DescriptorState::kDestroying;
   return WriteDescriptor(*core.fs, locked->directory, locked->descriptor);
 }
 
-Status RemoveDescriptor(const Core& core, const LockedDatabase& locked) {
+Status RemoveDescriptor(const runtime::Core& core, const LockedDatabase& locked) {
   QUIRE_RETURN_IF_ERROR(RemoveEmptyGenerations(*core.fs, locked.directory));
   if (core.rank() != 0) return Status();
   QUIRE_RETURN_IF_ERROR(core.fs->Unlink(DescriptorPath(locked.directory)));
@@ -26,9 +26,9 @@ Status RemoveDescriptor(const Core& core, const LockedDatabase& locked) {
 
 // Steps: looking and removing in turn until no rank sees a part; then the descriptor, then the
 // directory.
-class DestroyWork final : public JobWork {
+class DestroyWork final : public runtime::JobWork {
  public:
-  DestroyWork(std::shared_ptr<Core> core, LockedDatabase locked)
+  DestroyWork(std::shared_ptr<runtime::Core> core, LockedDatabase locked)
       : core_(std::move(core)), locked_(std::move(locked)) {}
 
   int step_count() const override { return step_count_; }
@@ -80,7 +80,7 @@ class DestroyWork final : public JobWork {
     return Status();
   }
 
-  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<runtime::Core> core_;
   LockedDatabase locked_;
   int step_count_ = 1 << 16;  // rank 0's counts
   int last_look_ = -1;        // the step in which nobody saw a part
@@ -90,16 +90,17 @@ class DestroyWork final : public JobWork {
 
 }  // namespace
 
-Result<std::shared_ptr<Job>> StartDestruction(const std::shared_ptr<Core>& core,
-                                              const std::string& name) {
-  QUIRE_RETURN_IF_ERROR(AgreeOn(*core->exchange, io::CheckName(name), name, "the name to destroy"));
+Result<std::shared_ptr<runtime::Job>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
+                                                       const std::string& name) {
+  QUIRE_RETURN_IF_ERROR(
+      runtime::AgreeOn(*core->exchange, io::CheckName(name), name, "the name to destroy"));
   QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/false));
   if (locked.descriptor.generations.empty()) {
     return Status(Code::kNotFound, "there is no database at " + locked.directory);
   }
   QUIRE_RETURN_IF_ERROR(core->exchange->Agree(MarkDestroying(*core, &locked)));
-  return Job::Start(core, "the destruction of " + name,
-                    std::make_unique<DestroyWork>(core, std::move(locked)));
+  return runtime::Job::Start(core, "the destruction of " + name,
+                             std::make_unique<DestroyWork>(core, std::move(locked)));
 }
 
 }  // namespace quire::kv

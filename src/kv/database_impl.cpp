@@ -36,7 +36,7 @@ Dispatcher::Options DispatcherOptions(const DatabaseOptions& options, int rank_c
 
 }  // namespace
 
-DatabaseImpl::DatabaseImpl(std::shared_ptr<Core> core, DatabaseParts parts)
+DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts)
     : core_(std::move(core)),
       name_(std::move(parts.name)),
       directory_(std::move(parts.directory)),
@@ -67,7 +67,7 @@ void DatabaseImpl::Begin() {
     service_->Attach(core_->exchange.get(), number_);
   }
   const std::lock_guard<std::mutex> lock(core_->mutex);
-  core_->open_databases.push_back(this);
+  core_->tenants.push_back(this);
 }
 
 DatabaseImpl::~DatabaseImpl() {

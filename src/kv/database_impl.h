@@ -16,17 +16,17 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "kv/core.h"
 #include "kv/counters.h"
 #include "kv/direct_reader.h"
 #include "kv/dispatcher.h"
 #include "kv/group_reader.h"
-#include "kv/job.h"
 #include "kv/local_store.h"
 #include "kv/pair_cache.h"
 #include "kv/redistribution.h"
 #include "kv/service.h"
 #include "quire/database.h"
+#include "runtime/core.h"
+#include "runtime/job.h"
 
 namespace quire::kv {
 
@@ -37,16 +37,16 @@ struct DatabaseParts {
   std::string partitioner;  ///< its name
   uint32_t number = 0;
   DatabaseOptions options;
-  MemoryPlan plan;
+  runtime::MemoryPlan plan;
   std::shared_ptr<lsm::Db> db;
   std::unique_ptr<DirectReader> direct;
   std::shared_ptr<GroupReader> group;
   std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
 };
 
-class DatabaseImpl final : public Database {
+class DatabaseImpl final : public Database, public runtime::Tenant {
  public:
-  DatabaseImpl(std::shared_ptr<Core> core, DatabaseParts parts);
+  DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts);
   ~DatabaseImpl() override;
   /// Takes requests of other ranks from now on. Once, before any other call.
   void Begin();
@@ -89,9 +89,9 @@ class DatabaseImpl final : public Database {
   /// Waits for its end; where it has failed, begins it again. Collective.
   Status AwaitRedistribution();
   /// Closes without other ranks: the Context is going, or nobody called Close.
-  void Shutdown();
+  void Shutdown() override;
   /// Sends what lingers, where no dispatcher thread does.
-  void Progress();
+  void Progress() override;
 
  private:
   /// What a call needs to be allowed. Bits of gate_.
@@ -151,13 +151,13 @@ class DatabaseImpl final : public Database {
   void Teardown();
   Status ClosedStatus() const;
 
-  std::shared_ptr<Core> core_;
+  std::shared_ptr<runtime::Core> core_;
   const std::string name_;
   const std::string directory_;
   const std::string partitioner_;
   const uint32_t number_;
   const DatabaseOptions options_;
-  const MemoryPlan plan_;
+  const runtime::MemoryPlan plan_;
   const int rank_;
   const int size_;
 
@@ -173,10 +173,10 @@ class DatabaseImpl final : public Database {
   std::shared_ptr<GroupReader> group_;             ///< the same; shared with gets under way
   const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
-  std::shared_ptr<Job> redistribution_;  ///< null: there was nothing to move
+  std::shared_ptr<runtime::Job> redistribution_;  ///< null: there was nothing to move
   RedistributionRequest to_move_;        ///< to begin it again; without its chain, which is to go
   std::weak_ptr<const Chain> old_parts_;
-  std::vector<std::shared_ptr<Job>>
+  std::vector<std::shared_ptr<runtime::Job>>
       checkpoints_;  ///< of this database; touched by collective calls
 };
 

@@ -3,15 +3,15 @@
 #include <utility>
 
 #include "base/coding.h"
-#include "kv/agreement.h"
 #include "kv/database_open.h"
 #include "kv/descriptor.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
 
 // Those whose descriptor this rank sees, each behind its length.
-Status ListHere(const Core& core, std::string* names) {
+Status ListHere(const runtime::Core& core, std::string* names) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(core.repository));
   for (const io::FileInfo& entry : entries) {
     if (!entry.is_directory) continue;
@@ -24,11 +24,11 @@ Status ListHere(const Core& core, std::string* names) {
 
 }  // namespace
 
-Result<std::vector<std::string>> ListDatabases(const Core& core) {
+Result<std::vector<std::string>> ListDatabases(const runtime::Core& core) {
   std::string mine;
   const Status listed = ListHere(core, &mine);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                         GatherAgreed(*core.exchange, listed, mine));
+                         runtime::GatherAgreed(*core.exchange, listed, mine));
   std::set<std::string> names;
   for (const std::string& text : texts) {
     base::Reader reader(text);

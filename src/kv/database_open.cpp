@@ -7,12 +7,13 @@
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "io/machine.h"
-#include "kv/agreement.h"
 #include "kv/database_impl.h"
 #include "kv/locked_database.h"
 #include "kv/old_parts.h"
 #include "kv/part_files.h"
 #include "quire/option_table.h"
+#include "runtime/agreement.h"
+#include "runtime/options_text.h"
 #include "table/block_cache.h"
 
 namespace quire::kv {
@@ -20,7 +21,7 @@ namespace {
 
 // What is known of a database while it is being opened.
 struct Opening {
-  std::shared_ptr<Core> core;
+  std::shared_ptr<runtime::Core> core;
   DatabaseParts parts;
   LockedDatabase locked;  // as it is on disk
   Generation generation;  // the one that these ranks write to
@@ -39,15 +40,10 @@ std::string PartitionerName(const DatabaseOptions& options) {
   return options.partitioner ? "custom" : "hash";
 }
 
-// The name, then each option, one per line: what all ranks must give alike.
+// What all ranks must give alike, one thing per line.
 std::string Request(const std::string& name, const DatabaseOptions& options) {
-  std::string text = "name = " + name + "\n";
-  for (const OptionRow& row : OptionTable::Rows()) {
-    if (row.group == OptionGroup::kContext) continue;
-    const Result<std::string> value = OptionTable::Get(row.name, options);
-    if (value.ok()) text += row.name + " = " + *value + "\n";
-  }
-  return text + "partitioner = " + (options.partitioner ? "function" : "none") + "\n";
+  return "name = " + name + "\n" + runtime::OptionsText(options, "\n") +
+         "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
 }
 
 // The first line in which two requests differ, of each.
@@ -66,7 +62,7 @@ Status CompareRequests(const std::string& first, const std::string& other, size_
 
 Status AgreeOnRequest(comm::Exchange& exchange, const Status& checked, const std::string& request) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> requests,
-                         GatherAgreed(exchange, checked, request));
+                         runtime::GatherAgreed(exchange, checked, request));
   for (size_t rank = 1; rank < requests.size(); ++rank) {
     QUIRE_RETURN_IF_ERROR(CompareRequests(requests[0], requests[rank], rank));
   }
@@ -128,7 +124,7 @@ Status BeginCreation(Opening* opening) {
 }
 
 Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cache, bool share) {
-  Core& core = *opening->core;
+  runtime::Core& core = *opening->core;
   lsm::Environment environment;
   environment.fs = core.fs;
   environment.executor = core.executor.get();
@@ -177,7 +173,7 @@ Status FinishDescriptor(const Opening& opening) {
 // Which generation these ranks write to, and which are older.
 Status ArrangeGenerations(Opening* opening) {
   std::vector<Generation>& stored = opening->locked.descriptor.generations;
-  const Core& core = *opening->core;
+  const runtime::Core& core = *opening->core;
   const uint32_t next = NextNumber(opening->locked.descriptor);
   const bool filling = opening->locked.descriptor.state == DescriptorState::kFilling;
   if (filling) stored.erase(stored.begin());
@@ -221,7 +217,7 @@ Status LockAndCheck(Opening* opening) {
 
 // Members whose memory is shared are read there, and of the others their tables.
 Status JoinGroup(Opening* opening, bool share) {
-  const Core& core = *opening->core;
+  const runtime::Core& core = *opening->core;
   DatabaseParts& parts = opening->parts;
   const int group_size = parts.options.group_size;
   if (group_size == 1 || core.size() == 1) return Status();
@@ -246,7 +242,7 @@ Status JoinGroup(Opening* opening, bool share) {
 }
 
 Status OpenParts(Opening* opening) {
-  Core& core = *opening->core;
+  runtime::Core& core = *opening->core;
   DatabaseParts& parts = opening->parts;
   const auto cache = std::make_shared<table::BlockCache>(parts.options.storage.cache_bytes);
   opening->cache = cache;
@@ -262,17 +258,14 @@ Status OpenParts(Opening* opening) {
 
 }  // namespace
 
-Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core,
+Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
                                                const std::string& name,
                                                const DatabaseOptions& options) {
   Opening opening;
   opening.core = core;
   opening.parts.name = name;
   opening.parts.options = options;
-  {
-    const std::lock_guard<std::mutex> lock(core->mutex);
-    opening.parts.number = ++core->last_database_number;
-  }
+  opening.parts.number = core->TakeNumber();
   const Status checked = CheckRequest(name, &opening.parts.options);
   opening.generation.rank_count = core->size();
   opening.generation.partitioner = PartitionerName(opening.parts.options);
@@ -281,7 +274,7 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core
   // All ranks have the same limit and the same databases open, and so the same plan.
   QUIRE_ASSIGN_OR_RETURN(opening.parts.plan,
                          core->budget->Take(&opening.parts.options, core->size()));
-  const MemoryPlan plan = opening.parts.plan;
+  const runtime::MemoryPlan plan = opening.parts.plan;
   const Status opened = base::OrOutOfMemory([&] { return OpenParts(&opening); });
   if (!opened.ok()) {
     opening.parts.direct.reset();

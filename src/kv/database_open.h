@@ -13,20 +13,20 @@
 #include <string>
 #include <vector>
 
-#include "kv/core.h"
-#include "kv/job.h"
 #include "quire/database.h"
+#include "runtime/core.h"
+#include "runtime/job.h"
 
 namespace quire::kv {
 
-Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<Core>& core,
+Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
                                                const std::string& name,
                                                const DatabaseOptions& options);
 
 /// As Context::DestroyAsync: the descriptor says at return that it is being destroyed.
-Result<std::shared_ptr<Job>> StartDestruction(const std::shared_ptr<Core>& core,
-                                              const std::string& name);
+Result<std::shared_ptr<runtime::Job>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
+                                                       const std::string& name);
 /// The names of the directories below the repository that have a descriptor, on any rank, in order.
-Result<std::vector<std::string>> ListDatabases(const Core& core);
+Result<std::vector<std::string>> ListDatabases(const runtime::Core& core);
 
 }  // namespace quire::kv

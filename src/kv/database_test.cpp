@@ -705,7 +705,7 @@ TEST_P(DatabaseOverSim, ContextOptionsThatDifferAreTold) {
   network.deterministic = GetParam().deterministic;
   const auto disk = io::NewSimFileSystem();
   comm::SimNetwork::Create(network)->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
-    ContextEnvironment environment;
+    runtime::Environment environment;
     environment.fs = disk.get();
     ContextOptions options;
     options.background_threads = 1 + rank;

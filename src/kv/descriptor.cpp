@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "kv/sealed_text.h"
 #include "quire/option_table.h"
+#include "runtime/repository.h"
+#include "runtime/sealed_text.h"
 
 namespace quire::kv {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 constexpr uint64_t kRankCountMax = 1 << 22;
 constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
 constexpr uint32_t kGenerationMax = 1u << 30;
-constexpr SealedKind kKind = {"quire database ", kDescriptorVersion,
-                              "restore the file from a copy, or remove the database"};
+constexpr runtime::SealedKind kKind = {"quire database ", kDescriptorVersion,
+                                       "restore the file from a copy, or remove the database"};
 constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
 constexpr char kGenerationPrefix[] = "generation.";
 constexpr char kLocationPrefix[] = "location.";
@@ -39,10 +40,10 @@ bool SetState(Slice value, Descriptor* descriptor) {
 
 // generation.<number> = <ranks> <partitioner>, numbers falling from line to line
 bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
-  const auto number = ParseNumber(number_text, kGenerationMax);
+  const auto number = runtime::ParseNumber(number_text, kGenerationMax);
   const size_t space = value.find(' ');
   if (!number || *number == 0 || space == Slice::npos) return false;
-  const auto ranks = ParseNumber(value.substr(0, space), kRankCountMax);
+  const auto ranks = runtime::ParseNumber(value.substr(0, space), kRankCountMax);
   if (!ranks || *ranks == 0 || space + 1 == value.size()) return false;
   std::vector<Generation>& all = descriptor->generations;
   if (!all.empty() && all.back().number <= *number) return false;
@@ -53,7 +54,7 @@ bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
 
 // taken = <number>
 bool SetTaken(Slice value, Descriptor* descriptor) {
-  const auto number = ParseNumber(value, kGenerationMax);
+  const auto number = runtime::ParseNumber(value, kGenerationMax);
   if (!number || *number == 0 || descriptor->taken != 0) return false;
   descriptor->taken = static_cast<uint32_t>(*number);
   return true;
@@ -61,7 +62,7 @@ bool SetTaken(Slice value, Descriptor* descriptor) {
 
 // location.<number> = <absolute path>, behind the line of its generation
 bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
-  const auto number = ParseNumber(number_text, kGenerationMax);
+  const auto number = runtime::ParseNumber(number_text, kGenerationMax);
   if (!number || descriptor->generations.empty() || value.empty() || value[0] != '/') return false;
   Generation& last = descriptor->generations.back();
   if (last.number != *number || !last.location.empty()) return false;
@@ -103,20 +104,21 @@ bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generat
 }
 
 std::string EncodeDescriptor(const Descriptor& descriptor) {
-  std::string text = SealedBegin(kKind);
-  AddLine(&text, "state", kStateNames[static_cast<int>(descriptor.state)]);
+  std::string text = runtime::SealedBegin(kKind);
+  runtime::AddLine(&text, "state", kStateNames[static_cast<int>(descriptor.state)]);
   for (const Generation& generation : descriptor.generations) {
     const std::string number = std::to_string(generation.number);
-    AddLine(&text, kGenerationPrefix + number,
-            std::to_string(generation.rank_count) + " " + generation.partitioner);
-    if (!generation.location.empty()) AddLine(&text, kLocationPrefix + number, generation.location);
+    runtime::AddLine(&text, kGenerationPrefix + number,
+                     std::to_string(generation.rank_count) + " " + generation.partitioner);
+    if (!generation.location.empty())
+      runtime::AddLine(&text, kLocationPrefix + number, generation.location);
   }
-  if (descriptor.taken != 0) AddLine(&text, kTaken, std::to_string(descriptor.taken));
+  if (descriptor.taken != 0) runtime::AddLine(&text, kTaken, std::to_string(descriptor.taken));
   for (const std::string& option : descriptor.options) {
     const size_t equals = option.find('=');
-    AddLine(&text, kOptionPrefix + option.substr(0, equals), option.substr(equals + 1));
+    runtime::AddLine(&text, kOptionPrefix + option.substr(0, equals), option.substr(equals + 1));
   }
-  Seal(&text);
+  runtime::Seal(&text);
   return text;
 }
 
@@ -125,10 +127,11 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
   const auto take = [&descriptor](Slice name, Slice value) {
     return SetEntry(name, value, &descriptor);
   };
-  QUIRE_RETURN_IF_ERROR(ReadSealed(kKind, text, path, take));
-  if (descriptor.generations.empty()) return SealedDamage(kKind, path, "it names no generation");
+  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kKind, text, path, take));
+  if (descriptor.generations.empty())
+    return runtime::SealedDamage(kKind, path, "it names no generation");
   if (descriptor.state == DescriptorState::kFilling && descriptor.generations.size() < 2)
-    return SealedDamage(kKind, path, "it names no generation that another is filled from");
+    return runtime::SealedDamage(kKind, path, "it names no generation that another is filled from");
   return descriptor;
 }
 
@@ -143,7 +146,7 @@ std::string PartDirectory(const std::string& directory, const Generation& genera
 }
 
 std::string DescriptorPath(const std::string& directory) {
-  return directory + "/" + kDescriptorName;
+  return directory + "/" + runtime::kDatabaseFile;
 }
 
 Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {

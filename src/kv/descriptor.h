@@ -20,7 +20,6 @@ constexpr uint32_t kDescriptorVersion = 1;
 /// "gen-<number>" in a database's directory, "rank-<r>" in a generation's.
 constexpr char kGenerationDirectoryPrefix[] = "gen-";
 constexpr char kPartDirectoryPrefix[] = "rank-";
-constexpr char kDescriptorName[] = "DATABASE";
 
 /// Where a database is in its life. What is being created or destroyed is not there: the next open
 /// begins anew, the next destroy goes on. While it is filled the newest generation has nothing but

@@ -4,14 +4,20 @@
 #include <vector>
 
 #include "io/machine.h"
-#include "kv/agreement.h"
 #include "kv/part_files.h"
+#include "runtime/agreement.h"
+#include "runtime/repository.h"
 
 namespace quire::kv {
 namespace {
 
 // On rank 0: locks the database and reads what it is.
 Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
+  QUIRE_ASSIGN_OR_RETURN(const bool dataset,
+                         fs.Exists(locked->directory + "/" + runtime::kDatasetFile));
+  if (dataset) {
+    return Status(Code::kInvalidArgument, locked->directory + " is a dataset, not a database");
+  }
   QUIRE_ASSIGN_OR_RETURN(
       locked->lock, fs.Lock(LockedDatabase::LockPath(locked->directory), io::ProcessDescription()));
   Result<Descriptor> found = ReadDescriptor(fs, locked->directory);
@@ -23,7 +29,7 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   return Status();
 }
 
-Status TakeDirectory(const Core& core, bool make, LockedDatabase* locked) {
+Status TakeDirectory(const runtime::Core& core, bool make, LockedDatabase* locked) {
   io::FileSystem& fs = *core.fs;
   if (!make) {
     QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(locked->directory));
@@ -35,14 +41,15 @@ Status TakeDirectory(const Core& core, bool make, LockedDatabase* locked) {
 
 }  // namespace
 
-Result<LockedDatabase> LockDatabase(const Core& core, const std::string& name, bool make) {
+Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make) {
   LockedDatabase locked;
   locked.directory = core.DirectoryOf(name);
   const Status taken = TakeDirectory(core, make, &locked);
   const bool known = !locked.descriptor.generations.empty();
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                         GatherAgreed(*core.exchange, taken,
-                                      known ? EncodeDescriptor(locked.descriptor) : std::string()));
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<std::string> texts,
+      runtime::GatherAgreed(*core.exchange, taken,
+                            known ? EncodeDescriptor(locked.descriptor) : std::string()));
   if (texts[0].empty()) {
     QUIRE_RETURN_IF_ERROR(CheckNoParts(core, locked.directory));
     return locked;

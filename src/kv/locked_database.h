@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "kv/core.h"
 #include "kv/descriptor.h"
+#include "runtime/core.h"
 
 namespace quire::kv {
 
@@ -28,6 +28,6 @@ struct LockedDatabase {
 ///
 /// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kCorruption
 /// (the descriptor is damaged, or ranks have parts but rank 0 has none), kIo.
-Result<LockedDatabase> LockDatabase(const Core& core, const std::string& name, bool make);
+Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make);
 
 }  // namespace quire::kv

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "kv/agreement.h"
 #include "lsm/manifest.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
@@ -17,7 +17,7 @@ Result<bool> Sees(const Chain::Options& chain, const Generation& generation, int
 
 // Whether this rank sees the first part of every generation, and its share of the others. Where all
 // do, the ranks share their storage: found out with few looks, however many parts there are.
-Result<bool> SeesItsShare(const Core& core, const Chain::Options& chain) {
+Result<bool> SeesItsShare(const runtime::Core& core, const Chain::Options& chain) {
   for (const Generation& generation : chain.generations) {
     QUIRE_ASSIGN_OR_RETURN(bool sees, Sees(chain, generation, 0));
     for (int part = core.rank(); sees && part < generation.rank_count; part += core.size()) {
@@ -74,11 +74,12 @@ void AssignInTurn(int size, const Chain::Options& chain, OldParts* old) {
 }
 
 // By rank.
-Result<std::vector<std::string>> GatherSeenParts(const Core& core, const Chain::Options& chain) {
+Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
+                                                 const Chain::Options& chain) {
   const Result<std::string> mine = SeenParts(chain);
   QUIRE_ASSIGN_OR_RETURN(
       std::vector<std::string> seen,
-      GatherAgreed(*core.exchange, mine.status(), mine.ok() ? Slice(*mine) : Slice()));
+      runtime::GatherAgreed(*core.exchange, mine.status(), mine.ok() ? Slice(*mine) : Slice()));
   for (const std::string& one : seen) {
     if (one.size() == mine->size()) continue;
     return Status(Code::kCorruption, "the ranks do not look for the same older parts");
@@ -86,7 +87,7 @@ Result<std::vector<std::string>> GatherSeenParts(const Core& core, const Chain::
   return seen;
 }
 
-Status AssignBySight(const Core& core, const Chain::Options& chain, OldParts* old) {
+Status AssignBySight(const runtime::Core& core, const Chain::Options& chain, OldParts* old) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, chain));
   return Assign(chain, seen, old);
 }
@@ -100,7 +101,7 @@ bool LiesByTurns(const std::vector<std::string>& seen, size_t ranks) {
 
 // Nobody writes any more to the parts that this rank is to read: what is left of the job that did
 // has ended.
-Status HoldOwn(const Core& core, const OldParts& old) {
+Status HoldOwn(const runtime::Core& core, const OldParts& old) {
   for (size_t at = 0; at < old.readers.size(); ++at) {
     for (size_t part = 0; part < old.readers[at].size(); ++part) {
       if (old.readers[at][part] != core.rank()) continue;
@@ -112,7 +113,7 @@ Status HoldOwn(const Core& core, const OldParts& old) {
 
 }  // namespace
 
-Result<bool> LiesWithFewer(const Core& core, const Chain::Options& options) {
+Result<bool> LiesWithFewer(const runtime::Core& core, const Chain::Options& options) {
   const Result<bool> own = Sees(options, options.generations[0], core.rank());
   // One that cannot look is told below.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(own.ok() && *own ? 0 : 1));
@@ -124,7 +125,7 @@ Result<bool> LiesWithFewer(const Core& core, const Chain::Options& options) {
   return false;
 }
 
-Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options options) {
+Result<OldParts> ArrangeOldParts(const runtime::Core& core, Chain::Options options) {
   OldParts old;
   if (options.generations.empty()) return old;
   const Result<bool> mine = SeesItsShare(core, options);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kv/chain.h"
-#include "kv/core.h"
+#include "runtime/core.h"
 
 namespace quire::kv {
 
@@ -22,11 +22,11 @@ struct OldParts {
 /// Looks who sees what, and locks the parts against writers. Collective; the same on all ranks.
 /// kCorruption: a part that no rank sees. kBusy: a process still writes to one. kUnsupported:
 /// several older generations on storages that ranks do not share.
-Result<OldParts> ArrangeOldParts(const Core& core, Chain::Options options);
+Result<OldParts> ArrangeOldParts(const runtime::Core& core, Chain::Options options);
 
 /// Whether the only one of these generations, of as many ranks as there are, lies where fewer ranks
 /// put it, by turns, and some rank does not see its own part: what a restart on fewer nodes leaves.
 /// Collective; the same on all ranks. Cost: one message round where each sees its own.
-Result<bool> LiesWithFewer(const Core& core, const Chain::Options& options);
+Result<bool> LiesWithFewer(const runtime::Core& core, const Chain::Options& options);
 
 }  // namespace quire::kv

@@ -6,8 +6,9 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
-#include "kv/agreement.h"
 #include "lsm/db.h"
+#include "runtime/agreement.h"
+#include "runtime/repository.h"
 
 namespace quire::kv {
 namespace {
@@ -47,7 +48,7 @@ bool TakeNumber(std::string* name, const std::string& prefix) {
 }
 
 bool IsOfRepair(std::string name) {
-  const std::string descriptor = kDescriptorName;
+  const std::string descriptor = runtime::kDatabaseFile;
   if (name == descriptor || name.rfind(descriptor + ".", 0) == 0) return true;
   return TakeNumber(&name, kGenerationDirectoryPrefix) && TakeNumber(&name, kPartDirectoryPrefix) &&
          !name.empty();
@@ -118,7 +119,7 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
   return !changed.empty();
 }
 
-Status CheckNoParts(const Core& core, const std::string& directory) {
+Status CheckNoParts(const runtime::Core& core, const std::string& directory) {
   const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory, {});
   Status mine = parts.status();
   if (mine.ok() && !parts->empty()) {
@@ -131,13 +132,14 @@ Status CheckNoParts(const Core& core, const std::string& directory) {
   return core.exchange->Agree(mine);
 }
 
-Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept) {
+Status RemoveParts(const runtime::Core& core, const std::string& directory,
+                   const std::set<uint32_t>& kept) {
   while (true) {
     const Result<PartSight> sight = LookForParts(*core.fs, directory, kept);
     std::string digest;
     base::PutFixed(&digest, sight.ok() ? sight->digest : 0);
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                           GatherAgreed(*core.exchange, sight.status(), digest));
+                           runtime::GatherAgreed(*core.exchange, sight.status(), digest));
     std::vector<uint64_t> digests;
     for (const std::string& text : texts) {
       base::Reader reader(text);
@@ -150,9 +152,9 @@ Status RemoveParts(const Core& core, const std::string& directory, const std::se
       const Status tidied = RemoveEmptyGenerations(*core.fs, directory);
       if (!tidied.ok()) removed = tidied;
     }
-    QUIRE_ASSIGN_OR_RETURN(
-        const std::vector<std::string> all,
-        GatherAgreed(*core.exchange, removed.status(), removed.ok() && *removed ? "removed" : ""));
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                           runtime::GatherAgreed(*core.exchange, removed.status(),
+                                                 removed.ok() && *removed ? "removed" : ""));
     if (std::all_of(all.begin(), all.end(), [](auto& text) { return text.empty(); })) {
       return Status();
     }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "io/file_system.h"
-#include "kv/core.h"
 #include "kv/descriptor.h"
+#include "runtime/core.h"
 
 namespace quire::kv {
 
@@ -42,11 +42,12 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
 
 /// Fails where a rank sees a part that no descriptor names: rank 0's is lost, or the ranks are on
 /// other nodes than they were. Collective; kCorruption, on all ranks.
-Status CheckNoParts(const Core& core, const std::string& directory);
+Status CheckNoParts(const runtime::Core& core, const std::string& directory);
 /// Removes the parts of all generations but `kept` that any rank sees, whichever rank's they were,
 /// in as many rounds as it takes; then the directories of generations that are empty. Collective;
 /// the same status on all ranks.
-Status RemoveParts(const Core& core, const std::string& directory, const std::set<uint32_t>& kept);
+Status RemoveParts(const runtime::Core& core, const std::string& directory,
+                   const std::set<uint32_t>& kept);
 /// Removes the directories of generations that have nothing in them, durably. Other ranks may be at
 /// it too.
 Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory);

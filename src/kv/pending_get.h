@@ -7,11 +7,11 @@
 #include <memory>
 #include <string>
 
-#include "kv/core.h"
 #include "kv/counters.h"
 #include "kv/group_reader.h"
 #include "kv/pair_cache.h"
 #include "quire/database.h"
+#include "runtime/core.h"
 
 namespace quire::kv {
 
@@ -20,7 +20,7 @@ std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
 
 /// What an owner is asked, and what to do with its answer.
 struct AskedGet {
-  std::shared_ptr<Core> core;
+  std::shared_ptr<runtime::Core> core;
   uint32_t database_number = 0;
   int owner = 0;
   std::string key;

@@ -36,12 +36,12 @@ struct Answers {
   std::mutex mutex;
   int under_way = 0;
   Status failure;
-  std::weak_ptr<Job> job;
+  std::weak_ptr<runtime::Job> job;
 };
 
-class RedistributionWork final : public JobWork {
+class RedistributionWork final : public runtime::JobWork {
  public:
-  RedistributionWork(std::shared_ptr<Core> core, RedistributionRequest request)
+  RedistributionWork(std::shared_ptr<runtime::Core> core, RedistributionRequest request)
       : core_(std::move(core)),
         request_(std::move(request)),
         generations_(request_.chain->generations()),
@@ -55,7 +55,7 @@ class RedistributionWork final : public JobWork {
     }
   }
 
-  void Attach(const std::weak_ptr<Job>& job) override { answers_->job = job; }
+  void Attach(const std::weak_ptr<runtime::Job>& job) override { answers_->job = job; }
   int step_count() const override { return kStepCount; }
   bool sends(int step) const override { return step == kSend; }
   Result<State> Advance(int step) override;
@@ -73,7 +73,7 @@ class RedistributionWork final : public JobWork {
   void RemoveOwnParts();
   Status RemovePart(const PartToRead& part);
 
-  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<runtime::Core> core_;
   RedistributionRequest request_;
   const std::vector<Generation> generations_;
   const std::shared_ptr<Answers> answers_;
@@ -85,7 +85,7 @@ class RedistributionWork final : public JobWork {
   uint64_t buffered_ = 0;
 };
 
-Result<JobWork::State> RedistributionWork::Advance(int step) {
+Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
   switch (step) {
     case kSend:
       return AdvanceSend();
@@ -108,7 +108,7 @@ Result<JobWork::State> RedistributionWork::Advance(int step) {
   return State::kThrough;
 }
 
-Result<JobWork::State> RedistributionWork::AdvanceSend() {
+Result<runtime::JobWork::State> RedistributionWork::AdvanceSend() {
   for (int i = 0; i < kPairsPerAdvance; ++i) {
     QUIRE_ASSIGN_OR_RETURN(const int under_way, UnderWay());
     if (under_way >= kUnderWayMax) return State::kWaiting;
@@ -185,7 +185,7 @@ Status RedistributionWork::Send(int owner) {
     ++answers_->under_way;
   }
   const auto done = [answers = answers_, owner](const Status& status, Slice /*answer*/) {
-    std::shared_ptr<Job> job;
+    std::shared_ptr<runtime::Job> job;
     {
       const std::lock_guard<std::mutex> lock(answers->mutex);
       --answers->under_way;
@@ -256,10 +256,11 @@ void RedistributionWork::Finish(const Status& status) {
 
 }  // namespace
 
-std::shared_ptr<Job> StartRedistribution(const std::shared_ptr<Core>& core,
-                                         RedistributionRequest request) {
+std::shared_ptr<runtime::Job> StartRedistribution(const std::shared_ptr<runtime::Core>& core,
+                                                  RedistributionRequest request) {
   const std::string what = "the redistribution of " + request.database;
-  return Job::Start(core, what, std::make_unique<RedistributionWork>(core, std::move(request)));
+  return runtime::Job::Start(core, what,
+                             std::make_unique<RedistributionWork>(core, std::move(request)));
 }
 
 }  // namespace quire::kv

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "kv/chain.h"
-#include "kv/job.h"
 #include "lsm/db.h"
+#include "runtime/job.h"
 
 namespace quire::kv {
 
@@ -36,7 +36,7 @@ struct RedistributionRequest {
 };
 
 /// Begins it. The database serves its requests already.
-std::shared_ptr<Job> StartRedistribution(const std::shared_ptr<Core>& core,
-                                         RedistributionRequest request);
+std::shared_ptr<runtime::Job> StartRedistribution(const std::shared_ptr<runtime::Core>& core,
+                                                  RedistributionRequest request);
 
 }  // namespace quire::kv

@@ -9,7 +9,6 @@
 #include "base/coding.h"
 #include "base/log_sink.h"
 #include "io/machine.h"
-#include "kv/agreement.h"
 #include "kv/checkpoint.h"
 #include "kv/locked_database.h"
 #include "kv/part_files.h"
@@ -17,6 +16,7 @@
 #include "kv/transfer.h"
 #include "lsm/db.h"
 #include "lsm/manifest.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
@@ -55,10 +55,10 @@ void LogLeft(const std::string& directory, const Status& why) {
                                     "; the next open tries again");
 }
 
-class RestartWork final : public JobWork {
+class RestartWork final : public runtime::JobWork {
  public:
-  RestartWork(std::shared_ptr<Core> core, LockedDatabase locked, std::vector<Candidate> candidates,
-              const RestartOptions& options)
+  RestartWork(std::shared_ptr<runtime::Core> core, LockedDatabase locked,
+              std::vector<Candidate> candidates, const RestartOptions& options)
       : core_(std::move(core)),
         fs_(*core_->fs),
         locked_(std::move(locked)),
@@ -98,7 +98,7 @@ class RestartWork final : public JobWork {
   void LookForOld();
   void RemoveOld();
 
-  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<runtime::Core> core_;
   io::FileSystem& fs_;
   LockedDatabase locked_;
   const std::vector<Candidate> candidates_;
@@ -124,7 +124,7 @@ Generation RestartWork::GenerationOf(const Candidate& candidate) const {
   return generation;
 }
 
-Result<JobWork::State> RestartWork::Advance(int step) {
+Result<runtime::JobWork::State> RestartWork::Advance(int step) {
   if (step > publish_) {
     RemoveOld();
     return State::kThrough;
@@ -137,7 +137,7 @@ Result<JobWork::State> RestartWork::Advance(int step) {
   return copied_ == nullptr ? AdvanceCandidate(step) : State::kThrough;
 }
 
-Result<JobWork::State> RestartWork::AdvanceCandidate(int step) {
+Result<runtime::JobWork::State> RestartWork::AdvanceCandidate(int step) {
   Result<State> state = AdvanceCopy(candidates_[static_cast<size_t>(step)]);
   if (state.ok() && *state != State::kThrough) return state;
   transfer_.reset();
@@ -151,7 +151,7 @@ Result<JobWork::State> RestartWork::AdvanceCandidate(int step) {
 }
 
 // The parts that fall to this rank, one after another.
-Result<JobWork::State> RestartWork::AdvanceCopy(const Candidate& candidate) {
+Result<runtime::JobWork::State> RestartWork::AdvanceCopy(const Candidate& candidate) {
   if (transfer_ == nullptr) {
     if (part_ < 0) QUIRE_RETURN_IF_ERROR(RemoveCopies());
     part_ = part_ < 0 ? core_->rank() : part_ + core_->size();
@@ -259,7 +259,7 @@ void RestartWork::Finish(const Status& /*status*/) {
   locked_.lock.reset();
 }
 
-Status WriteOnFirst(const Core& core, const LockedDatabase& locked) {
+Status WriteOnFirst(const runtime::Core& core, const LockedDatabase& locked) {
   const bool writes = core.rank() == 0;
   return core.exchange->Agree(
       writes ? WriteDescriptor(*core.fs, locked.directory, locked.descriptor) : Status());
@@ -267,7 +267,7 @@ Status WriteOnFirst(const Core& core, const LockedDatabase& locked) {
 
 // Of a database that stays until the restart has ended well. What an interrupted attempt left goes;
 // some may be on nodes that are not here: no part that is copied from now on has the same name.
-Status MakeRoomBeside(const Core& core, LockedDatabase* locked) {
+Status MakeRoomBeside(const runtime::Core& core, LockedDatabase* locked) {
   std::set<uint32_t> kept;
   for (const Generation& generation : locked->descriptor.generations) {
     kept.insert(generation.number);
@@ -278,7 +278,7 @@ Status MakeRoomBeside(const Core& core, LockedDatabase* locked) {
 }
 
 // The same where there is no database, when the descriptor says that this begins.
-Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candidate) {
+Status BeginNew(const runtime::Core& core, LockedDatabase* locked, const Candidate& candidate) {
   const bool interrupted = !locked->descriptor.generations.empty();
   if (interrupted) QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, {}));
   Descriptor creating;
@@ -290,7 +290,7 @@ Status BeginNew(const Core& core, LockedDatabase* locked, const Candidate& candi
   return WriteOnFirst(core, *locked);
 }
 
-Status BeginRestart(const Core& core, LockedDatabase* locked, const Candidate& candidate,
+Status BeginRestart(const runtime::Core& core, LockedDatabase* locked, const Candidate& candidate,
                     bool replace) {
   if (!IsThere(locked->descriptor)) return BeginNew(core, locked, candidate);
   if (replace) return MakeRoomBeside(core, locked);
@@ -301,20 +301,21 @@ Status BeginRestart(const Core& core, LockedDatabase* locked, const Candidate& c
 
 }  // namespace
 
-Result<std::shared_ptr<Job>> StartRestart(const std::shared_ptr<Core>& core,
-                                          const std::string& path, const std::string& name,
-                                          const RestartOptions& options) {
+Result<std::shared_ptr<runtime::Job>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+                                                   const std::string& path, const std::string& name,
+                                                   const RestartOptions& options) {
   Status checked = io::CheckName(name);
   if (checked.ok()) checked = CheckCheckpointPath(path);
   const std::string arguments = path + ", " + name + ", " + std::to_string(options.number) +
                                 (options.in_place ? ", in place" : "") +
                                 (options.replace ? ", replacing" : "");
-  QUIRE_RETURN_IF_ERROR(AgreeOn(*core->exchange, checked, arguments, "the restart asked for"));
+  QUIRE_RETURN_IF_ERROR(
+      runtime::AgreeOn(*core->exchange, checked, arguments, "the restart asked for"));
   QUIRE_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
                          AgreeOnCandidates(*core, path, name, options.number));
   QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/true));
   QUIRE_RETURN_IF_ERROR(BeginRestart(*core, &locked, candidates[0], options.replace));
-  return Job::Start(
+  return runtime::Job::Start(
       core, "the restart of " + name + " from " + path,
       std::make_unique<RestartWork>(core, std::move(locked), std::move(candidates), options));
 }

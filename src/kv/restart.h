@@ -11,15 +11,15 @@
 #include <memory>
 #include <string>
 
-#include "kv/core.h"
-#include "kv/job.h"
 #include "quire/database.h"
+#include "runtime/core.h"
+#include "runtime/job.h"
 
 namespace quire::kv {
 
 /// As Context::Restart.
-Result<std::shared_ptr<Job>> StartRestart(const std::shared_ptr<Core>& core,
-                                          const std::string& path, const std::string& name,
-                                          const RestartOptions& options);
+Result<std::shared_ptr<runtime::Job>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+                                                   const std::string& path, const std::string& name,
+                                                   const RestartOptions& options);
 
 }  // namespace quire::kv

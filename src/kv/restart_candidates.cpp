@@ -4,8 +4,8 @@
 
 #include "base/coding.h"
 #include "base/log_sink.h"
-#include "kv/agreement.h"
 #include "kv/part_files.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
@@ -62,7 +62,7 @@ bool IsDamage(const Status& status) {
 }
 
 // Every rank reads the records that rank 0 chose.
-Result<std::vector<Candidate>> AgreeOnCandidates(const Core& core, const std::string& path,
+Result<std::vector<Candidate>> AgreeOnCandidates(const runtime::Core& core, const std::string& path,
                                                  const std::string& name, uint64_t wanted) {
   std::vector<Candidate> candidates;
   std::string numbers;
@@ -74,7 +74,7 @@ Result<std::vector<Candidate>> AgreeOnCandidates(const Core& core, const std::st
     for (const Candidate& candidate : candidates) base::PutFixed(&numbers, candidate.number);
   }
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                         GatherAgreed(*core.exchange, status, numbers));
+                         runtime::GatherAgreed(*core.exchange, status, numbers));
   if (core.rank() != 0) {
     base::Reader reader(all[0]);
     uint64_t number = 0;

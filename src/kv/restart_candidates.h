@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kv/checkpoint_files.h"
-#include "kv/core.h"
+#include "runtime/core.h"
 
 namespace quire::kv {
 
@@ -26,7 +26,7 @@ struct Candidate {
 /// number is `wanted`, where that is not 0. What is damaged is passed over, and logged.
 ///
 /// Errors  kNotFound: there is none. kCorruption: all are damaged. kIo.
-Result<std::vector<Candidate>> AgreeOnCandidates(const Core& core, const std::string& path,
+Result<std::vector<Candidate>> AgreeOnCandidates(const runtime::Core& core, const std::string& path,
                                                  const std::string& name, uint64_t wanted);
 
 /// Whether another checkpoint may serve where this was found in one.

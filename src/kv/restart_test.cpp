@@ -190,7 +190,9 @@ TEST_P(Restarts, LeavePartsThatAnotherNumberOfRanksCanLock) {
     ASSERT_OK(db.status());
     EXPECT_EQ(SimCluster::ValueOf(**db, Key(1)), "1");
     EXPECT_EQ(SimCluster::ValueOf(**db, Key(2)), "1");
+    // Threads may have moved all pairs by now, and removed the parts.
     for (const char* rank : {"0", "1"}) {
+      if (!GetParam()) break;
       EXPECT_EQ(lsm::DestroyDb(fs(), parts + rank).code(), Code::kBusy) << rank;
     }
     ASSERT_OK((*db)->Close());

@@ -40,8 +40,6 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
               return Status();
             case Operation::kFill:
               return Fill(request);
-            case Operation::kJob:
-              break;  // the job serves it
             case Operation::kGetInGroup:
               return GetInGroup(request, answer);
             case Operation::kGetManyInGroup:

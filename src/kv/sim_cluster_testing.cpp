@@ -40,7 +40,7 @@ void SimCluster::RunRaw(const std::function<void(int, Result<std::unique_ptr<Con
   network_ = comm::SimNetwork::Create(network);
   for (const Kill& kill : std::exchange(kills_, {})) network_->KillAfter(kill.rank, kill.calls);
   network_->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
-    ContextEnvironment environment;
+    runtime::Environment environment;
     environment.fs = options_.file_system ? options_.file_system(rank) : &disk(rank);
     environment.background_threads = !options_.deterministic;
     environment.machine_bytes = 64ull << 30;

@@ -13,6 +13,7 @@
 
 #include "quire/slice.h"
 #include "quire/status.h"
+#include "runtime/channel.h"
 
 namespace quire::kv {
 
@@ -23,7 +24,6 @@ enum class Operation : uint32_t {
   kGet = 3,      ///< a key; answer: found, value
   kGetMany = 4,  ///< keys; answer: for a prefix of them a result each
   kFence = 5,    ///< nothing; its answer comes after those of all requests before it
-  kJob = 6,      ///< of a background job: a rank's report, or what rank 0 tells
   kFill = 7,     ///< records of older generations, for keys that are known nowhere
   kUpdate = 8,   ///< an update; answer: what its function answered
   kGetInGroup =
@@ -33,12 +33,8 @@ enum class Operation : uint32_t {
 
 /// The channel of an operation of the database with that number.
 constexpr uint32_t Channel(uint32_t database_number, Operation operation) {
-  return database_number << 4 | static_cast<uint32_t>(operation);
+  return runtime::Channel(database_number, static_cast<uint32_t>(operation));
 }
-/// Answered by every Context at once: that it is there.
-constexpr uint32_t kPingChannel = 0;
-/// Database numbers fit a channel.
-constexpr uint32_t kDatabaseNumberMax = (1u << 28) - 1;
 
 /// What an answer's status means here: an owner that no longer serves the channel has closed the
 /// database.

@@ -312,7 +312,8 @@ TEST_F(RunTest, RemovesWhatWasNotFinished) {
   {
     RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; });
     for (int i = 100; i < 400; ++i) {
-      ASSERT_TRUE(writer.Add("k" + std::to_string(i), log::RecordType::kPut, "v", 5, true).ok());
+      const auto lsn = static_cast<uint64_t>(i);
+      ASSERT_TRUE(writer.Add("k" + std::to_string(i), log::RecordType::kPut, "v", lsn, true).ok());
     }
     EXPECT_GT(fs_->List("/r")->size(), 1u);
   }

@@ -76,6 +76,7 @@ program quire_test
   call check_updates()
   call check_persistence()
   call check_reader()
+  call check_dataset()
 
   call quire_db_close(db, status)
   call expect_ok('db_close')
@@ -201,6 +202,172 @@ contains
     call quire_reader_open(trim(repository) // '/none', reader, status)
     call expect(status == QUIRE_NOT_FOUND, 'a reader of nothing')
   end subroutine check_reader
+
+  ! Epochs 100 and 200, in which each rank puts a key of its own and one that all put.
+  subroutine check_dataset()
+    type(quire_options) :: chosen
+    type(quire_dataset_reader) :: reader
+    call quire_options_create(chosen, status)
+    call quire_options_set(chosen, 'dataset_format', 'fastest', status)
+    call expect_refused('no such format', 'ribbon')
+    call quire_options_set(chosen, 'dataset_format', 'cuckoo', status)
+    call expect_ok('the format of a dataset')
+    call write_dataset(chosen)
+    call quire_dataset_reader_open(trim(repository) // '/steps', reader, status, chosen)
+    call expect_ok('dataset_reader_open')
+    call quire_options_destroy(chosen)
+    call check_epochs(reader)
+    call check_values(reader)
+    call check_scan(reader)
+    call quire_dataset_reader_destroy(reader)
+    call quire_dataset_reader_open(trim(repository) // '/none', reader, status)
+    call expect(status == QUIRE_NOT_FOUND, 'a dataset that is not there')
+    call quire_dataset_reader_refresh(reader, status)
+    call expect_refused('refresh of nothing', 'reader')
+  end subroutine check_dataset
+
+  subroutine write_dataset(chosen)
+    type(quire_options), intent(in) :: chosen
+    type(quire_dataset_writer) :: writer
+    integer(kind=8) :: number
+    call quire_dataset_writer_open(context, 'steps', writer, status, chosen)
+    call expect_ok('dataset_writer_open')
+    call quire_dataset_writer_last_epoch(writer, number, status)
+    call expect(status == QUIRE_NOT_FOUND .and. number == 0, 'no last epoch')
+    call quire_dataset_writer_put(writer, 'early', 'x', status)
+    call expect_refused('put before an epoch', 'no epoch has begun')
+    call write_epoch(writer, 100_8)
+    call quire_dataset_writer_begin_epoch(writer, 100_8, status)
+    call expect_refused('an epoch twice', 'is not larger')
+    call write_epoch(writer, 200_8)
+    call quire_dataset_writer_last_epoch(writer, number, status)
+    call expect(status == QUIRE_OK .and. number == 200, 'the last epoch')
+    call quire_dataset_writer_finish(writer, status)
+    call expect_ok('dataset_writer_finish')
+    call quire_dataset_writer_put(writer, 'late', 'x', status)
+    call expect_refused('put into a finished dataset', 'finished')
+    call quire_dataset_writer_destroy(writer)
+    call quire_dataset_writer_put(writer, 'late', 'x', status)
+    call expect_refused('put with a destroyed handle', 'writer')
+    call quire_dataset_writer_open(context, 'steps', writer, status, options)
+    call expect_refused('another format than it has', 'format')
+  end subroutine write_dataset
+
+  subroutine write_epoch(writer, number)
+    type(quire_dataset_writer), intent(in) :: writer
+    integer(kind=8), intent(in) :: number
+    call quire_dataset_writer_begin_epoch(writer, number, status)
+    call expect_ok('dataset_writer_begin_epoch')
+    call quire_dataset_writer_put(writer, name_of(rank, int(number)), ' own ', status)
+    call expect_ok('dataset_writer_put')
+    call quire_dataset_writer_put(writer, 'all ', name_of(rank, int(number)), status)
+    call expect_ok('dataset_writer_put of a key of all')
+    call quire_dataset_writer_end_epoch(writer, status)
+    call expect_ok('dataset_writer_end_epoch')
+  end subroutine write_epoch
+
+  subroutine check_epochs(reader)
+    type(quire_dataset_reader), intent(in) :: reader
+    type(quire_dataset_epoch), allocatable :: epochs(:)
+    call quire_dataset_reader_refresh(reader, status)
+    call expect_ok('dataset_reader_refresh')
+    call quire_dataset_reader_epochs(reader, epochs, status)
+    call expect(status == QUIRE_OK .and. size(epochs) == 2, 'dataset_reader_epochs')
+    call expect(all(epochs%number == [100, 200]), 'numbers of epochs')
+    call expect(all(epochs%pair_count == 2 * ranks), 'pairs of epochs')
+    call expect(all(epochs%rank_count == ranks), 'ranks of epochs')
+    call expect(all(epochs%unix_time > 1500000000), 'times of epochs')
+  end subroutine check_epochs
+
+  subroutine check_values(reader)
+    type(quire_dataset_reader), intent(in) :: reader
+    type(quire_dataset_values) :: values
+    integer(kind=8) :: epoch
+    integer :: by
+    call quire_dataset_reader_get(reader, 100_8, 'all ', values, status)
+    call expect(status == QUIRE_OK, 'dataset_reader_get')
+    call expect(quire_dataset_values_count(values) == ranks, 'dataset_values_count')
+    do i = 1, quire_dataset_values_count(values)
+      call quire_dataset_values_at(values, i, epoch, by, val, status)
+      call expect(status == QUIRE_OK .and. epoch == 100 .and. by == i - 1, 'dataset_values_at')
+      call expect(val == name_of(by, 100) .and. len(val) == len(name_of(by, 100)), 'a value of all')
+    end do
+    do i = 0, ranks + 1, ranks + 1
+      call quire_dataset_values_at(values, i, epoch, by, val, status)
+      call expect_refused('an index that is outside', 'the index is outside')
+      call expect(len(val) == 0, 'no value')
+    end do
+    call quire_dataset_values_destroy(values)
+    call expect(quire_dataset_values_count(values) == 0, 'values that are destroyed')
+    call quire_dataset_reader_get(reader, 100_8, 'all', values, status)
+    call expect(status == QUIRE_NOT_FOUND, 'a key without its blank')
+    call expect(quire_dataset_values_count(values) == 0, 'no values')
+    call quire_dataset_reader_get(reader, 300_8, 'all ', values, status)
+    call expect(status == QUIRE_NOT_FOUND .and. index(quire_error_message(), '300') > 0, 'no epoch')
+    call check_trajectory(reader)
+  end subroutine check_values
+
+  subroutine check_trajectory(reader)
+    type(quire_dataset_reader), intent(in) :: reader
+    type(quire_dataset_values) :: values
+    integer(kind=8) :: epoch
+    integer :: by
+    call quire_dataset_reader_trajectory(reader, 'all ', values, status)
+    call expect_ok('dataset_reader_trajectory')
+    call expect(quire_dataset_values_count(values) == 2 * ranks, 'values of a trajectory')
+    call quire_dataset_values_at(values, 2 * ranks, epoch, by, val, status)
+    call expect(status == QUIRE_OK .and. epoch == 200 .and. by == ranks - 1, 'the last value')
+    call expect(val == name_of(by, 200), 'what the last value is')
+    call quire_dataset_values_destroy(values)
+    call quire_dataset_reader_trajectory(reader, 'nobody', values, status)
+    call expect(status == QUIRE_NOT_FOUND, 'no trajectory')
+  end subroutine check_trajectory
+
+  ! All pairs of an epoch, those of this rank alone, and no epoch.
+  subroutine check_scan(reader)
+    type(quire_dataset_reader), intent(in) :: reader
+    type(quire_dataset_scan) :: scan
+    integer :: by
+    call quire_dataset_scan_create(reader, 200_8, scan, status)
+    call expect_ok('dataset_scan_create')
+    call expect(pairs_of(scan) == 2 * ranks, 'pairs of an epoch')
+    call quire_dataset_scan_next(scan, status)
+    call expect_refused('next at the end', 'at its end')
+    call quire_dataset_scan_pair(scan, by, key, val, status)
+    call expect_refused('a pair at the end', 'at its end')
+    call expect(len(key) == 0 .and. len(val) == 0, 'no pair')
+    call quire_dataset_scan_destroy(scan)
+    call expect(.not. quire_dataset_scan_valid(scan), 'a scan that is destroyed')
+    call quire_dataset_scan_create(reader, 200_8, scan, status, rank, rank + 1)
+    call expect_ok('a scan of one rank')
+    call quire_dataset_scan_pair(scan, by, key, val, status)
+    call expect(status == QUIRE_OK .and. by == rank, 'dataset_scan_pair')
+    call expect(key == name_of(rank, 200) .and. val == ' own ' .and. len(val) == 5, 'its own pair')
+    call expect(pairs_of(scan) == 2, 'pairs of one rank')
+    call quire_dataset_scan_destroy(scan)
+    call quire_dataset_scan_create(reader, 300_8, scan, status)
+    call expect(status == QUIRE_NOT_FOUND, 'a scan of no epoch')
+  end subroutine check_scan
+
+  ! How many there are from where it stands.
+  integer function pairs_of(scan)
+    type(quire_dataset_scan), intent(in) :: scan
+    pairs_of = 0
+    do while (quire_dataset_scan_valid(scan))
+      pairs_of = pairs_of + 1
+      call quire_dataset_scan_next(scan, status)
+      call expect_ok('dataset_scan_next')
+    end do
+    call quire_dataset_scan_status(scan, status)
+    call expect_ok('dataset_scan_status')
+  end function pairs_of
+
+  ! That the last call was not allowed, and that the message has this in it.
+  subroutine expect_refused(what, reason)
+    character(len=*), intent(in) :: what, reason
+    call expect(status == QUIRE_INVALID_ARGUMENT, what)
+    call expect(index(quire_error_message(), reason) > 0, what // ': the message')
+  end subroutine expect_refused
 
   subroutine expect(holds, what)
     logical, intent(in) :: holds

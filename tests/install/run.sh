@@ -201,12 +201,15 @@ case $mode in
       "${pairs[@]}" -L"$prefix/lib" -lpapyruskv -o "$work/$mode/sources"
     "$fortran" "$source_dir/tests/fortran/quire_test.f90" "${flags[@]}" -lquire_fortran -lquire \
       "${static[@]}" -o "$work/$mode/quire"
-    rm -rf "$work/$mode/repository" "$work/$mode-checkpoints" # what a failed run left
+    "$fortran" -J"$work/$mode/modules" "$prefix/share/quire/fortran/quire.f90" \
+      "$source_dir/tests/fortran/quire_test.f90" -L"$prefix/lib" -lquire "${static[@]}" \
+      -o "$work/$mode/quire-sources"
+    rm -rf "$work/$mode"/repository* "$work/$mode-checkpoints" # what a failed run left
     for ranks in 1 3 4; do run_ranks $ranks "$work/$mode/shared"; done
-    for program in shared static sources quire; do
-      run_ranks 2 "$work/$mode/$program" "$work/$mode/repository"
+    for program in shared static sources quire quire-sources; do
+      run_ranks 2 "$work/$mode/$program" "$work/$mode/repository-$program"
     done
-    rm -rf "$work/$mode/repository" "$work/$mode-checkpoints"
+    rm -rf "$work/$mode"/repository* "$work/$mode-checkpoints"
     run_ranks 2 "$work/$mode/plain"
     rm -rf "$work/$mode-checkpoints"
     ;;

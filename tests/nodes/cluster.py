@@ -35,11 +35,9 @@ TIMED_OUT, SKIPPED, UNUSABLE = 124, 77, 125
 class Shape:
     """How many ranks each node has, and what joins the nodes."""
 
-    def __init__(self, ranks, bandwidth="", delay="", home_files=None, storage_size="",
-                 shared_size=""):
+    def __init__(self, ranks, bandwidth="", home_files=None, storage_size="", shared_size=""):
         self.ranks = ranks
         self.bandwidth = bandwidth  # of each node's link, each way, as `tc` writes it: 100mbit
-        self.delay = delay          # of each packet: 1ms
         self.disk = home_files      # a directory to hold HOME's files; None: they are in memory
         self.storage_size = storage_size  # room on each node's storage, as a tmpfs says it: 20m
         self.shared_size = shared_size    # room in the shared directory
@@ -169,15 +167,10 @@ class Cluster:
             self._limit(prefix, device)
 
     def _limit(self, prefix, device):
-        """Slows what leaves by `device`: netem for the delay, tbf below it for the bandwidth."""
-        shape, parent = self.shape, ["root"]
-        if shape.delay:
-            command(*prefix, "tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "netem",
-                    "delay", shape.delay, "limit", "100000")
-            parent = ["parent", "1:1"]
-        if shape.bandwidth:
-            command(*prefix, "tc", "qdisc", "add", "dev", device, *parent, "tbf", "rate",
-                    shape.bandwidth, "burst", "64kb", "latency", "50ms")
+        """Slows what leaves by `device`."""
+        if self.shape.bandwidth:
+            command(*prefix, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate",
+                    self.shape.bandwidth, "burst", "64kb", "latency", "50ms")
 
     # --- jobs ------------------------------------------------------------------------------------
 

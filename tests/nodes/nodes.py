@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an MPI program on simulated nodes of a cluster (cluster.py says what they are).
 
-    nodes.py [--nodes 2] [--ranks-per-node 2 | 1,3] [--bandwidth 100mbit] [--delay 1ms]
+    nodes.py [--nodes 2] [--ranks-per-node 2 | 1,3] [--bandwidth 100mbit]
              [--timeout 60] [--work DIRECTORY] -- PROGRAM [ARGUMENTS...]
 
 In arguments {storage} stands for the directory that every node has for itself (also $TMPDIR), and
@@ -27,7 +27,7 @@ def shape_of(options):
         raise SystemExit(f"nodes.py: --nodes {options.nodes}, but {len(counts)} numbers of ranks")
     if min(counts) < 0 or sum(counts) == 0 or len(counts) > 200:
         raise SystemExit("nodes.py: 1 to 200 nodes, and at least one rank")
-    return cluster.Shape(counts, options.bandwidth, options.delay, options.work)
+    return cluster.Shape(counts, options.bandwidth, options.work)
 
 
 def main():
@@ -35,7 +35,6 @@ def main():
     parser.add_argument("--nodes", type=int, default=0)
     parser.add_argument("--ranks-per-node", default="2")
     parser.add_argument("--bandwidth", default="")
-    parser.add_argument("--delay", default="")
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--work", type=os.path.abspath)
     parser.add_argument("command", nargs="+")

@@ -92,14 +92,17 @@ def options(text):
 
 
 def test_help(tool):
-    commands, below = COMMANDS + ("checkpoint",), ("list", "verify", "drop", "export")
-    assert sorted(subcommands(tool.run("--help"))) == sorted(commands)
-    assert sorted(subcommands(tool.run("checkpoint", "--help"))) == sorted(below)
+    groups = {"checkpoint": ("list", "verify", "drop", "export"),
+              "dataset": ("list", "get", "scan", "verify")}
+    assert sorted(subcommands(tool.run("--help"))) == sorted(COMMANDS + tuple(groups))
+    for group, below in groups.items():
+        assert sorted(subcommands(tool.run(group, "--help"))) == sorted(below)
     document = (Path(__file__).resolve().parents[2] / "docs/tool.md").read_text()
     documented = {row[0]: set(re.findall("`(--[a-z-]+)", row[1])) for row in
                   re.findall(r"^\| `quire ([a-z ]*)` \| (.*) \|$", document, re.MULTILINE)}
-    plain = [(), ("checkpoint",)]
-    for command in plain + [(one,) for one in COMMANDS] + [("checkpoint", one) for one in below]:
+    plain = [()] + [(group,) for group in groups]
+    pairs = [(group, one) for group, below in groups.items() for one in below]
+    for command in plain + [(one,) for one in COMMANDS] + pairs:
         text = tool.run(*command, "--help")
         assert "Examples:" in text and "Exit codes:" in text, command
         example = "  quire " + " ".join(command)
@@ -525,6 +528,36 @@ def test_repair_descriptor(tool):
     assert tool.json("verify", numbers)["sound"]
     assert tool.json("repair", "--yes", numbers)["needed"] is False
     (numbers / "DATABASE").write_bytes(original)
+
+
+def test_dataset(tool):
+    """Datasets as src/partition/golden_test.cpp says what they hold."""
+    datasets = tool.directory / "datasets"
+    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden", datasets)
+    listed = tool.json("dataset", "list", datasets)["datasets"]
+    assert [one["format"] for one in listed] == ["base", "bloom", "cuckoo", "pointer", "ribbon"]
+    assert listed[0]["epochs"][1] == {"epoch": 5, "ranks": 2, "pairs": 42,
+                                      "unix_time": listed[0]["epochs"][1]["unix_time"]}
+    assert tool.json("ls", datasets)["datasets"] == [one["directory"] for one in listed]
+    for one in listed:
+        assert tool.run("dataset", "get", one["directory"], "k3") == "1\t0\tv1.1\n5\t0\tv5.1\n"
+        assert tool.run("dataset", "get", "--epoch", 5, one["directory"], "both") == \
+            "5\t0\trank0\n5\t1\trank1\n"
+        lines = tool.run("dataset", "scan", "--epoch", 1, "--json", one["directory"]).splitlines()
+        assert len(lines) == 42 and json.loads(lines[0])["key"] == "both"
+        assert len(tool.run("dataset", "scan", "--epoch", 1, "--limit", 3, "--keys",
+                            one["directory"]).splitlines()) == 3
+        tool.run("dataset", "get", one["directory"], "nobody", code=FOUND_WRONG)
+        tool.run("dataset", "get", "--epoch", 2, one["directory"], "k3", code=CANNOT_READ)
+        tool.run("dataset", "scan", "--epoch", 2, one["directory"], code=CANNOT_READ)
+        assert tool.json("dataset", "verify", one["directory"]) == {"sound": True, "epochs": 2,
+                                                                    "findings": []}
+        part = Path(one["directory"]) / "part-1"
+        flip(part, 100)
+        report = tool.json("dataset", "verify", one["directory"], code=FOUND_WRONG)
+        assert str(part) in report["findings"][0]["problem"], report
+    tool.run("dataset", "list", tool.repository, code=CANNOT_READ)
+    tool.run("dataset", "verify", tool.repository, code=CANNOT_READ)
 
 
 def test_nothing_there(tool):

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,24 @@ struct DoctorOptions {
   bool json = false;
 };
 
+struct DatasetGetOptions {
+  std::string path;
+  std::vector<std::string> keys;
+  std::optional<uint64_t> epoch;  ///< none: all, the trajectory
+  bool hex_keys = false;
+  bool json = false;
+  ByteFormat format = ByteFormat::kText;
+};
+
+struct DatasetScanOptions {
+  std::string path;
+  uint64_t epoch = 0;
+  uint64_t limit = 0;  ///< 0: none
+  bool keys_only = false;
+  bool json = false;
+  ByteFormat format = ByteFormat::kText;
+};
+
 int Ls(const PathsOptions& options);
 int Stat(const PathsOptions& options);
 int Get(const GetOptions& options);
@@ -95,6 +114,10 @@ int CheckpointList(const PathsOptions& options);
 int CheckpointVerify(const VerifyOptions& options);
 int CheckpointDrop(const ChangeOptions& options);
 int CheckpointExport(const ExportOptions& options);
+int DatasetList(const PathsOptions& options);
+int DatasetGet(const DatasetGetOptions& options);
+int DatasetScanPairs(const DatasetScanOptions& options);
+int DatasetVerify(const VerifyOptions& options);
 int Doctor(const DoctorOptions& options);
 
 }  // namespace quire::tool

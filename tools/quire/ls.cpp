@@ -128,17 +128,28 @@ int Ls(const PathsOptions& options) {
   io::FileSystem& fs = io::PosixFileSystem();
   int exit_code = kFine;
   Json databases = Json::array();
+  Json datasets = Json::array();
   for (const std::string& path : options.paths) {
+    const Result<std::vector<std::string>> found = FindDatasets(fs, path);
+    if (!found.ok()) return Fail(found.status());
+    for (const std::string& directory : *found) datasets.push_back(directory);
     const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
-    if (!places.ok()) return Fail(places.status());
-    for (const DatabasePlace& place : *places) {
+    if (!places.ok() && (found->empty() || places.status().code() != Code::kNotFound)) {
+      return Fail(places.status());
+    }
+    for (const DatabasePlace& place : places.ok() ? *places : std::vector<DatabasePlace>()) {
       databases.push_back(PlaceToJson(fs, place, &exit_code));
     }
   }
   if (options.json) {
-    PrintJson({{"databases", databases}});
-  } else {
-    for (const Json& database : databases) PrintPlace(database);
+    PrintJson({{"databases", databases}, {"datasets", datasets}});
+    return exit_code;
+  }
+  for (const Json& database : databases) PrintPlace(database);
+  for (const Json& directory : datasets) {
+    const std::string path = directory.get<std::string>();
+    std::cout << path.substr(path.rfind('/') + 1) << "  (a dataset: quire dataset list " << path
+              << ")\n";
   }
   return exit_code;
 }

@@ -36,11 +36,14 @@ CLI::App* Add(CLI::App& app, const char* name, const char* what, const std::stri
   return command;
 }
 
-void AddFormat(CLI::App* command, ByteFormat* format, bool* hex_keys) {
+void AddFormat(CLI::App* command, ByteFormat* format) {
   const std::map<std::string, ByteFormat> names{
       {"text", ByteFormat::kText}, {"hex", ByteFormat::kHex}, {"json", ByteFormat::kJson}};
   command->add_option("--format", *format, "how bytes are shown: text (with \\xNN), hex or json")
       ->transform(CLI::CheckedTransformer(names));
+}
+
+void AddHexKeys(CLI::App* command, bool* hex_keys) {
   command->add_flag("--hex", *hex_keys, "keys on the command line are hexadecimal digits");
 }
 
@@ -61,6 +64,7 @@ class Commands {
     AddMending();
     AddTending();
     AddCheckpoint();
+    AddDataset();
   }
   int RunParsed() const {
     for (const auto& [command, run] : runs_) {
@@ -98,7 +102,8 @@ class Commands {
                         &get_.json);
     get->add_option("DATABASE", get_.path, "a database, or a repository with one")->required();
     get->add_option("KEY", get_.keys, "keys")->required();
-    AddFormat(get, &get_.format, &get_.hex_keys);
+    AddFormat(get, &get_.format);
+    AddHexKeys(get, &get_.hex_keys);
     runs_[get] = [this] { return Get(get_); };
     CLI::App* scan = Add(app_, "scan", "Pairs of all ranks by key, one per line.",
                          "  quire scan --from AC --to AD /scratch/run7/kmers\n"
@@ -109,7 +114,8 @@ class Commands {
     scan->add_option("--to", scan_.to, "first key behind the last one");
     scan->add_option("--limit", scan_.limit, "pairs at most");
     scan->add_flag("--keys", scan_.keys_only, "no values");
-    AddFormat(scan, &scan_.format, &scan_.hex_keys);
+    AddFormat(scan, &scan_.format);
+    AddHexKeys(scan, &scan_.hex_keys);
     runs_[scan] = [this] { return Scan(scan_); };
   }
 
@@ -163,6 +169,49 @@ class Commands {
     runs_[copy] = [this] { return CheckpointExport(export_); };
   }
 
+  void AddDataset() {
+    CLI::App* dataset =
+        app_.add_subcommand("dataset", "What simulations wrote epoch by epoch (quire/dataset.h).");
+    dataset->require_subcommand(1);
+    dataset->footer(
+        "Examples:\n  quire dataset list /scratch/run7\n"
+        "  quire dataset get --hex /scratch/run7/atoms 2a00000000000000\n\n" +
+        std::string(kExitCodes));
+    CLI::App* list = Add(*dataset, "list", "Datasets, their format, size and epochs.",
+                         "  quire dataset list /scratch/run7", &dataset_list_.json);
+    list->add_option("REPOSITORY", dataset_list_.paths, "repositories or datasets")->required();
+    runs_[list] = [this] { return DatasetList(dataset_list_); };
+    AddDatasetReading(dataset);
+    CLI::App* verify = Add(*dataset, "verify", "Reads everything and verifies every checksum.",
+                           "  quire dataset verify /scratch/run7/atoms", &dataset_verify_.json);
+    verify->add_option("DATASET", dataset_verify_.paths, "directories of datasets")->required();
+    verify->add_flag("--progress", dataset_verify_.progress,
+                     "also where standard error is no terminal");
+    runs_[verify] = [this] { return DatasetVerify(dataset_verify_); };
+  }
+
+  void AddDatasetReading(CLI::App* dataset) {
+    CLI::App* get = Add(*dataset, "get", "Values of keys: epoch, rank and value, one per line.",
+                        "  quire dataset get /scratch/run7/atoms atom17\n"
+                        "  quire dataset get --epoch 400 /scratch/run7/atoms atom17",
+                        &dataset_get_.json);
+    get->add_option("DATASET", dataset_get_.path, "a dataset's directory")->required();
+    get->add_option("KEY", dataset_get_.keys, "keys")->required();
+    get->add_option("--epoch", dataset_get_.epoch, "of this epoch alone; else of all in order");
+    AddFormat(get, &dataset_get_.format);
+    AddHexKeys(get, &dataset_get_.hex_keys);
+    runs_[get] = [this] { return DatasetGet(dataset_get_); };
+    CLI::App* scan =
+        Add(*dataset, "scan", "All pairs of an epoch: key, rank and value.",
+            "  quire dataset scan --epoch 400 --limit 10 /scratch/run7/atoms", &dataset_scan_.json);
+    scan->add_option("DATASET", dataset_scan_.path, "a dataset's directory")->required();
+    scan->add_option("--epoch", dataset_scan_.epoch, "which epoch")->required();
+    scan->add_option("--limit", dataset_scan_.limit, "pairs at most");
+    scan->add_flag("--keys", dataset_scan_.keys_only, "no values");
+    AddFormat(scan, &dataset_scan_.format);
+    runs_[scan] = [this] { return DatasetScanPairs(dataset_scan_); };
+  }
+
   void AddTending() {
     CLI::App* clean =
         Add(app_, "clean",
@@ -191,6 +240,10 @@ class Commands {
   CleanOptions clean_;
   DoctorOptions doctor_;
   PathsOptions list_;
+  PathsOptions dataset_list_;
+  DatasetGetOptions dataset_get_;
+  DatasetScanOptions dataset_scan_;
+  VerifyOptions dataset_verify_;
   VerifyOptions check_;
   ChangeOptions drop_;
   ExportOptions export_;

@@ -7,11 +7,10 @@
 
 #include "kv/checkpoint_files.h"
 #include "lsm/manifest.h"
+#include "runtime/repository.h"
 
 namespace quire::tool {
 namespace {
-
-constexpr char kDescriptorName[] = "DATABASE";
 
 std::string LastPart(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
@@ -160,7 +159,7 @@ Result<DatabasePlace> PlaceIn(io::FileSystem& fs, const std::string& directory,
 }
 
 bool IsDatabase(const std::vector<io::FileInfo>& entries) {
-  return HasFile(entries, kDescriptorName) || !GenerationsAmong(entries).empty();
+  return HasFile(entries, runtime::kDatabaseFile) || !GenerationsAmong(entries).empty();
 }
 
 }  // namespace
@@ -213,6 +212,21 @@ Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path) 
   for (const DatabasePlace& place : places) names += (names.empty() ? "" : ", ") + place.name;
   return Status(Code::kInvalidArgument,
                 path + " has several databases: " + names + "; give the directory of one");
+}
+
+Result<std::vector<std::string>> FindDatasets(io::FileSystem& fs, const std::string& named) {
+  const std::string path = AbsolutePath(named);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
+  if (HasFile(entries, runtime::kDatasetFile)) return std::vector{path};
+  std::vector<std::string> found;
+  for (const io::FileInfo& entry : entries) {
+    const std::string directory = path + "/" + entry.name;
+    if (!entry.is_directory) continue;
+    QUIRE_ASSIGN_OR_RETURN(const bool dataset, fs.Exists(directory + "/" + runtime::kDatasetFile));
+    if (dataset) found.push_back(directory);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 }  // namespace quire::tool

@@ -46,6 +46,10 @@ Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::
 /// The only one. kInvalidArgument, with their names, where there are several.
 Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path);
 
+/// The directories of the datasets that `path` names: all of a repository, or its own; perhaps
+/// none.
+Result<std::vector<std::string>> FindDatasets(io::FileSystem& fs, const std::string& path);
+
 /// The path from the root, without slashes at its end, so that what is above it has a name.
 std::string AbsolutePath(const std::string& path);
 /// The file of the lock over a whole database.

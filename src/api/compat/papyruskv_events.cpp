@@ -14,7 +14,7 @@ namespace {
 
 Result<std::string> ExpandedPath(const char* path) {
   if (path == nullptr) return NullArgument("path");
-  QUIRE_ASSIGN_OR_RETURN(const std::string expanded, kv::ExpandRepository(path));
+  QUIRE_ASSIGN_OR_RETURN(const std::string expanded, runtime::ExpandRepository(path));
   return io::AbsolutePath(expanded);
 }
 

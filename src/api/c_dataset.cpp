@@ -1,0 +1,241 @@
+// Partitioned datasets, of the C interface.
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "api/handles.h"
+#include "quire/dataset.h"
+#include "quire/quire_dataset.h"
+
+using quire::Code;
+using quire::DatasetReader;
+using quire::DatasetScan;
+using quire::DatasetValue;
+using quire::DatasetWriter;
+using quire::Slice;
+using quire::Status;
+using quire::api::Bytes;
+using quire::api::Guarded;
+using quire::api::NullArgument;
+using quire::api::With;
+
+struct quire_dataset_writer {
+  static constexpr const char* kName = "writer";
+  std::unique_ptr<DatasetWriter> object;
+};
+
+struct quire_dataset_reader {
+  static constexpr const char* kName = "reader";
+  std::unique_ptr<DatasetReader> object;
+};
+
+struct quire_dataset_values {
+  std::vector<DatasetValue> values;
+};
+
+struct quire_dataset_scan {
+  static constexpr const char* kName = "scan";
+  std::unique_ptr<DatasetScan> object;
+};
+
+namespace quire::api {
+namespace {
+
+// Values that `get` finds, as a handle.
+template <typename Get>
+Status GiveValues(quire_dataset_values** values, const Get& get) {
+  if (values == nullptr) return NullArgument("values");
+  auto found = std::make_unique<quire_dataset_values>();
+  QUIRE_RETURN_IF_ERROR(get(&found->values));
+  *values = found.release();
+  return Status();
+}
+
+quire_bytes BytesOf(Slice slice) {
+  return {slice.data(), slice.size()};
+}
+
+}  // namespace
+}  // namespace quire::api
+
+using quire::api::BytesOf;
+using quire::api::GiveValues;
+
+extern "C" {
+
+int quire_dataset_writer_open(quire_context* context, const char* name,
+                              const quire_options* options, quire_dataset_writer** writer) {
+  return Guarded([&]() -> Status {
+    if (context == nullptr || name == nullptr || writer == nullptr) {
+      return NullArgument("context, name or writer");
+    }
+    QUIRE_ASSIGN_OR_RETURN(
+        auto opened,
+        DatasetWriter::Open(*context->object, name,
+                            options == nullptr ? quire::DatasetOptions() : options->dataset));
+    *writer = new quire_dataset_writer{std::move(opened)};
+    return Status();
+  });
+}
+
+void quire_dataset_writer_destroy(quire_dataset_writer* writer) {
+  delete writer;
+}
+
+int quire_dataset_writer_begin_epoch(quire_dataset_writer* writer, uint64_t number) {
+  return With(writer, [&](DatasetWriter& dataset) { return dataset.BeginEpoch(number); });
+}
+
+int quire_dataset_writer_put(quire_dataset_writer* writer, const void* key, size_t key_size,
+                             const void* value, size_t value_size) {
+  return With(writer, [&](DatasetWriter& dataset) {
+    return dataset.Put(Bytes(key, key_size), Bytes(value, value_size));
+  });
+}
+
+int quire_dataset_writer_end_epoch(quire_dataset_writer* writer) {
+  return With(writer, [](DatasetWriter& dataset) { return dataset.EndEpoch(); });
+}
+
+int quire_dataset_writer_last_epoch(const quire_dataset_writer* writer, uint64_t* number) {
+  return With(writer, [&](const DatasetWriter& dataset) -> Status {
+    if (number == nullptr) return NullArgument("number");
+    const auto last = dataset.LastEpoch();
+    if (!last.has_value()) return Status(Code::kNotFound);
+    *number = *last;
+    return Status();
+  });
+}
+
+int quire_dataset_writer_finish(quire_dataset_writer* writer) {
+  return With(writer, [](DatasetWriter& dataset) { return dataset.Finish(); });
+}
+
+int quire_dataset_reader_open(const char* directory, const quire_options* options,
+                              quire_dataset_reader** reader) {
+  return Guarded([&]() -> Status {
+    if (directory == nullptr || reader == nullptr) return NullArgument("directory or reader");
+    quire::DatasetReaderOptions chosen;
+    if (options != nullptr) chosen.cache_bytes = options->database.storage.cache_bytes;
+    QUIRE_ASSIGN_OR_RETURN(auto opened, DatasetReader::Open(directory, chosen));
+    *reader = new quire_dataset_reader{std::move(opened)};
+    return Status();
+  });
+}
+
+void quire_dataset_reader_destroy(quire_dataset_reader* reader) {
+  delete reader;
+}
+
+int quire_dataset_reader_refresh(quire_dataset_reader* reader) {
+  return With(reader, [](DatasetReader& dataset) { return dataset.Refresh(); });
+}
+
+int quire_dataset_reader_epochs(const quire_dataset_reader* reader, quire_dataset_epoch** epochs,
+                                size_t* count) {
+  return With(reader, [&](const DatasetReader& dataset) -> Status {
+    if (epochs == nullptr || count == nullptr) return NullArgument("epochs or count");
+    const std::vector<quire::DatasetEpoch> all = dataset.Epochs();
+    auto* const copies = static_cast<quire_dataset_epoch*>(
+        std::malloc((all.size() + 1) * sizeof(quire_dataset_epoch)));
+    if (copies == nullptr) return quire::base::OutOfMemory();
+    for (size_t i = 0; i < all.size(); ++i) {
+      copies[i] = {all[i].number, all[i].pair_count, all[i].unix_time, all[i].rank_count};
+    }
+    *epochs = copies;
+    *count = all.size();
+    return Status();
+  });
+}
+
+int quire_dataset_reader_get(const quire_dataset_reader* reader, uint64_t epoch, const void* key,
+                             size_t key_size, quire_dataset_values** values) {
+  return With(reader, [&](const DatasetReader& dataset) {
+    return GiveValues(values, [&](std::vector<DatasetValue>* found) {
+      return dataset.Get(epoch, Bytes(key, key_size), found);
+    });
+  });
+}
+
+int quire_dataset_reader_trajectory(const quire_dataset_reader* reader, const void* key,
+                                    size_t key_size, quire_dataset_values** values) {
+  return With(reader, [&](const DatasetReader& dataset) {
+    return GiveValues(values, [&](std::vector<DatasetValue>* found) {
+      return dataset.GetTrajectory(Bytes(key, key_size), found);
+    });
+  });
+}
+
+size_t quire_dataset_values_count(const quire_dataset_values* values) {
+  return values == nullptr ? 0 : values->values.size();
+}
+
+int quire_dataset_values_at(const quire_dataset_values* values, size_t index, uint64_t* epoch,
+                            uint32_t* rank, quire_bytes* value) {
+  return Guarded([&]() -> Status {
+    if (values == nullptr || epoch == nullptr || rank == nullptr || value == nullptr) {
+      return NullArgument("values, epoch, rank or value");
+    }
+    if (index >= values->values.size()) {
+      return Status(Code::kInvalidArgument, "there are " + std::to_string(values->values.size()) +
+                                                " values, and the index is outside of them");
+    }
+    const DatasetValue& found = values->values[index];
+    *epoch = found.epoch;
+    *rank = found.rank;
+    *value = BytesOf(found.value);
+    return Status();
+  });
+}
+
+void quire_dataset_values_destroy(quire_dataset_values* values) {
+  delete values;
+}
+
+int quire_dataset_scan_create(const quire_dataset_reader* reader, uint64_t epoch,
+                              uint32_t rank_begin, uint32_t rank_end, quire_dataset_scan** scan) {
+  return With(reader, [&](const DatasetReader& dataset) -> Status {
+    if (scan == nullptr) return NullArgument("scan");
+    auto made = dataset.Scan(epoch, rank_begin, rank_end);
+    if (!made->Valid()) QUIRE_RETURN_IF_ERROR(made->status());
+    *scan = new quire_dataset_scan{std::move(made)};
+    return Status();
+  });
+}
+
+void quire_dataset_scan_destroy(quire_dataset_scan* scan) {
+  delete scan;
+}
+
+int quire_dataset_scan_valid(const quire_dataset_scan* scan) {
+  return scan != nullptr && scan->object->Valid() ? 1 : 0;
+}
+
+int quire_dataset_scan_status(const quire_dataset_scan* scan) {
+  return With(scan, [](const DatasetScan& pairs) { return pairs.status(); });
+}
+
+int quire_dataset_scan_next(quire_dataset_scan* scan) {
+  return With(scan, [](DatasetScan& pairs) -> Status {
+    if (!pairs.Valid()) return Status(Code::kInvalidArgument, "the scan is at its end");
+    pairs.Next();
+    return pairs.status();
+  });
+}
+
+int quire_dataset_scan_pair(const quire_dataset_scan* scan, uint32_t* rank, quire_bytes* key,
+                            quire_bytes* value) {
+  return With(scan, [&](const DatasetScan& pairs) -> Status {
+    if (rank == nullptr || key == nullptr || value == nullptr) {
+      return NullArgument("rank, key or value");
+    }
+    if (!pairs.Valid()) return Status(Code::kInvalidArgument, "the scan is at its end");
+    *rank = pairs.rank();
+    *key = BytesOf(pairs.key());
+    *value = BytesOf(pairs.value());
+    return Status();
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,19 @@
+#include <memory>
+#include <utility>
+
+#include "kv/context.h"
+#include "partition/dataset_writer.h"
+#include "quire/dataset.h"
+
+namespace quire {
+
+Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(Context& context,
+                                                           const std::string& name,
+                                                           const DatasetOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(partition::OpenDataset dataset,
+                         partition::OpenForWriting(kv::CoreOf(context), name, options));
+  return std::unique_ptr<DatasetWriter>(
+      std::make_unique<partition::DatasetWriterImpl>(std::move(dataset)));
+}
+
+}  // namespace quire

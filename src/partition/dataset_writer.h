@@ -1,0 +1,87 @@
+/// Writes a partitioned dataset: what a rank puts goes into its own tables, what travels of it to
+/// the key's partition; an epoch is complete on all ranks or not there.
+///
+/// Layer      partition
+/// Source     FilterKV, CMU-PDL-19-104, section 3; docs/decisions/0011-partitioned-datasets.md
+/// Encoding   docs/format/dataset.md
+/// Threads    Put: any, one at a time inside; the rest as DatasetWriter says
+/// Invariants all ranks go through the same collectives, whatever fails on one of them
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "partition/collector.h"
+#include "partition/double_buffer.h"
+#include "partition/files.h"
+#include "partition/lane.h"
+#include "partition/part_writer.h"
+#include "partition/shuffle.h"
+#include "quire/dataset.h"
+#include "runtime/core.h"
+
+namespace quire::partition {
+
+/// An open dataset, as all ranks agreed on it.
+struct OpenDataset {
+  std::shared_ptr<runtime::Core> core;
+  std::string directory;
+  DatasetOptions options;
+  Descriptor descriptor;
+  uint32_t number = 0;   ///< its channels'
+  uint64_t session = 0;  ///< random: attempts are counted from it
+  std::optional<uint64_t> last_epoch;
+  std::vector<EpochRecord> epochs;     ///< on rank 0
+  std::unique_ptr<io::FileLock> lock;  ///< on rank 0
+  std::unique_ptr<PartWriter> part;
+};
+/// Collective. Nothing is left locked on an error.
+Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
+                                   const std::string& name, const DatasetOptions& options);
+
+class DatasetWriterImpl final : public DatasetWriter {
+ public:
+  explicit DatasetWriterImpl(OpenDataset dataset);
+  ~DatasetWriterImpl() override;
+
+  Status BeginEpoch(uint64_t number) override;
+  Status Put(Slice key, Slice value) override;
+  Status EndEpoch() override;
+  std::optional<uint64_t> LastEpoch() const override { return dataset_.last_epoch; }
+  Status Finish() override;
+  DatasetWriterStatistics Statistics() const override;
+
+ private:
+  Status CheckPair(Slice key, Slice value) const;
+  Status Keep(Slice key, Slice value);
+  Status Travel(Slice key, Slice value);
+  /// What has become of an epoch that was to end.
+  enum class Outcome { kComplete, kGone, kUnknown };
+  Status WriteEpoch(Outcome* outcome);
+  Result<uint64_t> SumOfPairs(const Status& sealed);
+  Status Publish(uint64_t pair_count);
+  Status Unpublish();
+  Status WriteEpochs();
+  Status CheckBegun() const;
+  Status AgreeOnEpoch();
+  Status Discard();
+
+  OpenDataset dataset_;
+  const Route route_;
+  const std::shared_ptr<Lane> lane_;
+  DoubleBuffer<PairBuffer> pairs_;  ///< of this rank, in formats whose pairs stay
+  Collector collector_;
+  std::unique_ptr<Shuffle> shuffle_;
+
+  mutable std::mutex mutex_;       ///< guards what follows, and pairs_
+  std::optional<uint64_t> epoch_;  ///< the one that has begun
+  uint64_t attempt_;
+  Status failed_;  ///< why a pair of the epoch that has begun is not all there
+  Status broken_;  ///< why nothing more can be written
+  DatasetWriterStatistics statistics_;
+};
+
+}  // namespace quire::partition

@@ -1,0 +1,95 @@
+#include "partition/part_cache.h"
+
+namespace quire::partition {
+namespace {
+
+// Counts what is read from a file.
+class CountedFile final : public io::File {
+ public:
+  CountedFile(std::unique_ptr<io::File> file, std::shared_ptr<ReadCounts> counts)
+      : file_(std::move(file)), counts_(std::move(counts)) {}
+
+  Status ReadAt(uint64_t offset, size_t size, char* to) const override {
+    counts_->reads.fetch_add(1, std::memory_order_relaxed);
+    counts_->bytes.fetch_add(size, std::memory_order_relaxed);
+    return file_->ReadAt(offset, size, to);
+  }
+  Status WriteAt(uint64_t offset, Slice bytes) override { return file_->WriteAt(offset, bytes); }
+  Status Allocate(uint64_t size) override { return file_->Allocate(size); }
+  Status Truncate(uint64_t size) override { return file_->Truncate(size); }
+  Status Sync() override { return file_->Sync(); }
+  void StartWriteBack(uint64_t offset, uint64_t size) override {
+    file_->StartWriteBack(offset, size);
+  }
+  Result<uint64_t> Size() const override { return file_->Size(); }
+  const std::string& path() const override { return file_->path(); }
+
+ private:
+  const std::unique_ptr<io::File> file_;
+  const std::shared_ptr<ReadCounts> counts_;
+};
+
+}  // namespace
+
+PartCache::PartCache(Options options)
+    : options_(std::move(options)),
+      blocks_(table::NewBlockCache(options_.cache_bytes)),
+      held_shards_(std::make_shared<std::atomic<uint64_t>>(0)) {}
+
+Result<std::shared_ptr<io::File>> PartCache::Open(const std::string& path) const {
+  auto file = options_.fs->Open(path, io::OpenMode::kRead);
+  if (file.ok()) {
+    return std::shared_ptr<io::File>(
+        std::make_shared<CountedFile>(std::move(*file), options_.counts));
+  }
+  if (file.status().code() != Code::kNotFound) return file.status();
+  return Status(Code::kCorruption, path +
+                                       " is missing: restore it, or put the storage on which it "
+                                       "lies in place");
+}
+
+Result<std::shared_ptr<PartReader>> PartCache::OpenPart(const std::vector<EpochRecord>& epochs,
+                                                        size_t which, uint32_t rank) const {
+  QUIRE_ASSIGN_OR_RETURN(const auto index, Open(IndexPath(options_.directory, rank)));
+  PartReader::Options part;
+  QUIRE_ASSIGN_OR_RETURN(part.record, ReadRecord(*index, options_.id, rank, epochs, which));
+  QUIRE_ASSIGN_OR_RETURN(part.part, Open(PartPath(options_.directory, rank)));
+  part.rank_count = epochs[which].rank_count;
+  part.cache = blocks_;
+  part.held = held_shards_;
+  part.held_max = options_.cache_bytes / 2 + 1;
+  return PartReader::Open(std::move(part));
+}
+
+Result<std::shared_ptr<PartReader>> PartCache::Find(const std::vector<EpochRecord>& epochs,
+                                                    size_t which, uint32_t rank) {
+  const Place place{epochs[which].attempt, rank};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto held = parts_.find(place);
+    if (held != parts_.end()) {
+      uses_.splice(uses_.begin(), uses_, held->second.use);
+      const std::shared_ptr<PartReader> part = held->second.part;
+      Evict();  // those that are held may have read more since
+      return part;
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<PartReader> part, OpenPart(epochs, which, rank));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto [held, added] = parts_.try_emplace(place);
+  if (!added) return held->second.part;  // another thread was faster
+  uses_.push_front(place);
+  held->second = {part, uses_.begin()};
+  Evict();
+  return part;
+}
+
+void PartCache::Evict() {
+  while (uses_.size() > options_.open_parts_max ||
+         (uses_.size() > 1 && *held_shards_ > options_.cache_bytes)) {
+    parts_.erase(uses_.back());
+    uses_.pop_back();
+  }
+}
+
+}  // namespace quire::partition

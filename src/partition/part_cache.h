@@ -1,0 +1,65 @@
+/// The parts of epochs that a reader has open: those used last.
+///
+/// Layer      partition
+/// Threads    any
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/file_system.h"
+#include "partition/files.h"
+#include "partition/part_reader.h"
+
+namespace quire::partition {
+
+/// What was read from the files of a dataset.
+struct ReadCounts {
+  std::atomic<uint64_t> reads{0};
+  std::atomic<uint64_t> bytes{0};
+};
+
+class PartCache {
+ public:
+  struct Options {
+    io::FileSystem* fs = nullptr;
+    std::string directory;
+    uint64_t id = 0;
+    uint64_t cache_bytes = 0;
+    uint32_t open_parts_max = 1;
+    std::shared_ptr<ReadCounts> counts;
+  };
+  explicit PartCache(Options options);
+
+  /// What `rank` has of epochs[which]. Errors  kCorruption: it is damaged or missing.
+  Result<std::shared_ptr<PartReader>> Find(const std::vector<EpochRecord>& epochs, size_t which,
+                                           uint32_t rank);
+  /// Opens a file of the dataset; what is read from it is counted.
+  Result<std::shared_ptr<io::File>> Open(const std::string& path) const;
+
+ private:
+  using Place = std::pair<uint64_t, uint32_t>;  // attempt of the epoch, rank
+  struct Held {
+    std::shared_ptr<PartReader> part;
+    std::list<Place>::iterator use;
+  };
+  Result<std::shared_ptr<PartReader>> OpenPart(const std::vector<EpochRecord>& epochs, size_t which,
+                                               uint32_t rank) const;
+  void Evict();
+
+  const Options options_;
+  const std::shared_ptr<table::BlockCache> blocks_;
+  const std::shared_ptr<std::atomic<uint64_t>> held_shards_;
+  std::mutex mutex_;
+  std::list<Place> uses_;  // the last used first
+  std::map<Place, Held> parts_;
+};
+
+}  // namespace quire::partition

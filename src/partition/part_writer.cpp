@@ -1,0 +1,131 @@
+#include "partition/part_writer.h"
+
+#include <utility>
+
+#include "io/file_section.h"
+#include "io/machine.h"
+#include "partition/value_file.h"
+
+namespace quire::partition {
+namespace {
+
+constexpr size_t kValuesPieceBytes = 256 << 10;
+
+}  // namespace
+
+Result<std::unique_ptr<PartWriter>> PartWriter::Open(Options options,
+                                                     const std::vector<EpochRecord>& epochs) {
+  std::unique_ptr<PartWriter> writer(new PartWriter(std::move(options)));
+  QUIRE_RETURN_IF_ERROR(writer->OpenFiles());
+  QUIRE_RETURN_IF_ERROR(writer->TakeLast(epochs));
+  QUIRE_RETURN_IF_ERROR(writer->Rewind());
+  return writer;
+}
+
+Status PartWriter::OpenFiles() {
+  io::FileSystem& fs = *options_.fs;
+  constexpr io::OpenMode kMode = io::OpenMode::kReadWriteCreate;
+  QUIRE_ASSIGN_OR_RETURN(part_, fs.Open(PartPath(options_.directory, options_.rank), kMode));
+  QUIRE_ASSIGN_OR_RETURN(index_, fs.Open(IndexPath(options_.directory, options_.rank), kMode));
+  if (options_.values) {
+    QUIRE_ASSIGN_OR_RETURN(values_file_,
+                           fs.Open(ValuesPath(options_.directory, options_.rank), kMode));
+  }
+  return fs.SyncDirectory(options_.directory);
+}
+
+// The last complete epoch in which this rank has a part.
+Status PartWriter::TakeLast(const std::vector<EpochRecord>& epochs) {
+  const auto records = ReadIndex(*options_.fs, options_.directory, options_.id, options_.rank);
+  QUIRE_RETURN_IF_ERROR(records.status());
+  for (auto epoch = epochs.rbegin(); epoch != epochs.rend(); ++epoch) {
+    if (epoch->rank_count <= options_.rank) continue;
+    QUIRE_ASSIGN_OR_RETURN(
+        kept_, FindRecord(*records, *epoch, IndexPath(options_.directory, options_.rank)));
+    next_at_ = kept_.at + 1;
+    break;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, part_->Size());
+  if (size >= kept_.end()) return Status();
+  return Status(Code::kCorruption, part_->path() + " ends at " + std::to_string(size) +
+                                       ", before what its index names: it was cut off");
+}
+
+Status PartWriter::AddTable(PairBuffer* pairs, bool only) {
+  StorageOptions storage = options_.storage;
+  // Of an only table all its ranks' candidates are looked up in it anyway: a filter is more to read
+  // than the block it may save.
+  if (only) storage.bloom_bits_per_key = 0;
+  const uint64_t ssid = list_.tables.size() + 1;
+  const uint64_t file_id = io::RandomU64();
+  const auto builder =
+      table::TableBuilder::CreateIn(io::NewFileTail(part_, end_), ssid, file_id, storage);
+  QUIRE_RETURN_IF_ERROR(pairs->AddTo(builder.get()));
+  QUIRE_ASSIGN_OR_RETURN(const table::TableInfo info, builder->Finish());
+  list_.tables.push_back({end_, info.file_bytes, file_id});
+  end_ += info.file_bytes;
+  table_bytes_ += info.file_bytes;
+  pair_count_ += info.entry_count;
+  return Status();
+}
+
+Status PartWriter::AddMap(const filter::RankMapOptions& options,
+                          std::vector<filter::KeyRank>* pairs) {
+  const std::string map = filter::BuildRankMap(options, pairs, options_.executor);
+  QUIRE_RETURN_IF_ERROR(part_->WriteAt(end_, map));
+  part_->StartWriteBack(end_, map.size());
+  list_.maps.push_back({end_, map.size(), filter::RankMap::Fingerprint(map)});
+  end_ += map.size();
+  map_bytes_ += map.size();
+  return Status();
+}
+
+Status PartWriter::AddValue(Slice value) {
+  EncodeValue(value, ValueSeed(options_.id, options_.rank, values_end()), &values_);
+  return values_.size() < kValuesPieceBytes ? Status() : WriteValues();
+}
+
+Status PartWriter::WriteValues() {
+  if (values_.empty()) return Status();
+  QUIRE_RETURN_IF_ERROR(values_file_->WriteAt(values_end_, values_));
+  values_file_->StartWriteBack(values_end_, values_.size());
+  values_end_ += values_.size();
+  values_.clear();
+  return Status();
+}
+
+Status PartWriter::Seal(uint64_t number, uint64_t attempt) {
+  if (options_.values) {
+    QUIRE_RETURN_IF_ERROR(WriteValues());
+    QUIRE_RETURN_IF_ERROR(values_file_->Sync());
+  }
+  const std::string list = EncodeList(list_, attempt);
+  QUIRE_RETURN_IF_ERROR(part_->WriteAt(end_, list));
+  QUIRE_RETURN_IF_ERROR(part_->Sync());
+  sealed_ = {next_at_,   number, attempt, pair_count_, end_, static_cast<uint32_t>(list.size()),
+             values_end_};
+  QUIRE_RETURN_IF_ERROR(
+      index_->WriteAt(next_at_ * kRecordBytes, EncodePart(sealed_, options_.id, options_.rank)));
+  return index_->Sync();
+}
+
+void PartWriter::Keep() {
+  kept_ = sealed_;
+  next_at_ = kept_.at + 1;
+  end_ = kept_.end();
+  list_ = {};
+  pair_count_ = 0;
+}
+
+Status PartWriter::Rewind() {
+  end_ = kept_.end();
+  values_end_ = kept_.values_end;
+  values_.clear();
+  list_ = {};
+  pair_count_ = 0;
+  QUIRE_RETURN_IF_ERROR(index_->Truncate(next_at_ * kRecordBytes));
+  if (options_.values) QUIRE_RETURN_IF_ERROR(values_file_->Truncate(values_end_));
+  return part_->Truncate(end_);
+}
+
+}  // namespace quire::partition

@@ -1,0 +1,47 @@
+/// By which ranks what is for a partition goes there: straight, or, where there are many ranks,
+/// over a grid in two hops, so that a rank needs buffers for some 2 sqrt N others instead of N.
+///
+/// Rank r is at row r / W, column r mod W, W = ceil(sqrt N). The first hop goes along the sender's
+/// row to the column of the partition, the second along that column. Where the last row is too
+/// short to have that column, the first hop goes along the row before it.
+///
+/// Layer      partition
+/// Source     docs/decisions/0011-partitioned-datasets.md
+/// Threads    a value
+#pragma once
+
+#include <cstdint>
+
+namespace quire::partition {
+
+class Route {
+ public:
+  Route(uint32_t rank, uint32_t size, uint32_t grid_ranks_min);
+
+  bool grid() const { return width_ != 0; }
+  /// Destinations of this rank: of what it sends first, and of what it passes on.
+  uint32_t first_slots() const { return grid() ? width_ : size_; }
+  uint32_t second_slots() const { return grid() ? RowOf(size_ - 1) + 1 : 0; }
+  uint32_t FirstSlot(uint32_t hop) const { return grid() ? hop % width_ : hop; }
+  uint32_t SecondSlot(uint32_t hop) const { return RowOf(hop); }
+  /// The rank to which what is for `partition` goes first.
+  uint32_t FirstHop(uint32_t partition) const;
+  /// In a grid, on the second hop: what tells, at the end, that `source` is who sent it. It has
+  /// passed this rank.
+  uint16_t MarkOf(uint32_t source) const;
+  /// Who sent what came from `passer` with that mark; size() or more where nobody can have.
+  uint32_t SourceOf(uint32_t passer, uint16_t mark) const;
+  /// Whether `source` may send this rank what is to be passed on.
+  bool MayPass(uint32_t source) const;
+  uint32_t rank() const { return rank_; }
+  uint32_t size() const { return size_; }
+
+ private:
+  uint32_t RowOf(uint32_t rank) const { return rank / width_; }
+
+  uint32_t rank_;
+  uint32_t size_;
+  uint32_t width_;  ///< 0: straight
+};
+
+}  // namespace quire::partition

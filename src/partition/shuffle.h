@@ -1,0 +1,80 @@
+/// Brings what travels of each pair to the key's partition: by batches, straight or over the grid,
+/// bounded, with back-pressure.
+///
+/// Layer      partition
+/// Source     FilterKV, CMU-PDL-19-104, sections 2 and 3.1;
+///            docs/decisions/0011-partitioned-datasets.md
+/// Encoding   docs/format/message-dataset.md
+/// Threads    Add: one at a time; BeginAttempt, Flush, EndAttempt: the program's, all ranks alike
+/// Invariants no service waits; what is refused is sent again; batches of an attempt that has ended
+///            count for nothing
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "partition/batches.h"
+#include "partition/collector.h"
+#include "partition/entry.h"
+#include "partition/route.h"
+#include "partition/sender.h"
+#include "runtime/core.h"
+
+namespace quire::partition {
+
+class Shuffle {
+ public:
+  struct Options {
+    std::shared_ptr<runtime::Core> core;
+    uint32_t number = 0;  ///< its channels'
+    DatasetOptions dataset;
+    uint64_t attempt = 0;  ///< the first
+  };
+  Shuffle(const Options& options, const Route& route, Collector* collector);
+  ~Shuffle();
+  Shuffle(const Shuffle&) = delete;
+  Shuffle& operator=(const Shuffle&) = delete;
+
+  /// Batches of this attempt are taken from now on; those of later ones wait, as the ranks do not
+  /// begin at once.
+  void BeginAttempt(uint64_t attempt);
+  /// Sends one entry, sooner or later. Waits while there is no room; *waited says whether.
+  Status Add(const Entry& entry, bool* waited);
+  /// Collective. Sends the rest; at return every rank's collector has all that is for it, or all
+  /// ranks have the first failure of any, `mine` among them.
+  Status Flush(const Status& mine);
+  /// Forgets what is left, after a failure.
+  void Drop();
+
+  SenderCounts counts() const;
+  /// Batches in memory, the most there ever were.
+  uint64_t buffer_bytes_max() const;
+
+ private:
+  std::shared_ptr<Sender> NewSender(uint32_t hop);
+  Status OnBatch(uint32_t source, bool second_hop, Slice batch);
+  Status PassOn(uint32_t source, Slice entries);
+  void PumpSecond();
+  static Status SendAll(Batches* batches, std::mutex* mutex, Sender* sender);
+  void NoteBuffers();
+
+  const Options options_;
+  const Route route_;
+  Collector* const collector_;
+  comm::Exchange* const exchange_;
+  std::atomic<uint64_t> attempt_;
+
+  std::mutex first_mutex_;  ///< guards first_
+  Batches first_;
+  std::mutex second_mutex_;  ///< guards second_, of what is passed on
+  Batches second_;
+  std::shared_ptr<Sender> first_sender_;
+  std::shared_ptr<Sender> second_sender_;
+  std::shared_ptr<std::atomic<bool>> second_scheduled_;
+  std::atomic<uint64_t> buffer_bytes_max_{0};
+};
+
+}  // namespace quire::partition

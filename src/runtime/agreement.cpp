@@ -1,0 +1,65 @@
+#include "runtime/agreement.h"
+
+#include "base/coding.h"
+
+namespace quire::runtime {
+namespace {
+
+constexpr int kCodeLast = static_cast<int>(Code::kUnsupported);
+
+}  // namespace
+
+std::string EncodeOutcome(const Status& status, Slice bytes) {
+  std::string text;
+  base::PutVarint(&text, static_cast<uint64_t>(status.code()));
+  base::PutLengthPrefixed(&text, status.message());
+  text.append(bytes);
+  return text;
+}
+
+Status DecodeOutcome(Slice text, Status* status, Slice* bytes) {
+  base::Reader reader(text);
+  uint64_t code = 0;
+  Slice message;
+  if (!reader.Varint(&code) || !reader.LengthPrefixed(&message) ||
+      code > static_cast<uint64_t>(kCodeLast)) {
+    return Status(Code::kCorruption, "its part of a collective call cannot be read");
+  }
+  *bytes = reader.rest();
+  *status = message.empty() ? Status(static_cast<Code>(code))
+                            : Status(static_cast<Code>(code), std::string(message));
+  return Status();
+}
+
+Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
+                                              Slice bytes) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> parts,
+                         exchange.AllGather(EncodeOutcome(mine, bytes)));
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    Slice own;
+    Status status;
+    const Status decoded = DecodeOutcome(parts[rank], &status, &own);
+    if (!decoded.ok()) status = decoded;
+    // On one rank there is no other that it could have been.
+    if (!status.ok()) {
+      return parts.size() == 1 ? status : status.WithContext("rank " + std::to_string(rank));
+    }
+    parts[rank] = std::string(own);
+  }
+  return parts;
+}
+
+Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
+               const std::string& what) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> arguments,
+                         GatherAgreed(exchange, mine, argument));
+  for (size_t rank = 1; rank < arguments.size(); ++rank) {
+    if (arguments[rank] == arguments[0]) continue;
+    return Status(Code::kInvalidArgument, what + " differs between ranks: " + arguments[0] +
+                                              " on rank 0, " + arguments[rank] + " on rank " +
+                                              std::to_string(rank));
+  }
+  return Status();
+}
+
+}  // namespace quire::runtime

@@ -1,0 +1,32 @@
+/// One decision on all ranks: everybody's status and bytes are gathered, and everybody concludes
+/// the same from them.
+///
+/// Layer      runtime
+/// Source     docs/durability.md: collective calls return the same code on every rank, and the text
+///            names the failing rank
+/// Threads    collective, as the Exchange's collectives
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/exchange.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::runtime {
+
+/// A status and bytes as one text, and back. kCorruption: it is none.
+std::string EncodeOutcome(const Status& status, Slice bytes);
+Status DecodeOutcome(Slice text, Status* status, Slice* bytes);
+
+/// Every rank's `bytes`, by rank, where every rank gave OK; else on all ranks the failure of the
+/// lowest failing rank, its text with that rank.
+Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
+                                              Slice bytes);
+
+/// OK where all ranks gave OK and the same `argument`; `what` says in an error what differs.
+Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
+               const std::string& what);
+
+}  // namespace quire::runtime

@@ -1,0 +1,190 @@
+#include "runtime/core.h"
+
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "base/coding.h"
+#include "io/machine.h"
+#include "quire/option_table.h"
+#include "runtime/agreement.h"
+#include "runtime/job.h"
+#include "runtime/options_text.h"
+
+namespace quire::runtime {
+namespace {
+
+// What each rank tells of itself when a Context is opened.
+struct Introduction {
+  uint64_t node_id = 0;
+  uint64_t machine_id = 0;
+  uint64_t machine_bytes = 0;
+  std::string options;
+};
+
+std::string Encode(const Introduction& introduction) {
+  std::string text;
+  base::PutFixed(&text, introduction.node_id);
+  base::PutFixed(&text, introduction.machine_id);
+  base::PutFixed(&text, introduction.machine_bytes);
+  return text + introduction.options;
+}
+
+Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Status& mine,
+                                            const Introduction& own) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                         GatherAgreed(exchange, mine, Encode(own)));
+  std::vector<Introduction> all(texts.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    base::Reader reader(texts[rank]);
+    if (!reader.Fixed(&all[rank].node_id) || !reader.Fixed(&all[rank].machine_id) ||
+        !reader.Fixed(&all[rank].machine_bytes)) {
+      return Status(Code::kCorruption,
+                    "rank " + std::to_string(rank) + " does not introduce itself as it should");
+    }
+    all[rank].options = std::string(reader.rest());
+    if (all[rank].options == all[0].options) continue;
+    return Status(Code::kInvalidArgument, "options differ between ranks: rank 0 has " +
+                                              all[0].options + "; rank " + std::to_string(rank) +
+                                              " has " + all[rank].options);
+  }
+  return all;
+}
+
+uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
+  std::vector<RankMemory> memories;
+  for (const Introduction& rank : ranks) memories.push_back({rank.node_id, rank.machine_bytes});
+  return MemoryBudget::LimitOver(memories, given);
+}
+
+Status Prepare(const Status& before, Core* core, const std::string& repository,
+               ContextOptions* options) {
+  QUIRE_RETURN_IF_ERROR(before);
+  QUIRE_RETURN_IF_ERROR(io::CheckMachine());
+  QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
+  QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  QUIRE_ASSIGN_OR_RETURN(core->repository, ExpandRepository(repository));
+  return io::MakeDurableDirectory(*core->fs, core->repository);
+}
+
+// Before the ranks introduce themselves, so that all hear where one cannot have its threads.
+Status StartExecutor(const Environment& environment, Core* core) {
+  const int threads = core->options.background_threads;
+  try {
+    if (environment.background_threads) {
+      core->executor = base::NewThreadPool(threads, "quire-work");
+      core->transfers = base::NewThreadPool(1, "quire-transfer");
+    } else {
+      core->executor = base::NewManualExecutor();
+      core->transfers = core->executor;
+    }
+  } catch (const std::system_error& error) {
+    return Status(Code::kIo, "cannot start background_threads = " + std::to_string(threads) +
+                                 " threads: " + error.what() +
+                                 "; lower it, or raise the limit of processes (ulimit -u)");
+  }
+  return Status();
+}
+
+}  // namespace
+
+uint32_t Core::TakeNumber() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return ++last_number;
+}
+
+void Core::Progress() {
+  exchange->Progress();
+  if (exchange->has_handler_thread()) return;
+  errands->RunPending();
+  std::vector<Tenant*> all;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    all = tenants;
+  }
+  for (Tenant* const tenant : all) tenant->Progress();
+}
+
+void Core::End() {
+  std::vector<std::shared_ptr<Job>> ended;
+  std::vector<Tenant*> all;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ended = std::exchange(jobs, {});
+    all = tenants;
+  }
+  for (const std::shared_ptr<Job>& job : ended) job->Stop();
+  EndTransfers();  // of those, nobody is about to send any more
+  for (Tenant* const tenant : all) tenant->Shutdown();
+  // Not with the last get under way that somebody keeps: MPI may be finalized by then.
+  exchange.reset();
+  EndTransfers();
+}
+
+void Core::EndTransfers() {
+  errands->Drop();
+  std::promise<void> ended;
+  transfers->Schedule([&ended] { ended.set_value(); });
+  while (transfers->RunOne()) {
+  }
+  ended.get_future().wait();
+}
+
+Result<std::string> ExpandRepository(const std::string& repository) {
+  std::string path = repository;
+  if (!path.empty() && path[0] == '$') {
+    const size_t end = std::min(path.find('/'), path.size());
+    const std::string name = path.substr(1, end - 1);
+    const auto value = io::Environment(name.c_str());
+    if (!value || value->empty()) {
+      return Status(Code::kInvalidArgument, "the repository is " + repository +
+                                                ", but the environment variable " + name +
+                                                " is not set");
+    }
+    path = *value + path.substr(end);
+  }
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (path.empty()) {
+    return Status(Code::kInvalidArgument, "the repository's name is empty; give a directory");
+  }
+  return path;
+}
+
+Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
+                                      std::unique_ptr<comm::Transport> transport,
+                                      const std::string& repository, const ContextOptions& given) {
+  auto core = std::make_shared<Core>();
+  core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
+  core->options = given;
+  const std::string transport_name = transport->Name();
+  Status prepared = Prepare(environment.prepared, core.get(), repository, &core->options);
+  if (prepared.ok()) prepared = StartExecutor(environment, core.get());
+  comm::ExchangeOptions exchange_options;
+  if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
+  core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
+  core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
+  core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
+  core->manual_background = !environment.background_threads;
+  Introduction own;
+  own.node_id = io::NodeId();
+  own.machine_id = io::MachineId();
+  own.machine_bytes =
+      environment.machine_bytes != 0 ? environment.machine_bytes : io::MemoryLimitBytes();
+  own.options = OptionsText(core->options, ", ");
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
+                         Introduce(*core->exchange, prepared, own));
+  for (const Introduction& rank : ranks) core->machine_ids.push_back(rank.machine_id);
+  const uint64_t limit = MemoryLimit(ranks, core->options.memory_bytes);
+  const uint64_t messages = MemoryBudget::MessagesShare(limit, core->size());
+  core->budget = std::make_unique<MemoryBudget>(limit, messages);
+  core->exchange->LimitAnswers(messages);
+  core->description = transport_name;
+  if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;
+  if (core->size() > 1) {
+    core->description +=
+        core->exchange->has_handler_thread() ? ", handler thread" : ", progress inside calls";
+  }
+  return core;
+}
+
+}  // namespace quire::runtime

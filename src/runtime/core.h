@@ -1,0 +1,99 @@
+/// What all that is open in one Context shares: files, messages, background threads, the memory
+/// limit.
+///
+/// Layer      runtime
+/// Threads    the fields are set once; `mutex` guards those below it
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/executor.h"
+#include "comm/exchange.h"
+#include "io/file_system.h"
+#include "quire/database.h"
+#include "runtime/channel.h"
+#include "runtime/errands.h"
+#include "runtime/memory_budget.h"
+
+namespace quire::runtime {
+
+class Job;
+
+/// What is open in a Context and works in the background there: a database.
+class Tenant {
+ public:
+  virtual ~Tenant() = default;
+  /// Sends what waits, where no thread does: from the program's calls.
+  virtual void Progress() = 0;
+  /// Nothing of it runs any more when this returns. The Context goes.
+  virtual void Shutdown() = 0;
+};
+
+struct Core {
+  io::FileSystem* fs = nullptr;
+  std::string repository;
+  ContextOptions options;
+  /// shared with iterators, which may outlive the Context
+  std::shared_ptr<base::Executor> executor;
+  /// one thread, for jobs that may wait for the others' work
+  std::shared_ptr<base::Executor> transfers;
+  bool manual_background = false;  ///< both run only inside calls that wait
+  std::unique_ptr<MemoryBudget> budget;
+  /// Empty once the Context is gone. Last: its handler ends before what it serves goes.
+  std::unique_ptr<comm::Exchange> exchange;
+  std::unique_ptr<Errands> errands;
+  std::string description;
+  std::vector<uint64_t> machine_ids;  ///< by rank: io::MachineId
+
+  int rank() const { return exchange->rank(); }
+  int size() const { return exchange->size(); }
+  bool OnThisMachine(int other) const {
+    return machine_ids[static_cast<size_t>(other)] == machine_ids[static_cast<size_t>(rank())];
+  }
+  /// <repository>/<name>
+  std::string DirectoryOf(const std::string& name) const { return repository + "/" + name; }
+  /// Rank 0: held while a directory of checkpoints is listed for the next number, or one in it is
+  /// published, which has another name then: nobody sees neither or both.
+  std::mutex checkpoints_mutex;
+
+  /// The next number for channels. Every rank takes the same ones, whatever fails on it.
+  uint32_t TakeNumber();
+  /// Handles what has arrived and what waits for calls, where no thread does.
+  void Progress();
+  /// Ends all that runs in the background, and the exchange. Not collective.
+  void End();
+  /// Waits for what is under way in the background, and drops the errands that wait for calls. They
+  /// hold the core, and the core its threads: none of those may be the last that lets go.
+  void EndTransfers();
+
+  std::mutex mutex;
+  uint32_t last_number = 0;  ///< the same on all ranks: they are taken by all, in one order
+  std::vector<Tenant*> tenants;
+  std::vector<std::shared_ptr<Job>> jobs;  ///< those under way, and some that have ended
+};
+
+/// What a Context takes from the machine; simulations give their own.
+struct Environment {
+  Status prepared;               ///< what this rank has met before: told on all ranks
+  io::FileSystem* fs = nullptr;  ///< null: the real one
+  bool background_threads =
+      true;  ///< false: background work is done inside calls, in the same order each time
+  uint64_t machine_bytes = 0;  ///< memory of this rank's machine; 0: asks it
+  std::string thread_level;    ///< of MPI, for the description; empty: there is no MPI
+};
+
+/// The runtime of `repository` on this rank. Collective. `options` are as the program gave them:
+/// environment variables and ranges are seen to here.
+Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
+                                      std::unique_ptr<comm::Transport> transport,
+                                      const std::string& repository, const ContextOptions& options);
+
+/// `repository` with a leading "$NAME" replaced by that environment variable, and without trailing
+/// slashes. kInvalidArgument: empty, or the variable is not set.
+Result<std::string> ExpandRepository(const std::string& repository);
+
+}  // namespace quire::runtime

@@ -1,0 +1,41 @@
+/// Work that sends messages but waits for none, done in the background where threads may send, else
+/// inside the program's calls.
+///
+/// Layer      runtime
+/// Threads    any
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "base/executor.h"
+#include "comm/exchange.h"
+
+namespace quire::runtime {
+
+class Errands {
+ public:
+  Errands(comm::Exchange* exchange, std::shared_ptr<base::Executor> executor)
+      : in_calls_(!exchange->has_handler_thread() && exchange->size() > 1),
+        executor_(std::move(executor)) {}
+
+  /// Runs `errand` once, soon, never inside this call.
+  void Run(std::function<void()> errand);
+  /// From the program's calls: runs what waits for them. False: nothing did.
+  bool RunPending();
+  /// Forgets what waits for calls.
+  void Drop();
+  bool pending() const { return count_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  const bool in_calls_;
+  const std::shared_ptr<base::Executor> executor_;
+  std::atomic<size_t> count_{0};
+  std::mutex mutex_;
+  std::deque<std::function<void()>> queue_;
+};
+
+}  // namespace quire::runtime

@@ -1,0 +1,297 @@
+#include "runtime/job.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "runtime/job_news.h"
+
+namespace quire::runtime {
+namespace {
+
+class JobEvent final : public Event {
+ public:
+  explicit JobEvent(std::shared_ptr<Job> job) : job_(std::move(job)) {}
+  bool Ready() override { return job_->Ready(); }
+  Status Wait() override { return job_->Wait(); }
+  EventProgress Progress() const override { return job_->Progress(); }
+
+ private:
+  const std::shared_ptr<Job> job_;
+};
+
+}  // namespace
+
+std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job) {
+  try {
+    return std::make_unique<JobEvent>(job);
+  } catch (const std::bad_alloc&) {
+    job->Stop();  // nobody could wait for it
+    throw;
+  }
+}
+
+std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string what,
+                                std::unique_ptr<JobWork> work) {
+  const uint32_t number = core->TakeNumber();
+  std::shared_ptr<Job> job(new Job(core, std::move(what), std::move(work)));
+  job->channel_ = Channel(number, kJobOperation);
+  std::vector<std::shared_ptr<Job>> settled;  // stopped now: they may outlive the exchange
+  {
+    const std::lock_guard<std::mutex> lock(core->mutex);
+    const auto first =
+        std::stable_partition(core->jobs.begin(), core->jobs.end(),
+                              [](const std::shared_ptr<Job>& other) { return !other->Settled(); });
+    settled.assign(first, core->jobs.end());
+    core->jobs.erase(first, core->jobs.end());
+    core->jobs.push_back(job);
+  }
+  for (const std::shared_ptr<Job>& other : settled) other->Stop();
+  try {
+    job->work_->Attach(job);
+    job->Serve();
+    job->Schedule();
+  } catch (const std::bad_alloc&) {
+    job->Stop();  // what the work holds is not held until the context is closed
+    throw;
+  }
+  return job;
+}
+
+Job::Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work)
+    : core_(std::move(core)),
+      exchange_(core_->exchange.get()),
+      what_(std::move(what)),
+      work_(std::move(work)),
+      reports_(static_cast<size_t>(exchange_->size())),
+      told_(EncodeNews(0, Status(), {})),
+      heard_(static_cast<size_t>(exchange_->size())) {}
+
+Job::~Job() {
+  Stop();
+}
+
+void Job::Serve() {
+  exchange_->Serve(channel_, [this](int source, Slice request, std::string* answer) {
+    return OnMessage(source, request, answer);
+  });
+}
+
+bool Job::Settled() const {
+  if (!finished_) return false;
+  if (exchange_->rank() != 0) return true;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::find(heard_.begin() + 1, heard_.end(), false) == heard_.end();
+}
+
+void Job::Stop() {
+  const Status given_up = base::OrOutOfMemory(
+      [this] { return Status(Code::kInvalidArgument, what_ + " was given up unfinished"); });
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(stopped_, true)) return;
+    if (!ended_) status_ = given_up;
+  }
+  exchange_->Serve(channel_, {});
+  const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
+  if (!finished_) Finish();
+}
+
+EventProgress Job::Progress() const {
+  return {work_->bytes_done.load(std::memory_order_relaxed),
+          work_->bytes_total.load(std::memory_order_relaxed)};
+}
+
+// ---- This rank's part ----
+
+void Job::Schedule() {
+  const std::shared_ptr<Job> self = weak_from_this().lock();
+  if (self == nullptr || queued_.exchange(true)) return;
+  const auto slice = [self] { self->Guarded([&] { self->RunSlice(); }); };
+  int step = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    step = step_;
+  }
+  try {
+    if (step != kJobUndo && work_->sends(step)) {
+      core_->errands->Run(slice);
+    } else {
+      core_->transfers->Schedule(slice);
+    }
+  } catch (const std::bad_alloc&) {
+    queued_ = false;
+    throw;
+  }
+  exchange_->Nudge(this);
+}
+
+// What cannot be told for want of memory ends the job: the little that this takes may be there.
+void Job::EndWithoutMemory() {
+  core_->errands->Run([self = shared_from_this()] {
+    self->Fail(base::OutOfMemory());
+    self->End(self->ToldStatus());  // where others were told of an end already
+    self->Schedule();               // where it had ended already
+  });
+}
+
+Status Job::ToldStatus() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return told_end_ ? told_status_ : base::OutOfMemory();
+}
+
+void Job::RunSlice() {
+  const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
+  queued_ = false;
+  ++slices_;
+  int step = 0;
+  bool fresh = false;
+  std::string news;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_ || finished_) return;
+    step = ended_ ? kJobEnd : step_;
+    if (!ended_ && through_) return;
+    fresh = std::exchange(fresh_, false);
+    if (fresh) news = std::move(news_);
+  }
+  if (step == kJobEnd) {
+    Finish();
+    return exchange_->Nudge(this);
+  }
+  std::string note;
+  const Result<JobWork::State> state = CallWork(step, fresh ? &news : nullptr, &note);
+  if (!state.ok()) return EndStep(step, {true, state.status(), {}});
+  if (*state == JobWork::State::kThrough) return EndStep(step, {true, Status(), std::move(note)});
+  if (*state == JobWork::State::kAgain) Schedule();
+}
+
+// What the work could not do for want of memory it has failed to do.
+Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::string* note) {
+  return base::OrOutOfMemory([&]() -> Result<JobWork::State> {
+    if (step == kJobUndo) {
+      work_->Undo();
+      return JobWork::State::kThrough;
+    }
+    if (news != nullptr) work_->TakeNews(step, *news);
+    QUIRE_ASSIGN_OR_RETURN(const JobWork::State state, work_->Advance(step));
+    if (state == JobWork::State::kThrough) *note = work_->Report(step);
+    return state;
+  });
+}
+
+// Whatever becomes of that: who waits is not to wait for ever.
+void Job::Finish() {
+  try {
+    work_->Finish(status_);
+  } catch (const std::bad_alloc&) {
+    base::Log(LogLevel::kError, "no memory to end a job in the background");
+  }
+  finished_ = true;
+}
+
+// Reports to rank 0, where messages may be sent.
+void Job::EndStep(int step, Report report) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    through_ = true;
+  }
+  if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
+  core_->errands->Run([self = shared_from_this(), step, report = std::move(report)] {
+    self->Guarded([&] { self->SendReport(step, report); });
+  });
+  exchange_->Nudge(this);
+}
+
+void Job::SendReport(int step, const Report& report) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return;
+  }
+  const auto answered = [self = shared_from_this()](const Status& status, Slice) {
+    if (!status.ok()) self->End(FromRank(0, status).WithContext(self->what_));
+  };
+  const Status sent =
+      exchange_->StartThen(0, channel_, {}, EncodeNews(step, report.status, report.note), answered);
+  if (!sent.ok()) End(sent.WithContext(what_));
+}
+
+// ---- Waiting ----
+
+// What only this thread can do.
+void Job::Pump() {
+  core_->errands->RunPending();
+  while (core_->transfers->RunOne()) {
+  }
+}
+
+bool Job::Ready() {
+  if (!finished_ && !exchange_->has_handler_thread()) {
+    exchange_->Progress();
+    Pump();
+  }
+  if (!finished_) LookForDeath();
+  return finished_;
+}
+
+// For those that never wait.
+void Job::LookForDeath() {
+  const int missing = Missing();
+  if (missing == comm::Exchange::kNobody || missing == exchange_->rank()) return;
+  const Status lives = exchange_->PeerStatus(missing);
+  if (lives.ok()) return;
+  // Telling others may have to wait for room.
+  core_->errands->Run([self = shared_from_this(), lives] { self->Fail(lives); });
+}
+
+// The rank that is waited for; kNobody where this one has ended, or has something to do.
+int Job::Missing() {
+  if (finished_ || core_->errands->pending()) return comm::Exchange::kNobody;
+  if (queued_ && core_->manual_background) return comm::Exchange::kNobody;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int rank = exchange_->rank();
+  if (ended_ || !through_) return rank;
+  if (rank != 0) return 0;
+  const auto missing = std::find_if(reports_.begin(), reports_.end(),
+                                    [](const Report& report) { return !report.there; });
+  return missing == reports_.end() ? rank : static_cast<int>(missing - reports_.begin());
+}
+
+// After a deadline: whether the rank that is waited for lives, and goes on.
+bool Job::StillAlive(uint64_t* slices_before) {
+  const int missing = Missing();
+  if (missing == comm::Exchange::kNobody) return true;
+  if (missing == exchange_->rank()) {
+    const uint64_t slices = slices_;
+    return std::exchange(*slices_before, slices) != slices;
+  }
+  std::string present;
+  const Status asked =
+      exchange_->Ask(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), &present);
+  if (asked.code() == Code::kTimedOut) return false;
+  if (asked.ok()) {
+    TakePresent(missing, present);
+  } else {
+    Fail(FromRank(missing, asked));
+  }
+  return true;
+}
+
+Status Job::Wait() {
+  uint64_t slices_before = 0;
+  while (!finished_) {  // then the exchange may be gone
+    Pump();
+    const Status status = exchange_->Await(this, what_.c_str(), [this] { return Missing(); });
+    if (finished_ || status.ok()) continue;
+    if (status.code() == Code::kTimedOut) {
+      if (StillAlive(&slices_before)) continue;
+      return status;
+    }
+    Fail(status);
+  }
+  return status_;
+}
+
+}  // namespace quire::runtime

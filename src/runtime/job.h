@@ -1,0 +1,168 @@
+/// A collective piece of work in the background: a checkpoint, a restart, a destruction, a
+/// redistribution. It has steps; a step begins when all ranks are through with the one before, and
+/// the first failure of any rank ends it on all.
+///
+/// Rank 0 keeps count: every rank reports to it the end of a step, and it tells every rank to go
+/// on, or how the job ended. Nobody polls; but a rank that has waited for long asks the one that it
+/// waits for where the job is there, and so hears of what did not reach it.
+///
+/// Where nothing can come of a job that failed, all ranks take back what they did before it ends.
+///
+/// Layer      runtime
+/// Source     PapyrusKV, SC17, section 4.2 (asynchronous checkpoint: an event to wait for)
+/// Encoding   docs/format/message-kv.md
+/// Threads    any; Advance, TakeReports and Finish of one job run one at a time
+/// Invariants all ranks that hear the end hear the same one; nothing of a job runs after Stop; work
+///            that finds no memory has failed (a job that finds none for its news ends the process)
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "quire/database.h"
+#include "runtime/core.h"
+
+namespace quire::runtime {
+
+class Job;
+
+/// What a job does on this rank.
+class JobWork {
+ public:
+  enum class State {
+    kAgain,    ///< call Advance again; other background work may come in between
+    kWaiting,  ///< Job::Resume will be called
+    kThrough,  ///< the step is done on this rank
+  };
+  virtual ~JobWork() = default;
+  virtual int step_count() const = 0;
+  /// True where Advance sends messages in this step.
+  virtual bool sends(int /*step*/) const { return false; }
+  /// Does a small part of a step (about 10 ms).
+  virtual Result<State> Advance(int step) = 0;
+  /// What rank 0 is to know about this rank's step.
+  virtual std::string Report(int /*step*/) { return {}; }
+  /// On rank 0, when all are through: every rank's report. What it answers goes to all ranks with
+  /// the next step; a failure ends the job.
+  virtual Result<std::string> TakeReports(int /*step*/,
+                                          const std::vector<std::string>& /*reports*/) {
+    return std::string();
+  }
+  /// On every rank, before a step but the first: what rank 0 answered.
+  virtual void TakeNews(int /*step*/, const std::string& /*news*/) {}
+  /// On rank 0: whether nothing that counts can come of the job any more, now that it failed in
+  /// this step.
+  virtual bool CanUndo(int /*step*/) { return false; }
+  /// Then, on every rank whose job has not ended: takes back what it did.
+  virtual void Undo() {}
+  /// Once, on every rank: how it ended.
+  virtual void Finish(const Status& /*status*/) {}
+  /// Before anything else: whose work it is.
+  virtual void Attach(const std::weak_ptr<Job>& /*job*/) {}
+
+  std::atomic<uint64_t> bytes_done{0};
+  std::atomic<uint64_t> bytes_total{0};
+};
+
+class Job : public std::enable_shared_from_this<Job> {
+ public:
+  /// Collective; waits for nobody. `what` is for errors: "the checkpoint of particles".
+  static std::shared_ptr<Job> Start(const std::shared_ptr<Core>& core, std::string what,
+                                    std::unique_ptr<JobWork> work);
+  ~Job();
+
+  bool finished() const { return finished_; }
+  /// Finished, and no rank needs this one any more to hear of it.
+  bool Settled() const;
+  /// Ended, and Finish was called. Makes progress where no thread does.
+  bool Ready();
+  /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
+  Status Wait();
+  EventProgress Progress() const;
+  /// For the work that said kWaiting. Any thread, also where nothing may be sent.
+  void Resume() { Schedule(); }
+  /// Nothing of it runs any more when this returns: it ends here, unfinished, and others may wait
+  /// for it in vain.
+  void Stop();
+
+ private:
+  struct Report {
+    bool there = false;
+    Status status;
+    std::string note;
+  };
+  Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work);
+  void Serve();
+  void Schedule();
+  template <typename Part>
+  void Guarded(const Part& part);
+  void EndWithoutMemory();
+  Status ToldStatus() const;
+  void RunSlice();
+  Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
+  void Finish();
+  void EndStep(int step, Report report);
+  void SendReport(int step, const Report& report);
+  Status OnMessage(int source, Slice message, std::string* answer);
+  std::string Present() const;
+  void TakePresent(int source, Slice text);
+  void TakeReport(int source, Report report);
+  void Decide();
+  Status Judge(int step, Status status, const std::vector<std::string>& notes, std::string* news);
+  void Proceed(int step, const Status& status, std::string news);
+  void Tell(int rank);
+  void SetHeard(int rank);
+  void Go(int step, const Status& status, std::string news);
+  void End(const Status& status);
+  void Fail(const Status& status);
+  void Pump();
+  int Missing();
+  void LookForDeath();
+  bool StillAlive(uint64_t* slices_before);
+
+  const std::shared_ptr<Core> core_;
+  comm::Exchange* const exchange_;
+  const std::string what_;
+  const std::unique_ptr<JobWork> work_;
+  uint32_t channel_ = 0;
+
+  std::mutex slice_mutex_;  // held while the work is called
+  std::atomic<bool> queued_{false};
+  std::atomic<bool> finished_{false};
+  std::atomic<uint64_t> slices_{0};  // begun: this rank goes on
+
+  mutable std::mutex mutex_;
+  int step_ = 0;          // below: guarded by mutex_
+  bool through_ = false;  // this rank with step_
+  bool fresh_ = false;    // the work does not know news_ yet
+  std::string news_;
+  bool ended_ = false;
+  bool stopped_ = false;
+  Status status_;                // once ended_
+  std::vector<Report> reports_;  // rank 0: of step_
+  std::string told_;             // rank 0: the news that all get, encoded
+  bool told_end_ = false;        // rank 0: they are the last
+  Status told_status_;           // rank 0: which the last have
+  std::vector<bool> heard_;      // rank 0: who has heard the end, or cannot
+  Status undone_for_;            // rank 0: why it is being undone
+};
+
+template <typename Part>
+void Job::Guarded(const Part& part) {
+  try {
+    part();
+  } catch (const std::bad_alloc&) {
+    EndWithoutMemory();
+  }
+}
+
+/// The public face of a job.
+std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job);
+
+}  // namespace quire::runtime

@@ -1,0 +1,206 @@
+// What the ranks of a job tell each other, and what becomes of it.
+#include "runtime/job_news.h"
+
+#include <utility>
+
+#include "base/coding.h"
+#include "base/out_of_memory.h"
+#include "runtime/agreement.h"
+#include "runtime/job.h"
+
+namespace quire::runtime {
+
+std::string EncodeNews(int step, const Status& status, Slice note) {
+  std::string text;
+  base::PutVarint(&text, static_cast<uint64_t>(step));
+  return text + EncodeOutcome(status, note);
+}
+
+Status DecodeNews(Slice text, JobNews* news) {
+  base::Reader reader(text);
+  uint64_t step = 0;
+  Slice note;
+  if (!reader.Varint(&step) || step > static_cast<uint64_t>(kJobAsk)) {
+    return Status(Code::kCorruption, "news of a background job cannot be read");
+  }
+  QUIRE_RETURN_IF_ERROR(DecodeOutcome(reader.rest(), &news->status, &note));
+  news->step = static_cast<int>(step);
+  news->note = std::string(note);
+  return Status();
+}
+
+Status FromRank(int rank, const Status& answered) {
+  if (answered.code() != Code::kNotFound) return answered;
+  return Status(Code::kPeerFailed, "rank " + std::to_string(rank) + " has given it up");
+}
+
+Status Job::OnMessage(int source, Slice message, std::string* answer) {
+  JobNews news;
+  QUIRE_RETURN_IF_ERROR(DecodeNews(message, &news));
+  if (news.step == kJobAsk) {
+    *answer = Present();
+    if (exchange_->rank() == 0) SetHeard(source);
+    return Status();
+  }
+  if (exchange_->rank() == 0) {
+    TakeReport(source, {true, news.status, std::move(news.note)});
+  } else {
+    Go(news.step, news.status, std::move(news.note));
+  }
+  return Status();
+}
+
+// Where the job is on this rank. Rank 0: what it told all.
+std::string Job::Present() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (exchange_->rank() == 0) return told_;
+  return EncodeNews(ended_ ? kJobEnd : step_, status_, {});
+}
+
+// What the rank that is waited for says of itself.
+void Job::TakePresent(int source, Slice text) {
+  JobNews news;
+  const Status read = DecodeNews(text, &news);
+  if (!read.ok()) return Fail(read);
+  if (exchange_->rank() != 0) return Go(news.step, news.status, std::move(news.note));
+  if (news.step == kJobEnd) {
+    // By itself: it could not report. It is through with this step and all others.
+    const Status why =
+        news.status.ok() ? Status(Code::kPeerFailed, "it ended before the others") : news.status;
+    return TakeReport(source, {true, why, {}});
+  }
+  bool behind = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    behind = news.step < step_;
+  }
+  if (behind) Tell(source);
+}
+
+// Rank 0. No rank reports a step before all have ended the one before.
+void Job::TakeReport(int source, Report report) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || stopped_) return;
+    reports_[static_cast<size_t>(source)] = std::move(report);
+    for (const Report& one : reports_) {
+      if (!one.there) return exchange_->Nudge(this);
+    }
+  }
+  const std::shared_ptr<Job> self = weak_from_this().lock();
+  if (self != nullptr) core_->errands->Run([self] { self->Guarded([&] { self->Decide(); }); });
+  exchange_->Nudge(this);
+}
+
+// Rank 0: all are through with a step.
+void Job::Decide() {
+  const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
+  Status status;
+  std::vector<std::string> notes;
+  int step = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || stopped_) return;
+    step = step_;
+    for (size_t rank = 0; rank < reports_.size(); ++rank) {
+      Report& report = reports_[rank];
+      notes.push_back(std::move(report.note));
+      if (!report.status.ok() && status.ok()) {
+        status = reports_.size() == 1 ? report.status
+                                      : report.status.WithContext("rank " + std::to_string(rank));
+      }
+      report = Report();
+    }
+  }
+  std::string news;
+  status = Judge(step, std::move(status), notes, &news);
+  const bool last = !status.ok() || step + 1 == work_->step_count();
+  if (status.ok() || step == kJobUndo || !work_->CanUndo(step)) {
+    return Proceed(last ? kJobEnd : step + 1, status, std::move(news));
+  }
+  undone_for_ = status;
+  Proceed(kJobUndo, Status(), {});
+}
+
+// What becomes of a step that all are through with.
+Status Job::Judge(int step, Status status, const std::vector<std::string>& notes,
+                  std::string* news) {
+  if (step == kJobUndo) return undone_for_;
+  if (!status.ok()) return status;
+  return base::OrOutOfMemory([&] {
+    QUIRE_ASSIGN_OR_RETURN(*news, work_->TakeReports(step, notes));
+    return Status();
+  });
+}
+
+void Job::Proceed(int step, const Status& status, std::string news) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (told_end_) return;  // a death was heard of meanwhile
+    told_ = EncodeNews(step, status, news);
+    told_end_ = step == kJobEnd;
+    told_status_ = status;
+  }
+  for (int rank = 1; rank < exchange_->size(); ++rank) Tell(rank);
+  Go(step, status, std::move(news));
+}
+
+// Rank 0. Who cannot be told is dead, or asks.
+void Job::Tell(int rank) {
+  std::string message;
+  bool last = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    message = told_;
+    last = told_end_;
+  }
+  const auto answered = [self = shared_from_this(), rank, last](const Status& status, Slice) {
+    // It is dead, or has given the job up: all the same to this one.
+    const bool gone = status.code() == Code::kPeerFailed || status.code() == Code::kNotFound;
+    if (last && (status.ok() || gone)) self->SetHeard(rank);
+  };
+  const Status sent = exchange_->StartThen(rank, channel_, {}, message, answered);
+  if (last && sent.code() == Code::kPeerFailed) SetHeard(rank);
+}
+
+// Rank 0: of the end, if there is one.
+void Job::SetHeard(int rank) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (told_end_) heard_[static_cast<size_t>(rank)] = true;
+}
+
+void Job::Go(int step, const Status& status, std::string news) {
+  if (step == kJobEnd) return End(status);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || step <= step_) return;  // heard already
+    step_ = step;
+    news_ = std::move(news);
+    fresh_ = true;
+    through_ = false;
+  }
+  Schedule();
+}
+
+void Job::End(const Status& status) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || stopped_) return;
+    ended_ = true;
+    status_ = status;
+  }
+  Schedule();
+}
+
+// Somebody is missing for good. Nobody else tells the others, should rank 0 hear of it.
+void Job::Fail(const Status& status) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || stopped_) return;
+  }
+  const Status why = status.WithContext(what_);
+  if (exchange_->rank() == 0) return Proceed(kJobEnd, why, {});
+  End(why);
+}
+
+}  // namespace quire::runtime

@@ -1,0 +1,34 @@
+/// What the ranks of a job tell each other: where it is, and how it ended.
+///
+/// Layer      runtime (internal)
+/// Encoding   docs/format/message-kv.md
+/// Threads    pure functions; beside them, job_news.cpp has what a Job does with news
+#pragma once
+
+#include <string>
+
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::runtime {
+
+/// In the place of a step: the job has ended; it is being taken back; the sender asks where it is.
+constexpr int kJobEnd = 1 << 20;
+constexpr int kJobUndo = kJobEnd - 1;
+constexpr int kJobAsk = kJobEnd + 1;
+
+struct JobNews {
+  int step = 0;
+  Status status;
+  std::string note;
+};
+
+std::string EncodeNews(int step, const Status& status, Slice note);
+/// Errors  kCorruption.
+Status DecodeNews(Slice text, JobNews* news);
+
+/// What rank `rank` answered to news, as a status of the job: it does not serve one that it has
+/// given up.
+Status FromRank(int rank, const Status& answered);
+
+}  // namespace quire::runtime

@@ -1,0 +1,267 @@
+// Background jobs: steps in order on all ranks, failures of any rank on all alike, nobody hangs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/job.h"
+#include "runtime/sim_ranks_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::runtime {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What the ranks of a test do, seen by all.
+struct Shared {
+  std::atomic<int> in_step[3] = {};
+  std::atomic<int> finished{0};
+  std::atomic<int> told{0};
+  std::vector<std::string> notes;
+  int failing_rank = -1;
+  int failing_step = 1;
+};
+
+class StepWork final : public JobWork {
+ public:
+  StepWork(int rank, int size, Shared* shared) : rank_(rank), size_(size), shared_(*shared) {}
+  int step_count() const override { return 3; }
+  bool sends(int step) const override { return step == 1; }
+  Result<State> Advance(int step) override {
+    if (calls_++ < 3) return State::kAgain;
+    calls_ = 0;
+    bytes_done += 10;
+    if (step > 0) {
+      EXPECT_EQ(shared_.in_step[step - 1].load(), size_);
+    }
+    ++shared_.in_step[step];
+    if (rank_ == shared_.failing_rank && step == shared_.failing_step) {
+      return Status(Code::kNoSpace, "the disk is full");
+    }
+    return State::kThrough;
+  }
+  std::string Report(int step) override {
+    return std::to_string(rank_) + "/" + std::to_string(step);
+  }
+  Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override {
+    EXPECT_EQ(rank_, 0);
+    if (step == 1) shared_.notes = reports;
+    return "after " + std::to_string(step);
+  }
+  void TakeNews(int step, const std::string& news) override {
+    EXPECT_EQ(news, "after " + std::to_string(step - 1));
+    ++shared_.told;
+  }
+  void Finish(const Status&) override { ++shared_.finished; }
+
+ private:
+  const int rank_;
+  const int size_;
+  Shared& shared_;
+  int calls_ = 0;
+};
+
+class Jobs : public testing::TestWithParam<bool> {
+ protected:
+  void Run(int count, const std::function<void(const std::shared_ptr<Core>&)>& program) {
+    RunSimRanks({.rank_count = count, .by_turns = GetParam(), .timeout_ms = 2000}, program);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Jobs, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+TEST_P(Jobs, GoThroughTheirStepsTogether) {
+  for (int count = 1; count <= 4; ++count) {
+    Shared shared;
+    Run(count, [&](const std::shared_ptr<Core>& core) {
+      const int rank = core->rank();
+      const auto job =
+          Job::Start(core, "the test", std::make_unique<StepWork>(rank, count, &shared));
+      ASSERT_OK(job->Wait());
+      EXPECT_TRUE(job->Ready());
+      EXPECT_EQ(job->Progress().bytes_done, 30u);
+      ASSERT_OK(job->Wait());
+      ASSERT_OK(core->exchange->Barrier());
+    });
+    EXPECT_EQ(shared.finished.load(), count);
+    EXPECT_EQ(shared.told.load(), 2 * count);
+    ASSERT_EQ(shared.notes.size(), static_cast<size_t>(count));
+    EXPECT_EQ(shared.notes.back(), std::to_string(count - 1) + "/1");
+  }
+}
+
+TEST_P(Jobs, EndOnAllRanksWithTheFailureOfOne) {
+  for (const int failing : {0, 1, 2}) {
+    Shared shared;
+    shared.failing_rank = failing;
+    Run(3, [&](const std::shared_ptr<Core>& core) {
+      const auto job =
+          Job::Start(core, "the test", std::make_unique<StepWork>(core->rank(), 3, &shared));
+      const Status status = job->Wait();
+      EXPECT_EQ(status.code(), Code::kNoSpace);
+      EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(failing)));
+      EXPECT_THAT(status.message(), HasSubstr("the disk is full"));
+      ASSERT_OK(core->exchange->Barrier());
+    });
+    EXPECT_EQ(shared.finished.load(), 3);
+    EXPECT_EQ(shared.in_step[2].load(), 0);
+  }
+}
+
+TEST_P(Jobs, GoOnWithoutTheirHandleAndBesideEachOther) {
+  Shared first;
+  Shared second;
+  Run(2, [&](const std::shared_ptr<Core>& core) {
+    Job::Start(core, "the first", std::make_unique<StepWork>(core->rank(), 2, &first));
+    const auto job =
+        Job::Start(core, "the second", std::make_unique<StepWork>(core->rank(), 2, &second));
+    ASSERT_OK(job->Wait());
+    for (const std::shared_ptr<Job>& other : core->jobs) ASSERT_OK(other->Wait());
+    ASSERT_OK(core->exchange->Barrier());
+  });
+  EXPECT_EQ(first.finished.load(), 2);
+  EXPECT_EQ(second.finished.load(), 2);
+}
+
+// Waits for ever, as a rank that is busy for long.
+class StuckWork final : public JobWork {
+ public:
+  int step_count() const override { return 1; }
+  Result<State> Advance(int) override { return State::kWaiting; }
+};
+
+// A job that rank `stuck` never gets through, and the others do at once.
+std::shared_ptr<Job> StartStuck(const std::shared_ptr<Core>& core, int stuck, Shared* shared) {
+  std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
+  if (core->rank() != stuck) work = std::make_unique<StepWork>(0, 0, shared);
+  return Job::Start(core, "the test", std::move(work));
+}
+
+TEST_P(Jobs, EndWhenARankDies) {
+  for (const int dying : {0, 1}) {
+    Run(2, [&](const std::shared_ptr<Core>& core) {
+      Shared shared;
+      const auto job = StartStuck(core, dying, &shared);
+      if (core->rank() == dying) return;  // its transport ends: to the other it is dead
+      const Status status = job->Wait();
+      EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
+    });
+  }
+}
+
+// A program that computes, and looks now and then.
+TEST_P(Jobs, EndWhenARankDiesAndTheOthersOnlyPoll) {
+  for (const int dying : {0, 1}) {
+    Run(2, [&](const std::shared_ptr<Core>& core) {
+      Shared shared;
+      const auto job = StartStuck(core, dying, &shared);
+      if (core->rank() == dying) return;
+      while (!job->Ready()) std::this_thread::yield();
+      EXPECT_EQ(job->Wait().code(), Code::kPeerFailed) << job->Wait().ToString();
+    });
+  }
+}
+
+// It lives and answers, but not for this job.
+TEST_P(Jobs, EndWhereARankHasGivenThemUp) {
+  for (const int leaving : {0, 1}) {
+    std::atomic<bool> ended{false};
+    Shared shared;
+    Run(2, [&](const std::shared_ptr<Core>& core) {
+      const auto job = StartStuck(core, leaving, &shared);
+      if (core->rank() == leaving) {
+        job->Stop();
+        while (!ended) core->exchange->Progress();
+        return;
+      }
+      const Status status = job->Wait();
+      EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
+      EXPECT_THAT(status.message(),
+                  HasSubstr("rank " + std::to_string(leaving) + " has given it up"));
+      ended = true;
+    });
+  }
+}
+
+// The news finds no room on its way: rank 1 hears it when it asks.
+TEST_P(Jobs, TellWhatWasLostToThoseWhoAsk) {
+  std::atomic<bool> filled{false};
+  std::atomic<bool> ended{false};
+  Shared shared;
+  Run(2, [&](const std::shared_ptr<Core>& core) {
+    comm::Exchange& exchange = *core->exchange;
+    const auto job =
+        Job::Start(core, "the test", std::make_unique<StepWork>(core->rank(), 2, &shared));
+    if (core->rank() == 0) {
+      // Nobody serves this on rank 1: it fills the window for good.
+      const std::string body(5 << 20, 'x');
+      EXPECT_OK(exchange.StartThen(1, 4711 << 8, {}, body, [](const Status&, Slice) {}));
+      filled = true;
+    }
+    Status status = job->Wait();
+    while (status.code() == Code::kTimedOut) status = job->Wait();
+    EXPECT_OK(status);
+    while (!filled) exchange.Progress();  // a slow rank 0 may only begin to send now
+    if (core->rank() == 1) ended = true;
+    while (!ended) exchange.Progress();
+  });
+  EXPECT_EQ(shared.in_step[2].load(), 2);
+}
+
+// Everything that ranks did is taken back before a failed job ends.
+class UndoWork final : public JobWork {
+ public:
+  UndoWork(int rank, int failing_step, std::atomic<int>* done)
+      : rank_(rank), failing_step_(failing_step), done_(*done) {}
+  int step_count() const override { return 2; }
+  Result<State> Advance(int step) override {
+    if (step == 0) ++done_;
+    if (rank_ == 1 && step == failing_step_) return Status(Code::kIo, "broken");
+    return State::kThrough;
+  }
+  bool CanUndo(int step) override { return step == 0; }
+  void Undo() override { --done_; }
+
+ private:
+  const int rank_;
+  const int failing_step_;
+  std::atomic<int>& done_;
+};
+
+TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
+  for (const int failing_step : {0, 1}) {
+    for (int count = 2; count <= 4; ++count) {
+      std::atomic<int> done{0};
+      Run(count, [&](const std::shared_ptr<Core>& core) {
+        const auto job = Job::Start(core, "the test",
+                                    std::make_unique<UndoWork>(core->rank(), failing_step, &done));
+        const Status status = job->Wait();
+        EXPECT_EQ(status.code(), Code::kIo);
+        EXPECT_THAT(status.message(), HasSubstr("rank 1: broken"));
+        EXPECT_EQ(done.load(), failing_step == 0 ? 0 : count);
+        ASSERT_OK(core->exchange->Barrier());
+      });
+    }
+  }
+}
+
+TEST_P(Jobs, ThatAreStoppedRunNoMore) {
+  Shared shared;
+  Run(1, [&](const std::shared_ptr<Core>& core) {
+    const auto job = Job::Start(core, "the test", std::make_unique<StuckWork>());
+    job->Stop();
+    EXPECT_TRUE(job->Ready());
+    EXPECT_THAT(job->Wait().message(), HasSubstr("given up"));
+    job->Resume();
+  });
+}
+
+}  // namespace
+}  // namespace quire::runtime

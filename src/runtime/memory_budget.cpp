@@ -1,0 +1,149 @@
+#include "runtime/memory_budget.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace quire::runtime {
+namespace {
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+// Besides those in the flushing queue: the active MemTable, and the one being made ready.
+constexpr uint64_t kMemTablesBesidesQueue = 2;
+constexpr uint64_t kValueSegments = 2;
+// A table's filter is built from a list of hashes, 8 bytes for each pair of some 32 bytes or more.
+constexpr uint64_t kMergingShare = 4;
+// An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power
+// of two.
+constexpr uint64_t kIndexShare = 4;
+// What defaults do not shrink below.
+constexpr uint64_t kMemTableBytesMin = kMiB;
+constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;
+constexpr uint64_t kTableBytesMin = 32 * kMiB;  // every table keeps a descriptor
+constexpr uint64_t kCacheBytesMin = kMiB;
+constexpr uint64_t kStagingBytesMin = kMiB;
+// What sizes do not shrink below that a percentage bounds: a 64th of those, in the options' ranges.
+constexpr uint64_t kSmallerShare = 64;
+constexpr uint64_t kLeastBytes = 64 * kKiB;
+constexpr uint64_t kMessagesShare = 16;
+constexpr uint64_t kMessagesBytesMin = kMiB;
+constexpr uint64_t kMessagesBytesMax = 64 * kMiB;
+
+// One option that may shrink.
+struct Shrinkable {
+  uint64_t* value;
+  uint64_t least;
+  bool allowed;
+  void Halve() {
+    if (allowed) *value = std::max(std::min(*value, least), *value / 2);
+  }
+  bool CanShrink() const { return allowed && *value > least; }
+};
+
+std::string MiB(uint64_t bytes) {
+  return std::to_string(bytes / kMiB) + " MiB";
+}
+
+}  // namespace
+
+MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
+  MemoryPlan plan;
+  const StorageOptions& storage = options.storage;
+  const uint64_t memtable = storage.memtable_bytes + storage.memtable_bytes / kIndexShare;
+  plan.memtables =
+      memtable * (static_cast<uint64_t>(storage.flushing_queue_length) + kMemTablesBesidesQueue);
+  plan.value_segments = kValueSegments * storage.value_segment_bytes;
+  plan.merging = storage.table_bytes_max / kMergingShare;
+  plan.block_cache = storage.cache_bytes;
+  plan.local_cache = options.local_cache_bytes;
+  if (rank_count > 1) {
+    plan.remote_cache = options.remote_cache_bytes;
+    plan.staging = options.remote_memtable_bytes;
+  }
+  return plan;
+}
+
+namespace {
+
+// Halves what may shrink, until it takes half of what is left, or the percentage that was given.
+void Shrink(DatabaseOptions* options, int rank_count, uint64_t left) {
+  const DatabaseOptions defaults;
+  const bool all = options->memory_percent_max > 0;
+  const auto one = [all](uint64_t* value, uint64_t unless_given, uint64_t least) -> Shrinkable {
+    const uint64_t smaller = least == 0 ? 0 : std::max(least / kSmallerShare, kLeastBytes);
+    return {value, all ? smaller : least, all || *value == unless_given};
+  };
+  StorageOptions& storage = options->storage;
+  Shrinkable shrinkables[] = {
+      one(&storage.memtable_bytes, defaults.storage.memtable_bytes, kMemTableBytesMin),
+      one(&storage.value_segment_bytes, defaults.storage.value_segment_bytes,
+          kValueSegmentBytesMin),
+      one(&storage.table_bytes_max, defaults.storage.table_bytes_max, kTableBytesMin),
+      one(&storage.cache_bytes, defaults.storage.cache_bytes, kCacheBytesMin),
+      one(&options->remote_cache_bytes, defaults.remote_cache_bytes, 0),
+      one(&options->remote_memtable_bytes, defaults.remote_memtable_bytes, kStagingBytesMin),
+      {&options->local_cache_bytes, 0, all},
+  };
+  // Defaults leave half of what is left to the next database.
+  const uint64_t percent = all ? static_cast<uint64_t>(options->memory_percent_max) : 50;
+  while (PlanFor(*options, rank_count).total() > left / 100 * percent) {
+    const bool more = std::any_of(std::begin(shrinkables), std::end(shrinkables),
+                                  [](const Shrinkable& each) { return each.CanShrink(); });
+    if (!more) break;
+    for (Shrinkable& each : shrinkables) each.Halve();
+  }
+}
+
+}  // namespace
+
+uint64_t MemoryBudget::DefaultLimit(uint64_t machine_bytes, int ranks_on_node) {
+  return machine_bytes / 4 / static_cast<uint64_t>(std::max(1, ranks_on_node));
+}
+
+uint64_t MemoryBudget::LimitOver(const std::vector<RankMemory>& ranks, uint64_t given) {
+  if (given != 0) return given;
+  std::map<uint64_t, int> ranks_on_node;
+  for (const RankMemory& rank : ranks) ++ranks_on_node[rank.node_id];
+  uint64_t least = UINT64_MAX;
+  for (const RankMemory& rank : ranks) {
+    least = std::min(least, DefaultLimit(rank.machine_bytes, ranks_on_node[rank.node_id]));
+  }
+  return least;
+}
+
+uint64_t MemoryBudget::MessagesShare(uint64_t limit_bytes, int rank_count) {
+  if (rank_count == 1) return 0;
+  return std::clamp(limit_bytes / kMessagesShare, kMessagesBytesMin, kMessagesBytesMax);
+}
+
+Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t left = limit_bytes_ - std::min(limit_bytes_, planned_bytes_);
+  Shrink(options, rank_count, left);
+  const MemoryPlan plan = PlanFor(*options, rank_count);
+  if (plan.total() > left) {
+    return Status(Code::kInvalidArgument,
+                  "the database may take " + MiB(plan.total()) + " of memory (MemTables " +
+                      MiB(plan.memtables) + ", value segments " + MiB(plan.value_segments) +
+                      ", merging " + MiB(plan.merging) + ", block cache " + MiB(plan.block_cache) +
+                      ", local cache " + MiB(plan.local_cache) + ", remote cache " +
+                      MiB(plan.remote_cache) + ", staging " + MiB(plan.staging) + "); " +
+                      MiB(left) + " of memory_bytes = " + MiB(limit_bytes_) +
+                      " are left: give the context more, or the database less");
+  }
+  planned_bytes_ += plan.total();
+  return plan;
+}
+
+void MemoryBudget::Give(const MemoryPlan& plan) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  planned_bytes_ -= plan.total();
+}
+
+uint64_t MemoryBudget::planned_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return planned_bytes_;
+}
+
+}  // namespace quire::runtime

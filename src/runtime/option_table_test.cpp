@@ -1,0 +1,136 @@
+#include "quire/option_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+
+// Sets an environment variable for one test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(OptionTable, HasARowForEveryOptionWithAUniqueName) {
+  std::set<std::string> names;
+  for (const OptionRow& row : OptionTable::Rows()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_FALSE(row.meaning.empty()) << row.name;
+    EXPECT_EQ(row.environment.rfind("QUIRE_", 0), 0u) << row.name;
+  }
+  EXPECT_EQ(names.size(), 40u);
+}
+
+// Every default can be got and set, and leaves the options as they are.
+template <typename Options>
+void ExpectDefaults(const std::set<OptionGroup>& groups) {
+  Options options;
+  for (const OptionRow& row : OptionTable::Rows()) {
+    if (!groups.contains(row.group)) continue;
+    const Result<std::string> value = OptionTable::Get(row.name, options);
+    ASSERT_TRUE(value.ok()) << row.name;
+    EXPECT_EQ(*value, row.default_value) << row.name;
+    const Status set = OptionTable::SetFromText(row.name + "=" + *value, &options);
+    EXPECT_TRUE(set.ok()) << set.ToString();
+  }
+  EXPECT_TRUE(OptionTable::Check(options).ok());
+}
+
+TEST(OptionTable, DefaultsAreThoseOfTheStructs) {
+  ExpectDefaults<ContextOptions>({OptionGroup::kContext});
+  ExpectDefaults<DatabaseOptions>({OptionGroup::kStorage, OptionGroup::kDatabase});
+  ExpectDefaults<DatasetOptions>({OptionGroup::kDataset});
+}
+
+TEST(OptionTable, ReadsNumbersBytesSwitchesAndNames) {
+  DatabaseOptions options;
+  ASSERT_TRUE(OptionTable::SetFromText("memtable_bytes=16MiB", &options).ok());
+  EXPECT_EQ(options.storage.memtable_bytes, 16u << 20);
+  ASSERT_TRUE(OptionTable::Set("flushing_queue_length", "5", &options).ok());
+  EXPECT_EQ(options.storage.flushing_queue_length, 5);
+  ASSERT_TRUE(OptionTable::Set("group_size", "1", &options).ok());
+  EXPECT_EQ(options.group_size, 1);
+  ASSERT_TRUE(OptionTable::Set("wal", "sync", &options).ok());
+  EXPECT_EQ(options.storage.wal, WalMode::kSync);
+  ASSERT_TRUE(OptionTable::Set("protection", "update_only", &options).ok());
+  EXPECT_EQ(options.protection, Protection::kUpdateOnly);
+  ASSERT_TRUE(OptionTable::Set("partitioner_name", "by first letter", &options).ok());
+  EXPECT_EQ(options.partitioner_name, "by first letter");
+  EXPECT_EQ(*OptionTable::Get("wal", options), "sync");
+}
+
+TEST(OptionTable, NamesTheNearestOptionForAnUnknownOne) {
+  DatabaseOptions options;
+  const Status status = OptionTable::Set("memtable_byte", "1", &options);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("memtable_bytes"));
+}
+
+TEST(OptionTable, SaysWhereAnOptionBelongs) {
+  DatabaseOptions options;
+  const Status status = OptionTable::Set("timeout_ms", "1000", &options);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("an option of a context"));
+}
+
+TEST(OptionTable, RefusesValuesThatAreNotOfTheirTypeOrOutOfRange) {
+  DatabaseOptions options;
+  for (const char* text :
+       {"memtable_bytes=", "memtable_bytes=64k", "memtable_bytes=-1", "memtable_bytes=1",
+        "memtable_bytes=99999999999999999999", "memtable_bytes=17179869184TiB", "wal=maybe",
+        "group_size=-1", "redistribute=2", "bloom_bits_per_key=33", "bloom_bits_per_key=10MiB",
+        "memtable_bytes"}) {
+    const Status status = OptionTable::SetFromText(text, &options);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(options.storage.memtable_bytes, DatabaseOptions().storage.memtable_bytes);
+}
+
+TEST(OptionTable, CheckNamesTheFieldThatIsOutOfRange) {
+  DatabaseOptions options;
+  options.storage.flushing_queue_length = -3;
+  Status status = OptionTable::Check(options);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("flushing_queue_length is \"-3\""));
+  options = DatabaseOptions();
+  options.consistency = static_cast<Consistency>(7);
+  status = OptionTable::Check(options);
+  EXPECT_THAT(status.message(), HasSubstr("consistency"));
+  options = DatabaseOptions();
+  options.partitioner_name = "two\nlines";
+  EXPECT_FALSE(OptionTable::Check(options).ok());
+}
+
+TEST(OptionTable, EnvironmentGivesWhatTheProgramLeftAtItsDefault) {
+  const Variable memtable("QUIRE_MEMTABLE_BYTES", "1MiB");
+  const Variable cache("QUIRE_CACHE_BYTES", "2MiB");
+  DatabaseOptions options;
+  options.storage.cache_bytes = 5;
+  ASSERT_TRUE(OptionTable::ApplyEnvironment(&options).ok());
+  EXPECT_EQ(options.storage.memtable_bytes, 1u << 20);
+  EXPECT_EQ(options.storage.cache_bytes, 5u);
+  EXPECT_THAT(OptionTable::Explain({}, {}),
+              HasSubstr("memtable_bytes = 1MiB  (environment QUIRE_MEMTABLE_BYTES"));
+}
+
+TEST(OptionTable, ABadEnvironmentVariableIsNamed) {
+  const Variable variable("QUIRE_WAL", "perhaps");
+  DatabaseOptions options;
+  const Status status = OptionTable::ApplyEnvironment(&options);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("QUIRE_WAL"));
+  EXPECT_THAT(status.message(), HasSubstr("off|on|sync"));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,26 @@
+/// The options of one kind as text, which ranks compare: all must give the same.
+///
+/// Layer      runtime
+/// Threads    pure functions
+#pragma once
+
+#include <string>
+
+#include "quire/option_table.h"
+
+namespace quire::runtime {
+
+/// Each option of these, in the table's order: "name = value", with `separator` between them.
+template <typename Options>
+std::string OptionsText(const Options& options, const char* separator) {
+  std::string text;
+  for (const OptionRow& row : OptionTable::Rows()) {
+    const Result<std::string> value = OptionTable::Get(row.name, options);
+    if (!value.ok()) continue;  // an option of another kind
+    if (!text.empty()) text += separator;
+    text += row.name + " = " + *value;
+  }
+  return text;
+}
+
+}  // namespace quire::runtime

@@ -1,0 +1,52 @@
+/// Ranks in this process, each with a core over the simulated network: for tests of what stands on
+/// a core alone.
+///
+/// Layer      runtime (tests only)
+/// Threads    one; the program runs on one thread per rank
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/sim_transport.h"
+#include "runtime/core.h"
+
+namespace quire::runtime {
+
+struct SimRanksOptions {
+  int rank_count = 1;
+  bool by_turns = true;  ///< seeded, without threads; false: free-running
+  uint64_t seed = 1;
+  uint64_t timeout_ms = 60'000;
+  /// The file system of each rank, shared; null: none.
+  std::function<io::FileSystem*(int rank)> file_system = {};
+  std::string repository = "/repository";
+};
+
+/// Runs `program` on every rank to its end. The end of a core is not collective.
+inline void RunSimRanks(const SimRanksOptions& options,
+                        const std::function<void(const std::shared_ptr<Core>&)>& program) {
+  comm::SimNetwork::Options network_options;
+  network_options.rank_count = options.rank_count;
+  network_options.deterministic = options.by_turns;
+  network_options.seed = options.seed;
+  const auto network = comm::SimNetwork::Create(network_options);
+  network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
+    auto core = std::make_shared<Core>();
+    core->executor = options.by_turns ? base::NewManualExecutor() : base::NewThreadPool(1, "test");
+    core->transfers = core->executor;
+    core->manual_background = options.by_turns;
+    core->options.timeout_ms = options.timeout_ms;
+    core->repository = options.repository;
+    if (options.file_system) core->fs = options.file_system(rank);
+    core->exchange =
+        comm::Exchange::Create(std::move(transport), {.timeout_ms = options.timeout_ms});
+    core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
+    core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
+    program(core);
+    core->End();
+  });
+}
+
+}  // namespace quire::runtime

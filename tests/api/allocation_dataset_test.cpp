@@ -1,0 +1,203 @@
+// The n-th allocation of a process fails while it writes a dataset, for n = 0, 1, ...: an epoch of
+// which a put failed is not complete, one that is complete has all of its pairs, by key and in a
+// scan, and the next epoch can be written.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "child_process.h"
+#include "failing_allocations.h"
+#include "partition/double_buffer.h"
+#include "quire/quire.h"
+#include "quire/quire_dataset.h"
+#include "runtime/sim_ranks_testing.h"
+#include "starved_program.h"
+
+namespace {
+
+using quire::test::kRan;
+using quire::test::kTooFar;
+using quire::test::kWrong;
+using quire::test::Outcome;
+
+constexpr uint64_t kEpochs = 2;  // while memory is short
+constexpr uint64_t kBehind = kEpochs + 1;
+constexpr size_t kPairs = 90;  // more than a buffer holds
+constexpr const char* kFormats[] = {"base", "pointer", "ribbon"};
+
+// Which epochs the program was told are complete. Survives the process.
+struct Record {
+  bool complete[kBehind + 1];
+};
+
+template <int kFormat>
+class Workload : private quire::test::StarvedProgram {
+ public:
+  Workload(const std::string& repository, Record* record)
+      : StarvedProgram(repository, 0), directory_(repository + "/steps"), record_(record) {
+    for (size_t i = 0; i < kPairs; ++i) {
+      keys_.push_back("key" + std::to_string(i));
+      values_.push_back(std::to_string(i) + std::string(1000, 'v'));
+    }
+  }
+
+  Outcome Run(int64_t n) {
+    quire::test::FailAllocation(n);
+    if (OpenContext() && OpenWriter()) {
+      for (uint64_t epoch = 1; epoch <= kEpochs; ++epoch) WriteEpoch(epoch);
+    }
+    const bool failed = quire::test::AllocationFailed();
+    if (writer_ != nullptr && !WriteEpoch(kBehind) && !Unknown()) Complain("writes no more");
+    CloseWriter();
+    if (wrong_) return kWrong;
+    return failed ? kRan : kTooFar;
+  }
+
+  // With memory, in another process.
+  Outcome Verify() {
+    if (!OpenContext() || !OpenWriter()) Complain("cannot be opened again");
+    if (writer_ != nullptr && !WriteEpoch(kBehind + 1)) Complain("cannot be gone on with");
+    CloseWriter();
+    quire_dataset_reader* reader = nullptr;
+    if (Check(quire_dataset_reader_open(directory_.c_str(), nullptr, &reader))) {
+      for (uint64_t epoch = 1; epoch <= kBehind; ++epoch) VerifyEpoch(reader, epoch);
+      quire_dataset_reader_destroy(reader);
+    }
+    return wrong_ || failed_ ? kWrong : kRan;
+  }
+
+ private:
+  bool OpenWriter() {
+    quire_options* options = nullptr;
+    if (!Check(quire_options_create(&options))) return false;
+    const bool opened = Check(quire_options_set(options, "dataset_format", kFormats[kFormat])) &&
+                        Check(quire_options_set(options, "dataset_batch_bytes", "1KiB")) &&
+                        Check(quire_options_set(options, "dataset_table_bytes", "64KiB")) &&
+                        Check(quire_options_set(options, "dataset_partition_bytes", "64KiB")) &&
+                        Check(quire_dataset_writer_open(context_, "steps", options, &writer_));
+    quire_options_destroy(options);
+    return opened;
+  }
+
+  void CloseWriter() {
+    quire_dataset_writer_destroy(writer_);
+    writer_ = nullptr;
+    CloseAll();
+  }
+
+  // A put that fails does not keep the program from going on.
+  bool WriteEpoch(uint64_t epoch) {
+    if (!Check(quire_dataset_writer_begin_epoch(writer_, epoch))) return false;
+    bool all = true;
+    for (size_t i = 0; i < kPairs; ++i) {
+      all = Check(quire_dataset_writer_put(writer_, keys_[i].data(), keys_[i].size(),
+                                           values_[i].data(), values_[i].size())) &&
+            all;
+    }
+    const bool ended = Check(quire_dataset_writer_end_epoch(writer_));
+    if (ended && !all) Complain("an epoch of which a put failed is complete");
+    if (ended && epoch <= kBehind) record_->complete[epoch] = true;
+    return ended;
+  }
+
+  // Whether the writer says that the dataset must be opened again.
+  static bool Unknown() {
+    return std::strstr(quire_error_message(), "whether an epoch is complete is not known") !=
+           nullptr;
+  }
+
+  // It has all of its pairs, or it is not there.
+  void VerifyEpoch(const quire_dataset_reader* reader, uint64_t epoch) {
+    quire_dataset_scan* scan = nullptr;
+    const int code = quire_dataset_scan_create(reader, epoch, 0, UINT32_MAX, &scan);
+    if (code == QUIRE_NOT_FOUND && !record_->complete[epoch]) return;
+    size_t scanned = 0;
+    for (; quire_dataset_scan_valid(scan) == 1 && scanned <= kPairs; ++scanned) {
+      quire_dataset_scan_next(scan);
+    }
+    if (code != QUIRE_OK || quire_dataset_scan_status(scan) != QUIRE_OK || scanned != kPairs) {
+      Complain("epoch " + std::to_string(epoch) + " has " + std::to_string(scanned) + " pairs");
+    }
+    quire_dataset_scan_destroy(scan);
+    for (size_t i = 0; i < kPairs; ++i) VerifyPair(reader, epoch, i);
+  }
+
+  void VerifyPair(const quire_dataset_reader* reader, uint64_t epoch, size_t i) {
+    quire_dataset_values* values = nullptr;
+    quire_dataset_reader_get(reader, epoch, keys_[i].data(), keys_[i].size(), &values);
+    uint64_t of = 0;
+    uint32_t rank = 0;
+    quire_bytes value{};
+    const bool found = quire_dataset_values_count(values) == 1 &&
+                       quire_dataset_values_at(values, 0, &of, &rank, &value) == QUIRE_OK &&
+                       std::string(static_cast<const char*>(value.data), value.size) == values_[i];
+    if (!found) Complain(keys_[i] + " of epoch " + std::to_string(epoch) + " is not as it was put");
+    quire_dataset_values_destroy(values);
+  }
+
+  const std::string directory_;
+  Record* const record_;
+  std::vector<std::string> keys_;
+  std::vector<std::string> values_;
+  quire_dataset_writer* writer_ = nullptr;
+};
+
+struct Flag {
+  bool full = false;
+  bool empty() const { return !full; }
+  void Clear() { full = false; }
+};
+
+// Gives a buffer away, again and again until no allocation of that fails.
+void TurnStarved(quire::partition::DoubleBuffer<Flag>* buffer) {
+  bool failed = true;
+  for (int64_t n = 0; failed; ++n) {
+    buffer->filling().full = true;
+    quire::test::FailAllocation(n);
+    try {
+      buffer->Turn();
+      failed = quire::test::AllocationFailed();
+    } catch (const std::bad_alloc&) {
+      failed = quire::test::AllocationFailed();
+      EXPECT_FALSE(buffer->filling().empty());
+    }
+    ASSERT_TRUE(buffer->spare_free());
+  }
+}
+
+TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
+  quire::runtime::RunSimRanks(
+      {.rank_count = 1}, [](const std::shared_ptr<quire::runtime::Core>& core) {
+        const auto lane = std::make_shared<quire::partition::Lane>(nullptr, core->exchange.get());
+        int written = 0;
+        quire::partition::DoubleBuffer<Flag> buffer(lane.get(), [&](Flag* /*full*/, bool /*only*/) {
+          ++written;
+          return quire::Status();
+        });
+        for (int i = 0; i < 100; ++i) ASSERT_NO_FATAL_FAILURE(TurnStarved(&buffer));
+        EXPECT_GE(written, 100);
+      });
+}
+
+using DatasetAllocations = quire::test::StarvedTest<Record>;
+
+TEST_F(DatasetAllocations, OneFailsAndNoEpochIsIncompleteInTheFormatBase) {
+  quire::test::FailInTurn(
+      [this](int64_t n) { return RunAndVerify<Workload<0>>(directory_ + "/base", n); });
+}
+
+TEST_F(DatasetAllocations, OneFailsAndNoEpochIsIncompleteInTheFormatPointer) {
+  quire::test::FailInTurn(
+      [this](int64_t n) { return RunAndVerify<Workload<1>>(directory_ + "/pointer", n); });
+}
+
+TEST_F(DatasetAllocations, OneFailsAndNoEpochIsIncompleteInTheFormatRibbon) {
+  quire::test::FailInTurn(
+      [this](int64_t n) { return RunAndVerify<Workload<2>>(directory_ + "/ribbon", n); });
+}
+
+}  // namespace

@@ -1,0 +1,190 @@
+// quire dataset: what a simulation wrote epoch by epoch.
+#include <iostream>
+
+#include "base/printable.h"
+#include "partition/files.h"
+#include "quire/dataset.h"
+#include "tools/quire/output.h"
+#include "tools/quire/places.h"
+
+namespace quire::tool {
+namespace {
+
+using Reader = std::unique_ptr<DatasetReader>;
+
+Json EpochToJson(const DatasetEpoch& epoch) {
+  return {{"epoch", epoch.number},
+          {"ranks", epoch.rank_count},
+          {"pairs", epoch.pair_count},
+          {"unix_time", epoch.unix_time}};
+}
+
+Json DatasetToJson(io::FileSystem& fs, const std::string& directory, int* exit_code) {
+  Json json;
+  json["directory"] = directory;
+  const Result<Reader> reader = DatasetReader::Open(directory);
+  if (!reader.ok()) {
+    json["problem"] = reader.status().ToString();
+    *exit_code = kFoundWrong;
+    return json;
+  }
+  json["format"] = partition::FormatName((*reader)->format());
+  const Result<std::string> writer = fs.LockHolder(directory + "/" + partition::kLockName);
+  if (writer.ok() && !writer->empty()) json["open_in"] = *writer;
+  uint64_t bytes = 0;
+  const Result<std::vector<io::FileInfo>> files = fs.List(directory);
+  for (const io::FileInfo& file : files.ok() ? *files : std::vector<io::FileInfo>()) {
+    bytes += file.size;
+  }
+  json["bytes"] = bytes;
+  json["epochs"] = Json::array();
+  for (const DatasetEpoch& epoch : (*reader)->Epochs()) {
+    json["epochs"].push_back(EpochToJson(epoch));
+  }
+  return json;
+}
+
+void PrintDataset(const Json& dataset) {
+  std::cout << dataset["directory"].get<std::string>();
+  if (dataset.contains("problem")) {
+    std::cout << ": " << dataset["problem"].get<std::string>() << "\n";
+    return;
+  }
+  if (dataset.contains("open_in")) {
+    std::cout << "  (open in " << dataset["open_in"].get<std::string>() << ")";
+  }
+  std::cout << "\n  " << dataset["format"].get<std::string>() << ", " << dataset["epochs"].size()
+            << " epochs, " << ShowSize(dataset["bytes"].get<uint64_t>()) << "\n";
+  for (const Json& epoch : dataset["epochs"]) {
+    std::cout << "  epoch " << epoch["epoch"] << ": " << epoch["pairs"] << " pairs of "
+              << epoch["ranks"] << " ranks\n";
+  }
+}
+
+void PrintValue(const DatasetGetOptions& options, Slice key, const DatasetValue& value) {
+  if (options.json || options.format == ByteFormat::kJson) {
+    Json line;
+    SetBytes(&line, "key", key);
+    line["epoch"] = value.epoch;
+    line["rank"] = value.rank;
+    SetBytes(&line, "value", value.value);
+    std::cout << line.dump() << "\n";
+    return;
+  }
+  std::cout << value.epoch << "\t" << value.rank << "\t" << ShowBytes(value.value, options.format)
+            << "\n";
+}
+
+Result<int> GetAll(const DatasetGetOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(AbsolutePath(options.path)));
+  int exit_code = kFine;
+  for (const std::string& given : options.keys) {
+    const Result<std::string> key = options.hex_keys ? ParseHex(given) : Result<std::string>(given);
+    QUIRE_RETURN_IF_ERROR(key.status());
+    std::vector<DatasetValue> values;
+    const Status status = options.epoch.has_value() ? reader->Get(*options.epoch, *key, &values)
+                                                    : reader->GetTrajectory(*key, &values);
+    const bool absent = status.code() == Code::kNotFound && status.message().empty();
+    if (!status.ok() && !absent) return status;
+    for (const DatasetValue& value : values) PrintValue(options, *key, value);
+    if (!absent) continue;
+    std::cerr << "quire: " << base::Printable(*key) << " is not there\n";
+    exit_code = kFoundWrong;
+  }
+  return exit_code;
+}
+
+Status ScanOne(const DatasetScanOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(AbsolutePath(options.path)));
+  const auto scan = reader->Scan(options.epoch);
+  const bool json = options.json || options.format == ByteFormat::kJson;
+  for (uint64_t count = 0; scan->Valid(); scan->Next()) {
+    if (json) {
+      Json line;
+      SetBytes(&line, "key", scan->key());
+      line["rank"] = scan->rank();
+      if (!options.keys_only) SetBytes(&line, "value", scan->value());
+      std::cout << line.dump() << "\n";
+    } else {
+      std::cout << ShowBytes(scan->key(), options.format) << "\t" << scan->rank();
+      if (!options.keys_only) std::cout << "\t" << ShowBytes(scan->value(), options.format);
+      std::cout << "\n";
+    }
+    if (++count == options.limit) break;
+  }
+  return scan->status();
+}
+
+Status VerifyOne(const std::string& path, bool progress, uint64_t* epochs, Json* findings) {
+  const std::string directory = AbsolutePath(path);
+  const Result<Reader> reader = DatasetReader::Open(directory);
+  if (!reader.ok()) {
+    if (reader.status().code() != Code::kCorruption) return reader.status();
+    findings->push_back({{"directory", directory}, {"problem", reader.status().ToString()}});
+    return Status();
+  }
+  Progress line(directory, progress);
+  const std::vector<DatasetEpoch> all = (*reader)->Epochs();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Status status = (*reader)->Verify(all[i].number);
+    ++*epochs;
+    line.Show(i + 1, all.size());
+    if (status.ok()) continue;
+    findings->push_back(
+        {{"directory", directory}, {"epoch", all[i].number}, {"problem", status.ToString()}});
+  }
+  return Status();
+}
+
+}  // namespace
+
+int DatasetList(const PathsOptions& options) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  int exit_code = kFine;
+  Json datasets = Json::array();
+  for (const std::string& path : options.paths) {
+    const Result<std::vector<std::string>> found = FindDatasets(fs, path);
+    if (!found.ok()) return Fail(found.status());
+    if (found->empty()) return Fail(Status(Code::kNotFound, "there is no dataset in " + path));
+    for (const std::string& directory : *found) {
+      datasets.push_back(DatasetToJson(fs, directory, &exit_code));
+    }
+  }
+  if (options.json) {
+    PrintJson({{"datasets", datasets}});
+  } else {
+    for (const Json& dataset : datasets) PrintDataset(dataset);
+  }
+  return exit_code;
+}
+
+int DatasetGet(const DatasetGetOptions& options) {
+  const Result<int> exit_code = GetAll(options);
+  return exit_code.ok() ? *exit_code : Fail(exit_code.status());
+}
+
+int DatasetScanPairs(const DatasetScanOptions& options) {
+  const Status status = ScanOne(options);
+  return status.ok() ? kFine : Fail(status);
+}
+
+int DatasetVerify(const VerifyOptions& options) {
+  uint64_t epochs = 0;
+  Json findings = Json::array();
+  for (const std::string& path : options.paths) {
+    const Status status = VerifyOne(path, options.progress || OnTerminal(), &epochs, &findings);
+    if (!status.ok()) return Fail(status);
+  }
+  const bool sound = findings.empty();
+  if (options.json) {
+    PrintJson({{"sound", sound}, {"epochs", epochs}, {"findings", findings}});
+  } else {
+    for (const Json& finding : findings) {
+      std::cout << finding["problem"].get<std::string>() << "\n";
+    }
+    std::cout << (sound ? "sound: " : "not sound; looked at ") << epochs << " epochs\n";
+  }
+  return sound ? kFine : kFoundWrong;
+}
+
+}  // namespace quire::tool
