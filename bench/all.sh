@@ -14,6 +14,21 @@ bench() { # RANKS SUBCOMMAND arguments
   "$root/scripts/mpirun" -n "$ranks" "$build/bench/quire-bench" "$@" >>"$results"
 }
 
+# Four nodes of one rank each whose links carry so much, where this machine lets us make them.
+nodes() { # MB_PER_S SUBCOMMAND arguments
+  local mb_per_s=$1 status=0 printed
+  shift
+  echo "== 4 nodes, $mb_per_s MB/s: quire-bench $*" >&2
+  printed=$(python3 "$root/tests/nodes/nodes.py" --nodes 4 --ranks-per-node 1 --timeout 1800 \
+    --bandwidth "$((mb_per_s * 8))mbit" -- "$build/bench/quire-bench" "$@" \
+    --network-mb-per-s "$mb_per_s" --directory {shared}) || status=$?
+  case $status in
+    0) echo "$printed" >>"$results" ;;
+    77) echo "$printed" >&2 ;;
+    *) return "$status" ;;
+  esac
+}
+
 bench 1 limits --directory "$folder"
 # RocksDB keeps values apart from 1 KiB on, where it is told to.
 bench 1 engine --directory "$folder" --value-bytes 100 --engine lsm,rocksdb,leveldb
@@ -58,6 +73,16 @@ for transport in auto mpi; do
   bench 2 mdhim --directory "$folder" --value-bytes 8 --count 10000 --transport "$transport"
   bench 2 mdhim --directory "$folder" --value-bytes 131072 --count 1000 --transport "$transport"
 done
+# A simulation's output, partitioned by key.
+bench 1 partition
+nodes 10 partition --figure 8 --formats direct,base,pointer,bloom,cuckoo,ribbon
+nodes 10 partition --figure 9 --rank-bytes 16777216 --buffer-bytes 2097152 --residual 50 \
+  --formats direct,base,pointer,cuckoo,ribbon
+for ranks in 1 2; do
+  bench "$ranks" partition --figure 8 --directory /dev/shm --buffer-bytes 268435456 \
+    --repetitions 3
+done
+bench 4 partition --figure 10 --directory "$folder" --rank-bytes 33554432 --queries 1000
 for transport in auto mpi; do
   bench 4 idle --directory "$folder" --repetitions 1 --transport "$transport"
 done

@@ -41,7 +41,7 @@ Command AddCr(CLI::App& app);
 Command AddGroup(CLI::App& app);
 /// Quire beside range servers over LevelDB.
 Command AddMdhim(CLI::App& app);
-/// Maps from keys to ranks (FilterKV, figure 7).
+/// A simulation's output, partitioned by key (FilterKV, figures 7 to 10).
 Command AddPartition(CLI::App& app);
 /// Counting k-mers, beside a hand-written MPI program.
 Command AddKmer(CLI::App& app);

@@ -37,9 +37,8 @@ int Main(int argc, char** argv) {
   CLI::App app(
       "Measures Quire. One line of JSON per case on standard output, everything else on standard "
       "error.\n"
-      "basic, workload, idle, latency, cr, group, mdhim and kmer run on any number of ranks: "
-      "mpiexec -n 2 "
-      "quire-bench basic");
+      "basic, workload, idle, latency, cr, group, mdhim, kmer and partition (not its figure 7) run "
+      "on any number of ranks:\nmpiexec -n 2 quire-bench basic");
   app.require_subcommand(1);
   const std::vector<Command> commands = {AddBasic(app), AddWorkload(app), AddEngine(app),
                                          AddIdle(app),  AddLatency(app),  AddLimits(app),

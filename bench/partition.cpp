@@ -1,227 +1,100 @@
-// What maps from keys to ranks cost: bits per key, time to build, ranks to be asked per question
-// (FilterKV, figure 7).
+#include "partition.h"
+
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <memory>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "commands.h"
-#include "filter/rank_map_testing.h"
-#include "keys.h"
-#include "report.h"
-#include "samples.h"
-#include "table/compression.h"
+#include "filter/rank_map.h"
 
 namespace quire::bench {
 namespace {
 
-using filter::KeyRank;
-using filter::RankMapKind;
-using filter::WholeRankMap;
+const std::set<std::string> kMaps = {"pointer", "bloom", "cuckoo", "ribbon"};
 
-struct Settings {
-  int figure = 7;
-  uint64_t keys = 16'000'000;
-  std::vector<uint32_t> partitions = {1u << 10, 1u << 12, 1u << 14, 1u << 16,
-                                      1u << 18, 1u << 20, 1u << 22, 1u << 24};
-  std::vector<std::string> formats = {"pointer", "bloom", "cuckoo", "ribbon"};
-  uint64_t questions = 1'000'000;
-  int repetitions = 1;
-};
-
-// A question to a Bloom filter tests every rank: no more than so many tests.
-constexpr uint64_t kTestsMax = uint64_t{1} << 27;
-constexpr uint64_t kPieceBytes = 1 << 20;  // compressed at a time
-constexpr size_t kPointerBytes = 12;       // section 3.2: u64 offset, u32 rank
-
-struct Measured {
-  double bits = 0;
-  double compressed_bits = 0;
-  double ranks_per_question = 0;
-  std::vector<double> build_ns;
-  std::vector<double> question_ns;
-};
-
-double BitsPer(uint64_t bytes, uint64_t count) {
-  return static_cast<double>(bytes) * 8 / static_cast<double>(count);
+void AddMapOptions(CLI::App& app, PartitionSettings* settings) {
+  app.add_option("--keys", settings->keys, "figure 7: in the map")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 28))
+      ->capture_default_str();
+  app.add_option("--partitions", settings->partitions, "figure 7: ranks; comma-separated")
+      ->delimiter(',')
+      ->check(CLI::Range(2u, filter::kRankCountMax))
+      ->capture_default_str();
+  app.add_option("--questions", settings->questions,
+                 "figure 7: at most; fewer of Bloom filters of many")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))
+      ->capture_default_str();
 }
 
-uint64_t CompressedBytes(Slice bytes) {
-  table::Compressor compressor(Compression::kLz4);
-  uint64_t sum = 0;
-  while (!bytes.empty()) {
-    const Slice piece = bytes.substr(0, kPieceBytes);
-    const table::Buffer* compressed = compressor.Compress(piece);
-    sum += compressed == nullptr ? piece.size() : compressed->size();
-    bytes.remove_prefix(piece.size());
+void AddDataOptions(CLI::App& app, PartitionSettings* settings) {
+  app.add_option("--pair-bytes", settings->pair_bytes,
+                 "of key (8) and value; comma-separated; else 64, in figure 9 16 to 192")
+      ->delimiter(',')
+      ->check(CLI::Range(16, 1 << 20));
+  app.add_option("--rank-bytes", settings->rank_bytes, "of pairs, of each rank in each epoch")
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--buffer-bytes", settings->buffer_bytes,
+                 "pairs, or what came, in memory before it is written")
+      ->check(CLI::Range(uint64_t{1} << 16, uint64_t{1} << 36))
+      ->capture_default_str();
+  app.add_option("--network-mb-per-s", settings->network_mb_per_s,
+                 "figures 8, 9: what each node's link is limited to, by whoever starts this; the "
+                 "storage is\nlimited here to what such a link would have for it. 0: no limits")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--residual", settings->residual_percent,
+                 "figures 8, 9: percent of a link that the storage leaves; comma-separated")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 99))
+      ->capture_default_str();
+  app.add_option("--epochs", settings->epochs, "figure 10")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--queries", settings->queries, "figure 10; scans at most 20")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+}
+
+Status Run(const PartitionSettings& settings) {
+  for (const std::string& format : settings.formats) {
+    if (settings.figure != 7 || kMaps.count(format) == 1) continue;
+    return Status(Code::kInvalidArgument,
+                  "--formats " + format + ": figure 7 has pointer, bloom, cuckoo and ribbon");
   }
-  return sum;
-}
-
-// The i-th key of the partition, and who wrote it.
-KeyRank PairOf(uint64_t i, uint32_t partitions) {
-  const uint64_t hash = Mix64(i);
-  return {hash, static_cast<uint32_t>((Mix64(~hash) >> 32) * partitions >> 32)};
-}
-
-std::vector<KeyRank> Pairs(uint64_t count, uint32_t partitions) {
-  std::vector<KeyRank> pairs(count);
-  for (uint64_t i = 0; i < count; ++i) pairs[i] = PairOf(i, partitions);
-  return pairs;
-}
-
-RankMapKind KindOf(const std::string& format) {
-  return format == "bloom"    ? RankMapKind::kBloom
-         : format == "cuckoo" ? RankMapKind::kCuckoo
-                              : RankMapKind::kRibbon;
-}
-
-Status MeasureMap(const Settings& settings, const std::string& format, uint32_t partitions,
-                  Measured* measured) {
-  std::vector<KeyRank> pairs = Pairs(settings.keys, partitions);
-  const Stopwatch building;
-  std::string bytes = filter::BuildRankMap({KindOf(format), partitions}, &pairs);
-  const auto count = static_cast<double>(settings.keys);
-  measured->build_ns.push_back(building.Seconds() * 1e9 / count);
-  std::vector<KeyRank>().swap(pairs);
-  measured->bits = BitsPer(bytes.size(), settings.keys);
-  measured->compressed_bits = BitsPer(CompressedBytes(bytes), settings.keys);
-  QUIRE_ASSIGN_OR_RETURN(const WholeRankMap map, WholeRankMap::Open(std::move(bytes)));
-  uint64_t questions = std::min(settings.questions, settings.keys);
-  if (format == "bloom") questions = std::clamp<uint64_t>(kTestsMax / partitions, 1, questions);
-  std::vector<uint32_t> ranks;
-  uint64_t answered = 0;
-  Random random(1);
-  const Stopwatch asking;
-  for (uint64_t i = 0; i < questions; ++i) {
-    const KeyRank pair = PairOf(random.Below(settings.keys), partitions);
-    ranks.clear();
-    map.Find(pair.hash, &ranks);
-    answered += ranks.size();
-    if (!std::binary_search(ranks.begin(), ranks.end(), pair.rank)) {
-      return Status(Code::kCorruption, format + ": a key's rank is not among the answers");
-    }
-  }
-  const auto asked = static_cast<double>(questions);
-  measured->question_ns.push_back(asking.Seconds() * 1e9 / asked);
-  measured->ranks_per_question = static_cast<double>(answered) / asked;
-  return Status();
-}
-
-// Keys beside pointers, sorted; the keys are not counted, as they are not in the paper's figure.
-Status MeasurePointers(const Settings& settings, uint32_t partitions, Measured* measured) {
-  struct Pointer {
-    uint64_t hash;
-    uint64_t offset;
-    uint32_t rank;
-  };
-  std::vector<Pointer> pointers(settings.keys);
-  for (uint64_t i = 0; i < settings.keys; ++i) {
-    const KeyRank pair = PairOf(i, partitions);
-    pointers[i] = {pair.hash, i / partitions * 64, pair.rank};
-  }
-  const auto before = [](const Pointer& a, const Pointer& b) { return a.hash < b.hash; };
-  const Stopwatch building;
-  std::sort(pointers.begin(), pointers.end(), before);
-  const auto count = static_cast<double>(settings.keys);
-  measured->build_ns.push_back(building.Seconds() * 1e9 / count);
-  std::string bytes;
-  bytes.reserve(settings.keys * kPointerBytes);
-  for (const Pointer& pointer : pointers) {
-    bytes.append(reinterpret_cast<const char*>(&pointer.offset), sizeof pointer.offset);
-    bytes.append(reinterpret_cast<const char*>(&pointer.rank), sizeof pointer.rank);
-  }
-  measured->bits = BitsPer(bytes.size(), settings.keys);
-  measured->compressed_bits = BitsPer(CompressedBytes(bytes), settings.keys);
-  const uint64_t questions = std::min(settings.questions, settings.keys);
-  Random random(1);
-  const Stopwatch asking;
-  for (uint64_t i = 0; i < questions; ++i) {
-    const KeyRank pair = PairOf(random.Below(settings.keys), partitions);
-    const auto found =
-        std::lower_bound(pointers.begin(), pointers.end(), Pointer{pair.hash, 0, 0}, before);
-    if (found == pointers.end() || found->rank != pair.rank) {
-      return Status(Code::kCorruption, "pointer: a key's rank is not the answer");
-    }
-  }
-  measured->question_ns.push_back(asking.Seconds() * 1e9 / static_cast<double>(questions));
-  measured->ranks_per_question = 1;
-  return Status();
-}
-
-// What the bits would be in theory; of a cuckoo table also where its size doubles.
-void AddTheory(const std::string& format, uint32_t partitions, uint64_t keys, Json* results) {
-  const double rank_bits = std::log2(partitions);
-  if (format == "bloom") (*results)["theory_bits_per_key"] = Rounded(4 + rank_bits);
-  if (format == "ribbon") (*results)["theory_bits_per_key"] = Rounded(rank_bits);
-  if (format != "cuckoo") return;
-  (*results)["theory_bits_per_key"] = Rounded((4 + rank_bits) / 0.95);
-  const auto slots = std::bit_ceil(static_cast<uint64_t>(static_cast<double>(keys) / 0.95));
-  (*results)["doubling_bits_per_key"] =
-      Rounded((4 + rank_bits) * static_cast<double>(slots) / static_cast<double>(keys));
-}
-
-Status RunFigure7(const Settings& settings) {
-  for (const uint32_t partitions : settings.partitions) {
-    for (const std::string& format : settings.formats) {
-      Measured measured;
-      for (int i = 0; i < settings.repetitions; ++i) {
-        QUIRE_RETURN_IF_ERROR(format == "pointer"
-                                  ? MeasurePointers(settings, partitions, &measured)
-                                  : MeasureMap(settings, format, partitions, &measured));
-      }
-      Json results = {{"bits_per_key", Rounded(measured.bits)},
-                      {"compressed_bits_per_key", Rounded(measured.compressed_bits)},
-                      {"partitions_per_query", Rounded(measured.ranks_per_question)},
-                      {"build_ns", Rounded(Median(measured.build_ns))},
-                      {"query_ns", Rounded(Median(measured.question_ns))}};
-      AddTheory(format, partitions, settings.keys, &results);
-      PrintCase("partition",
-                {{"figure", 7},
-                 {"format", format},
-                 {"partitions", partitions},
-                 {"keys", settings.keys},
-                 {"repetitions", settings.repetitions}},
-                results);
-    }
-  }
-  return Status();
+  if (settings.figure == 7) return RunMaps(settings);
+  return settings.figure == 10 ? RunQueries(settings) : RunWrites(settings);
 }
 
 }  // namespace
 
 Command AddPartition(CLI::App& app) {
-  auto settings = std::make_shared<Settings>();
+  auto settings = std::make_shared<PartitionSettings>();
+  settings->parallel.repetitions = 1;
   CLI::App* sub = app.add_subcommand(
       "partition",
-      "Figure 7 of FilterKV: a partition's map from keys to ranks, by number of ranks. Told: bits "
-      "per key, also\ncompressed (LZ4) and in theory; ranks to be asked per question; time to "
-      "build and to ask, per key.");
-  sub->add_option("--figure", settings->figure, "of the paper")
-      ->check(CLI::IsMember({7}))
+      "What partitioning a simulation's output costs (FilterKV).\n"
+      "Figure 7, on one rank: a partition's map from keys to ranks, by number of ranks: bits per "
+      "key, also compressed\n(LZ4) and in theory; ranks to be asked per question; time to build "
+      "and to ask, per key.\n"
+      "Figures 8 (64 bytes) and 9 (by size of pairs): how much longer an epoch takes than files "
+      "that the ranks write for\nthemselves (\"direct\"), in every format, and with an external "
+      "sort after it (\"sorted\").\n"
+      "Figure 10: how long one process looks for a key of one epoch, of a reader's first question "
+      "and of the next ones;\n\"direct\" reads all files of the epoch, \"sorted\" halves a sorted "
+      "one.");
+  sub->add_option("--figure", settings->figure, "of the paper; of 10 the part c")
+      ->check(CLI::IsMember({7, 8, 9, 10}))
       ->capture_default_str();
-  sub->add_option("--keys", settings->keys, "in the map")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 28))
-      ->capture_default_str();
-  sub->add_option("--partitions", settings->partitions, "ranks; comma-separated")
+  sub->add_option("--formats", settings->formats, "comma-separated; else all of the figure")
       ->delimiter(',')
-      ->check(CLI::Range(2u, filter::kRankCountMax))
-      ->capture_default_str();
-  sub->add_option("--formats", settings->formats, "comma-separated")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"pointer", "bloom", "cuckoo", "ribbon"}))
-      ->capture_default_str();
-  sub->add_option("--questions", settings->questions, "at most; fewer of Bloom filters of many")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))
-      ->capture_default_str();
-  sub->add_option("--repetitions", settings->repetitions, "medians are told")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  return {sub, [settings] { return RunFigure7(*settings); }, false};
+      ->check(CLI::IsMember({"direct", "base", "pointer", "bloom", "cuckoo", "ribbon", "sorted"}));
+  AddMapOptions(*sub, settings.get());
+  AddDataOptions(*sub, settings.get());
+  AddParallelOptions(*sub, &settings->parallel);
+  return {sub, [settings] { return Run(*settings); }, true};
 }
 
 }  // namespace quire::bench

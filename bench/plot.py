@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the lines that quire-bench prints: one picture per benchmark.
+"""Draws the lines that quire-bench prints: one picture per benchmark, or per figure of one.
 
     quire-bench engine > results.jsonl
     plot.py results.jsonl [more.jsonl ...] --output FOLDER
@@ -9,6 +9,7 @@ Needs matplotlib (Debian: python3-matplotlib).
 import argparse
 import collections
 import json
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -28,11 +29,19 @@ PICTURES = {
     "idle": (["transport"], ["ranks"], ["state"], ["percent_of_one_core"]),
     "limits": (["storage"], ["what"], [], ["gb_per_s"]),
     "kmer": (["reads", "transport"], ["ranks"], ["way", "combine_bits"], ["kmers_per_s"]),
+    "partition-7": (["keys"], ["partitions"], ["format"],
+                    ["bits_per_key", "compressed_bits_per_key", "partitions_per_query"]),
+    "partition-8": (["residual_percent", "network_mb_per_s"], ["pair_bytes"], ["format"],
+                    ["seconds", "slowdown_percent", "sent_bytes_per_pair"]),
+    "partition-9": (["residual_percent", "network_mb_per_s"], ["pair_bytes"], ["format"],
+                    ["slowdown_percent"]),
+    "partition-10": (["ranks", "rank_bytes"], ["pair_bytes"], ["format"],
+                     ["first_median_us", "next_median_us", "partitions_per_query"]),
 }
 
 
 def label(params, names):
-    words = ("op", "engine", "what", "way", "state")
+    words = ("op", "engine", "what", "way", "state", "format")
     return ", ".join(str(params[name]) if name in words else f"{name} {params[name]}"
                      for name in names if params.get(name) is not None)
 
@@ -93,10 +102,14 @@ def main():
     for path in options.files:
         for line in path.read_text().splitlines():
             case = json.loads(line)
-            by_bench[case["bench"]].append(case)
+            figure = case["params"].get("figure")
+            by_bench[case["bench"] + (f"-{figure}" if figure else "")].append(case)
     options.output.mkdir(parents=True, exist_ok=True)
     for bench, cases in by_bench.items():
-        draw(bench, cases, options.output)
+        if bench in PICTURES:
+            draw(bench, cases, options.output)
+        else:
+            print(f"{bench}: no picture", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,10 @@ quire_bench_test(cr_cold 2 cr --count 100 --value-bytes 100 --change-percent 10 
                  --repetitions 1)
 quire_bench_test(group 2 group --count 200 --gets 200 --repetitions 1)
 quire_bench_test(partition 1 partition --keys 20000 --partitions 16,1024 --questions 1000)
+quire_bench_test(partition_write 2 partition --figure 8 --rank-bytes 1048576 --buffer-bytes 262144
+                 --network-mb-per-s 200)
+quire_bench_test(partition_sizes 3 partition --figure 9 --rank-bytes 1048576 --pair-bytes 16,100)
+quire_bench_test(partition_query 3 partition --figure 10 --rank-bytes 1048576 --queries 30)
 if(TARGET Quire::leveldb)
   quire_bench_test(mdhim 3 mdhim --count 100 --value-bytes 8,4096 --repetitions 1)
 endif()

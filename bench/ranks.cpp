@@ -1,8 +1,11 @@
 #include "ranks.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
+#include "comm/mpi_transport.h"
 #include "commands.h"
+#include "kv/context.h"
 #include "quire/mpi.h"
 
 namespace quire::bench {
@@ -30,6 +33,21 @@ Result<std::string> MakeFolder(const std::string& parent,
   QUIRE_RETURN_IF_ERROR(status);
   if (path.empty()) return Status(Code::kPeerFailed, "rank 0 could not make a folder");
   return path;
+}
+
+// As OpenContext, over another file system.
+Result<std::unique_ptr<Context>> OpenOver(io::FileSystem* fs, const std::string& repository,
+                                          const ContextOptions& options) {
+  comm::MpiTransportOptions transport_options;
+  if (options.transport == TransportChoice::kMpi) {
+    transport_options.kind = comm::TransportKind::kMpi;
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<comm::Transport> transport,
+                         comm::NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), transport_options));
+  runtime::Environment environment;
+  environment.fs = fs;
+  environment.thread_level = comm::MpiThreadLevelName();
+  return kv::NewContext(environment, std::move(transport), repository, options);
 }
 
 }  // namespace
@@ -63,14 +81,16 @@ SearchMode SearchOf(const std::string& name) {
   return name == "binary" ? SearchMode::kBinary : SearchMode::kTagged;
 }
 
-Result<std::unique_ptr<Ranks>> Ranks::Open(const ParallelSettings& settings) {
+Result<std::unique_ptr<Ranks>> Ranks::Open(const ParallelSettings& settings, io::FileSystem* fs) {
   std::unique_ptr<Ranks> ranks(new Ranks(settings));
   QUIRE_ASSIGN_OR_RETURN(ranks->folder_, MakeFolder(settings.directory, &ranks->directory_));
   ContextOptions options;
   options.transport = settings.transport == "mpi" ? TransportChoice::kMpi : TransportChoice::kAuto;
   options.memory_bytes = settings.memory_bytes;
-  QUIRE_ASSIGN_OR_RETURN(ranks->context_,
-                         OpenContext(MPI_COMM_WORLD, ranks->folder_ + "/repository", options));
+  const std::string repository = ranks->folder_ + "/repository";
+  QUIRE_ASSIGN_OR_RETURN(ranks->context_, fs == nullptr
+                                              ? OpenContext(MPI_COMM_WORLD, repository, options)
+                                              : OpenOver(fs, repository, options));
   if (ranks->IsFirst()) {
     Say(std::to_string(ranks->size()) + " ranks, " + ranks->context().Description());
   }

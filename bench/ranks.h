@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "io/file_system.h"
 #include "quire/database.h"
 #include "quire/status.h"
 #include "report.h"
@@ -42,8 +43,10 @@ SearchMode SearchOf(const std::string& name);
 /// The ranks, with a Context on a repository that vanishes at the end.
 class Ranks {
  public:
-  /// Errors  those of OpenContext, and of making the repository on rank 0.
-  static Result<std::unique_ptr<Ranks>> Open(const ParallelSettings& settings);
+  /// `fs` (null: the machine's) outlives the ranks. Errors  those of OpenContext, and of making the
+  /// repository on rank 0.
+  static Result<std::unique_ptr<Ranks>> Open(const ParallelSettings& settings,
+                                             io::FileSystem* fs = nullptr);
   ~Ranks();
 
   Context& context() { return *context_; }

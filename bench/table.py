@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what quire-bench wrote as Markdown tables, one per benchmark: the form of docs/benchmarks.md.
+"""Prints what quire-bench wrote as the Markdown tables of docs/benchmarks.md: one per figure.
 
     table.py results.jsonl [more.jsonl ...] [--bench NAME]
 
@@ -50,8 +50,8 @@ def main():
     for path in arguments.results:
         for line in path.read_text().splitlines():
             case = json.loads(line)
-            groups.setdefault(case["bench"], []).append(case)
-    for bench, cases in groups.items():
+            groups.setdefault((case["bench"], case["params"].get("figure")), []).append(case)
+    for (bench, _), cases in groups.items():
         if arguments.bench in (None, bench):
             print(table(bench, cases), end="\n\n")
 
