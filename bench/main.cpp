@@ -2,8 +2,10 @@
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "commands.h"
@@ -23,12 +25,16 @@ int Report(const Status& status) {
   return 1;
 }
 
-// A failure of one rank ends all: the others may be waiting for it.
+// A failure of one rank ends all: the others may be waiting for it. A launcher drops what it has not
+// read when MPI_Abort ends them.
 int RunParallel(const Command& command) {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   const int result = Report(command.run());
-  if (result != 0) MPI_Abort(MPI_COMM_WORLD, result);
+  if (result != 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    MPI_Abort(MPI_COMM_WORLD, result);
+  }
   MPI_Finalize();
   return result;
 }

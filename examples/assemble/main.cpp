@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
+#include "../parallel_main.h"
 #include "contigs.h"
 #include "counting.h"
 #include "graph.h"
@@ -300,17 +300,7 @@ int Main(int argc, char** argv) {
   Settings settings;
   AddOptions(app, &settings);
   CLI11_PARSE(app, argc, argv);
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  const Status status = Assemble(settings);
-  if (!status.ok()) {
-    std::fprintf(stderr, "assemble: %s\n", status.ToString().c_str());
-    // MPI_Abort ends all ranks: the one that knows why must have said so before.
-    if (status.code() == Code::kPeerFailed) std::this_thread::sleep_for(std::chrono::seconds(1));
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
-  return 0;
+  return examples::ParallelMain("assemble", [&settings] { return Assemble(settings); });
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "../parallel_main.h"
 #include "dump.h"
-#include "parallel_main.h"
 #include "quire/dataset.h"
 #include "quire/mpi.h"
 #include "quire/option_table.h"
@@ -82,5 +82,5 @@ int main(int argc, char** argv) {
   app.add_option("--format", settings.format, "base, pointer, bloom, cuckoo or ribbon")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  return quire::particles::ParallelMain("feed", [&] { return quire::lammps::Feed(settings); });
+  return quire::examples::ParallelMain("feed", [&] { return quire::lammps::Feed(settings); });
 }

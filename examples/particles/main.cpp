@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "parallel_main.h"
+#include "../parallel_main.h"
 #include "quire/dataset.h"
 #include "quire/mpi.h"
 #include "quire/option_table.h"
@@ -162,5 +162,5 @@ int main(int argc, char** argv) {
   quire::particles::Settings settings;
   AddOptions(app, &settings);
   CLI11_PARSE(app, argc, argv);
-  return quire::particles::ParallelMain("particles", [&] { return Run(settings); });
+  return quire::examples::ParallelMain("particles", [&] { return Run(settings); });
 }

@@ -88,11 +88,14 @@ class Job:
 
 
 def alive(pid):
+    """Whether the process holds files and locks still: until the last of its threads is gone, of which a first one
+    that is dead already (Z) tells nothing."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        threads = os.listdir(f"/proc/{pid}/task")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return state not in "ZX"
+    return state not in "ZX" or len(threads) > 1
 
 
 def kill_all(pids):

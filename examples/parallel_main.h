@@ -10,7 +10,7 @@
 
 #include "quire/status.h"
 
-namespace quire::particles {
+namespace quire::examples {
 
 /// Runs `job`, a Status(), between MPI_Init_thread and MPI_Finalize, and returns 0. Where it fails
 /// on a rank, that rank says why, and ends all.
@@ -30,4 +30,4 @@ int ParallelMain(const char* program, Job job) {
   return 0;
 }
 
-}  // namespace quire::particles
+}  // namespace quire::examples
