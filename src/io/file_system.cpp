@@ -5,18 +5,6 @@ namespace {
 
 constexpr size_t kNameBytesMax = 255;
 
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-Status WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
-  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
-  return file->Sync();
-}
-
 bool IsNameByte(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '_' || c == '-';
@@ -24,11 +12,24 @@ bool IsNameByte(char c) {
 
 }  // namespace
 
+std::string DirectoryOf(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  const size_t slash = path.find_last_of('/', end);
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
+  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
+  return file->Sync();
+}
+
 Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
   const std::string temporary = path + ".tmp";
   const Status unlinked = fs.Unlink(temporary);  // what a crash may have left
   if (!unlinked.ok() && unlinked.code() != Code::kNotFound) return unlinked;
-  Status status = WriteNew(fs, temporary, bytes);
+  Status status = WriteFile(fs, temporary, bytes);
   if (status.ok()) status = fs.Rename(temporary, path);
   if (!status.ok()) {
     // The first error is the one to tell. A temporary file that stays is removed by the next call.

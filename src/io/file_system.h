@@ -135,6 +135,11 @@ class FileSystem {
 /// The real one; lives as long as the process.
 FileSystem& PosixFileSystem();
 
+/// The directory that holds `path`: of "/a/b" and "/a/b/" it is "/a", of "b" it is ".".
+std::string DirectoryOf(const std::string& path);
+/// A file of which nobody knows yet, with `bytes`, synced; its name in the directory is not. A crash
+/// may leave any beginning of it.
+Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// Replaces the contents of `path` by `bytes`, or leaves it as it was: temporary file
 /// (`path`.tmp), sync, rename, directory sync. Where only the last of these fails, the new contents
 /// are there, but a power loss may still bring the old ones back.

@@ -52,7 +52,7 @@ Result<bool> CheckpointPart::Advance() {
 
 Status CheckpointPart::Begin() {
   begun_ = true;
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, places_.target));
+  QUIRE_RETURN_IF_ERROR(fs_.MakeDirectory(places_.target));
   earlier_ = EarlierFiles();
   looks_ = LookAtEarlier();
   std::vector<Transfer::Item> items;
@@ -165,10 +165,14 @@ Status CheckpointPart::WriteList() {
   FileList list;
   for (const Transfer::Item& item : transfer_->items()) list.files[item.name] = item.file;
   const std::string& manifest = capture_->manifest();
-  QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs_, places_.target + "/" + lsm::ManifestName(), manifest));
+  QUIRE_RETURN_IF_ERROR(io::WriteFile(fs_, places_.target + "/" + lsm::ManifestName(), manifest));
   list.files[lsm::ManifestName()] = {manifest.size(), 0, SumOf(manifest)};
   const std::string encoded = EncodeFileList(list);
-  QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs_, places_.target + "/" + kFilesName, encoded));
+  QUIRE_RETURN_IF_ERROR(io::WriteFile(fs_, places_.target + "/" + kFilesName, encoded));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(places_.target));
+  // Rank 0 does it before it publishes; but what another client of a file system made may be none
+  // of its business.
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(places_.target)));
   const CommitRecord::Part part = PartOf(list, encoded);
   base::PutFixed(&report_, part.files);
   base::PutFixed(&report_, part.bytes);

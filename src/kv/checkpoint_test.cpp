@@ -555,6 +555,48 @@ TEST_P(Checkpoints, CloseWaitsForThemAndSeveralMayBeUnderWay) {
   for (const CheckpointFound& one : found) EXPECT_EQ(one.state, CheckpointState::kComplete);
 }
 
+// What a checkpoint costs that copies little.
+TEST(CheckpointSyncs, AreOneForEachFileAndDirectoryThatASecondOneChanges) {
+  std::unique_ptr<io::FaultFileSystem> watched;
+  SimCluster::Options ranks;
+  ranks.file_system = [&](int) { return watched.get(); };
+  SimCluster cluster(ranks);
+  watched = io::NewFaultFileSystem(cluster.disk(0));
+  std::mutex mutex;
+  std::map<std::string, int> synced;
+  watched->BeforeCalls(io::kFaultSync, [&](const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ++synced[path];
+  });
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    PutShare(db, rank, 2, 0, 200);
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    PutShare(db, rank, 2, 1, 20);
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+    if (rank == 0) synced.clear();
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(context.Barrier());
+    if (rank == 0) {
+      // Each rank's part, then rank 0's word that all are there.
+      EXPECT_EQ(synced["/pfs/db/.partial-2"], 3);
+      synced.erase("/pfs/db/.partial-2");
+      EXPECT_EQ(synced["/pfs/db/.partial-2/rank-1/FILES"], 1);
+      EXPECT_EQ(synced["/repository/db/gen-1/rank-1/MANIFEST.tmp"], 1);
+      // The flush's tables, then its manifest.
+      for (const std::string part :
+           {"/repository/db/gen-1/rank-0", "/repository/db/gen-1/rank-1"}) {
+        EXPECT_LE(synced[part], 3);
+        synced.erase(part);
+      }
+      for (const auto& [path, count] : synced) EXPECT_EQ(count, 1) << path;
+      EXPECT_FALSE(synced.contains("/pfs"));
+    }
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+}
+
 // Others remove what nobody holds: `quire clean`, another job's checkpoint.
 TEST(CheckpointLock, IsHeldUntilTheCheckpointIsThere) {
   std::unique_ptr<io::FaultFileSystem> watched;

@@ -160,7 +160,9 @@ Result<runtime::JobWork::State> RestartWork::AdvanceCopy(const Candidate& candid
   }
   if (transfer_ == nullptr) return State::kAgain;  // used where it lies
   QUIRE_ASSIGN_OR_RETURN(const bool done, transfer_->Advance());
-  if (done) transfer_.reset();
+  if (!done) return State::kAgain;
+  transfer_.reset();
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(copies_.back().directory));
   return State::kAgain;
 }
 

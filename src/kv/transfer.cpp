@@ -32,7 +32,6 @@ Result<bool> Transfer::Advance() {
   for (int piece = 0; piece < kPiecesPerAdvance; ++piece) {
     if (at_ == items_.size()) {
       QUIRE_RETURN_IF_ERROR(SyncWritten());
-      QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(target_));
       return true;
     }
     if (from_ == nullptr) {

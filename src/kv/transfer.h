@@ -5,7 +5,7 @@
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    one at a time
-/// Invariants done is when all files are verified and durable; memory for one piece, and for what
+/// Invariants done is when all files are verified, and their contents durable; memory for one piece, and for what
 ///            the verification takes
 #pragma once
 
@@ -39,7 +39,8 @@ class Transfer {
   Transfer(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
            std::atomic<uint64_t>* bytes_done, Check check = {});
 
-  /// Does some of it: true once all is done, then the target's entries are durable as well.
+  /// Does some of it: true once all is done. To make the target's entries durable is left to the
+  /// caller, who may add some.
   /// Errors  kCorruption (a file that is not as it must be: names it), kNotFound, kNoSpace, kIo.
   Result<bool> Advance();
   const std::vector<Item>& items() const { return items_; }

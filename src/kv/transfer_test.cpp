@@ -43,7 +43,7 @@ class Transfers : public ::testing::Test {
   Status Run(Transfer* transfer) {
     for (;;) {
       QUIRE_ASSIGN_OR_RETURN(const bool done, transfer->Advance());
-      if (done) return Status();
+      if (done) return fs_->SyncDirectory("/to");
     }
   }
 

@@ -131,12 +131,6 @@ uint64_t EncodeMark(uint64_t generation, uint64_t end) {
   return (mixed & ~uint64_t{0xFFFFFFFF}) | units;
 }
 
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // Sets aside the file's room; a file of another size gives way to a new one.
 Status PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity) {
   QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::OpenMode::kReadWriteCreate));
@@ -264,7 +258,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::
   std::unique_ptr<Segment> segment(new Segment);
   QUIRE_ASSIGN_OR_RETURN(segment->map_, fs.Map(path, header.capacity, io::MapMode::kReadWrite));
   QUIRE_RETURN_IF_ERROR(segment->Recycle(header, durable));
-  if (durable) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
+  if (durable) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(io::DirectoryOf(path)));
   return segment;
 }
 

@@ -8,16 +8,6 @@
 #include "lsm/db_impl.h"
 
 namespace quire::lsm {
-namespace {
-
-std::string ParentOf(const std::string& directory) {
-  const size_t end = directory.find_last_not_of('/');
-  const size_t slash = directory.find_last_of('/', end);
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : directory.substr(0, slash);
-}
-
-}  // namespace
 
 DbImpl::DbImpl(const Environment& environment, std::string directory, const StorageOptions& options)
     : environment_(environment),
@@ -93,7 +83,7 @@ Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFla
   manifest.flushed_lsn = log::kSegmentHeaderBytes;
   manifest.options = options_;
   QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest));
-  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(ParentOf(directory_)));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));
   return manifest;
 }
 

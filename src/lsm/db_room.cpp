@@ -127,13 +127,15 @@ Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retri
 }
 
 Status DbImpl::Flush() {
-  Retirement retirement;
   std::unique_lock<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
   no_space_ = Status();
   MaybeScheduleLocked();
   if (!current_->active->table().empty()) {
-    QUIRE_RETURN_IF_ERROR(MakeRoomLocked(lock, current_->active->generation(), retirement));
+    const uint64_t generation = current_->active->generation();
+    lock.unlock();
+    QUIRE_RETURN_IF_ERROR(MakeRoom(generation));  // and lets go of what holds the full one's memory
+    lock.lock();
   }
   if (current_->immutables.empty()) return Status();
   const uint64_t wanted_lsn = current_->immutables.front()->end_lsn();

@@ -450,6 +450,17 @@ TEST_F(DbTest, ThePutThatFindsTheFlushingQueueFullWaits) {
   EXPECT_EQ(All().size(), 5000u);
 }
 
+// A page fault for each page of a new one would be most of what a small flush costs.
+TEST_F(DbTest, FlushesOfLittleGoOnInTheMemoryThatIsThere) {
+  for (int i = 0; i < 6; ++i) {
+    Put("key", std::to_string(i));
+    ASSERT_TRUE(test_->Flush().ok());
+    ASSERT_TRUE(test_->WaitIdle().ok());
+  }
+  EXPECT_TRUE(Exists("log-1.seg"));
+  EXPECT_FALSE(Exists("log-2.seg"));
+}
+
 TEST_F(DbTest, TablesAreNumberedFromOneOnwards) {
   for (uint64_t ssid = 1; ssid <= 2; ++ssid) {
     Put("a", std::to_string(ssid));

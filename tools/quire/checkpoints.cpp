@@ -13,9 +13,6 @@ namespace {
 
 constexpr uint64_t kTextBytesMax = 1ull << 30;
 
-std::string ParentOf(const std::string& path) {
-  return path.substr(0, path.rfind('/'));
-}
 std::string NameOf(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -153,7 +150,7 @@ Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
 Result<CheckpointPlace> FindCheckpointPlace(io::FileSystem& fs, const std::string& named) {
   const std::string path = AbsolutePath(named);
   std::vector<CheckpointPlace> beside;
-  QUIRE_RETURN_IF_ERROR(AddHome(fs, ParentOf(path), &beside));
+  QUIRE_RETURN_IF_ERROR(AddHome(fs, io::DirectoryOf(path), &beside));
   for (CheckpointPlace& place : beside) {
     if (place.found.directory == path) return std::move(place);
   }

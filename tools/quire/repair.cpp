@@ -33,13 +33,12 @@ Json Told(const std::string& directory, const lsm::RepairReport& report, bool ye
 // What belongs to a checkpoint is not changed: its sums would not fit any more.
 Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabasePlace& place,
                                      const Part& part, bool yes) {
-  const std::string above = part.directory.substr(0, part.directory.rfind('/'));
+  const std::string above = io::DirectoryOf(part.directory);
   QUIRE_ASSIGN_OR_RETURN(const bool of_checkpoint, fs.Exists(above + "/" + kv::kCommitName));
   lsm::RepairOptions options;
   options.dry_run = !yes || of_checkpoint;
   options.lost_directory = kv::LostDirectory(
-      place.directory == part.directory ? place.directory.substr(0, place.directory.rfind('/'))
-                                        : place.directory);
+      place.directory == part.directory ? io::DirectoryOf(place.directory) : place.directory);
   options.lost_prefix = kv::LostPrefix(part.generation, part.rank);
   options.holder = Holder();
   // What tables are written with, where some are: as the last opener of the database did.
