@@ -25,8 +25,8 @@ int Report(const Status& status) {
   return 1;
 }
 
-// A failure of one rank ends all: the others may be waiting for it. A launcher drops what it has not
-// read when MPI_Abort ends them.
+// A failure of one rank ends all: the others may be waiting for it. A launcher drops what it has
+// not read when MPI_Abort ends them.
 int RunParallel(const Command& command) {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);

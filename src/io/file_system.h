@@ -137,8 +137,8 @@ FileSystem& PosixFileSystem();
 
 /// The directory that holds `path`: of "/a/b" and "/a/b/" it is "/a", of "b" it is ".".
 std::string DirectoryOf(const std::string& path);
-/// A file of which nobody knows yet, with `bytes`, synced; its name in the directory is not. A crash
-/// may leave any beginning of it.
+/// A file of which nobody knows yet, with `bytes`, synced; its name in the directory is not. A
+/// crash may leave any beginning of it.
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// Replaces the contents of `path` by `bytes`, or leaves it as it was: temporary file
 /// (`path`.tmp), sync, rename, directory sync. Where only the last of these fails, the new contents

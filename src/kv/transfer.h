@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    one at a time
-/// Invariants done is when all files are verified, and their contents durable; memory for one piece, and for what
-///            the verification takes
+/// Invariants done is when all files are verified, and their contents durable; memory for one
+///            piece, and for what the verification takes
 #pragma once
 
 #include <atomic>

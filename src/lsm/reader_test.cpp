@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/forwarding.h"
 #include "lsm/arena.h"
 #include "lsm/db_test_support.h"
 #include "tests/support/status_asserts.h"
@@ -92,47 +93,16 @@ std::string FileLike(io::FileSystem& fs, const std::string& prefix) {
 }
 
 // Calls `before` ahead of each file that is opened: what somebody else does just then.
-class WatchedFiles : public io::FileSystem {
+class WatchedFiles : public io::ForwardingFileSystem {
  public:
   WatchedFiles(io::FileSystem& base, std::function<void(const std::string& path)> before)
-      : base_(base), before_(std::move(before)) {}
+      : ForwardingFileSystem(base), before_(std::move(before)) {}
   Result<std::unique_ptr<io::File>> Open(const std::string& path, io::OpenMode mode) override {
     before_(path);
-    return base_.Open(path, mode);
+    return ForwardingFileSystem::Open(path, mode);
   }
-  Result<std::unique_ptr<io::MappedFile>> Map(const std::string& path, uint64_t size,
-                                              io::MapMode mode) override {
-    return base_.Map(path, size, mode);
-  }
-  Status Rename(const std::string& from, const std::string& to) override {
-    return base_.Rename(from, to);
-  }
-  Status Unlink(const std::string& path) override { return base_.Unlink(path); }
-  Status Link(const std::string& from, const std::string& to) override {
-    return base_.Link(from, to);
-  }
-  Status MakeDirectory(const std::string& path) override { return base_.MakeDirectory(path); }
-  Status RemoveDirectory(const std::string& path) override { return base_.RemoveDirectory(path); }
-  Result<std::vector<io::FileInfo>> List(const std::string& path) override {
-    return base_.List(path);
-  }
-  Status SyncDirectory(const std::string& path) override { return base_.SyncDirectory(path); }
-  Result<bool> Exists(const std::string& path) override { return base_.Exists(path); }
-  Result<std::unique_ptr<io::FileLock>> Lock(const std::string& path,
-                                             const std::string& holder) override {
-    return base_.Lock(path, holder);
-  }
-  Result<std::unique_ptr<io::FileLock>> LockShared(const std::string& path) override {
-    return base_.LockShared(path);
-  }
-  Result<std::string> LockHolder(const std::string& path) override {
-    return base_.LockHolder(path);
-  }
-  Result<uint64_t> FreeBytes(const std::string& path) override { return base_.FreeBytes(path); }
-  uint64_t BootId() override { return base_.BootId(); }
 
  private:
-  io::FileSystem& base_;
   const std::function<void(const std::string&)> before_;
 };
 

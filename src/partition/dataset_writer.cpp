@@ -136,14 +136,9 @@ Status DatasetWriterImpl::EndEpoch() {
   return written;
 }
 
-// Where memory runs out amid what ranks do together, they are no longer at one place: *outcome
-// stays kUnknown then.
-Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
-  const Status agreed = AgreeOnEpoch();
-  if (!agreed.ok()) {
-    *outcome = Outcome::kGone;
-    return agreed;
-  }
+// At return, what all ranks have put is where it belongs.
+Status DatasetWriterImpl::SendAll() {
+  QUIRE_RETURN_IF_ERROR(AgreeOnEpoch());
   Status mine = failed_;
   if (mine.ok()) {
     mine = base::OrOutOfMemory([this] {
@@ -151,12 +146,18 @@ Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
       return lane_->status();
     });
   }
-  const Status flushed = shuffle_->Flush(mine);
-  if (!flushed.ok()) {
+  return shuffle_->Flush(mine);
+}
+
+// Where memory runs out amid what ranks do together, they are no longer at one place: *outcome
+// stays kUnknown then.
+Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
+  const Status sent = SendAll();
+  if (!sent.ok()) {
     *outcome = Outcome::kGone;
-    return flushed;
+    return sent;
   }
-  mine = base::OrOutOfMemory([this] {
+  const Status mine = base::OrOutOfMemory([this] {
     collector_.Finish();
     lane_->Run([this] {
       const Status before = lane_->status();

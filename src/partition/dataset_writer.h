@@ -60,6 +60,7 @@ class DatasetWriterImpl final : public DatasetWriter {
   Status Travel(Slice key, Slice value);
   /// What has become of an epoch that was to end.
   enum class Outcome { kComplete, kGone, kUnknown };
+  Status SendAll();
   Status WriteEpoch(Outcome* outcome);
   Result<uint64_t> SumOfPairs(const Status& sealed);
   Status Publish(uint64_t pair_count);

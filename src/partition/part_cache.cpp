@@ -1,31 +1,23 @@
 #include "partition/part_cache.h"
 
+#include "io/forwarding.h"
+
 namespace quire::partition {
 namespace {
 
 // Counts what is read from a file.
-class CountedFile final : public io::File {
+class CountedFile final : public io::ForwardingFile {
  public:
   CountedFile(std::unique_ptr<io::File> file, std::shared_ptr<ReadCounts> counts)
-      : file_(std::move(file)), counts_(std::move(counts)) {}
+      : ForwardingFile(std::move(file)), counts_(std::move(counts)) {}
 
   Status ReadAt(uint64_t offset, size_t size, char* to) const override {
     counts_->reads.fetch_add(1, std::memory_order_relaxed);
     counts_->bytes.fetch_add(size, std::memory_order_relaxed);
-    return file_->ReadAt(offset, size, to);
+    return ForwardingFile::ReadAt(offset, size, to);
   }
-  Status WriteAt(uint64_t offset, Slice bytes) override { return file_->WriteAt(offset, bytes); }
-  Status Allocate(uint64_t size) override { return file_->Allocate(size); }
-  Status Truncate(uint64_t size) override { return file_->Truncate(size); }
-  Status Sync() override { return file_->Sync(); }
-  void StartWriteBack(uint64_t offset, uint64_t size) override {
-    file_->StartWriteBack(offset, size);
-  }
-  Result<uint64_t> Size() const override { return file_->Size(); }
-  const std::string& path() const override { return file_->path(); }
 
  private:
-  const std::unique_ptr<io::File> file_;
   const std::shared_ptr<ReadCounts> counts_;
 };
 

@@ -88,8 +88,8 @@ class Job:
 
 
 def alive(pid):
-    """Whether the process holds files and locks still: until the last of its threads is gone, of which a first one
-    that is dead already (Z) tells nothing."""
+    """Whether the process holds files and locks still: until the last of its threads is gone, of
+    which a first one that is dead already (Z) tells nothing."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         threads = os.listdir(f"/proc/{pid}/task")

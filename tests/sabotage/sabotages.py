@@ -72,7 +72,8 @@ SABOTAGES = [
              "return Status();", LSM, SYNCED),
     Sabotage("parent-sync", "the directory above a new database is not synced",
              "src/lsm/db_open.cpp",
-             "QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));", "", LSM, POWER),
+             "QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));", "",
+             LSM, POWER),
 
     Sabotage("database-directory", "the name of a new database's directory is not synced",
              "src/io/file_system.cpp",
