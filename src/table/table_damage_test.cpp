@@ -397,6 +397,16 @@ TEST(TableGolden, TheBuilderStillWritesTheSameBytes) {
   }
 }
 
+std::string Hex(const std::string& bytes) {
+  std::string hex;
+  for (const char byte : bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
+    hex += digits;
+  }
+  return hex;
+}
+
 // The worked example of docs/format/table.md: SSData, SSIndex, properties, footer.
 TEST(TableGolden, TheExampleOfTheFormatPageIsWhatTheBuilderWrites) {
   const auto fs = io::NewSimFileSystem();
@@ -408,13 +418,7 @@ TEST(TableGolden, TheExampleOfTheFormatPageIsWhatTheBuilderWrites) {
   ASSERT_TRUE((*builder)->Add("k/b", log::RecordType::kDelete, "", 1300).ok());
   ASSERT_TRUE((*builder)->AddRangeTombstone({"x", "y", 1200}).ok());
   ASSERT_TRUE((*builder)->Finish().ok());
-  std::string hex;
-  for (const char byte : FileBytes(*fs, "/t-3.sst")) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
-    hex += digits;
-  }
-  EXPECT_EQ(hex,
+  EXPECT_EQ(Hex(FileBytes(*fs, "/t-3.sst")),
             "0200000002000200e80300000000000049c4000006006b2f0900616f6e650aac"
             "0262009e760a48bf5ab7e5"
             "56036b2f629f450e77f69588b7"
@@ -422,6 +426,21 @@ TEST(TableGolden, TheExampleOfTheFormatPageIsWhatTheBuilderWrites) {
             "5155495245535354010000000000000003000000000000008877665544332211"
             "2b000000000000000d0000000000000000000000000000001e00000000000000"
             "0100000000000000bcab82604d434a16");
+}
+
+// The same page's block of entries that are alike.
+TEST(TableGolden, TheExampleOfAlikeEntriesIsWhatTheBuilderWrites) {
+  const auto fs = io::NewSimFileSystem();
+  StorageOptions options;
+  options.bloom_bits_per_key = 0;
+  auto builder = TableBuilder::Create(*fs, "/t-3.sst", 3, 0x1122334455667788, options);
+  ASSERT_TRUE(builder.ok());
+  ASSERT_TRUE((*builder)->Add("p1", log::RecordType::kPut, "xy", 7).ok());
+  ASSERT_TRUE((*builder)->Add("p2", log::RecordType::kPut, "zw", 7).ok());
+  ASSERT_TRUE((*builder)->Finish().ok());
+  EXPECT_EQ(Hex(FileBytes(*fs, "/t-3.sst").substr(0, 35)),
+            "02000000010000000700000000000000c546"
+            "0970317879327a770096a0ac580306a0d2");
 }
 
 }  // namespace
