@@ -45,8 +45,8 @@ struct ContextOptions {
   /// [ms, 100 .. 86400000] Deadline of every wait for another rank.
   uint64_t timeout_ms = 60'000;
   TransportChoice transport = TransportChoice::kAuto;
-  /// [bytes] Limit over everything of this rank. 0: a quarter of the cgroup's or the machine's
-  /// memory, divided by the ranks of the node.
+  /// [bytes] Limit over everything of this rank, databases and writers of datasets. 0: a quarter of
+  /// the cgroup's or the machine's memory, divided by the ranks of the node.
   uint64_t memory_bytes = 0;
   /// [1 .. 64] Threads for flushing and compaction, per rank.
   int background_threads = 1;

@@ -40,10 +40,12 @@ struct DatasetOptions {
   uint32_t bloom_ranks = 0;
   /// [bytes, 1 KiB .. 16 MiB] payload of a message
   uint64_t batch_bytes = 16 << 10;
-  /// [bytes, 64 KiB .. 64 GiB] pairs in memory before they become a table; there are two of it
+  /// [bytes, 64 KiB .. 64 GiB] pairs in memory before they become a table; there are two of it.
+  /// This one and the next two shrink where they have their defaults, so that a writer takes at most
+  /// half of what is left of ContextOptions::memory_bytes.
   uint64_t table_bytes = 64ull << 20;
   /// [bytes, 64 KiB .. 64 GiB] what has come to this rank's partition before it becomes a map (or,
-  /// kBase and kPointer, a table); there are two of it, once it is full
+  /// kBase and kPointer, a table); there are two of it, once it is full, and 3/2 of it for building
   uint64_t partition_bytes = 256ull << 20;
   /// [bytes, 64 KiB .. 16 GiB] batches that are sent and not yet answered, or passed on
   uint64_t in_flight_bytes = 8ull << 20;
@@ -80,8 +82,8 @@ class DatasetWriter {
   /// @param name  [A-Za-z0-9._-]{1,255}, no leading dot or dash.
   ///
   /// Errors       kInvalidArgument  The name or an option is not allowed, they differ between
-  ///                                ranks, the dataset has another format, or a database has the
-  ///                                name.
+  ///                                ranks, the dataset has another format, a database has the
+  ///                                name, or what was given does not fit into memory_bytes.
   ///              kBusy             Somebody else writes it: the text names the holder.
   ///              kUnsupported      Made by a newer version.
   ///              kCorruption       A file is damaged: the text names it.

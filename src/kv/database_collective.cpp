@@ -253,7 +253,7 @@ void DatabaseImpl::Teardown() {
   service_.reset();
   dispatcher_.reset();
   store_.reset();
-  core_->budget->Give(plan_);
+  memory_ = {};
 }
 
 void DatabaseImpl::Progress() {

@@ -43,7 +43,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts pa
       partitioner_(std::move(parts.partitioner)),
       number_(parts.number),
       options_(std::move(parts.options)),
-      plan_(parts.plan),
+      memory_(std::move(parts.memory)),
       rank_(core_->rank()),
       size_(core_->size()),
       gate_(GateOf(options_.protection, options_.consistency)),

@@ -37,7 +37,7 @@ struct DatabaseParts {
   std::string partitioner;  ///< its name
   uint32_t number = 0;
   DatabaseOptions options;
-  runtime::MemoryPlan plan;
+  runtime::MemoryShare memory;
   std::shared_ptr<lsm::Db> db;
   std::unique_ptr<DirectReader> direct;
   std::shared_ptr<GroupReader> group;
@@ -157,7 +157,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   const std::string partitioner_;
   const uint32_t number_;
   const DatabaseOptions options_;
-  const runtime::MemoryPlan plan_;
+  runtime::MemoryShare memory_;
   const int rank_;
   const int size_;
 

@@ -272,14 +272,12 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
   QUIRE_RETURN_IF_ERROR(
       AgreeOnRequest(*core->exchange, checked, Request(name, opening.parts.options)));
   // All ranks have the same limit and the same databases open, and so the same plan.
-  QUIRE_ASSIGN_OR_RETURN(opening.parts.plan,
+  QUIRE_ASSIGN_OR_RETURN(opening.parts.memory,
                          core->budget->Take(&opening.parts.options, core->size()));
-  const runtime::MemoryPlan plan = opening.parts.plan;
   const Status opened = base::OrOutOfMemory([&] { return OpenParts(&opening); });
   if (!opened.ok()) {
     opening.parts.direct.reset();
     opening.parts.db.reset();
-    core->budget->Give(plan);
     // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead,
     // the others may already be somewhere else.
     const bool all_here = opened.code() != Code::kPeerFailed && opened.code() != Code::kTimedOut;

@@ -1,5 +1,6 @@
 // The counts and sizes of one rank, by the names of docs/statistics.md.
 #include "kv/database_impl.h"
+#include "runtime/memory_plan.h"
 
 namespace quire::kv {
 namespace {
@@ -54,10 +55,11 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["direct.neighbours"] =
       direct_ == nullptr ? 0 : static_cast<uint64_t>(direct_->attached_count());
   all["memory.limit"] = core_->budget->limit_bytes();
-  all["memory.planned"] = plan_.total();
-  all["memory.block_cache_max"] = plan_.block_cache;
-  all["memory.value_segments_max"] = plan_.value_segments;
-  all["memory.merging_max"] = plan_.merging;
+  const runtime::MemoryPlan plan = runtime::PlanFor(options_, size_);
+  all["memory.planned"] = plan.total();
+  all["memory.block_cache_max"] = plan.block_cache;
+  all["memory.value_segments_max"] = plan.value_segments;
+  all["memory.merging_max"] = plan.merging;
   all["memory.messages_max"] = core_->budget->messages_bytes();
   all["memory.local_cache"] = store_->cache().charged_bytes();
   all["memory.remote_cache"] = remote_cache_->charged_bytes();

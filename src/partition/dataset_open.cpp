@@ -104,9 +104,15 @@ Status OpenPart(OpenDataset* dataset, const std::vector<EpochRecord>& epochs) {
   return Status();
 }
 
+Status TakeMemory(OpenDataset* dataset) {
+  QUIRE_ASSIGN_OR_RETURN(dataset->memory, dataset->core->budget->Take(&dataset->options));
+  return Status();
+}
+
 Status OpenAll(OpenDataset* dataset) {
   runtime::Core& core = *dataset->core;
-  Status mine = io::MakeDurableDirectory(*core.fs, dataset->directory);
+  Status mine = TakeMemory(dataset);
+  if (mine.ok()) mine = io::MakeDurableDirectory(*core.fs, dataset->directory);
   if (mine.ok() && core.rank() == 0) mine = LockAndRead(dataset);
   dataset->session = io::RandomU64();
   QUIRE_ASSIGN_OR_RETURN(

@@ -263,6 +263,32 @@ TEST_P(Dataset, RefusesWhatCannotBe) {
   ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 6, {{"k", {{0, "v"}, {1, "v"}}}}));
 }
 
+TEST_P(Dataset, ItsMemoryIsTakenOfTheContextsAndGivenBack) {
+  SimRanksOptions ranks = Ranks(2);
+  ranks.memory_bytes = 64 << 20;
+  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
+    DatasetOptions options;
+    options.format = format();
+    for (const char* name : {"one", "two"}) {
+      auto writer = OpenWriter(core, options, name);
+      ASSERT_OK(writer.status());
+      const uint64_t planned = core->budget->planned_bytes();
+      EXPECT_GT(planned, 8u << 20);
+      EXPECT_LE(planned, 32u << 20);
+      ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), 2, 100));
+      ASSERT_OK((*writer)->Finish());
+      writer->reset();
+      EXPECT_EQ(core->budget->planned_bytes(), 0u);
+    }
+    options.table_bytes = 33 << 20;  // twice that does not fit
+    const Status refused = OpenWriter(core, options, "three").status();
+    EXPECT_CODE(refused, Code::kInvalidArgument);
+    EXPECT_THAT(refused.message(), testing::HasSubstr("memory_bytes"));
+    EXPECT_EQ(core->budget->planned_bytes(), 0u);
+  });
+  EXPECT_FALSE(*disk_->Exists("/repository/three"));
+}
+
 // One rank's n-th write or sync fails: no rank hangs, all are told the same, what was complete is,
 // and the same epoch can be written then.
 TEST_P(Dataset, AFailureOfOneRankEndsTheEpochOnAll) {

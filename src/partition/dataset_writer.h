@@ -37,6 +37,7 @@ struct OpenDataset {
   std::vector<EpochRecord> epochs;     ///< on rank 0
   std::unique_ptr<io::FileLock> lock;  ///< on rank 0
   std::unique_ptr<PartWriter> part;
+  runtime::MemoryShare memory;
 };
 /// Collective. Nothing is left locked on an error.
 Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,

@@ -2,27 +2,23 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
+
+#include "runtime/memory_plan.h"
 
 namespace quire::runtime {
 namespace {
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
-// Besides those in the flushing queue: the active MemTable, and the one being made ready.
-constexpr uint64_t kMemTablesBesidesQueue = 2;
-constexpr uint64_t kValueSegments = 2;
-// A table's filter is built from a list of hashes, 8 bytes for each pair of some 32 bytes or more.
-constexpr uint64_t kMergingShare = 4;
-// An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power
-// of two.
-constexpr uint64_t kIndexShare = 4;
 // What defaults do not shrink below.
 constexpr uint64_t kMemTableBytesMin = kMiB;
 constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;
 constexpr uint64_t kTableBytesMin = 32 * kMiB;  // every table keeps a descriptor
 constexpr uint64_t kCacheBytesMin = kMiB;
 constexpr uint64_t kStagingBytesMin = kMiB;
+constexpr uint64_t kDatasetBytesMin = kMiB;
 // What sizes do not shrink below that a percentage bounds: a 64th of those, in the options' ranges.
 constexpr uint64_t kSmallerShare = 64;
 constexpr uint64_t kLeastBytes = 64 * kKiB;
@@ -45,28 +41,18 @@ std::string MiB(uint64_t bytes) {
   return std::to_string(bytes / kMiB) + " MiB";
 }
 
-}  // namespace
-
-MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
-  MemoryPlan plan;
-  const StorageOptions& storage = options.storage;
-  const uint64_t memtable = storage.memtable_bytes + storage.memtable_bytes / kIndexShare;
-  plan.memtables =
-      memtable * (static_cast<uint64_t>(storage.flushing_queue_length) + kMemTablesBesidesQueue);
-  plan.value_segments = kValueSegments * storage.value_segment_bytes;
-  plan.merging = storage.table_bytes_max / kMergingShare;
-  plan.block_cache = storage.cache_bytes;
-  plan.local_cache = options.local_cache_bytes;
-  if (rank_count > 1) {
-    plan.remote_cache = options.remote_cache_bytes;
-    plan.staging = options.remote_memtable_bytes;
+// Halves what may shrink, until all of it takes so much at most.
+template <typename Total>
+void ShrinkTo(uint64_t most, std::span<Shrinkable> shrinkables, Total total) {
+  while (total() > most) {
+    const bool more = std::any_of(shrinkables.begin(), shrinkables.end(),
+                                  [](const Shrinkable& each) { return each.CanShrink(); });
+    if (!more) return;
+    for (Shrinkable& each : shrinkables) each.Halve();
   }
-  return plan;
 }
 
-namespace {
-
-// Halves what may shrink, until it takes half of what is left, or the percentage that was given.
+// To half of what is left, or the percentage that was given.
 void Shrink(DatabaseOptions* options, int rank_count, uint64_t left) {
   const DatabaseOptions defaults;
   const bool all = options->memory_percent_max > 0;
@@ -87,15 +73,31 @@ void Shrink(DatabaseOptions* options, int rank_count, uint64_t left) {
   };
   // Defaults leave half of what is left to the next database.
   const uint64_t percent = all ? static_cast<uint64_t>(options->memory_percent_max) : 50;
-  while (PlanFor(*options, rank_count).total() > left / 100 * percent) {
-    const bool more = std::any_of(std::begin(shrinkables), std::end(shrinkables),
-                                  [](const Shrinkable& each) { return each.CanShrink(); });
-    if (!more) break;
-    for (Shrinkable& each : shrinkables) each.Halve();
-  }
+  ShrinkTo(left / 100 * percent, shrinkables,
+           [&] { return PlanFor(*options, rank_count).total(); });
+}
+
+// To half of what is left.
+void Shrink(DatasetOptions* options, uint64_t left) {
+  const DatasetOptions defaults;
+  const auto one = [](uint64_t* value, uint64_t unless_given) -> Shrinkable {
+    return {value, kDatasetBytesMin, *value == unless_given};
+  };
+  Shrinkable shrinkables[] = {
+      one(&options->table_bytes, defaults.table_bytes),
+      one(&options->partition_bytes, defaults.partition_bytes),
+      one(&options->in_flight_bytes, defaults.in_flight_bytes),
+  };
+  ShrinkTo(left / 2, shrinkables, [&] { return PlanFor(*options).total(); });
 }
 
 }  // namespace
+
+MemoryShare::~MemoryShare() {
+  if (budget_ == nullptr) return;
+  const std::lock_guard<std::mutex> lock(budget_->mutex_);
+  budget_->planned_bytes_ -= bytes_;
+}
 
 uint64_t MemoryBudget::DefaultLimit(uint64_t machine_bytes, int ranks_on_node) {
   return machine_bytes / 4 / static_cast<uint64_t>(std::max(1, ranks_on_node));
@@ -117,28 +119,40 @@ uint64_t MemoryBudget::MessagesShare(uint64_t limit_bytes, int rank_count) {
   return std::clamp(limit_bytes / kMessagesShare, kMessagesBytesMin, kMessagesBytesMax);
 }
 
-Result<MemoryPlan> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {
+Result<MemoryShare> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const uint64_t left = limit_bytes_ - std::min(limit_bytes_, planned_bytes_);
-  Shrink(options, rank_count, left);
+  Shrink(options, rank_count, LeftLocked());
   const MemoryPlan plan = PlanFor(*options, rank_count);
-  if (plan.total() > left) {
-    return Status(Code::kInvalidArgument,
-                  "the database may take " + MiB(plan.total()) + " of memory (MemTables " +
-                      MiB(plan.memtables) + ", value segments " + MiB(plan.value_segments) +
-                      ", merging " + MiB(plan.merging) + ", block cache " + MiB(plan.block_cache) +
-                      ", local cache " + MiB(plan.local_cache) + ", remote cache " +
-                      MiB(plan.remote_cache) + ", staging " + MiB(plan.staging) + "); " +
-                      MiB(left) + " of memory_bytes = " + MiB(limit_bytes_) +
-                      " are left: give the context more, or the database less");
-  }
-  planned_bytes_ += plan.total();
-  return plan;
+  return TakeLocked(plan.total(), "the database may take " + MiB(plan.total()) +
+                                      " of memory (MemTables " + MiB(plan.memtables) +
+                                      ", value segments " + MiB(plan.value_segments) +
+                                      ", merging " + MiB(plan.merging) + ", block cache " +
+                                      MiB(plan.block_cache) + ", local cache " +
+                                      MiB(plan.local_cache) + ", remote cache " +
+                                      MiB(plan.remote_cache) + ", staging " + MiB(plan.staging));
 }
 
-void MemoryBudget::Give(const MemoryPlan& plan) {
+Result<MemoryShare> MemoryBudget::Take(DatasetOptions* options) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  planned_bytes_ -= plan.total();
+  Shrink(options, LeftLocked());
+  const DatasetMemoryPlan plan = PlanFor(*options);
+  return TakeLocked(plan.total(), "the dataset may take " + MiB(plan.total()) +
+                                      " of memory (tables " + MiB(plan.tables) + ", partition " +
+                                      MiB(plan.partition) + ", in flight " + MiB(plan.in_flight));
+}
+
+uint64_t MemoryBudget::LeftLocked() const {
+  return limit_bytes_ - std::min(limit_bytes_, planned_bytes_);
+}
+
+Result<MemoryShare> MemoryBudget::TakeLocked(uint64_t bytes, const std::string& what) {
+  if (bytes > LeftLocked()) {
+    return Status(Code::kInvalidArgument, what + "); " + MiB(LeftLocked()) +
+                                              " of memory_bytes = " + MiB(limit_bytes_) +
+                                              " are left: give the context more, or ask for less");
+  }
+  planned_bytes_ += bytes;
+  return MemoryShare(this, bytes);
 }
 
 uint64_t MemoryBudget::planned_bytes() const {

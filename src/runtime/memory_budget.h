@@ -1,6 +1,6 @@
-/// One limit over all memory of a rank: what each database may take at most is set aside when it is
-/// opened. Options that the program left at their defaults shrink to fit; options that it gave are
-/// kept, or refused.
+/// One limit over all memory of a rank: what each database and each dataset's writer may take at
+/// most is set aside when it is opened. Options that the program left at their defaults shrink to
+/// fit; options that it gave are kept, or refused.
 ///
 /// Layer      runtime
 /// Threads    any
@@ -8,29 +8,37 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "quire/database.h"
+#include "quire/dataset.h"
+#include "quire/status.h"
 
 namespace quire::runtime {
 
-/// What one database may take of a rank's memory. All bytes.
-struct MemoryPlan {
-  uint64_t memtables = 0;       ///< log segments and indexes: active, queued, and one in reserve
-  uint64_t value_segments = 0;  ///< mapped: the one that is filled, and the next
-  uint64_t merging = 0;         ///< hashes and index of the table that a merge writes
-  uint64_t block_cache = 0;
-  uint64_t local_cache = 0;
-  uint64_t remote_cache = 0;
-  uint64_t staging = 0;
-  uint64_t total() const {
-    return memtables + value_segments + merging + block_cache + local_cache + remote_cache +
-           staging;
-  }
-};
+class MemoryBudget;
 
-/// What these options may take on a rank among `rank_count`.
-MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count);
+/// What was taken of a budget, which has it back when this goes, or another is put in its place.
+class MemoryShare {
+ public:
+  MemoryShare() = default;
+  MemoryShare(MemoryBudget* budget, uint64_t bytes) : budget_(budget), bytes_(bytes) {}
+  MemoryShare(MemoryShare&& other) noexcept { *this = std::move(other); }
+  MemoryShare& operator=(MemoryShare&& other) noexcept {
+    std::swap(budget_, other.budget_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MemoryShare();
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  MemoryBudget* budget_ = nullptr;
+  uint64_t bytes_ = 0;
+};
 
 /// Where a rank runs, and what it may use there at most.
 struct RankMemory {
@@ -54,21 +62,24 @@ class MemoryBudget {
   /// The part of a limit that answers to other ranks may take while these do not take them.
   static uint64_t MessagesShare(uint64_t limit_bytes, int rank_count);
 
-  /// Sets memory aside for a database, and shrinks what in `options` has its default. A pure
-  /// function of the options, the limit and what was set aside before: the same on all ranks that
-  /// opened the same databases.
+  /// Sets memory aside for a database, or a dataset's writer, and shrinks what in `options` has its
+  /// default. A pure function of the options, the limit and what was set aside before: the same on
+  /// all ranks that opened the same. The share goes before the budget.
   ///
   /// Errors  kInvalidArgument  What was given does not fit: names the need, what is left, and the
   /// largest part.
-  Result<MemoryPlan> Take(DatabaseOptions* options, int rank_count);
-  /// Gives back what Take set aside.
-  void Give(const MemoryPlan& plan);
+  Result<MemoryShare> Take(DatabaseOptions* options, int rank_count);
+  Result<MemoryShare> Take(DatasetOptions* options);
 
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t messages_bytes() const { return messages_bytes_; }
   uint64_t planned_bytes() const;
 
  private:
+  friend class MemoryShare;
+  uint64_t LeftLocked() const;
+  Result<MemoryShare> TakeLocked(uint64_t bytes, const std::string& what);
+
   const uint64_t limit_bytes_;
   const uint64_t messages_bytes_;
   mutable std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "quire/option_table.h"
+#include "runtime/memory_plan.h"
 
 namespace quire::runtime {
 namespace {
@@ -13,13 +14,15 @@ using testing::HasSubstr;
 TEST(MemoryBudget, DefaultsShrinkUntilTheyTakeHalfOfWhatIsLeft) {
   MemoryBudget budget(256ull << 20);
   DatabaseOptions options;
-  const Result<MemoryPlan> plan = budget.Take(&options, 4);
-  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-  EXPECT_LE(plan->total(), 128ull << 20);
+  const Result<MemoryShare> share = budget.Take(&options, 4);
+  ASSERT_TRUE(share.ok()) << share.status().ToString();
+  EXPECT_LE(share->bytes(), 128ull << 20);
   EXPECT_LT(options.storage.memtable_bytes, DatabaseOptions().storage.memtable_bytes);
-  EXPECT_EQ(plan->total(), PlanFor(options, 4).total());
+  EXPECT_EQ(share->bytes(), PlanFor(options, 4).total());
   DatabaseOptions second;
-  ASSERT_TRUE(budget.Take(&second, 4).ok());
+  const Result<MemoryShare> other = budget.Take(&second, 4);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(budget.planned_bytes(), share->bytes() + other->bytes());
   EXPECT_LE(second.storage.memtable_bytes, options.storage.memtable_bytes);
   EXPECT_LE(budget.planned_bytes(), budget.limit_bytes());
 }
@@ -28,37 +31,43 @@ TEST(MemoryBudget, WhatWasGivenIsKeptOrRefused) {
   MemoryBudget budget(256ull << 20);
   DatabaseOptions options;
   options.storage.memtable_bytes = 32ull << 20;
-  ASSERT_TRUE(budget.Take(&options, 1).ok());
+  const Result<MemoryShare> share = budget.Take(&options, 1);
+  ASSERT_TRUE(share.ok());
   EXPECT_EQ(options.storage.memtable_bytes, 32ull << 20);
   DatabaseOptions large;
   large.storage.memtable_bytes = 1ull << 30;
-  const Result<MemoryPlan> refused = budget.Take(&large, 1);
+  const Result<MemoryShare> refused = budget.Take(&large, 1);
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(), HasSubstr("memory_bytes"));
 }
 
 TEST(MemoryBudget, APercentageShrinksWhatWasGivenToo) {
   MemoryBudget budget(256ull << 20);
+  std::vector<MemoryShare> shares;
   for (const int percent : {50, 10}) {
     DatabaseOptions options;
     options.storage.memtable_bytes = 16ull << 30;
     options.local_cache_bytes = 1ull << 30;
     options.memory_percent_max = percent;
     const uint64_t left = budget.limit_bytes() - budget.planned_bytes();
-    const Result<MemoryPlan> plan = budget.Take(&options, 4);
-    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-    EXPECT_LE(plan->total(), left / 100 * static_cast<uint64_t>(percent));
-    EXPECT_GT(plan->total(), left / 400 * static_cast<uint64_t>(percent)) << "no more than needed";
+    Result<MemoryShare> share = budget.Take(&options, 4);
+    ASSERT_TRUE(share.ok()) << share.status().ToString();
+    EXPECT_LE(share->bytes(), left / 100 * static_cast<uint64_t>(percent));
+    EXPECT_GT(share->bytes(), left / 400 * static_cast<uint64_t>(percent)) << "no more than needed";
     EXPECT_TRUE(OptionTable::Check(options).ok());
+    shares.push_back(std::move(*share));
   }
 }
 
 TEST(MemoryBudget, AFewPerCentLeaveRoomForManyDatabases) {
   MemoryBudget budget(256ull << 20);
+  std::vector<MemoryShare> shares;
   for (int i = 0; i < 256; ++i) {
     DatabaseOptions options;
     options.memory_percent_max = 1;
-    ASSERT_TRUE(budget.Take(&options, 4).ok()) << i;
+    Result<MemoryShare> share = budget.Take(&options, 4);
+    ASSERT_TRUE(share.ok()) << i;
+    shares.push_back(std::move(*share));
     EXPECT_TRUE(OptionTable::Check(options).ok());
   }
 }
@@ -66,11 +75,31 @@ TEST(MemoryBudget, AFewPerCentLeaveRoomForManyDatabases) {
 TEST(MemoryBudget, PlentyLeavesDefaultsAlone) {
   MemoryBudget budget(8ull << 30);
   DatabaseOptions options;
-  const Result<MemoryPlan> plan = budget.Take(&options, 4);
-  ASSERT_TRUE(plan.ok());
+  Result<MemoryShare> share = budget.Take(&options, 4);
+  ASSERT_TRUE(share.ok());
   EXPECT_EQ(options.storage.memtable_bytes, DatabaseOptions().storage.memtable_bytes);
-  budget.Give(*plan);
+  EXPECT_GT(budget.planned_bytes(), 0u);
+  *share = {};
   EXPECT_EQ(budget.planned_bytes(), 0u);
+}
+
+TEST(MemoryBudget, DatasetsTakeOfTheSame) {
+  MemoryBudget budget(256ull << 20);
+  DatasetOptions options;
+  options.in_flight_bytes = 2ull << 20;
+  Result<MemoryShare> share = budget.Take(&options);
+  ASSERT_TRUE(share.ok()) << share.status().ToString();
+  EXPECT_LE(share->bytes(), 128ull << 20);
+  EXPECT_GT(share->bytes(), 32ull << 20) << "no less than needed";
+  EXPECT_EQ(budget.planned_bytes(), PlanFor(options).total());
+  EXPECT_EQ(options.in_flight_bytes, 2ull << 20) << "given";
+  EXPECT_TRUE(OptionTable::Check(options).ok());
+  DatasetOptions large;
+  large.partition_bytes = 100ull << 20;
+  const Result<MemoryShare> refused = budget.Take(&large);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("partition 350 MiB"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("memory_bytes"));
 }
 
 TEST(MemoryBudget, TheDefaultIsAQuarterOfTheMachineSharedByTheRanksOfTheNode) {

@@ -19,6 +19,7 @@ struct SimRanksOptions {
   bool by_turns = true;  ///< seeded, without threads; false: free-running
   uint64_t seed = 1;
   uint64_t timeout_ms = 60'000;
+  uint64_t memory_bytes = 4ull << 30;  ///< the limit of each
   /// The file system of each rank, shared; null: none.
   std::function<io::FileSystem*(int rank)> file_system = {};
   std::string repository = "/repository";
@@ -39,6 +40,7 @@ inline void RunSimRanks(const SimRanksOptions& options,
     core->manual_background = options.by_turns;
     core->options.timeout_ms = options.timeout_ms;
     core->repository = options.repository;
+    core->budget = std::make_unique<MemoryBudget>(options.memory_bytes);
     if (options.file_system) core->fs = options.file_system(rank);
     core->exchange =
         comm::Exchange::Create(std::move(transport), {.timeout_ms = options.timeout_ms});

@@ -1,0 +1,43 @@
+/// What a database, or the writer of a dataset, may take of a rank's memory at most.
+///
+/// Layer      runtime
+/// Threads    pure functions
+#pragma once
+
+#include <cstdint>
+
+#include "quire/database.h"
+#include "quire/dataset.h"
+
+namespace quire::runtime {
+
+/// What one database may take of a rank's memory. All bytes.
+struct MemoryPlan {
+  uint64_t memtables = 0;       ///< log segments and indexes: active, queued, and one in reserve
+  uint64_t value_segments = 0;  ///< mapped: the one that is filled, and the next
+  uint64_t merging = 0;         ///< hashes and index of the table that a merge writes
+  uint64_t block_cache = 0;
+  uint64_t local_cache = 0;
+  uint64_t remote_cache = 0;
+  uint64_t staging = 0;
+  uint64_t total() const {
+    return memtables + value_segments + merging + block_cache + local_cache + remote_cache +
+           staging;
+  }
+};
+
+/// What these options may take on a rank among `rank_count`.
+MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count);
+
+/// What the writer of one dataset may take. All bytes.
+struct DatasetMemoryPlan {
+  uint64_t tables = 0;     ///< pairs that become a table, and those that come meanwhile
+  uint64_t partition = 0;  ///< the same of what other ranks send, and what building a map takes
+  uint64_t in_flight = 0;  ///< batches
+  uint64_t total() const { return tables + partition + in_flight; }
+};
+
+/// What these options may take.
+DatasetMemoryPlan PlanFor(const DatasetOptions& options);
+
+}  // namespace quire::runtime
