@@ -50,6 +50,8 @@ void RemoveLeftover(io::FileSystem& fs, const std::string& home, const Checkpoin
 // Begins a directory for the next one.
 Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Prepared* prepared) {
   const std::string home = CheckpointHome(request.path, request.database);
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, request.path));
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, home));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<CheckpointFound> found, FindCheckpoints(fs, home));
   for (const CheckpointFound& one : found) {
     prepared->number = std::max(prepared->number, one.number);
@@ -59,10 +61,6 @@ Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Pr
     if (left) prepared->left.push_back(one);
   }
   ++prepared->number;
-  if (prepared->earlier == 0) {  // who published one had made them durable
-    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, request.path));
-    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, home));
-  }
   const std::string partial = PartialDirectory(home, prepared->number);
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(partial));
   QUIRE_ASSIGN_OR_RETURN(prepared->lock,

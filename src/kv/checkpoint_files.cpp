@@ -114,6 +114,7 @@ Status RemoveTree(io::FileSystem& fs, const std::string& directory) {
       continue;
     }
     QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path + "/" + kFilesName));
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path + "/" + kFilesName + std::string(".tmp")));
     QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, path));
   }
   return fs.RemoveDirectory(directory);

@@ -4,7 +4,7 @@
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    one at a time
-/// Invariants FILES is written when every file beside it is verified and durable
+/// Invariants FILES is written when every file beside it is verified and its contents durable
 #pragma once
 
 #include <atomic>

@@ -48,10 +48,12 @@ void DbImpl::MaybeScheduleLocked() {
 
 bool DbImpl::PrepareDueLocked() const {
   if (ready_ != nullptr || preparing_ || !pool_->HasFreeSlot()) return false;
-  // One that was closed with little in it is flushed before the active one is full: its memory,
+  // One that Flush closed with little in it is through before the active one is full: its memory,
   // which is there already, is taken again. New memory costs a page fault for each page.
   const auto& closed = current_->immutables;
-  return closed.empty() || closed.front()->table().data_bytes() >= options_.memtable_bytes / 2;
+  const bool comes_back = closed.size() == 1 && closed.front()->generation() == early_generation_ &&
+                          closed.front()->table().data_bytes() < options_.memtable_bytes / 2;
+  return !comes_back;
 }
 
 void DbImpl::PrepareJob() {

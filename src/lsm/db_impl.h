@@ -157,8 +157,6 @@ class DbImpl final : public Db {
 
   // db_room.cpp
   Status MakeRoom(uint64_t full_generation);
-  Status MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
-                        Retirement& retirement);
   Status RotateLocked(Retirement& retirement);
   Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
@@ -293,6 +291,7 @@ class DbImpl final : public Db {
   std::set<const Run*> busy_runs_;  // their inputs
   bool prepare_queued_ = false;
   bool preparing_ = false;
+  uint64_t early_generation_ = 0;  // of the MemTable that Flush closed last
   bool closing_ = false;
 };
 

@@ -22,15 +22,10 @@ constexpr uint64_t kFlushSlackBytes = 1 << 20;
 
 }  // namespace
 
+// At return another MemTable than that of `full_generation` is active.
 Status DbImpl::MakeRoom(uint64_t full_generation) {
   Retirement retirement;
   std::unique_lock<std::mutex> lock(mutex_);
-  return MakeRoomLocked(lock, full_generation, retirement);
-}
-
-// At return another MemTable than that of `full_generation` is active.
-Status DbImpl::MakeRoomLocked(std::unique_lock<std::mutex>& lock, uint64_t full_generation,
-                              Retirement& retirement) {
   bool retried = false;
   uint64_t pinned_since_ns = io::RealClock().NowNs();
   while (true) {
@@ -133,6 +128,7 @@ Status DbImpl::Flush() {
   MaybeScheduleLocked();
   if (!current_->active->table().empty()) {
     const uint64_t generation = current_->active->generation();
+    early_generation_ = generation;
     lock.unlock();
     QUIRE_RETURN_IF_ERROR(MakeRoom(generation));  // and lets go of what holds the full one's memory
     lock.lock();

@@ -95,7 +95,7 @@ class Exporter {
       QUIRE_ASSIGN_OR_RETURN(all, transfer.Advance());
       progress_(done_.load(), total_);
     }
-    return CopyText(from, to, kv::kFilesName);
+    return CopyText(from, to, kv::kFilesName);  // and all names in it are durable
   }
 
   Status CopyText(const std::string& from, const std::string& to, const std::string& name) {
