@@ -59,8 +59,9 @@ class Repositories : public testing::Test {
     return path;
   }
 
-  // What each of three ranks is told by a Context on `repository`, or else by Open in it.
-  std::vector<Status> Try(const std::string& repository) {
+  // What each of three ranks is told by a Context on `repository`, or else by Open in it, or else
+  // by a checkpoint at `checkpoints`, if given.
+  std::vector<Status> Try(const std::string& repository, const std::string& checkpoints = "") {
     const AsPlainUser plain;
     SimCluster::Options options;
     options.rank_count = 3;
@@ -70,17 +71,24 @@ class Repositories : public testing::Test {
     std::mutex mutex;
     std::vector<Status> told;
     cluster.RunRaw([&](int, Result<std::unique_ptr<Context>> context) {
-      Status status = context.status();
-      if (status.ok()) status = (*context)->Open("db", SimCluster::SmallDatabase()).status();
+      const Status status = context.ok() ? TryIn(**context, checkpoints) : context.status();
       const std::lock_guard<std::mutex> lock(mutex);
       told.push_back(status);
     });
     return told;
   }
 
+  static Status TryIn(Context& context, const std::string& checkpoints) {
+    QUIRE_ASSIGN_OR_RETURN(const auto db, context.Open("db", SimCluster::SmallDatabase()));
+    return checkpoints.empty() ? Status() : db->Checkpoint(checkpoints, {}).status();
+  }
+
   void ExpectRefused(const std::string& repository, Code code, const std::string& what,
                      const std::string& path, const std::string& advice) {
-    const std::vector<Status> told = Try(repository);
+    ExpectSame(Try(repository), code, what, path, advice);
+  }
+  static void ExpectSame(const std::vector<Status>& told, Code code, const std::string& what,
+                         const std::string& path, const std::string& advice) {
     ASSERT_EQ(told.size(), 3u);
     for (const Status& status : told) {
       EXPECT_EQ(status.code(), code) << status.ToString();
@@ -108,6 +116,17 @@ TEST_F(Repositories, OneThatIsNotWritableIsTold) {
 TEST_F(Repositories, OneThatEverybodyMayWriteIsRefused) {
   const std::string open = Own("open", 0777);
   ExpectRefused(open, Code::kInvalidArgument, "may be written by everybody", open, "chmod o-w");
+}
+
+// Whatever is in it already.
+TEST_F(Repositories, ACheckpointDirectoryThatEverybodyMayWriteIsRefused) {
+  const std::string repository = Own("repository", 0700);
+  const std::string open = Own("open", 0777);
+  for (const char* name : {"open/db", "open/db/1"}) Own(name, 0700);
+  ExpectSame(Try(repository, open), Code::kInvalidArgument, "may be written by everybody", open,
+             "chmod o-w");
+  ASSERT_EQ(::chmod(open.c_str(), 0755), 0);
+  for (const Status& status : Try(repository, open)) EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 TEST_F(Repositories, OneOfAnotherUserIsRefused) {
