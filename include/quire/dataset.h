@@ -41,8 +41,8 @@ struct DatasetOptions {
   /// [bytes, 1 KiB .. 16 MiB] payload of a message
   uint64_t batch_bytes = 16 << 10;
   /// [bytes, 64 KiB .. 64 GiB] pairs in memory before they become a table; there are two of it.
-  /// This one and the next two shrink where they have their defaults, so that a writer takes at most
-  /// half of what is left of ContextOptions::memory_bytes.
+  /// Where this one and the next two have their defaults they shrink, to 1 MiB at least, until the
+  /// writer plans with half of what is left of ContextOptions::memory_bytes.
   uint64_t table_bytes = 64ull << 20;
   /// [bytes, 64 KiB .. 64 GiB] what has come to this rank's partition before it becomes a map (or,
   /// kBase and kPointer, a table); there are two of it, once it is full, and 3/2 of it for building

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/coding.h"
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "io/machine.h"
@@ -60,13 +61,26 @@ Status CompareRequests(const std::string& first, const std::string& other, size_
                     std::to_string(rank) + " has \"" + line_of(other, at) + "\"");
 }
 
-Status AgreeOnRequest(comm::Exchange& exchange, const Status& checked, const std::string& request) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> requests,
-                         runtime::GatherAgreed(exchange, checked, request));
-  for (size_t rank = 1; rank < requests.size(); ++rank) {
+// The most that any rank has set aside of its memory: a dataset's writer may have gone on some of
+// them, and not on others.
+Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked,
+                                const std::string& request) {
+  std::string mine;
+  base::PutFixed(&mine, core.budget->planned_bytes());
+  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> requests,
+                         runtime::GatherAgreed(*core.exchange, checked, mine + request));
+  uint64_t most = 0;
+  for (size_t rank = 0; rank < requests.size(); ++rank) {
+    base::Reader reader(requests[rank]);
+    uint64_t planned = 0;
+    if (!reader.Fixed(&planned)) {
+      return Status(Code::kCorruption, "a rank does not say what it opens");
+    }
+    most = std::max(most, planned);
+    requests[rank] = std::string(reader.rest());
     QUIRE_RETURN_IF_ERROR(CompareRequests(requests[0], requests[rank], rank));
   }
-  return Status();
+  return most;
 }
 
 Status CheckRequest(const std::string& name, DatabaseOptions* options) {
@@ -269,11 +283,11 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
   const Status checked = CheckRequest(name, &opening.parts.options);
   opening.generation.rank_count = core->size();
   opening.generation.partitioner = PartitionerName(opening.parts.options);
-  QUIRE_RETURN_IF_ERROR(
-      AgreeOnRequest(*core->exchange, checked, Request(name, opening.parts.options)));
-  // All ranks have the same limit and the same databases open, and so the same plan.
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t planned,
+                         AgreeOnRequest(*core, checked, Request(name, opening.parts.options)));
+  // All ranks have the same limit, and so the same plan.
   QUIRE_ASSIGN_OR_RETURN(opening.parts.memory,
-                         core->budget->Take(&opening.parts.options, core->size()));
+                         core->budget->Take(&opening.parts.options, core->size(), planned));
   const Status opened = base::OrOutOfMemory([&] { return OpenParts(&opening); });
   if (!opened.ok()) {
     opening.parts.direct.reset();

@@ -1,5 +1,6 @@
 #include "partition/collector.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/coding.h"
@@ -55,6 +56,9 @@ Status Collector::TakeHashes(uint32_t source, bool marked, Slice entries) {
     pairs = &hashes_.filling().pairs;
   }
   const size_t before = pairs->size();
+  if (before + count > pairs->capacity()) {  // to no more than was planned with
+    pairs->reserve(std::max(before + count, std::min(2 * pairs->capacity(), hash_count_max_)));
+  }
   if (!AppendHashes(source, marked, entries, pairs)) {
     pairs->resize(before);
     return Misplaced(source);

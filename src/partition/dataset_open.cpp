@@ -105,7 +105,8 @@ Status OpenPart(OpenDataset* dataset, const std::vector<EpochRecord>& epochs) {
 }
 
 Status TakeMemory(OpenDataset* dataset) {
-  QUIRE_ASSIGN_OR_RETURN(dataset->memory, dataset->core->budget->Take(&dataset->options));
+  const runtime::Core& core = *dataset->core;
+  QUIRE_ASSIGN_OR_RETURN(dataset->memory, core.budget->Take(&dataset->options, core.size()));
   return Status();
 }
 

@@ -280,7 +280,7 @@ TEST_P(Dataset, ItsMemoryIsTakenOfTheContextsAndGivenBack) {
       writer->reset();
       EXPECT_EQ(core->budget->planned_bytes(), 0u);
     }
-    options.table_bytes = 33 << 20;  // twice that does not fit
+    options.partition_bytes = 33 << 20;  // twice that does not fit
     const Status refused = OpenWriter(core, options, "three").status();
     EXPECT_CODE(refused, Code::kInvalidArgument);
     EXPECT_THAT(refused.message(), testing::HasSubstr("memory_bytes"));

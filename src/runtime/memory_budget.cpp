@@ -78,7 +78,7 @@ void Shrink(DatabaseOptions* options, int rank_count, uint64_t left) {
 }
 
 // To half of what is left.
-void Shrink(DatasetOptions* options, uint64_t left) {
+void Shrink(DatasetOptions* options, int rank_count, uint64_t left) {
   const DatasetOptions defaults;
   const auto one = [](uint64_t* value, uint64_t unless_given) -> Shrinkable {
     return {value, kDatasetBytesMin, *value == unless_given};
@@ -88,7 +88,7 @@ void Shrink(DatasetOptions* options, uint64_t left) {
       one(&options->partition_bytes, defaults.partition_bytes),
       one(&options->in_flight_bytes, defaults.in_flight_bytes),
   };
-  ShrinkTo(left / 2, shrinkables, [&] { return PlanFor(*options).total(); });
+  ShrinkTo(left / 2, shrinkables, [&] { return PlanFor(*options, rank_count).total(); });
 }
 
 }  // namespace
@@ -119,40 +119,46 @@ uint64_t MemoryBudget::MessagesShare(uint64_t limit_bytes, int rank_count) {
   return std::clamp(limit_bytes / kMessagesShare, kMessagesBytesMin, kMessagesBytesMax);
 }
 
-Result<MemoryShare> MemoryBudget::Take(DatabaseOptions* options, int rank_count) {
+Result<MemoryShare> MemoryBudget::Take(DatabaseOptions* options, int rank_count,
+                                       uint64_t planned_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Shrink(options, rank_count, LeftLocked());
+  const uint64_t left = LeftLocked(planned_bytes);
+  Shrink(options, rank_count, left);
   const MemoryPlan plan = PlanFor(*options, rank_count);
-  return TakeLocked(plan.total(), "the database may take " + MiB(plan.total()) +
-                                      " of memory (MemTables " + MiB(plan.memtables) +
-                                      ", value segments " + MiB(plan.value_segments) +
-                                      ", merging " + MiB(plan.merging) + ", block cache " +
-                                      MiB(plan.block_cache) + ", local cache " +
-                                      MiB(plan.local_cache) + ", remote cache " +
-                                      MiB(plan.remote_cache) + ", staging " + MiB(plan.staging));
+  if (plan.total() <= left) return TakeLocked(plan.total());
+  return Refuse("the database may take " + MiB(plan.total()) + " of memory (MemTables " +
+                    MiB(plan.memtables) + ", value segments " + MiB(plan.value_segments) +
+                    ", merging " + MiB(plan.merging) + ", block cache " + MiB(plan.block_cache) +
+                    ", local cache " + MiB(plan.local_cache) + ", remote cache " +
+                    MiB(plan.remote_cache) + ", staging " + MiB(plan.staging),
+                left);
 }
 
-Result<MemoryShare> MemoryBudget::Take(DatasetOptions* options) {
+Result<MemoryShare> MemoryBudget::Take(DatasetOptions* options, int rank_count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Shrink(options, LeftLocked());
-  const DatasetMemoryPlan plan = PlanFor(*options);
-  return TakeLocked(plan.total(), "the dataset may take " + MiB(plan.total()) +
-                                      " of memory (tables " + MiB(plan.tables) + ", partition " +
-                                      MiB(plan.partition) + ", in flight " + MiB(plan.in_flight));
+  const uint64_t left = LeftLocked(0);
+  Shrink(options, rank_count, left);
+  const DatasetMemoryPlan plan = PlanFor(*options, rank_count);
+  if (plan.total() <= left) return TakeLocked(plan.total());
+  return Refuse("the dataset may take " + MiB(plan.total()) + " of memory (tables " +
+                    MiB(plan.tables) + ", partition " + MiB(plan.partition) + ", messages " +
+                    MiB(plan.messages),
+                left);
 }
 
-uint64_t MemoryBudget::LeftLocked() const {
-  return limit_bytes_ - std::min(limit_bytes_, planned_bytes_);
+uint64_t MemoryBudget::LeftLocked(uint64_t planned_bytes) const {
+  return limit_bytes_ - std::min(limit_bytes_, std::max(planned_bytes_, planned_bytes));
 }
 
-Result<MemoryShare> MemoryBudget::TakeLocked(uint64_t bytes, const std::string& what) {
-  if (bytes > LeftLocked()) {
-    return Status(Code::kInvalidArgument, what + "); " + MiB(LeftLocked()) +
-                                              " of memory_bytes = " + MiB(limit_bytes_) +
-                                              " are left: give the context more, or ask for less");
-  }
+MemoryShare MemoryBudget::TakeLocked(uint64_t bytes) {
   planned_bytes_ += bytes;
   return MemoryShare(this, bytes);
+}
+
+Status MemoryBudget::Refuse(const std::string& what, uint64_t left) const {
+  return Status(Code::kInvalidArgument, what + "); " + MiB(left) +
+                                            " of memory_bytes = " + MiB(limit_bytes_) +
+                                            " are left: give the context more, or ask for less");
 }
 
 uint64_t MemoryBudget::planned_bytes() const {

@@ -63,13 +63,14 @@ class MemoryBudget {
   static uint64_t MessagesShare(uint64_t limit_bytes, int rank_count);
 
   /// Sets memory aside for a database, or a dataset's writer, and shrinks what in `options` has its
-  /// default. A pure function of the options, the limit and what was set aside before: the same on
-  /// all ranks that opened the same. The share goes before the budget.
+  /// default. A pure function of the options, the limit and what was set aside before, which counts
+  /// as no less than `planned_bytes`: the same on all ranks that give the most of all of them. The
+  /// share goes before the budget.
   ///
   /// Errors  kInvalidArgument  What was given does not fit: names the need, what is left, and the
   /// largest part.
-  Result<MemoryShare> Take(DatabaseOptions* options, int rank_count);
-  Result<MemoryShare> Take(DatasetOptions* options);
+  Result<MemoryShare> Take(DatabaseOptions* options, int rank_count, uint64_t planned_bytes = 0);
+  Result<MemoryShare> Take(DatasetOptions* options, int rank_count);
 
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t messages_bytes() const { return messages_bytes_; }
@@ -77,8 +78,9 @@ class MemoryBudget {
 
  private:
   friend class MemoryShare;
-  uint64_t LeftLocked() const;
-  Result<MemoryShare> TakeLocked(uint64_t bytes, const std::string& what);
+  uint64_t LeftLocked(uint64_t planned_bytes) const;
+  MemoryShare TakeLocked(uint64_t bytes);
+  Status Refuse(const std::string& what, uint64_t left) const;
 
   const uint64_t limit_bytes_;
   const uint64_t messages_bytes_;

@@ -87,19 +87,49 @@ TEST(MemoryBudget, DatasetsTakeOfTheSame) {
   MemoryBudget budget(256ull << 20);
   DatasetOptions options;
   options.in_flight_bytes = 2ull << 20;
-  Result<MemoryShare> share = budget.Take(&options);
+  Result<MemoryShare> share = budget.Take(&options, 4);
   ASSERT_TRUE(share.ok()) << share.status().ToString();
   EXPECT_LE(share->bytes(), 128ull << 20);
   EXPECT_GT(share->bytes(), 32ull << 20) << "no less than needed";
-  EXPECT_EQ(budget.planned_bytes(), PlanFor(options).total());
+  EXPECT_EQ(budget.planned_bytes(), PlanFor(options, 4).total());
   EXPECT_EQ(options.in_flight_bytes, 2ull << 20) << "given";
   EXPECT_TRUE(OptionTable::Check(options).ok());
   DatasetOptions large;
   large.partition_bytes = 100ull << 20;
-  const Result<MemoryShare> refused = budget.Take(&large);
+  const Result<MemoryShare> refused = budget.Take(&large, 4);
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(), HasSubstr("partition 350 MiB"));
   EXPECT_THAT(refused.status().message(), HasSubstr("memory_bytes"));
+}
+
+// Others of the job may have set more aside: all decide alike.
+TEST(MemoryBudget, WhatOthersHaveSetAsideCounts) {
+  MemoryBudget ours(256ull << 20);
+  MemoryBudget theirs(256ull << 20);
+  DatasetOptions dataset;
+  const Result<MemoryShare> held = theirs.Take(&dataset, 2);
+  ASSERT_TRUE(held.ok());
+  const uint64_t planned = theirs.planned_bytes();
+  DatabaseOptions options;
+  DatabaseOptions same;
+  const Result<MemoryShare> share = ours.Take(&options, 2, planned);
+  const Result<MemoryShare> other = theirs.Take(&same, 2, planned);
+  ASSERT_TRUE(share.ok() && other.ok());
+  EXPECT_EQ(share->bytes(), other->bytes());
+  EXPECT_EQ(options.storage.memtable_bytes, same.storage.memtable_bytes);
+  EXPECT_EQ(ours.planned_bytes(), share->bytes());
+}
+
+TEST(MemoryPlan, OfADatasetFollowsItsFormatAndTheNumberOfRanks) {
+  DatasetOptions options;
+  options.table_bytes = 100;
+  options.partition_bytes = 1000;
+  options.batch_bytes = 10;
+  options.in_flight_bytes = 7;
+  EXPECT_EQ(PlanFor(options, 4).total(), 200u + 3500u + 47u);
+  EXPECT_EQ(PlanFor(options, 4096).messages, 2 * (64 * 10u + 7u));
+  options.format = DatasetFormat::kBase;
+  EXPECT_EQ(PlanFor(options, 4).total(), 2000u + 47u);
 }
 
 TEST(MemoryBudget, TheDefaultIsAQuarterOfTheMachineSharedByTheRanksOfTheNode) {

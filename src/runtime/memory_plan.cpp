@@ -1,5 +1,7 @@
 #include "runtime/memory_plan.h"
 
+#include <cmath>
+
 namespace quire::runtime {
 namespace {
 
@@ -11,10 +13,10 @@ constexpr uint64_t kMergingShare = 4;
 // An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power
 // of two.
 constexpr uint64_t kIndexShare = 4;
-// Of what comes to a dataset's partition there are two buffers, of which one may be becoming a map:
-// that takes 24 bytes beside each pair of 16.
+// Pairs go into one buffer while another one becomes a table, or a map: that takes 24 bytes beside
+// each pair of 16.
 constexpr uint64_t kBuffers = 2;
-constexpr uint64_t kPartitionHalves = 2 * kBuffers + 3;
+constexpr uint64_t kMapHalves = 3;
 
 }  // namespace
 
@@ -35,11 +37,18 @@ MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count) {
   return plan;
 }
 
-DatasetMemoryPlan PlanFor(const DatasetOptions& options) {
+DatasetMemoryPlan PlanFor(const DatasetOptions& options, int rank_count) {
   DatasetMemoryPlan plan;
-  plan.tables = kBuffers * options.table_bytes;
-  plan.partition = options.partition_bytes / 2 * kPartitionHalves;
-  plan.in_flight = options.in_flight_bytes;
+  plan.partition = kBuffers * options.partition_bytes;
+  if (options.format != DatasetFormat::kBase && options.format != DatasetFormat::kPointer) {
+    plan.tables = kBuffers * options.table_bytes;
+    plan.partition += options.partition_bytes / 2 * kMapHalves;
+  }
+  const auto ranks = static_cast<uint64_t>(rank_count);
+  const bool grid = ranks >= options.grid_ranks_min;
+  const uint64_t hops = grid ? 2 : 1;
+  const auto width = static_cast<uint64_t>(std::ceil(std::sqrt(static_cast<double>(ranks))));
+  plan.messages = hops * ((grid ? width : ranks) * options.batch_bytes + options.in_flight_bytes);
   return plan;
 }
 

@@ -33,11 +33,11 @@ MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count);
 struct DatasetMemoryPlan {
   uint64_t tables = 0;     ///< pairs that become a table, and those that come meanwhile
   uint64_t partition = 0;  ///< the same of what other ranks send, and what building a map takes
-  uint64_t in_flight = 0;  ///< batches
-  uint64_t total() const { return tables + partition + in_flight; }
+  uint64_t messages = 0;   ///< batches that are filled, and those that are in flight
+  uint64_t total() const { return tables + partition + messages; }
 };
 
-/// What these options may take.
-DatasetMemoryPlan PlanFor(const DatasetOptions& options);
+/// What these options may take on a rank among `rank_count`.
+DatasetMemoryPlan PlanFor(const DatasetOptions& options, int rank_count);
 
 }  // namespace quire::runtime

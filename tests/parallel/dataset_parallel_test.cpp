@@ -101,6 +101,29 @@ TEST_F(Parallel, ADatasetAndADatabaseAreToldApart) {
 
 // The same by the C interface: epochs 100 and 200, in which each rank puts a key of its own and one
 // that all put.
+// A writer goes where its rank wants: what the ranks have left then differs.
+TEST_F(Parallel, ADatabaseOpensAlikeWhereSomeRanksHoldAWriterStill) {
+  ContextOptions options;
+  options.memory_bytes = 512 << 20;  // less than the defaults of both
+  const auto context = NewContext(options);
+  ASSERT_NE(context, nullptr);
+  auto writer = DatasetWriter::Open(*context, "steps", {});
+  ASSERT_OK(writer.status());
+  ASSERT_OK((*writer)->Finish());
+  if (context->rank() > 0) writer->reset();
+  auto database = context->Open("db", {});
+  ASSERT_OK(database.status());
+  const std::string mine = std::to_string((*database)->GetStatistics().at("memory.planned"));
+  if (context->rank() == 0) {
+    ASSERT_OK((*database)->Put("planned", mine));
+  }
+  ASSERT_OK((*database)->Barrier(Level::kMemTable));
+  std::string planned;
+  ASSERT_OK((*database)->Get("planned", &planned));
+  EXPECT_EQ(planned, mine);
+  ASSERT_OK((*database)->Close());
+}
+
 void WriteInC(quire_context* context, const quire_options* options, const std::string& mine) {
   quire_dataset_writer* writer = nullptr;
   ASSERT_EQ(quire_dataset_writer_open(context, "steps", options, &writer), QUIRE_OK)
