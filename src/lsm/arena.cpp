@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "io/machine.h"
 #include "lsm/memtable.h"
 
 namespace quire::lsm {
@@ -13,7 +14,11 @@ namespace {
 constexpr uint64_t kMagic = 0x414E455241495551;  // "QUIARENA"
 constexpr uint64_t kLayoutVersion = 2;
 constexpr uint64_t kBoardBytes = 4096;
-constexpr int kReadTries = 10'000;
+// To publish takes a microsecond: so many looks in a row; or, where the processor was taken from
+// the owner, some time slices: so many pauses.
+constexpr int kReadLooks = 10'000;
+constexpr int kReadPauses = 100;
+constexpr uint64_t kReadPauseNs = 200'000;
 // Beside the flushing queue: the active MemTable, the next one, and two that iterators may pin.
 constexpr int kSlotsBesideQueue = 4;
 constexpr size_t kFixedWords = 4;
@@ -134,8 +139,16 @@ void Arena::Publish(const BoardState& state) {
 }
 
 bool Arena::Read(BoardState* state, uint64_t* sequence) const {
+  for (int pauses = 0; !TryRead(state, sequence); ++pauses) {
+    if (pauses == kReadPauses || marked_closed()) return false;
+    io::RealClock().SleepNs(kReadPauseNs);
+  }
+  return true;
+}
+
+bool Arena::TryRead(BoardState* state, uint64_t* sequence) const {
   const Board& from = board();
-  for (int tries = 0; tries < kReadTries; ++tries) {
+  for (int looks = 0; looks < kReadLooks; ++looks) {
     const uint64_t before = from.sequence.load(std::memory_order_acquire);
     if (before % 2 != 0) continue;
     state->edition = from.words[0].load(std::memory_order_acquire);

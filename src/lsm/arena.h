@@ -62,8 +62,8 @@ class Arena {
 
   /// Owner: makes `state` the one that readers see.
   void Publish(const BoardState& state);
-  /// Neighbour: a consistent copy, and the sequence number that stands for it. False after a
-  /// bounded number of tries (the owner died while writing).
+  /// Neighbour: a consistent copy, and the sequence number that stands for it. False after some 20
+  /// ms in which there was none (the owner died while writing), or once the owner has closed it.
   bool Read(BoardState* state, uint64_t* sequence = nullptr) const;
   /// Neighbour: whether the board still is what Read gave with `sequence`. One load.
   bool Unchanged(uint64_t sequence) const;
@@ -76,6 +76,7 @@ class Arena {
   Arena() = default;
   static uint64_t BytesFor(int pool_slots, uint64_t segment_bytes, bool records_inside);
   Board& board() const;
+  bool TryRead(BoardState* state, uint64_t* sequence) const;
 
   std::unique_ptr<io::SharedMemory> memory_;
   int pool_slots_ = 0;
