@@ -1,7 +1,5 @@
 #include "runtime/memory_plan.h"
 
-#include <cmath>
-
 namespace quire::runtime {
 namespace {
 
@@ -47,7 +45,8 @@ DatasetMemoryPlan PlanFor(const DatasetOptions& options, int rank_count) {
   const auto ranks = static_cast<uint64_t>(rank_count);
   const bool grid = ranks >= options.grid_ranks_min;
   const uint64_t hops = grid ? 2 : 1;
-  const auto width = static_cast<uint64_t>(std::ceil(std::sqrt(static_cast<double>(ranks))));
+  uint64_t width = 1;
+  while (width * width < ranks) ++width;
   plan.messages = hops * ((grid ? width : ranks) * options.batch_bytes + options.in_flight_bytes);
   return plan;
 }
