@@ -108,7 +108,7 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
     QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(part.path));
     if (!exists) continue;  // a network file system may list for a while what is gone
     QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, part.path));
-    changed.insert(part.path.substr(0, part.path.rfind('/')));
+    changed.insert(io::DirectoryOf(part.path));
   }
   // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
   for (const std::string& generation : changed) {

@@ -13,17 +13,13 @@ namespace {
 
 constexpr uint64_t kTextBytesMax = 1ull << 30;
 
-std::string NameOf(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::string PartIn(const std::string& directory, size_t rank) {
   return directory + "/" + kv::kPartDirectoryPrefix + std::to_string(rank);
 }
 
 Status AddHome(io::FileSystem& fs, const std::string& home, std::vector<CheckpointPlace>* places) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<kv::CheckpointFound> all, kv::FindCheckpoints(fs, home));
-  for (const kv::CheckpointFound& found : all) places->push_back({NameOf(home), home, found});
+  for (const kv::CheckpointFound& found : all) places->push_back({LastPart(home), home, found});
   return Status();
 }
 

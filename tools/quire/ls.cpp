@@ -148,8 +148,7 @@ int Ls(const PathsOptions& options) {
   for (const Json& database : databases) PrintPlace(database);
   for (const Json& directory : datasets) {
     const std::string path = directory.get<std::string>();
-    std::cout << path.substr(path.rfind('/') + 1) << "  (a dataset: quire dataset list " << path
-              << ")\n";
+    std::cout << LastPart(path) << "  (a dataset: quire dataset list " << path << ")\n";
   }
   return exit_code;
 }

@@ -12,10 +12,6 @@
 namespace quire::tool {
 namespace {
 
-std::string LastPart(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 // The number in "rank-<r>" or "gen-<g>".
 std::optional<int> NumberIn(const std::string& name, const std::string& prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -163,6 +159,10 @@ bool IsDatabase(const std::vector<io::FileInfo>& entries) {
 }
 
 }  // namespace
+
+std::string LastPart(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 std::string AbsolutePath(const std::string& path) {
   std::string whole = std::filesystem::absolute(path).lexically_normal().string();

@@ -52,6 +52,8 @@ Result<std::vector<std::string>> FindDatasets(io::FileSystem& fs, const std::str
 
 /// The path from the root, without slashes at its end, so that what is above it has a name.
 std::string AbsolutePath(const std::string& path);
+/// What stands behind the last slash.
+std::string LastPart(const std::string& path);
 /// The file of the lock over a whole database.
 std::string DatabaseLockPath(const std::string& directory);
 
