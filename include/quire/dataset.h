@@ -35,8 +35,8 @@ enum class DatasetFormat {
 /// which its name and its environment variable (QUIRE_DATASET_<NAME>) follow.
 struct DatasetOptions {
   DatasetFormat format = DatasetFormat::kRibbon;
-  /// [0 .. 2^24] kBloom: ranks that a query asks on average, the right one included; 0: as many as
-  /// 4 + log2 N bits per key give.
+  /// [0, 2 .. 2^24] kBloom: ranks that a query asks on average, the right one included; 0: as many
+  /// as 4 + log2 N bits per key give.
   uint32_t bloom_ranks = 0;
   /// [bytes, 1 KiB .. 16 MiB] payload of a message
   uint64_t batch_bytes = 16 << 10;
@@ -124,7 +124,12 @@ class DatasetWriter {
   ///              what was put since BeginEpoch is gone, all epochs before are as they were, and a
   ///              new one may begin, also with the same number.
   ///              kInvalidArgument: ranks began different epochs.
-  /// Cost         Tables of what is left in memory, the map, three syncs, four collectives.
+  ///              kTimedOut, kPeerFailed: a rank died, or one was not heard of, or finished no
+  ///              table or map, for ContextOptions::timeout_ms. Whether the epoch is complete is
+  ///              not known (other ranks may have been told that it is), and nothing more can be
+  ///              written before the dataset is opened again; then it is complete or not there.
+  /// Cost         Tables of what is left in memory, the map; two syncs (kPointer: three), on rank 0
+  ///              two more; four collectives, over the grid a job, too.
   virtual Status EndEpoch() = 0;
 
   /// The last complete epoch; none where there is none yet.
@@ -167,7 +172,8 @@ struct DatasetReaderStatistics {
 struct DatasetReaderOptions {
   /// [bytes] Blocks and indexes of tables in memory; and once more as much of maps.
   uint64_t cache_bytes = 64ull << 20;
-  /// [1 ..] Epochs of ranks whose tables and maps are open.
+  /// [1 ..] Epochs of ranks whose tables and maps are open: a file of each rank among them, in the
+  /// format kPointer two.
   uint32_t open_parts_max = 512;
 };
 

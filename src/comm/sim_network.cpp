@@ -113,6 +113,9 @@ void SimCore::EnterCall(Lock& lock, int rank) {
   if (self.calls_left != UINT64_MAX && !self.killed && self.calls_left-- == 0) {
     KillLocked(lock, rank);
   }
+  if (self.calls_to_stop != UINT64_MAX && self.calls_to_stop-- == 0) {
+    self.stopped_until_ns = TimeLocked() + self.stop_ns;
+  }
   if (options_.deterministic) {
     QUIRE_CHECK(turn_ == rank);  // a second thread, or another rank's transport
     return GiveTurn(lock, rank);
@@ -323,6 +326,12 @@ bool SimCore::Killed(int rank) const {
 void SimCore::Stop(int rank, uint64_t ns) {
   const Lock lock(mutex_);
   RankOf(rank).stopped_until_ns = TimeLocked() + ns;
+}
+
+void SimCore::StopAfter(int rank, uint64_t calls, uint64_t ns) {
+  const Lock lock(mutex_);
+  RankOf(rank).calls_to_stop = calls;
+  RankOf(rank).stop_ns = ns;
 }
 
 void SimCore::Damage(int source, int destination) {

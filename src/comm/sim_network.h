@@ -27,6 +27,7 @@ class SimCore final : public SimNetwork {
   void KillAfter(int rank, uint64_t calls) override;
   bool Killed(int rank) const override;
   void Stop(int rank, uint64_t ns) override;
+  void StopAfter(int rank, uint64_t calls, uint64_t ns) override;
   void Damage(int source, int destination) override;
 
   const Options& options() const { return options_; }
@@ -70,7 +71,9 @@ class SimCore final : public SimNetwork {
     bool dying = false;  ///< sends nothing any more; its end is not known yet
     bool gone = false;  ///< killed, or left
     uint64_t gone_known_ns = 0;
-    uint64_t calls_left = UINT64_MAX;
+    uint64_t calls_left = UINT64_MAX;  ///< before it dies
+    uint64_t calls_to_stop = UINT64_MAX;
+    uint64_t stop_ns = 0;
     std::condition_variable changed;
   };
 

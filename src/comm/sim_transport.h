@@ -47,6 +47,8 @@ class SimNetwork {
   virtual bool Killed(int rank) const = 0;
   /// `rank` gets no turn for `ns` (a stopped process); virtual, real where free-running.
   virtual void Stop(int rank, uint64_t ns) = 0;
+  /// The same after it has made `calls` more transport calls.
+  virtual void StopAfter(int rank, uint64_t calls, uint64_t ns) = 0;
   /// The next frame from `source` to `destination` is damaged on its way.
   virtual void Damage(int source, int destination) = 0;
 };

@@ -15,7 +15,7 @@ filter::RankMapOptions MapOptions(const DatasetOptions& options, uint32_t rank_c
   map.kind = filter::RankMapKind::kRibbon;
   if (options.format == DatasetFormat::kCuckoo) map.kind = filter::RankMapKind::kCuckoo;
   if (options.format == DatasetFormat::kBloom) map.kind = filter::RankMapKind::kBloom;
-  if (options.bloom_ranks > 1) map.chance_ranks = options.bloom_ranks - 1;
+  if (options.bloom_ranks > 0) map.chance_ranks = options.bloom_ranks - 1;
   return map;
 }
 
@@ -56,9 +56,8 @@ Status Collector::TakeHashes(uint32_t source, bool marked, Slice entries) {
     pairs = &hashes_.filling().pairs;
   }
   const size_t before = pairs->size();
-  if (before + count > pairs->capacity()) {  // to no more than was planned with
-    pairs->reserve(std::max(before + count, std::min(2 * pairs->capacity(), hash_count_max_)));
-  }
+  // All that was planned with at once: pages that nothing has touched are no memory yet.
+  if (before + count > pairs->capacity()) pairs->reserve(std::max(before + count, hash_count_max_));
   if (!AppendHashes(source, marked, entries, pairs)) {
     pairs->resize(before);
     return Misplaced(source);
@@ -88,11 +87,12 @@ Status Collector::TakePairs(uint32_t source, bool marked, Slice entries) {
     if (!TakeSource(source, marked, &rest) || !TakeEntry(format_, &rest)) return Misplaced(source);
   }
   // What finds them in the buffer counts, too.
-  const bool fits = pairs_.filling().Fits(0, entries.size() + count * PairBuffer::kExtraBytes);
-  if (!fits) {
+  const uint64_t bytes = entries.size() + count * PairBuffer::kExtraBytes;
+  if (!pairs_.filling().Fits(0, bytes)) {
     if (!pairs_.spare_free()) return Status(Code::kBusy);
     pairs_.Turn();
   }
+  pairs_.filling().Reserve(bytes);
   while (!entries.empty()) {
     const uint32_t from = *TakeSource(source, marked, &entries);
     const Entry entry = *TakeEntry(format_, &entries);

@@ -1,5 +1,6 @@
-// Writing a dataset with a crash at any step: what was complete stays, what was told to be complete
-// is there, and nothing that is there is torn. QUIRE_DATASET_CRASH_POINTS sets how many points.
+// Writing a dataset with a crash at any step, or a rank that dies or stops at any call: what was
+// complete stays, what was told to be complete is there, and nothing that is there is torn.
+// QUIRE_DATASET_CRASH_POINTS sets how many points.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,20 +20,28 @@
 namespace quire::partition {
 namespace {
 
-constexpr int kCount = 150;
+constexpr int kCount = 80;
 constexpr uint64_t kEpochs = 5;
 constexpr int kSizeMax = 4;
+
+constexpr uint64_t kTimeoutMs = 2000;
+
+enum class Mishap { kMachine, kDeath, kStop };
 
 // One dataset whose writers are cut off, once or more, until all of its epochs are there.
 class Life {
  public:
-  explicit Life(uint64_t seed)
-      : seed_(seed), random_(seed), format_(static_cast<DatasetFormat>(random_.Below(5))) {}
+  Life(Mishap mishap, uint64_t seed)
+      : mishap_(mishap),
+        seed_(seed),
+        random_(seed),
+        options_(SmallDataset(static_cast<DatasetFormat>(random_.Below(5)))) {
+    if (random_.OneIn(2)) options_.grid_ranks_min = 2;
+  }
 
   void Run() {
     while (sizes_.size() < kEpochs) {
-      const uint64_t steps = random_.OneIn(4) ? UINT64_MAX : 1 + random_.Below(220);
-      Cut(steps);
+      Cut(random_.OneIn(6));
       if (testing::Test::HasFailure()) return;
       Look();
       if (testing::Test::HasFailure()) return;
@@ -41,20 +50,20 @@ class Life {
   int cut_count() const { return cut_count_; }
 
  private:
-  // A job of some ranks that writes the epochs that are left, and is cut off after so many steps.
-  void Cut(uint64_t steps) {
+  // A job of some ranks that writes the epochs that are left, to the end or not.
+  void Cut(bool to_the_end) {
     runtime::SimRanksOptions ranks;
     ranks.rank_count = static_cast<int>(1 + random_.Below(kSizeMax));
     ranks.seed = ++seed_;
-    ranks.timeout_ms = 2000;
+    ranks.timeout_ms = kTimeoutMs;
     ranks.file_system = [this](int) { return disk_.get(); };
     size_ = ranks.rank_count;
     told_ = sizes_.size();
-    disk_->CrashAfter(steps);
+    failed_ = false;
+    if (!to_the_end) ranks.mishaps = [this](comm::SimNetwork& network) { Befall(network); };
     RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) { Write(core); });
-    const bool cut = disk_->crashed();
-    if (cut) {
-      ++cut_count_;
+    if (failed_) ++cut_count_;
+    if (disk_->crashed()) {
       const auto kind = random_.OneIn(2) ? io::CrashKind::kPower : io::CrashKind::kProcess;
       disk_->Restart(kind, seed_);
     } else {
@@ -62,16 +71,40 @@ class Life {
     }
   }
 
+  // At some step of the disk that all share, or at some call of one of the ranks.
+  void Befall(comm::SimNetwork& network) {
+    if (mishap_ == Mishap::kMachine) return disk_->CrashAfter(1 + random_.Below(220));
+    const int victim = static_cast<int>(random_.Below(static_cast<uint64_t>(size_)));
+    const uint64_t calls = 1 + random_.Below(600);
+    if (mishap_ == Mishap::kDeath) {
+      network.KillAfter(victim, calls);
+    } else {
+      network.StopAfter(victim, calls, (7 + random_.Below(30)) * kTimeoutMs * 100'000);
+    }
+  }
+
   void Write(const std::shared_ptr<runtime::Core>& core) {
-    auto writer = OpenWriter(core, SmallDataset(format_));
-    if (!writer.ok()) return;
+    auto writer = OpenWriter(core, options_);
+    if (!writer.ok()) {
+      failed_ = true;
+      return;
+    }
     for (uint64_t epoch = sizes_.size() + 1; epoch <= kEpochs; ++epoch) {
-      if (!WriteEpoch(**writer, epoch, core->rank(), size_, kCount).ok()) return;
+      if (!Persist(**writer, epoch, core->rank())) return;
       uint64_t told = told_;
       while (told < epoch && !told_.compare_exchange_weak(told, epoch)) {
       }
     }
     static_cast<void>((*writer)->Finish());
+  }
+
+  // Whether the epoch is told to be complete, at once or in the second attempt.
+  bool Persist(DatasetWriter& writer, uint64_t epoch, int rank) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (WriteEpoch(writer, epoch, rank, size_, kCount).ok()) return true;
+      failed_ = true;
+    }
+    return false;
   }
 
   void Look() {
@@ -90,25 +123,38 @@ class Life {
     }
   }
 
+  const Mishap mishap_;
   uint64_t seed_;
   base::Random random_;
-  const DatasetFormat format_;
+  DatasetOptions options_;
   std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
   std::vector<int> sizes_;  // of each complete epoch: the ranks that wrote it
   int size_ = 0;
   std::atomic<uint64_t> told_{0};
+  std::atomic<bool> failed_{false};
   int cut_count_ = 0;
 };
 
-TEST(DatasetCrash, AtAnyStepLeavesCompleteEpochsAndNoOthers) {
-  const int64_t points = test::ScaledCount("QUIRE_DATASET_CRASH_POINTS", 300);
+void Live(Mishap mishap, int64_t points) {
   int64_t cut_count = 0;
   for (uint64_t seed = 1; cut_count < points; ++seed) {
-    Life life(seed * 1'000'000);
+    Life life(mishap, seed * 1'000'000);
     life.Run();
-    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
     cut_count += life.cut_count();
   }
+}
+
+TEST(DatasetCrash, AtAnyStepLeavesCompleteEpochsAndNoOthers) {
+  Live(Mishap::kMachine, test::ScaledCount("QUIRE_DATASET_CRASH_POINTS", 1000));
+}
+
+TEST(DatasetCrash, ADeathAtAnyCallLeavesCompleteEpochsAndNoOthers) {
+  Live(Mishap::kDeath, test::ScaledCount("QUIRE_DATASET_CRASH_POINTS", 1000));
+}
+
+TEST(DatasetCrash, AStopAtAnyCallLeavesCompleteEpochsAndNoOthers) {
+  Live(Mishap::kStop, test::ScaledCount("QUIRE_DATASET_CRASH_POINTS", 1000));
 }
 
 }  // namespace

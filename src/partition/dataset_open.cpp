@@ -24,7 +24,11 @@ std::string Request(const std::string& name, const DatasetOptions& options) {
 Status CheckRequest(const std::string& name, DatasetOptions* options) {
   QUIRE_RETURN_IF_ERROR(io::CheckName(name));
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
-  return OptionTable::ApplyEnvironment(options);
+  QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  if (options->bloom_ranks != 1) return Status();
+  return Status(Code::kInvalidArgument,
+                "dataset_bloom_ranks = 1: no Bloom filter answers the right rank alone; give 2 or "
+                "more, or choose the format ribbon");
 }
 
 // On rank 0: what there is, or the beginning of it, locked.

@@ -34,7 +34,7 @@ DatasetReaderImpl::DatasetReaderImpl(io::FileSystem& fs, const std::string& dire
       descriptor_(descriptor),
       counts_(std::make_shared<ReadCounts>()),
       parts_(std::make_shared<PartCache>(
-          PartCache::Options{&fs, directory, descriptor.id, options.cache_bytes,
+          PartCache::Options{&fs, directory, descriptor, options.cache_bytes,
                              std::max(options.open_parts_max, 1u), counts_})),
       epochs_(std::make_shared<const std::vector<EpochRecord>>()) {}
 
@@ -113,9 +113,8 @@ Status DatasetReaderImpl::ValueOf(const std::vector<EpochRecord>& epochs, size_t
   }
   const ValuePointer pointer = DecodePointer(stored);
   QUIRE_ASSIGN_OR_RETURN(const auto part, parts_->Find(epochs, which, source));
-  QUIRE_ASSIGN_OR_RETURN(const auto file, parts_->Open(ValuesPath(directory_, source)));
-  return ReadValue(*file, ValueSeed(descriptor_.id, source, pointer.offset), pointer.offset,
-                   part->record().values_end, value);
+  return ReadValue(part->values(), ValueSeed(descriptor_.id, source, pointer.offset),
+                   pointer.offset, part->record().values_end, value);
 }
 
 Status DatasetReaderImpl::Get(uint64_t epoch, Slice key, std::vector<DatasetValue>* values) const {

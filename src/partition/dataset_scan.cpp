@@ -41,7 +41,10 @@ class DatasetScanImpl final : public DatasetScan {
     while (status_.ok()) {
       for (const auto& table : tables_) {
         status_ = table->status();
-        if (!status_.ok()) return;
+        if (!status_.ok()) {
+          current_ = nullptr;  // which may stand on what a newer table has
+          return;
+        }
         if (table->Valid() && (current_ == nullptr || Before(*table, *current_))) {
           current_ = table.get();
         }

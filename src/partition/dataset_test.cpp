@@ -1,15 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <thread>
 #include <vector>
 
 #include "io/sim_file_system.h"
+#include "partition/dataset_jobs_testing.h"
 #include "partition/dataset_reader.h"
-#include "partition/dataset_testing.h"
 #include "partition/files.h"
 #include "tests/support/status_asserts.h"
 
@@ -21,66 +20,18 @@ using runtime::SimRanksOptions;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr DatasetFormat kFormats[] = {DatasetFormat::kBase, DatasetFormat::kPointer,
-                                      DatasetFormat::kBloom, DatasetFormat::kCuckoo,
-                                      DatasetFormat::kRibbon};
-constexpr int kCount = 900;
-
-std::unique_ptr<DatasetReader> ReaderOf(io::FileSystem& fs) {
-  auto reader = OpenReader(fs, kDatasetDirectory, {});
-  EXPECT_TRUE(reader.ok()) << reader.status().ToString();
-  return reader.ok() ? std::move(*reader) : nullptr;
-}
-
-// Format, by turns or by threads.
-class Dataset : public testing::TestWithParam<std::tuple<DatasetFormat, bool>> {
- protected:
-  DatasetFormat format() const { return std::get<0>(GetParam()); }
-  SimRanksOptions Ranks(int size) {
-    SimRanksOptions ranks;
-    ranks.rank_count = size;
-    ranks.by_turns = std::get<1>(GetParam());
-    ranks.seed = ++seed_;
-    ranks.file_system = [this](int) { return disk_.get(); };
-    return ranks;
-  }
-  // A job of `size` ranks that writes these epochs.
-  void Write(int size, const std::vector<uint64_t>& epochs, int count = kCount,
-             uint32_t grid_ranks_min = 1024) {
-    RunSimRanks(Ranks(size), [&](const std::shared_ptr<runtime::Core>& core) {
-      const int rank = core->rank();
-      DatasetOptions options = SmallDataset(format());
-      options.grid_ranks_min = grid_ranks_min;
-      auto writer = OpenWriter(core, options);
-      ASSERT_OK(writer.status());
-      for (const uint64_t epoch : epochs) {
-        ASSERT_OK(WriteEpoch(**writer, epoch, rank, size, count));
-        EXPECT_EQ((*writer)->LastEpoch(), epoch);
-      }
-      ASSERT_OK((*writer)->Finish());
-    });
-  }
-
-  std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
-  uint64_t seed_ = 0;
-};
-
-INSTANTIATE_TEST_SUITE_P(Formats, Dataset,
-                         testing::Combine(testing::ValuesIn(kFormats), testing::Bool()),
-                         [](const auto& about) {
-                           return std::string(FormatName(std::get<0>(about.param))) +
-                                  (std::get<1>(about.param) ? "Turns" : "Threads");
-                         });
+class Dataset : public DatasetJobs {};
+INSTANTIATE_TEST_SUITE_P(Formats, Dataset, AllDatasetJobs(), NameOfJobs);
 
 TEST_P(Dataset, FindsWhatWasPutAtAnyNumberOfRanks) {
   for (int size = 1; size <= 4; ++size) {
     disk_ = io::NewSimFileSystem();
     Write(size, {10, 20, 35});
-    const auto reader = ReaderOf(*disk_);
+    const auto reader = Reader();
     ASSERT_NE(reader, nullptr);
     EXPECT_THAT(NumbersOf(*reader), ElementsAre(10, 20, 35));
     for (const uint64_t epoch : {10u, 20u, 35u}) {
-      ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, size, kCount)));
+      ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, size, kPairCount)));
       EXPECT_OK(reader->Verify(epoch));
     }
     std::vector<DatasetValue> values;
@@ -92,7 +43,7 @@ TEST_P(Dataset, FindsWhatWasPutOverTheGrid) {
   for (const int size : {2, 3, 7, 16}) {
     disk_ = io::NewSimFileSystem();
     Write(size, {1, 2}, 200, 2);
-    const auto reader = ReaderOf(*disk_);
+    const auto reader = Reader();
     ASSERT_NE(reader, nullptr);
     for (const uint64_t epoch : {1u, 2u}) {
       ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, size, 200))) << size;
@@ -104,23 +55,23 @@ TEST_P(Dataset, GoesOnWithAnyNumberOfRanks) {
   const std::vector<int> sizes = {2, 4, 1, 3};
   uint64_t epoch = 0;
   for (const int size : sizes) Write(size, {++epoch});
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   epoch = 0;
   for (const int size : sizes) {
     ++epoch;
-    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, size, kCount)));
+    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, size, kPairCount)));
     EXPECT_EQ(reader->Epochs()[epoch - 1].rank_count, static_cast<uint32_t>(size));
   }
 }
 
 TEST_P(Dataset, TellsTheTrajectoryOfAKey) {
   Write(3, {1, 2, 3, 4, 5});
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   std::map<std::string, std::vector<std::tuple<uint64_t, uint32_t, std::string>>> paths;
   for (uint64_t epoch = 1; epoch <= 5; ++epoch) {
-    for (const auto& [key, by_rank] : TruthOf(epoch, 3, kCount)) {
+    for (const auto& [key, by_rank] : TruthOf(epoch, 3, kPairCount)) {
       for (const auto& [rank, value] : by_rank) paths[key].emplace_back(epoch, rank, value);
     }
   }
@@ -147,7 +98,7 @@ TEST_P(Dataset, HasEpochsWithoutPairsAndRanksWithout) {
     ASSERT_OK((*writer)->EndEpoch());
     ASSERT_OK((*writer)->Finish());
   });
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 0, {}));
   ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 1, {{"k", {{1, "v"}}}}));
@@ -167,7 +118,7 @@ TEST_P(Dataset, TakesPairsLargerThanItsBuffers) {
     ASSERT_OK((*writer)->Put(key, value));
     ASSERT_OK((*writer)->EndEpoch());
   });
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   Truth truth;
   for (int i = 0; i < 3; ++i) {
@@ -181,14 +132,14 @@ TEST_P(Dataset, TakesPairsLargerThanItsBuffers) {
 
 TEST_P(Dataset, AReaderSeesNewEpochsAfterRefresh) {
   Write(2, {1});
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   Write(3, {2});
   EXPECT_THAT(NumbersOf(*reader), ElementsAre(1));
   ASSERT_OK(reader->Refresh());
   EXPECT_THAT(NumbersOf(*reader), ElementsAre(1, 2));
-  ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 2, TruthOf(2, 3, kCount)));
-  ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 1, TruthOf(1, 2, kCount)));
+  ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 2, TruthOf(2, 3, kPairCount)));
+  ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 1, TruthOf(1, 2, kPairCount)));
 }
 
 TEST_P(Dataset, AReaderOfLittleMemoryFindsTheSame) {
@@ -196,7 +147,7 @@ TEST_P(Dataset, AReaderOfLittleMemoryFindsTheSame) {
   auto reader = OpenReader(*disk_, kDatasetDirectory, {.cache_bytes = 0, .open_parts_max = 1});
   ASSERT_OK(reader.status());
   for (const uint64_t epoch : {3u, 1u}) {
-    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(**reader, epoch, TruthOf(epoch, 4, kCount)));
+    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(**reader, epoch, TruthOf(epoch, 4, kPairCount)));
   }
 }
 
@@ -207,15 +158,15 @@ TEST_P(Dataset, WhatIsNotEndedIsNotThere) {
     auto writer = OpenWriter(core, SmallDataset(format()));
     ASSERT_OK(writer.status());
     ASSERT_OK((*writer)->BeginEpoch(2));
-    ASSERT_OK(PutAll(**writer, PairsOf(2, rank, 2, kCount)));
+    ASSERT_OK(PutAll(**writer, PairsOf(2, rank, 2, kPairCount)));
     EXPECT_CODE((*writer)->Finish(), Code::kInvalidArgument);
   });
   Write(2, {2});
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   EXPECT_THAT(NumbersOf(*reader), ElementsAre(1, 2));
   for (const uint64_t epoch : {1u, 2u}) {
-    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, 2, kCount)));
+    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, 2, kPairCount)));
   }
 }
 
@@ -258,7 +209,7 @@ TEST_P(Dataset, RefusesWhatCannotBe) {
     ASSERT_OK((*writer)->Finish());
     EXPECT_CODE((*writer)->BeginEpoch(9), Code::kInvalidArgument);
   });
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 6, {{"k", {{0, "v"}, {1, "v"}}}}));
 }
@@ -289,51 +240,6 @@ TEST_P(Dataset, ItsMemoryIsTakenOfTheContextsAndGivenBack) {
   EXPECT_FALSE(*disk_->Exists("/repository/three"));
 }
 
-// One rank's n-th write or sync fails: no rank hangs, all are told the same, what was complete is,
-// and the same epoch can be written then.
-TEST_P(Dataset, AFailureOfOneRankEndsTheEpochOnAll) {
-  constexpr int kMore = 50;  // pairs of the epoch that may fail: they must not be there then
-  for (uint64_t nth = 1; nth <= 9; ++nth) {
-    disk_ = io::NewSimFileSystem();
-    Write(3, {1}, 300);
-    const auto faulty = io::NewFaultFileSystem(*disk_);
-    SimRanksOptions ranks = Ranks(3);
-    ranks.file_system = [&](int rank) -> io::FileSystem* {
-      return rank == static_cast<int>(nth % 3) ? static_cast<io::FileSystem*>(faulty.get())
-                                               : disk_.get();
-    };
-    std::vector<Code> codes(3);
-    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-      const int rank = core->rank();
-      auto writer = OpenWriter(core, SmallDataset(format()));
-      ASSERT_OK(writer.status());
-      if (rank == static_cast<int>(nth % 3)) {
-        faulty->FailAt(io::kFaultWrite | io::kFaultSync | io::kFaultRename, nth, 1, Code::kNoSpace);
-      }
-      const Status first = WriteEpoch(**writer, 2, rank, 3, 300 + kMore);
-      codes[static_cast<size_t>(rank)] = first.code();
-      if (rank == static_cast<int>(nth % 3)) faulty->FailAt(io::kFaultAll, 1, 0, Code::kIo);
-      if (!first.ok()) {
-        ASSERT_EQ((*writer)->LastEpoch(), 1u);
-        ASSERT_OK(WriteEpoch(**writer, 2, rank, 3, 300));
-      }
-      ASSERT_OK(WriteEpoch(**writer, 3, rank, 3, 300));
-      ASSERT_OK((*writer)->Finish());
-    });
-    EXPECT_EQ(codes[0], codes[1]) << nth;
-    EXPECT_EQ(codes[0], codes[2]) << nth;
-    const auto reader = ReaderOf(*disk_);
-    ASSERT_NE(reader, nullptr);
-    EXPECT_THAT(NumbersOf(*reader), ElementsAre(1, 2, 3));
-    for (const uint64_t epoch : {1u, 2u, 3u}) {
-      const bool first = epoch == 2 && codes[0] == Code::kOk;
-      const Truth truth = TruthOf(epoch, 3, first ? 300 + kMore : 300);
-      ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, truth)) << nth;
-      EXPECT_OK(reader->Verify(epoch));
-    }
-  }
-}
-
 // Writing waits for the device at the end of an epoch, not once for every table.
 TEST_P(Dataset, AnEpochIsSyncedOnceHoweverManyTablesItHas) {
   const auto counted = io::NewFaultFileSystem(*disk_);
@@ -355,97 +261,143 @@ TEST_P(Dataset, AnEpochIsSyncedOnceHoweverManyTablesItHas) {
   EXPECT_EQ(syncs[0], syncs[1]);
 }
 
-// The program of one rank goes on where a Put has failed: the epoch is complete on no rank.
-TEST_P(Dataset, APutThatFailedEndsTheEpochOnAll) {
-  const std::string value(100'000, 'v');
+// A rank of an earlier job may live on for a while after its end: a new job waits for it, and is
+// told so on all ranks.
+TEST_P(Dataset, HasOneWriterOfEachPart) {
   Write(3, {1}, 50);
-  const auto faulty = io::NewFaultFileSystem(*disk_);
-  SimRanksOptions ranks = Ranks(3);
-  ranks.file_system = [&](int rank) -> io::FileSystem* {
-    return rank == 1 ? static_cast<io::FileSystem*>(faulty.get()) : disk_.get();
-  };
-  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-    const int rank = core->rank();
-    auto writer = OpenWriter(core, SmallDataset(format()));
+  for (const uint32_t orphan : {0u, 1u, 2u}) {
+    auto lock = disk_->Lock(PartLockPath(kDatasetDirectory, orphan), "an orphan");
+    ASSERT_OK(lock.status());
+    RunSimRanks(Ranks(3), [&](const std::shared_ptr<runtime::Core>& core) {
+      const Status status = OpenWriter(core, SmallDataset(format())).status();
+      EXPECT_CODE(status, Code::kBusy);
+      EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(orphan)));
+      EXPECT_THAT(status.message(), HasSubstr("an orphan"));
+    });
+  }
+  Write(3, {2}, 50);
+}
+
+TEST_P(Dataset, TheNumberOfFilesDoesNotGrowWithEpochs) {
+  Write(2, {1}, 50);
+  const auto before = disk_->List(kDatasetDirectory);
+  ASSERT_OK(before.status());
+  Write(2, {2, 3, 4, 5, 6}, 50);
+  const auto after = disk_->List(kDatasetDirectory);
+  ASSERT_OK(after.status());
+  EXPECT_EQ(after->size(), before->size());
+}
+
+// Maps and the places of blocks are read once. From then on a rank that is asked costs one block.
+TEST_P(Dataset, AQuestionReadsABlockOfEachRankAsked) {
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
+    DatasetOptions options = SmallDataset(format());
+    options.table_bytes = options.partition_bytes = 1 << 20;  // one table, one map
+    auto writer = OpenWriter(core, options);
     ASSERT_OK(writer.status());
-    ASSERT_OK((*writer)->BeginEpoch(2));
-    if (rank == 1) faulty->FailAt(io::kFaultWrite, 1, 1, Code::kNoSpace);
-    Status first;
-    for (int i = 0; i < 8; ++i) {
-      const Status put = (*writer)->Put("key" + std::to_string(i), value);
-      EXPECT_EQ(put.code(), first.ok() ? put.code() : first.code());
-      EXPECT_TRUE(put.ok() || rank == 1) << put.ToString();
-      if (first.ok()) first = put;
-    }
-    // Where values are written in Put itself, it is Put that fails.
-    if (format() == DatasetFormat::kPointer) {
-      EXPECT_EQ(first.ok(), rank != 1);
-    }
-    const Status ended = (*writer)->EndEpoch();
-    EXPECT_CODE(ended, Code::kNoSpace);
-    EXPECT_THAT(ended.message(), HasSubstr("rank 1: "));
-    ASSERT_EQ((*writer)->LastEpoch(), 1u);
-    ASSERT_OK(WriteEpoch(**writer, 2, rank, 3, 50));
+    ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), 2, kPairCount));
     ASSERT_OK((*writer)->Finish());
   });
-  const auto reader = ReaderOf(*disk_);
+  const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
-  for (const uint64_t epoch : {1u, 2u}) {
-    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, epoch, TruthOf(epoch, 3, 50)));
+  std::vector<DatasetValue> values;
+  for (const auto& [key, value] : PairsOf(1, 0, 2, 20)) ASSERT_OK(reader->Get(1, key, &values));
+  for (const auto& [key, value] : PairsOf(1, 1, 2, 20)) ASSERT_OK(reader->Get(1, key, &values));
+  uint64_t reads = 0;
+  for (const auto& [key, expected] : TruthOf(1, 2, kPairCount)) {  // now that all is open
+    const DatasetReaderStatistics before = reader->Statistics();
+    ASSERT_OK(reader->Get(1, key, &values));
+    const DatasetReaderStatistics after = reader->Statistics();
+    const uint64_t of_values = format() == DatasetFormat::kPointer ? values.size() : 0;
+    EXPECT_LE(after.reads - before.reads, after.partitions - before.partitions + of_values);
+    reads += after.reads - before.reads;
   }
+  EXPECT_GT(reads, 100u);
 }
 
-// Flips a byte at many places of every file: what is read is right, or a failure that names a file.
-TEST_P(Dataset, DamageIsNamedAndNeverRead) {
-  Write(2, {1, 2}, 120);
-  const Truth truth = TruthOf(1, 2, 120);
-  auto files = disk_->List(kDatasetDirectory);
-  ASSERT_OK(files.status());
-  int told = 0;
-  for (const io::FileInfo& file : *files) {
-    const std::string path = std::string(kDatasetDirectory) + "/" + file.name;
-    const uint64_t step = std::max<uint64_t>(1, file.size / 40);
-    for (uint64_t at = 0; at < file.size; at += step) {
-      const auto flip = [&](std::string* bytes) { (*bytes)[at] ^= 0x40; };
-      ASSERT_OK(disk_->Damage(path, flip));
-      const auto reader = OpenReader(*disk_, kDatasetDirectory, {});
-      Status status = reader.status();
-      for (auto key = truth.begin(); status.ok() && key != truth.end(); ++key) {
-        std::vector<DatasetValue> values;
-        status = (*reader)->Get(1, key->first, &values);
-        if (!status.ok()) break;
-        ASSERT_EQ(values.size(), key->second.size()) << path << " at " << at;
-        for (const DatasetValue& value : values) {
-          ASSERT_EQ(value.value, key->second.at(value.rank)) << path << " at " << at;
-        }
-      }
-      if (status.ok()) status = (*reader)->Verify(1);
-      if (!status.ok()) {
-        ++told;
-        EXPECT_THAT(status.ToString(), HasSubstr(kDatasetDirectory)) << path << " at " << at;
-        EXPECT_TRUE(status.code() == Code::kCorruption || status.code() == Code::kUnsupported)
-            << path << " at " << at << ": " << status.ToString();
-      }
-      ASSERT_OK(disk_->Damage(path, flip));
+TEST(DatasetBloom, AsksAsManyRanksAsItIsToldTo) {
+  constexpr int kRanks = 8;
+  constexpr int kCount = 400;
+  uint64_t map_bytes[2] = {};
+  for (const uint32_t bloom_ranks : {2u, 5u}) {
+    const auto disk = io::NewSimFileSystem();
+    SimRanksOptions ranks;
+    ranks.rank_count = kRanks;
+    ranks.file_system = [&](int) { return disk.get(); };
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
+      DatasetOptions options;
+      options.format = DatasetFormat::kBloom;
+      options.bloom_ranks = 1;
+      EXPECT_CODE(OpenWriter(core, options).status(), Code::kInvalidArgument);
+      options.bloom_ranks = bloom_ranks;
+      auto writer = OpenWriter(core, options);
+      ASSERT_OK(writer.status());
+      ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), kRanks, kCount));
+      if (core->rank() == 0) map_bytes[bloom_ranks / 4] = (*writer)->Statistics().map_bytes;
+      ASSERT_OK((*writer)->Finish());
+    });
+    auto reader = OpenReader(*disk, kDatasetDirectory, {});
+    ASSERT_OK(reader.status());
+    const Truth truth = TruthOf(1, kRanks, kCount);
+    uint64_t value_count = 0;
+    for (const auto& [key, expected] : truth) {
+      std::vector<DatasetValue> values;
+      ASSERT_OK((*reader)->Get(1, key, &values));
+      value_count += values.size();
     }
+    const DatasetReaderStatistics statistics = (*reader)->Statistics();
+    EXPECT_EQ(statistics.queries, truth.size());
+    EXPECT_EQ(statistics.partitions, value_count + statistics.false_candidates);
+    const double chance =
+        static_cast<double>(statistics.false_candidates) / static_cast<double>(truth.size());
+    EXPECT_NEAR(chance, bloom_ranks - 1, 0.3 * bloom_ranks);
   }
-  EXPECT_GT(told, 60);
+  EXPECT_GT(map_bytes[0], map_bytes[1]);
 }
 
-TEST_P(Dataset, AMissingFileIsNamed) {
-  Write(2, {1}, 50);
-  auto files = disk_->List(kDatasetDirectory);
-  ASSERT_OK(files.status());
-  for (const io::FileInfo& file : *files) {
-    if (file.name.rfind("part-", 0) != 0) continue;
-    const std::string path = std::string(kDatasetDirectory) + "/" + file.name;
-    ASSERT_OK(disk_->Rename(path, path + ".away"));
-    const auto reader = ReaderOf(*disk_);
-    ASSERT_NE(reader, nullptr);
-    const Status status = reader->Verify(1);
-    EXPECT_CODE(status, Code::kCorruption);
-    EXPECT_THAT(status.ToString(), HasSubstr(path));
-    ASSERT_OK(disk_->Rename(path + ".away", path));
+// Each thread of a rank puts a share of its pairs, while others read what was complete before.
+TEST(DatasetThreads, PutAndReadAtOnce) {
+  constexpr int kRanks = 2;
+  constexpr int kThreads = 3;
+  constexpr uint64_t kEpochs = 6;
+  for (const DatasetFormat format : {DatasetFormat::kPointer, DatasetFormat::kRibbon}) {
+    const auto disk = io::NewSimFileSystem();
+    SimRanksOptions ranks;
+    ranks.rank_count = kRanks;
+    ranks.by_turns = false;
+    ranks.file_system = [&](int) { return disk.get(); };
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
+      auto writer = OpenWriter(core, SmallDataset(format));
+      ASSERT_OK(writer.status());
+      ASSERT_OK(core->exchange->Barrier());
+      auto reader = OpenReader(*disk, kDatasetDirectory, {});
+      ASSERT_OK(reader.status());
+      for (uint64_t epoch = 1; epoch <= kEpochs; ++epoch) {
+        ASSERT_OK((*writer)->BeginEpoch(epoch));
+        ASSERT_OK((*reader)->Refresh());
+        std::vector<std::thread> threads;
+        for (int thread = 0; thread < kThreads; ++thread) {
+          threads.emplace_back([&, thread] {
+            for (int i = thread; i < kPairCount; i += kThreads) {
+              const std::string key = std::to_string(core->rank()) + "." + std::to_string(i);
+              ASSERT_OK((*writer)->Put(key, key + std::to_string(epoch)));
+            }
+          });
+          threads.emplace_back([&, thread] {
+            for (int i = thread; epoch > 1 && i < kPairCount; i += kThreads) {
+              const std::string key = std::to_string(1 - core->rank()) + "." + std::to_string(i);
+              std::vector<DatasetValue> values;
+              ASSERT_OK((*reader)->GetTrajectory(key, &values));
+              ASSERT_EQ(values.size(), epoch - 1);
+              EXPECT_EQ(values.back().value, key + std::to_string(epoch - 1));
+            }
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+        ASSERT_OK((*writer)->EndEpoch());
+      }
+      ASSERT_OK((*writer)->Finish());
+    });
   }
 }
 

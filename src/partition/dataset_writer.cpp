@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/coding.h"
 #include "base/hash.h"
 #include "base/out_of_memory.h"
 #include "io/machine.h"
@@ -10,6 +11,18 @@
 #include "runtime/agreement.h"
 
 namespace quire::partition {
+namespace {
+
+constexpr char kUnknownText[] =
+    "whether the epoch is complete is not known before the dataset is opened again";
+
+// A rank of which others have not heard may have heard of them: it must not be asked anything more,
+// since what it answers may be to another question.
+bool HeardByAll(const Status& agreed) {
+  return agreed.code() != Code::kTimedOut && agreed.code() != Code::kPeerFailed;
+}
+
+}  // namespace
 
 DatasetWriterImpl::DatasetWriterImpl(OpenDataset dataset)
     : dataset_(std::move(dataset)),
@@ -31,8 +44,8 @@ DatasetWriterImpl::DatasetWriterImpl(OpenDataset dataset)
       attempt_(dataset_.session) {}
 
 DatasetWriterImpl::~DatasetWriterImpl() {
-  shuffle_.reset();                   // nothing more comes
-  static_cast<void>(lane_->Drain());  // it writes into what goes now
+  shuffle_.reset();  // nothing more comes
+  lane_->Rest();     // it writes into what goes now
 }
 
 Status DatasetWriterImpl::CheckBegun() const {
@@ -119,15 +132,15 @@ Status DatasetWriterImpl::AgreeOnEpoch() {
 Status DatasetWriterImpl::EndEpoch() {
   const std::lock_guard<std::mutex> lock(mutex_);
   Outcome outcome = Outcome::kUnknown;
-  const Status written = base::OrOutOfMemory([&] { return WriteEpoch(&outcome); });
+  Status written = base::OrOutOfMemory([&] { return WriteEpoch(&outcome); });
   if (outcome == Outcome::kComplete) {
     dataset_.last_epoch = epoch_;
     dataset_.part->Keep();
   } else if (outcome == Outcome::kGone) {
     if (broken_.ok()) broken_ = Discard();
   } else {
-    broken_ = written.WithContext(
-        "whether an epoch is complete is not known before the dataset is opened again");
+    if (broken_.ok()) broken_ = written.WithContext(kUnknownText);
+    written = broken_;
   }
   epoch_.reset();
   failed_ = Status();
@@ -149,12 +162,12 @@ Status DatasetWriterImpl::SendAll() {
   return shuffle_->Flush(mine);
 }
 
-// Where memory runs out amid what ranks do together, they are no longer at one place: *outcome
-// stays kUnknown then.
+// Where memory runs out amid what ranks do together, or one of them is not heard of, they are no
+// longer at one place: *outcome stays kUnknown then.
 Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
   const Status sent = SendAll();
   if (!sent.ok()) {
-    *outcome = Outcome::kGone;
+    if (HeardByAll(sent)) *outcome = Outcome::kGone;
     return sent;
   }
   const Status mine = base::OrOutOfMemory([this] {
@@ -167,22 +180,42 @@ Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
   });
   // From here on rank 0 may find that all is well and publish the epoch while this rank hears of no
   // answer: then nothing of it may be taken back.
-  comm::Exchange& exchange = *dataset_.core->exchange;
   const Result<uint64_t> pair_count = SumOfPairs(mine);
+  if (!pair_count.ok()) {
+    if (HeardByAll(pair_count.status())) *outcome = Outcome::kGone;
+    return pair_count.status();
+  }
+  comm::Exchange& exchange = *dataset_.core->exchange;
   const Status published =
-      pair_count.ok() ? exchange.Agree(base::OrOutOfMemory([&] { return Publish(*pair_count); }))
-                      : pair_count.status();
+      exchange.Agree(base::OrOutOfMemory([&] { return Publish(*pair_count); }));
   if (published.ok()) {
     *outcome = Outcome::kComplete;
-  } else if (exchange.Agree(Unpublish()).ok()) {
+  } else if (HeardByAll(published) && exchange.Agree(Unpublish()).ok()) {
     *outcome = Outcome::kGone;
   }
   return published;
 }
 
+// Every rank has sealed its part. What they say has the attempt in it: a rank that was given up and
+// is in another call says something else, and that is no yes.
 Result<uint64_t> DatasetWriterImpl::SumOfPairs(const Status& sealed) {
-  QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->Agree(sealed));
-  return dataset_.core->exchange->Sum(dataset_.part->pair_count());
+  std::string mine;
+  base::PutFixed(&mine, attempt_);
+  base::PutFixed(&mine, dataset_.part->pair_count());
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
+                         runtime::GatherAgreed(*dataset_.core->exchange, sealed, mine));
+  uint64_t sum = 0;
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    base::Reader reader(parts[rank]);
+    uint64_t attempt = 0;
+    uint64_t count = 0;
+    if (!reader.Fixed(&attempt) || !reader.Fixed(&count) || attempt != attempt_) {
+      return Status(Code::kInvalidArgument,
+                    "rank " + std::to_string(rank) + " is not at the end of this epoch");
+    }
+    sum += count;
+  }
+  return sum;
 }
 
 // Rank 0: from now on the epoch is there.
@@ -208,7 +241,10 @@ Status DatasetWriterImpl::WriteEpochs() {
 // As if the epoch had not begun.
 Status DatasetWriterImpl::Discard() {
   shuffle_->Drop();
-  static_cast<void>(lane_->Drain());
+  const Status drained = lane_->Drain();
+  if (!lane_->idle()) {
+    return drained.WithContext("what is left of an epoch that failed is being written still");
+  }
   lane_->Forgive();
   pairs_.Drop();
   collector_.Drop();

@@ -85,6 +85,16 @@ std::string ValuesPath(const std::string& directory, uint32_t rank) {
   return PartPath(directory, rank) + ".values";
 }
 
+std::string PartLockPath(const std::string& directory, uint32_t rank) {
+  return PartPath(directory, rank) + ".lock";
+}
+
+Status MissingFile(const std::string& path) {
+  return Status(Code::kCorruption, path +
+                                       " is missing: restore it, or put the storage on which it "
+                                       "lies in place");
+}
+
 const char* FormatName(DatasetFormat format) {
   return kFormatNames[static_cast<size_t>(format)];
 }

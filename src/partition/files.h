@@ -27,6 +27,10 @@ std::string PartPath(const std::string& directory, uint32_t rank);
 std::string IndexPath(const std::string& directory, uint32_t rank);
 /// <directory>/part-<rank>.values: format pointer
 std::string ValuesPath(const std::string& directory, uint32_t rank);
+/// <directory>/part-<rank>.lock: held by who writes the other three
+std::string PartLockPath(const std::string& directory, uint32_t rank);
+/// kCorruption: a file that complete epochs need is not there.
+Status MissingFile(const std::string& path);
 
 /// What a dataset is for all its life.
 struct Descriptor {

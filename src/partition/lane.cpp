@@ -45,6 +45,7 @@ bool Lane::RunOne() {
   if (status_.ok()) status_ = status;
   ++finished_;
   running_ = !queue_.empty();
+  if (!running_) rests_.notify_all();
   exchange_->Nudge(this);  // before anybody sees that all has run, and lets go of the exchange
   return running_;
 }
@@ -79,6 +80,11 @@ Status Lane::WaitUntil(const char* what, const std::function<bool()>& done) {
     if (!waited.ok() && finished() == before) return waited;
   }
   return Status();
+}
+
+void Lane::Rest() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  rests_.wait(lock, [this] { return !running_; });
 }
 
 Status Lane::Drain() {

@@ -4,6 +4,7 @@
 /// Threads    any
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -35,19 +36,24 @@ class Lane : public std::enable_shared_from_this<Lane> {
   ///
   /// Errors  kTimedOut: nothing was finished for so long.
   Status WaitUntil(const char* what, const std::function<bool()>& done);
-  /// Waits until all work has run; its first failure.
+  /// Waits until all work has run; its first failure, or kTimedOut as WaitUntil: then some of it
+  /// may be running still.
   Status Drain();
+  bool idle() const;
+  /// Waits until all work has run, however long a device takes: for those whose memory it uses, and
+  /// who are about to go.
+  void Rest();
 
  private:
   bool HandOver();
   void RunHere();
   bool RunOne();
-  bool idle() const;
   uint64_t finished() const;
 
   base::Executor* const executor_;
   comm::Exchange* const exchange_;
   mutable std::mutex mutex_;
+  std::condition_variable rests_;
   std::deque<std::function<Status()>> queue_;
   bool running_ = false;
   uint64_t finished_ = 0;

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
+#include "base/check.h"
 #include "base/coding.h"
 
 namespace quire::partition {
 
 void PairBuffer::Add(Slice key, Slice value, uint32_t rank) {
-  Reserve(kHeadBytes + key.size() + value.size());
-  entries_.push_back({base::KeyPrefix(key), end_});
+  Reserve(PairBytes(key.size(), value.size()));
+  ++count_;
+  entries()[0] = {base::KeyPrefix(key), end_};
   char* to = bytes_.get() + end_;
   base::StoreLe(to, rank);
   base::StoreLe(to + 4, static_cast<uint32_t>(key.size()));
@@ -18,7 +21,6 @@ void PairBuffer::Add(Slice key, Slice value, uint32_t rank) {
   std::memcpy(to, key.data(), key.size());
   if (!value.empty()) std::memcpy(to + key.size(), value.data(), value.size());
   end_ += kHeadBytes + key.size() + value.size();
-  used_ += PairBytes(key.size(), value.size());
 }
 
 PairBuffer::Pair PairBuffer::PairAt(uint64_t at) const {
@@ -29,21 +31,20 @@ PairBuffer::Pair PairBuffer::PairAt(uint64_t at) const {
   return {base::LoadLe<uint32_t>(from), Slice(key, key_size), Slice(key + key_size, value_size)};
 }
 
-// Doubles, so that a small epoch takes little, up to what the buffer may have.
+// An empty buffer takes what is larger than it, too.
 void PairBuffer::Reserve(uint64_t bytes) {
-  constexpr uint64_t kRoomMin = 64 << 10;
-  if (bytes <= room_ - end_) return;
-  const uint64_t wanted =
-      std::max(std::min(std::max(2 * room_, kRoomMin), capacity_), end_ + bytes);
-  auto larger = std::make_unique_for_overwrite<char[]>(wanted);
-  if (end_ > 0) std::memcpy(larger.get(), bytes_.get(), end_);
-  bytes_ = std::move(larger);
-  room_ = wanted;
+  if (used() + bytes <= room_) return;
+  QUIRE_CHECK(empty());
+  const uint64_t entries = (std::max(capacity_, bytes) + sizeof(Entry) - 1) / sizeof(Entry);
+  room_ = 0;
+  bytes_ = std::make_unique_for_overwrite<char[]>(entries * sizeof(Entry));
+  room_ = entries * sizeof(Entry);
 }
 
 // By key; of one key the highest rank first, as tables want it; of one rank the latest first.
 Status PairBuffer::AddTo(table::TableBuilder* table) {
-  std::sort(entries_.begin(), entries_.end(), [this](const Entry& a, const Entry& b) {
+  const std::span<Entry> sorted(entries(), count_);
+  std::sort(sorted.begin(), sorted.end(), [this](const Entry& a, const Entry& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
     const Pair left = PairAt(a.at);
     const Pair right = PairAt(b.at);
@@ -51,7 +52,7 @@ Status PairBuffer::AddTo(table::TableBuilder* table) {
     return left.rank != right.rank ? left.rank > right.rank : a.at > b.at;
   });
   Pair last{};
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : sorted) {
     const Pair pair = PairAt(entry.at);
     const bool again = last.key.data() != nullptr && last.rank == pair.rank && last.key == pair.key;
     if (again) continue;  // put once more later
@@ -63,11 +64,10 @@ Status PairBuffer::AddTo(table::TableBuilder* table) {
 }
 
 void PairBuffer::Clear() {
-  entries_.clear();
+  count_ = 0;
   end_ = 0;
-  used_ = 0;
-  if (room_ <= capacity_) return;  // it had one large pair
-  bytes_.reset();
+  if (room_ < capacity_ + sizeof(Entry)) return;
+  bytes_.reset();  // it had one large pair
   room_ = 0;
 }
 

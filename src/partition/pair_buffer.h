@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "quire/slice.h"
 #include "quire/status.h"
@@ -26,20 +25,23 @@ constexpr uint32_t RankOf(uint64_t lsn) {
 class PairBuffer {
  public:
   /// Room for pairs of so many bytes with what finds them: all that it takes, but for a single pair
-  /// that is larger.
+  /// that is larger. It is taken at once; pages of it that no pair has touched are no memory yet.
   explicit PairBuffer(uint64_t capacity) : capacity_(capacity) {}
   /// What a pair takes beside its key and value.
   static constexpr uint64_t kExtraBytes = 28;
 
   /// Whether a pair of that size still fits. An empty buffer takes any.
   bool Fits(uint64_t key_size, uint64_t value_size) const {
-    return entries_.empty() || used_ + PairBytes(key_size, value_size) <= capacity_;
+    return empty() || used() + PairBytes(key_size, value_size) <= capacity_;
   }
+  /// Room for pairs that take so many bytes together, with kExtraBytes of each: they fit, or the
+  /// buffer is empty.
+  void Reserve(uint64_t bytes);
   /// Where the later pair of a key and rank counts.
   void Add(Slice key, Slice value, uint32_t rank);
-  bool empty() const { return entries_.empty(); }
-  size_t count() const { return entries_.size(); }
-  uint64_t used() const { return used_; }
+  bool empty() const { return count_ == 0; }
+  size_t count() const { return count_; }
+  uint64_t used() const { return end_ + count_ * sizeof(Entry); }
   /// Sorts them and adds them to the table.
   Status AddTo(table::TableBuilder* table);
   /// Keeps its memory.
@@ -61,14 +63,14 @@ class PairBuffer {
     return kExtraBytes + key_size + value_size;
   }
   Pair PairAt(uint64_t at) const;
-  void Reserve(uint64_t bytes);
+  /// The entry that was added last; those before it follow.
+  Entry* entries() const { return reinterpret_cast<Entry*>(bytes_.get() + room_) - count_; }
 
   const uint64_t capacity_;
-  std::unique_ptr<char[]> bytes_;
-  uint64_t room_ = 0;
-  uint64_t end_ = 0;
-  uint64_t used_ = 0;
-  std::vector<Entry> entries_;
+  std::unique_ptr<char[]> bytes_;  ///< pairs from the front, entries from the back
+  uint64_t room_ = 0;              ///< a multiple of an entry's size
+  uint64_t end_ = 0;               ///< of the pairs
+  uint64_t count_ = 0;
 };
 
 }  // namespace quire::partition

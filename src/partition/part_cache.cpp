@@ -28,24 +28,28 @@ PartCache::PartCache(Options options)
       blocks_(table::NewBlockCache(options_.cache_bytes)),
       held_shards_(std::make_shared<std::atomic<uint64_t>>(0)) {}
 
-Result<std::shared_ptr<io::File>> PartCache::Open(const std::string& path) const {
-  auto file = options_.fs->Open(path, io::OpenMode::kRead);
-  if (file.ok()) {
-    return std::shared_ptr<io::File>(
-        std::make_shared<CountedFile>(std::move(*file), options_.counts));
-  }
-  if (file.status().code() != Code::kNotFound) return file.status();
-  return Status(Code::kCorruption, path +
-                                       " is missing: restore it, or put the storage on which it "
-                                       "lies in place");
+// The parts of a rank share its files. What is read from them is counted.
+Result<std::shared_ptr<io::File>> PartCache::Open(const std::string& path) {
+  const std::lock_guard<std::mutex> lock(files_mutex_);
+  std::weak_ptr<io::File>& known = files_[path];
+  if (std::shared_ptr<io::File> file = known.lock()) return file;
+  auto opened = options_.fs->Open(path, io::OpenMode::kRead);
+  if (!opened.ok() && opened.status().code() == Code::kNotFound) return MissingFile(path);
+  QUIRE_RETURN_IF_ERROR(opened.status());
+  const auto file = std::make_shared<CountedFile>(std::move(*opened), options_.counts);
+  known = file;
+  return std::shared_ptr<io::File>(file);
 }
 
 Result<std::shared_ptr<PartReader>> PartCache::OpenPart(const std::vector<EpochRecord>& epochs,
-                                                        size_t which, uint32_t rank) const {
+                                                        size_t which, uint32_t rank) {
   QUIRE_ASSIGN_OR_RETURN(const auto index, Open(IndexPath(options_.directory, rank)));
   PartReader::Options part;
-  QUIRE_ASSIGN_OR_RETURN(part.record, ReadRecord(*index, options_.id, rank, epochs, which));
+  QUIRE_ASSIGN_OR_RETURN(part.record, ReadRecord(*index, options_.dataset.id, rank, epochs, which));
   QUIRE_ASSIGN_OR_RETURN(part.part, Open(PartPath(options_.directory, rank)));
+  if (options_.dataset.format == DatasetFormat::kPointer) {
+    QUIRE_ASSIGN_OR_RETURN(part.values, Open(ValuesPath(options_.directory, rank)));
+  }
   part.rank_count = epochs[which].rank_count;
   part.cache = blocks_;
   part.held = held_shards_;

@@ -31,7 +31,7 @@ class PartCache {
   struct Options {
     io::FileSystem* fs = nullptr;
     std::string directory;
-    uint64_t id = 0;
+    Descriptor dataset;
     uint64_t cache_bytes = 0;
     uint32_t open_parts_max = 1;
     std::shared_ptr<ReadCounts> counts;
@@ -41,8 +41,6 @@ class PartCache {
   /// What `rank` has of epochs[which]. Errors  kCorruption: it is damaged or missing.
   Result<std::shared_ptr<PartReader>> Find(const std::vector<EpochRecord>& epochs, size_t which,
                                            uint32_t rank);
-  /// Opens a file of the dataset; what is read from it is counted.
-  Result<std::shared_ptr<io::File>> Open(const std::string& path) const;
 
  private:
   using Place = std::pair<uint64_t, uint32_t>;  // attempt of the epoch, rank
@@ -51,12 +49,15 @@ class PartCache {
     std::list<Place>::iterator use;
   };
   Result<std::shared_ptr<PartReader>> OpenPart(const std::vector<EpochRecord>& epochs, size_t which,
-                                               uint32_t rank) const;
+                                               uint32_t rank);
+  Result<std::shared_ptr<io::File>> Open(const std::string& path);
   void Evict();
 
   const Options options_;
   const std::shared_ptr<table::BlockCache> blocks_;
   const std::shared_ptr<std::atomic<uint64_t>> held_shards_;
+  std::mutex files_mutex_;
+  std::map<std::string, std::weak_ptr<io::File>> files_;  // that parts have open, by path
   std::mutex mutex_;
   std::list<Place> uses_;  // the last used first
   std::map<Place, Held> parts_;

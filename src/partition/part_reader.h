@@ -24,6 +24,7 @@ class PartReader {
  public:
   struct Options {
     std::shared_ptr<io::File> part;
+    std::shared_ptr<io::File> values;  ///< format pointer
     PartRecord record;
     uint32_t rank_count = 0;  ///< of the epoch
     std::shared_ptr<table::BlockCache> cache;
@@ -48,6 +49,7 @@ class PartReader {
   /// Reads everything and compares every checksum.
   Status Verify();
   const PartRecord& record() const { return options_.record; }
+  const io::File& values() const { return *options_.values; }
 
  private:
   struct Map {

@@ -1,5 +1,6 @@
 #include "partition/part_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "io/file_section.h"
@@ -11,27 +12,46 @@ namespace {
 
 constexpr size_t kValuesPieceBytes = 256 << 10;
 
+Status CheckReaches(const io::File& file, uint64_t end) {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  if (size >= end) return Status();
+  return Status(Code::kCorruption, file.path() + " ends at " + std::to_string(size) +
+                                       ", before what its index names: it was cut off");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PartWriter>> PartWriter::Open(Options options,
                                                      const std::vector<EpochRecord>& epochs) {
   std::unique_ptr<PartWriter> writer(new PartWriter(std::move(options)));
-  QUIRE_RETURN_IF_ERROR(writer->OpenFiles());
+  const bool has_epochs = std::any_of(
+      epochs.begin(), epochs.end(),
+      [&writer](const EpochRecord& epoch) { return epoch.rank_count > writer->options_.rank; });
+  QUIRE_RETURN_IF_ERROR(writer->OpenFiles(has_epochs));
   QUIRE_RETURN_IF_ERROR(writer->TakeLast(epochs));
   QUIRE_RETURN_IF_ERROR(writer->Rewind());
   return writer;
 }
 
-Status PartWriter::OpenFiles() {
-  io::FileSystem& fs = *options_.fs;
-  constexpr io::OpenMode kMode = io::OpenMode::kReadWriteCreate;
-  QUIRE_ASSIGN_OR_RETURN(part_, fs.Open(PartPath(options_.directory, options_.rank), kMode));
-  QUIRE_ASSIGN_OR_RETURN(index_, fs.Open(IndexPath(options_.directory, options_.rank), kMode));
+Status PartWriter::OpenFiles(bool has_epochs) {
+  const std::string& directory = options_.directory;
+  const uint32_t rank = options_.rank;
+  QUIRE_ASSIGN_OR_RETURN(
+      lock_, options_.fs->Lock(PartLockPath(directory, rank), io::ProcessDescription()));
+  QUIRE_ASSIGN_OR_RETURN(part_, OpenFile(PartPath(directory, rank), has_epochs));
+  QUIRE_ASSIGN_OR_RETURN(index_, OpenFile(IndexPath(directory, rank), has_epochs));
   if (options_.values) {
-    QUIRE_ASSIGN_OR_RETURN(values_file_,
-                           fs.Open(ValuesPath(options_.directory, options_.rank), kMode));
+    QUIRE_ASSIGN_OR_RETURN(values_file_, OpenFile(ValuesPath(directory, rank), has_epochs));
   }
-  return fs.SyncDirectory(options_.directory);
+  return options_.fs->SyncDirectory(directory);
+}
+
+Result<std::unique_ptr<io::File>> PartWriter::OpenFile(const std::string& path,
+                                                       bool has_epochs) const {
+  if (!has_epochs) return options_.fs->Open(path, io::OpenMode::kReadWriteCreate);
+  Result<std::unique_ptr<io::File>> file = options_.fs->Open(path, io::OpenMode::kReadWrite);
+  if (!file.ok() && file.status().code() == Code::kNotFound) return MissingFile(path);
+  return file;
 }
 
 // The last complete epoch in which this rank has a part.
@@ -45,10 +65,8 @@ Status PartWriter::TakeLast(const std::vector<EpochRecord>& epochs) {
     next_at_ = kept_.at + 1;
     break;
   }
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, part_->Size());
-  if (size >= kept_.end()) return Status();
-  return Status(Code::kCorruption, part_->path() + " ends at " + std::to_string(size) +
-                                       ", before what its index names: it was cut off");
+  QUIRE_RETURN_IF_ERROR(CheckReaches(*part_, kept_.end()));
+  return options_.values ? CheckReaches(*values_file_, kept_.values_end) : Status();
 }
 
 Status PartWriter::AddTable(PairBuffer* pairs, bool only) {

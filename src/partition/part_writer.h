@@ -8,6 +8,7 @@
 ///            durable before the record that names them
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,8 +33,11 @@ class PartWriter {
     base::Executor* executor = nullptr;  ///< helps with maps; may be null
     bool values = false;     ///< it has a file of values
   };
-  /// Opens the files, or creates them, and cuts off what follows the last of `epochs` that this
-  /// rank has a part in.
+  /// Opens the files, or creates them where this rank has no part in any of `epochs`, and cuts off
+  /// what follows the last of them. No other process writes them before this one lets go.
+  ///
+  /// Errors  kBusy: one does, as a rank of an earlier job whose end nobody waited for. kCorruption:
+  ///         a file is missing or shorter than its epochs.
   static Result<std::unique_ptr<PartWriter>> Open(Options options,
                                                   const std::vector<EpochRecord>& epochs);
 
@@ -55,16 +59,19 @@ class PartWriter {
   /// What was appended since the last Keep is not there any more.
   Status Rewind();
 
+  /// Of all tables and maps so far. Any thread.
   uint64_t table_bytes() const { return table_bytes_; }
   uint64_t map_bytes() const { return map_bytes_; }
 
  private:
   explicit PartWriter(Options options) : options_(std::move(options)) {}
-  Status OpenFiles();
+  Status OpenFiles(bool has_epochs);
+  Result<std::unique_ptr<io::File>> OpenFile(const std::string& path, bool has_epochs) const;
   Status TakeLast(const std::vector<EpochRecord>& epochs);
   Status WriteValues();
 
   const Options options_;
+  std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<io::File> part_;
   std::unique_ptr<io::File> index_;
   std::unique_ptr<io::File> values_file_;
@@ -76,8 +83,8 @@ class PartWriter {
   uint64_t values_end_ = 0;  ///< of what is written
   PartList list_;
   uint64_t pair_count_ = 0;
-  uint64_t table_bytes_ = 0;
-  uint64_t map_bytes_ = 0;
+  std::atomic<uint64_t> table_bytes_{0};
+  std::atomic<uint64_t> map_bytes_{0};
 };
 
 }  // namespace quire::partition

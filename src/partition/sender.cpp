@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
+
 namespace quire::partition {
 namespace {
 
@@ -59,10 +61,26 @@ void Sender::Pump() {
   uint64_t refused = 0;
   do {  // what went to this rank itself is settled, and may make way for more
     refused = counts().refused;
-    std::vector<Batch> batches = TakeSendable();
-    if (batches.empty()) return;
-    for (Batch& batch : batches) Send(std::move(batch));
+    Sendable sendable = TakeSendable();
+    if (sendable.batches.empty()) return;
+    for (Batch& batch : sendable.batches) Send(sendable.life, std::move(batch));
   } while (counts().refused == refused);
+}
+
+void Sender::TryPump() {
+  const Status pumped = base::OrOutOfMemory([this] {
+    Pump();
+    return Status();
+  });
+  if (!pumped.ok()) Fail(pumped);
+}
+
+void Sender::Fail(const Status& why) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (status_.ok()) status_ = why;
+  }
+  options_.exchange->Nudge(this);
 }
 
 // With mutex_ held.
@@ -71,9 +89,9 @@ bool Sender::MaySend(uint32_t destination) const {
   return std::find(under_way_.begin(), under_way_.end(), destination) == under_way_.end();
 }
 
-std::vector<Batch> Sender::TakeSendable() {
+Sender::Sendable Sender::TakeSendable() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<Batch> taken;
+  Sendable taken{life_, {}};
   if (!status_.ok() || stopped_) return taken;
   std::deque<Batch> kept;
   for (Batch& batch : queue_) {
@@ -82,20 +100,15 @@ std::vector<Batch> Sender::TakeSendable() {
       continue;
     }
     under_way_.push_back(batch.destination);
-    taken.push_back(std::move(batch));
+    taken.batches.push_back(std::move(batch));
   }
   queue_.swap(kept);
   return taken;
 }
 
-void Sender::Send(Batch batch) {
+void Sender::Send(uint64_t life, Batch batch) {
   const int destination = static_cast<int>(batch.destination);
-  const auto flight = std::make_shared<Flight>();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    flight->life = life_;
-  }
-  flight->batch = std::move(batch);
+  const auto flight = std::make_shared<Flight>(Flight{life, std::move(batch)});
   const Slice bytes = flight->batch.bytes;
   if (destination == options_.exchange->rank()) {
     return Settle(flight, options_.deliver(bytes));

@@ -52,6 +52,10 @@ class Sender : public std::enable_shared_from_this<Sender> {
   /// Sends what is queued and may be sent, until something is refused. Waits for no answer, only
   /// for room in the exchange.
   void Pump();
+  /// The same, where nobody takes a failure: it is kept.
+  void TryPump();
+  /// Something went wrong with a batch: nothing more is sent before Drop.
+  void Fail(const Status& why);
   bool HasQueued() const;
   /// No more should be queued before there is room.
   bool Full() const { return held_bytes_.load() > options_.held_bytes_max; }
@@ -73,9 +77,13 @@ class Sender : public std::enable_shared_from_this<Sender> {
     uint64_t life;
     Batch batch;
   };
-  std::vector<Batch> TakeSendable();
+  struct Sendable {
+    uint64_t life;
+    std::vector<Batch> batches;
+  };
+  Sendable TakeSendable();
   bool MaySend(uint32_t destination) const;
-  void Send(Batch batch);
+  void Send(uint64_t life, Batch batch);
   void Settle(const std::shared_ptr<Flight>& flight, const Status& status);
   bool Done(bool all) const;
   int Missing(bool all, uint64_t refused_before) const;

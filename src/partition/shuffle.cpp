@@ -86,7 +86,9 @@ void Shuffle::BeginAttempt(uint64_t attempt) {
     first_.SetHead(head);
     second_.SetHead(head);
   }
+  const std::unique_lock<std::shared_mutex> alone(taking_);
   attempt_ = attempt;
+  dropped_ = false;
 }
 
 // An entry that goes two hops is marked on the second.
@@ -117,9 +119,10 @@ Status Shuffle::OnBatch(uint32_t source, bool last_hop, Slice batch) {
     return Status(Code::kCorruption, "rank " + std::to_string(source) + " sent half a batch");
   }
   const auto attempt = base::LoadLe<uint64_t>(batch.data());
-  const auto ahead = static_cast<int64_t>(attempt - attempt_.load());
-  if (ahead < 0) return Status();
+  const std::shared_lock<std::shared_mutex> taking(taking_);
+  const auto ahead = static_cast<int64_t>(attempt - attempt_);
   if (ahead > 0) return Status(Code::kBusy);
+  if (ahead < 0 || dropped_) return Status();
   batch.remove_prefix(kBatchHeadBytes);
   return base::OrOutOfMemory([&] {
     return last_hop ? collector_->Take(source, route_.grid(), batch) : PassOn(source, batch);
@@ -166,10 +169,16 @@ Status Shuffle::PassOn(uint32_t source, Slice entries) {
 // A service may not send: somebody else does, soon.
 void Shuffle::PumpSecond() {
   if (!second_sender_->HasQueued() || second_scheduled_->exchange(true)) return;
-  options_.core->errands->Run([sender = second_sender_, scheduled = second_scheduled_] {
-    *scheduled = false;
-    sender->Pump();
+  const Status given = base::OrOutOfMemory([this] {
+    options_.core->errands->Run([sender = second_sender_, scheduled = second_scheduled_] {
+      *scheduled = false;
+      sender->TryPump();
+    });
+    return Status();
   });
+  if (given.ok()) return;
+  *second_scheduled_ = false;
+  second_sender_->Fail(given);
 }
 
 // Whatever comes of it: the other ranks wait for what this one says then.
@@ -197,6 +206,10 @@ Status Shuffle::Flush(const Status& mine) {
 }
 
 void Shuffle::Drop() {
+  {
+    const std::unique_lock<std::shared_mutex> alone(taking_);
+    dropped_ = true;
+  }
   const std::scoped_lock lock(first_mutex_, second_mutex_);
   first_.Drop();
   second_.Drop();

@@ -5,16 +5,16 @@
 /// Source     FilterKV, CMU-PDL-19-104, sections 2 and 3.1;
 ///            docs/decisions/0011-partitioned-datasets.md
 /// Encoding   docs/format/message-dataset.md
-/// Threads    Add: one at a time; BeginAttempt, Flush, EndAttempt: the program's, all ranks alike
+/// Threads    Add: one at a time; BeginAttempt, Flush, Drop: the program's, all ranks alike
 /// Invariants no service waits; what is refused is sent again; batches of an attempt that has ended
 ///            count for nothing
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 
 #include "partition/batches.h"
 #include "partition/collector.h"
@@ -38,15 +38,14 @@ class Shuffle {
   Shuffle(const Shuffle&) = delete;
   Shuffle& operator=(const Shuffle&) = delete;
 
-  /// Batches of this attempt are taken from now on; those of later ones wait, as the ranks do not
-  /// begin at once.
+  /// Batches of this attempt are taken from now on; those of later ones wait: ranks begin in turn.
   void BeginAttempt(uint64_t attempt);
   /// Sends one entry, sooner or later. Waits while there is no room; *waited says whether.
   Status Add(const Entry& entry, bool* waited);
   /// Collective. Sends the rest; at return every rank's collector has all that is for it, or all
   /// ranks have the first failure of any, `mine` among them.
   Status Flush(const Status& mine);
-  /// Forgets what is left, after a failure.
+  /// After a failure: forgets what is left, and takes nothing more of the attempt.
   void Drop();
 
   SenderCounts counts() const;
@@ -65,8 +64,9 @@ class Shuffle {
   const Route route_;
   Collector* const collector_;
   comm::Exchange* const exchange_;
-  std::atomic<uint64_t> attempt_;
-
+  std::shared_mutex taking_;  ///< guards these two; shared while a batch of the attempt is taken
+  uint64_t attempt_;
+  bool dropped_ = false;
   std::mutex first_mutex_;  ///< guards first_
   Batches first_;
   std::mutex second_mutex_;  ///< guards second_, of what is passed on

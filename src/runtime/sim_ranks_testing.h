@@ -23,6 +23,8 @@ struct SimRanksOptions {
   /// The file system of each rank, shared; null: none.
   std::function<io::FileSystem*(int rank)> file_system = {};
   std::string repository = "/repository";
+  /// What is to befall the ranks on their way: deaths, stops.
+  std::function<void(comm::SimNetwork& network)> mishaps = {};
 };
 
 /// Runs `program` on every rank to its end. The end of a core is not collective.
@@ -33,6 +35,7 @@ inline void RunSimRanks(const SimRanksOptions& options,
   network_options.deterministic = options.by_turns;
   network_options.seed = options.seed;
   const auto network = comm::SimNetwork::Create(network_options);
+  if (options.mishaps) options.mishaps(*network);
   network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
     auto core = std::make_shared<Core>();
     core->executor = options.by_turns ? base::NewManualExecutor() : base::NewThreadPool(1, "test");

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <fstream>
 #include <thread>
+#include <tuple>
 
 #include "base/sanitizer.h"
 #include "parallel_fixture.h"
+#include "quire/dataset.h"
 
 namespace quire::test {
 namespace {
@@ -132,6 +134,42 @@ TEST_P(MovingMemory, StaysWithinTheLimitWhileTenTimesAsMuchGoesToFewerRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ValueBytes, MovingMemory, testing::Values(4096));
+
+// Format, bytes of a value.
+class DatasetMemory : public Parallel,
+                      public testing::WithParamInterface<std::tuple<DatasetFormat, size_t>> {};
+
+// A writer plans with half of what there is.
+TEST_P(DatasetMemory, StaysWithinTheLimitWhileTenTimesAsMuchIsWritten) {
+  if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
+  const auto [format, value_bytes] = GetParam();
+  ContextOptions limited;
+  limited.memory_bytes = kLimitBytes;
+  const auto context = NewContext(limited);
+  ASSERT_NE(context, nullptr);
+  DatasetOptions options;
+  options.format = format;
+  const PeakWatch watch(HeldBytes);
+  auto writer = DatasetWriter::Open(*context, "steps", options);
+  ASSERT_OK(writer.status());
+  const uint64_t count = std::min<uint64_t>(
+      10'000'000, kTimesTheLimit * kLimitBytes / (value_bytes + sizeof(uint64_t)));
+  const std::string value(value_bytes, 'v');
+  ASSERT_OK((*writer)->BeginEpoch(1));
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t key = i * static_cast<uint64_t>(size_) + static_cast<uint64_t>(rank_);
+    ASSERT_OK((*writer)->Put(Slice(reinterpret_cast<const char*>(&key), sizeof key), value));
+  }
+  ASSERT_OK((*writer)->EndEpoch());
+  EXPECT_LE(watch.GrowthBytes(), kLimitBytes / 2)
+      << watch.GrowthBytes() / kMiB << " MiB more than at the start";
+  ASSERT_OK((*writer)->Finish());
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DatasetMemory,
+                         testing::Combine(testing::Values(DatasetFormat::kPointer,
+                                                          DatasetFormat::kRibbon),
+                                          testing::Values(8, 4096)));
 
 }  // namespace
 }  // namespace quire::test
