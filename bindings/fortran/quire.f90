@@ -126,9 +126,10 @@ module quire
   public :: quire_dataset_writer_open, quire_dataset_writer_destroy
   public :: quire_dataset_writer_begin_epoch, quire_dataset_writer_put
   public :: quire_dataset_writer_end_epoch, quire_dataset_writer_last_epoch
-  public :: quire_dataset_writer_finish
+  public :: quire_dataset_writer_finish, quire_dataset_writer_statistic
   public :: quire_dataset_reader_open, quire_dataset_reader_destroy, quire_dataset_reader_refresh
   public :: quire_dataset_reader_epochs, quire_dataset_reader_get, quire_dataset_reader_trajectory
+  public :: quire_dataset_reader_verify, quire_dataset_reader_statistic
   public :: quire_dataset_values_count, quire_dataset_values_at, quire_dataset_values_destroy
   public :: quire_dataset_scan_create, quire_dataset_scan_destroy, quire_dataset_scan_valid
   public :: quire_dataset_scan_status, quire_dataset_scan_next, quire_dataset_scan_pair

@@ -178,7 +178,7 @@ struct DatasetReaderOptions {
 };
 
 /// All pairs of an epoch, or of some of its ranks: one rank after another, and of each by rising
-/// key (in the formats kBase and kPointer: of each partition).
+/// key (in the formats kBase and kPointer: of each partition). A scan must not outlive its reader.
 class DatasetScan {
  public:
   virtual ~DatasetScan() = default;
@@ -222,6 +222,8 @@ class DatasetReader {
   virtual Status GetTrajectory(Slice key, std::vector<DatasetValue>* values) const = 0;
   /// (*values)[i] are those of keys[i], perhaps none. Keys of one partition are looked for
   /// together.
+  ///
+  /// Errors     kNotFound    There is no such epoch. kCorruption: names the file and the place.
   virtual Status GetMany(uint64_t epoch, const std::vector<Slice>& keys,
                          std::vector<std::vector<DatasetValue>>* values) const = 0;
   /// The pairs of ranks [rank_begin, rank_end) of the epoch, as DatasetScan says. Never null.
@@ -229,7 +231,7 @@ class DatasetReader {
                                             uint32_t rank_end = UINT32_MAX) const = 0;
   /// Reads all of one epoch, compares every checksum, and asks for every pair as Get does.
   ///
-  /// Errors     kCorruption  Names the file.
+  /// Errors     kCorruption  Names the file. kNotFound: there is no such epoch.
   /// Cost       Two readings of all tables and one of all maps, and some 300 ns for each pair.
   ///            Where the maps do not fit into cache_bytes they are read once for each 2^17 pairs
   ///            of a rank.

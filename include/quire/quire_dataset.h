@@ -43,6 +43,12 @@ QUIRE_EXPORT int quire_dataset_writer_end_epoch(quire_dataset_writer* writer);
 /* The last complete epoch. QUIRE_NOT_FOUND: there is none yet. */
 QUIRE_EXPORT int quire_dataset_writer_last_epoch(const quire_dataset_writer* writer,
                                                  uint64_t* number);
+/* One count of this rank's writer by name (docs/statistics.md). Not collective. QUIRE_NOT_FOUND:
+ * there is none of that name. */
+QUIRE_EXPORT int quire_dataset_writer_statistic(const quire_dataset_writer* writer,
+                                                const char* name, uint64_t* value);
+/* All of them, a line "name value" each. */
+QUIRE_EXPORT int quire_dataset_writer_statistics(const quire_dataset_writer* writer, char** text);
 /* Lets go of the dataset; the handle is still to be destroyed. */
 QUIRE_EXPORT int quire_dataset_writer_finish(quire_dataset_writer* writer);
 
@@ -51,7 +57,7 @@ QUIRE_EXPORT int quire_dataset_writer_finish(quire_dataset_writer* writer);
 /* Opens <repository>/<name>. Of `options` (may be null) cache_bytes counts. */
 QUIRE_EXPORT int quire_dataset_reader_open(const char* directory, const quire_options* options,
                                            quire_dataset_reader** reader);
-/* Frees it, after its scans. Null is allowed. */
+/* Frees it. A scan must not outlive its reader: destroy those first. Null is allowed. */
 QUIRE_EXPORT void quire_dataset_reader_destroy(quire_dataset_reader* reader);
 /* Looks for epochs that were completed since. */
 QUIRE_EXPORT int quire_dataset_reader_refresh(quire_dataset_reader* reader);
@@ -71,6 +77,13 @@ QUIRE_EXPORT int quire_dataset_reader_epochs(const quire_dataset_reader* reader,
 QUIRE_EXPORT int quire_dataset_reader_get(const quire_dataset_reader* reader, uint64_t epoch,
                                           const void* key, size_t key_size,
                                           quire_dataset_values** values);
+/* The values of `count` keys in one epoch: `values[i]` (each to be destroyed) for `keys[i]`, null
+ * where nobody put the key. Where the call fails `values` is as it was. QUIRE_NOT_FOUND: there is
+ * no such epoch. Cheaper than a get for each: keys of one partition are looked for together. */
+QUIRE_EXPORT int quire_dataset_reader_get_many(const quire_dataset_reader* reader, uint64_t epoch,
+                                               size_t count, const void* const* keys,
+                                               const size_t* key_sizes,
+                                               quire_dataset_values** values);
 /* The values of a key in all epochs, in order. */
 QUIRE_EXPORT int quire_dataset_reader_trajectory(const quire_dataset_reader* reader,
                                                  const void* key, size_t key_size,
@@ -82,6 +95,16 @@ QUIRE_EXPORT int quire_dataset_values_at(const quire_dataset_values* values, siz
                                          uint64_t* epoch, uint32_t* rank, quire_bytes* value);
 /* Frees them. Null is allowed. */
 QUIRE_EXPORT void quire_dataset_values_destroy(quire_dataset_values* values);
+
+/* Reads all of one epoch, compares every checksum, and asks for every pair. QUIRE_CORRUPTION: the
+ * message names the file. QUIRE_NOT_FOUND: there is no such epoch. */
+QUIRE_EXPORT int quire_dataset_reader_verify(const quire_dataset_reader* reader, uint64_t epoch);
+/* One count of this reader by name (docs/statistics.md). QUIRE_NOT_FOUND: there is none of that
+ * name. */
+QUIRE_EXPORT int quire_dataset_reader_statistic(const quire_dataset_reader* reader,
+                                                const char* name, uint64_t* value);
+/* All of them, a line "name value" each. */
+QUIRE_EXPORT int quire_dataset_reader_statistics(const quire_dataset_reader* reader, char** text);
 
 /* A walk over the pairs of ranks [rank_begin, rank_end) of an epoch (rank_end UINT32_MAX: to the
  * last); it stands on the first. */

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/handles.h"
+#include "api/key_arrays.h"
 #include "api/value_forms.h"
 
 using quire::Database;
@@ -11,27 +12,11 @@ using quire::Result;
 using quire::Slice;
 using quire::Status;
 using quire::api::Bytes;
+using quire::api::CheckArrays;
 using quire::api::Guarded;
 using quire::api::NullArgument;
+using quire::api::SlicesOf;
 using quire::api::WithDatabase;
-
-namespace quire::api {
-namespace {
-
-Status CheckArrays(size_t count, const void* const* keys, const size_t* key_sizes) {
-  if (count > 0 && (keys == nullptr || key_sizes == nullptr)) return NullArgument("keys");
-  return Status();
-}
-
-std::vector<Slice> Keys(size_t count, const void* const* keys, const size_t* key_sizes) {
-  std::vector<Slice> list;
-  list.reserve(count);
-  for (size_t i = 0; i < count; ++i) list.push_back(Bytes(keys[i], key_sizes[i]));
-  return list;
-}
-
-}  // namespace
-}  // namespace quire::api
 
 extern "C" {
 
@@ -105,8 +90,8 @@ void quire_pending_destroy(quire_pending* pending) {
 int quire_db_put_many(quire_db* db, size_t count, const void* const* keys, const size_t* key_sizes,
                       const void* const* values, const size_t* value_sizes) {
   return WithDatabase(db, [&](Database& database) -> Status {
-    QUIRE_RETURN_IF_ERROR(quire::api::CheckArrays(count, keys, key_sizes));
-    QUIRE_RETURN_IF_ERROR(quire::api::CheckArrays(count, values, value_sizes));
+    QUIRE_RETURN_IF_ERROR(CheckArrays(count, keys, key_sizes));
+    QUIRE_RETURN_IF_ERROR(CheckArrays(count, values, value_sizes));
     std::vector<std::pair<Slice, Slice>> pairs;
     pairs.reserve(count);
     for (size_t i = 0; i < count; ++i) {
@@ -119,19 +104,19 @@ int quire_db_put_many(quire_db* db, size_t count, const void* const* keys, const
 int quire_db_delete_many(quire_db* db, size_t count, const void* const* keys,
                          const size_t* key_sizes) {
   return WithDatabase(db, [&](Database& database) -> Status {
-    QUIRE_RETURN_IF_ERROR(quire::api::CheckArrays(count, keys, key_sizes));
-    return database.DeleteMany(quire::api::Keys(count, keys, key_sizes));
+    QUIRE_RETURN_IF_ERROR(CheckArrays(count, keys, key_sizes));
+    return database.DeleteMany(SlicesOf(count, keys, key_sizes));
   });
 }
 
 int quire_db_get_many(quire_db* db, size_t count, const void* const* keys, const size_t* key_sizes,
                       void** values, size_t* value_sizes) {
   return WithDatabase(db, [&](Database& database) -> Status {
-    QUIRE_RETURN_IF_ERROR(quire::api::CheckArrays(count, keys, key_sizes));
+    QUIRE_RETURN_IF_ERROR(CheckArrays(count, keys, key_sizes));
     if (count > 0 && (values == nullptr || value_sizes == nullptr)) return NullArgument("values");
     std::vector<std::string> got;
     std::vector<bool> found;
-    QUIRE_RETURN_IF_ERROR(database.GetMany(quire::api::Keys(count, keys, key_sizes), &got, &found));
+    QUIRE_RETURN_IF_ERROR(database.GetMany(SlicesOf(count, keys, key_sizes), &got, &found));
     for (size_t i = 0; i < count; ++i) {
       values[i] = found[i] ? quire::api::CopyOut(got[i]) : nullptr;
       value_sizes[i] = found[i] ? got[i].size() : 0;

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "api/dataset_handles.h"
 #include "api/handles.h"
-#include "quire/dataset.h"
-#include "quire/quire_dataset.h"
+#include "api/key_arrays.h"
 
 using quire::Code;
 using quire::DatasetReader;
@@ -16,19 +16,11 @@ using quire::DatasetWriter;
 using quire::Slice;
 using quire::Status;
 using quire::api::Bytes;
+using quire::api::CheckArrays;
 using quire::api::Guarded;
 using quire::api::NullArgument;
+using quire::api::SlicesOf;
 using quire::api::With;
-
-struct quire_dataset_writer {
-  static constexpr const char* kName = "writer";
-  std::unique_ptr<DatasetWriter> object;
-};
-
-struct quire_dataset_reader {
-  static constexpr const char* kName = "reader";
-  std::unique_ptr<DatasetReader> object;
-};
 
 struct quire_dataset_values {
   std::vector<DatasetValue> values;
@@ -156,6 +148,30 @@ int quire_dataset_reader_get(const quire_dataset_reader* reader, uint64_t epoch,
       return dataset.Get(epoch, Bytes(key, key_size), found);
     });
   });
+}
+
+int quire_dataset_reader_get_many(const quire_dataset_reader* reader, uint64_t epoch, size_t count,
+                                  const void* const* keys, const size_t* key_sizes,
+                                  quire_dataset_values** values) {
+  return With(reader, [&](const DatasetReader& dataset) -> Status {
+    QUIRE_RETURN_IF_ERROR(CheckArrays(count, keys, key_sizes));
+    if (count > 0 && values == nullptr) return NullArgument("values");
+    std::vector<std::vector<DatasetValue>> found;
+    QUIRE_RETURN_IF_ERROR(dataset.GetMany(epoch, SlicesOf(count, keys, key_sizes), &found));
+    // All of them are made before one is given out: where there is no memory, none is.
+    std::vector<std::unique_ptr<quire_dataset_values>> made(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (found[i].empty()) continue;
+      made[i] = std::make_unique<quire_dataset_values>();
+      made[i]->values = std::move(found[i]);
+    }
+    for (size_t i = 0; i < count; ++i) values[i] = made[i].release();
+    return Status();
+  });
+}
+
+int quire_dataset_reader_verify(const quire_dataset_reader* reader, uint64_t epoch) {
+  return With(reader, [&](const DatasetReader& dataset) { return dataset.Verify(epoch); });
 }
 
 int quire_dataset_reader_trajectory(const quire_dataset_reader* reader, const void* key,

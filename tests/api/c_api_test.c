@@ -1,6 +1,7 @@
 /* The C interface as a C99 program uses it: alone, on the ranks of MPI_COMM_WORLD, and on parts of
  * them. */
 #include <mpi.h>
+#include <quire/quire_dataset.h>
 #include <quire/quire_mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -418,6 +419,50 @@ static void check_persistence(quire_context* context, quire_options* options,
   CHECK(quire_context_destroy_database_async(context, "kept", NULL) == QUIRE_OK);
 }
 
+/* Many keys of an epoch: one that all ranks put, and one that nobody did. */
+static void check_many_of_dataset(const quire_dataset_reader* reader, size_t ranks) {
+  const void* const keys[] = {"all", "none"};
+  const size_t key_sizes[] = {3, 4};
+  quire_dataset_values* values[2] = {NULL, NULL};
+  quire_bytes value = {NULL, 0};
+  uint64_t epoch = 0;
+  uint32_t rank = 0;
+  size_t i;
+  CHECK(quire_dataset_reader_get_many(reader, 3, 2, keys, key_sizes, values) == QUIRE_OK);
+  CHECK(quire_dataset_values_count(values[0]) == ranks);
+  for (i = 0; i < ranks; ++i) {
+    CHECK(quire_dataset_values_at(values[0], i, &epoch, &rank, &value) == QUIRE_OK);
+    CHECK(epoch == 3 && rank == i && value.size == sizeof rank);
+    CHECK(value.size == sizeof rank && memcmp(value.data, &rank, sizeof rank) == 0);
+  }
+  CHECK(values[1] == NULL);
+  quire_dataset_values_destroy(values[0]);
+  CHECK(quire_dataset_reader_get_many(reader, 4, 2, keys, key_sizes, values) == QUIRE_NOT_FOUND);
+}
+
+static void check_dataset(quire_context* context, const char* repository) {
+  quire_dataset_writer* writer = NULL;
+  quire_dataset_reader* reader = NULL;
+  const uint32_t rank = (uint32_t)quire_context_rank(context);
+  uint64_t count = 0;
+  char path[300];
+  CHECK(quire_dataset_writer_open(context, "steps", NULL, &writer) == QUIRE_OK);
+  CHECK(quire_dataset_writer_begin_epoch(writer, 3) == QUIRE_OK);
+  CHECK(quire_dataset_writer_put(writer, "all", 3, &rank, sizeof rank) == QUIRE_OK);
+  CHECK(quire_dataset_writer_end_epoch(writer) == QUIRE_OK);
+  CHECK(quire_dataset_writer_statistic(writer, "pair_bytes", &count) == QUIRE_OK);
+  CHECK(count == 3 + sizeof rank);
+  CHECK(quire_dataset_writer_finish(writer) == QUIRE_OK);
+  quire_dataset_writer_destroy(writer);
+  snprintf(path, sizeof path, "%s/steps", repository);
+  CHECK(quire_dataset_reader_open(path, NULL, &reader) == QUIRE_OK);
+  check_many_of_dataset(reader, (size_t)quire_context_size(context));
+  CHECK(quire_dataset_reader_verify(reader, 3) == QUIRE_OK);
+  CHECK(quire_dataset_reader_statistic(reader, "queries", &count) == QUIRE_OK);
+  CHECK(count == 2);
+  quire_dataset_reader_destroy(reader);
+}
+
 static void check_context(quire_context* context, quire_options* options, const char* repository,
                           const char* checkpoints) {
   char* text = NULL;
@@ -427,6 +472,7 @@ static void check_context(quire_context* context, quire_options* options, const 
   check_persistence(context, options, checkpoints);
   check_agreement(context);
   check_reader(context, options, repository);
+  check_dataset(context, repository);
   CHECK(quire_context_close(context) == QUIRE_OK);
   CHECK(quire_context_close(NULL) == QUIRE_OK);
   CHECK(quire_context_rank(NULL) == -1);

@@ -219,11 +219,14 @@ contains
     call check_epochs(reader)
     call check_values(reader)
     call check_scan(reader)
+    call check_verify(reader)
     call quire_dataset_reader_destroy(reader)
     call quire_dataset_reader_open(trim(repository) // '/none', reader, status)
     call expect(status == QUIRE_NOT_FOUND, 'a dataset that is not there')
     call quire_dataset_reader_refresh(reader, status)
     call expect_refused('refresh of nothing', 'reader')
+    call quire_dataset_reader_verify(reader, 200_8, status)
+    call expect_refused('verification of nothing', 'reader')
   end subroutine check_dataset
 
   subroutine write_dataset(chosen)
@@ -242,6 +245,7 @@ contains
     call write_epoch(writer, 200_8)
     call quire_dataset_writer_last_epoch(writer, number, status)
     call expect(status == QUIRE_OK .and. number == 200, 'the last epoch')
+    call check_writer_counts(writer)
     call quire_dataset_writer_finish(writer, status)
     call expect_ok('dataset_writer_finish')
     call quire_dataset_writer_put(writer, 'late', 'x', status)
@@ -265,6 +269,19 @@ contains
     call quire_dataset_writer_end_epoch(writer, status)
     call expect_ok('dataset_writer_end_epoch')
   end subroutine write_epoch
+
+  ! Of two epochs with two pairs of this rank each.
+  subroutine check_writer_counts(writer)
+    type(quire_dataset_writer), intent(in) :: writer
+    integer(kind=8) :: counted
+    call quire_dataset_writer_statistic(writer, 'pairs', counted, status)
+    call expect(status == QUIRE_OK .and. counted == 4, 'dataset_writer_statistic')
+    call quire_dataset_writer_statistic(writer, 'pair_bytes', counted, status)
+    call expect(status == QUIRE_OK .and. counted == 2 * (4 + 5) + 4 * len(name_of(rank, 100)), &
+                'bytes of pairs')
+    call quire_dataset_writer_statistic(writer, 'pair', counted, status)
+    call expect(status == QUIRE_NOT_FOUND .and. counted == 0, 'no such count of a writer')
+  end subroutine check_writer_counts
 
   subroutine check_epochs(reader)
     type(quire_dataset_reader), intent(in) :: reader
@@ -348,6 +365,27 @@ contains
     call quire_dataset_scan_create(reader, 300_8, scan, status)
     call expect(status == QUIRE_NOT_FOUND, 'a scan of no epoch')
   end subroutine check_scan
+
+  ! Epochs that are sound and one that is not there, and what the reader counts.
+  subroutine check_verify(reader)
+    type(quire_dataset_reader), intent(in) :: reader
+    type(quire_dataset_values) :: values
+    integer(kind=8) :: before, counted
+    call quire_dataset_reader_verify(reader, 200_8, status)
+    call expect_ok('dataset_reader_verify')
+    call quire_dataset_reader_verify(reader, 300_8, status)
+    call expect(status == QUIRE_NOT_FOUND, 'verification of no epoch')
+    call expect(index(quire_error_message(), '300') > 0, 'which epoch there is not')
+    call quire_dataset_reader_statistic(reader, 'queries', before, status)
+    call expect_ok('dataset_reader_statistic')
+    call quire_dataset_reader_get(reader, 100_8, 'all ', values, status)
+    call expect_ok('a get that is counted')
+    call quire_dataset_values_destroy(values)
+    call quire_dataset_reader_statistic(reader, 'queries', counted, status)
+    call expect(status == QUIRE_OK .and. counted == before + 1, 'queries of a reader')
+    call quire_dataset_reader_statistic(reader, 'pairs', counted, status)
+    call expect(status == QUIRE_NOT_FOUND .and. counted == 0, 'no such count of a reader')
+  end subroutine check_verify
 
   ! How many there are from where it stands.
   integer function pairs_of(scan)

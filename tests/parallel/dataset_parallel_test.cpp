@@ -99,8 +99,6 @@ TEST_F(Parallel, ADatasetAndADatabaseAreToldApart) {
   EXPECT_THAT(*names, testing::ElementsAre("db"));
 }
 
-// The same by the C interface: epochs 100 and 200, in which each rank puts a key of its own and one
-// that all put.
 // A writer goes where its rank wants: what the ranks have left then differs.
 TEST_F(Parallel, ADatabaseOpensAlikeWhereSomeRanksHoldAWriterStill) {
   ContextOptions options;
@@ -124,6 +122,8 @@ TEST_F(Parallel, ADatabaseOpensAlikeWhereSomeRanksHoldAWriterStill) {
   ASSERT_OK((*database)->Close());
 }
 
+// The same by the C interface: epochs 100 and 200, in which each rank puts a key of its own and one
+// that all put.
 void WriteInC(quire_context* context, const quire_options* options, const std::string& mine) {
   quire_dataset_writer* writer = nullptr;
   ASSERT_EQ(quire_dataset_writer_open(context, "steps", options, &writer), QUIRE_OK)

@@ -1,0 +1,20 @@
+/// What the handles of datasets of the C interface are, where several files need them.
+///
+/// Layer      api
+/// Threads    as the C interface
+#pragma once
+
+#include <memory>
+
+#include "quire/dataset.h"
+#include "quire/quire_dataset.h"
+
+struct quire_dataset_writer {
+  static constexpr const char* kName = "writer";
+  std::unique_ptr<quire::DatasetWriter> object;
+};
+
+struct quire_dataset_reader {
+  static constexpr const char* kName = "reader";
+  std::unique_ptr<quire::DatasetReader> object;
+};
