@@ -5,6 +5,7 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
+#include "filter/rank_map.h"
 #include "runtime/repository.h"
 #include "runtime/sealed_text.h"
 
@@ -56,7 +57,8 @@ bool TakeEpoch(base::Reader* reader, EpochRecord* record) {
   uint32_t zero = 0;
   return reader->Fixed(&record->number) && reader->Fixed(&record->attempt) &&
          reader->Fixed(&record->pair_count) && reader->Fixed(&record->unix_time) &&
-         reader->Fixed(&record->rank_count) && reader->Fixed(&zero) && record->rank_count > 0;
+         reader->Fixed(&record->rank_count) && reader->Fixed(&zero) && record->rank_count > 0 &&
+         record->rank_count <= filter::kRankCountMax;
 }
 
 // False: it is not whole.
