@@ -1,7 +1,7 @@
 // Arbitrary bytes as what rank 0 tells the others of a dataset that all open for writing: an error,
 // or a dataset that is open and is what was told.
 //
-// Input: one byte of choices, then the bytes. Choice bit 0: the checksum of the epochs is made right
+// Input: one byte of choices, then the bytes. Bit 0: the checksum of the epochs is made right
 // first.
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,7 @@
 #include "partition/route.h"
 
+#include "base/hash.h"
+
 namespace quire::partition {
 
 Route::Route(uint32_t rank, uint32_t size, uint32_t grid_ranks_min)
@@ -7,6 +9,10 @@ Route::Route(uint32_t rank, uint32_t size, uint32_t grid_ranks_min)
   if (size < grid_ranks_min) return;
   width_ = 1;
   while (uint64_t{width_} * width_ < size) ++width_;
+}
+
+uint32_t Route::PartitionOf(uint64_t hash) const {
+  return static_cast<uint32_t>(base::OwnerOf(hash, static_cast<int>(size_)));
 }
 
 uint32_t Route::FirstHop(uint32_t partition) const {

@@ -24,6 +24,8 @@ class Route {
   uint32_t second_slots() const { return grid() ? RowOf(size_ - 1) + 1 : 0; }
   uint32_t FirstSlot(uint32_t hop) const { return grid() ? hop % width_ : hop; }
   uint32_t SecondSlot(uint32_t hop) const { return RowOf(hop); }
+  /// The partition of the keys with this hash.
+  uint32_t PartitionOf(uint64_t hash) const;
   /// The rank to which what is for `partition` goes first.
   uint32_t FirstHop(uint32_t partition) const;
   /// In a grid, on the second hop: what tells, at the end, that `source` is who sent it. It has
@@ -31,8 +33,10 @@ class Route {
   uint16_t MarkOf(uint32_t source) const;
   /// Who sent what came from `passer` with that mark; size() or more where nobody can have.
   uint32_t SourceOf(uint32_t passer, uint16_t mark) const;
-  /// Whether `source` may send this rank what is to be passed on.
+  /// Whether `source` may send this rank what is to be passed on, and whether that may be for
+  /// `partition`: one of this column.
   bool MayPass(uint32_t source) const;
+  bool MayPassTo(uint32_t partition) const { return partition % width_ == rank_ % width_; }
   uint32_t rank() const { return rank_; }
   uint32_t size() const { return size_; }
 

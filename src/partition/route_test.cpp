@@ -32,6 +32,7 @@ void ExpectArrives(uint32_t size, uint32_t source, uint32_t partition) {
   ASSERT_LT(from.FirstSlot(hop), from.first_slots());
   const Route over(hop, size, 2);
   ASSERT_TRUE(over.MayPass(source)) << source << " over " << hop << " of " << size;
+  ASSERT_TRUE(over.MayPassTo(partition)) << partition << " over " << hop << " of " << size;
   ASSERT_LT(over.SecondSlot(partition), over.second_slots());
   const Route to(partition, size, 2);
   ASSERT_EQ(to.SourceOf(hop, over.MarkOf(source)), source)

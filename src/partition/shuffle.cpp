@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/coding.h"
-#include "base/hash.h"
 #include "base/out_of_memory.h"
 #include "runtime/channel.h"
 #include "runtime/job.h"
@@ -93,8 +92,7 @@ void Shuffle::BeginAttempt(uint64_t attempt) {
 
 // An entry that goes two hops is marked on the second.
 Status Shuffle::Add(const Entry& entry, bool* waited) {
-  const auto partition =
-      static_cast<uint32_t>(base::OwnerOf(entry.hash, static_cast<int>(route_.size())));
+  const uint32_t partition = route_.PartitionOf(entry.hash);
   const uint32_t hop = route_.FirstHop(partition);
   const DatasetFormat format = options_.dataset.format;
   std::vector<Batch> closed;
@@ -148,13 +146,13 @@ Status Shuffle::PassOn(uint32_t source, Slice entries) {
     for (Slice rest = entries; !rest.empty();) {
       const char* const begin = rest.data();
       const std::optional<Entry> entry = TakeEntry(format, &rest);
-      if (!entry.has_value()) {
+      const uint32_t partition = entry.has_value() ? route_.PartitionOf(entry->hash) : 0;
+      if (!entry.has_value() || !route_.MayPassTo(partition)) {
         return Status(Code::kCorruption, "rank " + std::to_string(source) +
-                                             " sent a batch of a dataset that holds no entries");
+                                             " sent a batch of a dataset that holds no entries, "
+                                             "or such as this rank does not pass on");
       }
       const Slice bytes(begin, static_cast<size_t>(rest.data() - begin));
-      const auto partition =
-          static_cast<uint32_t>(base::OwnerOf(entry->hash, static_cast<int>(route_.size())));
       std::string* const room =
           second_.Room(route_.SecondSlot(partition), partition, kMarkBytes + bytes.size());
       room->append(mark, kMarkBytes).append(bytes);

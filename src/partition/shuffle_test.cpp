@@ -7,8 +7,10 @@
 #include <string>
 #include <tuple>
 
+#include "base/coding.h"
 #include "base/hash.h"
 #include "partition/dataset_testing.h"
+#include "runtime/channel.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::partition {
@@ -85,6 +87,38 @@ TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
       EXPECT_EQ(*sum, static_cast<uint64_t>(size * kEntries));
     });
   }
+}
+
+// A damaged rank's entry must not take others' with it to where nobody looks for them.
+TEST_P(Shuffles, WhatBelongsToAnotherColumnIsNotPassedOn) {
+  constexpr int kSize = 4;
+  constexpr uint32_t kGrid = 2;
+  constexpr uint32_t kFirstHop = 1;
+  Run(kSize, [&](const std::shared_ptr<runtime::Core>& core) {
+    End end(core, kGrid);
+    ASSERT_OK(core->exchange->Barrier());
+    if (core->rank() == 0) {
+      const Route route(1, kSize, kGrid);
+      Code told[2] = {};  // by column
+      for (uint64_t i = 0; i < 20; ++i) {
+        const uint64_t hash = base::HashKey("key" + std::to_string(i));
+        std::string batch;
+        base::PutFixed(&batch, kAttempt);
+        base::PutFixed(&batch, hash);
+        std::string answer;
+        const auto call = core->exchange->Start(1, runtime::Channel(1, kFirstHop), {}, batch);
+        ASSERT_OK(call.status());
+        told[route.PartitionOf(hash) % 2] = core->exchange->Wait(*call, &answer).code();
+      }
+      EXPECT_EQ(told[0], Code::kCorruption);
+      EXPECT_EQ(told[1], Code::kOk);
+    }
+    ASSERT_OK(end.shuffle().Flush(Status()));
+    const Result<uint64_t> sum = core->exchange->Sum(end.received());
+    ASSERT_OK(sum.status());
+    EXPECT_GT(*sum, 0u);
+    EXPECT_LT(*sum, 20u);
+  });
 }
 
 }  // namespace

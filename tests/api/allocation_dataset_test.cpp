@@ -106,7 +106,7 @@ class Workload : private quire::test::StarvedProgram {
 
   // Whether the writer says that the dataset must be opened again.
   static bool Unknown() {
-    return std::strstr(quire_error_message(), "whether an epoch is complete is not known") !=
+    return std::strstr(quire_error_message(), "whether the epoch is complete is not known") !=
            nullptr;
   }
 
