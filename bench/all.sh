@@ -75,9 +75,12 @@ for transport in auto mpi; do
 done
 # A simulation's output, partitioned by key.
 bench 1 partition
-nodes 10 partition --figure 8 --formats direct,base,pointer,bloom,cuckoo,ribbon
-nodes 10 partition --figure 9 --rank-bytes 16777216 --buffer-bytes 2097152 --residual 50 \
-  --formats direct,base,pointer,cuckoo,ribbon
+for buffer_bytes in 8388608 100663296; do
+  nodes 10 partition --figure 8 --buffer-bytes "$buffer_bytes" \
+    --formats direct,base,pointer,bloom,cuckoo,ribbon
+done
+nodes 10 partition --figure 9 --rank-bytes 16777216 --buffer-bytes 2097152 \
+  --formats direct,base,pointer,bloom,cuckoo,ribbon
 for ranks in 1 2; do
   bench "$ranks" partition --figure 8 --directory /dev/shm --buffer-bytes 268435456 \
     --repetitions 3

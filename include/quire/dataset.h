@@ -89,7 +89,8 @@ class DatasetWriter {
   ///              kCorruption       A file is damaged: the text names it.
   static Result<std::unique_ptr<DatasetWriter>> Open(Context& context, const std::string& name,
                                                      const DatasetOptions& options = {});
-  /// What was put since the last EndEpoch is dropped. Before the context goes.
+  /// What was put since the last EndEpoch is dropped. Before the context goes. Waits for what is
+  /// being written in the background, however long the device takes.
   virtual ~DatasetWriter() = default;
 
   /// Begins the epoch `number`: a step of the simulation, larger than that of all epochs before.
@@ -124,10 +125,12 @@ class DatasetWriter {
   ///              what was put since BeginEpoch is gone, all epochs before are as they were, and a
   ///              new one may begin, also with the same number.
   ///              kInvalidArgument: ranks began different epochs.
-  ///              kTimedOut, kPeerFailed: a rank died, or one was not heard of, or finished no
-  ///              table or map, for ContextOptions::timeout_ms. Whether the epoch is complete is
-  ///              not known (other ranks may have been told that it is), and nothing more can be
-  ///              written before the dataset is opened again; then it is complete or not there.
+  ///              Where a rank died, or was not heard of for ContextOptions::timeout_ms (most
+  ///              often kTimedOut, kPeerFailed), and where memory ran out amid what ranks do
+  ///              together, the text says that it is not known whether the epoch is complete.
+  ///              Other ranks may have been told that it is. Nothing more can be written before
+  ///              the dataset is opened again; then the epoch is complete or not there. The same
+  ///              holds of a rank that cannot cut off what it wrote.
   /// Cost         Tables of what is left in memory, the map; two syncs (kPointer: three), on rank 0
   ///              two more; four collectives, over the grid a job, too.
   virtual Status EndEpoch() = 0;

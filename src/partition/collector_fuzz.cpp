@@ -91,6 +91,7 @@ void Run(DatasetFormat format, uint32_t sender, bool marked, Slice entries) {
   const auto lane = std::make_shared<Lane>(nullptr, &exchange);
   DatasetOptions dataset;
   dataset.format = format;
+  dataset.partition_bytes = 64 << 10;
   Collector collector(dataset, Route(kRank, kSize, 2), lane.get(), writer->get());
   const Status status = collector.Take(sender, marked, entries);
   const Told told = Read(format, sender, marked, entries);

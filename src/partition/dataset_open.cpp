@@ -25,7 +25,7 @@ Status CheckRequest(const std::string& name, DatasetOptions* options) {
   QUIRE_RETURN_IF_ERROR(io::CheckName(name));
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
-  if (options->bloom_ranks != 1) return Status();
+  if (options->format != DatasetFormat::kBloom || options->bloom_ranks != 1) return Status();
   return Status(Code::kInvalidArgument,
                 "dataset_bloom_ranks = 1: no Bloom filter answers the right rank alone; give 2 or "
                 "more, or choose the format ribbon");

@@ -10,6 +10,7 @@
 #include "partition/dataset_jobs_testing.h"
 #include "partition/dataset_reader.h"
 #include "partition/files.h"
+#include "runtime/agreement.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::partition {
@@ -278,6 +279,20 @@ TEST_P(Dataset, HasOneWriterOfEachPart) {
   Write(3, {2}, 50);
 }
 
+TEST_P(Dataset, IsFreeForTheNextWriterOnceItIsFinished) {
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
+    auto first = OpenWriter(core, SmallDataset(format()));
+    ASSERT_OK(first.status());
+    ASSERT_OK(WriteEpoch(**first, 1, core->rank(), 2, 50));
+    ASSERT_OK((*first)->Finish());
+    auto second = OpenWriter(core, SmallDataset(format()));
+    ASSERT_OK(second.status());
+    ASSERT_OK(WriteEpoch(**second, 2, core->rank(), 2, 50));
+    EXPECT_EQ((*first)->Statistics().pairs, 50u);
+    ASSERT_OK((*second)->Finish());
+  });
+}
+
 TEST_P(Dataset, TheNumberOfFilesDoesNotGrowWithEpochs) {
   Write(2, {1}, 50);
   const auto before = disk_->List(kDatasetDirectory);
@@ -313,6 +328,31 @@ TEST_P(Dataset, AQuestionReadsABlockOfEachRankAsked) {
     reads += after.reads - before.reads;
   }
   EXPECT_GT(reads, 100u);
+}
+
+// What comes of a rank that was given up, and is in another collective call, is no yes.
+TEST(DatasetSteps, AreTakenByRanksAtTheEndOfThisEpochAlone) {
+  const auto disk = io::NewSimFileSystem();
+  SimRanksOptions ranks;
+  ranks.rank_count = 2;
+  ranks.file_system = [&](int) { return disk.get(); };
+  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
+    auto writer = OpenWriter(core, SmallDataset(DatasetFormat::kRibbon));
+    ASSERT_OK(writer.status());
+    if (core->rank() == 1) {
+      ASSERT_OK(runtime::Gather(*core->exchange, Status(), std::string(24, 'x')).status);
+      return;
+    }
+    ASSERT_OK((*writer)->BeginEpoch(1));
+    const Status ended = (*writer)->EndEpoch();
+    EXPECT_THAT(ended.message(), HasSubstr("rank 1 is not at the end of this epoch"));
+    EXPECT_THAT(ended.message(), HasSubstr("not known before the dataset is opened again"));
+    EXPECT_FALSE((*writer)->LastEpoch().has_value());
+    EXPECT_FALSE((*writer)->BeginEpoch(2).ok());
+  });
+  auto reader = OpenReader(*disk, kDatasetDirectory, {});
+  ASSERT_OK(reader.status());
+  EXPECT_TRUE((*reader)->Epochs().empty());
 }
 
 TEST(DatasetBloom, AsksAsManyRanksAsItIsToldTo) {

@@ -1,5 +1,6 @@
 #include "partition/dataset_writer.h"
 
+#include <numeric>
 #include <utility>
 
 #include "base/coding.h"
@@ -7,6 +8,7 @@
 #include "base/out_of_memory.h"
 #include "io/machine.h"
 #include "log/record.h"
+#include "partition/arrival.h"
 #include "partition/value_file.h"
 #include "runtime/agreement.h"
 
@@ -15,12 +17,6 @@ namespace {
 
 constexpr char kUnknownText[] =
     "whether the epoch is complete is not known before the dataset is opened again";
-
-// A rank of which others have not heard may have heard of them: it must not be asked anything more,
-// since what it answers may be to another question.
-bool HeardByAll(const Status& agreed) {
-  return agreed.code() != Code::kTimedOut && agreed.code() != Code::kPeerFailed;
-}
 
 }  // namespace
 
@@ -121,14 +117,6 @@ Status DatasetWriterImpl::Travel(Slice key, Slice value) {
   return added;
 }
 
-// Every rank comes through here, with the number that it began, or without.
-Status DatasetWriterImpl::AgreeOnEpoch() {
-  const Status begun = CheckBegun();
-  return runtime::AgreeOn(*dataset_.core->exchange, begun,
-                          begun.ok() ? std::to_string(*epoch_) : std::string(),
-                          "the epoch that ends");
-}
-
 Status DatasetWriterImpl::EndEpoch() {
   const std::lock_guard<std::mutex> lock(mutex_);
   Outcome outcome = Outcome::kUnknown;
@@ -137,7 +125,8 @@ Status DatasetWriterImpl::EndEpoch() {
     dataset_.last_epoch = epoch_;
     dataset_.part->Keep();
   } else if (outcome == Outcome::kGone) {
-    if (broken_.ok()) broken_ = Discard();
+    if (broken_.ok()) broken_ = base::OrOutOfMemory([this] { return Discard(); });
+    if (!broken_.ok()) written = broken_;
   } else {
     if (broken_.ok()) broken_ = written.WithContext(kUnknownText);
     written = broken_;
@@ -149,9 +138,44 @@ Status DatasetWriterImpl::EndEpoch() {
   return written;
 }
 
-// At return, what all ranks have put is where it belongs.
+// Each step is taken by all ranks, whatever failed on one of them, and what they give names the
+// attempt and the step: a rank that was given up and is in another call gives something else.
+DatasetWriterImpl::Step DatasetWriterImpl::Take(StepName name, const Status& mine,
+                                                uint64_t number) {
+  std::string bytes;
+  base::PutFixed(&bytes, attempt_);
+  base::PutFixed(&bytes, static_cast<uint64_t>(name));
+  const size_t head = bytes.size();
+  base::PutFixed(&bytes, number);
+  runtime::Gathered gathered = runtime::Gather(*dataset_.core->exchange, mine, bytes);
+  Step step{gathered.status, gathered.heard, {}};
+  for (size_t rank = 0; rank < gathered.parts.size(); ++rank) {
+    const std::string& part = gathered.parts[rank];
+    if (part.size() != bytes.size() || part.compare(0, head, bytes, 0, head) != 0) {
+      const std::string text = "rank " + std::to_string(rank) + " is not at the end of this epoch";
+      return {Status(Code::kInvalidArgument, text), false, {}};
+    }
+    step.numbers.push_back(base::LoadLe<uint64_t>(part.data() + head));
+  }
+  return step;
+}
+
+// All have ended the same epoch.
+DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch() {
+  Step step = Take(StepName::kBegun, CheckBegun(), epoch_.value_or(0));
+  for (size_t rank = 0; step.status.ok() && rank < step.numbers.size(); ++rank) {
+    if (step.numbers[rank] == step.numbers[0]) continue;
+    step.status =
+        Status(Code::kInvalidArgument,
+               "the epoch that ends differs between ranks: " + std::to_string(step.numbers[0]) +
+                   " on rank 0, " + std::to_string(step.numbers[rank]) + " on rank " +
+                   std::to_string(rank));
+  }
+  return step;
+}
+
+// Where all ranks have done this, what they put is where it belongs.
 Status DatasetWriterImpl::SendAll() {
-  QUIRE_RETURN_IF_ERROR(AgreeOnEpoch());
   Status mine = failed_;
   if (mine.ok()) {
     mine = base::OrOutOfMemory([this] {
@@ -162,14 +186,9 @@ Status DatasetWriterImpl::SendAll() {
   return shuffle_->Flush(mine);
 }
 
-// Where memory runs out amid what ranks do together, or one of them is not heard of, they are no
-// longer at one place: *outcome stays kUnknown then.
-Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
-  const Status sent = SendAll();
-  if (!sent.ok()) {
-    if (HeardByAll(sent)) *outcome = Outcome::kGone;
-    return sent;
-  }
+// This rank's part of the epoch is durable. Others may take longer, as long as they live.
+Status DatasetWriterImpl::Seal() {
+  Arrival arrival(dataset_.core, "the writing of an epoch of a dataset");
   const Status mine = base::OrOutOfMemory([this] {
     collector_.Finish();
     lane_->Run([this] {
@@ -178,44 +197,33 @@ Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
     });
     return lane_->Drain();
   });
-  // From here on rank 0 may find that all is well and publish the epoch while this rank hears of no
-  // answer: then nothing of it may be taken back.
-  const Result<uint64_t> pair_count = SumOfPairs(mine);
-  if (!pair_count.ok()) {
-    if (HeardByAll(pair_count.status())) *outcome = Outcome::kGone;
-    return pair_count.status();
-  }
-  comm::Exchange& exchange = *dataset_.core->exchange;
-  const Status published =
-      exchange.Agree(base::OrOutOfMemory([&] { return Publish(*pair_count); }));
-  if (published.ok()) {
-    *outcome = Outcome::kComplete;
-  } else if (HeardByAll(published) && exchange.Agree(Unpublish()).ok()) {
-    *outcome = Outcome::kGone;
-  }
-  return published;
+  const Status all = arrival.Come(mine);
+  return mine.ok() ? all : mine;
 }
 
-// Every rank has sealed its part. What they say has the attempt in it: a rank that was given up and
-// is in another call says something else, and that is no yes.
-Result<uint64_t> DatasetWriterImpl::SumOfPairs(const Status& sealed) {
-  std::string mine;
-  base::PutFixed(&mine, attempt_);
-  base::PutFixed(&mine, dataset_.part->pair_count());
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
-                         runtime::GatherAgreed(*dataset_.core->exchange, sealed, mine));
-  uint64_t sum = 0;
-  for (size_t rank = 0; rank < parts.size(); ++rank) {
-    base::Reader reader(parts[rank]);
-    uint64_t attempt = 0;
-    uint64_t count = 0;
-    if (!reader.Fixed(&attempt) || !reader.Fixed(&count) || attempt != attempt_) {
-      return Status(Code::kInvalidArgument,
-                    "rank " + std::to_string(rank) + " is not at the end of this epoch");
-    }
-    sum += count;
+// Where memory runs out amid what ranks do together, or a step is not heard to its end, *outcome
+// stays kUnknown: rank 0 may find that all is well, and publish the epoch, while this rank hears of
+// nothing. Then nothing of it may be taken back.
+Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
+  Step step = AgreeOnEpoch();
+  if (step.status.ok()) step = Take(StepName::kSent, SendAll(), 0);
+  if (step.status.ok()) {
+    const Status sealed = Seal();
+    step = Take(StepName::kSealed, sealed, dataset_.part->pair_count());
   }
-  return sum;
+  if (!step.status.ok()) {
+    if (step.heard) *outcome = Outcome::kGone;
+    return step.status;
+  }
+  const uint64_t pairs = std::accumulate(step.numbers.begin(), step.numbers.end(), uint64_t{0});
+  const Status mine = base::OrOutOfMemory([&] { return Publish(pairs); });
+  step = Take(StepName::kPublished, mine, 0);
+  if (step.status.ok()) {
+    *outcome = Outcome::kComplete;
+  } else if (step.heard && Take(StepName::kTakenBack, Unpublish(), 0).status.ok()) {
+    *outcome = Outcome::kGone;
+  }
+  return step.status;
 }
 
 // Rank 0: from now on the epoch is there.
@@ -259,6 +267,7 @@ Status DatasetWriterImpl::Finish() {
                   "the epoch " + std::to_string(*epoch_) + " has begun: end it first");
   }
   QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->Agree(mine));
+  dataset_.part->LetGo();
   dataset_.lock.reset();
   broken_ = Status(Code::kInvalidArgument, "the dataset was finished: open it again");
   return Status();

@@ -61,14 +61,22 @@ class DatasetWriterImpl final : public DatasetWriter {
   Status Travel(Slice key, Slice value);
   /// What has become of an epoch that was to end.
   enum class Outcome { kComplete, kGone, kUnknown };
+  enum class StepName : uint64_t { kBegun, kSent, kSealed, kPublished, kTakenBack };
+  /// What came of a step that all ranks take together at the end of an epoch.
+  struct Step {
+    Status status;
+    bool heard;                     ///< of all ranks: whoever else did, has the same status
+    std::vector<uint64_t> numbers;  ///< that the ranks gave
+  };
+  Step Take(StepName name, const Status& mine, uint64_t number);
+  Step AgreeOnEpoch();
   Status SendAll();
+  Status Seal();
   Status WriteEpoch(Outcome* outcome);
-  Result<uint64_t> SumOfPairs(const Status& sealed);
   Status Publish(uint64_t pair_count);
   Status Unpublish();
   Status WriteEpochs();
   Status CheckBegun() const;
-  Status AgreeOnEpoch();
   Status Discard();
 
   OpenDataset dataset_;

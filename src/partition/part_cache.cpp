@@ -33,6 +33,8 @@ Result<std::shared_ptr<io::File>> PartCache::Open(const std::string& path) {
   const std::lock_guard<std::mutex> lock(files_mutex_);
   std::weak_ptr<io::File>& known = files_[path];
   if (std::shared_ptr<io::File> file = known.lock()) return file;
+  std::erase_if(files_,
+                [&](const auto& file) { return file.first != path && file.second.expired(); });
   auto opened = options_.fs->Open(path, io::OpenMode::kRead);
   if (!opened.ok() && opened.status().code() == Code::kNotFound) return MissingFile(path);
   QUIRE_RETURN_IF_ERROR(opened.status());

@@ -58,6 +58,8 @@ class PartWriter {
   void Keep();
   /// What was appended since the last Keep is not there any more.
   Status Rewind();
+  /// Others may write the files from now on, and this one must not.
+  void LetGo() { lock_.reset(); }
 
   /// Of all tables and maps so far. Any thread.
   uint64_t table_bytes() const { return table_bytes_; }

@@ -6,8 +6,8 @@
 
 #include "base/coding.h"
 #include "base/out_of_memory.h"
+#include "partition/arrival.h"
 #include "runtime/channel.h"
-#include "runtime/job.h"
 
 namespace quire::partition {
 namespace {
@@ -15,21 +15,6 @@ namespace {
 // The low four bits of a dataset's channels.
 constexpr uint32_t kFirstHop = 1;
 constexpr uint32_t kLastHop = 2;
-
-// A job that is through at once: all ranks have come so far, and what waits to be sent in calls is
-// sent while they wait for it.
-class Arrival final : public runtime::JobWork {
- public:
-  explicit Arrival(Status status) : status_(std::move(status)) {}
-  int step_count() const override { return 1; }
-  Result<State> Advance(int /*step*/) override {
-    QUIRE_RETURN_IF_ERROR(status_);
-    return State::kThrough;
-  }
-
- private:
-  const Status status_;
-};
 
 }  // namespace
 
@@ -194,13 +179,14 @@ Status Shuffle::SendAll(Batches* batches, std::mutex* mutex, Sender* sender) {
 // What is to be passed on leaves meanwhile, so that there is room for more; all of it has come when
 // nobody has anything to send on a first hop.
 Status Shuffle::Flush(const Status& mine) {
+  Arrival arrival(options_.core, "the sending of batches of a dataset");
   Status sent = mine;
   if (sent.ok()) sent = SendAll(&first_, &first_mutex_, first_sender_.get());
-  if (!route_.grid()) return exchange_->Agree(sent);
-  QUIRE_RETURN_IF_ERROR(runtime::Job::Start(options_.core, "the passing on of batches of a dataset",
-                                            std::make_unique<Arrival>(sent))
-                            ->Wait());
-  return exchange_->Agree(SendAll(&second_, &second_mutex_, second_sender_.get()));
+  const Status all_sent = arrival.Come(sent);
+  QUIRE_RETURN_IF_ERROR(sent);
+  QUIRE_RETURN_IF_ERROR(all_sent);
+  if (!route_.grid()) return Status();
+  return SendAll(&second_, &second_mutex_, second_sender_.get());
 }
 
 void Shuffle::Drop() {

@@ -42,8 +42,8 @@ class Shuffle {
   void BeginAttempt(uint64_t attempt);
   /// Sends one entry, sooner or later. Waits while there is no room; *waited says whether.
   Status Add(const Entry& entry, bool* waited);
-  /// Collective. Sends the rest; at return every rank's collector has all that is for it, or all
-  /// ranks have the first failure of any, `mine` among them.
+  /// Collective. Sends the rest: where all ranks come back with OK, their collectors have all that
+  /// is for them. Its own failure, `mine` before others.
   Status Flush(const Status& mine);
   /// After a failure: forgets what is left, and takes nothing more of the attempt.
   void Drop();

@@ -89,6 +89,7 @@ class Rank {
     options.dataset.format = format;
     options.dataset.batch_bytes = 64;  // so that some are full
     options.dataset.grid_ranks_min = kGridRanksMin;
+    options.dataset.partition_bytes = 64 << 10;
     options.attempt = kAttempt;
     collector_ = std::make_unique<Collector>(options.dataset, route_, lane_.get(), part_.get());
     shuffle_ = std::make_unique<Shuffle>(options, route_, collector_.get());

@@ -72,7 +72,7 @@ TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
       if (core->rank() == 1) end.shuffle().Drop();
       ASSERT_OK(core->exchange->Barrier());
       if (core->rank() != 1) ASSERT_OK(end.AddSome());
-      ASSERT_OK(end.shuffle().Flush(Status()));
+      ASSERT_OK(core->exchange->Agree(end.shuffle().Flush(Status())));
       EXPECT_EQ(end.received() > 0, core->rank() != 1);
       const uint64_t before = end.received();
       end.shuffle().Drop();
@@ -81,7 +81,7 @@ TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
       end.shuffle().BeginAttempt(kAttempt + 1);
       ASSERT_OK(core->exchange->Barrier());
       ASSERT_OK(end.AddSome());
-      ASSERT_OK(end.shuffle().Flush(Status()));
+      ASSERT_OK(core->exchange->Agree(end.shuffle().Flush(Status())));
       const Result<uint64_t> sum = core->exchange->Sum(end.received() - before);
       ASSERT_OK(sum.status());
       EXPECT_EQ(*sum, static_cast<uint64_t>(size * kEntries));
@@ -113,7 +113,7 @@ TEST_P(Shuffles, WhatBelongsToAnotherColumnIsNotPassedOn) {
       EXPECT_EQ(told[0], Code::kCorruption);
       EXPECT_EQ(told[1], Code::kOk);
     }
-    ASSERT_OK(end.shuffle().Flush(Status()));
+    ASSERT_OK(core->exchange->Agree(end.shuffle().Flush(Status())));
     const Result<uint64_t> sum = core->exchange->Sum(end.received());
     ASSERT_OK(sum.status());
     EXPECT_GT(*sum, 0u);

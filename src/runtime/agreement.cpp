@@ -31,22 +31,33 @@ Status DecodeOutcome(Slice text, Status* status, Slice* bytes) {
   return Status();
 }
 
-Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
-                                              Slice bytes) {
-  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> parts,
-                         exchange.AllGather(EncodeOutcome(mine, bytes)));
-  for (size_t rank = 0; rank < parts.size(); ++rank) {
+Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
+  Gathered gathered;
+  Result<std::vector<std::string>> parts = exchange.AllGather(EncodeOutcome(mine, bytes));
+  gathered.heard = parts.ok();
+  gathered.status = parts.status();
+  if (!parts.ok()) return gathered;
+  for (size_t rank = 0; rank < parts->size(); ++rank) {
     Slice own;
     Status status;
-    const Status decoded = DecodeOutcome(parts[rank], &status, &own);
+    const Status decoded = DecodeOutcome((*parts)[rank], &status, &own);
     if (!decoded.ok()) status = decoded;
-    // On one rank there is no other that it could have been.
     if (!status.ok()) {
-      return parts.size() == 1 ? status : status.WithContext("rank " + std::to_string(rank));
+      // On one rank there is no other that it could have been.
+      const bool alone = parts->size() == 1;
+      gathered.status = alone ? status : status.WithContext("rank " + std::to_string(rank));
+      return gathered;
     }
-    parts[rank] = std::string(own);
+    gathered.parts.emplace_back(own);
   }
-  return parts;
+  return gathered;
+}
+
+Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
+                                              Slice bytes) {
+  Gathered gathered = Gather(exchange, mine, bytes);
+  QUIRE_RETURN_IF_ERROR(gathered.status);
+  return std::move(gathered.parts);
 }
 
 Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,

@@ -20,6 +20,19 @@ namespace quire::runtime {
 std::string EncodeOutcome(const Status& status, Slice bytes);
 Status DecodeOutcome(Slice text, Status* status, Slice* bytes);
 
+/// What came of a call in which each rank gives a status and bytes.
+struct Gathered {
+  /// OK where all ranks gave OK; else the failure of the lowest failing rank, its text with that
+  /// rank, or, where the call was not heard to its end, that of the call.
+  Status status;
+  /// The call came to its end here: each rank where it did has the same. Where it did not, others
+  /// may have heard of this rank all the same, and what it gives next may meet another question of
+  /// theirs.
+  bool heard = false;
+  std::vector<std::string> parts;  ///< by rank, where the status is OK
+};
+Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes);
+
 /// Every rank's `bytes`, by rank, where every rank gave OK; else on all ranks the failure of the
 /// lowest failing rank, its text with that rank.
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
