@@ -25,9 +25,6 @@
 namespace quire::partition {
 namespace {
 
-constexpr uint32_t kRank = 5;
-constexpr uint32_t kSize = 14;  // a grid of four columns whose last row is short
-constexpr uint32_t kWidth = 4;
 constexpr uint64_t kId = 7;
 constexpr uint64_t kAttempt = 9;
 
@@ -45,12 +42,12 @@ Told Read(DatasetFormat format, uint32_t sender, bool marked, Slice entries) {
     uint32_t source = sender;
     base::Reader reader(entries);
     if (uint16_t mark = 0; marked) {
-      if (!reader.Fixed(&mark) || mark >= 2 * kWidth) return told;
-      source = (sender / kWidth + mark / kWidth) * kWidth + mark % kWidth;
+      if (!reader.Fixed(&mark) || mark >= 2 * kGridWidth) return told;
+      source = (sender / kGridWidth + mark / kGridWidth) * kGridWidth + mark % kGridWidth;
     }
     entries = reader.rest();
     const auto entry = TakeEntry(format, &entries);
-    if (source >= kSize || !entry.has_value()) return told;
+    if (source >= kGridSize || !entry.has_value()) return told;
     told.hashes.emplace(entry->hash, source);
     if (HasKeys(format)) told.values[{std::string(entry->key), source}] = entry->value;
   }
@@ -84,15 +81,15 @@ void Run(DatasetFormat format, uint32_t sender, bool marked, Slice entries) {
   options.fs = fs.get();
   options.directory = "";
   options.id = kId;
-  options.rank = kRank;
+  options.rank = kGridRank;
   const auto writer = PartWriter::Open(options, {});
   QUIRE_CHECK(writer.ok());
-  MuteExchange exchange(kRank, kSize);
+  MuteExchange exchange(kGridRank, kGridSize);
   const auto lane = std::make_shared<Lane>(nullptr, &exchange);
   DatasetOptions dataset;
   dataset.format = format;
   dataset.partition_bytes = 64 << 10;
-  Collector collector(dataset, Route(kRank, kSize, 2), lane.get(), writer->get());
+  Collector collector(dataset, Route(kGridRank, kGridSize, 2), lane.get(), writer->get());
   const Status status = collector.Take(sender, marked, entries);
   const Told told = Read(format, sender, marked, entries);
   QUIRE_CHECK(status.code() == (told.whole ? Code::kOk : Code::kCorruption));
@@ -100,14 +97,14 @@ void Run(DatasetFormat format, uint32_t sender, bool marked, Slice entries) {
   collector.Finish();
   QUIRE_CHECK(lane->status().ok() && (*writer)->Seal(1, kAttempt).ok());
 
-  const auto records = ReadIndex(*fs, "", kId, kRank);
+  const auto records = ReadIndex(*fs, "", kId, kGridRank);
   QUIRE_CHECK(records.ok() && records->size() == 1);
   PartReader::Options part;
-  auto file = fs->Open(PartPath("", kRank), io::OpenMode::kRead);
+  auto file = fs->Open(PartPath("", kGridRank), io::OpenMode::kRead);
   QUIRE_CHECK(file.ok());
   part.part = std::move(*file);
   part.record = (*records)[0];
-  part.rank_count = kSize;
+  part.rank_count = kGridSize;
   part.cache = table::NewBlockCache(1 << 20);
   part.held = std::make_shared<std::atomic<uint64_t>>(0);
   part.held_max = 1 << 20;
@@ -127,7 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                         DatasetFormat::kCuckoo, DatasetFormat::kRibbon};
   // Of exactly the size: the sanitizer sees every step beyond it.
   const std::vector<char> entries(data + 2, data + size);
-  quire::partition::Run(kFormats[data[0] & 3], data[1] % quire::partition::kSize,
+  quire::partition::Run(kFormats[data[0] & 3], data[1] % quire::partition::kGridSize,
                         (data[0] & 4) != 0, quire::Slice(entries.data(), entries.size()));
   quire::base::EpochCollect();
   return 0;

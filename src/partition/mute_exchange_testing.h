@@ -19,6 +19,11 @@
 
 namespace quire::partition {
 
+/// A rank in a grid of four columns whose last row is short.
+constexpr uint32_t kGridRank = 5;
+constexpr uint32_t kGridSize = 14;
+constexpr uint32_t kGridWidth = 4;
+
 class MuteExchange : public comm::Exchange {
  public:
   using Sent = std::function<void(int destination, uint32_t channel, Slice body)>;

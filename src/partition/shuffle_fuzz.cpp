@@ -22,9 +22,6 @@
 namespace quire::partition {
 namespace {
 
-constexpr uint32_t kRank = 5;
-constexpr uint32_t kSize = 14;  // a grid of four columns whose last row is short
-constexpr uint32_t kWidth = 4;
 constexpr uint32_t kGridRanksMin = 2;
 constexpr uint32_t kFirstHop = 1;
 constexpr uint32_t kLastHop = 2;
@@ -32,7 +29,7 @@ constexpr uint32_t kNumber = 3;
 constexpr uint64_t kAttempt = 9;
 
 bool InColumn(uint32_t partition) {
-  return partition % kWidth == kRank % kWidth;
+  return partition % kGridWidth == kGridRank % kGridWidth;
 }
 
 // The entries for each partition, one behind another, up to the first that is none or that nobody
@@ -43,7 +40,7 @@ std::map<uint32_t, std::string> ByPartition(DatasetFormat format, Slice entries)
     const char* const begin = entries.data();
     const auto entry = TakeEntry(format, &entries);
     if (!entry.has_value()) break;
-    const auto partition = static_cast<uint32_t>(base::OwnerOf(entry->hash, kSize));
+    const auto partition = static_cast<uint32_t>(base::OwnerOf(entry->hash, kGridSize));
     if (!InColumn(partition)) break;
     parted[partition].append(begin, static_cast<size_t>(entries.data() - begin));
   }
@@ -59,7 +56,7 @@ std::string Forge(DatasetFormat format, Slice batch) {
     const char* const begin = rest.data();
     const auto entry = TakeEntry(format, &rest);
     if (!entry.has_value()) break;
-    const auto partition = static_cast<uint32_t>(base::OwnerOf(entry->hash, kSize));
+    const auto partition = static_cast<uint32_t>(base::OwnerOf(entry->hash, kGridSize));
     if (InColumn(partition)) forged.append(begin, static_cast<size_t>(rest.data() - begin));
   }
   return forged.append(rest);
@@ -68,9 +65,11 @@ std::string Forge(DatasetFormat format, Slice batch) {
 // A rank whose files and messages are in memory.
 class Rank {
  public:
-  explicit Rank(DatasetFormat format) : format_(format), route_(kRank, kSize, kGridRanksMin) {
+  explicit Rank(DatasetFormat format)
+      : format_(format), route_(kGridRank, kGridSize, kGridRanksMin) {
     auto exchange = std::make_unique<MuteExchange>(
-        kRank, kSize, [this](int to, uint32_t channel, Slice body) { OnSent(to, channel, body); });
+        kGridRank, kGridSize,
+        [this](int to, uint32_t channel, Slice body) { OnSent(to, channel, body); });
     exchange_ = exchange.get();
     core_->executor = base::NewManualExecutor();
     core_->transfers = core_->executor;
@@ -78,7 +77,7 @@ class Rank {
     core_->errands = std::make_unique<runtime::Errands>(exchange_, core_->transfers);
     PartWriter::Options part;
     part.fs = fs_.get();
-    part.rank = kRank;
+    part.rank = kGridRank;
     auto writer = PartWriter::Open(part, {});
     QUIRE_CHECK(writer.ok());
     part_ = std::move(*writer);
@@ -116,11 +115,11 @@ class Rank {
     uint64_t attempt = 0;
     QUIRE_CHECK(head.Fixed(&attempt) && attempt == kAttempt);
     const auto to = static_cast<uint32_t>(destination);
-    const Route there(to, kSize, kGridRanksMin);
+    const Route there(to, kGridSize, kGridRanksMin);
     for (Slice rest = head.rest(); !rest.empty();) {
       base::Reader reader(rest);
       uint16_t mark = 0;
-      QUIRE_CHECK(reader.Fixed(&mark) && there.SourceOf(kRank, mark) == source_);
+      QUIRE_CHECK(reader.Fixed(&mark) && there.SourceOf(kGridRank, mark) == source_);
       rest = reader.rest();
       const char* const begin = rest.data();
       QUIRE_CHECK(TakeEntry(format_, &rest).has_value());
@@ -188,7 +187,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   // Of exactly the size: the sanitizer sees every step beyond it.
   const std::vector<char> batch(bytes.begin(), bytes.end());
-  quire::partition::Run(format, data[1] % quire::partition::kSize, (data[0] & 4) != 0,
+  quire::partition::Run(format, data[1] % quire::partition::kGridSize, (data[0] & 4) != 0,
                         quire::Slice(batch.data(), batch.size()));
   return 0;
 }
