@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "io/stores.h"
 #include "keys.h"
 #include "report.h"
 #include "samples.h"
@@ -77,19 +78,16 @@ class Limits {
 
   // As the log is written: copied into a mapping of a file whose space is there already.
   Result<double> MappedCopy(const std::string& folder, bool touched_before) {
-    QUIRE_ASSIGN_OR_RETURN(const auto file, ScratchFile::Make(folder + "/mapped", bytes_));
-    void* place =
-        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor(), 0);
-    if (place == MAP_FAILED) return file->Failure("mmap");
-    char* bytes = static_cast<char*>(place);
-    if (touched_before) std::memset(bytes, 0, bytes_);
-    const Stopwatch watch;
-    for (uint64_t at = 0; at < bytes_; at += kChunkBytes) {
-      std::memcpy(bytes + at, chunk_.data(), kChunkBytes);
-    }
-    const double seconds = watch.Seconds();
-    ::munmap(place, bytes_);
-    return seconds;
+    return Mapped(folder, touched_before,
+                  [this](char* to) { std::memcpy(to, chunk_.data(), kChunkBytes); });
+  }
+
+  // As a stream's log is written: past the caches, of what was just computed.
+  Result<double> MappedStores(const std::string& folder, io::StoreKind kind) {
+    return Mapped(folder, true, [this, kind](char* to) {
+      io::StoreLines(to, chunk_.data(), kChunkBytes, kind);
+      io::StoreFence();
+    });
   }
 
   Result<double> FileWrite(bool sync) {
@@ -143,6 +141,22 @@ class Limits {
   // Keeps the compiler from leaving the copy out.
   static void Touch(void* bytes) { asm volatile("" : : "r"(bytes) : "memory"); }
 
+  // Stores chunk behind chunk.
+  Result<double> Mapped(const std::string& folder, bool touched_before,
+                        const std::function<void(char* to)>& store) {
+    QUIRE_ASSIGN_OR_RETURN(const auto file, ScratchFile::Make(folder + "/mapped", bytes_));
+    void* place =
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor(), 0);
+    if (place == MAP_FAILED) return file->Failure("mmap");
+    char* bytes = static_cast<char*>(place);
+    if (touched_before) std::memset(bytes, 0, bytes_);
+    const Stopwatch watch;
+    for (uint64_t at = 0; at < bytes_; at += kChunkBytes) store(bytes + at);
+    const double seconds = watch.Seconds();
+    ::munmap(place, bytes_);
+    return seconds;
+  }
+
   Status WriteAll(const ScratchFile& file) {
     for (uint64_t at = 0; at < bytes_; at += kChunkBytes) {
       if (::pwrite(file.descriptor(), chunk_.data(), kChunkBytes, static_cast<off_t>(at)) !=
@@ -174,7 +188,7 @@ Status RunLimits(const Settings& settings) {
                          TemporaryDirectory::Make(settings.directory));
   QUIRE_ASSIGN_OR_RETURN(const TemporaryDirectory shared, TemporaryDirectory::Make("/dev/shm"));
   Limits limits(whole, folder.path());
-  const std::vector<std::pair<std::string, std::function<Result<double>()>>> cases = {
+  std::vector<std::pair<std::string, std::function<Result<double>()>>> cases = {
       {"memory_copy", [&] { return limits.MemoryCopy(whole.bytes); }},
       {"memory_copy_in_cache", [&] { return limits.MemoryCopy(256 * 1024); }},
       {"mapped_copy_tmpfs", [&] { return limits.MappedCopy(shared.path(), false); }},
@@ -187,6 +201,11 @@ Status RunLimits(const Settings& settings) {
       {"read_page_cache_4k", [&] { return limits.PageReads(); }},
       {"sync_4k", [&] { return limits.Syncs(); }},
   };
+  for (const io::StoreKind kind : io::StoreKinds()) {
+    cases.emplace_back(
+        std::string("mapped_stores_tmpfs_touched_") + io::StoreKindName(kind),
+        [&limits, &shared, kind] { return limits.MappedStores(shared.path(), kind); });
+  }
   std::map<std::string, std::vector<double>> seconds;
   for (int repetition = 0; repetition < settings.repetitions; ++repetition) {
     for (const auto& [name, measure] : cases) {
@@ -220,7 +239,8 @@ Command AddLimits(CLI::App& app) {
                                      "What one core of this machine can do: copies in memory (far "
                                      "beyond and within its caches) and\n"
                                      "into mappings of files whose space is allocated (tmpfs, "
-                                     "--directory; touched before or not);\n"
+                                     "--directory; touched before or not), there also past the "
+                                     "caches, by each kind of store;\n"
                                      "writes of 1 MiB to the page cache and, with fdatasync, to "
                                      "the device; reads from the device,\n"
                                      "and of single pages from the page cache; synchronous writes "

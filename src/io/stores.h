@@ -1,0 +1,42 @@
+/// Stores that go past the caches: for bytes that this program will not read again soon. No line is
+/// fetched only to be overwritten, what the program computes with stays in the caches, and what is
+/// stored is on its way to memory at once.
+///
+/// Layer      io
+/// Source     NVStream, HPDC18, sections 2 and 4.3 (streaming stores, one fence instead of a flush
+///            of each line)
+/// Threads    pure functions
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace quire::io {
+
+/// What memory is written in: a cache line.
+constexpr size_t kLineBytes = 64;
+
+enum class StoreKind : uint8_t { kPlain, kSse2, kAvx2, kAvx512, kNeon };
+
+/// Those that this processor has, the best last; kPlain is always first.
+std::vector<StoreKind> StoreKinds();
+/// Found once, when it is first asked for.
+StoreKind BestStores();
+const char* StoreKindName(StoreKind kind);
+
+/// Copies `size` bytes from any address to `to`, which is a multiple of kLineBytes. Whole lines are
+/// written: behind the bytes there are zeros.
+///
+/// Order      Others see the bytes, and memory has them, after StoreFence; until then in any order.
+/// Durability On persistent memory (DAX), then. kPlain leaves lines in the caches: WriteBack.
+void StoreLines(char* to, const char* from, size_t size, StoreKind kind);
+
+/// What was stored before is seen, and on its way to memory, before anything that is stored after.
+void StoreFence();
+
+/// Has the caches write the lines of [from, from + size) to memory, and keep them where the processor
+/// can. Done with the next StoreFence.
+void WriteBack(const char* from, size_t size);
+
+}  // namespace quire::io
