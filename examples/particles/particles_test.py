@@ -4,14 +4,17 @@
     particles_test.py PARTICLES TRAJECTORY LAUNCHER CASE
 
 LAUNCHER -n RANKS PROGRAM ... starts it in parallel. The cases: each format of a dataset, errors,
-demo.
+kills, demo.
 """
 import json
 import math
 import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PARTICLES, STEPS, EVERY = 500, 6, 2
@@ -107,6 +110,56 @@ def case_errors(programs):
         check(done.returncode != 0 and says in done.stderr + done.stdout,
               f"{says}: {done.returncode} {done.stdout[-500:]} {done.stderr[-1000:]}")
     check(result_of(programs.read("check", "steps"))["trajectories"] == 100, "it is as it was")
+
+
+def ranks_of(repository):
+    """The processes of particles that write there."""
+    pids = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if words[0].endswith(b"/particles") and repository.encode() in words:
+            pids.append(int(place.name))
+    return pids
+
+
+def kill_some(repository, everybody):
+    pids = ranks_of(repository)
+    for pid in pids if everybody else random.sample(pids, min(1, len(pids))):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return len(pids)
+
+
+def case_kills(programs):
+    """Ranks are killed amid epochs: those that are complete are whole, and it can be written on."""
+    seed = random.randrange(1000)
+    print("seed", seed)
+    random.seed(seed)
+    for life, dataset_format in enumerate(FORMATS):
+        ranks, what = life % 4 + 1, f"{dataset_format}, seed {seed}"
+        name = dataset_format
+        command = [programs.launcher, "-n", str(ranks), programs.particles, "--repository",
+                   programs.repository, "--dataset", name, "--format", dataset_format,
+                   "--particles", "2000", "--steps", "1000000", "--movers", "0.3"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, **SMALL}) as job:
+            deadline = time.monotonic() + 60
+            while not Path(programs.repository, name, "EPOCHS").exists():
+                check(time.monotonic() < deadline and job.poll() is None, f"{what}: no epoch")
+                time.sleep(0.01)
+            time.sleep(random.random() / 2)
+            check(kill_some(programs.repository, life % 2 == 0) == ranks, f"{what}: not all ran")
+            check(job.wait(120) != 0, f"{what}: it came to its end")
+        read = result_of(programs.read("check", name, "--count", "300"))
+        check(read["epochs"] >= 1 and read["queries"] == read["trajectories"] * read["epochs"],
+              f"{what}: {read}")
+        again = programs.write(ranks, "--dataset", name, "--format", dataset_format, "--steps", "1")
+        check("has epochs of another run" in again.stderr, f"{what}: {again.stderr[-1000:]}")
 
 
 def case_demo(programs):
