@@ -132,7 +132,7 @@ class DatasetWriter {
   ///              the dataset is opened again; then the epoch is complete or not there. The same
   ///              holds of a rank that cannot cut off what it wrote.
   /// Cost         Tables of what is left in memory, the map; two syncs (kPointer: three), on rank 0
-  ///              two more; four collectives, over the grid a job, too.
+  ///              two more; four collectives and two jobs.
   virtual Status EndEpoch() = 0;
 
   /// The last complete epoch; none where there is none yet.
