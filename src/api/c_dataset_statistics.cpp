@@ -51,7 +51,7 @@ template <typename Statistics, size_t kSize>
 Status GiveCount(const Count<Statistics> (&counts)[kSize], const Statistics& statistics,
                  const char* name, uint64_t* value) {
   for (const Count<Statistics>& count : counts) {
-    if (std::string(name) != count.name) continue;
+    if (Slice(name) != count.name) continue;
     *value = statistics.*count.field;
     return Status();
   }

@@ -1,6 +1,5 @@
 #include "io/stores.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -127,13 +126,15 @@ void StoreLines(char* to, const char* from, size_t size, StoreKind kind) {
   lines(to + whole, last, kLineBytes);
 }
 
+// Instructions, and not a fence of the language, which ThreadSanitizer does not know.
 void StoreFence() {
 #if defined(__x86_64__)
-  _mm_sfence();
+  asm volatile("sfence" : : : "memory");
 #elif defined(__aarch64__)
   asm volatile("dsb ishst" : : : "memory");
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
-  std::atomic_thread_fence(std::memory_order_release);
 }
 
 void WriteBack(const char* from, size_t size) {
