@@ -73,6 +73,14 @@ for transport in auto mpi; do
   bench 2 mdhim --directory "$folder" --value-bytes 8 --count 10000 --transport "$transport"
   bench 2 mdhim --directory "$folder" --value-bytes 131072 --count 1000 --transport "$transport"
 done
+# Arrays as versions that others read.
+for figure in 5 small 7 8 9 10 remote; do
+  bench 1 stream --figure "$figure" --directory "$folder"
+done
+for ranks in 1 2 4; do
+  bench "$ranks" stream --figure 6 --total-mib 100 --directory "$folder"
+done
+bench 2 stream --figure wait
 # A simulation's output, partitioned by key.
 bench 1 partition
 for buffer_bytes in 8388608 100663296; do

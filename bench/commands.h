@@ -43,6 +43,8 @@ Command AddGroup(CLI::App& app);
 Command AddMdhim(CLI::App& app);
 /// A simulation's output, partitioned by key (FilterKV, figures 7 to 10).
 Command AddPartition(CLI::App& app);
+/// A simulation's arrays as versions that others read (NVStream, figures 5 to 10).
+Command AddStream(CLI::App& app);
 /// Counting k-mers, beside a hand-written MPI program.
 Command AddKmer(CLI::App& app);
 

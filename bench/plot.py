@@ -37,11 +37,20 @@ PICTURES = {
                     ["slowdown_percent"]),
     "partition-10": (["ranks", "rank_bytes"], ["pair_bytes"], ["format"],
                      ["first_median_us", "next_median_us", "partitions_per_query"]),
+    "stream-5": (["place", "ranks"], ["variable_bytes"], ["method"], ["mb_per_s"]),
+    "stream-6": (["place", "variable_bytes"], ["ranks"], ["method"], ["mb_per_s"]),
+    "stream-small": (["place", "variables"], ["variable_bytes"], ["method"], ["mb_per_s"]),
+    "stream-8": (["ranks"], ["object_bytes"], ["method"], ["mb_per_s", "us"]),
+    "stream-9": (["object_bytes", "piece_bytes"], ["changed_percent"], ["method"],
+                 ["stored_percent", "put_s"]),
+    "stream-10": (["blocks", "sweeps", "ranks"], ["changed_percent"], ["method"],
+                  ["step_s", "snapshot_s"]),
+    "stream-remote": (["ranks"], ["object_bytes"], ["method"], ["mb_per_s"]),
 }
 
 
 def label(params, names):
-    words = ("op", "engine", "what", "way", "state", "format")
+    words = ("op", "engine", "what", "way", "state", "format", "method", "place")
     return ", ".join(str(params[name]) if name in words else f"{name} {params[name]}"
                      for name in names if params.get(name) is not None)
 

@@ -8,6 +8,7 @@ quire_find_c_library(zlib zlib.h z)
 quire_find_c_library(leveldb leveldb/db.h leveldb)
 quire_find_c_library(rocksdb rocksdb/db.h rocksdb)
 quire_find_c_library(cli11 CLI/CLI.hpp "")
+quire_find_c_library(crypto openssl/hmac.h crypto)
 quire_find_c_library(nlohmann_json nlohmann/json.hpp "")
 quire_find_c_library(benchmark benchmark/benchmark.h benchmark)
 

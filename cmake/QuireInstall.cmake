@@ -7,7 +7,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(quire_installed quire)
-foreach(target IN ITEMS papyruskv_shared papyruskv_static quire_fortran)
+foreach(target IN ITEMS nvs_shared nvs_static papyruskv_shared papyruskv_static quire_fortran)
   if(TARGET ${target})
     list(APPEND quire_installed ${target})
   endif()
@@ -30,6 +30,10 @@ install(
   PATTERN "*.hpp"
   ${quire_absent_headers})
 
+if(TARGET nvs_shared)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/nvs" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+          FILES_MATCHING PATTERN "*.h")
+endif()
 if(TARGET papyruskv_shared)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/papyrus"
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
@@ -81,6 +85,9 @@ endif()
 # The prefix is found from where the file lies, so that "cmake --install --prefix" may choose it.
 file(RELATIVE_PATH quire_pc_prefix "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
 set(quire_pc_modules quire)
+if(TARGET nvs_shared)
+  list(APPEND quire_pc_modules nvs)
+endif()
 if(TARGET papyruskv_shared)
   list(APPEND quire_pc_modules papyruskv)
   set(papyruskv_pc_libs "-L\${libdir} -lpapyruskv ${quire_pc_mpi_libs}")

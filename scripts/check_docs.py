@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-# The README's program is this file, so that it is compiled and run by the tests.
-SNIPPET = "examples/hello/hello.cpp"
+# The README's programs are these files, so that they are compiled and run by the tests.
+SNIPPETS = ("examples/hello/hello.cpp", "examples/hello/stream.cpp")
 ARCHITECTURE_LINES_MAX = 200
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 # A path in `backticks`, from the top of the repository. `*` and {a,b} stand for several.
@@ -75,7 +75,7 @@ def check_sources(root, problems):
 def check_test_names(root, problems):
     """Tests that a document names as `Suite.Name` exist, of `Suite.Part*` at least one."""
     tests = set()
-    for folder in ["src", "tests", "examples"]:
+    for folder in ["src", "tests", "examples", "tools"]:
         for path in (root / folder).rglob("*_test.cpp"):
             found = re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)", path.read_text(), re.M)
             tests |= {f"{suite}.{name}" for suite, name in found}
@@ -85,15 +85,15 @@ def check_test_names(root, problems):
                 problems.append(f"{path.relative_to(root)}: no such test: {named}")
 
 
-def check_snippet(root, problems):
-    source = root / SNIPPET
+def check_snippet(root, snippet, problems):
+    source = root / snippet
     if not source.exists():
-        problems.append(f"{SNIPPET}: missing; the README's program is that file")
+        problems.append(f"{snippet}: missing; a program of the README is that file")
         return
     readme = (root / "README.md").read_text()
     program = re.sub(r"\A(//[^\n]*\n)+", "", source.read_text()).strip()
     if program not in [block.strip() for block in re.findall(r"```cpp\n(.*?)```", readme, re.S)]:
-        problems.append(f"README.md: the C++ program is not the text of {SNIPPET}")
+        problems.append(f"README.md: no C++ program there is the text of {snippet}")
 
 
 def documents(root):
@@ -115,7 +115,8 @@ def check(root):
         if not (root / name).exists():
             problems.append(f"{name}: missing")
     if (root / "README.md").exists():
-        check_snippet(root, problems)
+        for snippet in SNIPPETS:
+            check_snippet(root, snippet, problems)
     architecture = root / "ARCHITECTURE.md"
     if architecture.exists() and architecture.read_text().count("\n") > ARCHITECTURE_LINES_MAX:
         problems.append(f"ARCHITECTURE.md: more than {ARCHITECTURE_LINES_MAX} lines")
@@ -131,7 +132,7 @@ def self_test():
                            "```\n[x](gone.md)\n```\n",
         "src/base/a_test.cpp": "TEST_F(Suite, Name) {}",
         "docs/c.md": "`Suite.Name` `Suite.*` `Suite.N*e`",
-        SNIPPET: "// What it is.\n" + program,
+        **{snippet: "// What it is.\n" + program for snippet in SNIPPETS},
     })
     bad = {
         "README.md": good["README.md"].replace("main() {}", "main() { }"),

@@ -1,5 +1,5 @@
-! Quire from Fortran: module QUIRE, over the C interface (quire/quire.h, quire/quire_dataset.h),
-! with its names.
+! Quire from Fortran: module QUIRE, over the C interface (quire/quire.h, quire/quire_dataset.h,
+! quire/quire_stream.h), with its names.
 !
 ! Layer      bindings; Fortran 2008; the communicator is the INTEGER of mpif.h and the module mpi
 ! Threads    as quire/quire.h
@@ -25,6 +25,16 @@ module quire
   integer, parameter, public :: QUIRE_PEER_FAILED = 9
   integer, parameter, public :: QUIRE_OUT_OF_MEMORY = 10
   integer, parameter, public :: QUIRE_UNSUPPORTED = 11
+  ! Elements of an object of a stream
+  integer, parameter, public :: QUIRE_ELEMENT_BYTES = 0
+  integer, parameter, public :: QUIRE_ELEMENT_INT8 = 1
+  integer, parameter, public :: QUIRE_ELEMENT_INT16 = 2
+  integer, parameter, public :: QUIRE_ELEMENT_INT32 = 3
+  integer, parameter, public :: QUIRE_ELEMENT_INT64 = 4
+  integer, parameter, public :: QUIRE_ELEMENT_FLOAT32 = 9
+  integer, parameter, public :: QUIRE_ELEMENT_FLOAT64 = 10
+  integer, parameter, public :: QUIRE_ELEMENT_COMPLEX64 = 11
+  integer, parameter, public :: QUIRE_ELEMENT_COMPLEX128 = 12
   ! quire_db_set_consistency
   integer, parameter, public :: QUIRE_SEQUENTIAL = 1
   integer, parameter, public :: QUIRE_RELAXED = 2
@@ -71,6 +81,19 @@ module quire
   type, public :: quire_dataset_scan
     type(c_ptr), private :: handle = c_null_ptr
   end type quire_dataset_scan
+
+  type, public :: quire_stream_writer
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_stream_writer
+  type, public :: quire_stream_reader
+    type(c_ptr), private :: handle = c_null_ptr
+  end type quire_stream_reader
+  ! quire_stream_shape of C.
+  type, bind(c) :: stream_shape
+    integer(c_int) :: element = 0
+    integer(c_int32_t) :: extent_count = 0
+    integer(c_int64_t) :: extents(8) = 0
+  end type stream_shape
 
   ! A complete epoch of a dataset. UNIX_TIME: when it was completed, in seconds.
   type, bind(c), public :: quire_dataset_epoch
@@ -133,8 +156,15 @@ module quire
   public :: quire_dataset_values_count, quire_dataset_values_at, quire_dataset_values_destroy
   public :: quire_dataset_scan_create, quire_dataset_scan_destroy, quire_dataset_scan_valid
   public :: quire_dataset_scan_status, quire_dataset_scan_next, quire_dataset_scan_pair
+  public :: quire_stream_writer_open, quire_stream_writer_destroy, quire_stream_writer_create
+  public :: quire_stream_writer_attach, quire_stream_writer_free, quire_stream_writer_put
+  public :: quire_stream_writer_snapshot, quire_stream_writer_restore
+  public :: quire_stream_writer_last_snapshot, quire_stream_writer_sync, quire_stream_writer_finish
+  public :: quire_stream_reader_open, quire_stream_reader_destroy, quire_stream_reader_get
+  public :: quire_stream_reader_get_at, quire_stream_reader_wait
 
   include 'quire_c.inc'
+  include 'quire_stream_c.inc'
 
 contains
 
@@ -675,6 +705,7 @@ contains
   end subroutine quire_iter_value
 
   include 'quire_dataset.inc'
+  include 'quire_stream.inc'
 
   ! ---- From C ----
 

@@ -14,6 +14,7 @@
 #include "quire/dataset.h"
 #include "quire/export.h"
 #include "quire/status.h"
+#include "quire/stream.h"
 
 namespace quire {
 
@@ -23,11 +24,13 @@ enum class OptionGroup {
   kStorage,   ///< DatabaseOptions::storage
   kDatabase,  ///< DatabaseOptions
   kDataset,   ///< DatasetOptions
+  kStream,    ///< StreamOptions
 };
 
 /// One row of the table.
 struct OptionRow {
-  /// as the field is called: "memtable_bytes"; of a dataset with "dataset_" before it
+  /// as the field is called: "memtable_bytes"; of a dataset with "dataset_" before it, of a stream
+  /// with "stream_"
   std::string name;
   OptionGroup group;
   std::string
@@ -41,7 +44,7 @@ struct OptionRow {
 
 class QUIRE_EXPORT OptionTable {
  public:
-  /// All rows: context, storage, database, dataset.
+  /// All rows: context, storage, database, dataset, stream.
   static const std::vector<OptionRow>& Rows();
 
   /// Sets one option by name. Bytes may end in KiB, MiB, GiB or TiB; switches are on or off.
@@ -51,16 +54,19 @@ class QUIRE_EXPORT OptionTable {
   static Status Set(const std::string& name, const std::string& value, ContextOptions* options);
   static Status Set(const std::string& name, const std::string& value, DatabaseOptions* options);
   static Status Set(const std::string& name, const std::string& value, DatasetOptions* options);
+  static Status Set(const std::string& name, const std::string& value, StreamOptions* options);
   /// The same from "name=value".
   static Status SetFromText(const std::string& assignment, ContextOptions* options);
   static Status SetFromText(const std::string& assignment, DatabaseOptions* options);
   static Status SetFromText(const std::string& assignment, DatasetOptions* options);
+  static Status SetFromText(const std::string& assignment, StreamOptions* options);
 
   /// The value of an option, in the form that Set takes. kInvalidArgument where there is no such
   /// option.
   static Result<std::string> Get(const std::string& name, const ContextOptions& options);
   static Result<std::string> Get(const std::string& name, const DatabaseOptions& options);
   static Result<std::string> Get(const std::string& name, const DatasetOptions& options);
+  static Result<std::string> Get(const std::string& name, const StreamOptions& options);
 
   /// Gives every option that still has its default the value of its environment variable, where
   /// that is set.
@@ -70,16 +76,18 @@ class QUIRE_EXPORT OptionTable {
   static Status ApplyEnvironment(ContextOptions* options);
   static Status ApplyEnvironment(DatabaseOptions* options);
   static Status ApplyEnvironment(DatasetOptions* options);
+  static Status ApplyEnvironment(StreamOptions* options);
 
   /// kInvalidArgument where a field is out of range: names it, its value and the range.
   static Status Check(const ContextOptions& options);
   static Status Check(const DatabaseOptions& options);
   static Status Check(const DatasetOptions& options);
+  static Status Check(const StreamOptions& options);
 
   /// A text with one line per option: its value, where that comes from (program, environment,
   /// default), range and meaning.
   static std::string Explain(const ContextOptions& context, const DatabaseOptions& database,
-                             const DatasetOptions& dataset = {});
+                             const DatasetOptions& dataset = {}, const StreamOptions& stream = {});
 };
 
 }  // namespace quire

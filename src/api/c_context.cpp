@@ -27,6 +27,8 @@ auto WithOption(Options* options, const std::string& name, const Body& body) {
       return body(&options->context);
     case OptionGroup::kDataset:
       return body(&options->dataset);
+    case OptionGroup::kStream:
+      return body(&options->stream);
     default:
       return body(&options->database);
   }
@@ -114,8 +116,9 @@ int quire_options_get(const quire_options* options, const char* name, char** val
 int quire_options_explain(const quire_options* options, char** text) {
   return Guarded([&]() -> Status {
     if (options == nullptr || text == nullptr) return NullArgument("options or text");
-    return quire::api::GiveText(
-        quire::OptionTable::Explain(options->context, options->database, options->dataset), text);
+    return quire::api::GiveText(quire::OptionTable::Explain(options->context, options->database,
+                                                            options->dataset, options->stream),
+                                text);
   });
 }
 

@@ -14,11 +14,13 @@
 #include "quire/database.h"
 #include "quire/dataset.h"
 #include "quire/quire.h"
+#include "quire/stream.h"
 
 struct quire_options {
   quire::ContextOptions context;
   quire::DatabaseOptions database;
   quire::DatasetOptions dataset;
+  quire::StreamOptions stream;
 };
 
 struct quire_db {

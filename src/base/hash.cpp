@@ -44,6 +44,10 @@ bool Adjacent(Slice first, Slice second) {
 
 uint64_t HashKey(Slice key) { return XXH3_64bits(key.data(), key.size()); }
 
+void HashBlocks(const char* data, size_t count, uint64_t* hashes) {
+  TheLongHash().blocks(data, count, hashes);
+}
+
 uint64_t ChecksumSeed(ChecksumKind kind, uint64_t file_id, uint64_t offset) {
   uint64_t seed = file_id * kFileFactor + offset + static_cast<uint64_t>(kind) * kKindFactor;
   seed ^= seed >> 33;
@@ -54,6 +58,19 @@ uint64_t ChecksumSeed(ChecksumKind kind, uint64_t file_id, uint64_t offset) {
 uint64_t Checksum(Slice data, uint64_t seed) {
   if (data.size() <= kShortBytesMax) return XXH3_64bits_withSeed(data.data(), data.size(), seed);
   return TheLongHash().one(data.data(), data.size(), seed);
+}
+
+PiecewiseChecksum::PiecewiseChecksum(uint64_t seed) {
+  static_assert(kStateBytes == kHashStateBytes);
+  TheLongHash().begin(state_, seed);
+}
+
+void PiecewiseChecksum::Add(Slice piece) {
+  if (!piece.empty()) TheLongHash().add(state_, piece.data(), piece.size());
+}
+
+uint64_t PiecewiseChecksum::Sum() const {
+  return TheLongHash().end(state_);
 }
 
 uint64_t ChecksumParts(Slice head, Slice key, Slice value, uint64_t seed) {

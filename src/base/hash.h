@@ -22,6 +22,11 @@ inline int OwnerOf(uint64_t hash, int rank_count) {
   return static_cast<int>((spread >> 32) * static_cast<uint64_t>(rank_count) >> 32);
 }
 
+/// [bytes] What HashBlocks hashes.
+constexpr size_t kHashedBlockBytes = 256;
+/// HashKey of each of `count` blocks of kHashedBlockBytes, one behind another.
+void HashBlocks(const char* data, size_t count, uint64_t* hashes);
+
 /// What a checksum protects; part of its seed, so that a block of another kind never verifies.
 enum class ChecksumKind : uint8_t {
   kLogHeader = 1,
@@ -37,6 +42,11 @@ enum class ChecksumKind : uint8_t {
   kFile = 11,
   kRankMap = 12,
   kDataset = 13,
+  kStreamHead = 14,
+  kStreamCommit = 15,
+  kStreamEntry = 16,
+  kStreamData = 17,
+  kStreamMessage = 18,
 };
 
 /// The seed that binds a checksum to a kind, a file's identity and an offset in it.
@@ -44,6 +54,18 @@ uint64_t ChecksumSeed(ChecksumKind kind, uint64_t file_id, uint64_t offset);
 
 /// The checksum of `data` under `seed`.
 uint64_t Checksum(Slice data, uint64_t seed);
+
+/// The Checksum of bytes that come piece by piece.
+class PiecewiseChecksum {
+ public:
+  explicit PiecewiseChecksum(uint64_t seed);
+  void Add(Slice piece);
+  uint64_t Sum() const;
+
+ private:
+  static constexpr size_t kStateBytes = 576;
+  alignas(64) unsigned char state_[kStateBytes];  // XXH3's
+};
 
 /// The checksum of `head`, `key`, `value` one after another: what a log record needs, without a
 /// copy.

@@ -32,6 +32,19 @@ TEST(HashKey, ValuesArePinned) {
   EXPECT_EQ(HashKey(std::string(1000, 'y')), 0x6A7DF51DF515DBABu);
 }
 
+TEST(HashBlocks, AreTheHashesOfKeysOnAnyMachine) {
+  const std::string bytes = Pattern(5 * kHashedBlockBytes + 1);
+  std::array<uint64_t, 5> hashes;
+  std::array<uint64_t, 5> anywhere;
+  HashBlocks(bytes.data() + 1, hashes.size(), hashes.data());
+  kLongHashAny.blocks(bytes.data() + 1, anywhere.size(), anywhere.data());
+  EXPECT_EQ(hashes, anywhere);
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    EXPECT_EQ(hashes[i], HashKey(Slice(bytes.data() + 1 + i * kHashedBlockBytes,
+                                       kHashedBlockBytes)));
+  }
+}
+
 TEST(OwnerOf, ValuesArePinned) {
   EXPECT_EQ(OwnerOf(HashKey("a"), 4), 2);
   EXPECT_EQ(OwnerOf(HashKey("quire"), 4), 2);
@@ -138,6 +151,27 @@ TEST(Checksum, PartsApartGiveTheSameAsTheWhole) {
   }
 }
 
+TEST(Checksum, ComesPieceByPieceToTheSame) {
+  const std::string all = Pattern(100'000);
+  for (const size_t size : {0u, 1u, 240u, 241u, 4096u, 100'000u}) {
+    for (const size_t piece_size : {1u, 63u, 256u, 1000u, 65536u}) {
+      PiecewiseChecksum pieces(size);
+      for (size_t at = 0; at < size; at += piece_size) {
+        pieces.Add(Slice(all.data() + at, std::min(piece_size, size - at)));
+      }
+      EXPECT_EQ(pieces.Sum(), Checksum(Slice(all.data(), size), size)) << size << " " << piece_size;
+    }
+  }
+}
+
+uint64_t InTwo(const LongHash& hash, const char* data, size_t size) {
+  alignas(64) unsigned char state[kHashStateBytes];
+  hash.begin(state, size);
+  hash.add(state, data, size / 3);
+  hash.add(state, data + size / 3, size - size / 3);
+  return hash.end(state);
+}
+
 TEST(Checksum, ProcessorsAgree) {
   const std::string bytes = Pattern(10000);
   for (size_t size = 241; size <= bytes.size(); size += 37) {
@@ -145,11 +179,13 @@ TEST(Checksum, ProcessorsAgree) {
         {bytes.data(), 10}, {nullptr, 0}, {bytes.data() + 10, size - 10}};
     const uint64_t any = kLongHashAny.one(bytes.data(), size, size);
     EXPECT_EQ(kLongHashAny.three(parts, size), any) << size;
+    EXPECT_EQ(InTwo(kLongHashAny, bytes.data(), size), any) << size;
     EXPECT_EQ(Checksum(Slice(bytes.data(), size), size), any) << size;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
       EXPECT_EQ(kLongHashAvx2.one(bytes.data(), size, size), any) << size;
       EXPECT_EQ(kLongHashAvx2.three(parts, size), any) << size;
+      EXPECT_EQ(InTwo(kLongHashAvx2, bytes.data(), size), any) << size;
     }
 #endif
   }

@@ -59,6 +59,11 @@ class MappedFile {
   char* data() { return data_; }
   const char* data() const { return data_; }
   uint64_t size() const { return size_; }
+  /// Whether it is persistent memory (DAX, MAP_SYNC): stores past the caches, or written back
+  /// from them, are durable (P2) with the next fence.
+  bool persistent() const { return persistent_; }
+  /// Whether its pages are the file itself, and never written out: persistent memory, tmpfs.
+  bool in_memory() const { return in_memory_; }
   /// Stores into [offset, offset + size) made durable (P2): msync, or flush and fence on DAX.
   virtual Status Sync(uint64_t offset, uint64_t size) = 0;
   /// Touches the pages so that stores do not fault (background; best effort, never an error).
@@ -76,6 +81,8 @@ class MappedFile {
   char* data_ = nullptr;
   uint64_t size_ = 0;
   bool observe_stores_ = false;
+  bool persistent_ = false;
+  bool in_memory_ = false;
 };
 
 /// Held while it lives; released by destruction or by the death of the process.

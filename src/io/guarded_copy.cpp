@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "io/fault_handler.h"
+
 namespace quire::io {
 namespace {
 
@@ -22,16 +24,10 @@ struct Guarded {
 // may allocate memory at a thread's first use, and a signal handler must not.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Guarded* guarded = nullptr;
 
-// Who had SIGBUS before us. Written before our handler can run.
-struct sigaction before_us;
-std::atomic<bool> before_us_spent = false;
-
-// Sent by somebody (kill, raise, a notice of bad memory somewhere), not caused by the instruction
-// that was interrupted.
-bool IsSent(const siginfo_t& info) { return info.si_code <= 0 || info.si_code == BUS_MCEERR_AO; }
+constinit FaultHandler bus_error;
 
 bool IsIn(const Guarded& copy, const siginfo_t& info) {
-  if (IsSent(info)) return false;
+  if (IsSent(SIGBUS, info)) return false;
   // Bad memory is known by its page (on DAX by a block of pages), all else by the byte.
   const int unknown_bits = info.si_code == BUS_MCEERR_AR ? info.si_addr_lsb : 0;
   const uintptr_t unknown = (uintptr_t{1} << unknown_bits) - 1;
@@ -39,33 +35,10 @@ bool IsIn(const Guarded& copy, const siginfo_t& info) {
   return (address & ~unknown) < copy.end && (address | unknown) >= copy.begin;
 }
 
-// What the kernel would have done without a handler.
-void ActByDefault(int signal, const siginfo_t& info) {
-  struct sigaction by_default = {};
-  by_default.sa_handler = SIG_DFL;
-  ::sigaction(signal, &by_default, nullptr);
-  // A fault comes again when we return to its instruction, and a core file then shows that place.
-  if (IsSent(info)) ::raise(signal);
-}
-
-void PassOn(int signal, siginfo_t* info, void* context) {
-  const bool once = (before_us.sa_flags & static_cast<int>(SA_RESETHAND)) != 0;
-  const bool spent = once && before_us_spent.exchange(true);
-  if (before_us.sa_handler == SIG_IGN && IsSent(*info)) return;
-  // The kernel lets nobody ignore a fault.
-  if (spent || before_us.sa_handler == SIG_DFL || before_us.sa_handler == SIG_IGN) {
-    ActByDefault(signal, *info);
-  } else if ((before_us.sa_flags & SA_SIGINFO) != 0) {
-    before_us.sa_sigaction(signal, info, context);
-  } else {
-    before_us.sa_handler(signal);
-  }
-}
-
 void OnBusError(int signal, siginfo_t* info, void* context) {
   Guarded* const copy = guarded;
   if (copy == nullptr || !IsIn(*copy, *info)) {
-    PassOn(signal, info, context);
+    bus_error.PassOn(signal, info, context);
     return;
   }
   // As at the end of a handler: SIGBUS is held back while this runs, and would be fatal later.
@@ -73,19 +46,10 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
   siglongjmp(copy->way_out, 1);
 }
 
-bool InstallHandler() {
-  if (::sigaction(SIGBUS, nullptr, &before_us) != 0) return false;
-  struct sigaction ours = {};
-  ours.sa_sigaction = OnBusError;
-  ours.sa_mask = before_us.sa_mask;
-  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (before_us.sa_flags & (SA_NODEFER | SA_RESTART));
-  return ::sigaction(SIGBUS, &ours, nullptr) == 0;
-}
-
 }  // namespace
 
 bool PrepareGuardedCopies() {
-  static const bool installed = InstallHandler();
+  static const bool installed = bus_error.Install(SIGBUS, OnBusError);
   return installed;
 }
 

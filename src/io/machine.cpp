@@ -88,6 +88,13 @@ uint64_t UnixTime() {
   return static_cast<uint64_t>(std::max<time_t>(::time(nullptr), 0));
 }
 
+uint64_t UnixTimeNs() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(std::max<time_t>(now.tv_sec, 0)) * 1'000'000'000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
 uint64_t RandomU64() {
   uint64_t bits = 0;
   ssize_t got = 0;

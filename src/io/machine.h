@@ -24,6 +24,8 @@ Clock& RealClock();
 
 /// Seconds since 1970, for people to read: it may jump.
 uint64_t UnixTime();
+/// The same in nanoseconds.
+uint64_t UnixTimeNs();
 /// 64 random bits from the system, for names and epochs that must not collide. Not for choices a
 /// test replays.
 uint64_t RandomU64();

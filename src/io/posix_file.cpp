@@ -1,8 +1,10 @@
 #include "io/posix_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "io/posix_error.h"
+#include "io/stores.h"
 
 namespace quire::io {
 namespace {
@@ -153,12 +156,22 @@ Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(Descriptor fd, std::str
   }
   if (size == 0) return Status(Code::kInvalidArgument, "cannot map no bytes of " + path);
   const int protection = mode == MapMode::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* address = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
+  // Only persistent memory takes MAP_SYNC.
+  void* address = MAP_FAILED;
+  if (mode == MapMode::kReadWrite) {
+    address = ::mmap(nullptr, size, protection, MAP_SHARED_VALIDATE | MAP_SYNC, fd.get(), 0);
+  }
+  const bool persistent = address != MAP_FAILED;
+  if (!persistent) address = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
   if (address == MAP_FAILED) return ErrnoStatus(errno, "map", path);
   std::unique_ptr<PosixMappedFile> file(
       new PosixMappedFile(std::move(fd), std::move(path), mode));
   file->data_ = static_cast<char*>(address);
   file->size_ = size;
+  file->persistent_ = persistent;
+  struct statfs system;
+  file->in_memory_ = persistent || (::fstatfs(file->fd_.get(), &system) == 0 &&
+                                    system.f_type == TMPFS_MAGIC);
   return std::unique_ptr<MappedFile>(std::move(file));
 }
 
@@ -170,6 +183,11 @@ Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
   if (size == 0 || offset >= size_) return Status();
   const uint64_t begin = PageBegin(offset);
   const uint64_t end = offset + std::min(size, size_ - offset);
+  if (persistent_) {
+    WriteBack(data_ + offset, end - offset);
+    StoreFence();
+    return Status();
+  }
   int result = 0;
   do {
     result = ::msync(data_ + begin, end - begin, MS_SYNC);

@@ -105,6 +105,7 @@ class PosixFileLock : public FileLock {
  public:
   explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
   ~PosixFileLock() override {
+    if (process_id_ != ::getpid()) return;  // a forked child's copy: the parent has the lock
     // Unlocked by name, not only by closing: a forked child may still hold the description.
     struct flock region = WholeFile(F_UNLCK);
     ::fcntl(fd_.get(), F_OFD_SETLK, &region);
@@ -112,6 +113,7 @@ class PosixFileLock : public FileLock {
 
  private:
   Descriptor fd_;
+  const pid_t process_id_ = ::getpid();
 };
 
 // Why a lock was not had.

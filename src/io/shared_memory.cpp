@@ -152,6 +152,10 @@ void SharedMemory::Unlink() {
   owner_ = false;
 }
 
+std::string UserDirectory(const std::string& purpose) {
+  return std::string(kDirectory) + kNamePrefix + purpose + "-" + std::to_string(::geteuid());
+}
+
 void FutexWait(const std::atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns) {
   struct timespec timeout;
   timeout.tv_sec = static_cast<time_t>(std::min(timeout_ns / kNsPerSecond, kSleepSecondsMax));

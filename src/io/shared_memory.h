@@ -46,6 +46,10 @@ class SharedMemory {
   bool owner_ = false;
 };
 
+/// The directory of this user for `purpose` in shared memory: "/dev/shm/quire-<purpose>-<user>". It
+/// is not made.
+std::string UserDirectory(const std::string& purpose);
+
 /// Sleeps while *word == expected, until FutexWake or `timeout_ns` from now; may return early.
 void FutexWait(const std::atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns);
 /// Wakes up to `count` sleepers, in all processes that map the word.

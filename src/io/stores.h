@@ -32,6 +32,16 @@ const char* StoreKindName(StoreKind kind);
 /// Durability On persistent memory (DAX), then. kPlain leaves lines in the caches: WriteBack.
 void StoreLines(char* to, const char* from, size_t size, StoreKind kind);
 
+/// The same, and returns the XXH3-64 of the bytes under `seed` (base::Checksum's), which are read
+/// once: as fast as the copy alone.
+uint64_t StoreLinesHashed(char* to, const char* from, size_t size, uint64_t seed, StoreKind kind);
+
+/// The same for who reads: copies exactly `size` bytes between any addresses that do not overlap.
+/// What was copied is what the hash is of, even where another program writes to `from` meanwhile.
+///
+/// Order      Of ordinary stores. What is too large for the caches goes past them.
+uint64_t CopyHashed(char* to, const char* from, size_t size, uint64_t seed);
+
 /// What was stored before is seen, and on its way to memory, before anything that is stored after.
 void StoreFence();
 

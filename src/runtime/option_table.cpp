@@ -16,18 +16,21 @@ namespace {
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 constexpr uint64_t kGiB = 1024 * kMiB;
+constexpr uint64_t kTiB = 1024 * kGiB;
 constexpr uint64_t kBytesMax = uint64_t{1} << 50;
+constexpr uint64_t kKeepMsMax = uint64_t{100} * 365 * 86'400'000;
 
 // All structs together, so that one kind of row serves them.
 struct AllOptions {
   ContextOptions context;
   DatabaseOptions database;
   DatasetOptions dataset;
+  StreamOptions stream;
 };
 
 // Which of them an option is in, and what its errors call it.
-enum class Scope { kContext, kDatabase, kDataset };
-constexpr const char* kScopeNames[] = {"a context", "a database", "a dataset"};
+enum class Scope { kContext, kDatabase, kDataset, kStream };
+constexpr const char* kScopeNames[] = {"a context", "a database", "a dataset", "a stream"};
 
 ContextOptions* Part(AllOptions* all, const ContextOptions* /*which*/) {
   return &all->context;
@@ -38,6 +41,9 @@ DatabaseOptions* Part(AllOptions* all, const DatabaseOptions* /*which*/) {
 DatasetOptions* Part(AllOptions* all, const DatasetOptions* /*which*/) {
   return &all->dataset;
 }
+StreamOptions* Part(AllOptions* all, const StreamOptions* /*which*/) {
+  return &all->stream;
+}
 constexpr Scope ScopeOf(const ContextOptions* /*which*/) {
   return Scope::kContext;
 }
@@ -46,6 +52,9 @@ constexpr Scope ScopeOf(const DatabaseOptions* /*which*/) {
 }
 constexpr Scope ScopeOf(const DatasetOptions* /*which*/) {
   return Scope::kDataset;
+}
+constexpr Scope ScopeOf(const StreamOptions* /*which*/) {
+  return Scope::kStream;
 }
 
 // All options, of which those of one kind are these.
@@ -158,6 +167,10 @@ constexpr uint64_t N(Enum value) {
 #define QUIRE_DATASET_FIELD(name) \
   [](AllOptions & all) -> auto& { \
     return all.dataset.name;      \
+  }
+#define QUIRE_STREAM_FIELD(name)  \
+  [](AllOptions & all) -> auto& { \
+    return all.stream.name;       \
   }
 
 void AddContextFields(std::vector<Field>* fields) {
@@ -335,6 +348,50 @@ void AddDatasetFields(std::vector<Field>* fields) {
                            QUIRE_DATASET_FIELD(compression)));
 }
 
+void AddStreamLogFields(std::vector<Field>* fields) {
+  constexpr OptionGroup kGroup = OptionGroup::kStream;
+  fields->push_back(Number(kGroup, "stream_log_bytes", NumberKind::kBytes, {kMiB, 16 * kTiB},
+                           "Room of a rank's log; for k versions of s bytes plan (k + 2) s.",
+                           QUIRE_STREAM_FIELD(log_bytes)));
+  fields->push_back(Number(kGroup, "stream_keep_versions", NumberKind::kCount, {1, 1 << 20},
+                           "Newest versions of each object that are kept.",
+                           QUIRE_STREAM_FIELD(keep_versions)));
+  fields->push_back(Number(kGroup, "stream_keep_ms", NumberKind::kMilliseconds, {0, kKeepMsMax},
+                           "Versions younger than this are kept, too.",
+                           QUIRE_STREAM_FIELD(keep_ms)));
+  fields->push_back(Number(kGroup, "stream_collect_percent", NumberKind::kCount, {10, 100},
+                           "From so much of the log on what is not kept is collected.",
+                           QUIRE_STREAM_FIELD(collect_percent)));
+  fields->push_back(Number(kGroup, "stream_wait_ms", NumberKind::kMilliseconds, {0, 86'400'000},
+                           "How long a put waits for room where readers hold the log; 0: not.",
+                           QUIRE_STREAM_FIELD(wait_ms)));
+  fields->push_back(Number(kGroup, "stream_objects_max", NumberKind::kCount, {1, 1 << 20},
+                           "Objects that the index has room for.",
+                           QUIRE_STREAM_FIELD(objects_max)));
+}
+
+void AddStreamDeltaFields(std::vector<Field>* fields) {
+  constexpr OptionGroup kGroup = OptionGroup::kStream;
+  fields->push_back(Choose(kGroup, "stream_deltas",
+                           {{"off", N(StreamDeltas::kOff)},
+                            {"auto", N(StreamDeltas::kAuto)},
+                            {"hash", N(StreamDeltas::kHash)},
+                            {"protect", N(StreamDeltas::kProtect)},
+                            {"watch", N(StreamDeltas::kWatch)}},
+                           "Whether versions store what changed, and what tells it.",
+                           QUIRE_STREAM_FIELD(deltas)));
+  fields->push_back(Number(kGroup, "stream_full_every", NumberKind::kCount, {1, 1024},
+                           "At the latest so many versions after a whole one there is the next.",
+                           QUIRE_STREAM_FIELD(full_every)));
+  fields->push_back(Number(kGroup, "stream_audit_every", NumberKind::kCount, {0, 1 << 20},
+                           "At every so many snapshots whole objects are compared; 0: never.",
+                           QUIRE_STREAM_FIELD(audit_every)));
+  fields->push_back(Choose(kGroup, "stream_compression",
+                           {{"none", N(Compression::kNone)}, {"lz4", N(Compression::kLz4)}},
+                           "Compression of versions.", QUIRE_STREAM_FIELD(compression)));
+}
+
+#undef QUIRE_STREAM_FIELD
 #undef QUIRE_DATASET_FIELD
 #undef QUIRE_CONTEXT_FIELD
 #undef QUIRE_STORAGE_FIELD
@@ -356,6 +413,8 @@ std::vector<Field> MakeFields() {
   AddTableFields(&fields);
   AddDatabaseFields(&fields);
   AddDatasetFields(&fields);
+  AddStreamLogFields(&fields);
+  AddStreamDeltaFields(&fields);
   const AllOptions defaults;
   for (Field& field : fields) field.row.default_value = TextOf(field, defaults);
   return fields;
@@ -367,8 +426,16 @@ const std::vector<Field>& Fields() {
 }
 
 Scope ScopeOf(const Field& field) {
-  if (field.row.group == OptionGroup::kContext) return Scope::kContext;
-  return field.row.group == OptionGroup::kDataset ? Scope::kDataset : Scope::kDatabase;
+  switch (field.row.group) {
+    case OptionGroup::kContext:
+      return Scope::kContext;
+    case OptionGroup::kDataset:
+      return Scope::kDataset;
+    case OptionGroup::kStream:
+      return Scope::kStream;
+    default:
+      return Scope::kDatabase;
+  }
 }
 
 size_t EditDistance(const std::string& a, const std::string& b) {
@@ -573,6 +640,10 @@ Status OptionTable::Set(const std::string& name, const std::string& value,
   return SetByName(name, value, options);
 }
 
+Status OptionTable::Set(const std::string& name, const std::string& value, StreamOptions* options) {
+  return SetByName(name, value, options);
+}
+
 Status OptionTable::SetFromText(const std::string& assignment, ContextOptions* options) {
   return SetFromAssignment(assignment, options);
 }
@@ -582,6 +653,10 @@ Status OptionTable::SetFromText(const std::string& assignment, DatabaseOptions* 
 }
 
 Status OptionTable::SetFromText(const std::string& assignment, DatasetOptions* options) {
+  return SetFromAssignment(assignment, options);
+}
+
+Status OptionTable::SetFromText(const std::string& assignment, StreamOptions* options) {
   return SetFromAssignment(assignment, options);
 }
 
@@ -597,6 +672,10 @@ Result<std::string> OptionTable::Get(const std::string& name, const DatasetOptio
   return GetByName(name, options);
 }
 
+Result<std::string> OptionTable::Get(const std::string& name, const StreamOptions& options) {
+  return GetByName(name, options);
+}
+
 Status OptionTable::ApplyEnvironment(ContextOptions* options) {
   return ApplyEnvironmentTo(options);
 }
@@ -606,6 +685,10 @@ Status OptionTable::ApplyEnvironment(DatabaseOptions* options) {
 }
 
 Status OptionTable::ApplyEnvironment(DatasetOptions* options) {
+  return ApplyEnvironmentTo(options);
+}
+
+Status OptionTable::ApplyEnvironment(StreamOptions* options) {
   return ApplyEnvironmentTo(options);
 }
 
@@ -621,9 +704,13 @@ Status OptionTable::Check(const DatasetOptions& options) {
   return CheckAll(options);
 }
 
+Status OptionTable::Check(const StreamOptions& options) {
+  return CheckAll(options);
+}
+
 std::string OptionTable::Explain(const ContextOptions& context, const DatabaseOptions& database,
-                                 const DatasetOptions& dataset) {
-  const AllOptions all{context, database, dataset};
+                                 const DatasetOptions& dataset, const StreamOptions& stream) {
+  const AllOptions all{context, database, dataset, stream};
   std::string text;
   for (const Field& field : Fields()) {
     const OptionRow& row = field.row;

@@ -28,7 +28,7 @@ TEST(OptionTable, HasARowForEveryOptionWithAUniqueName) {
     EXPECT_FALSE(row.meaning.empty()) << row.name;
     EXPECT_EQ(row.environment.rfind("QUIRE_", 0), 0u) << row.name;
   }
-  EXPECT_EQ(names.size(), 40u);
+  EXPECT_EQ(names.size(), 50u);
 }
 
 // Every default can be got and set, and leaves the options as they are.
@@ -50,6 +50,7 @@ TEST(OptionTable, DefaultsAreThoseOfTheStructs) {
   ExpectDefaults<ContextOptions>({OptionGroup::kContext});
   ExpectDefaults<DatabaseOptions>({OptionGroup::kStorage, OptionGroup::kDatabase});
   ExpectDefaults<DatasetOptions>({OptionGroup::kDataset});
+  ExpectDefaults<StreamOptions>({OptionGroup::kStream});
 }
 
 TEST(OptionTable, ReadsNumbersBytesSwitchesAndNames) {
@@ -67,6 +68,41 @@ TEST(OptionTable, ReadsNumbersBytesSwitchesAndNames) {
   ASSERT_TRUE(OptionTable::Set("partitioner_name", "by first letter", &options).ok());
   EXPECT_EQ(options.partitioner_name, "by first letter");
   EXPECT_EQ(*OptionTable::Get("wal", options), "sync");
+}
+
+TEST(OptionTable, HasAStreamsOptionsWithTheirRanges) {
+  StreamOptions options;
+  ASSERT_TRUE(OptionTable::SetFromText("stream_log_bytes=16TiB", &options).ok());
+  EXPECT_EQ(options.log_bytes, uint64_t{16} << 40);
+  ASSERT_TRUE(OptionTable::Set("stream_keep_versions", "7", &options).ok());
+  EXPECT_EQ(options.keep_versions, 7u);
+  ASSERT_TRUE(OptionTable::Set("stream_deltas", "watch", &options).ok());
+  EXPECT_EQ(options.deltas, StreamDeltas::kWatch);
+  ASSERT_TRUE(OptionTable::Set("stream_compression", "lz4", &options).ok());
+  EXPECT_EQ(options.compression, Compression::kLz4);
+  for (const char* text :
+       {"stream_log_bytes=1023KiB", "stream_log_bytes=17TiB", "stream_keep_versions=0",
+        "stream_collect_percent=9", "stream_compression=zstd", "stream_deltas=on",
+        "stream_full_every=1025"}) {
+    EXPECT_EQ(OptionTable::SetFromText(text, &options).code(), Code::kInvalidArgument) << text;
+  }
+  options.collect_percent = 101;
+  EXPECT_THAT(OptionTable::Check(options).message(),
+              HasSubstr("stream_collect_percent is \"101\""));
+  options = StreamOptions();
+  options.compression = Compression::kZstd;
+  EXPECT_EQ(OptionTable::Check(options).code(), Code::kInvalidArgument);
+}
+
+TEST(OptionTable, EnvironmentGivesAStreamsOptions) {
+  const Variable deltas("QUIRE_STREAM_DELTAS", "auto");
+  const Variable keep("QUIRE_STREAM_KEEP_MS", "2000");
+  StreamOptions options;
+  ASSERT_TRUE(OptionTable::ApplyEnvironment(&options).ok());
+  EXPECT_EQ(options.deltas, StreamDeltas::kAuto);
+  EXPECT_EQ(options.keep_ms, 2000u);
+  EXPECT_THAT(OptionTable::Explain({}, {}),
+              HasSubstr("stream_deltas = auto  (environment QUIRE_STREAM_DELTAS"));
 }
 
 TEST(OptionTable, NamesTheNearestOptionForAnUnknownOne) {

@@ -2,7 +2,7 @@
 # run.sh MODE BUILD_DIR WORK_DIR: builds and runs a small program against Quire as another project would.
 #
 #   install          puts BUILD_DIR into WORK_DIR/prefix, for:
-#   find_package, pkg_config, c_program, headers, tool, papyruskv, fortran
+#   find_package, pkg_config, c_program, headers, tool, nvs, papyruskv, fortran
 #   add_subdirectory, shared, serial
 #                    build the library again, from the compiler's cache where there is one: as a part
 #                    of the program's build, as a shared library, and without MPI
@@ -124,12 +124,12 @@ case $mode in
     # Each public header alone, in each language it is for, without warnings.
     read -ra flags < <(PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) pkg-config --cflags quire)
     checked=0
-    for header in "$prefix"/include/{quire,papyrus}/*.h; do
+    for header in "$prefix"/include/{quire,nvs,papyrus}/*.h; do
       name=$(basename "$(dirname "$header")")/$(basename "$header")
       include="#include <$name>"
       strict=(-fsyntax-only -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror "${flags[@]}")
       echo "$include" | "$cxx" -x c++ -std=c++20 "${strict[@]}" -
-      if [[ $name == quire/quire.h || $name == papyrus/* ]]; then
+      if [[ $name =~ ^quire/quire(_dataset|_stream)?\.h$ || $name =~ ^(nvs|papyrus)/ ]]; then
         echo "$include" | "$cc" -x c -std=c99 "${strict[@]}" -
       fi
       checked=$((checked + 1))
@@ -142,6 +142,30 @@ case $mode in
     "$prefix/bin/quire" doctor "$work" | tee "$work/$mode.out" || true
     grep -q 'mpi ranks: ' "$work/$mode.out"
     if grep -q 'mpi ranks: not tried' "$work/$mode.out"; then exit 1; fi
+    ;;
+  nvs)
+    # Without a word of MPI: shared, static, and through the two packages.
+    mkdir -p "$work/$mode"
+    program=$source_dir/tests/nvs/nvs_test.c
+    plain=("$cc" -std=c99 -D_DEFAULT_SOURCE "$program")
+    "${plain[@]}" -I"$prefix/include" -L"$prefix/lib" -lnvs -o "$work/$mode/shared"
+    "${plain[@]}" -I"$prefix/include" "$prefix/lib/libnvs.a" -lstdc++ -llz4 -lzstd -pthread \
+      -o "$work/$mode/static"
+    PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) && export PKG_CONFIG_PATH
+    read -ra flags < <(pkg-config --cflags --libs nvs)
+    "${plain[@]}" "${flags[@]}" -o "$work/$mode/pkg_config"
+    cmake -S "$here/nvs_consumer" -B "$work/$mode/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" \
+      -DCMAKE_PREFIX_PATH="$prefix" -DPROGRAM="$program"
+    cmake --build "$work/$mode/cmake"
+    for built in shared static pkg_config cmake/consumer; do
+      if nm -D "$work/$mode/$built" | grep -E ' MPI_| quire_|5quire'; then exit 1; fi
+      rm -rf "$work/$mode-place"
+      LD_LIBRARY_PATH="$prefix/lib:${LD_LIBRARY_PATH:-}" QUIRE_STREAM_PLACE="$work/$mode-place" \
+        QUIRE_STREAM_LOG_BYTES=8MiB QUIRE_STREAM_KEEP_VERSIONS=32 "$work/$mode/$built"
+    done
+    if ldd "$prefix/lib/libnvs.so" | grep -E 'libmpi'; then exit 1; fi
+    if nm -D --defined-only "$prefix/lib/libnvs.so" | grep -v ' nvs_'; then exit 1; fi
+    rm -rf "$work/$mode-place"
     ;;
   papyruskv)
     # As a program's own Makefile does it: shared, static, and through the two packages.

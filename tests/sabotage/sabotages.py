@@ -1,5 +1,6 @@
 """What sabotage.py leaves out of the library, one at a time, and the tests that have to notice."""
-import dataclasses
+from sabotage_kind import Sabotage
+from stream_sabotages import STREAM_SABOTAGES
 
 LSM, KV, COMM, TABLE, IO, LOG = (f"quire_{folder}_test"
                                  for folder in ("lsm", "kv", "comm", "table", "io", "log"))
@@ -8,20 +9,6 @@ PARTITION = "quire_partition_test"
 KILL = "Crash.AfterAKillEverythingAcknowledgedIsThere"
 POWER = "Crash.AfterAPowerLossAPrefixIsThereWithEverythingThatWasSynced"
 SYNCED = "Crash.WithTheLogSyncedAPowerLossTakesNothingAcknowledged"
-
-
-@dataclasses.dataclass(frozen=True)
-class Sabotage:
-    """`old`, which stands once in `file`, gives way to `new`; `tests` (a filter) of `program` have to fail."""
-    name: str
-    left_out: str
-    file: str
-    old: str
-    new: str
-    program: str
-    tests: str
-    environment: dict = dataclasses.field(default_factory=dict)
-
 
 SABOTAGES = [
     # What is synced, and before what.
@@ -635,4 +622,4 @@ SABOTAGES = [
              "src/table/block_builder.cpp",
              "entry.lsn == first.lsn && entry.type == first.type;", "entry.type == first.type;",
              TABLE, "Block.*"),
-]
+] + STREAM_SABOTAGES

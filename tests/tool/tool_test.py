@@ -93,7 +93,8 @@ def options(text):
 
 def test_help(tool):
     groups = {"checkpoint": ("list", "verify", "drop", "export"),
-              "dataset": ("list", "get", "scan", "verify")}
+              "dataset": ("list", "get", "scan", "verify"),
+              "stream": ("ls", "get", "stat", "verify")}
     assert sorted(subcommands(tool.run("--help"))) == sorted(COMMANDS + tuple(groups))
     for group, below in groups.items():
         assert sorted(subcommands(tool.run(group, "--help"))) == sorted(below)

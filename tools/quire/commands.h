@@ -103,6 +103,30 @@ struct DatasetScanOptions {
   ByteFormat format = ByteFormat::kText;
 };
 
+struct StreamPartOptions {
+  std::string path;              ///< of the place
+  std::string name;              ///< of the store; of `ls` empty: all
+  std::optional<uint32_t> rank;  ///< none: all
+  bool json = false;
+  bool progress = false;
+};
+
+/// What of an object is written out.
+enum class StreamFormat { kRaw, kText, kNpy };
+
+struct StreamGetOptions {
+  std::string path;  ///< of the place
+  std::string name;
+  uint32_t rank = 0;
+  std::string key;
+  bool hex_keys = false;
+  uint64_t version = 0;   ///< 0: the newest
+  uint64_t snapshot = 0;  ///< not 0: as it was then
+  std::string output;     ///< a file; empty: standard output
+  StreamFormat format = StreamFormat::kRaw;
+  bool json = false;
+};
+
 int Ls(const PathsOptions& options);
 int Stat(const PathsOptions& options);
 int Get(const GetOptions& options);
@@ -118,6 +142,10 @@ int DatasetList(const PathsOptions& options);
 int DatasetGet(const DatasetGetOptions& options);
 int DatasetScanPairs(const DatasetScanOptions& options);
 int DatasetVerify(const VerifyOptions& options);
+int StreamList(const StreamPartOptions& options);
+int StreamGet(const StreamGetOptions& options);
+int StreamStat(const StreamPartOptions& options);
+int StreamVerify(const StreamPartOptions& options);
 int Doctor(const DoctorOptions& options);
 
 }  // namespace quire::tool

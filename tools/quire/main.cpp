@@ -56,6 +56,10 @@ void AddCheckpoints(CLI::App* command, std::vector<std::string>* paths) {
   command->add_option("CHECKPOINT", *paths, "directories of checkpoints, or of one")->required();
 }
 
+void AddPlace(CLI::App* command, std::string* path) {
+  command->add_option("PLACE", *path, "the directory that the program gave")->required();
+}
+
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {
@@ -65,6 +69,7 @@ class Commands {
     AddTending();
     AddCheckpoint();
     AddDataset();
+    AddStream();
   }
   int RunParsed() const {
     for (const auto& [command, run] : runs_) {
@@ -212,6 +217,60 @@ class Commands {
     runs_[scan] = [this] { return DatasetScanPairs(dataset_scan_); };
   }
 
+  void AddStream() {
+    CLI::App* stream = app_.add_subcommand(
+        "stream", "Objects that simulations store version by version (quire/stream.h).");
+    stream->require_subcommand(1);
+    stream->footer(
+        "Examples:\n  quire stream ls /dev/shm/run7 heat\n"
+        "  quire stream get --format npy -o zeta.npy /dev/shm/run7 heat 0 zeta\n\n" +
+        std::string(kExitCodes));
+    CLI::App* ls = Add(*stream, "ls", "Stores of a place, or the objects of a store.",
+                       "  quire stream ls /dev/shm/run7\n  quire stream ls /dev/shm/run7 heat",
+                       &stream_list_.json);
+    AddPlace(ls, &stream_list_.path);
+    ls->add_option("STORE", stream_list_.name, "one store: its ranks, objects and versions");
+    runs_[ls] = [this] { return StreamList(stream_list_); };
+    AddStreamReading(stream);
+    CLI::App* stat =
+        Add(*stream, "stat", "How many objects, versions and bytes each rank has stored.",
+            "  quire stream stat /dev/shm/run7 heat", &stream_stat_.json);
+    AddPlace(stat, &stream_stat_.path);
+    stat->add_option("STORE", stream_stat_.name, "a store's name")->required();
+    stat->add_option("RANK", stream_stat_.rank, "of this rank alone");
+    runs_[stat] = [this] { return StreamStat(stream_stat_); };
+    CLI::App* verify = Add(*stream, "verify", "Reads every version and compares its checksum.",
+                           "  quire stream verify /dev/shm/run7 heat", &stream_verify_.json);
+    AddPlace(verify, &stream_verify_.path);
+    verify->add_option("STORE", stream_verify_.name, "a store's name")->required();
+    verify->add_option("RANK", stream_verify_.rank, "of this rank alone");
+    verify->add_flag("--progress", stream_verify_.progress,
+                     "also where standard error is no terminal");
+    runs_[verify] = [this] { return StreamVerify(stream_verify_); };
+  }
+
+  void AddStreamReading(CLI::App* stream) {
+    CLI::App* get = Add(*stream, "get", "The bytes of a version of an object, checked.",
+                        "  quire stream get /dev/shm/run7 heat 0 zeta > zeta.raw\n"
+                        "  quire stream get --version 12 --format text /dev/shm/run7 heat 0 zeta",
+                        &stream_get_.json);
+    AddPlace(get, &stream_get_.path);
+    get->add_option("STORE", stream_get_.name, "a store's name")->required();
+    get->add_option("RANK", stream_get_.rank, "whose object")->required();
+    get->add_option("KEY", stream_get_.key, "which object")->required();
+    CLI::Option* version = get->add_option("--version", stream_get_.version, "else the newest");
+    get->add_option("--snapshot", stream_get_.snapshot, "as it was at this snapshot")
+        ->excludes(version);
+    get->add_option("-o,--output", stream_get_.output, "a file; else standard output");
+    const std::map<std::string, StreamFormat> names{
+        {"raw", StreamFormat::kRaw}, {"text", StreamFormat::kText}, {"npy", StreamFormat::kNpy}};
+    get->add_option("--format", stream_get_.format,
+                    "raw bytes, text (numbers, a row on a line), or npy (NumPy's file)")
+        ->transform(CLI::CheckedTransformer(names));
+    AddHexKeys(get, &stream_get_.hex_keys);
+    runs_[get] = [this] { return StreamGet(stream_get_); };
+  }
+
   void AddTending() {
     CLI::App* clean =
         Add(app_, "clean",
@@ -244,6 +303,10 @@ class Commands {
   DatasetGetOptions dataset_get_;
   DatasetScanOptions dataset_scan_;
   VerifyOptions dataset_verify_;
+  StreamPartOptions stream_list_;
+  StreamPartOptions stream_stat_;
+  StreamPartOptions stream_verify_;
+  StreamGetOptions stream_get_;
   VerifyOptions check_;
   ChangeOptions drop_;
   ExportOptions export_;

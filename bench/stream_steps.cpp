@@ -1,0 +1,164 @@
+// What the steps of a simulation take that stores itself after each of them, where most of it does
+// not change from step to step (NVStream, figures 7 and 10).
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mesh_blocks.h"
+#include "report.h"
+#include "samples.h"
+#include "store_ways.h"
+#include "stream.h"
+
+namespace quire::bench {
+namespace {
+
+const std::vector<std::string> kFigure7 = {"memcpy", "tmpfs", "full", "delta"};
+const std::vector<std::string> kFigure10 = {"none", "full", "delta"};
+// How changes are found best shows in the first steps; they are not counted.
+constexpr uint64_t kWarmUpSteps = 4;
+
+// A simulation, and how it is stored.
+struct Run {
+  Run(const MeshShape& shape, StoreFolders folders, uint32_t rank, bool deltas)
+      : mesh(shape), stores(mesh.variables(), std::move(folders), rank, Options(deltas)) {}
+
+  static StreamOptions Options(bool deltas) {
+    StreamOptions options;
+    options.deltas = deltas ? StreamDeltas::kAuto : StreamDeltas::kOff;
+    return options;
+  }
+
+  MeshBlocks mesh;
+  StoreWays stores;
+  std::vector<double> step_s, snapshot_s;
+};
+
+std::string WayOf(const std::string& method) {
+  return method == "full" || method == "delta" ? "stream-snapshot" : method;
+}
+
+class StepBench {
+ public:
+  StepBench(const StreamSettings& settings, Ranks& ranks)
+      : settings_(settings),
+        ranks_(ranks),
+        methods_(settings.MethodsOf(settings.figure == "7" ? kFigure7 : kFigure10)) {}
+
+  // All methods make each step, one after another, each with a mesh of its own.
+  Status Measure(double changed_percent) {
+    runs_.clear();
+    std::vector<TemporaryDirectory> places;
+    for (const std::string& method : methods_) {
+      QUIRE_ASSIGN_OR_RETURN(TemporaryDirectory place, TemporaryDirectory::Make(settings_.place));
+      const MeshShape shape = {settings_.blocks, settings_.edge, settings_.sweeps};
+      runs_[method] =
+          std::make_unique<Run>(shape, StoreFolders{place.path(), settings_.parallel.directory},
+                                static_cast<uint32_t>(ranks_.rank()), method == "delta");
+      QUIRE_RETURN_IF_ERROR(runs_[method]->stores.Prepare(WayOf(method)));
+      places.push_back(std::move(place));
+    }
+    for (uint64_t step = 0; step < kWarmUpSteps + settings_.steps; ++step) {
+      for (const std::string& method : methods_) {
+        QUIRE_RETURN_IF_ERROR(Step(method, step, changed_percent));
+      }
+    }
+    for (const std::string& method : methods_) {
+      QUIRE_RETURN_IF_ERROR(runs_[method]->stores.Check(WayOf(method)));
+      if (settings_.figure == "7") TellSteps(method, changed_percent);
+      Tell(method, changed_percent);
+    }
+    if (ranks_.IsFirst()) TellAims(changed_percent);
+    runs_.clear();
+    return Status();
+  }
+
+ private:
+  Status Step(const std::string& method, uint64_t step, double changed_percent) {
+    Run& run = *runs_[method];
+    double snapshot_s = 0;
+    const auto work = [&]() -> Status {
+      run.mesh.Step(step, changed_percent);
+      if (method == "none") return Status();
+      const Stopwatch watch;
+      QUIRE_RETURN_IF_ERROR(run.stores.Store(WayOf(method)).status());
+      snapshot_s = watch.Seconds();
+      return Status();
+    };
+    QUIRE_ASSIGN_OR_RETURN(const double step_s, ranks_.Time(work));
+    QUIRE_ASSIGN_OR_RETURN(snapshot_s, ranks_.Max(snapshot_s));
+    QUIRE_RETURN_IF_ERROR(run.stores.Forget(WayOf(method)));
+    if (step < kWarmUpSteps) return Status();
+    run.step_s.push_back(step_s);
+    run.snapshot_s.push_back(snapshot_s);
+    return Status();
+  }
+
+  Json ParamsOf(const std::string& method, double changed_percent) {
+    return {{"figure", settings_.figure},
+            {"method", method},
+            {"changed_percent", changed_percent},
+            {"blocks", settings_.blocks},
+            {"block_bytes", runs_[method]->mesh.variables().bytes()},
+            {"sweeps", settings_.sweeps},
+            {"steps", settings_.steps},
+            {"tracking", runs_[method]->stores.Tracking(WayOf(method))}};
+  }
+
+  void TellSteps(const std::string& method, double changed_percent) {
+    const Run& run = *runs_[method];
+    for (size_t i = 0; i < run.step_s.size(); ++i) {
+      Json params = ParamsOf(method, changed_percent);
+      params["step"] = i + 1;
+      PrintCase(ranks_, "stream", params, {{"snapshot_s", Rounded(run.snapshot_s[i])}});
+    }
+  }
+
+  void Tell(const std::string& method, double changed_percent) {
+    const Run& run = *runs_[method];
+    Json results = {{"step_s", Rounded(Median(run.step_s))},
+                    {"snapshot_s", Rounded(Median(run.snapshot_s))},
+                    {"snapshot_max_s", Rounded(Percentile(run.snapshot_s, 1))}};
+    if (runs_.count("none") == 1) results["times_none"] = Rounded(Times(method, "none"), 3);
+    const StreamStatistics did = run.stores.Statistics(WayOf(method));
+    if (did.object_bytes > 0) {
+      results["stored_share"] =
+          Rounded(static_cast<double>(did.stored_bytes) / static_cast<double>(did.object_bytes), 3);
+    }
+    PrintCase(ranks_, "stream", ParamsOf(method, changed_percent), results);
+  }
+
+  double Times(const std::string& method, const std::string& other) {
+    if (runs_.count(method) == 0 || runs_.count(other) == 0) return 0;
+    return MedianQuotient(runs_[method]->step_s, runs_[other]->step_s);
+  }
+
+  void TellAims(double changed_percent) {
+    const std::string of = " (" + Json(changed_percent).dump() + " % changed)";
+    if (changed_percent < 100) {
+      TellAim("step with deltas / without storing" + of, "<=", 1.25, Times("delta", "none"));
+    } else if (runs_.count("delta") == 1 && runs_.count("full") == 1) {
+      TellAim("delta snapshot / full snapshot" + of, "<=", 1.1,
+              MedianQuotient(runs_["delta"]->snapshot_s, runs_["full"]->snapshot_s));
+    }
+  }
+
+  const StreamSettings& settings_;
+  Ranks& ranks_;
+  const std::vector<std::string> methods_;
+  std::map<std::string, std::unique_ptr<Run>> runs_;
+};
+
+}  // namespace
+
+Status RunStreamSteps(const StreamSettings& settings) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Open(settings.parallel));
+  std::vector<double> shares = settings.changed_percent;
+  if (shares.empty()) shares = {10, 100};
+  StepBench bench(settings, *ranks);
+  for (const double share : shares) QUIRE_RETURN_IF_ERROR(bench.Measure(share));
+  return Status();
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,14 @@
+#!/bin/sh
+# stream_test.sh HELLO_STREAM: runs the program in a folder of its own, twice (the second time its
+# stream goes on), and looks at what it says.
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+for before in 0 3; do
+  QUIRE_STREAM_LOG_BYTES=1MiB "$1" >said
+  for step in 1 2 3; do
+    grep -qx "snapshot $((before + step)): step $step" said || { cat said; exit 1; }
+  done
+done
+echo "both runs are right"

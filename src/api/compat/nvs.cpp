@@ -1,0 +1,256 @@
+// The functions of nvs/nvs.h.
+#include "nvs/nvs.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "api/compat/nvs_session.h"
+#include "base/out_of_memory.h"
+#include "io/machine.h"
+
+namespace quire::compat {
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+// How often a store that nobody has made yet is looked for.
+constexpr uint64_t kLookNs = 5 * kNsPerMs;
+
+std::mutex session_mutex;
+// Never destroyed: a program that ends without nvs_finalize has not finished its stream.
+NvsSession* session = nullptr;
+
+thread_local int last_code = NVS_OK;
+thread_local std::string last_message;
+
+int CodeOf(const Status& status) {
+  if (status.ok()) return NVS_OK;
+  last_code = -static_cast<int>(status.code());
+  last_message = status.message().empty() ? CodeName(status.code()) : status.message();
+  return last_code;
+}
+
+// Runs `body`, which returns a Status. No exception leaves the library.
+template <typename Body>
+int Guarded(const Body& body) {
+  try {
+    return CodeOf(body());
+  } catch (const std::bad_alloc&) {
+    return CodeOf(base::OutOfMemory());
+  } catch (const std::exception& error) {
+    return CodeOf(Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+  }
+}
+
+// Guarded and locked, with the session.
+template <typename Body>
+int WithSession(const Body& body) {
+  return Guarded([&]() -> Status {
+    const std::lock_guard lock(session_mutex);
+    if (session == nullptr) {
+      return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
+    }
+    return body(*session);
+  });
+}
+
+// The same, with the stream that the session writes.
+template <typename Body>
+int WithWriter(const Body& body) {
+  return WithSession([&](NvsSession& here) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(StreamWriter * writer, here.Writer());
+    return body(*writer);
+  });
+}
+
+Status NullArgument(const char* name) {
+  return Status(Code::kInvalidArgument, std::string("the argument ") + name + " is null");
+}
+
+Result<Slice> KeyOf(const char* key) {
+  if (key == nullptr) return NullArgument("key");
+  return Slice(key);
+}
+
+// What was waited for is there, or will never come: a status. Else how much of the stream has been
+// seen, to wait for more.
+struct Look {
+  bool there = false;
+  uint64_t snapshot = 0;
+};
+
+Result<Look> LookFor(StreamReader& reader, Slice key, uint64_t version) {
+  Look look;
+  // Before the versions: what comes between the two ends the wait at once.
+  QUIRE_ASSIGN_OR_RETURN(look.snapshot, reader.LastSnapshot());
+  const Result<std::vector<StreamVersion>> versions = reader.Versions(key);
+  if (!versions.ok() && versions.status().code() != Code::kNotFound) return versions.status();
+  look.there = versions.ok() && !versions->empty() && versions->front().version >= version;
+  return look;
+}
+
+// The reader of the session's store, which may not have been made yet.
+Result<std::shared_ptr<StreamReader>> SessionReader() {
+  const std::lock_guard lock(session_mutex);
+  if (session == nullptr) {
+    return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
+  }
+  return session->Reader(session->store());
+}
+
+Status WaitFor(Slice key, uint64_t version, uint64_t timeout_ms) {
+  io::Clock& clock = io::RealClock();
+  const uint64_t begin = clock.NowNs();
+  const uint64_t allowed = timeout_ms > UINT64_MAX / kNsPerMs ? UINT64_MAX : timeout_ms * kNsPerMs;
+  while (true) {
+    const uint64_t passed = clock.NowNs() - begin;
+    const uint64_t left = allowed - std::min(passed, allowed);
+    const Result<std::shared_ptr<StreamReader>> reader = SessionReader();
+    if (reader.ok()) {
+      QUIRE_ASSIGN_OR_RETURN(const Look look, LookFor(**reader, key, version));
+      if (look.there) return Status();
+      if (left > 0) {
+        QUIRE_RETURN_IF_ERROR((*reader)->Wait(look.snapshot, left / kNsPerMs).status());
+      }
+    } else if (reader.status().code() != Code::kNotFound) {
+      return reader.status();
+    } else {
+      clock.SleepNs(std::min(left, kLookNs));
+    }
+    if (left == 0) return Status(Code::kTimedOut, "no version came in the time that was given");
+  }
+}
+
+}  // namespace
+}  // namespace quire::compat
+
+using quire::Code;
+using quire::Result;
+using quire::Slice;
+using quire::Status;
+using quire::StreamWriter;
+using quire::compat::Guarded;
+using quire::compat::KeyOf;
+using quire::compat::NullArgument;
+using quire::compat::NvsSession;
+using quire::compat::StoreId;
+using quire::compat::WithSession;
+using quire::compat::WithWriter;
+
+extern "C" {
+
+int nvs_init(const char* store_id) {
+  return Guarded([&]() -> Status {
+    if (store_id == nullptr) return NullArgument("store_id");
+    QUIRE_ASSIGN_OR_RETURN(const StoreId store, quire::compat::ParseStoreId(store_id));
+    const std::lock_guard lock(quire::compat::session_mutex);
+    if (quire::compat::session != nullptr) {
+      return Status(Code::kInvalidArgument, "nvs_init was called before; call nvs_finalize first");
+    }
+    QUIRE_ASSIGN_OR_RETURN(const std::string place, quire::compat::NvsPlace());
+    quire::compat::session = new NvsSession(place, store);
+    return Status();
+  });
+}
+
+int nvs_finalize(void) {
+  return WithSession([](NvsSession& here) {
+    const std::unique_ptr<NvsSession> ending(&here);
+    quire::compat::session = nullptr;
+    return ending->Finish();
+  });
+}
+
+void* nvs_create_obj(const char* key, size_t size) {
+  char* memory = nullptr;
+  const int code = WithSession([&](NvsSession& here) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const Slice name, KeyOf(key));
+    QUIRE_ASSIGN_OR_RETURN(memory, here.Create(name, size));
+    return Status();
+  });
+  return code == NVS_OK ? memory : nullptr;
+}
+
+int nvs_free_obj(const char* key) {
+  return WithWriter([&](StreamWriter& writer) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const Slice name, KeyOf(key));
+    return writer.Free(name);
+  });
+}
+
+int nvs_put(const char* key) {
+  return WithWriter([&](StreamWriter& writer) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const Slice name, KeyOf(key));
+    return writer.Put(name).status();
+  });
+}
+
+int nvs_snapshot(void) {
+  return WithWriter([](StreamWriter& writer) { return writer.Snapshot().status(); });
+}
+
+int nvs_sync(void) {
+  return WithWriter([](StreamWriter& writer) { return writer.Sync(); });
+}
+
+const void* nvs_get(const char* key, uint64_t version) {
+  const void* bytes = nullptr;
+  const int code = WithSession([&](NvsSession& here) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const Slice name, KeyOf(key));
+    QUIRE_ASSIGN_OR_RETURN(bytes, here.Get(here.store(), name, version));
+    return Status();
+  });
+  return code == NVS_OK ? bytes : nullptr;
+}
+
+const void* nvs_get_from(const char* store_id, const char* key, uint64_t version) {
+  const void* bytes = nullptr;
+  const int code = WithSession([&](NvsSession& here) -> Status {
+    if (store_id == nullptr) return NullArgument("store_id");
+    QUIRE_ASSIGN_OR_RETURN(const StoreId store, quire::compat::ParseStoreId(store_id));
+    QUIRE_ASSIGN_OR_RETURN(const Slice name, KeyOf(key));
+    QUIRE_ASSIGN_OR_RETURN(bytes, here.Get(store, name, version));
+    return Status();
+  });
+  return code == NVS_OK ? bytes : nullptr;
+}
+
+size_t nvs_size(const void* got) {
+  const std::lock_guard lock(quire::compat::session_mutex);
+  const auto* const view =
+      quire::compat::session == nullptr ? nullptr : quire::compat::session->Find(got);
+  return view == nullptr ? 0 : view->bytes().size();
+}
+
+uint64_t nvs_version(const void* got) {
+  const std::lock_guard lock(quire::compat::session_mutex);
+  const auto* const view =
+      quire::compat::session == nullptr ? nullptr : quire::compat::session->Find(got);
+  return view == nullptr ? 0 : view->version().version;
+}
+
+int nvs_release(const void* got) {
+  return WithSession([&](NvsSession& here) { return here.Release(got); });
+}
+
+int nvs_wait(const char* key, uint64_t version, uint64_t timeout_ms) {
+  return Guarded([&]() -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const Slice name, KeyOf(key));
+    return quire::compat::WaitFor(name, version, timeout_ms);
+  });
+}
+
+int nvs_error(void) {
+  return quire::compat::last_code;
+}
+
+const char* nvs_error_message(void) {
+  return quire::compat::last_message.c_str();
+}
+
+}  // extern "C"

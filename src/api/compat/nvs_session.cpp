@@ -1,0 +1,95 @@
+#include "api/compat/nvs_session.h"
+
+#include <charconv>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "io/file_system.h"
+#include "io/machine.h"
+#include "io/shared_memory.h"
+
+namespace quire::compat {
+
+bool StoreId::operator<(const StoreId& other) const {
+  return std::tie(name, rank) < std::tie(other.name, other.rank);
+}
+
+Result<StoreId> ParseStoreId(const std::string& text) {
+  StoreId store;
+  const size_t slash = text.find('/');
+  store.name = text.substr(0, slash);
+  const Status named = io::CheckName(store.name);
+  if (!named.ok()) return named.WithContext("the store");
+  if (slash == std::string::npos) return store;
+  const char* const begin = text.data() + slash + 1;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, store.rank);
+  if (begin == end || rest != end || error != std::errc()) {
+    return Status(Code::kInvalidArgument,
+                  "\"" + text.substr(slash + 1, 64) + "\" is no rank; a store is name/rank");
+  }
+  return store;
+}
+
+Result<std::string> NvsPlace() {
+  const auto wanted = io::Environment("QUIRE_STREAM_PLACE");
+  if (wanted && !wanted->empty()) return *wanted;
+  const std::string place = io::UserDirectory("streams");
+  // Refused where somebody else has made it.
+  QUIRE_RETURN_IF_ERROR(io::PosixFileSystem().MakeDirectory(place));
+  return place;
+}
+
+Result<char*> NvsSession::Create(Slice key, uint64_t bytes) {
+  if (writer_ == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(writer_, StreamWriter::Open(place_, store_.name, store_.rank));
+  }
+  return writer_->Create(key, bytes);
+}
+
+Result<StreamWriter*> NvsSession::Writer() {
+  if (writer_ == nullptr) return Status(Code::kNotFound, "no object has been created");
+  return writer_.get();
+}
+
+Status NvsSession::Finish() {
+  views_.clear();
+  readers_.clear();
+  return writer_ == nullptr ? Status() : writer_->Finish();
+}
+
+Result<std::shared_ptr<StreamReader>> NvsSession::Reader(const StoreId& store) {
+  const auto known = readers_.find(store);
+  if (known != readers_.end()) return known->second;
+  QUIRE_ASSIGN_OR_RETURN(auto opened, StreamReader::Open(place_, store.name, store.rank));
+  const std::shared_ptr<StreamReader> reader = std::move(opened);
+  readers_[store] = reader;
+  return reader;
+}
+
+Result<const void*> NvsSession::Get(const StoreId& store, Slice key, uint64_t version) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<StreamReader> reader, Reader(store));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<StreamView> view, reader->View(key, version));
+  QUIRE_RETURN_IF_ERROR(view->Verify());
+  const void* const bytes = view->bytes().data();
+  views_[bytes].push_back(std::move(view));
+  return bytes;
+}
+
+const StreamView* NvsSession::Find(const void* got) const {
+  const auto held = views_.find(got);
+  return held == views_.end() ? nullptr : held->second.back().get();
+}
+
+Status NvsSession::Release(const void* got) {
+  const auto held = views_.find(got);
+  if (held == views_.end()) {
+    return Status(Code::kInvalidArgument, "nvs_get has not returned this, or it was released");
+  }
+  held->second.pop_back();
+  if (held->second.empty()) views_.erase(held);
+  return Status();
+}
+
+}  // namespace quire::compat

@@ -1,0 +1,66 @@
+/// What lies between nvs_init and nvs_finalize: a writer that is opened with the first object,
+/// readers of the stores that were asked for, and the views that the program holds.
+///
+/// Layer      api
+/// Source     NVStream, HPDC18, section 5
+/// Threads    one at a time: the caller locks; a Reader may outlive the session
+/// Invariants views go before the readers that they are of
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "quire/stream.h"
+
+namespace quire::compat {
+
+/// "name/rank".
+struct StoreId {
+  std::string name;
+  uint32_t rank = 0;
+  bool operator<(const StoreId& other) const;
+};
+/// kInvalidArgument: it is none.
+Result<StoreId> ParseStoreId(const std::string& text);
+
+/// Where stores lie: QUIRE_STREAM_PLACE, else a directory of this user in shared memory, which is
+/// made.
+Result<std::string> NvsPlace();
+
+class NvsSession {
+ public:
+  NvsSession(std::string place, StoreId store)
+      : place_(std::move(place)), store_(std::move(store)) {}
+
+  /// The memory of a new object.
+  Result<char*> Create(Slice key, uint64_t bytes);
+  /// The stream of this session; kNotFound: no object has been created.
+  Result<StreamWriter*> Writer();
+  Status Finish();
+
+  const StoreId& store() const { return store_; }
+  /// Errors   kNotFound  Nobody has written the store.
+  Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
+  /// The bytes of a version, verified, until Release.
+  Result<const void*> Get(const StoreId& store, Slice key, uint64_t version);
+  /// The view whose bytes these are, or null.
+  const StreamView* Find(const void* got) const;
+  Status Release(const void* got);
+
+ private:
+  const std::string place_;
+  const StoreId store_;
+  std::unique_ptr<StreamWriter> writer_;
+  std::map<StoreId, std::shared_ptr<StreamReader>> readers_;
+  /// By their bytes; one version may be held more than once, and lie at one place.
+  std::unordered_map<const void*, std::vector<std::unique_ptr<StreamView>>> views_;
+};
+
+}  // namespace quire::compat

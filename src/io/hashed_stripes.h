@@ -1,0 +1,44 @@
+/// The loop that copies long inputs and hashes them on the way, so that memory is read once. One
+/// form of it per width of registers; same values.
+///
+/// Layer      io (internal)
+/// Source     XXH3's specification: the long inputs' lanes
+/// Threads    pure functions
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace quire::io {
+
+/// What XXH3 takes in at once, and how many of that it does between two scrambles.
+constexpr size_t kStripeBytes = 64;
+constexpr size_t kBlockStripes = 16;
+constexpr size_t kSecretBytes = 192;
+/// By how much the secret moves from stripe to stripe.
+constexpr size_t kSecretStep = 8;
+
+/// The lanes, and the secret that the seed makes.
+struct HashedStripes {
+  alignas(64) uint64_t lanes[8];
+  alignas(64) unsigned char secret[kSecretBytes];
+};
+
+/// Copies `count` stripes, the first of them the first of a block, and adds them to the lanes. The
+/// lanes are scrambled behind each whole block. Reads nothing else, but may prefetch it.
+using CopyStripes = void (*)(char* to, const char* from, size_t count, HashedStripes* hash);
+
+/// For every `to`, and past the caches for those that are a multiple of 64 and of 16.
+struct StripeCopier {
+  CopyStripes to_any;
+  CopyStripes past_caches_64;
+  CopyStripes past_caches_16;
+};
+
+#if defined(__x86_64__)
+extern const StripeCopier kStripesSse2;
+/// To be called only where the processor has AVX2.
+extern const StripeCopier kStripesAvx2;
+#endif
+
+}  // namespace quire::io

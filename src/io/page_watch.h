@@ -1,0 +1,62 @@
+/// Notes which pages of memory are written to.
+///
+/// Layer      io
+/// Source     NVStream, HPDC18, section 5.2 (write-protected pages and a handler of SIGSEGV);
+///            userfaultfd(2), ioctl PAGEMAP_SCAN (Linux 6.7)
+/// Threads    a watch: one at a time. The memory: any threads write to it at any time; what they
+///            write while Collect runs is noted then or by the next
+///
+/// kKernel: userfaultfd's asynchronous write protection. Sees what processors store in this
+/// process, in programs and in system calls. Not what is written through another mapping, by
+/// another process, or by devices.
+///
+/// kProtect: pages are read-only, and a handler of SIGSEGV opens those that are stored to. A system
+/// call that would write to such a page fails with EFAULT instead. The handler takes only faults of
+/// stores in watched memory; all else goes to the handler that the program had before. A thread
+/// that holds SIGSEGV back must not write to the memory. A handler that the program installs later
+/// and that does not pass on what is not its own gets ours, too; Collect fails from then on.
+///
+/// After fork, the child's kKernel watches fail and do nothing; those of the parent work on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "quire/status.h"
+
+namespace quire::io {
+
+enum class WatchKind : uint8_t { kKernel, kProtect };
+
+/// Pages [first, first + count).
+struct PageRun {
+  uint64_t first;
+  uint64_t count;
+};
+
+class PageWatch {
+ public:
+  /// Begins with no page noted. `memory` begins at a page and can be written to. The first of a
+  /// kind in a process tests the kind on pages of its own.
+  ///
+  /// Errors   kUnsupported  This machine, or this memory, cannot do it: the text says why.
+  ///          kNoSpace      Too many mappings.
+  static Result<std::unique_ptr<PageWatch>> New(WatchKind kind, char* memory, uint64_t pages);
+  /// Nothing is watched any more.
+  virtual ~PageWatch() = default;
+
+  /// Appends the pages that were written to since the Collect before, rising, and forgets them.
+  /// Pages beside each other are one run, mostly.
+  ///
+  /// Errors   It works no more, and any page may have been written to: let it go.
+  virtual Status Collect(std::vector<PageRun>* written) = 0;
+};
+
+/// [ns] What the first store to a watched page costs the program, as measured by the kind's test of
+/// itself; kUnsupported, or what else that said.
+Result<uint64_t> FirstStoreNs(WatchKind kind);
+/// For tests: the kind's test of itself fails, or no longer does.
+void FailSelfTestForTests(WatchKind kind, bool fails);
+
+}  // namespace quire::io

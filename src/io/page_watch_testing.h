@@ -1,0 +1,51 @@
+/// What tests of watched pages share.
+///
+/// Layer      io (tests)
+/// Threads    pure functions
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "io/page_memory.h"
+#include "io/page_watch.h"
+
+namespace quire::io {
+
+using Pages = std::vector<uint64_t>;
+
+inline PageMemory NewMemory(uint64_t pages) {
+  Result<PageMemory> memory = AllocatePages(pages * PageBytes());
+  EXPECT_TRUE(memory.ok()) << memory.status().ToString();
+  return std::move(*memory);
+}
+
+/// Page `page` changes.
+inline void Store(const PageMemory& memory, uint64_t page) {
+  volatile char* const at = memory.data() + page * PageBytes() + page % PageBytes();
+  *at = static_cast<char>(*at + 1);
+}
+
+/// What a Collect tells, page by page.
+inline Pages Collected(PageWatch& watch) {
+  std::vector<PageRun> runs;
+  const Status status = watch.Collect(&runs);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  Pages pages;
+  for (const PageRun& run : runs) {
+    for (uint64_t page = run.first; page < run.first + run.count; ++page) pages.push_back(page);
+  }
+  return pages;
+}
+
+inline std::unique_ptr<PageWatch> NewWatch(WatchKind kind, const PageMemory& memory) {
+  auto watch = PageWatch::New(kind, memory.data(), memory.bytes() / PageBytes());
+  EXPECT_TRUE(watch.ok()) << watch.status().ToString();
+  return watch.ok() ? std::move(*watch) : nullptr;
+}
+
+}  // namespace quire::io

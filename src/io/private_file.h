@@ -1,0 +1,20 @@
+/// Files that hold a secret of one user.
+///
+/// Layer      io
+/// Threads    any
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "quire/status.h"
+
+namespace quire::io {
+
+/// The whole of a file that nobody but this user can read or write: no link, his, 0600 or less.
+///
+/// Errors   kNotFound. kInvalidArgument  It is open to others, belongs to another user, is no file,
+///          or has more than `size_max` bytes.
+Result<std::string> ReadPrivateFile(const std::string& path, uint64_t size_max);
+
+}  // namespace quire::io

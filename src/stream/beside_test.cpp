@@ -1,0 +1,136 @@
+// A writer and its readers beside each other: what they tell each other through gate, pins and
+// index.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "stream/gate.h"
+#include "stream/index.h"
+#include "stream/pins.h"
+#include "stream/stream_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::stream {
+namespace {
+
+TEST(Gate, WhoSleepsIsWokenByWhatIsPublished) {
+  constexpr uint64_t kRounds = 200;
+  constexpr uint64_t kLongNs = 600'000'000'000;
+  const std::unique_ptr<Gate> gate = Gate::Private();
+  gate->SetState(GateState::kWriting);
+  std::atomic<uint64_t> waits = 0;
+  std::thread reader([&] {
+    for (uint64_t seen = 0; seen < kRounds; seen = gate->snapshot()) {
+      waits = seen + 1;
+      gate->Wait(seen, GateState::kWriting, kLongNs);
+    }
+  });
+  for (uint64_t snapshot = 1; snapshot <= kRounds; ++snapshot) {
+    while (waits < snapshot) std::this_thread::yield();
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();  // most often it sleeps by now
+    gate->Publish(snapshot);
+  }
+  reader.join();
+}
+
+TEST(Pins, WhoComesTooLateIsToldSo) {
+  const auto fs = io::NewSimFileSystem();
+  ASSERT_OK(fs->MakeDirectory("/place"));
+  ASSERT_OK(fs->MakeDirectory("/place/store"));
+  const std::unique_ptr<Gate> gate = Gate::Private();
+  Pins pins(*fs, {"/place", "store", 0}, gate.get(), true);
+  gate->SetHead(640);
+  const Result<bool> late = pins.Hold(576);
+  ASSERT_OK(late.status());
+  EXPECT_FALSE(*late);
+  EXPECT_EQ(gate->pin(0), kNoPin);
+  const Result<bool> held = pins.Hold(640);
+  ASSERT_OK(held.status());
+  EXPECT_TRUE(*held);
+  EXPECT_EQ(gate->pin(0), 640u);
+  pins.Release(640);
+  EXPECT_EQ(gate->pin(0), kNoPin);
+}
+
+TEST(Pins, OfAReaderThatDiedHoldNothingUp) {
+  StreamMachine machine;
+  const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(SmallLog(1 << 20));
+  ASSERT_OK(writer.status());
+  ASSERT_OK((*writer)->Create("zeta", 100'000).status());
+  ASSERT_OK((*writer)->Put("zeta").status());
+  ASSERT_OK(machine.fs().Lock("/place/store/reader-0-0.lock", "a reader").status());
+  const Result<std::unique_ptr<Gate>> gate = Gate::Open(machine.fs(), "/place/store/gate-0");
+  ASSERT_OK(gate.status());
+  (*gate)->Pin(0, 0);
+  for (int i = 0; i < 20; ++i) EXPECT_OK((*writer)->Put("zeta").status());
+  EXPECT_EQ((*gate)->pin(0), kNoPin);
+}
+
+TEST(Index, AReaderDoesNotTakeWhatIsBeingChanged) {
+  const IndexSizes sizes = {4, 16, 64};
+  std::vector<uint64_t> memory(Index::BytesFor(sizes) / sizeof(uint64_t));
+  char* const bytes = reinterpret_cast<char*>(memory.data());
+  Index::Format(bytes, sizes, 7, 1);
+  Result<Index> index = Index::Attach(bytes, Index::BytesFor(sizes), 7, 1);
+  ASSERT_OK(index.status());
+  const Result<uint32_t> object = index->FindOrAdd("key");
+  ASSERT_OK(object.status());
+  VersionRef ref;
+  ref.version = 1;
+  ASSERT_OK(index->Add(*object, ref));
+  std::vector<VersionRef> refs;
+  index->Drop(*object, [&](const VersionRef&) {
+    EXPECT_CODE(index->Versions(*object, &refs), Code::kBusy);
+    return false;
+  });
+  ASSERT_OK(index->Versions(*object, &refs));
+  EXPECT_EQ(refs.size(), 1u);
+}
+
+// What a reader is told is there can be read, whole, while the writer goes on.
+TEST(Beside, WhatIsPublishedIsThere) {
+  constexpr uint64_t kObjects = 50;
+  constexpr uint64_t kSnapshots = 100;
+  constexpr uint64_t kBytes = 300;
+  const std::string last = "object " + std::to_string(kObjects - 1);
+  StreamMachine machine;
+  StreamOptions options = SmallLog(32 << 20);
+  options.objects_max = kObjects;
+  options.keep_versions = 16;
+  const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(options);
+  ASSERT_OK(writer.status());
+  std::vector<char*> memory;
+  for (uint64_t i = 0; i < kObjects; ++i) {
+    const Result<char*> made = (*writer)->Create("object " + std::to_string(i), kBytes);
+    ASSERT_OK(made.status());
+    memory.push_back(*made);
+  }
+  const Result<std::unique_ptr<StreamReader>> reader = machine.Read();
+  ASSERT_OK(reader.status());
+  std::thread writing([&] {
+    for (uint64_t step = 1; step <= kSnapshots; ++step) {
+      Compute(memory.back(), last, step, kBytes);
+      EXPECT_OK((*writer)->Snapshot().status());
+    }
+  });
+  for (uint64_t seen = 0; seen < kSnapshots;) {
+    const Result<uint64_t> newest = (*reader)->Wait(seen, 60'000);
+    if (!newest.ok()) {
+      ADD_FAILURE() << newest.status().ToString();
+      break;
+    }
+    seen = *newest;
+    std::string bytes;
+    const Status got = (*reader)->GetAt(last, seen, &bytes);
+    // So many snapshots may have come meanwhile that it is gone.
+    if (got.code() == Code::kNotFound) continue;
+    EXPECT_OK(got);
+    EXPECT_EQ(bytes == BytesOf(last, seen, kBytes), true) << seen;
+  }
+  writing.join();
+}
+
+}  // namespace
+}  // namespace quire::stream

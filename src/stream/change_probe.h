@@ -1,0 +1,45 @@
+/// Tells from a sample how much of an object changes in a step, where nothing tracks it: hashes of
+/// some pages, in places that differ from step to step.
+///
+/// Layer      stream
+/// Threads    an object belongs to one thread
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace quire::stream {
+
+/// Parts of an object, 0 to 1.
+struct ChangedShares {
+  double blocks;
+  double pages;    ///< with a block that changed
+  double written;  ///< pages that were written to, as far as anybody knows
+};
+
+class ChangeProbe {
+ public:
+  /// `memory` lives longer. It has one block at least.
+  ChangeProbe(const char* memory, uint64_t bytes, uint64_t page_bytes);
+
+  /// Looks at a sample.
+  void Begin();
+  bool begun() const { return !hashes_.empty(); }
+  /// How much of the sample has changed since.
+  ChangedShares End();
+  /// [bytes] What Begin or End reads.
+  uint64_t sample_bytes() const;
+
+ private:
+  void HashSample(std::vector<uint64_t>* hashes);
+
+  const char* const memory_;
+  const uint64_t bytes_;
+  const uint64_t page_bytes_;
+  const uint64_t page_count_;
+  const uint64_t stride_;  // of pages, one is in the sample
+  uint64_t begins_ = 0;
+  std::vector<uint64_t> hashes_;
+};
+
+}  // namespace quire::stream

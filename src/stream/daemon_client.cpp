@@ -1,0 +1,85 @@
+#include "stream/daemon_client.h"
+
+#include "io/machine.h"
+#include "io/process.h"
+#include "io/sealed_memory.h"
+#include "io/socket.h"
+
+namespace quire::stream {
+
+struct DaemonClient::Link {
+  explicit Link(io::Socket connected) : line(std::move(connected)), process(io::ProcessId()) {}
+
+  io::Socket line;
+  const int process;  // of a child after a fork it is not the line
+  std::unique_ptr<QueueClient> queue;
+};
+
+DaemonClient::~DaemonClient() = default;
+
+Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline_ns) {
+  QUIRE_ASSIGN_OR_RETURN(const auto link, TheLink(deadline_ns));
+  Result<std::string> body = link->queue->Call(EncodeRequest(request), deadline_ns);
+  if (!body.ok() && link->line.PeerGone()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (link_ == link) link_.reset();
+  }
+  return body;
+}
+
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadline_ns) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool ours = link_ && link_->process == io::ProcessId();
+  if (ours && !link_->line.PeerGone()) return link_;
+  link_.reset();
+  auto link = Connect(deadline_ns);
+  if (link.status().code() == Code::kNotFound) {
+    const Status started = StartDaemon(deadline_ns);
+    link = started.ok() ? Connect(deadline_ns) : started;
+  }
+  if (had_link_ && link.status().code() == Code::kNotFound) {
+    return Status(Code::kPeerFailed, "the daemon of " + place_ + " has gone");
+  }
+  QUIRE_RETURN_IF_ERROR(link.status());
+  link_ = *link;
+  had_link_ = true;
+  return link_;
+}
+
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadline_ns) const {
+  QUIRE_ASSIGN_OR_RETURN(io::Socket socket, io::Socket::ConnectLocal(place_, kDaemonSocket));
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t user, socket.PeerUser());
+  if (user != io::UserId()) {
+    return Status(Code::kInvalidArgument,
+                  "the daemon in " + place_ + " is another user's; choose a place of your own");
+  }
+  const auto link = std::make_shared<Link>(std::move(socket));
+  QUIRE_ASSIGN_OR_RETURN(io::Descriptor fd, link->line.ReceiveDescriptor(deadline_ns));
+  QUIRE_ASSIGN_OR_RETURN(auto memory, io::SealedMemory::Map(std::move(fd), sizeof(QueueLayout)));
+  const auto* const layout = reinterpret_cast<const QueueLayout*>(memory->data());
+  if (layout->magic != kQueueMagic || layout->slot_count != kQueueSlots) {
+    return Status(Code::kUnsupported, "the daemon in " + place_ +
+                                          " is of another version; stop it: quire-streamd --stop");
+  }
+  io::Socket& bell = link->line;
+  link->queue = std::make_unique<QueueClient>(
+      std::move(memory), [&bell] { return bell.WriteSome(Slice("!", 1)).status(); },
+      [&bell] { return bell.PeerGone(); });
+  return link;
+}
+
+Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {
+  std::string program = io::Environment(kDaemonVariable).value_or("");
+  // Without a metadata service that it can ask, a daemon that is started here would know nothing.
+  if (program.empty() && io::Environment(kMetadataVariable)) {
+    program = io::FindProgram(kDaemonProgram);
+  }
+  if (program.empty()) {
+    return Status(Code::kNotFound, "no daemon runs for " + place_ + " (quire-streamd --place)");
+  }
+  const Status started = io::StartDetached(program, {"--place", place_, "--detach"}, deadline_ns);
+  // Another reader's may have been first.
+  return started.code() == Code::kPeerFailed ? Status() : started;
+}
+
+}  // namespace quire::stream

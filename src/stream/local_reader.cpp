@@ -1,0 +1,350 @@
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "io/machine.h"
+#include "stream/delta.h"
+#include "stream/pins.h"
+#include "stream/sight.h"
+#include "stream/streams.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr int kAttempts = 1000;
+constexpr uint64_t kPauseNs = 1'000'000;
+constexpr uint64_t kSliceNs = 500'000'000;  // then whether the writer lives is asked
+
+/// Which version is meant: a number (0: the newest), or that of a snapshot.
+struct Which {
+  uint64_t number = 0;
+  bool of_snapshot = false;
+};
+
+// What `look` finds, which looks again where the writer changed what it looked at.
+template <typename Body>
+auto Again(const Body& look) -> decltype(look(nullptr)) {
+  for (int attempt = 0;; ++attempt) {
+    bool again = false;
+    auto found = base::OrOutOfMemory([&] { return look(&again); });
+    if (found.ok() || !again || attempt == kAttempts) return found;
+    io::RealClock().SleepNs(kPauseNs);
+  }
+}
+
+// Something held of a log, released by destruction.
+class Hold {
+ public:
+  Hold() = default;
+  Hold(Pins* pins, Position at) : pins_(pins), at_(at) {}
+  Hold(Hold&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)), at_(other.at_) {}
+  Hold& operator=(Hold&& other) noexcept {
+    std::swap(pins_, other.pins_);
+    std::swap(at_, other.at_);
+    return *this;
+  }
+  ~Hold() {
+    if (pins_ != nullptr) pins_->Release(at_);
+  }
+
+ private:
+  Pins* pins_ = nullptr;
+  Position at_ = 0;
+};
+
+// A version that was found: its entries back to the whole one, held.
+struct FoundVersion {
+  std::shared_ptr<const Sight> sight;
+  std::vector<Entry> chain;
+  Hold hold;
+
+  const Entry& entry() const { return chain.front(); }
+  bool in_place() const { return !entry().delta && !entry().packed; }
+};
+
+class LocalView final : public HashedView {
+ public:
+  explicit LocalView(FoundVersion found)
+      : found_(std::move(found)), version_(VersionOf(found_.entry())) {}
+
+  Status Fill() {
+    if (found_.in_place()) return Status();
+    own_.resize(found_.entry().bytes);
+    QUIRE_RETURN_IF_ERROR(Assemble(found_.sight->heap(), found_.chain, own_.data()));
+    found_.hold = Hold();
+    return Status();
+  }
+
+  Slice bytes() const override {
+    if (!found_.in_place()) return own_;
+    return Slice(found_.sight->heap().At(found_.entry().data), found_.entry().bytes);
+  }
+  const StreamVersion& version() const override { return version_; }
+  bool in_place() const override { return found_.in_place(); }
+  std::optional<uint64_t> hash() const override {
+    const Entry& entry = found_.entry();
+    if (found_.in_place()) return entry.checksum;
+    return entry.has_content_hash ? std::optional(entry.content_hash) : std::nullopt;
+  }
+  Status Verify() const override {
+    if (!found_.in_place()) return Status();  // checked when it was put together
+    return CheckStored(found_.entry(), bytes().data()).WithContext(found_.sight->heap().path());
+  }
+
+ private:
+  FoundVersion found_;
+  StreamVersion version_;
+  std::string own_;
+};
+
+class LocalReader final : public StreamReader {
+ public:
+  LocalReader(io::FileSystem& fs, PartName name) : fs_(fs), name_(std::move(name)) {}
+
+  Status Open() {
+    QUIRE_ASSIGN_OR_RETURN(sight_, OpenSight(fs_, name_));
+    gate_ = sight_->gate();
+    shared_ = sight_->shared();
+    pins_ = std::make_unique<Pins>(fs_, name_, gate_.get(), shared_);
+    return Status();
+  }
+
+  Result<std::vector<std::string>> Objects() override;
+  Result<std::vector<StreamVersion>> Versions(Slice key) override;
+  Result<uint64_t> LastSnapshot() override;
+  Status Get(Slice key, uint64_t version, const PlaceFunction& place) override {
+    return Copy(key, {version, false}, place);
+  }
+  Status GetAt(Slice key, uint64_t snapshot, const PlaceFunction& place) override {
+    return Copy(key, {snapshot, true}, place);
+  }
+  Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) override {
+    return Look(key, {version, false});
+  }
+  Result<std::unique_ptr<StreamView>> ViewAt(Slice key, uint64_t snapshot) override {
+    return Look(key, {snapshot, true});
+  }
+  Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) override;
+  Result<bool> Finished() override { return gate().state() == GateState::kFinished; }
+
+ private:
+  Gate& gate() { return *gate_; }
+  Result<std::shared_ptr<const Sight>> Now();
+  Result<std::vector<VersionRef>> Visible(const Sight& sight, Slice key,
+                                          const Index::Enough& enough = {});
+  Result<std::vector<StreamVersion>> TryVersions(Slice key, bool* again);
+  Result<FoundVersion> Find(Slice key, const Which& which);
+  Result<FoundVersion> TryFind(Slice key, const Which& which, bool* again);
+  Status Copy(Slice key, const Which& which, const PlaceFunction& place);
+  Result<std::unique_ptr<StreamView>> Look(Slice key, const Which& which);
+  Result<bool> WriterGone();
+
+  io::FileSystem& fs_;
+  PartName name_;
+  std::shared_ptr<Gate> gate_;  // the same for all its life
+  bool shared_ = true;
+  std::mutex mutex_;  // guards sight_
+  std::shared_ptr<const Sight> sight_;
+  std::unique_ptr<Pins> pins_;
+};
+
+// What there is to be seen by now: another index where the writer has made one.
+Result<std::shared_ptr<const Sight>> LocalReader::Now() {
+  const std::lock_guard guard(mutex_);
+  if (sight_->current()) return sight_;
+  QUIRE_ASSIGN_OR_RETURN(sight_, sight_->Renew(fs_, name_));
+  return sight_;
+}
+
+// All versions that were committed; up to the first that is `enough`.
+Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice key,
+                                                     const Index::Enough& enough) {
+  const uint64_t snapshot = gate().snapshot();
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t object, sight.index().Find(key));
+  std::vector<VersionRef> refs;
+  const Status read = sight.index().Versions(object, &refs, enough);
+  if (read.code() == Code::kBusy) {
+    // Amid a change: its writer is slow, or has died there.
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, WriterGone());
+    if (gone) return Status(Code::kBusy);
+  }
+  QUIRE_RETURN_IF_ERROR(read);
+  std::erase_if(refs, [&](const VersionRef& ref) { return ref.snapshot > snapshot; });
+  if (refs.empty()) return Status(Code::kNotFound);
+  return refs;
+}
+
+Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* again) {
+  *again = false;
+  FoundVersion found;
+  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());
+  const uint64_t snapshot = gate().snapshot();
+  if (which.of_snapshot && which.number > snapshot) {
+    return Status(Code::kNotFound, "there is no snapshot " + std::to_string(which.number) + " yet");
+  }
+  // Back to the whole version that the one that is meant rests upon.
+  const auto enough = [&](const VersionRef& ref) {
+    const uint64_t number = which.of_snapshot ? ref.snapshot : ref.version;
+    return !ref.delta && ref.snapshot <= snapshot && (which.number == 0 || number <= which.number);
+  };
+  Result<std::vector<VersionRef>> refs = Visible(*found.sight, key, enough);
+  if (!refs.ok()) {
+    *again = refs.status().code() == Code::kBusy;
+    return refs.status();
+  }
+  int at = FindVersion(*refs, which.number);
+  if (which.of_snapshot) {
+    at = VersionAt(*refs, which.number, false);
+    if (at < 0 && found.sight->Kept(which.number)) at = VersionAt(*refs, which.number, true);
+  }
+  if (at < 0) return Status(Code::kNotFound);
+  Position lowest = kNoPin;
+  for (size_t i = static_cast<size_t>(at); i < refs->size(); ++i) {
+    lowest = std::min(lowest, (*refs)[i].data);
+    if (!(*refs)[i].delta) break;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool held, pins_->Hold(lowest));
+  if (!held) {
+    *again = true;
+    return Status(Code::kNotFound);
+  }
+  found.hold = Hold(pins_.get(), lowest);
+  QUIRE_ASSIGN_OR_RETURN(found.chain, ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at)));
+  return found;
+}
+
+Result<FoundVersion> LocalReader::Find(Slice key, const Which& which) {
+  return Again([&](bool* again) { return TryFind(key, which, again); });
+}
+
+Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& place) {
+  QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
+  char* const to = place(found.entry().bytes);
+  if (to == nullptr) return Status(Code::kOutOfMemory, "the program gave no place for a version");
+  return Assemble(found.sight->heap(), found.chain, to);
+}
+
+Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& which) {
+  QUIRE_ASSIGN_OR_RETURN(FoundVersion found, Find(key, which));
+  return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<StreamView>> {
+    auto view = std::make_unique<LocalView>(std::move(found));
+    QUIRE_RETURN_IF_ERROR(view->Fill());
+    return std::unique_ptr<StreamView>(std::move(view));
+  });
+}
+
+Result<std::vector<std::string>> LocalReader::Objects() {
+  return Again([&](bool* again) -> Result<std::vector<std::string>> {
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
+    std::vector<std::string> keys;
+    for (std::string& key : sight->index().Keys()) {
+      const Result<std::vector<VersionRef>> refs = Visible(*sight, key);
+      *again = refs.status().code() == Code::kBusy;
+      if (refs.ok()) keys.push_back(std::move(key));
+      if (!refs.ok() && refs.status().code() != Code::kNotFound) return refs.status();
+    }
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  });
+}
+
+Result<std::vector<StreamVersion>> LocalReader::Versions(Slice key) {
+  return Again([&](bool* again) { return TryVersions(key, again); });
+}
+
+Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* again) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
+  const Result<std::vector<VersionRef>> refs = Visible(*sight, key);
+  *again = refs.status().code() == Code::kBusy;
+  if (!refs.ok()) return refs.status();
+  Position lowest = kNoPin;
+  for (const VersionRef& ref : *refs) lowest = std::min(lowest, ref.data);
+  QUIRE_ASSIGN_OR_RETURN(const bool held, pins_->Hold(lowest));
+  *again = !held;
+  if (!held) return Status(Code::kBusy, "its versions change at every look");
+  const Hold hold(pins_.get(), lowest);
+  std::vector<StreamVersion> versions;
+  for (const VersionRef& ref : *refs) {
+    QUIRE_ASSIGN_OR_RETURN(const Entry entry, sight->heap().EntryAt(ref.entry));
+    versions.push_back(VersionOf(entry));
+  }
+  return versions;
+}
+
+Result<uint64_t> LocalReader::LastSnapshot() {
+  QUIRE_RETURN_IF_ERROR(Now().status());
+  return gate().snapshot();
+}
+
+// Whether the one that says it is writing is not there any more. Then the index is made anew: the
+// last commit may not be in it.
+Result<bool> LocalReader::WriterGone() {
+  const GateState state = gate().state();
+  const bool told = state == GateState::kFinished || state == GateState::kEnded;
+  if (told || !shared_) return false;
+  QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
+  if (!holder.empty()) return false;
+  const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
+  if (recovered.code() == Code::kBusy) return false;  // somebody opens it this moment
+  QUIRE_RETURN_IF_ERROR(recovered);
+  return true;
+}
+
+Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
+  const uint64_t begin = io::RealClock().NowNs();
+  const uint64_t timeout_ns = std::min(timeout_ms, UINT64_MAX / 2'000'000) * 1'000'000;
+  while (true) {
+    const GateState state = gate().state();
+    const uint64_t newest = gate().snapshot();
+    if (newest > after) return newest;
+    if (state == GateState::kFinished) return Status(Code::kNotFound, "the writer has finished");
+    if (state == GateState::kEnded) {
+      return Status(Code::kPeerFailed,
+                    "nobody writes " + name_.path("log") + ", and who did has not finished it");
+    }
+    const uint64_t waited = io::RealClock().NowNs() - begin;
+    if (waited >= timeout_ns) {
+      return Status(Code::kTimedOut, "no snapshot came after " + std::to_string(after));
+    }
+    gate().Wait(after, state, std::min(timeout_ns - waited, kSliceNs));
+    if (gate().snapshot() > after) continue;
+    const Status gone = WriterGone().status();
+    if (gone.code() == Code::kCorruption) return gone;
+    if (!gone.ok()) return Status(Code::kPeerFailed, gone.message());
+  }
+}
+
+}  // namespace
+
+uint64_t HashOf(const StreamView& view) {
+  const auto* const hashed = dynamic_cast<const HashedView*>(&view);
+  const std::optional<uint64_t> known = hashed != nullptr ? hashed->hash() : std::nullopt;
+  return known ? *known : DataHash(view.bytes());
+}
+
+std::string MirrorPlace(const std::string& place) {
+  return place + "/.mirror";
+}
+
+Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
+                                                      const std::string& name, uint32_t rank) {
+  auto reader = std::make_unique<LocalReader>(fs, PartName{place, name, rank});
+  QUIRE_RETURN_IF_ERROR(reader->Open());
+  return std::unique_ptr<StreamReader>(std::move(reader));
+}
+
+Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Part> part,
+                         Part::OpenExisting(fs, PartName{place, name, rank}));
+  return part->Collect();
+}
+
+Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank) {
+  return Part::OpenExisting(fs, PartName{place, name, rank}).status();
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,53 @@
+/// What a log has: the versions of each object, as a walk finds them, and the index that follows.
+///
+/// Layer      stream
+/// Source     NVStream, HPDC18, section 6.3 (failure recovery)
+/// Threads    one at a time
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stream/index.h"
+#include "stream/log_heap.h"
+
+namespace quire::stream {
+
+/// A commit that a walk met, and its entries.
+struct FoundCommit {
+  struct FoundEntry {
+    const std::string* key;
+    uint64_t version;
+    Position at;
+  };
+  Position at;
+  uint64_t bytes;
+  std::vector<FoundEntry> entries;
+};
+
+/// A relocation comes later in the log than what it stands for.
+struct LogContents {
+  std::map<std::string, std::map<uint64_t, VersionRef>, std::less<>> objects;
+  std::vector<FoundCommit> commits;
+  uint64_t version_count = 0;
+  uint64_t key_bytes = 0;
+  uint64_t snapshot = 0;        ///< the newest
+  uint64_t largest_commit = 0;  ///< [bytes]
+};
+
+/// What the index has to say of an entry that lies at `at`.
+VersionRef RefOf(const Entry& entry, Position at);
+/// Takes away those of an object's versions, newest first, that lie below `from`, and those that
+/// rest upon one that is not there.
+void KeepReadable(std::vector<VersionRef>* refs, Position from);
+/// Walks the log; `end` as of LogHeap::Walk.
+Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end);
+/// Sizes with room for them, for `objects_min` objects, and for what a log of `capacity` can hold.
+IndexSizes SizesFor(const LogContents& contents, uint32_t objects_min, uint64_t capacity);
+/// Into an empty index of such sizes.
+Status FillIndex(const LogContents& contents, Index* index);
+
+}  // namespace quire::stream

@@ -1,0 +1,237 @@
+#include "stream/object_tracker.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "io/machine.h"
+#include "io/page_memory.h"
+
+namespace quire::stream {
+namespace {
+
+uint64_t NowNs() {
+  return io::RealClock().NowNs();
+}
+
+double Share(uint64_t part, uint64_t all) {
+  return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
+}
+
+}  // namespace
+
+ObjectTracker::ObjectTracker(char* memory, uint64_t bytes, const TrackingPlan& plan)
+    : memory_(memory),
+      bytes_(bytes),
+      page_blocks_(io::PageBytes() / kBlockBytes),
+      pages_(bytes / io::PageBytes()),
+      kind_(plan.kind),
+      audited_(plan.audited),
+      method_(plan.choose ? Method::kWhole : plan.method),
+      probe_(memory, bytes, io::PageBytes()),
+      hashes_(memory, bytes),
+      pending_(hashes_.blocks()),
+      marked_(hashes_.blocks()) {
+  if (plan.choose) policy_.emplace(TrackedSize{bytes, pages_, plan.first_store_ns});
+}
+
+BlockRun ObjectTracker::BlocksBehindPages() const {
+  const uint64_t first = pages_ * page_blocks_;
+  return {first, hashes_.blocks() - first};
+}
+
+Result<Changes> ObjectTracker::Find() {
+  Result<Changes> changes = base::OrOutOfMemory([&]() -> Result<Changes> {
+    switch (method_) {
+      case Method::kWhole:
+        SeeNothing();
+        break;
+      case Method::kHash:
+        SeeByHashes();
+        break;
+      case Method::kPages:
+        SeeByPages();
+        break;
+    }
+    marked_.Clear();
+    marked_all_ = false;
+    if (policy_) ChooseNext();
+    return Told();
+  });
+  // What was noted on the way to the failure is noted nowhere else.
+  if (!changes.ok()) pending_all_ = true;
+  return changes;
+}
+
+void ObjectTracker::SeeNothing() {
+  pending_all_ = true;
+  if (!probe_.begun()) return;
+  const uint64_t begin = NowNs();
+  const ChangedShares shares = probe_.End();
+  policy_->Hashed(probe_.sample_bytes(), NowNs() - begin);
+  policy_->Saw(shares);
+}
+
+void ObjectTracker::SeeByHashes() {
+  const uint64_t begin = NowNs();
+  hashes_.Update(AllBlocks(), &pending_);
+  if (!policy_) return;
+  policy_->Hashed(bytes_, NowNs() - begin);
+  uint64_t changed_pages = 0;
+  for (uint64_t page = 0; page < pages_; ++page) {
+    if (pending_.CountIn(BlocksOf(page)) != 0) ++changed_pages;
+  }
+  const double pages = Share(changed_pages, pages_);
+  policy_->Saw({Share(pending_.count(), hashes_.blocks()), pages, pages});
+}
+
+void ObjectTracker::SeeByPages() {
+  if (watch_ == nullptr) {
+    pending_all_ = true;
+    StartPages();
+    return;
+  }
+  std::vector<io::PageRun> written;
+  const uint64_t begin = NowNs();
+  const Status collected = watch_->Collect(&written);
+  if (!collected.ok()) {
+    pending_all_ = true;
+    LosePages(collected);
+    return;
+  }
+  if (policy_) policy_->Scanned(NowNs() - begin);
+  const bool refine = !policy_ || audited_ || refinement_.Begin();
+  const ChangedShares shares = SeePages(written, refine);
+  hashes_.Update(BlocksBehindPages(), &pending_);
+  if (marked_all_) pending_all_ = true;
+  for (const BlockRun& run : marked_.Runs()) hashes_.Update(run, &pending_);
+  if (policy_) policy_->Saw(shares);
+}
+
+ChangedShares ObjectTracker::SeePages(const std::vector<io::PageRun>& written, bool refine) {
+  uint64_t written_pages = 0;
+  uint64_t changed_pages = 0;
+  uint64_t changed_blocks = 0;
+  uint64_t known_blocks = 0;
+  uint64_t changed_of_known = 0;
+  for (const io::PageRun& run : written) {
+    written_pages += run.count;
+    const BlockRun blocks = {run.first * page_blocks_, run.count * page_blocks_};
+    if (!refine) {
+      pending_.Add(blocks);
+      hashes_.Forget(blocks);
+      changed_pages += run.count;
+      changed_blocks += blocks.count;
+      continue;
+    }
+    for (uint64_t page = run.first; page < run.first + run.count; ++page) {
+      const uint64_t known = hashes_.KeptIn(BlocksOf(page));
+      const uint64_t of_known = hashes_.Update(BlocksOf(page), &pending_);
+      const uint64_t changed = of_known + page_blocks_ - known;
+      known_blocks += known;
+      changed_of_known += of_known;
+      changed_blocks += changed;
+      if (changed != 0) ++changed_pages;
+    }
+  }
+  refinement_.Saw(changed_of_known, known_blocks);
+  return {Share(changed_blocks, hashes_.blocks()), Share(changed_pages, pages_),
+          Share(written_pages, pages_)};
+}
+
+// Everything that changed up to here is told already, or all is.
+void ObjectTracker::StartPages() {
+  auto watch = io::PageWatch::New(kind_, memory_, pages_);
+  if (!watch.ok()) {
+    LosePages(watch.status());
+    return;
+  }
+  watch_ = std::move(*watch);
+  hashes_.KeepMissing(policy_ && !audited_ ? BlocksBehindPages() : AllBlocks());
+}
+
+void ObjectTracker::LosePages(const Status& why) {
+  watch_.reset();
+  if (base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "an object of " + std::to_string(bytes_) +
+                                      " bytes is no longer tracked by pages: " + why.ToString());
+  }
+  if (policy_) policy_->LosePages();
+  method_ = Method::kHash;
+  hashes_.Clear();
+  hashes_.KeepMissing(AllBlocks());
+}
+
+void ObjectTracker::ChooseNext() {
+  const Method before = method_;
+  method_ = policy_->Choose();
+  if (method_ != Method::kPages) watch_.reset();
+  if (method_ == Method::kPages && watch_ == nullptr) StartPages();
+  if (method_ == Method::kHash && before != Method::kHash) hashes_.KeepMissing(AllBlocks());
+  if (policy_->ProbeDue()) probe_.Begin();
+}
+
+Changes ObjectTracker::Told() {
+  const uint64_t blocks = hashes_.blocks();
+  // Where a policy chooses, more than half of an object is stored as all of it.
+  told_all_ = pending_all_ || pending_.count() > (policy_ ? blocks / 2 : blocks - 1);
+  Changes changes;
+  changes.all = told_all_;
+  if (!told_all_) {
+    changes.runs = pending_.Runs();
+    changes.blocks = pending_.count();
+  }
+  return changes;
+}
+
+void ObjectTracker::Taken(bool delta, uint64_t store_ns) {
+  if (policy_ && !delta) policy_->StoredWhole(store_ns);
+  pending_.Clear();
+  pending_all_ = false;
+  // An audit may need them until here.
+  if (method_ == Method::kWhole) hashes_.Clear();
+}
+
+void ObjectTracker::MarkDirty(uint64_t offset, uint64_t bytes) {
+  if (method_ != Method::kPages || offset >= bytes_ || bytes == 0) return;
+  const uint64_t first = offset / kBlockBytes;
+  const uint64_t last = (offset + std::min(bytes, bytes_ - offset) - 1) / kBlockBytes;
+  const Status marked = base::OrOutOfMemory([&] {
+    marked_.Add({first, last - first + 1});
+    return Status();
+  });
+  if (!marked.ok()) marked_all_ = true;
+}
+
+Status ObjectTracker::Audit() {
+  if (!told_all_) {
+    const uint64_t block = hashes_.FirstDifference();
+    if (block < hashes_.blocks()) {
+      return Status(Code::kCorruption,
+                    "bytes from offset " + std::to_string(block * kBlockBytes) +
+                        " on changed, and nothing noted it (" + mechanism() +
+                        "): tell with MarkDirty what devices or other mappings write");
+    }
+  }
+  audited_ = true;
+  if (method_ == Method::kWhole) return Status();
+  return base::OrOutOfMemory([&] {
+    hashes_.KeepMissing(AllBlocks());
+    return Status();
+  });
+}
+
+const char* ObjectTracker::mechanism() const {
+  switch (method_) {
+    case Method::kWhole:
+      return "whole";
+    case Method::kHash:
+      return "hash";
+    case Method::kPages:
+      break;
+  }
+  return kind_ == io::WatchKind::kProtect ? "protect" : "watch";
+}
+
+}  // namespace quire::stream

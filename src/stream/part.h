@@ -1,0 +1,217 @@
+/// A rank's part of a store, in the hands of the one who may change it: its log, its index, its
+/// gate, and the policy by which versions go.
+///
+/// Layer      stream
+/// Source     NVStream, HPDC18, sections 4 to 6; docs/decisions/0013-streams.md
+/// Threads    one at a time
+/// Invariants Its lock is held while it lives. What the index says is in the log.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "io/file_system.h"
+#include "io/machine.h"
+#include "stream/gate.h"
+#include "stream/index.h"
+#include "stream/log_heap.h"
+
+namespace quire::stream {
+
+struct LogContents;
+using SlotSet = std::unordered_set<uint32_t>;
+
+/// [bytes] What a commit of the items takes.
+struct Item;
+uint64_t CommitBytes(const std::vector<Item>& items);
+
+/// Whose part, and where.
+struct PartName {
+  std::string place;
+  std::string store;
+  uint32_t rank = 0;
+
+  std::string directory() const { return place + "/" + store; }
+  /// <place>/<store>/<file>-<rank>
+  std::string path(const char* file) const {
+    return directory() + "/" + file + "-" + std::to_string(rank);
+  }
+  /// Locked by the reader that has the slot of the gate.
+  std::string pin_path(uint32_t slot) const {
+    return path("reader") + "-" + std::to_string(slot) + ".lock";
+  }
+};
+
+/// One version that a commit stores.
+struct Item {
+  uint32_t slot = 0;          ///< of its object, from SlotOf
+  Entry entry;                ///< all but where it lies and its checksum, which Commit fills in
+  std::vector<Slice> pieces;  ///< one behind another; the checksum of each is the next one's seed
+};
+
+class Part {
+ public:
+  /// Opens the part, or, where `create`, makes it. Walks the log, makes its index anew.
+  ///
+  /// Errors  kNotFound, kBusy (the holder), kNoSpace, kCorruption, kInvalidArgument (the name)
+  static Result<std::unique_ptr<Part>> Open(io::FileSystem& fs, const PartName& name,
+                                            const StreamOptions& options, bool create);
+  /// Of one that is there, under the policy that it has. kNotFound, kBusy, kCorruption.
+  static Result<std::unique_ptr<Part>> OpenExisting(io::FileSystem& fs, const PartName& name);
+  /// State kEnded, unless Finish was called.
+  ~Part();
+
+  const LogHeap& heap() const { return *heap_; }
+  LogHeap& heap() { return *heap_; }
+  const Index& index() const { return *index_; }
+  const PartName& name() const { return name_; }
+  uint64_t snapshot() const { return snapshot_; }
+  /// Whether this process opened it, and not one that it was forked from.
+  bool own() const { return process_id_ == io::ProcessId(); }
+
+  /// An object's slot in the index, for as long as the part is open. kNoSpace.
+  Result<uint32_t> SlotOf(Slice key) { return index_->FindOrAdd(key); }
+  /// The next number of its versions.
+  uint64_t NextVersion(uint32_t slot) const { return index_->Newest(slot) + 1; }
+  /// Commits the items as one, as the snapshot `snapshot`, larger than all before.
+  ///
+  /// Errors  kNoSpace: the text says what holds the log. Nothing was stored.
+  Status Commit(std::vector<Item>* items, uint64_t snapshot);
+
+  /// Whether there is room for a commit of `bytes` and behind it for one of `whole`; what can go
+  /// is collected.
+  bool RoomForBoth(uint64_t bytes, uint64_t whole);
+
+  /// Begins a commit of one version whose bytes the caller fills in himself: the room for them.
+  Result<char*> Reserve(const Entry& entry);
+  /// Commits it: DataHash of its bytes is `hash`. Its snapshot may be any. A version that the
+  /// object has under the same number gives way to it.
+  Status CommitReserved(uint64_t hash);
+
+  /// Copies an object as it was at a version. kNotFound, kCorruption.
+  Status Read(Slice key, uint64_t version, char* to) const;
+
+  /// The entry of an object as it was at `snapshot`, 0: the newest. kNotFound.
+  Result<Entry> EntryAt(Slice key, uint64_t snapshot) const;
+  /// kNotFound where `snapshot` is none, or has lost versions.
+  Status WhetherWhole(uint64_t snapshot) const;
+
+  /// Takes away what the policy does not keep, as far as the log's head can move.
+  Status Collect();
+  /// Collect, where the log is filled beyond collect_percent.
+  Status CollectAtThreshold();
+  Status SetKept(std::vector<uint64_t> kept);
+  Status Sync() { return heap_->Sync(); }
+  Status Finish();
+
+  /// Whether a reader stopped the last collection.
+  bool pinned() const { return pinned_; }
+  uint64_t relocated_bytes() const { return relocated_bytes_; }
+  uint64_t collected() const { return collected_; }
+  uint64_t pinned_waits() const { return pinned_waits_; }
+
+ private:
+  // What the policy says of objects that a collection meets, each looked at once.
+  // A commit in [head, tail), and what it has.
+  struct LiveEntry {
+    uint32_t slot;
+    uint64_t version;
+    Position at;
+  };
+  struct LiveCommit {
+    Position at;
+    uint64_t bytes;
+    std::vector<LiveEntry> entries;
+  };
+  class Policy {
+   public:
+    explicit Policy(const Part& part) : part_(part) {}
+    Status Look(const LiveEntry& entry, bool* needed);
+
+   private:
+    struct Object {
+      std::vector<VersionRef> refs;
+      std::vector<bool> needed;
+    };
+    const Part& part_;
+    std::unordered_map<uint32_t, Object> objects_;  // by slot
+  };
+
+  Part(io::FileSystem& fs, PartName name) : fs_(fs), name_(std::move(name)) {}
+  Status Lock(bool wait);
+  Status Open(const StreamOptions* options, bool create);
+  Status Prepare(const StreamOptions& options);
+  Status Recover();
+  Status JudgeEnd(const WalkEnd& end, bool same_boot);
+  Status MakeIndex(const LogContents& found);
+  void Announce();
+
+  std::vector<bool> Needed(const std::vector<VersionRef>& refs, bool superseded) const;
+  Result<std::vector<Entry>> NeededOfHead(const Record& record) const;
+  void FillLive(const LogContents& found);
+  std::list<LiveCommit> NewLive(size_t entries);
+  void AddLive(Position at, const std::vector<Item>& items, std::list<LiveCommit>* fresh);
+  void AppendEntries(const std::vector<Item>& items);
+  bool RoomFor(uint64_t bytes, uint64_t spare) const;
+  Status MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions);
+  Status MakeIndexRoom(uint64_t versions);
+  Result<uint64_t> MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items);
+  Status MoveHead(Position to);
+  Status LetGo(Position to);
+  Position EndBelow(Position pin, Position to) const;
+  Position LowestPin() const;
+  Result<Position> FirstNeeded(uint64_t bytes) const;
+  Status CollectFor(uint64_t bytes);
+  Status RelocateHead(bool* moved);
+  Status DropBelow(Position to);
+  Status DropVersions(uint32_t slot, Position to);
+  Status Full(uint64_t bytes, const char* why) const;
+  struct NeededSums {
+    uint64_t all = 0;
+    uint64_t largest = 0;  // of one commit
+  };
+  NeededSums SumNeeded(const SlotSet& superseded) const;
+
+  io::FileSystem& fs_;
+  PartName name_;
+  const int process_id_ = io::ProcessId();
+  StreamOptions options_;
+  std::unique_ptr<io::FileLock> lock_;
+  std::unique_ptr<LogHeap> heap_;
+  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<io::MappedFile> index_map_;
+  std::unique_ptr<Index> index_;
+  std::vector<Item> reserved_ = std::vector<Item>(1);
+  bool has_reserved_ = false;
+  std::vector<Position> places_;  // of the entries of the commit under way
+  std::list<LiveCommit> live_;    // all of [head, tail)
+  uint64_t snapshot_ = 0;
+  uint64_t largest_commit_ = 0;
+  Position look_again_ = 0;  // before that a collection moves nothing
+  uint64_t relocated_bytes_ = 0;
+  uint64_t collected_ = 0;
+  uint64_t pinned_waits_ = 0;
+  bool pinned_ = false;
+  bool writing_ = false;  // else it is only tended
+  bool finished_ = false;
+};
+
+/// The version among `refs` (newest first) that the object had at `snapshot`, 0 being the newest
+/// below `visible`; -1: none, or it is not known whether it is the right one: versions between are
+/// gone, and `snapshot` is not one of those that are kept whole.
+int VersionAt(const std::vector<VersionRef>& refs, uint64_t snapshot, bool kept);
+/// The place of version `version` (0: the newest) among `refs`; -1: none.
+int FindVersion(const std::vector<VersionRef>& refs, uint64_t version);
+/// The entries from refs[which] back to the whole version that it rests upon, newest first.
+/// kCorruption: one of them is damaged, or does not fit.
+Result<std::vector<Entry>> ChainOf(const LogHeap& heap, const std::vector<VersionRef>& refs,
+                                   size_t which);
+/// Lays a version into `to`. kCorruption.
+Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to);
+
+}  // namespace quire::stream

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/log_sink.h"
+#include "io/machine.h"
+#include "stream/log_contents.h"
+#include "stream/part.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kLockTimeoutNs = 10'000'000'000;
+constexpr uint64_t kLockPauseNs = 1'000'000;
+constexpr uint64_t kWriterTimeoutNs = 500'000'000;  // of one that may just have died
+constexpr uint64_t kTendingTimeoutNs = 60'000'000'000;
+constexpr char kRootText[] = "quire stream store, version 1\n";
+
+// Several ranks make a store at once.
+Status MakeRoot(io::FileSystem& fs, const std::string& directory) {
+  const std::string root = directory + "/ROOT";
+  const uint64_t deadline = io::RealClock().NowNs() + kLockTimeoutNs;
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(root));
+    if (there) return Status();
+    const Result<std::unique_ptr<io::FileLock>> lock =
+        fs.Lock(root + ".lock", io::ProcessDescription());
+    if (lock.ok()) {
+      QUIRE_ASSIGN_OR_RETURN(const bool made, fs.Exists(root));
+      return made ? Status() : io::ReplaceFile(fs, root, kRootText);
+    }
+    const bool wait = lock.status().code() == Code::kBusy && io::RealClock().NowNs() < deadline;
+    if (!wait) return lock.status();
+    io::RealClock().SleepNs(kLockPauseNs);
+  }
+}
+
+Status CheckNames(const PartName& name) {
+  if (name.place.empty()) return Status(Code::kInvalidArgument, "the place of a stream is empty");
+  return io::CheckName(name.store).WithContext("the name of a stream");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Part>> Part::Open(io::FileSystem& fs, const PartName& name,
+                                         const StreamOptions& options, bool create) {
+  QUIRE_RETURN_IF_ERROR(CheckNames(name));
+  std::unique_ptr<Part> part(new Part(fs, name));
+  QUIRE_RETURN_IF_ERROR(part->Open(&options, create));
+  return part;
+}
+
+Result<std::unique_ptr<Part>> Part::OpenExisting(io::FileSystem& fs, const PartName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckNames(name));
+  std::unique_ptr<Part> part(new Part(fs, name));
+  QUIRE_RETURN_IF_ERROR(part->Open(nullptr, false));
+  return part;
+}
+
+// Where nobody says that he writes, somebody tends the part: a reader that makes the index of a
+// writer that died, or the daemon. Who wants to write waits for them.
+Status Part::Lock(bool wait) {
+  const uint64_t begin_ns = io::RealClock().NowNs();
+  while (true) {
+    auto lock = fs_.Lock(name_.path("log") + ".lock", io::ProcessDescription());
+    if (lock.ok()) lock_ = std::move(lock).value();
+    if (lock.ok() || lock.status().code() != Code::kBusy || !wait) return lock.status();
+    const Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
+    const bool written = gate.ok() && (*gate)->state() == GateState::kWriting;
+    const uint64_t timeout_ns = written ? kWriterTimeoutNs : kTendingTimeoutNs;
+    if (io::RealClock().NowNs() - begin_ns >= timeout_ns) return lock.status();
+    io::RealClock().SleepNs(kLockPauseNs);
+  }
+}
+
+Status Part::Open(const StreamOptions* options, bool create) {
+  if (create) QUIRE_RETURN_IF_ERROR(Prepare(*options));
+  QUIRE_ASSIGN_OR_RETURN(bool there, fs_.Exists(name_.path("log")));
+  if (!there && !create) return Status(Code::kNotFound);
+  writing_ = options != nullptr;
+  QUIRE_RETURN_IF_ERROR(Lock(writing_));
+  QUIRE_ASSIGN_OR_RETURN(there, fs_.Exists(name_.path("log")));
+  if (create && !there) {
+    Identity identity;
+    identity.log_id = io::RandomU64();
+    identity.capacity = AlignUp(options->log_bytes, kPageBytes);
+    identity.rank = name_.rank;
+    identity.store = name_.store;
+    Head head;
+    head.sequence = 1;
+    head.synced = 1;
+    head.boot_id = fs_.BootId();
+    QUIRE_RETURN_IF_ERROR(LogHeap::Create(fs_, name_.path("log"), identity, head));
+  }
+  QUIRE_ASSIGN_OR_RETURN(heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kReadWrite));
+  const Head& had = heap_->head();
+  if (options != nullptr) {
+    options_ = *options;
+  } else {
+    options_.keep_versions = had.keep_versions;
+    options_.keep_ms = had.keep_ms;
+  }
+  QUIRE_ASSIGN_OR_RETURN(gate_, Gate::Create(fs_, name_.path("gate")));
+  finished_ = !writing_ && had.finished;
+  // Until there is an index: nobody says that he writes.
+  if (!writing_) gate_->SetState(GateState::kNone);
+  QUIRE_RETURN_IF_ERROR(Recover());
+  // Who writes pays for the pages at once, and not one by one amid his steps.
+  // A file system would write them all out.
+  if (writing_ && heap_->memory().in_memory()) heap_->memory().Prefault();
+  return Status();
+}
+
+Status Part::Prepare(const StreamOptions& options) {
+  if (options.log_bytes < kPageBytes) {
+    return Status(Code::kInvalidArgument, "stream_log_bytes is too small");
+  }
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, name_.place));
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, name_.directory()));
+  return MakeRoot(fs_, name_.directory());
+}
+
+Status Part::Recover() {
+  const uint64_t boot_id = fs_.BootId();
+  const bool same_boot = heap_->head().boot_id == boot_id;
+  WalkEnd end;
+  QUIRE_ASSIGN_OR_RETURN(const LogContents found, ReadContents(heap_.get(), !same_boot, &end));
+  QUIRE_RETURN_IF_ERROR(JudgeEnd(end, same_boot));
+  snapshot_ = found.snapshot;
+  largest_commit_ = found.largest_commit;
+  gate_->Assign(heap_->identity().log_id, boot_id);
+  Head head = heap_->head();
+  head.boot_id = boot_id;
+  head.keep_versions = options_.keep_versions;
+  head.keep_ms = options_.keep_ms;
+  head.finished = finished_;
+  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
+  QUIRE_RETURN_IF_ERROR(MakeIndex(found));
+  FillLive(found);
+  Announce();
+  return Status();
+}
+
+// A record that is whole was stored after all that belongs to it, unless the power failed where
+// pages are written in any order.
+Status Part::JudgeEnd(const WalkEnd& end, bool same_boot) {
+  Position trusted = heap_->head().durable;
+  if (gate_->Describes(heap_->identity().log_id, fs_.BootId())) {
+    trusted = std::max(trusted, gate_->tail());
+  }
+  const bool ordered = same_boot || heap_->persistent();
+  if (end.at < trusted || (ordered && !end.status.ok())) {
+    const std::string what = end.status.ok() ? "a commit is missing" : end.status.message();
+    return Status(Code::kCorruption, heap_->path() + " is damaged at position " +
+                                         std::to_string(end.at) + " of " +
+                                         std::to_string(std::max(trusted, end.at)) + ": " + what);
+  }
+  if (same_boot) return Status();
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t lost, heap_->EraseBehindTail());
+  if (lost != 0 || !end.status.ok()) {
+    base::Log(LogLevel::kWarning, heap_->path() +
+                                      ": what was not synced before the power failed "
+                                      "was lost behind position " +
+                                      std::to_string(end.at));
+  }
+  return Status();
+}
+
+Status Part::MakeIndex(const LogContents& found) {
+  const IndexSizes sizes = SizesFor(found, options_.objects_max, heap_->identity().capacity);
+  const std::string path = name_.path("index");
+  const std::string temporary = path + ".tmp";
+  const uint64_t bytes = Index::BytesFor(sizes);
+  const uint32_t number = gate_->index_number() + 1;
+  QUIRE_ASSIGN_OR_RETURN(const bool left_over, fs_.Exists(temporary));
+  if (left_over) QUIRE_RETURN_IF_ERROR(fs_.Unlink(temporary));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
+                         fs_.Open(temporary, io::OpenMode::kCreate));
+  QUIRE_RETURN_IF_ERROR(file->Allocate(bytes));
+  QUIRE_ASSIGN_OR_RETURN(index_map_, fs_.Map(temporary, bytes, io::MapMode::kReadWrite));
+  Index::Format(index_map_->data(), sizes, heap_->identity().log_id, number);
+  QUIRE_ASSIGN_OR_RETURN(
+      Index index, Index::Attach(index_map_->data(), bytes, heap_->identity().log_id, number));
+  index_ = std::make_unique<Index>(std::move(index));
+  QUIRE_RETURN_IF_ERROR(FillIndex(found, index_.get()));
+  QUIRE_RETURN_IF_ERROR(fs_.Rename(temporary, path));
+  gate_->SetIndexNumber(number);
+  return Status();
+}
+
+void Part::Announce() {
+  gate_->SetHead(heap_->head().head);
+  gate_->SetTail(heap_->tail());
+  gate_->Publish(snapshot_);
+  const GateState tended = finished_ ? GateState::kFinished : GateState::kEnded;
+  gate_->SetState(writing_ ? GateState::kWriting : tended);
+}
+
+Status Part::Finish() {
+  QUIRE_RETURN_IF_ERROR(heap_->Sync());
+  Head head = heap_->head();
+  head.finished = true;
+  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
+  finished_ = true;
+  gate_->SetState(GateState::kFinished);
+  return Status();
+}
+
+// What a forked program has of its parent's is not its own.
+Part::~Part() {
+  if (process_id_ != io::ProcessId()) return;
+  if (gate_ != nullptr && index_ != nullptr && !finished_) gate_->SetState(GateState::kEnded);
+}
+
+}  // namespace quire::stream

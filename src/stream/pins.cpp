@@ -1,0 +1,51 @@
+#include "stream/pins.h"
+
+#include "io/machine.h"
+
+namespace quire::stream {
+
+// What a forked program has of its parent's is not its own.
+Pins::~Pins() {
+  if (lock_ != nullptr && process_id_ == io::ProcessId()) gate_->Pin(slot_, kNoPin);
+}
+
+Status Pins::TakeSlot() {
+  if (lock_ != nullptr) return Status();
+  const std::string holder = io::ProcessDescription();
+  for (uint32_t slot = 0; slot < kPinsMax; ++slot) {
+    Result<std::unique_ptr<io::FileLock>> lock = fs_.Lock(name_.pin_path(slot), holder);
+    if (lock.ok()) {
+      slot_ = slot;
+      lock_ = *std::move(lock);
+      gate_->Pin(slot_, kNoPin);
+      return Status();
+    }
+    if (lock.status().code() != Code::kBusy) return lock.status();
+  }
+  return Status(Code::kBusy, std::to_string(kPinsMax) + " readers hold " + name_.path("log"));
+}
+
+void Pins::Tell() {
+  gate_->Pin(slot_, held_.empty() ? kNoPin : *held_.begin());
+}
+
+Result<bool> Pins::Hold(Position at) {
+  if (!shared_) return true;
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(TakeSlot());
+  const auto held = held_.insert(at);
+  if (held == held_.begin()) Tell();
+  if (gate_->head() <= at) return true;
+  held_.erase(held);
+  Tell();
+  return false;
+}
+
+void Pins::Release(Position at) {
+  if (!shared_) return;
+  const std::lock_guard guard(mutex_);
+  held_.erase(held_.find(at));
+  Tell();
+}
+
+}  // namespace quire::stream

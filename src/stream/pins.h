@@ -1,0 +1,47 @@
+/// What one reader holds of a log, told to the log's collector through a slot of the gate.
+///
+/// Layer      stream
+/// Source     docs/decisions/0013-streams.md (pins)
+/// Threads    any
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "io/file_system.h"
+#include "io/machine.h"
+#include "stream/gate.h"
+#include "stream/part.h"
+
+namespace quire::stream {
+
+class Pins {
+ public:
+  /// Of a gate that lives longer. `shared`: others may collect; else nothing is to be told.
+  Pins(io::FileSystem& fs, PartName name, Gate* gate, bool shared)
+      : fs_(fs), name_(std::move(name)), gate_(gate), shared_(shared) {}
+  ~Pins();
+  /// Holds all from `at` on until Release. False: it has been collected. The first takes a slot,
+  /// and its lock, by which the collector knows that this reader lives.
+  ///
+  /// Errors  kBusy: there are kPinsMax readers.
+  Result<bool> Hold(Position at);
+  void Release(Position at);
+
+ private:
+  Status TakeSlot();
+  void Tell();
+
+  io::FileSystem& fs_;
+  PartName name_;
+  const int process_id_ = io::ProcessId();
+  Gate* gate_;
+  bool shared_;
+  std::mutex mutex_;
+  std::multiset<Position> held_;
+  uint32_t slot_ = 0;
+  std::unique_ptr<io::FileLock> lock_;
+};
+
+}  // namespace quire::stream

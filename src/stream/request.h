@@ -1,0 +1,111 @@
+/// What a reader asks a daemon, and a daemon another: the same bytes in shared memory and in
+/// frames.
+///
+/// Layer      stream
+/// Encoding   docs/format/message-stream.md
+/// Threads    values and pure functions
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "quire/stream.h"
+#include "stream/log_format.h"
+
+namespace quire::stream {
+
+enum class Operation : uint8_t {
+  kState = 1,     ///< the newest snapshot of a part, and whether its writer has finished
+  kObjects = 2,   ///< keys behind `key`, in order
+  kVersions = 3,  ///< versions of `key` below `number` (0: all), newest first
+  kWait = 4,      ///< for a snapshot behind `number`
+  kFetch = 5,  ///< a version of `key`: to another daemon, its bytes; of this one, that it is here
+  kRegister = 6,  ///< `parts` are at `address`
+  kLookup = 7,    ///< where a part is
+};
+
+/// [bytes] A request and an answer have at most so many.
+constexpr uint32_t kRequestBytesMax = 16 << 10;
+constexpr uint32_t kAnswerBytesMax = 64 << 10;
+/// [bytes] A request that names one part.
+constexpr uint32_t kPartRequestBytesMax = 2048;
+/// [ms] One kWait takes at most so long; who waits longer asks again.
+constexpr uint64_t kWaitMsMax = 2000;
+
+/// A rank's part of a store.
+struct StorePart {
+  std::string store;
+  uint32_t rank = 0;
+  bool operator<(const StorePart& other) const {
+    return std::pair<const std::string&, uint32_t>(store, rank) <
+           std::pair<const std::string&, uint32_t>(other.store, other.rank);
+  }
+  bool operator==(const StorePart& other) const {
+    return store == other.store && rank == other.rank;
+  }
+};
+
+struct Request {
+  Operation operation = Operation::kState;
+  StorePart part;
+  std::string key;
+  uint64_t number = 0;           ///< kVersions, kWait: see above; kFetch: which, 0 the newest
+  bool at_snapshot = false;      ///< kFetch: `number` is a snapshot's, not a version's
+  uint64_t have = 0;             ///< kFetch: a version whose bytes need not be sent; 0: none
+  uint64_t have_time_ns = 0;     ///< its unix_time_ns: of another version under the same number
+                                 ///< the bytes are sent
+  uint64_t timeout_ms = 0;       ///< kWait
+  std::string address;           ///< kRegister; without a host: that of who asks
+  std::vector<StorePart> parts;  ///< kRegister
+};
+
+std::string EncodeRequest(const Request& request);
+/// kCorruption where it is none, or names what cannot be.
+Result<Request> DecodeRequest(Slice bytes);
+/// How many bytes a part takes in kRegister, at most.
+uint64_t EncodedPartBytes(const StorePart& part);
+
+/// What came of it, and the body where it is OK.
+std::string EncodeAnswer(const Status& status, Slice body);
+/// The body, a part of `bytes`, or what the other side said went wrong.
+Result<Slice> DecodeAnswer(Slice bytes);
+
+struct StateBody {
+  uint64_t last_snapshot = 0;
+  bool finished = false;
+};
+std::string EncodeState(const StateBody& state);
+Result<StateBody> DecodeState(Slice body);
+
+/// As many of `keys` as an answer has room for.
+struct ObjectsBody {
+  std::vector<std::string> keys;
+  bool more = false;  ///< ask again, behind the last one
+};
+std::string EncodeObjects(const std::vector<std::string>& keys);
+Result<ObjectsBody> DecodeObjects(Slice body);
+
+struct VersionsBody {
+  std::vector<StreamVersion> versions;
+  bool more = false;
+};
+std::string EncodeVersions(const std::vector<StreamVersion>& versions);
+Result<VersionsBody> DecodeVersions(Slice body);
+
+/// `hash`: the bytes of the version follow, and their DataHash is this.
+struct FetchBody {
+  StreamVersion version;
+  std::optional<uint64_t> hash;
+};
+std::string EncodeFetch(const FetchBody& fetch);
+Result<FetchBody> DecodeFetch(Slice body);
+
+std::string EncodeNumber(uint64_t number);
+Result<uint64_t> DecodeNumber(Slice body);
+
+}  // namespace quire::stream

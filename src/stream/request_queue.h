@@ -1,0 +1,101 @@
+/// The queue of requests between one reader and the daemon of its node, in memory that both map.
+///
+/// The daemon makes the memory and hands it over the reader's local connection. A reader fills a
+/// slot, then sends one byte over the connection: the bell, which the daemon hears where it hears
+/// all else; the answer wakes the reader by a futex on the slot's state. Neither side believes what
+/// it reads there: the daemon copies a request before it looks at it, and remembers by itself which
+/// slots it works for.
+///
+/// Layer      stream
+/// Encoding   docs/format/message-stream.md
+/// Threads    QueueClient: any; QueueServer: Take by one at a time, Answer by any
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "io/sealed_memory.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "stream/request.h"
+
+namespace quire::stream {
+
+constexpr uint32_t kQueueSlots = 8;
+
+enum class SlotState : uint32_t {
+  kFree = 0,
+  kAsked = 1,      ///< the reader has filled it
+  kTaken = 2,      ///< the daemon works for it
+  kAnswered = 3,   ///< the reader may read the answer
+  kAbandoned = 4,  ///< the reader waits no longer: the daemon frees it
+};
+
+struct QueueSlot {
+  std::atomic<uint32_t> state;
+  std::atomic<uint32_t> request_bytes;  ///< atomic, so that what was checked is what is used
+  std::atomic<uint32_t> answer_bytes;
+  uint32_t zero;
+  uint64_t deadline_ns;  ///< of RealClock(), which both share
+  char request[kPartRequestBytesMax];
+  char answer[kAnswerBytesMax];
+};
+
+struct QueueLayout {
+  uint64_t magic;
+  uint64_t slot_count;
+  QueueSlot slots[kQueueSlots];
+};
+constexpr uint64_t kQueueMagic = 0x31657565'75517251;  // "QrQueue1"
+
+class QueueClient {
+ public:
+  /// `ring`: the bell. `gone`: whether the daemon is.
+  QueueClient(std::unique_ptr<io::SealedMemory> memory, std::function<Status()> ring,
+              std::function<bool()> gone);
+  /// The daemon's answer (DecodeAnswer has been through it). kTimedOut, kPeerFailed.
+  Result<std::string> Call(Slice request, uint64_t deadline_ns);
+
+ private:
+  Result<uint32_t> TakeSlot(uint64_t deadline_ns);
+  Status Await(QueueSlot& slot, uint64_t deadline_ns);
+
+  const std::unique_ptr<io::SealedMemory> memory_;
+  QueueLayout* const layout_;
+  const std::function<Status()> ring_;
+  const std::function<bool()> gone_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::array<bool, kQueueSlots> used_ = {};
+};
+
+class QueueServer {
+ public:
+  static Result<std::unique_ptr<QueueServer>> New();
+  int fd() const { return memory_->fd(); }
+
+  struct Asked {
+    uint32_t slot;
+    uint64_t deadline_ns;
+    std::string request;
+  };
+  /// What has been asked since the last time.
+  std::vector<Asked> Take();
+  /// At most kAnswerBytesMax.
+  void Answer(uint32_t slot, Slice answer);
+
+ private:
+  explicit QueueServer(std::unique_ptr<io::SealedMemory> memory);
+  const std::unique_ptr<io::SealedMemory> memory_;
+  QueueLayout* const layout_;
+  std::array<std::atomic<bool>, kQueueSlots> working_ = {};
+};
+
+}  // namespace quire::stream

@@ -1,0 +1,126 @@
+#include "stream/request_queue.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <semaphore>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "io/machine.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+
+uint64_t In(uint64_t ns) {
+  return io::RealClock().NowNs() + ns;
+}
+
+// A daemon's side and a reader's, over the same memory.
+class RequestQueue : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = QueueServer::New();
+    ASSERT_OK(server.status());
+    server_ = std::move(*server);
+    auto memory = io::SealedMemory::Map(io::Descriptor(::dup(server_->fd())), sizeof(QueueLayout));
+    ASSERT_OK(memory.status());
+    layout_ = reinterpret_cast<QueueLayout*>((*memory)->data());
+    client_ = std::make_unique<QueueClient>(
+        std::move(*memory),
+        [this] {
+          bell_.release();
+          return Status();
+        },
+        [this] { return gone_.load(); });
+  }
+
+  // What one bell announces, once it has been rung.
+  std::vector<QueueServer::Asked> TakeNext() {
+    bell_.acquire();
+    return server_->Take();
+  }
+
+  std::unique_ptr<QueueServer> server_;
+  std::unique_ptr<QueueClient> client_;
+  QueueLayout* layout_ = nullptr;
+  std::counting_semaphore<> bell_{0};
+  std::atomic<bool> gone_{false};
+};
+
+TEST_F(RequestQueue, AnswersEveryOneWhatItAsked) {
+  constexpr int kThreads = 3 * kQueueSlots;  // more than there are slots
+  std::vector<std::thread> readers;
+  for (int i = 0; i < kThreads; ++i) {
+    readers.emplace_back([this, i] {
+      const std::string text = "request " + std::to_string(i);
+      auto answer = client_->Call(text, In(20'000 * kMs));
+      EXPECT_OK(answer.status());
+      EXPECT_EQ(answer.ok() ? *answer : "", "to " + text);
+    });
+  }
+  for (int served = 0; served < kThreads;) {
+    for (const auto& asked : TakeNext()) {
+      server_->Answer(asked.slot, EncodeAnswer(Status(), "to " + asked.request));
+      ++served;
+    }
+  }
+  for (std::thread& reader : readers) reader.join();
+}
+
+TEST_F(RequestQueue, WaitsNoLongerThanTheDeadlineAndFreesTheSlot) {
+  for (uint32_t i = 0; i < 3 * kQueueSlots; ++i) {
+    EXPECT_EQ(client_->Call("x", In(kMs)).status().code(), Code::kTimedOut);
+  }
+  EXPECT_TRUE(server_->Take().empty()) << "nobody waits for an answer";
+}
+
+TEST_F(RequestQueue, FreesASlotThatWasAbandonedOnceItIsAnswered) {
+  std::thread reader(
+      [this] { EXPECT_EQ(client_->Call("x", In(50 * kMs)).status().code(), Code::kTimedOut); });
+  const auto asked = TakeNext();
+  ASSERT_EQ(asked.size(), 1u);
+  reader.join();
+  EXPECT_EQ(layout_->slots[asked[0].slot].state.load(),
+            static_cast<uint32_t>(SlotState::kAbandoned));
+  server_->Answer(asked[0].slot, EncodeAnswer(Status(), "late"));
+  EXPECT_EQ(layout_->slots[asked[0].slot].state.load(), static_cast<uint32_t>(SlotState::kFree));
+}
+
+TEST_F(RequestQueue, TellsThatTheDaemonHasGone) {
+  std::thread reader([this] {
+    EXPECT_EQ(client_->Call("x", In(60'000 * kMs)).status().code(), Code::kPeerFailed);
+  });
+  ASSERT_EQ(TakeNext().size(), 1u);
+  gone_ = true;
+  reader.join();
+}
+
+TEST_F(RequestQueue, BelievesNoLengthThatIsWrittenIntoTheMemory) {
+  QueueSlot& slot = layout_->slots[2];
+  slot.request_bytes = 0xffffffff;
+  slot.state = static_cast<uint32_t>(SlotState::kAsked);
+  auto asked = server_->Take();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].request.size(), kPartRequestBytesMax);
+  slot.state = static_cast<uint32_t>(SlotState::kAsked);
+  EXPECT_TRUE(server_->Take().empty()) << "it works for the slot already";
+
+  std::thread reader([this] {
+    EXPECT_EQ(client_->Call("x", In(20'000 * kMs)).status().code(), Code::kCorruption);
+  });
+  auto next = TakeNext();
+  ASSERT_EQ(next.size(), 1u);
+  layout_->slots[next[0].slot].answer_bytes = kAnswerBytesMax + 1;
+  layout_->slots[next[0].slot].state = static_cast<uint32_t>(SlotState::kAnswered);
+  reader.join();
+}
+
+}  // namespace
+}  // namespace quire::stream

@@ -1,0 +1,137 @@
+#include "stream/sight.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/machine.h"
+#include "stream/log_contents.h"
+#include "stream/streams.h"
+
+namespace quire::stream {
+namespace {
+
+// As long as a writer may take to open: the bytes of a log are read where the machine was started
+// anew.
+constexpr uint64_t kOpenTimeoutNs = 60'000'000'000;
+constexpr uint64_t kPauseNs = 2'000'000;
+
+}  // namespace
+
+class SightOpener {
+ public:
+  SightOpener(io::FileSystem& fs, const PartName& name) : fs_(fs), name_(name) {}
+
+  // One with the index that the gate speaks of. kBusy: there is none yet, or it is replaced this
+  // moment.
+  Result<std::shared_ptr<const Sight>> Shared(std::shared_ptr<Gate> gate) {
+    auto sight = std::make_shared<Sight>();
+    sight->gate_ = std::move(gate);
+    sight->index_number_ = sight->gate_->index_number();
+    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    const uint64_t log_id = sight->heap_->identity().log_id;
+    if (!sight->gate_->Describes(log_id, fs_.BootId())) return Status(Code::kBusy);
+    const std::string path = name_.path("index");
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
+    QUIRE_ASSIGN_OR_RETURN(sight->index_map_, fs_.Map(path, bytes, io::MapMode::kReadWrite));
+    Result<Index> index =
+        Index::Attach(sight->index_map_->data(), bytes, log_id, sight->index_number_);
+    if (!index.ok()) return Status(Code::kBusy);
+    sight->index_ = std::make_unique<Index>(*std::move(index));
+    return std::shared_ptr<const Sight>(std::move(sight));
+  }
+
+  // One of this reader alone: the log is walked, with all its bytes.
+  Result<std::shared_ptr<const Sight>> Alone() {
+    auto sight = std::make_shared<Sight>();
+    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    WalkEnd end;
+    QUIRE_ASSIGN_OR_RETURN(const LogContents contents,
+                           ReadContents(sight->heap_.get(), true, &end));
+    // As Part::JudgeEnd: what was not synced may be lost with the power, and is no damage.
+    const bool ordered = sight->heap_->head().boot_id == fs_.BootId();
+    if (end.at < sight->heap_->head().durable || (ordered && !end.status.ok())) {
+      return Status(Code::kCorruption,
+                    name_.path("log") + " is damaged at position " + std::to_string(end.at));
+    }
+    const IndexSizes sizes = SizesFor(contents, 1, sight->heap_->identity().capacity);
+    const uint64_t bytes = Index::BytesFor(sizes);
+    sight->own_index_ = std::make_unique<char[]>(bytes);
+    const uint64_t log_id = sight->heap_->identity().log_id;
+    Index::Format(sight->own_index_.get(), sizes, log_id, 1);
+    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.get(), bytes, log_id, 1));
+    sight->index_ = std::make_unique<Index>(std::move(index));
+    QUIRE_RETURN_IF_ERROR(FillIndex(contents, sight->index_.get()));
+    sight->gate_ = Gate::Private();
+    sight->shared_ = false;
+    sight->gate_->Assign(log_id, fs_.BootId());
+    sight->gate_->SetHead(sight->heap_->head().head);
+    sight->gate_->Publish(contents.snapshot);
+    sight->gate_->SetState(sight->heap_->head().finished ? GateState::kFinished
+                                                         : GateState::kEnded);
+    return std::shared_ptr<const Sight>(std::move(sight));
+  }
+
+  // The part as it is: with the index of who writes or wrote it, made anew where he died.
+  Result<std::shared_ptr<const Sight>> Open() {
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
+    if (!there) return Status(Code::kNotFound, "there is no " + name_.path("log"));
+    Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
+    if (gate.ok() && (*gate)->state() != GateState::kNone && WriterAsTold(**gate)) {
+      Result<std::shared_ptr<const Sight>> sight = Shared(*std::move(gate));
+      const bool replaced =
+          sight.status().code() == Code::kBusy || sight.status().code() == Code::kNotFound;
+      if (!replaced) return sight;
+    }
+    const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
+    if (recovered.ok() || recovered.code() == Code::kBusy) return Status(Code::kBusy);
+    // A place that cannot be written to: nobody writes the log, then, as far as can be told.
+    const bool read_only = recovered.code() == Code::kReadOnly || recovered.code() == Code::kIo;
+    return read_only ? Alone() : recovered;
+  }
+
+ private:
+  bool WriterAsTold(const Gate& gate) {
+    if (gate.state() != GateState::kWriting) return true;
+    const Result<std::string> holder = fs_.LockHolder(name_.path("log") + ".lock");
+    return holder.ok() && !holder->empty();
+  }
+
+  io::FileSystem& fs_;
+  const PartName& name_;
+};
+
+bool Sight::current() const {
+  return !shared_ ||
+         (gate_->index_number() == index_number_ && gate_->Holds(heap_->identity().log_id));
+}
+
+Result<std::shared_ptr<const Sight>> Sight::Renew(io::FileSystem& fs, const PartName& name) const {
+  const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
+  while (true) {
+    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Shared(gate_);
+    const bool again = sight.status().code() == Code::kBusy;
+    if (!again || io::RealClock().NowNs() >= deadline) return sight;
+    io::RealClock().SleepNs(kPauseNs);
+  }
+}
+
+bool Sight::Kept(uint64_t snapshot) const {
+  const Result<Head> head = heap_->ReadHead();
+  return head.ok() && std::binary_search(head->kept.begin(), head->kept.end(), snapshot);
+}
+
+Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name) {
+  const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
+  while (true) {
+    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Open();
+    const bool again = !sight.ok() && sight.status().code() == Code::kBusy;
+    if (!again) return sight;
+    if (io::RealClock().NowNs() >= deadline) {
+      return Status(Code::kBusy, name.path("log") + " is being opened by a writer");
+    }
+    io::RealClock().SleepNs(kPauseNs);
+  }
+}
+
+}  // namespace quire::stream

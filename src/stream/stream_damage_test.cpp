@@ -1,0 +1,156 @@
+// Damage anywhere in a log is detected: every byte, cut files, changed places.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "stream/log_format.h"
+#include "stream/stream_testing.h"
+#include "stream/streams.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/test_scale.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kLogBytes = 32 << 10;
+const std::map<std::string, uint64_t> kObjects = {{"a", 700}, {"b", 3000}};
+
+class StreamDamage : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    StreamOptions options = SmallLog(kLogBytes);
+    options.keep_versions = 3;
+    options.deltas = StreamDeltas::kHash;
+    Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(options);
+    ASSERT_OK(writer.status());
+    std::map<std::string, char*> memory;
+    for (const auto& [key, size] : kObjects) memory[key] = *(*writer)->Create(key, size);
+    for (uint64_t version = 1; version <= 3; ++version) {
+      for (const auto& [key, size] : kObjects) Compute(memory[key], key, version, size);
+      ASSERT_OK((*writer)->Snapshot().status());
+    }
+    ASSERT_OK((*writer)->Finish());
+  }
+
+  // All versions are there and exact, or an error says that something is damaged. Returns whether
+  // one did.
+  bool Detected() {
+    Result<std::unique_ptr<StreamReader>> reader = machine_.Read();
+    if (!reader.ok()) {
+      EXPECT_CODE(reader.status(), Code::kCorruption);
+      return true;
+    }
+    bool detected = false;
+    for (const auto& [key, size] : kObjects) {
+      for (uint64_t version = 1; version <= 3; ++version) {
+        std::string bytes;
+        const Status status = (*reader)->Get(key, version, &bytes);
+        if (status.ok()) {
+          EXPECT_EQ(bytes == BytesOf(key, version, size), true) << key << " " << version;
+        } else {
+          EXPECT_CODE(status, Code::kCorruption);
+          detected = true;
+        }
+      }
+    }
+    return detected;
+  }
+
+  void Flip(uint64_t offset) {
+    ASSERT_OK(machine_.fs().Damage(machine_.log_path(), [&](std::string* bytes) {
+      (*bytes)[offset] = static_cast<char>((*bytes)[offset] ^ 0x20);
+    }));
+  }
+
+  uint64_t UsedBytes() {
+    uint64_t used = 0;
+    EXPECT_OK(machine_.fs().Damage(machine_.log_path(), [&](std::string* bytes) {
+      used = bytes->find_last_not_of('\0') + 1;
+    }));
+    return used;
+  }
+
+  StreamMachine machine_;
+};
+
+// Of the heads only the newest counts; a flip in another, or in what pads lines, changes nothing.
+TEST_F(StreamDamage, EveryFlippedByteIsDetectedOrHarmless) {
+  const uint64_t used = UsedBytes();
+  uint64_t detected = 0;
+  for (uint64_t offset = 0; offset < used; ++offset) {
+    Flip(offset);
+    detected += Detected() ? 1 : 0;
+    Flip(offset);
+    ASSERT_FALSE(Detected()) << "offset " << offset;
+  }
+  // At least the identity and all that the versions store.
+  EXPECT_GT(detected, kPageBytes + 3700);
+}
+
+TEST_F(StreamDamage, AFileThatWasCutIsDetected) {
+  for (const uint64_t size : {uint64_t{0}, uint64_t{100}, kLogHeaderBytes, UsedBytes() - 100}) {
+    std::string whole;
+    ASSERT_OK(machine_.fs().Damage(machine_.log_path(), [&](std::string* bytes) {
+      whole = *bytes;
+      bytes->resize(size);
+    }));
+    EXPECT_TRUE(Detected()) << size;
+    ASSERT_OK(
+        machine_.fs().Damage(machine_.log_path(), [&](std::string* bytes) { *bytes = whole; }));
+  }
+}
+
+TEST_F(StreamDamage, LinesThatChangedPlacesAreDetected) {
+  const uint64_t used = UsedBytes();
+  for (uint64_t line = kLogHeaderBytes; line + 128 <= used; line += 64) {
+    bool same = false;
+    const auto swap = [&](std::string* bytes) {
+      const std::string first = bytes->substr(line, 64);
+      const std::string second = bytes->substr(line + 64, 64);
+      same = first == second;
+      bytes->replace(line, 64, second);
+      bytes->replace(line + 64, 64, first);
+    };
+    ASSERT_OK(machine_.fs().Damage(machine_.log_path(), swap));
+    EXPECT_EQ(Detected(), !same) << "line at " << line;
+    ASSERT_OK(machine_.fs().Damage(machine_.log_path(), swap));
+  }
+}
+
+TEST_F(StreamDamage, AWriterDoesNotOpenADamagedLog) {
+  Flip(kLogHeaderBytes + 20);  // the first commit's record
+  EXPECT_CODE(machine_.Write(SmallLog(kLogBytes)).status(), Code::kCorruption);
+}
+
+// Nothing in the log tells of a commit whose record is damaged; the gate outlives the writer.
+TEST_F(StreamDamage, TheLastCommitOfAWriterThatDiedIsMissed) {
+  const uint64_t last_record = AlignUp(UsedBytes(), kRecordBytes);
+  Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(SmallLog(kLogBytes));
+  ASSERT_OK(writer.status());
+  ASSERT_OK((*writer)->Create("c", 100).status());
+  ASSERT_OK((*writer)->Put("c").status());
+  machine_.fs().Restart(io::CrashKind::kProcess, 1);
+  writer->reset();
+  Flip(last_record + 20);
+  EXPECT_CODE(machine_.Write(SmallLog(kLogBytes)).status(), Code::kCorruption);
+  EXPECT_CODE(machine_.Read().status(), Code::kCorruption);
+  Flip(last_record + 20);
+  EXPECT_OK(machine_.Write(SmallLog(kLogBytes)).status());
+}
+
+TEST_F(StreamDamage, ADamagedIndexOrGateIsMadeAnew) {
+  for (const char* file : {"/place/store/index-0", "/place/store/gate-0"}) {
+    for (const uint64_t at : {0, 8, 24, 40, 4096, 4200}) {
+      ASSERT_OK(machine_.fs().Damage(file, [&](std::string* bytes) {
+        for (uint64_t i = at; i < at + 8; ++i) (*bytes)[i] = static_cast<char>(0xA5);
+      }));
+      Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(SmallLog(kLogBytes));
+      ASSERT_OK(writer.status());
+      ASSERT_OK((*writer)->Finish());
+      EXPECT_FALSE(Detected()) << file << " " << at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::stream

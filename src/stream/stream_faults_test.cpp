@@ -1,0 +1,140 @@
+// A device that fails under a writer and a reader of a stream, at any call: they are told, what was
+// committed stays, and both go on.
+#include <gtest/gtest.h>
+
+#include "stream/stream_testing.h"
+#include "stream/streams.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kBytes = 9000;
+
+class StreamFaults : public ::testing::Test {
+ protected:
+  StreamOptions Options() {
+    StreamOptions options = SmallLog(64 << 10);
+    options.keep_versions = 2;
+    return options;
+  }
+
+  // Opens, puts twenty versions with syncs among them, ends. What fails is told, and counts no
+  // version.
+  Status Write(io::FileSystem& fs) {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StreamWriter> writer,
+                           OpenWriter(fs, "/place", "store", 0, Options()));
+    QUIRE_ASSIGN_OR_RETURN(char* const memory, writer->Create("key", kBytes, {}));
+    Status first;
+    for (int i = 0; i < 20; ++i) {
+      Compute(memory, "key", newest_ + 1, kBytes);
+      const Result<uint64_t> version = writer->Put("key");
+      if (version.ok()) {
+        EXPECT_EQ(*version, newest_ + 1);
+        newest_ = *version;
+      } else if (first.ok()) {
+        first = version.status();
+      }
+      const Status synced = i % 6 == 5 ? writer->Sync() : Status();
+      if (first.ok()) first = synced;
+    }
+    const Status finished = writer->Finish();
+    return first.ok() ? finished : first;
+  }
+
+  void ExpectNewest(io::FileSystem& fs) {
+    const auto reader = OpenLocalReader(fs, "/place", "store", 0);
+    if (newest_ == 0) {
+      if (reader.ok()) {
+        EXPECT_CODE((*reader)->Versions("key").status(), Code::kNotFound);
+      }
+      return;
+    }
+    ASSERT_OK(reader.status());
+    std::string bytes;
+    ASSERT_OK((*reader)->Get("key", 0, &bytes));
+    EXPECT_EQ(bytes == BytesOf("key", newest_, kBytes), true) << newest_;
+  }
+
+  // The n-th call of `ops` fails. False: there are not so many.
+  bool FailWriting(uint32_t ops, uint64_t nth, uint64_t count, Code code) {
+    const auto disk = io::NewSimFileSystem();
+    const auto fs = io::NewFaultFileSystem(*disk);
+    newest_ = 0;
+    EXPECT_OK(Write(*disk));
+    fs->FailAt(ops, nth, count, code);
+    const Status told = Write(*fs);
+    const bool failed = fs->failures() > 0;
+    if (!told.ok()) {
+      EXPECT_EQ(told.code(), code) << told.ToString();
+    }
+    fs->FailAt(ops, 1, 0, code);
+    ExpectNewest(*fs);
+    EXPECT_OK(Write(*fs));
+    ExpectNewest(*fs);
+    return failed;
+  }
+
+  // A reader is opened and reads while its n-th call fails.
+  bool FailReading(uint64_t nth) {
+    const auto disk = io::NewSimFileSystem();
+    const auto fs = io::NewFaultFileSystem(*disk);
+    newest_ = 0;
+    EXPECT_OK(Write(*disk));
+    fs->FailAt(io::kFaultAll, nth, 1, Code::kIo);
+    const auto reader = OpenLocalReader(*fs, "/place", "store", 0);
+    std::string bytes;
+    const Status read = reader.ok() ? (*reader)->Get("key", 0, &bytes) : reader.status();
+    const bool failed = fs->failures() > 0;
+    if (read.ok()) {
+      EXPECT_EQ(bytes == BytesOf("key", newest_, kBytes), true);
+    }
+    if (!read.ok()) {
+      EXPECT_CODE(read, Code::kIo);
+    }
+    fs->FailAt(io::kFaultAll, 1, 0, Code::kIo);
+    ExpectNewest(*fs);
+    return failed;
+  }
+
+  uint64_t newest_ = 0;
+};
+
+TEST_F(StreamFaults, OfWhoWritesAreToldAndLoseNoVersion) {
+  uint64_t nth = 1;
+  while (FailWriting(io::kFaultAll, nth, 1, Code::kIo) && !HasFailure()) ++nth;
+  EXPECT_GT(nth, 20u);
+}
+
+TEST_F(StreamFaults, ThatStayAreToldAndLoseNoVersion) {
+  uint64_t nth = 1;
+  while (FailWriting(io::kFaultAll, nth, UINT64_MAX, Code::kNoSpace) && !HasFailure()) ++nth;
+  EXPECT_GT(nth, 20u);
+}
+
+TEST_F(StreamFaults, OfWhoReadsAreTold) {
+  uint64_t nth = 1;
+  while (FailReading(nth) && !HasFailure()) ++nth;
+  EXPECT_GT(nth, 5u);
+}
+
+TEST_F(StreamFaults, AFullDeviceIsToldWhereTheLogIsMade) {
+  const auto disk = io::NewSimFileSystem();
+  disk->SetFreeBytes(32 << 10);
+  EXPECT_CODE(OpenWriter(*disk, "/place", "store", 0, Options()).status(), Code::kNoSpace);
+  EXPECT_CODE(OpenLocalReader(*disk, "/place", "store", 0).status(), Code::kNotFound);
+  disk->SetFreeBytes(UINT64_MAX);
+  EXPECT_OK(OpenWriter(*disk, "/place", "store", 0, Options()).status());
+}
+
+TEST_F(StreamFaults, AReadOnlyPlaceIsReadWithoutAnIndexOfItsWriter) {
+  const auto disk = io::NewSimFileSystem();
+  const auto fs = io::NewFaultFileSystem(*disk);
+  newest_ = 0;
+  ASSERT_OK(Write(*disk));
+  fs->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
+  ExpectNewest(*fs);
+}
+
+}  // namespace
+}  // namespace quire::stream

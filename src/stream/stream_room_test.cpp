@@ -1,0 +1,160 @@
+// How a log's room comes back where it is short: many small versions, deltas, kept ones in the way,
+// readers that come and go.
+#include <gtest/gtest.h>
+
+#include "stream/gate.h"
+#include "stream/mirror.h"
+#include "stream/stream_testing.h"
+#include "stream/streams.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+class StreamRoom : public ::testing::Test {
+ protected:
+  void Open(const StreamOptions& options) {
+    writer_.reset();
+    Result<std::unique_ptr<StreamWriter>> opened = machine_.Write(options);
+    ASSERT_OK(opened.status());
+    writer_ = *std::move(opened);
+  }
+  std::unique_ptr<StreamReader> Reader() {
+    Result<std::unique_ptr<StreamReader>> opened = machine_.Read();
+    EXPECT_OK(opened.status());
+    return opened.ok() ? *std::move(opened) : nullptr;
+  }
+
+  StreamMachine machine_;
+  std::unique_ptr<StreamWriter> writer_;
+};
+
+TEST_F(StreamRoom, ManySmallVersionsAreCollectedBeforeTheIndexIsFull) {
+  Open(SmallLog(16 * kMiB));
+  ASSERT_TRUE(writer_->Create("small", 8).ok());
+  for (int i = 0; i < 20'000; ++i) ASSERT_OK(writer_->Put("small").status());
+}
+
+TEST_F(StreamRoom, WhatIsKeptAtTheHeadKeepsTheIndexFromNobody) {
+  Open(SmallLog(16 * kMiB));
+  ASSERT_TRUE(writer_->Create("mesh", 1000).ok());
+  ASSERT_TRUE(writer_->Create("small", 8).ok());
+  ASSERT_OK(writer_->Put("mesh").status());
+  for (int i = 0; i < 20'000; ++i) ASSERT_OK(writer_->Put("small").status());
+}
+
+TEST_F(StreamRoom, DeltasLeaveRoomForTheNextWholeVersion) {
+  StreamOptions options = SmallLog(3 * kMiB + 64 * 1024);
+  options.deltas = StreamDeltas::kHash;
+  options.full_every = 1000;
+  Open(options);
+  char* const memory = *writer_->Create("field", kMiB);
+  const auto reader = Reader();
+  for (uint64_t i = 1; i <= 300; ++i) {
+    for (uint64_t at = 0; at < kMiB; at += 4096) memory[at] = static_cast<char>(i + at / 4096);
+    ASSERT_OK(writer_->Put("field").status());
+    std::string bytes;
+    ASSERT_OK(reader->Get("field", 0, &bytes));
+    ASSERT_EQ(bytes == std::string(memory, kMiB), true) << i;
+  }
+  EXPECT_GT(writer_->Statistics().deltas, 100u);
+}
+
+TEST_F(StreamRoom, ASnapshotThatIsYetToComeIsNotFound) {
+  Open(SmallLog(kMiB));
+  ASSERT_TRUE(writer_->Create("key", 8).ok());
+  ASSERT_OK(writer_->Put("key").status());
+  std::string bytes;
+  EXPECT_CODE(Reader()->GetAt("key", 2, &bytes), Code::kNotFound);
+  EXPECT_CODE(writer_->Restore(2), Code::kNotFound);
+}
+
+TEST_F(StreamRoom, ALogOfManyLongKeysIsReadAfterItsWriterDied) {
+  StreamOptions options = SmallLog(4 * kMiB);
+  options.objects_max = 8000;
+  Open(options);
+  std::vector<std::string> keys;
+  for (int i = 0; i < 5000; ++i) {
+    keys.push_back(std::to_string(i) + std::string(95, 'k'));
+    ASSERT_OK(writer_->Create(keys.back(), 8).status());
+  }
+  ASSERT_OK(writer_->Snapshot().status());
+  machine_.fs().Restart(io::CrashKind::kProcess, 1);
+  const auto reader = Reader();
+  ASSERT_NE(reader, nullptr);
+  EXPECT_EQ(reader->Objects()->size(), keys.size());
+}
+
+TEST_F(StreamRoom, ReadersThatDiedHoldNothing) {
+  Open(SmallLog(kMiB));
+  char* const memory = *writer_->Create("key", 200'000);
+  ASSERT_OK(writer_->Put("key").status());
+  // A pin that nobody's lock bears out.
+  Result<std::unique_ptr<Gate>> gate = Gate::Open(machine_.fs(), "/place/store/gate-0");
+  ASSERT_OK(gate.status());
+  (*gate)->Pin(3, 64);
+  memory[0] = 1;
+  for (int i = 0; i < 20; ++i) ASSERT_OK(writer_->Put("key").status());
+}
+
+TEST_F(StreamRoom, EachOfManyReadersHoldsItsOwn) {
+  StreamOptions options = SmallLog(kMiB);
+  options.keep_versions = 2;
+  Open(options);
+  char* const memory = *writer_->Create("key", 1000);
+  std::vector<std::unique_ptr<StreamReader>> readers;
+  std::vector<std::unique_ptr<StreamView>> views;
+  for (uint64_t version = 1; version <= 40; ++version) {
+    Compute(memory, "key", version, 1000);
+    ASSERT_OK(writer_->Put("key").status());
+    readers.push_back(Reader());
+    Result<std::unique_ptr<StreamView>> view = readers.back()->View("key", version);
+    ASSERT_OK(view.status());
+    views.push_back(*std::move(view));
+  }
+  while (writer_->Put("key").ok()) {
+  }
+  for (uint64_t version = 1; version <= 40; ++version) {
+    EXPECT_EQ(views[version - 1]->bytes() == BytesOf("key", version, 1000), true) << version;
+  }
+  views.clear();
+  EXPECT_OK(writer_->Put("key").status());
+}
+
+class MirrorRoom : public StreamRoom {
+ protected:
+  std::unique_ptr<Mirror> OpenMirror(uint64_t log_bytes) {
+    Result<std::unique_ptr<Mirror>> mirror =
+        Mirror::Open(machine_.fs(), "/place", "store", 0, SmallLog(log_bytes));
+    EXPECT_OK(mirror.status());
+    return mirror.ok() ? *std::move(mirror) : nullptr;
+  }
+  static StreamVersion VersionOfBytes(uint64_t number, uint64_t bytes) {
+    StreamVersion version;
+    version.version = number;
+    version.snapshot = number;
+    version.bytes = bytes;
+    return version;
+  }
+};
+
+TEST_F(MirrorRoom, ImpossibleSizesAreRefused) {
+  const auto mirror = OpenMirror(kMiB);
+  for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 62, 2 * kMiB}) {
+    EXPECT_FALSE(mirror->Reserve("key", VersionOfBytes(1, bytes)).ok()) << bytes;
+  }
+}
+
+TEST_F(MirrorRoom, LargeVersionsFitOneAfterAnother) {
+  const auto mirror = OpenMirror(kMiB);
+  for (uint64_t number = 1; number <= 20; ++number) {
+    const uint64_t bytes = number % 2 == 0 ? 600'000 : 500'000;
+    Result<char*> room = mirror->Reserve("key", VersionOfBytes(number, bytes));
+    ASSERT_OK(room.status());
+  }
+}
+
+}  // namespace
+}  // namespace quire::stream

@@ -1,0 +1,39 @@
+/// What tests of streams share: values that describe themselves, and a part of a store on a
+/// simulated machine.
+///
+/// Layer      tests
+/// Threads    one at a time
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "io/sim_file_system.h"
+#include "quire/stream.h"
+
+namespace quire::stream {
+
+/// Bytes that only this version of this object has; those of neighbouring versions differ in some
+/// blocks alone.
+std::string BytesOf(Slice key, uint64_t version, uint64_t size);
+
+/// A simulated machine with one store, of which rank 0 is written and read.
+class StreamMachine {
+ public:
+  StreamMachine();
+  io::SimFileSystem& fs() { return *fs_; }
+  Result<std::unique_ptr<StreamWriter>> Write(const StreamOptions& options);
+  Result<std::unique_ptr<StreamReader>> Read();
+  std::string log_path() const { return "/place/store/log-0"; }
+
+ private:
+  std::unique_ptr<io::SimFileSystem> fs_;
+};
+
+/// Small enough that tests wrap it soon.
+StreamOptions SmallLog(uint64_t log_bytes);
+/// Fills an object's memory with BytesOf.
+void Compute(char* memory, Slice key, uint64_t version, uint64_t size);
+
+}  // namespace quire::stream

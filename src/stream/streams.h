@@ -1,0 +1,45 @@
+/// The doors of this folder: streams on any file system, the real one among them.
+///
+/// Layer      stream
+/// Source     docs/decisions/0013-streams.md
+/// Threads    as quire/stream.h
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "io/file_system.h"
+#include "quire/stream.h"
+
+namespace quire::stream {
+
+/// StreamWriter::Open; options are in range.
+Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::string& place,
+                                                 const std::string& name, uint32_t rank,
+                                                 const StreamOptions& options);
+/// StreamReader::Open of what lies at this place, and nowhere else.
+Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
+                                                      const std::string& name, uint32_t rank);
+/// A view that knows what all of its bytes hash to (DataHash) since they were stored.
+class HashedView : public StreamView {
+ public:
+  /// Nullopt: it does not know.
+  virtual std::optional<uint64_t> hash() const = 0;
+};
+/// What the bytes of a view must hash to. Where nobody has stored that they are hashed now.
+uint64_t HashOf(const StreamView& view);
+/// Where the daemon puts what it fetches for the readers of this place; a place of its own.
+std::string MirrorPlace(const std::string& place);
+
+/// Collects a part of a store whose writer has ended, under the policy that the writer had.
+/// kBusy: somebody writes it.
+Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank);
+/// Makes the index of a part whose writer has died, as a writer that opens it does. kBusy: somebody
+/// writes it, and has an index.
+Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank);
+
+}  // namespace quire::stream

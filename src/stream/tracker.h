@@ -1,0 +1,52 @@
+/// Finds which blocks of an object's memory changed since the version before.
+///
+/// Layer      stream
+/// Source     NVStream, HPDC18, section 5.2 (delta-compression); docs/decisions/0013-streams.md
+/// Threads    one at a time; the program writes to the memory between the calls, not during them
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "quire/stream.h"
+#include "stream/block_hashes.h"
+#include "stream/block_set.h"
+
+namespace quire::stream {
+
+/// What may have changed; rising runs that do not touch. `all`: the whole object, runs are empty.
+struct Changes {
+  bool all = true;
+  std::vector<BlockRun> runs;
+  uint64_t blocks = 0;  ///< in runs
+};
+
+class Tracker {
+ public:
+  /// Of `memory`, which lives longer. `deltas` is not kOff. A mechanism that does not work here, or
+  /// for this memory (kProtect and kWatch need it to begin at a page), gives way to kHash, with a
+  /// line to the log callback; what is less than a page, without. kAuto takes at every step what
+  /// has been cheapest: no tracking, hashes, or kWatch; never kProtect, with which system calls
+  /// fail. `audited`: there will be audits; the first tells all, then.
+  static Result<std::unique_ptr<Tracker>> New(char* memory, uint64_t bytes, StreamDeltas deltas,
+                                              bool audited = false);
+  virtual ~Tracker() = default;
+
+  /// What changed since the last Taken; all, before the first. Until Taken nothing is forgotten:
+  /// asked again, the answer has what it had and what came since. After an error, all.
+  virtual Result<Changes> Find() = 0;
+  /// What Find told last is stored: what changes from now on belongs to the next version. `delta`:
+  /// it was stored as a delta; and how long storing took [ns], for choosing.
+  virtual void Taken(bool delta, uint64_t store_ns) = 0;
+  /// Bytes changed that no store or system call of this process wrote. Bytes behind the end are
+  /// left out.
+  virtual void MarkDirty(uint64_t offset, uint64_t bytes) = 0;
+  /// Compares all blocks with what Find told last: kCorruption where one changed and was not told,
+  /// with its offset. Between Find and Taken. Nothing to compare with (all was told): OK.
+  virtual Status Audit() = 0;
+  /// "whole", "hash", "protect", "watch": what the next Find will use.
+  virtual const char* mechanism() const = 0;
+};
+
+}  // namespace quire::stream

@@ -1,0 +1,103 @@
+/// What tests of trackers share: an object with a copy that follows what its tracker tells.
+///
+/// Layer      stream (tests)
+/// Threads    an object belongs to one thread
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "io/page_memory.h"
+#include "stream/tracker.h"
+
+namespace quire::stream {
+
+/// An object, its tracker, and a copy of the object that is made of nothing but what the tracker
+/// tells.
+class TrackedObject {
+ public:
+  TrackedObject(uint64_t bytes, StreamDeltas deltas, bool audited = false)
+      : own_(std::move(*io::AllocatePages(bytes))),
+        memory_(own_.data()),
+        bytes_(bytes),
+        copy_(bytes, '\0') {
+    Track(deltas, audited);
+  }
+  /// Of memory that somebody else has.
+  TrackedObject(char* memory, uint64_t bytes, StreamDeltas deltas, bool audited = false)
+      : memory_(memory), bytes_(bytes), copy_(bytes, '\0') {
+    Track(deltas, audited);
+  }
+
+  char* data() { return memory_; }
+  uint64_t bytes() const { return bytes_; }
+  Tracker& tracker() { return *tracker_; }
+  std::string mechanism() const { return tracker_->mechanism(); }
+  void LetGo() { tracker_.reset(); }
+
+  Changes Find() {
+    Result<Changes> changes = tracker_->Find();
+    EXPECT_TRUE(changes.ok()) << changes.status().ToString();
+    return changes.ok() ? std::move(*changes) : Changes{};
+  }
+  /// Stores what `changes` tell into the copy. [bytes]
+  uint64_t Copy(const Changes& changes) {
+    if (changes.all) {
+      std::memcpy(copy_.data(), memory_, bytes_);
+      return bytes_;
+    }
+    uint64_t copied = 0;
+    for (const BlockRun& run : changes.runs) {
+      const uint64_t begin = run.first * kBlockBytes;
+      const uint64_t end = std::min(begin + run.count * kBlockBytes, bytes_);
+      std::memcpy(copy_.data() + begin, memory_ + begin, end - begin);
+      copied += end - begin;
+    }
+    return copied;
+  }
+  /// One version: what the tracker tells is copied, and the copy is then the object. Returns the
+  /// bytes that were copied.
+  uint64_t Step(uint64_t whole_ns = 0) {
+    const Changes changes = Find();
+    const uint64_t copied = Copy(changes);
+    EXPECT_TRUE(IsCopied());
+    tracker_->Taken(!changes.all, changes.all ? whole_ns : 0);
+    return copied;
+  }
+  bool IsCopied() const { return std::memcmp(copy_.data(), memory_, bytes_) == 0; }
+  /// Blocks in which the object differs from the copy.
+  uint64_t ChangedBlocks() const {
+    uint64_t count = 0;
+    for (uint64_t at = 0; at < bytes_; at += kBlockBytes) {
+      const uint64_t size = std::min(kBlockBytes, bytes_ - at);
+      if (std::memcmp(copy_.data() + at, memory_ + at, size) != 0) ++count;
+    }
+    return count;
+  }
+
+ private:
+  void Track(StreamDeltas deltas, bool audited) {
+    auto tracker = Tracker::New(memory_, bytes_, deltas, audited);
+    EXPECT_TRUE(tracker.ok()) << tracker.status().ToString();
+    tracker_ = std::move(*tracker);
+  }
+
+  io::PageMemory own_;
+  char* memory_;
+  uint64_t bytes_;
+  std::string copy_;
+  std::unique_ptr<Tracker> tracker_;
+};
+
+/// A byte is another than before.
+inline void Change(char* at) {
+  volatile char* const byte = at;
+  *byte = static_cast<char>(*byte + 1);
+}
+
+}  // namespace quire::stream

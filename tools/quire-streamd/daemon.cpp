@@ -1,0 +1,216 @@
+#include "tools/quire-streamd/daemon.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log_sink.h"
+#include "io/machine.h"
+
+namespace quire::streamd {
+namespace {
+
+using stream::Operation;
+using stream::Request;
+using stream::StorePart;
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr int kThreadsMax = 256;
+// A part that no daemon has told of for so long is nowhere.
+constexpr uint64_t kTtlMs = 15'000;
+constexpr uint64_t kRegisterNs = 3000 * kNsPerMs;
+// [ns] Beyond what a reader said, for an answer that it no longer waits for.
+constexpr uint64_t kReaderNsMax = 600'000 * kNsPerMs;
+
+uint64_t In(uint64_t ns) {
+  return io::RealClock().NowNs() + ns;
+}
+
+std::string Answer(const Result<std::string>& body) {
+  return body.ok() ? stream::EncodeAnswer(Status(), *body)
+                   : stream::EncodeAnswer(body.status(), {});
+}
+
+}  // namespace
+
+Daemon::Daemon(const DaemonOptions& options, const Token& token, Streams streams)
+    : options_(options),
+      streams_(std::move(streams)),
+      peers_(token),
+      local_(streams_.open_part),
+      remote_(peers_,
+              [this] {
+                RemoteOptions remote = streams_.remote;
+                remote.lookup = [this](const StorePart& part, uint64_t deadline_ns) {
+                  return Lookup(part, deadline_ns);
+                };
+                return remote;
+              }()),
+      workers_(kThreadsMax) {}
+
+Daemon::~Daemon() = default;
+
+Result<std::unique_ptr<Daemon>> Daemon::Open(const DaemonOptions& options, const Token& token,
+                                             Streams streams) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options, token, std::move(streams)));
+  QUIRE_ASSIGN_OR_RETURN(daemon->gate_,
+                         Gate::Open(options.listen, options.place, token, options.limits));
+  return daemon;
+}
+
+Status Daemon::Run(const io::Descriptor* signals) {
+  GateEvents events;
+  events.on_request = [this](uint64_t id, std::shared_ptr<Channel> channel) {
+    workers_.Run([this, id, channel = std::move(channel)] { OnRequest(id, channel); });
+  };
+  events.on_bell = [this](std::shared_ptr<stream::QueueServer> queue) { OnBell(queue); };
+  events.on_tick = [this] { OnTick(); };
+  return gate_->Run(events, signals);
+}
+
+bool Daemon::Finish(uint64_t timeout_ms) {
+  const bool ended = workers_.Stop(timeout_ms);
+  std::vector<StorePart> parts;
+  {
+    const std::unique_lock<std::mutex> lock(tick_mutex_, std::try_to_lock);
+    if (lock.owns_lock()) parts = registered_;
+  }
+  // Who does not hear it forgets them after a while.
+  if (!parts.empty()) (void)Register(parts, 0).ok();
+  return ended;
+}
+
+void Daemon::OnRequest(uint64_t id, const std::shared_ptr<Channel>& channel) {
+  const Status status = ServePeer(*channel);
+  gate_->Resume(id, status.ok());
+  if (!status.ok() && status.code() != Code::kPeerFailed) {
+    base::Log(LogLevel::kWarning, "a connection was closed: " + status.ToString());
+  }
+}
+
+Status Daemon::ServePeer(Channel& channel) {
+  QUIRE_ASSIGN_OR_RETURN(const FrameHead head, channel.ReceiveHead(In(kFrameNs)));
+  if (head.kind != FrameKind::kRequest) {
+    return Status(Code::kCorruption, "another daemon sent what is no request");
+  }
+  std::string encoded(head.size, '\0');
+  QUIRE_RETURN_IF_ERROR(channel.ReceivePayload(head, encoded.data(), In(kFrameNs)));
+  QUIRE_ASSIGN_OR_RETURN(const Request request, stream::DecodeRequest(encoded));
+  const bool metadata =
+      request.operation == Operation::kRegister || request.operation == Operation::kLookup;
+  return metadata ? ServeMetadata(request, head.id, channel)
+                  : local_.Serve(request, head.id, channel);
+}
+
+Status Daemon::ServeMetadata(const Request& request, uint64_t id, Channel& channel) {
+  Result<std::string> body = std::string();
+  if (!options_.metadata_here) {
+    body = Status(Code::kUnsupported, "the daemon at " + address() + " is no metadata service");
+  } else if (request.operation == Operation::kLookup) {
+    body = directory_.Lookup(request.part, io::RealClock().NowNs());
+  } else {
+    std::string address = request.address;
+    if (address.starts_with(":")) {
+      QUIRE_ASSIGN_OR_RETURN(const std::string host, channel.socket().PeerHost());
+      address = host + address;
+    }
+    const Status status =
+        directory_.Register(request.parts, address, io::RealClock().NowNs(), request.number);
+    if (!status.ok()) body = status;
+  }
+  return channel.Send(FrameKind::kAnswer, id, Answer(body), In(kFrameNs));
+}
+
+void Daemon::OnBell(const std::shared_ptr<stream::QueueServer>& queue) {
+  for (const auto& asked : queue->Take()) {
+    workers_.Run([this, queue, asked] {
+      queue->Answer(asked.slot, ServeReader(asked.request, asked.deadline_ns));
+    });
+  }
+}
+
+std::string Daemon::ServeReader(const std::string& encoded, uint64_t deadline_ns) {
+  const auto request = stream::DecodeRequest(encoded);
+  if (!request.ok()) return stream::EncodeAnswer(request.status(), {});
+  return Answer(remote_.Serve(*request, std::min(deadline_ns, In(kReaderNsMax))));
+}
+
+void Daemon::OnTick() {
+  if (ticking_.exchange(true)) return;
+  workers_.Run([this] {
+    Tick();
+    ticking_.store(false);
+  });
+}
+
+void Daemon::Tick() {
+  const std::lock_guard<std::mutex> lock(tick_mutex_);
+  local_.Refresh();
+  std::vector<StorePart> parts = streams_.parts();
+  const Status status = Register(parts, kTtlMs);
+  if (!status.ok() && !told_failure_) {
+    base::Log(LogLevel::kWarning,
+              "the metadata service does not know of this place: " + status.ToString());
+  }
+  told_failure_ = !status.ok();
+  registered_ = parts;
+  const uint64_t now = io::RealClock().NowNs();
+  if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * kNsPerMs) return;
+  tended_ns_ = now;
+  for (const StorePart& part : tending_.Due(parts, streams_.written)) {
+    if (workers_.stopping()) return;
+    streams_.tend(part);
+  }
+}
+
+std::string Daemon::AdvertisedAddress() const {
+  const auto parts = io::SplitAddress(gate_->address());
+  if (!parts.ok()) return gate_->address();
+  if (!options_.advertise.empty()) return options_.advertise + ":" + parts->second;
+  const bool any = parts->first == "0.0.0.0" || parts->first == "::";
+  return any ? ":" + parts->second : gate_->address();
+}
+
+Status Daemon::Register(const std::vector<StorePart>& parts, uint64_t ttl_ms) {
+  Request request;
+  request.operation = Operation::kRegister;
+  request.address = AdvertisedAddress();
+  request.number = ttl_ms;
+  const Request empty = request;
+  uint64_t bytes = 0;
+  const uint64_t deadline = In(kRegisterNs);
+  for (const StorePart& part : parts) {
+    bytes += stream::EncodedPartBytes(part);
+    if (bytes > stream::kRequestBytesMax / 2) {
+      QUIRE_RETURN_IF_ERROR(RegisterSome(std::exchange(request, empty), deadline));
+      bytes = stream::EncodedPartBytes(part);
+    }
+    request.parts.push_back(part);
+  }
+  return request.parts.empty() ? Status() : RegisterSome(std::move(request), deadline);
+}
+
+Status Daemon::RegisterSome(Request request, uint64_t deadline_ns) {
+  if (options_.metadata_here) {
+    return directory_.Register(request.parts, request.address, io::RealClock().NowNs(),
+                               request.number);
+  }
+  if (options_.metadata.empty()) return Status();
+  return peers_.Call(options_.metadata, request, deadline_ns).status();
+}
+
+Result<std::string> Daemon::Lookup(const StorePart& part, uint64_t deadline_ns) {
+  Result<std::string> found = Status(Code::kNotFound, "the daemon knows of no metadata service");
+  if (options_.metadata_here) {
+    found = directory_.Lookup(part, io::RealClock().NowNs());
+  } else if (!options_.metadata.empty()) {
+    Request request;
+    request.operation = Operation::kLookup;
+    request.part = part;
+    found = peers_.Call(options_.metadata, request, deadline_ns);
+  }
+  // Here it is not: the reader has looked.
+  if (found.ok() && *found == AdvertisedAddress()) return Status(Code::kNotFound);
+  return found;
+}
+
+}  // namespace quire::streamd

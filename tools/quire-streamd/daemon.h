@@ -1,0 +1,98 @@
+// The daemon: serves this place's parts to others, fetches others' for readers here, tells the
+// metadata service what there is (or is it), and tends parts whose writers have ended.
+//
+// Layer      tools
+// Source     NVStream, HPDC18, section 6; docs/streamd.md
+// Threads    Run: one; all else: any
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "quire/stream.h"
+#include "tools/quire-streamd/directory.h"
+#include "tools/quire-streamd/gate.h"
+#include "tools/quire-streamd/local_parts.h"
+#include "tools/quire-streamd/peers.h"
+#include "tools/quire-streamd/remote_parts.h"
+#include "tools/quire-streamd/tending.h"
+#include "tools/quire-streamd/workers.h"
+
+namespace quire::streamd {
+
+struct DaemonOptions {
+  std::string place;
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;       // the host by which others reach this one; empty: as it listens
+  std::string metadata;        // the service's address; empty: none
+  bool metadata_here = false;  // this daemon is the service
+  uint64_t mirror_bytes = 256ull << 20;
+  uint64_t tend_ms = 10'000;
+  GateLimits limits;
+};
+
+// What the daemon needs of streams; a test gives others.
+struct Streams {
+  OpenPart open_part;
+  std::function<std::vector<stream::StorePart>()> parts;
+  RemoteOptions remote;  // but for `lookup`
+  // Whether somebody writes a part; and what is done for one that nobody writes any more.
+  std::function<bool(const stream::StorePart& part)> written;
+  std::function<void(const stream::StorePart& part)> tend;
+};
+// Those of a place.
+Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_bytes);
+
+class Daemon {
+ public:
+  // Listens. The caller holds the place's lock.
+  static Result<std::unique_ptr<Daemon>> Open(const DaemonOptions& options, const Token& token,
+                                              Streams streams);
+  ~Daemon();
+  // Until Stop or a signal.
+  Status Run(const io::Descriptor* signals = nullptr);
+  void Stop() { gate_->Stop(); }
+  const std::string& address() const { return gate_->address(); }
+  Gate& gate() { return *gate_; }
+  // Says goodbye to the metadata service, and waits for what is under way, at most so long. False:
+  // something still is.
+  bool Finish(uint64_t timeout_ms);
+
+ private:
+  Daemon(const DaemonOptions& options, const Token& token, Streams streams);
+
+  void OnRequest(uint64_t id, const std::shared_ptr<Channel>& channel);
+  void OnBell(const std::shared_ptr<stream::QueueServer>& queue);
+  void OnTick();
+  Status ServePeer(Channel& channel);
+  Status ServeMetadata(const stream::Request& request, uint64_t id, Channel& channel);
+  std::string ServeReader(const std::string& encoded, uint64_t deadline_ns);
+  void Tick();
+  Status Register(const std::vector<stream::StorePart>& parts, uint64_t ttl_ms);
+  Status RegisterSome(stream::Request request, uint64_t deadline_ns);
+  Result<std::string> Lookup(const stream::StorePart& part, uint64_t deadline_ns);
+  std::string AdvertisedAddress() const;
+
+  const DaemonOptions options_;
+  const Streams streams_;
+  std::unique_ptr<Gate> gate_;
+  Peers peers_;
+  LocalParts local_;
+  RemoteParts remote_;
+  Directory directory_;
+  std::atomic<bool> ticking_{false};
+  std::mutex tick_mutex_;  // of what follows
+  std::vector<stream::StorePart> registered_;
+  uint64_t tended_ns_ = 0;
+  Tending tending_;
+  bool told_failure_ = false;
+  Workers workers_;  // ends first
+};
+
+}  // namespace quire::streamd

@@ -1,0 +1,289 @@
+#include "tools/quire-streamd/daemon.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "io/machine.h"
+#include "stream/daemon_client.h"
+#include "stream/delta.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+#include "tools/quire-streamd/daemon_testing.h"
+
+namespace quire::streamd {
+namespace {
+
+using stream::Operation;
+using stream::Request;
+using stream::StorePart;
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kLongNs = 20'000 * kMs;
+const StorePart kPart{"field", 3};
+
+uint64_t In(uint64_t ns) {
+  return io::RealClock().NowNs() + ns;
+}
+
+Request Of(Operation operation, const std::string& key = "", uint64_t number = 0) {
+  Request request;
+  request.operation = operation;
+  request.part = kPart;
+  request.key = key;
+  request.number = number;
+  return request;
+}
+
+// A node: a place with a part of a store, a mirror and a daemon.
+class Node {
+ public:
+  explicit Node(bool has_part) : has_part_(has_part) {}
+  ~Node() { Stop(); }
+
+  // `port` of the listener, 0 any; `metadata` empty: it is the service.
+  Status Start(const std::string& metadata, const std::string& port = "0") {
+    DaemonOptions options;
+    options.place = place_.path();
+    options.listen = "127.0.0.1:" + port;
+    options.metadata = metadata;
+    options.metadata_here = metadata.empty();
+    options.limits.tick_ms = 20;
+    Streams streams;
+    streams.open_part = [this](const StorePart& asked) -> Result<std::unique_ptr<StreamReader>> {
+      if (!has_part_ || !(asked == kPart)) return Status(Code::kNotFound);
+      return NewFakeReader(part);
+    };
+    streams.parts = [this] {
+      return has_part_ ? std::vector<StorePart>{kPart} : std::vector<StorePart>();
+    };
+    streams.remote.open_mirror =
+        [this](const StorePart&) -> Result<std::unique_ptr<stream::Mirror>> {
+      return NewFakeMirror(mirrored);
+    };
+    streams.remote.open_mirrored =
+        [this](const StorePart&) -> Result<std::unique_ptr<StreamReader>> {
+      return NewFakeReader(mirrored);
+    };
+    streams.written = [](const StorePart&) { return true; };
+    streams.tend = [](const StorePart&) {};
+    const Token token = *Token::From(std::string(32, 't'));
+    QUIRE_ASSIGN_OR_RETURN(daemon_, Daemon::Open(options, token, std::move(streams)));
+    thread_ = std::thread([this] { EXPECT_OK(daemon_->Run()); });
+    return Status();
+  }
+  void Stop() {
+    if (!daemon_) return;
+    daemon_->Stop();
+    thread_.join();
+    EXPECT_TRUE(daemon_->Finish(20'000));
+    daemon_.reset();
+  }
+  std::string address() const { return daemon_->address(); }
+  std::string port() const { return io::SplitAddress(address())->second; }
+
+  Result<std::string> Ask(const Request& request, uint64_t ns = kLongNs) {
+    return client_.Call(request, In(ns));
+  }
+  // Until what is asked for is known here: the news travel with the daemons' ticks.
+  Result<std::string> AskUntilKnown(const Request& request) {
+    const uint64_t deadline = In(kLongNs);
+    for (;;) {
+      auto body = Ask(request);
+      const Code code = body.status().code();
+      const bool comes = code == Code::kNotFound || code == Code::kPeerFailed;
+      if (!comes || io::RealClock().NowNs() > deadline) return body;
+    }
+  }
+  std::string MirroredBytes(const std::string& key, uint64_t version) {
+    auto view = NewFakeReader(mirrored)->View(key, version);
+    return view.ok() ? std::string((*view)->bytes()) : view.status().ToString();
+  }
+
+  std::shared_ptr<FakePart> part = std::make_shared<FakePart>();
+  const std::shared_ptr<FakePart> mirrored = std::make_shared<FakePart>();
+
+ private:
+  const bool has_part_;
+  const test::TempDirectory place_;
+  std::unique_ptr<Daemon> daemon_;
+  std::thread thread_;
+  stream::DaemonClient client_{place_.path()};
+};
+
+class DaemonTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(writer_.Start(""));
+    ASSERT_OK(reader_.Start(writer_.address()));
+  }
+  Node writer_{true};
+  Node reader_{false};
+};
+
+TEST_F(DaemonTest, TellsAReaderWhatThereIsOnAnotherNode) {
+  writer_.part->Put("T", "one");
+  writer_.part->Put("T", "two");
+  writer_.part->Put("U", "other");
+  auto body = reader_.AskUntilKnown(Of(Operation::kState));
+  ASSERT_OK(body.status());
+  EXPECT_EQ(stream::DecodeState(*body)->last_snapshot, 3u);
+  EXPECT_FALSE(stream::DecodeState(*body)->finished);
+  body = reader_.Ask(Of(Operation::kObjects));
+  ASSERT_OK(body.status());
+  EXPECT_EQ(stream::DecodeObjects(*body)->keys, (std::vector<std::string>{"T", "U"}));
+  EXPECT_EQ(stream::DecodeObjects(*reader_.Ask(Of(Operation::kObjects, "T")))->keys,
+            std::vector<std::string>{"U"});
+  const auto versions = stream::DecodeVersions(*reader_.Ask(Of(Operation::kVersions, "T")));
+  ASSERT_OK(versions.status());
+  ASSERT_EQ(versions->versions.size(), 2u);
+  EXPECT_EQ(versions->versions[0].version, 2u);
+  const auto older = stream::DecodeVersions(*reader_.Ask(Of(Operation::kVersions, "T", 2)));
+  EXPECT_EQ(older->versions.size(), 1u);
+  EXPECT_EQ(reader_.Ask(Of(Operation::kVersions, "none")).status().code(), Code::kNotFound);
+}
+
+TEST_F(DaemonTest, FetchesAVersionOnceIntoTheMirror) {
+  const std::string large(3 << 20, 'L');
+  writer_.part->Put("T", "one");
+  writer_.part->Put("T", large);
+  auto body = reader_.AskUntilKnown(Of(Operation::kFetch, "T"));
+  ASSERT_OK(body.status());
+  EXPECT_EQ(stream::DecodeFetch(*body)->version.version, 2u);
+  EXPECT_TRUE(reader_.MirroredBytes("T", 2) == large);
+  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T", 2)).status());
+  EXPECT_EQ(reader_.mirrored->reserved, 1);
+  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T", 1)).status());
+  EXPECT_EQ(reader_.MirroredBytes("T", 1), "one");
+  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T", 9)).status().code(), Code::kNotFound);
+}
+
+TEST_F(DaemonTest, ReplacesWhatItFetchedOfAStoreThatWasMadeAnew) {
+  writer_.part->Put("T", "old", 1000);
+  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status());
+  {
+    const std::lock_guard<std::mutex> lock(writer_.part->mutex);
+    writer_.part->objects.clear();
+  }
+  writer_.part->Put("T", "new", 2000);
+  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T", 1)).status());
+  EXPECT_EQ(reader_.MirroredBytes("T", 1), "new");
+  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T")).status());
+  EXPECT_EQ(reader_.mirrored->reserved, 2) << "what is there now is fetched again";
+}
+
+TEST_F(DaemonTest, PassesOnNoDamage) {
+  writer_.part->Put("T", "bytes");
+  {
+    const std::lock_guard<std::mutex> lock(writer_.part->mutex);
+    auto& stored = writer_.part->objects["T"][0];
+    stored.hash = stream::DataHash(stored.bytes);
+    stored.bytes[2] ^= 1;
+  }
+  const Status status = reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status();
+  EXPECT_EQ(status.code(), Code::kCorruption);
+  EXPECT_TRUE(status.message().find("version 1 of an object in field/3") != std::string::npos)
+      << status.ToString();
+  EXPECT_TRUE(reader_.mirrored->objects.empty());
+  writer_.part->Put("T", "more bytes");
+  EXPECT_OK(reader_.Ask(Of(Operation::kFetch, "T")).status());
+}
+
+TEST_F(DaemonTest, SaysWhereTheMirrorIsFullAndGoesOn) {
+  writer_.part->Put("T", "bytes");
+  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  reader_.mirrored->room = 2;
+  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T")).status().code(), Code::kNoSpace);
+  reader_.mirrored->room = 100;
+  EXPECT_OK(reader_.Ask(Of(Operation::kFetch, "T")).status());
+}
+
+TEST_F(DaemonTest, WakesAReaderThatWaitsOnAnotherNode) {
+  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  Request wait = Of(Operation::kWait);
+  wait.timeout_ms = stream::kWaitMsMax;
+  std::thread putter([this] { writer_.part->Put("T", "bytes"); });
+  auto body = reader_.Ask(wait);
+  putter.join();
+  ASSERT_OK(body.status());
+  EXPECT_EQ(*stream::DecodeNumber(*body), 1u);
+  wait.number = 1;
+  wait.timeout_ms = 1;
+  EXPECT_EQ(reader_.Ask(wait).status().code(), Code::kTimedOut);
+  {
+    const std::lock_guard<std::mutex> lock(writer_.part->mutex);
+    writer_.part->finished = true;
+  }
+  EXPECT_EQ(reader_.Ask(wait).status().code(), Code::kNotFound);
+}
+
+TEST_F(DaemonTest, AnswersReadersOnlyWhatReadersAsk) {
+  Request request = Of(Operation::kLookup);
+  EXPECT_EQ(reader_.Ask(request).status().code(), Code::kInvalidArgument);
+  request.part.store = "../escape";
+  EXPECT_EQ(reader_.Ask(request).status().code(), Code::kCorruption);
+}
+
+TEST_F(DaemonTest, TellsThatTheOwnDaemonHasGoneAndFindsTheNextOne) {
+  writer_.part->Put("T", "bytes");
+  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  reader_.Stop();
+  EXPECT_EQ(reader_.Ask(Of(Operation::kState)).status().code(), Code::kPeerFailed);
+  ASSERT_OK(reader_.Start(writer_.address()));
+  EXPECT_OK(reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status());
+}
+
+// Three nodes: the metadata service, who writes, who reads.
+class ServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(service_.Start(""));
+    ASSERT_OK(writer_.Start(service_.address()));
+    ASSERT_OK(reader_.Start(service_.address()));
+    writer_.part->Put("T", "bytes");
+    ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  }
+  Node service_{false};
+  Node writer_{true};
+  Node reader_{false};
+};
+
+TEST_F(ServiceTest, KnowsAllAgainWhenItIsStartedAnew) {
+  const std::string port = service_.port();
+  service_.Stop();
+  EXPECT_OK(reader_.Ask(Of(Operation::kState)).status());  // the address is known
+  ASSERT_OK(service_.Start("", port));
+  Node another(false);
+  ASSERT_OK(another.Start(service_.address()));
+  EXPECT_OK(another.AskUntilKnown(Of(Operation::kState)).status());
+}
+
+TEST_F(ServiceTest, TakesNoPartThatNobodyTellsOfForAVersionThatIsNotThere) {
+  const std::string port = service_.port();
+  writer_.Stop();
+  service_.Stop();
+  ASSERT_OK(service_.Start("", port));
+  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T", 1)).status().code(), Code::kPeerFailed);
+  EXPECT_EQ(reader_.Ask(Of(Operation::kWait)).status().code(), Code::kPeerFailed);
+  EXPECT_EQ(reader_.Ask(Of(Operation::kState)).status().code(), Code::kNotFound);
+  ASSERT_OK(writer_.Start(service_.address()));
+  EXPECT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T", 9)).status().code(), Code::kNotFound);
+}
+
+TEST_F(ServiceTest, TellsWhereADaemonIsThatHasMoved) {
+  writer_.Stop();
+  const Code gone = reader_.Ask(Of(Operation::kState)).status().code();
+  EXPECT_TRUE(gone == Code::kPeerFailed || gone == Code::kNotFound);
+  ASSERT_OK(writer_.Start(service_.address()));
+  EXPECT_OK(reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status());
+  EXPECT_EQ(reader_.MirroredBytes("T", 1), "bytes");
+}
+
+}  // namespace
+}  // namespace quire::streamd

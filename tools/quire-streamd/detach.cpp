@@ -1,0 +1,40 @@
+#include "tools/quire-streamd/detach.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "io/posix_error.h"
+
+namespace quire::streamd {
+
+Result<Background> Background::Enter() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return io::ErrnoStatus(errno, "make", "a pipe");
+  const pid_t pid = ::fork();
+  if (pid < 0) return io::ErrnoStatus(errno, "start", "a process in the background");
+  if (pid == 0) {
+    ::close(ends[0]);
+    ::setsid();
+    return Background(ends[1]);
+  }
+  ::close(ends[1]);
+  char ready = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(ends[0], &ready, 1);
+  } while (got < 0 && errno == EINTR);
+  ::_exit(got == 1 ? 0 : 1);
+}
+
+void Background::Ready() {
+  const io::Descriptor null = io::Descriptor::Open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; null.ok() && fd <= STDERR_FILENO; ++fd) ::dup2(null.get(), fd);
+  const char byte = 1;
+  // Who waited may be gone: the daemon goes on without him.
+  [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &byte, 1);
+  pipe_ = io::Descriptor(-1);
+}
+
+}  // namespace quire::streamd

@@ -1,0 +1,25 @@
+// Going on in the background.
+//
+// Layer      tools
+// Threads    before any is started
+#pragma once
+
+#include "io/posix_file.h"
+#include "quire/status.h"
+
+namespace quire::streamd {
+
+// Goes on in a new process, of a session of its own. The old one ends once Ready is called, with
+// success, or once the new one has ended, with failure: who started it knows how it began.
+class Background {
+ public:
+  static Result<Background> Enter();
+  // Standard streams lead nowhere from now on.
+  void Ready();
+
+ private:
+  explicit Background(int pipe) : pipe_(pipe) {}
+  io::Descriptor pipe_;
+};
+
+}  // namespace quire::streamd

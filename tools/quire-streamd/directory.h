@@ -1,0 +1,44 @@
+// The metadata service: which daemon has which part of a store. It is told again and again by the
+// daemons; what is not told any more is forgotten, and so a service that is started anew knows all
+// soon.
+//
+// Layer      tools
+// Source     NVStream, HPDC18, section 6.1
+// Threads    any
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "quire/status.h"
+#include "stream/request.h"
+
+namespace quire::streamd {
+
+class Directory {
+ public:
+  explicit Directory(size_t parts_max = 1 << 20) : parts_max_(parts_max) {}
+
+  // `parts` are at `address` until `now_ns` + `ttl_ms`; 0: they are there no longer. kNoSpace.
+  Status Register(const std::vector<stream::StorePart>& parts, const std::string& address,
+                  uint64_t now_ns, uint64_t ttl_ms);
+  // kNotFound.
+  Result<std::string> Lookup(const stream::StorePart& part, uint64_t now_ns);
+  size_t size();
+
+ private:
+  struct Entry {
+    std::string address;
+    uint64_t until_ns = 0;
+  };
+  void ForgetOld(uint64_t now_ns);
+
+  const size_t parts_max_;
+  std::mutex mutex_;
+  std::map<stream::StorePart, Entry> entries_;
+};
+
+}  // namespace quire::streamd

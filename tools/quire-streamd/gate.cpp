@@ -1,0 +1,246 @@
+#include "tools/quire-streamd/gate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log_sink.h"
+#include "io/machine.h"
+#include "stream/daemon_client.h"
+
+namespace quire::streamd {
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kListener = 1;
+constexpr uint64_t kLocalListener = 2;
+constexpr uint64_t kSignals = 3;
+constexpr uint64_t kFirstId = 16;
+// So many come in at once before others are looked at.
+constexpr int kAcceptsMax = 64;
+constexpr uint64_t kPauseNs = 1000 * kNsPerMs;
+
+}  // namespace
+
+Result<std::unique_ptr<Gate>> Gate::Open(const std::string& address, const std::string& place,
+                                         const Token& token, const GateLimits& limits) {
+  std::unique_ptr<Gate> gate(new Gate(token, limits));
+  gate->next_id_ = kFirstId;
+  QUIRE_ASSIGN_OR_RETURN(gate->poller_, io::Poller::New());
+  QUIRE_ASSIGN_OR_RETURN(gate->listener_, io::Socket::ListenTcp(address));
+  QUIRE_ASSIGN_OR_RETURN(gate->address_, gate->listener_.LocalAddress());
+  QUIRE_ASSIGN_OR_RETURN(gate->local_listener_,
+                         io::Socket::ListenLocal(place, stream::kDaemonSocket));
+  QUIRE_RETURN_IF_ERROR(gate->poller_->Add(gate->listener_.fd(), kListener));
+  QUIRE_RETURN_IF_ERROR(gate->poller_->Add(gate->local_listener_.fd(), kLocalListener));
+  return gate;
+}
+
+Status Gate::Run(const GateEvents& events, const io::Descriptor* signals) {
+  events_ = &events;
+  if (signals != nullptr) QUIRE_RETURN_IF_ERROR(poller_->Add(signals->get(), kSignals));
+  uint64_t tick_ns = 0;
+  for (;;) {
+    const uint64_t now = io::RealClock().NowNs();
+    if (now >= tick_ns) {
+      events.on_tick();
+      tick_ns = now + limits_.tick_ms * kNsPerMs;
+    }
+    DropLateStrangers(now);
+    const uint64_t tick_ms = (tick_ns - now) / kNsPerMs + 1;
+    QUIRE_ASSIGN_OR_RETURN(const auto ids, poller_->Wait(std::min(tick_ms, WaitMs(now))));
+    TakeResumed();
+    for (const uint64_t id : ids) {
+      if (id == kSignals) return Status();
+      OnEvent(id);
+    }
+    CountAll();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stop_) return Status();
+  }
+}
+
+void Gate::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  poller_->Wake();
+}
+
+void Gate::Resume(uint64_t id, bool keep) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    resumed_.push_back({id, keep});
+  }
+  poller_->Wake();
+}
+
+Gate::Counts Gate::counts() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return counts_;
+}
+
+void Gate::CountAll() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  counts_ = {strangers_.size(), peers_.size() - strangers_.size(), readers_.size()};
+}
+
+uint64_t Gate::WaitMs(uint64_t now) const {
+  uint64_t until = UINT64_MAX;
+  if (!strangers_.empty()) until = peers_.at(strangers_.front()).deadline_ns;
+  if (listen_again_ns_ != 0) until = std::min(until, listen_again_ns_);
+  return until > now ? (until - now) / kNsPerMs + 1 : 0;
+}
+
+void Gate::OnEvent(uint64_t id) {
+  if (id == kListener) return AcceptPeers();
+  if (id == kLocalListener) return AcceptReaders();
+  if (const auto peer = peers_.find(id); peer != peers_.end()) return OnPeer(id, peer->second);
+  if (const auto reader = readers_.find(id); reader != readers_.end()) {
+    OnReader(id, reader->second);
+  }
+}
+
+void Gate::AcceptPeers() {
+  for (int i = 0; i < kAcceptsMax; ++i) {
+    auto socket = listener_.Accept();
+    if (socket.ok()) {
+      AddStranger(std::move(*socket));
+    } else if (socket.status().code() == Code::kNotFound) {
+      return;
+    } else if (strangers_.empty()) {
+      return PauseListening();
+    } else {
+      DropOldestStranger();  // no descriptors are left: his
+    }
+  }
+}
+
+void Gate::AcceptReaders() {
+  for (int i = 0; i < kAcceptsMax; ++i) {
+    auto socket = local_listener_.Accept();
+    if (socket.status().code() == Code::kNotFound) return;
+    const Status added = socket.ok() ? AddReader(std::move(*socket)) : socket.status();
+    if (added.ok()) continue;
+    base::Log(LogLevel::kWarning, "a reader was sent away: " + added.ToString());
+    if (socket.ok()) continue;
+    if (strangers_.empty()) return PauseListening();
+    DropOldestStranger();
+  }
+}
+
+// What cannot be let in stays in the system's queue, and would call again at once.
+void Gate::PauseListening() {
+  poller_->Remove(listener_.fd());
+  poller_->Remove(local_listener_.fd());
+  listen_again_ns_ = io::RealClock().NowNs() + kPauseNs;
+}
+
+void Gate::AddStranger(io::Socket socket) {
+  if (strangers_.size() >= limits_.strangers_max ||
+      (peers_.size() >= limits_.connections_max && !strangers_.empty())) {
+    DropOldestStranger();
+  }
+  if (peers_.size() >= limits_.connections_max) return;
+  const uint64_t id = next_id_++;
+  if (!poller_->Add(socket.fd(), id, true).ok()) return;
+  Peer& peer = peers_[id];
+  peer.fd = socket.fd();
+  peer.socket = std::move(socket);
+  peer.handshake = std::make_unique<ServerHandshake>(token_, NewNonce());
+  peer.deadline_ns = io::RealClock().NowNs() + limits_.handshake_ms * kNsPerMs;
+  strangers_.push_back(id);
+}
+
+Status Gate::AddReader(io::Socket socket) {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t user, socket.PeerUser());
+  if (user != io::UserId()) {
+    return Status(Code::kInvalidArgument, "user " + std::to_string(user) + " is not this one");
+  }
+  if (readers_.size() >= limits_.connections_max) {
+    return Status(Code::kBusy, "there are as many readers as can be");
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<stream::QueueServer> queue, stream::QueueServer::New());
+  QUIRE_RETURN_IF_ERROR(socket.SendDescriptor(queue->fd()));
+  const uint64_t id = next_id_++;
+  QUIRE_RETURN_IF_ERROR(poller_->Add(socket.fd(), id));
+  readers_[id] = {std::move(socket), std::move(queue)};
+  return Status();
+}
+
+void Gate::OnPeer(uint64_t id, Peer& peer) {
+  if (peer.channel) return events_->on_request(id, peer.channel);
+  const Status status = ShakeHands(id, peer);
+  if (status.ok()) return;
+  if (status.code() == Code::kInvalidArgument) {
+    base::Log(LogLevel::kWarning, "a connection was refused: " + status.ToString());
+  }
+  DropPeer(id);
+}
+
+Status Gate::ShakeHands(uint64_t id, Peer& peer) {
+  char bytes[kHandshakeFrameBytes];
+  const size_t missing = kHandshakeFrameBytes - peer.frame.size();
+  QUIRE_ASSIGN_OR_RETURN(const size_t got, peer.socket.ReadSome(bytes, missing));
+  peer.frame.append(bytes, got);
+  if (got == missing) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string answer, peer.handshake->Consume(peer.frame));
+    QUIRE_ASSIGN_OR_RETURN(const size_t sent, peer.socket.WriteSome(answer));
+    if (sent != answer.size()) return Status(Code::kPeerFailed, "a stranger reads nothing");
+    peer.frame.clear();
+  }
+  if (peer.handshake->done()) {
+    const ChannelKeys keys = peer.handshake->keys();
+    peer.handshake.reset();
+    peer.channel =
+        std::make_shared<Channel>(std::move(peer.socket), keys.to_client, keys.to_server);
+    strangers_.remove(id);
+  }
+  return poller_->Rearm(peer.fd, id);
+}
+
+void Gate::OnReader(uint64_t id, Reader& reader) {
+  char bells[64];
+  const auto rung = reader.socket.ReadSome(bells, sizeof bells);
+  if (rung.ok()) return events_->on_bell(reader.queue);
+  poller_->Remove(reader.socket.fd());
+  readers_.erase(id);  // what is under way for it has the queue's memory until it ends
+}
+
+void Gate::DropPeer(uint64_t id) {
+  const auto peer = peers_.find(id);
+  if (peer == peers_.end()) return;
+  poller_->Remove(peer->second.fd);
+  if (!peer->second.channel) strangers_.remove(id);
+  peers_.erase(peer);
+}
+
+void Gate::DropOldestStranger() {
+  if (!strangers_.empty()) DropPeer(strangers_.front());
+}
+
+void Gate::DropLateStrangers(uint64_t now) {
+  while (!strangers_.empty() && peers_.at(strangers_.front()).deadline_ns <= now) {
+    DropOldestStranger();
+  }
+  if (listen_again_ns_ == 0 || now < listen_again_ns_) return;
+  listen_again_ns_ = 0;
+  const bool listening = poller_->Add(listener_.fd(), kListener).ok() &&
+                         poller_->Add(local_listener_.fd(), kLocalListener).ok();
+  if (!listening) PauseListening();
+}
+
+void Gate::TakeResumed() {
+  std::vector<Resumed> resumed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    resumed.swap(resumed_);
+  }
+  for (const Resumed& one : resumed) {
+    const auto peer = peers_.find(one.id);
+    if (peer == peers_.end()) continue;
+    if (!one.keep || !poller_->Rearm(peer->second.fd, one.id).ok()) DropPeer(one.id);
+  }
+}
+
+}  // namespace quire::streamd

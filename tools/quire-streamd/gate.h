@@ -1,0 +1,117 @@
+// Who comes to the daemon: other daemons over TCP, readers of this node over a local connection.
+// One thread listens to all of them. A stranger gets a small buffer and a few seconds; who has
+// shown the token, or is of the same user, is handed on as soon as there is something to do for
+// him.
+//
+// Layer      tools
+// Threads    Run: one, which makes the calls of GateEvents; Resume, Stop: any
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "io/poller.h"
+#include "io/socket.h"
+#include "stream/request_queue.h"
+#include "tools/quire-streamd/frame.h"
+#include "tools/quire-streamd/handshake.h"
+
+namespace quire::streamd {
+
+struct GateLimits {
+  size_t strangers_max = 256;     // beyond, the one that came first goes
+  size_t connections_max = 1024;  // over TCP; local ones, too
+  uint64_t handshake_ms = 5000;
+  uint64_t tick_ms = 2000;
+};
+
+// None may wait.
+struct GateEvents {
+  // A request has begun to come. Resume follows, from any thread.
+  std::function<void(uint64_t id, std::shared_ptr<Channel>)> on_request;
+  // A reader has asked something.
+  std::function<void(std::shared_ptr<stream::QueueServer>)> on_bell;
+  std::function<void()> on_tick;
+};
+
+class Gate {
+ public:
+  // Listens at `address`, and at the daemon's socket in `place`.
+  static Result<std::unique_ptr<Gate>> Open(const std::string& address, const std::string& place,
+                                            const Token& token, const GateLimits& limits);
+  // Where it listens, with the port that it got.
+  const std::string& address() const { return address_; }
+  // Until Stop, or SIGTERM or SIGINT where `signals` tells of them.
+  Status Run(const GateEvents& events, const io::Descriptor* signals = nullptr);
+  void Stop();
+  // The request is answered (`keep`), or the connection is to be closed.
+  void Resume(uint64_t id, bool keep);
+
+  struct Counts {
+    uint64_t strangers = 0;
+    uint64_t peers = 0;
+    uint64_t readers = 0;
+  };
+  Counts counts();
+
+ private:
+  // Over TCP. `handshake` until both have shown that they have the token, then `channel`.
+  struct Peer {
+    io::Socket socket;
+    std::unique_ptr<ServerHandshake> handshake;
+    std::string frame;
+    uint64_t deadline_ns = 0;
+    std::shared_ptr<Channel> channel;
+    int fd = -1;
+  };
+  struct Reader {
+    io::Socket socket;
+    std::shared_ptr<stream::QueueServer> queue;
+  };
+  struct Resumed {
+    uint64_t id;
+    bool keep;
+  };
+
+  Gate(const Token& token, const GateLimits& limits) : token_(token), limits_(limits) {}
+  uint64_t WaitMs(uint64_t now) const;
+  void OnEvent(uint64_t id);
+  void AcceptPeers();
+  void AcceptReaders();
+  void PauseListening();
+  void AddStranger(io::Socket socket);
+  Status AddReader(io::Socket socket);
+  void OnPeer(uint64_t id, Peer& peer);
+  Status ShakeHands(uint64_t id, Peer& peer);
+  void OnReader(uint64_t id, Reader& reader);
+  void DropPeer(uint64_t id);
+  void DropOldestStranger();
+  void DropLateStrangers(uint64_t now);
+  void TakeResumed();
+  void CountAll();
+
+  const Token token_;
+  const GateLimits limits_;
+  std::string address_;
+  io::Socket listener_;
+  io::Socket local_listener_;
+  std::unique_ptr<io::Poller> poller_;
+  const GateEvents* events_ = nullptr;
+  uint64_t next_id_;
+  std::map<uint64_t, Peer> peers_;
+  std::list<uint64_t> strangers_;  // the first came first
+  std::map<uint64_t, Reader> readers_;
+  uint64_t listen_again_ns_ = 0;  // 0: it listens
+  std::mutex mutex_;
+  std::vector<Resumed> resumed_;
+  Counts counts_;
+  bool stop_ = false;
+};
+
+}  // namespace quire::streamd

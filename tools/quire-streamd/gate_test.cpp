@@ -1,0 +1,243 @@
+// Hostile clients harm nobody: while they do what they do, who has the token is served.
+#include "tools/quire-streamd/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/coding.h"
+#include "io/machine.h"
+#include "stream/daemon_client.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+#include "tools/quire-streamd/workers.h"
+
+namespace quire::streamd {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kLongNs = 20'000 * kMs;
+
+uint64_t In(uint64_t ns) {
+  return io::RealClock().NowNs() + ns;
+}
+
+// A gate behind which every request is sent back, and every bell counted.
+class GateTest : public ::testing::Test {
+ protected:
+  void Start(const GateLimits& limits) {
+    auto gate = Gate::Open("127.0.0.1:0", place_.path(), token_, limits);
+    ASSERT_OK(gate.status());
+    gate_ = std::move(*gate);
+    events_.on_request = [this](uint64_t id, std::shared_ptr<Channel> channel) {
+      workers_.Run([this, id, channel] {
+        const Status status = Echo(*channel);
+        gate_->Resume(id, status.ok());
+      });
+    };
+    events_.on_bell = [this](std::shared_ptr<stream::QueueServer> queue) {
+      for (const auto& asked : queue->Take()) {
+        queue->Answer(asked.slot, stream::EncodeAnswer(Status(), "heard"));
+      }
+    };
+    events_.on_tick = [this] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++ticks_;
+      ticked_.notify_all();
+    };
+    thread_ = std::thread([this] { EXPECT_OK(gate_->Run(events_)); });
+  }
+  void TearDown() override {
+    if (gate_) gate_->Stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  static Status Echo(Channel& channel) {
+    QUIRE_ASSIGN_OR_RETURN(const FrameHead head, channel.ReceiveHead(In(200 * kMs)));
+    std::string bytes(head.size, '\0');
+    QUIRE_RETURN_IF_ERROR(channel.ReceivePayload(head, bytes.data(), In(200 * kMs)));
+    return channel.Send(FrameKind::kAnswer, head.id, bytes, In(kLongNs));
+  }
+  Result<io::Socket> Come() { return io::Socket::ConnectTcp(gate_->address(), In(kLongNs)); }
+  Result<std::unique_ptr<Channel>> ComeWith(const Token& token) {
+    auto socket = Come();
+    if (!socket.ok()) return socket.status();
+    return CallAsClient(std::move(*socket), token, In(kLongNs));
+  }
+  static Status Ask(Channel& channel, uint64_t id) {
+    QUIRE_RETURN_IF_ERROR(channel.Send(FrameKind::kRequest, id, "hello", In(kLongNs)));
+    QUIRE_ASSIGN_OR_RETURN(const std::string answer,
+                           channel.Receive(FrameKind::kAnswer, id, In(kLongNs)));
+    return answer == "hello" ? Status() : Status(Code::kCorruption, "another answer");
+  }
+  Status ComeAndAsk() {
+    QUIRE_ASSIGN_OR_RETURN(const auto channel, ComeWith(token_));
+    return Ask(*channel, 1);
+  }
+  // Whether the gate closes this connection, before the test gives up.
+  static bool IsClosed(io::Socket& socket) {
+    char byte = 0;
+    return socket.ReadAll(&byte, 1, In(kLongNs)).code() == Code::kPeerFailed;
+  }
+  // Until the gate has looked at all that came before.
+  void AwaitTicks(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const int until = ticks_ + count;
+    ASSERT_TRUE(ticked_.wait_for(lock, std::chrono::seconds(20), [&] { return ticks_ >= until; }));
+  }
+  static GateLimits Quick() {
+    GateLimits limits;
+    limits.handshake_ms = 150;
+    limits.tick_ms = 20;
+    return limits;
+  }
+
+  const test::TempDirectory place_;
+  const Token token_ = *Token::From(std::string(32, 't'));
+  std::unique_ptr<Gate> gate_;
+  GateEvents events_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable ticked_;
+  int ticks_ = 0;
+  Workers workers_{8};
+};
+
+TEST_F(GateTest, ServesWhoHasTheTokenAgainAndAgain) {
+  Start(Quick());
+  auto channel = ComeWith(token_);
+  ASSERT_OK(channel.status());
+  for (uint64_t id = 1; id < 100; ++id) ASSERT_OK(Ask(**channel, id));
+  AwaitTicks(2);
+  EXPECT_EQ(gate_->counts().peers, 1u);
+  EXPECT_EQ(gate_->counts().strangers, 0u);
+}
+
+TEST_F(GateTest, ClosesTheConnectionOfAWrongToken) {
+  Start(Quick());
+  auto friendly = ComeWith(token_);
+  ASSERT_OK(friendly.status());
+  EXPECT_EQ(ComeWith(*Token::From(std::string(32, 'x'))).status().code(), Code::kPeerFailed);
+  EXPECT_OK(Ask(**friendly, 1));
+  AwaitTicks(2);
+  EXPECT_EQ(gate_->counts().strangers, 0u);
+}
+
+TEST_F(GateTest, ClosesAtOnceOnLengthsAndBytesThatCannotBe) {
+  GateLimits limits = Quick();
+  limits.handshake_ms = 1'000'000;  // it is not time that ends these
+  Start(limits);
+  const std::string nonce(32, 'n');
+  std::string huge = EncodeFrameHead({FrameKind::kHello, 0, 0xffffffff}, nonce, {}) + nonce;
+  std::string request = EncodeFrameHead({FrameKind::kRequest, 0, 32}, nonce, {}) + nonce;
+  for (const std::string& bytes : {huge, request, std::string(4096, 'x'), std::string(72, '\0')}) {
+    auto socket = Come();
+    ASSERT_OK(socket.status());
+    (void)socket->WriteAll(bytes, {}, In(kLongNs)).ok();  // it may be closed already
+    EXPECT_TRUE(IsClosed(*socket));
+  }
+  EXPECT_OK(ComeAndAsk());
+}
+
+TEST_F(GateTest, ClosesOnALengthThatCannotBeAlsoWhereTheTokenWasRight) {
+  Start(Quick());
+  auto channel = ComeWith(token_);
+  ASSERT_OK(channel.status());
+  ASSERT_OK((*channel)->socket().WriteAll(std::string(100, '\xff'), {}, In(kLongNs)));
+  EXPECT_TRUE(IsClosed((*channel)->socket()));
+  EXPECT_OK(ComeAndAsk());
+}
+
+TEST_F(GateTest, DoesNotWaitForTheSlow) {
+  Start(Quick());
+  auto silent = Come();
+  auto slow = Come();
+  ASSERT_OK(slow->WriteAll("Q", {}, In(kLongNs)));
+  auto half = ComeWith(token_);  // a request that never ends
+  ASSERT_OK(half.status());
+  ASSERT_OK((*half)->socket().WriteAll("Q", {}, In(kLongNs)));
+  EXPECT_OK(ComeAndAsk());
+  EXPECT_TRUE(IsClosed(*silent));
+  EXPECT_TRUE(IsClosed(*slow));
+  EXPECT_TRUE(IsClosed((*half)->socket()));
+}
+
+TEST_F(GateTest, ForgetsWhoGoesInTheMiddle) {
+  Start(Quick());
+  for (int i = 0; i < 50; ++i) {
+    auto socket = Come();
+    ASSERT_OK(socket.status());
+    if (i % 2 == 0) ASSERT_OK(socket->WriteAll("half a frame", {}, In(kLongNs)));
+  }
+  { ASSERT_OK(ComeWith(token_).status()); }
+  EXPECT_OK(ComeAndAsk());
+  AwaitTicks(2);
+  EXPECT_EQ(gate_->counts().strangers, 0u);
+  EXPECT_EQ(gate_->counts().peers, 0u);
+}
+
+TEST_F(GateTest, LetsInWhoHasTheTokenWhileThousandsStandBefore) {
+  GateLimits limits = Quick();
+  limits.strangers_max = 32;
+  limits.handshake_ms = 1'000'000;
+  Start(limits);
+  auto friendly = ComeWith(token_);
+  ASSERT_OK(friendly.status());
+  std::vector<io::Socket> crowd;
+  for (int i = 0; i < 3000; ++i) {
+    auto socket = Come();
+    ASSERT_OK(socket.status());
+    if (crowd.size() < 200) {
+      crowd.push_back(std::move(*socket));
+    } else {
+      crowd[static_cast<size_t>(i) % crowd.size()] = std::move(*socket);
+    }
+    if (i % 500 == 0) EXPECT_OK(ComeAndAsk());
+  }
+  EXPECT_OK(Ask(**friendly, 1));
+  AwaitTicks(2);
+  EXPECT_LE(gate_->counts().strangers, 32u);
+}
+
+TEST_F(GateTest, HasRoomForSoManyAndNoMore) {
+  GateLimits limits = Quick();
+  limits.connections_max = 4;
+  Start(limits);
+  std::vector<std::unique_ptr<Channel>> peers;
+  for (int i = 0; i < 4; ++i) {
+    auto channel = ComeWith(token_);
+    ASSERT_OK(channel.status());
+    peers.push_back(std::move(*channel));
+  }
+  AwaitTicks(1);
+  EXPECT_EQ(ComeWith(token_).status().code(), Code::kPeerFailed);
+  EXPECT_OK(Ask(*peers[0], 1));
+  peers.pop_back();
+  AwaitTicks(2);
+  EXPECT_OK(ComeAndAsk());
+}
+
+TEST_F(GateTest, GivesAReaderAQueueAndForgetsItWithTheReader) {
+  Start(Quick());
+  {
+    stream::DaemonClient reader(place_.path());
+    stream::Request request;
+    request.part = {"store", 0};
+    auto answer = reader.Call(request, In(kLongNs));
+    ASSERT_OK(answer.status());
+    EXPECT_EQ(*answer, "heard");
+    AwaitTicks(2);
+    EXPECT_EQ(gate_->counts().readers, 1u);
+  }
+  AwaitTicks(2);
+  EXPECT_EQ(gate_->counts().readers, 0u);
+}
+
+}  // namespace
+}  // namespace quire::streamd

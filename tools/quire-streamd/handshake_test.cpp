@@ -1,0 +1,202 @@
+#include "tools/quire-streamd/handshake.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "io/machine.h"
+#include "io/poller.h"
+#include "stream/delta.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::streamd {
+namespace {
+
+constexpr uint64_t kLongNs = 20'000'000'000;
+
+uint64_t In(uint64_t ns) {
+  return io::RealClock().NowNs() + ns;
+}
+
+Token TokenOf(char c) {
+  return *Token::From(std::string(32, c));
+}
+
+// Two ends of a connection, over TCP.
+std::pair<io::Socket, io::Socket> Ends() {
+  auto listener = io::Socket::ListenTcp("127.0.0.1:0");
+  EXPECT_OK(listener.status());
+  auto client = io::Socket::ConnectTcp(*listener->LocalAddress(), In(kLongNs));
+  EXPECT_OK(client.status());
+  auto poller = io::Poller::New();
+  EXPECT_OK((*poller)->Add(listener->fd(), 1));
+  EXPECT_OK((*poller)->Wait(20'000).status());
+  auto server = listener->Accept();
+  EXPECT_OK(server.status());
+  return {std::move(*client), std::move(*server)};
+}
+
+// The server's side, waiting: the gate does the same without.
+Result<std::unique_ptr<Channel>> Serve(io::Socket socket, const Token& token) {
+  ServerHandshake handshake(token, NewNonce());
+  while (!handshake.done()) {
+    std::string frame(kHandshakeFrameBytes, '\0');
+    QUIRE_RETURN_IF_ERROR(socket.ReadAll(frame.data(), frame.size(), In(kLongNs)));
+    QUIRE_ASSIGN_OR_RETURN(const std::string answer, handshake.Consume(frame));
+    QUIRE_RETURN_IF_ERROR(socket.WriteAll(answer, {}, In(kLongNs)));
+  }
+  return std::make_unique<Channel>(std::move(socket), handshake.keys().to_client,
+                                   handshake.keys().to_server);
+}
+
+struct Pair {
+  Result<std::unique_ptr<Channel>> client = Status(Code::kNotFound);
+  Result<std::unique_ptr<Channel>> server = Status(Code::kNotFound);
+};
+
+Pair Connect(const Token& of_client, const Token& of_server) {
+  auto [client, server] = Ends();
+  Pair pair;
+  std::thread thread([&, socket = std::move(server)]() mutable {
+    pair.server = Serve(std::move(socket), of_server);
+  });
+  pair.client = CallAsClient(std::move(client), of_client, In(kLongNs));
+  thread.join();
+  return pair;
+}
+
+TEST(Handshake, LetsInWhoHasTheTokenAndThenCarriesFramesBothWays) {
+  Pair pair = Connect(TokenOf('a'), TokenOf('a'));
+  ASSERT_OK(pair.client.status());
+  ASSERT_OK(pair.server.status());
+  for (uint64_t id : {1, 2}) {
+    ASSERT_OK((*pair.client)->Send(FrameKind::kRequest, id, "question", In(kLongNs)));
+    EXPECT_EQ(*(*pair.server)->Receive(FrameKind::kRequest, id, In(kLongNs)), "question");
+    ASSERT_OK((*pair.server)->Send(FrameKind::kAnswer, id, "answer", In(kLongNs)));
+    EXPECT_EQ(*(*pair.client)->Receive(FrameKind::kAnswer, id, In(kLongNs)), "answer");
+  }
+}
+
+TEST(Handshake, KeepsOutWhoHasAnotherToken) {
+  Pair pair = Connect(TokenOf('b'), TokenOf('a'));
+  EXPECT_EQ(pair.client.status().code(), Code::kPeerFailed);
+  EXPECT_EQ(pair.server.status().code(), Code::kInvalidArgument);
+}
+
+TEST(Handshake, DoesNotBelieveAServerThatLacksTheToken) {
+  auto [client, server] = Ends();
+  std::thread impostor([&, socket = std::move(server)]() mutable {
+    // It lets everybody in, and says what a right one says, as far as it can.
+    ServerHandshake handshake(TokenOf('x'), NewNonce());
+    std::string frame(kHandshakeFrameBytes, '\0');
+    EXPECT_OK(socket.ReadAll(frame.data(), frame.size(), In(kLongNs)));
+    EXPECT_OK(socket.WriteAll(*handshake.Consume(frame), {}, In(kLongNs)));
+    EXPECT_OK(socket.ReadAll(frame.data(), frame.size(), In(kLongNs)));
+    const std::string proof = frame.substr(kFrameHeadBytes);
+    const std::string head = EncodeFrameHead({FrameKind::kWelcome, 0, 32}, proof, {0, 1});
+    EXPECT_OK(socket.WriteAll(head, proof, In(kLongNs)));  // the client's own proof, sent back
+  });
+  const auto channel = CallAsClient(std::move(client), TokenOf('a'), In(kLongNs));
+  impostor.join();
+  EXPECT_EQ(channel.status().code(), Code::kPeerFailed);
+}
+
+TEST(Handshake, AcceptsNoProofOfAnotherConnection) {
+  const Token token = TokenOf('a');
+  ServerHandshake first(token, std::string(32, '1'));
+  ServerHandshake second(token, std::string(32, '2'));
+  const std::string nonce(32, 'n');
+  const std::string hello = EncodeFrameHead({FrameKind::kHello, 0, 32}, nonce, {0, 0}) + nonce;
+  ASSERT_OK(first.Consume(hello).status());
+  ASSERT_OK(second.Consume(hello).status());
+  const std::string proof = token.Digest("quire-streamd 1 client", nonce, std::string(32, '1'));
+  const std::string frame = EncodeFrameHead({FrameKind::kProof, 0, 32}, proof, {0, 1}) + proof;
+  EXPECT_EQ(second.Consume(frame).status().code(), Code::kInvalidArgument);
+  EXPECT_OK(first.Consume(frame).status());
+  EXPECT_TRUE(first.done());
+  EXPECT_FALSE(second.done());
+}
+
+TEST(Frame, IsRefusedWhereAnyBitOfItIsAnother) {
+  const std::string payload = "payload";
+  const std::string good = EncodeFrameHead({FrameKind::kAnswer, 3, 7}, payload, {9, 5});
+  ASSERT_OK(DecodeFrameHead(good, {9, 5}).status());
+  ASSERT_OK(CheckPayload(good, payload, {9, 5}));
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+    EXPECT_FALSE(DecodeFrameHead(bad, {9, 5}).ok()) << bit;
+  }
+  EXPECT_EQ(CheckPayload(good, "paYload", {9, 5}).code(), Code::kCorruption);
+}
+
+TEST(Frame, IsRefusedInAnotherPlaceOrConnection) {
+  const std::string good = EncodeFrameHead({FrameKind::kAnswer, 3, 0}, {}, {9, 5});
+  EXPECT_EQ(DecodeFrameHead(good, {9, 6}).status().code(), Code::kCorruption);
+  EXPECT_EQ(DecodeFrameHead(good, {8, 5}).status().code(), Code::kCorruption);
+}
+
+TEST(Frame, AnnouncesNoMoreThanItsKindMayHave) {
+  const std::pair<FrameKind, uint32_t> limits[] = {
+      {FrameKind::kHello, 32}, {FrameKind::kRequest, 16 << 10}, {FrameKind::kAnswer, 64 << 10}};
+  for (const auto& [kind, size] : limits) {
+    EXPECT_OK(DecodeFrameHead(EncodeFrameHead({kind, 0, size}, {}, {}), {}).status());
+    EXPECT_EQ(DecodeFrameHead(EncodeFrameHead({kind, 0, size + 1}, {}, {}), {}).status().code(),
+              Code::kCorruption);
+  }
+}
+
+TEST(Channel, CarriesBytesAndTellsTheirHash) {
+  Pair pair = Connect(TokenOf('a'), TokenOf('a'));
+  ASSERT_OK(pair.server.status());
+  std::string bytes((5 << 20) + 12'345, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 / 3);
+  std::thread sender([&] { EXPECT_OK((*pair.server)->SendBytes(bytes, kLongNs)); });
+  std::string got(bytes.size(), '\0');
+  const auto hash = (*pair.client)->ReceiveBytes(got.data(), got.size(), kLongNs);
+  sender.join();
+  ASSERT_OK(hash.status());
+  EXPECT_TRUE(got == bytes);
+  EXPECT_EQ(*hash, stream::DataHash(bytes));
+  // Frames go on behind them.
+  ASSERT_OK((*pair.server)->Send(FrameKind::kAnswer, 5, "answer", In(kLongNs)));
+  EXPECT_EQ(*(*pair.client)->Receive(FrameKind::kAnswer, 5, In(kLongNs)), "answer");
+}
+
+TEST(Token, IsMadeOnceAndReadOnlyWhereNobodyElseCan) {
+  const test::TempDirectory place;
+  const std::string path = place / ".token";
+  io::FileSystem& fs = io::PosixFileSystem();
+  EXPECT_EQ(Token::Load(fs, path, false).status().code(), Code::kNotFound);
+  auto made = Token::Load(fs, path, true);
+  ASSERT_OK(made.status());
+  auto again = Token::Load(fs, path, true);
+  ASSERT_OK(again.status());
+  EXPECT_EQ(made->Digest("p", "c", "s"), again->Digest("p", "c", "s"));
+  EXPECT_NE(made->Digest("p", "c", "s"), TokenOf('a').Digest("p", "c", "s"));
+  struct stat info;
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(Token::Load(fs, path, true).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Token::From("short").status().code(), Code::kInvalidArgument);
+}
+
+TEST(Token, MakesTheDigestOfTheStandard) {
+  // HMAC-SHA256 by another implementation (Python's hmac), of 1 "p" 1 "c" 1 "s" under 32 times "a".
+  const std::string digest = TokenOf('a').Digest("p", "c", "s");
+  std::string hex;
+  for (const char c : digest) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", static_cast<unsigned char>(c));
+    hex += two;
+  }
+  EXPECT_EQ(hex, "da97f22c10be23d9ef47f884165768bf9b99ea74b68bc9622f3ae4aadfb2d522");
+}
+
+}  // namespace
+}  // namespace quire::streamd

@@ -1,0 +1,140 @@
+#include "tools/quire-streamd/local_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/machine.h"
+#include "stream/listing.h"
+#include "stream/streams.h"
+
+namespace quire::streamd {
+namespace {
+
+using stream::EncodeAnswer;
+using stream::Operation;
+using stream::Request;
+using stream::StorePart;
+
+uint64_t FrameDeadline() {
+  return io::RealClock().NowNs() + kFrameNs;
+}
+
+Result<std::string> ObjectsBehind(StreamReader& reader, const std::string& key) {
+  QUIRE_ASSIGN_OR_RETURN(auto keys, reader.Objects());
+  std::sort(keys.begin(), keys.end());
+  keys.erase(keys.begin(),
+             key.empty() ? keys.begin() : std::upper_bound(keys.begin(), keys.end(), key));
+  return stream::EncodeObjects(keys);
+}
+
+Result<std::string> VersionsBelow(StreamReader& reader, const Request& request) {
+  QUIRE_ASSIGN_OR_RETURN(auto versions, reader.Versions(request.key));
+  if (request.number != 0) {
+    std::erase_if(versions,
+                  [&](const StreamVersion& version) { return version.version >= request.number; });
+  }
+  return stream::EncodeVersions(versions);
+}
+
+Result<std::string> BodyFrom(StreamReader& reader, const Request& request) {
+  switch (request.operation) {
+    case Operation::kState: {
+      stream::StateBody state;
+      QUIRE_ASSIGN_OR_RETURN(state.last_snapshot, reader.LastSnapshot());
+      QUIRE_ASSIGN_OR_RETURN(state.finished, reader.Finished());
+      return stream::EncodeState(state);
+    }
+    case Operation::kObjects:
+      return ObjectsBehind(reader, request.key);
+    case Operation::kVersions:
+      return VersionsBelow(reader, request);
+    case Operation::kWait: {
+      QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot,
+                             reader.Wait(request.number, request.timeout_ms));
+      return stream::EncodeNumber(snapshot);
+    }
+    default:
+      return Status(Code::kUnsupported, "a reader does not do that");
+  }
+}
+
+Result<std::unique_ptr<StreamView>> ViewOf(StreamReader& reader, const Request& request) {
+  return request.at_snapshot ? reader.ViewAt(request.key, request.number)
+                             : reader.View(request.key, request.number);
+}
+
+}  // namespace
+
+std::string AnswerFrom(StreamReader& reader, const Request& request) {
+  const auto body = BodyFrom(reader, request);
+  return body.ok() ? EncodeAnswer(Status(), *body) : EncodeAnswer(body.status(), {});
+}
+
+Status LocalParts::Serve(const Request& request, uint64_t id, Channel& channel) {
+  if (request.operation == Operation::kFetch) return ServeFetch(request, id, channel);
+  std::string answer;
+  const auto reader = ReaderOf(request.part);
+  answer = reader.ok() ? AnswerFrom(**reader, request) : EncodeAnswer(reader.status(), {});
+  const Code code = static_cast<Code>(answer[0]);
+  if (code != Code::kOk && code != Code::kTimedOut) Forget(request.part);
+  return channel.Send(FrameKind::kAnswer, id, answer, FrameDeadline());
+}
+
+Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& channel) {
+  const auto reader = ReaderOf(request.part);
+  auto view = reader.ok() ? ViewOf(**reader, request) : reader.status();
+  if (!view.ok()) {
+    Forget(request.part);
+    return channel.Send(FrameKind::kAnswer, id, EncodeAnswer(view.status(), {}), FrameDeadline());
+  }
+  stream::FetchBody body;
+  body.version = (*view)->version();
+  body.version.bytes = (*view)->bytes().size();
+  const bool known =
+      body.version.version == request.have && body.version.unix_time_ns == request.have_time_ns;
+  // The hash is that of the log: who receives the bytes finds damage that they have here.
+  if (!known) body.hash = stream::HashOf(**view);
+  QUIRE_RETURN_IF_ERROR(channel.Send(
+      FrameKind::kAnswer, id, EncodeAnswer(Status(), stream::EncodeFetch(body)), FrameDeadline()));
+  return known ? Status() : channel.SendBytes((*view)->bytes(), kFrameNs);
+}
+
+Result<std::shared_ptr<StreamReader>> LocalParts::ReaderOf(const StorePart& part) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = readers_.find(part); found != readers_.end()) return found->second;
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<StreamReader> reader, open_(part));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  readers_[part] = reader;
+  return reader;
+}
+
+void LocalParts::Forget(const StorePart& part) {
+  std::shared_ptr<StreamReader> last;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto found = readers_.find(part); found != readers_.end()) {
+    last = std::move(found->second);
+    readers_.erase(found);
+  }
+}
+
+void LocalParts::Refresh() {
+  std::map<StorePart, std::shared_ptr<StreamReader>> old;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  old.swap(readers_);
+}
+
+std::vector<StorePart> PartsAt(io::FileSystem& fs, const std::string& place) {
+  std::vector<StorePart> parts;
+  const auto stores = stream::ListStores(fs, place);
+  if (!stores.ok()) return parts;
+  for (const std::string& store : *stores) {
+    const auto ranks = stream::ListRanks(fs, place, store);
+    if (!ranks.ok()) continue;  // it goes at this moment
+    for (const uint32_t rank : *ranks) parts.push_back({store, rank});
+  }
+  return parts;
+}
+
+}  // namespace quire::streamd

@@ -1,0 +1,55 @@
+// The parts of stores that lie at this place, as other daemons see them.
+//
+// Layer      tools
+// Threads    any
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "quire/stream.h"
+#include "stream/request.h"
+#include "tools/quire-streamd/frame.h"
+
+namespace quire::streamd {
+
+// Opens a part of a store: stream::OpenLocalReader, or a test's.
+using OpenPart =
+    std::function<Result<std::unique_ptr<StreamReader>>(const stream::StorePart& part)>;
+
+// What a reader answers to a request other than kFetch, as an encoded answer.
+std::string AnswerFrom(StreamReader& reader, const stream::Request& request);
+
+class LocalParts {
+ public:
+  explicit LocalParts(OpenPart open) : open_(std::move(open)) {}
+
+  // Answers a request over `channel`, the bytes of a version from where they lie. A failure is one
+  // of the connection: it is to be closed.
+  Status Serve(const stream::Request& request, uint64_t id, Channel& channel);
+  // Readers that were opened before now are opened anew: their stores may have gone, or come again.
+  void Refresh();
+
+ private:
+  Result<std::shared_ptr<StreamReader>> ReaderOf(const stream::StorePart& part);
+  void Forget(const stream::StorePart& part);
+  Status ServeFetch(const stream::Request& request, uint64_t id, Channel& channel);
+
+  const OpenPart open_;
+  std::mutex mutex_;
+  std::map<stream::StorePart, std::shared_ptr<StreamReader>> readers_;
+};
+
+// [ns] How long one answer, or one piece of a version, may take on its way.
+constexpr uint64_t kFrameNs = 5'000'000'000;
+
+// The parts at `place`, as far as it can be looked through.
+std::vector<stream::StorePart> PartsAt(io::FileSystem& fs, const std::string& place);
+
+}  // namespace quire::streamd

@@ -1,0 +1,205 @@
+// quire-streamd: serves the streams of this node to others, and those of others to readers here.
+// See docs/streamd.md; what it protects, and what not, in docs/security.md.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/log_sink.h"
+#include "io/machine.h"
+#include "io/process.h"
+#include "quire/version.h"
+#include "tools/quire-streamd/daemon.h"
+#include "tools/quire-streamd/detach.h"
+#include "tools/quire-streamd/place_files.h"
+
+namespace quire::streamd {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kNotRunning = 1;
+constexpr int kFailed = 3;
+constexpr uint64_t kStopMs = 15'000;
+constexpr uint64_t kGraceMs = 3000;
+constexpr uint64_t kLogBytesMax = 1 << 20;
+
+struct Command {
+  DaemonOptions daemon;
+  std::string token;
+  bool detach = false;
+  bool stop = false;
+  bool status = false;
+};
+
+int Fail(const Status& status) {
+  std::cerr << "quire-streamd: " << status.ToString() << '\n';
+  return kFailed;
+}
+
+// Lines to a file of the place, up to a size: a daemon that runs for weeks fills nobody's disk.
+class LogFile {
+ public:
+  explicit LogFile(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
+  void Write(const std::string& text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (size_ > kLogBytesMax) return;
+    const std::string line = std::to_string(io::UnixTime()) + " " + text + "\n";
+    if (file_->WriteAt(size_, line).ok()) size_ += line.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<io::File> file_;
+  uint64_t size_ = 0;
+};
+
+Status LogToFile(io::FileSystem& fs, const std::string& place) {
+  QUIRE_ASSIGN_OR_RETURN(auto file,
+                         fs.Open(place + "/" + kLogFile, io::OpenMode::kReadWriteCreate));
+  QUIRE_RETURN_IF_ERROR(file->Truncate(0));
+  const auto log = std::make_shared<LogFile>(std::move(file));
+  SetLogSink([log](LogLevel level, const std::string& text) {
+    if (level <= LogLevel::kInfo) log->Write(text);
+  });
+  return Status();
+}
+
+void LogToStandardError() {
+  SetLogSink([](LogLevel level, const std::string& text) {
+    if (level <= LogLevel::kInfo) std::fprintf(stderr, "quire-streamd: %s\n", text.c_str());
+  });
+}
+
+Status Serve(io::FileSystem& fs, const Command& command) {
+  const std::string& place = command.daemon.place;
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(place));
+  Background* background = nullptr;
+  Result<Background> entered = Status(Code::kNotFound);
+  if (command.detach) {
+    entered = Background::Enter();
+    QUIRE_RETURN_IF_ERROR(entered.status());
+    background = &*entered;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto lock, LockPlace(fs, place));
+  QUIRE_ASSIGN_OR_RETURN(const io::Descriptor signals, io::StopSignals());
+  io::RaiseFileLimit();
+  const bool own_token = command.token.empty();
+  QUIRE_ASSIGN_OR_RETURN(
+      const Token token,
+      Token::Load(fs, own_token ? place + "/" + kTokenFile : command.token, own_token));
+  QUIRE_ASSIGN_OR_RETURN(
+      const auto daemon,
+      Daemon::Open(command.daemon, token, StreamsOf(fs, place, command.daemon.mirror_bytes)));
+  const std::string metadata =
+      command.daemon.metadata_here ? daemon->address() : command.daemon.metadata;
+  QUIRE_RETURN_IF_ERROR(WriteDaemonFile(fs, place, {daemon->address(), metadata}));
+  if (background != nullptr) {
+    QUIRE_RETURN_IF_ERROR(LogToFile(fs, place));
+    background->Ready();
+  } else {
+    LogToStandardError();
+  }
+  base::Log(LogLevel::kInfo, "listens at " + daemon->address());
+  const Status ran = daemon->Run(&signals);
+  const bool ended = daemon->Finish(kGraceMs);
+  RemoveDaemonFiles(fs, place);
+  // What is under way waits for somebody who does not answer. It holds nothing that its end would
+  // harm: all that is written here survives being killed.
+  if (!ended) ::_exit(ran.ok() ? kDone : kFailed);
+  return ran;
+}
+
+int ShowStatus(io::FileSystem& fs, const std::string& place) {
+  const auto holder = RunningDaemon(fs, place);
+  if (!holder.ok()) return Fail(holder.status());
+  if (holder->empty()) {
+    std::cout << "no daemon runs for " << place << '\n';
+    return kNotRunning;
+  }
+  const auto file = ReadDaemonFile(fs, place);
+  std::cout << "running on " << *holder << '\n';
+  if (file.ok()) {
+    std::cout << "address " << file->address << '\n';
+    if (!file->metadata.empty()) std::cout << "metadata " << file->metadata << '\n';
+  }
+  return kDone;
+}
+
+int Stop(io::FileSystem& fs, const std::string& place) {
+  const Status stopped = StopDaemon(fs, place, kStopMs);
+  if (stopped.ok()) return kDone;
+  if (stopped.code() != Code::kNotFound) return Fail(stopped);
+  std::cout << "no daemon runs for " << place << '\n';
+  return kNotRunning;
+}
+
+void AddLimits(CLI::App& app, DaemonOptions* options) {
+  app.add_option("--mirror-bytes", options->mirror_bytes,
+                 "room for what is fetched, for each part that is read")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 44));
+  app.add_option("--tend-ms", options->tend_ms, "how often parts without writers are looked at")
+      ->check(CLI::Range(1000, 86'400'000));
+}
+
+void AddOptions(CLI::App& app, Command* command) {
+  DaemonOptions& options = command->daemon;
+  app.add_option("--place", options.place, "the directory of this node's streams")->required();
+  app.add_option("--listen", options.listen, "HOST:PORT for other daemons; port 0: any")
+      ->capture_default_str();
+  app.add_option("--advertise", options.advertise, "the host by which others reach this one");
+  auto* const metadata =
+      app.add_option("--metadata", options.metadata, "HOST:PORT of the metadata service")
+          ->envname("QUIRE_STREAMD_METADATA");
+  app.add_flag("--metadata-here", options.metadata_here, "this daemon is the metadata service")
+      ->excludes(metadata);
+  app.add_option(
+         "--token", command->token,
+         "file with the secret of your daemons (0600, at least 32 bytes); PLACE/.token, made "
+         "where it is absent")
+      ->envname("QUIRE_STREAMD_TOKEN");
+  AddLimits(app, &options);
+  app.add_flag("--detach", command->detach, "returns once it listens, and goes on by itself");
+  auto* const stop = app.add_flag("--stop", command->stop, "stops the daemon of the place");
+  app.add_flag("--status", command->status, "tells whether one runs, and where it listens")
+      ->excludes(stop);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Serves the streams of a place to other nodes, and theirs to readers here.");
+  app.set_version_flag("--version", std::string("quire-streamd ") + Version());
+  app.footer(
+      "Exit codes: 0 done; 1 none runs (--stop, --status); 2 the command line is not understood;\n"
+      "3 it could not be done.\n\nExamples:\n"
+      "  quire-streamd --place /dev/shm/me --metadata-here --token ~/.streams --detach\n"
+      "  quire-streamd --place /dev/shm/me --listen 0.0.0.0:0 --metadata node1:4711 \\\n"
+      "                --token ~/.streams --detach\n"
+      "  quire-streamd --place /dev/shm/me --stop");
+  Command command;
+  AddOptions(app, &command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : 2;
+  }
+  io::FileSystem& fs = io::PosixFileSystem();
+  auto place = io::AbsolutePath(command.daemon.place);
+  if (!place.ok()) return Fail(place.status());
+  command.daemon.place = *place;
+  if (command.stop) return Stop(fs, *place);
+  if (command.status) return ShowStatus(fs, *place);
+  const Status served = Serve(fs, command);
+  return served.ok() ? kDone : Fail(served);
+}
+
+}  // namespace
+}  // namespace quire::streamd
+
+int main(int argc, char** argv) {
+  return quire::streamd::Main(argc, argv);
+}

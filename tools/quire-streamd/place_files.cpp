@@ -1,0 +1,85 @@
+#include "tools/quire-streamd/place_files.h"
+
+#include <charconv>
+
+#include "io/machine.h"
+#include "io/process.h"
+#include "stream/daemon_client.h"
+
+namespace quire::streamd {
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kLookNs = 10 * kNsPerMs;
+constexpr uint64_t kFileBytesMax = 4096;
+constexpr char kDaemonFile[] = "/.daemon";
+constexpr char kLockFile[] = "/.daemon.lock";
+constexpr char kPid[] = " pid ";
+
+// The value of the line "name value"; empty: there is none.
+std::string Field(const std::string& text, const std::string& name) {
+  size_t from = text.starts_with(name + " ") ? 0 : text.find("\n" + name + " ");
+  if (from == std::string::npos) return "";
+  from = text.find(' ', from) + 1;
+  return text.substr(from, text.find('\n', from) - from);
+}
+
+// The process of "host pid 12 ...", where the host is this one; 0: it is not.
+int ProcessOf(const std::string& holder) {
+  const size_t at = holder.find(kPid);
+  const std::string self = io::ProcessDescription();
+  if (at == std::string::npos || self.substr(0, self.find(kPid)) != holder.substr(0, at)) return 0;
+  int pid = 0;
+  std::from_chars(holder.data() + at + sizeof kPid - 1, holder.data() + holder.size(), pid);
+  return pid;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place) {
+  return fs.Lock(place + kLockFile, io::ProcessDescription());
+}
+
+Status WriteDaemonFile(io::FileSystem& fs, const std::string& place, const DaemonFile& file) {
+  std::string text = "address " + file.address + "\n";
+  if (!file.metadata.empty()) text += "metadata " + file.metadata + "\n";
+  return io::ReplaceFile(fs, place + kDaemonFile, text);
+}
+
+Result<DaemonFile> ReadDaemonFile(io::FileSystem& fs, const std::string& place) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string text,
+                         io::ReadFile(fs, place + kDaemonFile, kFileBytesMax));
+  return DaemonFile{Field(text, "address"), Field(text, "metadata")};
+}
+
+void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place) {
+  // What stays behind says nothing: who runs is told by the lock.
+  (void)fs.Unlink(place + kDaemonFile).ok();
+  (void)fs.Unlink(place + "/" + stream::kDaemonSocket).ok();
+}
+
+Result<std::string> RunningDaemon(io::FileSystem& fs, const std::string& place) {
+  return fs.LockHolder(place + kLockFile);
+}
+
+Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout_ms) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string holder, RunningDaemon(fs, place));
+  if (holder.empty()) return Status(Code::kNotFound);
+  const int pid = ProcessOf(holder);
+  if (pid == 0) {
+    return Status(Code::kInvalidArgument,
+                  "the daemon runs elsewhere (" + holder + "): stop it there");
+  }
+  QUIRE_RETURN_IF_ERROR(io::AskToEnd(pid));
+  const uint64_t deadline = io::RealClock().NowNs() + timeout_ms * kNsPerMs;
+  for (;;) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string now, RunningDaemon(fs, place));
+    if (now != holder) return Status();
+    if (io::RealClock().NowNs() >= deadline) {
+      return Status(Code::kTimedOut, "the daemon (" + holder + ") does not end");
+    }
+    io::RealClock().SleepNs(kLookNs);
+  }
+}
+
+}  // namespace quire::streamd

@@ -1,0 +1,37 @@
+// What a daemon leaves in its place for those who look for it: who it is and where it listens.
+//
+// Layer      tools
+// Threads    any
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "io/file_system.h"
+#include "quire/status.h"
+
+namespace quire::streamd {
+
+constexpr char kTokenFile[] = ".token";
+constexpr char kLogFile[] = ".daemon.log";
+
+// What the file `.daemon` says.
+struct DaemonFile {
+  std::string address;
+  std::string metadata;  // the service's address; empty: none
+};
+
+// One daemon per place: kBusy, with who runs there.
+Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place);
+Status WriteDaemonFile(io::FileSystem& fs, const std::string& place, const DaemonFile& file);
+Result<DaemonFile> ReadDaemonFile(io::FileSystem& fs, const std::string& place);
+// Takes the file and the socket away.
+void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place);
+
+// Who runs at the place: "host pid 12 ..."; empty: nobody.
+Result<std::string> RunningDaemon(io::FileSystem& fs, const std::string& place);
+// Asks it to end and waits until it has. kNotFound: none runs. kTimedOut.
+Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout_ms);
+
+}  // namespace quire::streamd

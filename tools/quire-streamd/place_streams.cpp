@@ -1,0 +1,44 @@
+// What a daemon does with the streams of a place.
+#include <memory>
+#include <string>
+
+#include "base/log_sink.h"
+#include "stream/part.h"
+#include "stream/streams.h"
+#include "tools/quire-streamd/daemon.h"
+
+namespace quire::streamd {
+
+using stream::StorePart;
+
+Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_bytes) {
+  const std::string mirror_place = stream::MirrorPlace(place);
+  Streams streams;
+  streams.open_part = [&fs, place](const StorePart& part) {
+    return stream::OpenLocalReader(fs, place, part.store, part.rank);
+  };
+  streams.parts = [&fs, place] { return PartsAt(fs, place); };
+  streams.remote.open_mirror = [&fs, mirror_place, mirror_bytes](const StorePart& part) {
+    StreamOptions options;
+    options.log_bytes = mirror_bytes;
+    return stream::Mirror::Open(fs, mirror_place, part.store, part.rank, options);
+  };
+  streams.remote.open_mirrored = [&fs, mirror_place](const StorePart& part) {
+    return stream::OpenLocalReader(fs, mirror_place, part.store, part.rank);
+  };
+  streams.written = [&fs, place](const StorePart& part) {
+    const stream::PartName name{place, part.store, part.rank};
+    const auto holder = fs.LockHolder(name.path("log") + ".lock");
+    return !holder.ok() || !holder->empty();
+  };
+  streams.tend = [&fs, place](const StorePart& part) {
+    // Makes the index, too, where the writer died without one.
+    const Status status = stream::CollectEnded(fs, place, part.store, part.rank);
+    if (status.ok() || status.code() == Code::kBusy || status.code() == Code::kNotFound) return;
+    base::Log(LogLevel::kWarning, part.store + "/" + std::to_string(part.rank) +
+                                      " could not be tended: " + status.ToString());
+  };
+  return streams;
+}
+
+}  // namespace quire::streamd

@@ -1,0 +1,145 @@
+#include "tools/quire-streamd/remote_parts.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "io/machine.h"
+
+namespace quire::streamd {
+namespace {
+
+// Names that readers asked for are not remembered without end.
+constexpr size_t kRemotesMax = 1 << 14;
+
+using stream::FetchBody;
+using stream::Operation;
+using stream::Request;
+using stream::StorePart;
+
+// Of the versions in the mirror the one that is asked for, or where the newest is, the youngest:
+// those of a store that was made anew have small numbers again.
+const StreamVersion* Likely(const std::vector<StreamVersion>& versions, const Request& request) {
+  const StreamVersion* likely = nullptr;
+  for (const StreamVersion& version : versions) {
+    const bool may_be =
+        request.number == 0 || (request.at_snapshot ? version.snapshot <= request.number
+                                                    : version.version == request.number);
+    const bool younger = likely == nullptr || version.unix_time_ns > likely->unix_time_ns;
+    if (may_be && younger) likely = &version;
+  }
+  return likely;
+}
+
+}  // namespace
+
+std::shared_ptr<RemoteParts::Remote> RemoteParts::RemoteOf(const StorePart& part) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (remotes_.size() >= kRemotesMax) {
+    // Nobody uses them at this moment, and nothing was fetched of them.
+    std::erase_if(remotes_, [](const auto& known) {
+      return known.second.use_count() == 1 && !known.second->mirror;
+    });
+  }
+  auto& remote = remotes_[part];
+  if (!remote) remote = std::make_shared<Remote>();
+  return remote;
+}
+
+Result<std::string> RemoteParts::Serve(const Request& request, uint64_t deadline_ns) {
+  switch (request.operation) {
+    case Operation::kFetch:
+      return Fetch(request, deadline_ns);
+    case Operation::kState:
+    case Operation::kObjects:
+    case Operation::kVersions:
+    case Operation::kWait:
+      break;
+    default:
+      return Status(Code::kInvalidArgument, "readers do not ask that");
+  }
+  std::string body;
+  const auto remote = RemoteOf(request.part);
+  QUIRE_RETURN_IF_ERROR(
+      CallOwner(request, *remote, deadline_ns, [&](const std::string& address) -> Status {
+        QUIRE_ASSIGN_OR_RETURN(body, peers_.Call(address, request, deadline_ns));
+        return Status();
+      }));
+  return body;
+}
+
+// With the address that is known, and where its daemon is not there, or does not have the part any
+// more, with the one that is known now.
+Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t deadline_ns,
+                              const Call& call) {
+  std::string known;
+  {
+    const std::lock_guard<std::mutex> lock(remote.address_mutex);
+    known = remote.address;
+  }
+  Status status(Code::kNotFound);
+  if (!known.empty()) {
+    status = call(known);
+    if (status.code() != Code::kPeerFailed && status.code() != Code::kNotFound) return status;
+  }
+  auto found = options_.lookup(request.part, deadline_ns);
+  const std::lock_guard<std::mutex> lock(remote.address_mutex);
+  remote.address = found.ok() ? *found : "";
+  if (!known.empty() && (!found.ok() || *found == known)) return status;
+  // A reader asks for the state first. Who asks for more was told that the part is there: its
+  // daemon has gone, or has not told of it again. A version that is not there is another matter.
+  if (found.status().code() == Code::kNotFound && request.operation != Operation::kState) {
+    return Status(Code::kPeerFailed, "no daemon tells of the part at this moment");
+  }
+  QUIRE_RETURN_IF_ERROR(found.status());
+  return call(*found);
+}
+
+Status RemoteParts::OpenMirror(const StorePart& part, Remote& remote) {
+  if (!remote.mirror) {
+    QUIRE_ASSIGN_OR_RETURN(remote.mirror, options_.open_mirror(part));
+  }
+  if (!remote.mirrored) {
+    QUIRE_ASSIGN_OR_RETURN(remote.mirrored, options_.open_mirrored(part));
+  }
+  return Status();
+}
+
+Result<std::string> RemoteParts::Fetch(const Request& request, uint64_t deadline_ns) {
+  const auto remote = RemoteOf(request.part);
+  const uint64_t now = io::RealClock().NowNs();
+  const std::chrono::nanoseconds left(deadline_ns > now ? deadline_ns - now : 0);
+  const std::unique_lock<std::timed_mutex> lock(remote->mutex, left);
+  if (!lock.owns_lock()) return Status(Code::kTimedOut, "others fetch from the same part");
+  FetchBody fetched;
+  QUIRE_RETURN_IF_ERROR(
+      CallOwner(request, *remote, deadline_ns, [&](const std::string& address) -> Status {
+        QUIRE_ASSIGN_OR_RETURN(fetched, FetchInto(*remote, address, request, deadline_ns));
+        return Status();
+      }));
+  return stream::EncodeFetch(fetched);
+}
+
+Result<FetchBody> RemoteParts::FetchInto(Remote& remote, const std::string& address,
+                                         Request request, uint64_t deadline_ns) {
+  QUIRE_RETURN_IF_ERROR(OpenMirror(request.part, remote));
+  std::vector<StreamVersion> known;
+  if (auto versions = remote.mirrored->Versions(request.key); versions.ok()) {
+    known = std::move(*versions);
+  }
+  request.have = 0;
+  if (const StreamVersion* const likely = Likely(known, request)) {
+    request.have = likely->version;
+    request.have_time_ns = likely->unix_time_ns;
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      FetchBody body,
+      peers_.Fetch(address, request, deadline_ns, [&](const StreamVersion& version) {
+        return remote.mirror->Reserve(request.key, version);
+      }));
+  if (body.hash) QUIRE_RETURN_IF_ERROR(remote.mirror->Commit(*body.hash));
+  body.hash.reset();
+  return body;
+}
+
+}  // namespace quire::streamd

@@ -1,0 +1,63 @@
+// Parts of stores that lie elsewhere, for the readers of this node: questions are passed on to the
+// daemon that has the part, versions fetched into this place's mirror.
+//
+// Layer      tools
+// Source     NVStream, HPDC18, section 6.1
+// Threads    any
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "quire/stream.h"
+#include "stream/mirror.h"
+#include "stream/request.h"
+#include "tools/quire-streamd/peers.h"
+
+namespace quire::streamd {
+
+struct RemoteOptions {
+  // Where a part is: kNotFound.
+  std::function<Result<std::string>(const stream::StorePart& part, uint64_t deadline_ns)> lookup;
+  // The mirror of a part, and a reader of it.
+  std::function<Result<std::unique_ptr<stream::Mirror>>(const stream::StorePart& part)> open_mirror;
+  std::function<Result<std::unique_ptr<StreamReader>>(const stream::StorePart& part)> open_mirrored;
+};
+
+class RemoteParts {
+ public:
+  RemoteParts(Peers& peers, RemoteOptions options) : peers_(peers), options_(std::move(options)) {}
+
+  // The body that answers a reader's request. Of kFetch: the version is in the mirror.
+  Result<std::string> Serve(const stream::Request& request, uint64_t deadline_ns);
+
+ private:
+  struct Remote {
+    std::timed_mutex mutex;  // of the mirror: who waits for it has a deadline
+    std::unique_ptr<stream::Mirror> mirror;
+    std::unique_ptr<StreamReader> mirrored;
+    std::mutex address_mutex;
+    std::string address;
+  };
+  using Call = std::function<Status(const std::string& address)>;
+
+  std::shared_ptr<Remote> RemoteOf(const stream::StorePart& part);
+  Status CallOwner(const stream::Request& request, Remote& remote, uint64_t deadline_ns,
+                   const Call& call);
+  Result<std::string> Fetch(const stream::Request& request, uint64_t deadline_ns);
+  Result<stream::FetchBody> FetchInto(Remote& remote, const std::string& address,
+                                      stream::Request request, uint64_t deadline_ns);
+  Status OpenMirror(const stream::StorePart& part, Remote& remote);
+
+  Peers& peers_;
+  const RemoteOptions options_;
+  std::mutex mutex_;
+  std::map<stream::StorePart, std::shared_ptr<Remote>> remotes_;
+};
+
+}  // namespace quire::streamd

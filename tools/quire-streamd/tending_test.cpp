@@ -1,0 +1,40 @@
+#include "tools/quire-streamd/tending.h"
+
+#include <gtest/gtest.h>
+
+namespace quire::streamd {
+namespace {
+
+using stream::StorePart;
+
+TEST(Tending, LeavesAloneWhatSomebodyWritesOrHasJustStoppedToWrite) {
+  Tending tending;
+  bool written = true;
+  const auto look = [&] {
+    return tending.Due({{"a", 0}}, [&](const StorePart&) { return written; });
+  };
+  EXPECT_TRUE(look().empty());
+  EXPECT_TRUE(look().empty());
+  written = false;
+  EXPECT_TRUE(look().empty()) << "its writer may come again at once";
+  EXPECT_EQ(look(), (std::vector<StorePart>{{"a", 0}}));
+  EXPECT_TRUE(look().empty()) << "it has been tended";
+  written = true;
+  EXPECT_TRUE(look().empty());
+  written = false;
+  EXPECT_TRUE(look().empty());
+  EXPECT_EQ(look().size(), 1u);
+}
+
+TEST(Tending, ComesBackAfterAWhileForVersionsThatGrewOld) {
+  Tending tending;
+  uint32_t due = 0;
+  for (uint32_t i = 0; i < 3 * Tending::kLooksBetween; ++i) {
+    due += static_cast<uint32_t>(
+        tending.Due({{"a", 0}, {"b", 1}}, [](const StorePart&) { return false; }).size());
+  }
+  EXPECT_EQ(due, 6u);
+}
+
+}  // namespace
+}  // namespace quire::streamd
