@@ -4,6 +4,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
+# What ccache kept of one checkout serves another, wherever the two lie.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-yes}
+
 # Says on standard error what happens next; standard output belongs to results.
 say() { printf '== %s\n' "$*" >&2; }
 die() {

@@ -80,13 +80,55 @@ TEST(Index, AReaderDoesNotTakeWhatIsBeingChanged) {
   VersionRef ref;
   ref.version = 1;
   ASSERT_OK(index->Add(*object, ref));
+  // docs/format/stream.md: where an object's sequence count lies.
+  uint32_t* const sequence = reinterpret_cast<uint32_t*>(bytes + kPageBytes + *object * 32 + 24);
   std::vector<VersionRef> refs;
-  index->Drop(*object, [&](const VersionRef&) {
-    EXPECT_CODE(index->Versions(*object, &refs), Code::kBusy);
-    return false;
-  });
+  ++*sequence;
+  EXPECT_CODE(index->Versions(*object, &refs), Code::kBusy);
+  ++*sequence;
   ASSERT_OK(index->Versions(*object, &refs));
   EXPECT_EQ(refs.size(), 1u);
+}
+
+TEST(Index, WhatDoesNotStayMakesRoom) {
+  const IndexSizes sizes = {4, 4, 64};
+  std::vector<uint64_t> memory(Index::BytesFor(sizes) / sizeof(uint64_t));
+  char* const bytes = reinterpret_cast<char*>(memory.data());
+  Index::Format(bytes, sizes, 7, 1);
+  Result<Index> index = Index::Attach(bytes, Index::BytesFor(sizes), 7, 1);
+  ASSERT_OK(index.status());
+  const Result<uint32_t> object = index->FindOrAdd("key");
+  ASSERT_OK(object.status());
+  const auto versions = [&] {
+    std::vector<VersionRef> refs;
+    EXPECT_OK(index->Versions(*object, &refs));
+    std::vector<uint64_t> numbers;
+    for (const VersionRef& ref : refs) numbers.push_back(ref.version);
+    return numbers;
+  };
+  // Also those that do not come in their order have their place.
+  for (const uint64_t number : {2, 5, 3, 1}) {
+    VersionRef ref;
+    ref.version = number;
+    ASSERT_OK(index->Add(*object, ref));
+  }
+  EXPECT_EQ(versions(), (std::vector<uint64_t>{5, 3, 2, 1}));
+  EXPECT_EQ(index->Newest(*object), 5u);
+  VersionRef more;
+  more.version = 4;
+  EXPECT_CODE(index->Add(*object, more), Code::kNoSpace);
+  std::vector<VersionRef> stay(2);
+  stay[0].version = 3;
+  stay[1].version = 1;
+  index->Retain(*object, stay);
+  EXPECT_EQ(versions(), (std::vector<uint64_t>{3, 1}));
+  EXPECT_EQ(index->Newest(*object), 3u);
+  EXPECT_EQ(index->free_versions(), 2u);
+  ASSERT_OK(index->Add(*object, more));
+  EXPECT_EQ(versions(), (std::vector<uint64_t>{4, 3, 1}));
+  index->Retain(*object, {});
+  EXPECT_EQ(versions(), std::vector<uint64_t>{});
+  EXPECT_EQ(index->Newest(*object), 0u);
 }
 
 // What a reader is told is there can be read, whole, while the writer goes on.

@@ -14,10 +14,13 @@ constexpr uint64_t kIndexMagic = 0x31584449544D5453;  // "STMTIDX1"
 constexpr int kAttempts = 200;
 constexpr uint64_t kPauseNs = 50'000;
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr auto kAcquire = std::memory_order_acquire;
+constexpr auto kRelease = std::memory_order_release;
 
 uint32_t SlotCount(uint32_t objects) {
   return std::bit_ceil(objects) * 2;
 }
+
 }  // namespace
 
 struct Index::Header {
@@ -81,6 +84,10 @@ Result<Index> Index::Attach(char* memory, uint64_t bytes, uint64_t log_id, uint3
   return index;
 }
 
+uint32_t Index::slots() const {
+  return SlotCount(sizes_.objects);
+}
+
 Index::Header& Index::header() const {
   return *reinterpret_cast<Header*>(memory_);
 }
@@ -88,7 +95,7 @@ Index::ObjectSlot& Index::object(uint32_t which) const {
   return reinterpret_cast<ObjectSlot*>(memory_ + kPageBytes)[which];
 }
 Index::VersionSlot& Index::version(uint32_t which) const {
-  const uint64_t before = SlotCount(sizes_.objects) * sizeof(ObjectSlot);
+  const uint64_t before = slots() * sizeof(ObjectSlot);
   return reinterpret_cast<VersionSlot*>(memory_ + kPageBytes + before)[which];
 }
 char* Index::names() const {
@@ -96,7 +103,7 @@ char* Index::names() const {
 }
 
 Slice Index::KeyOf(const ObjectSlot& slot) const {
-  const uint64_t size = slot.name_size.load(std::memory_order_acquire);
+  const uint64_t size = slot.name_size.load(kAcquire);
   const uint64_t at = slot.name_at.load(kRelaxed);
   const uint64_t all = sizes_.key_bytes;
   return at <= all && size <= all - at ? Slice(names() + at, size) : Slice();
@@ -105,11 +112,11 @@ Slice Index::KeyOf(const ObjectSlot& slot) const {
 // The slot that has the key, or the free one where it would be; the count of slots where all are
 // somebody else's.
 uint32_t Index::Probe(Slice key, uint64_t hash) const {
-  const uint32_t count = SlotCount(sizes_.objects);
+  const uint32_t count = slots();
   for (uint32_t step = 0; step < count; ++step) {
     const uint32_t at = (static_cast<uint32_t>(hash) + step) % count;
     const ObjectSlot& slot = object(at);
-    if (slot.name_size.load(std::memory_order_acquire) == 0) return at;
+    if (slot.name_size.load(kAcquire) == 0) return at;
     if (slot.hash.load(kRelaxed) == hash && KeyOf(slot) == key) return at;
   }
   return count;
@@ -117,7 +124,7 @@ uint32_t Index::Probe(Slice key, uint64_t hash) const {
 
 Result<uint32_t> Index::Find(Slice key) const {
   const uint32_t at = Probe(key, base::HashKey(key));
-  const bool found = at < SlotCount(sizes_.objects) && !KeyOf(object(at)).empty();
+  const bool found = at < slots() && !KeyOf(object(at)).empty();
   if (!found) return Status(Code::kNotFound);
   return at;
 }
@@ -125,9 +132,10 @@ Result<uint32_t> Index::Find(Slice key) const {
 Result<uint32_t> Index::FindOrAdd(Slice key) {
   const uint64_t hash = base::HashKey(key);
   const uint32_t at = Probe(key, hash);
+  newest_.resize(slots());
   Header& head = header();
   const uint64_t used = head.name_bytes.load(kRelaxed);
-  if (at < SlotCount(sizes_.objects) && !KeyOf(object(at)).empty()) return at;
+  if (at < slots() && !KeyOf(object(at)).empty()) return at;
   if (head.object_count.load(kRelaxed) >= sizes_.objects || used + key.size() > sizes_.key_bytes) {
     return Status(Code::kNoSpace, "there are " + std::to_string(sizes_.objects) +
                                       " objects, or their keys are long on average: give a larger "
@@ -139,47 +147,47 @@ Result<uint32_t> Index::FindOrAdd(Slice key) {
   ObjectSlot& slot = object(at);
   slot.hash.store(hash, kRelaxed);
   slot.name_at.store(used, kRelaxed);
-  slot.name_size.store(static_cast<uint32_t>(key.size()), std::memory_order_release);
+  slot.name_size.store(static_cast<uint32_t>(key.size()), kRelease);
   return at;
 }
 
+// What an object's sequence count guards is loaded and stored so that who has seen a part of a change
+// sees the count of its beginning, too.
 VersionRef Index::Load(const VersionSlot& slot) const {
   VersionRef ref;
-  ref.version = slot.version.load(kRelaxed);
-  ref.snapshot = slot.snapshot.load(kRelaxed);
-  ref.entry = slot.entry.load(kRelaxed);
-  ref.data = slot.data.load(kRelaxed);
-  ref.unix_time_ns = slot.unix_time_ns.load(kRelaxed);
-  ref.stored = slot.stored.load(kRelaxed);
-  ref.delta = slot.delta.load(kRelaxed) != 0;
+  ref.version = slot.version.load(kAcquire);
+  ref.snapshot = slot.snapshot.load(kAcquire);
+  ref.entry = slot.entry.load(kAcquire);
+  ref.data = slot.data.load(kAcquire);
+  ref.unix_time_ns = slot.unix_time_ns.load(kAcquire);
+  ref.stored = slot.stored.load(kAcquire);
+  ref.delta = slot.delta.load(kAcquire) != 0;
   return ref;
 }
 
 void Index::Store(VersionSlot& slot, const VersionRef& ref) {
-  slot.version.store(ref.version, kRelaxed);
-  slot.snapshot.store(ref.snapshot, kRelaxed);
-  slot.entry.store(ref.entry, kRelaxed);
-  slot.data.store(ref.data, kRelaxed);
-  slot.unix_time_ns.store(ref.unix_time_ns, kRelaxed);
-  slot.stored.store(ref.stored, kRelaxed);
-  slot.delta.store(ref.delta ? 1 : 0, kRelaxed);
+  slot.version.store(ref.version, kRelease);
+  slot.snapshot.store(ref.snapshot, kRelease);
+  slot.entry.store(ref.entry, kRelease);
+  slot.data.store(ref.data, kRelease);
+  slot.unix_time_ns.store(ref.unix_time_ns, kRelease);
+  slot.stored.store(ref.stored, kRelease);
+  slot.delta.store(ref.delta ? 1 : 0, kRelease);
 }
 
 bool Index::TryVersions(const ObjectSlot& slot, const Enough& enough,
                         std::vector<VersionRef>* versions) const {
   versions->clear();
-  const uint32_t before = slot.sequence.load(std::memory_order_acquire);
+  const uint32_t before = slot.sequence.load(kAcquire);
   if (before % 2 != 0) return false;
-  uint32_t next = slot.newest.load(kRelaxed);
+  uint32_t next = slot.newest.load(kAcquire);
   while (next != 0 && next <= sizes_.versions && versions->size() < sizes_.versions) {
     const VersionSlot& at = version(next - 1);
     versions->push_back(Load(at));
     if (enough && enough(versions->back())) break;
-    next = at.older.load(kRelaxed);
+    next = at.older.load(kAcquire);
   }
-  // Read-modify-write: no read above comes later than it, which a fence would order too, but which
-  // ThreadSanitizer would not see.
-  return const_cast<ObjectSlot&>(slot).sequence.fetch_add(0, std::memory_order_acq_rel) == before;
+  return slot.sequence.load(kRelaxed) == before;
 }
 
 Status Index::Versions(uint32_t which, std::vector<VersionRef>* versions,
@@ -193,7 +201,7 @@ Status Index::Versions(uint32_t which, std::vector<VersionRef>* versions,
 }
 
 void Index::EachObject(const std::function<void(uint32_t, Slice)>& visit) const {
-  const uint32_t count = SlotCount(sizes_.objects);
+  const uint32_t count = slots();
   for (uint32_t i = 0; i < count; ++i) {
     const Slice key = KeyOf(object(i));
     if (!key.empty()) visit(i, key);
@@ -206,11 +214,12 @@ std::vector<std::string> Index::Keys() const {
   return keys;
 }
 
+// There is one writer: no need for instructions that lock.
 void Index::Begin(ObjectSlot& slot) {
-  slot.sequence.fetch_add(1, std::memory_order_acq_rel);
+  slot.sequence.store(slot.sequence.load(kRelaxed) + 1, kRelaxed);
 }
 void Index::End(ObjectSlot& slot) {
-  slot.sequence.fetch_add(1, std::memory_order_release);
+  slot.sequence.store(slot.sequence.load(kRelaxed) + 1, kRelease);
 }
 
 Status Index::Add(uint32_t which, const VersionRef& ref) {
@@ -227,22 +236,22 @@ Status Index::Add(uint32_t which, const VersionRef& ref) {
   }
   ObjectSlot& slot = object(which);
   std::atomic<uint32_t>* link = &slot.newest;
-  while (true) {
+  while (ref.version < newest_[which]) {
     const uint32_t next = link->load(kRelaxed);
     if (next == 0 || version(next - 1).version.load(kRelaxed) < ref.version) break;
     link = &version(next - 1).older;
   }
+  newest_[which] = std::max(newest_[which], ref.version);
   Begin(slot);
   Store(version(fresh), ref);
-  version(fresh).older.store(link->load(kRelaxed), kRelaxed);
-  link->store(fresh + 1, kRelaxed);
+  version(fresh).older.store(link->load(kRelaxed), kRelease);
+  link->store(fresh + 1, kRelease);
   End(slot);
   return Status();
 }
 
 uint64_t Index::Newest(uint32_t which) const {
-  const uint32_t newest = object(which).newest.load(kRelaxed);
-  return newest == 0 ? 0 : version(newest - 1).version.load(kRelaxed);
+  return newest_[which];
 }
 
 bool Index::Move(uint32_t which, const VersionRef& ref) {
@@ -260,23 +269,26 @@ bool Index::Move(uint32_t which, const VersionRef& ref) {
   return false;
 }
 
-void Index::Drop(uint32_t which, const std::function<bool(const VersionRef&)>& gone) {
+void Index::Retain(uint32_t which, const std::vector<VersionRef>& stay) {
   // Nothing fails amid the change.
   if (free_.capacity() < used_) free_.reserve(2 * size_t{used_});
   ObjectSlot& slot = object(which);
+  auto next_stay = stay.begin();
   Begin(slot);
   std::atomic<uint32_t>* link = &slot.newest;
   for (uint32_t next = link->load(kRelaxed); next != 0; next = link->load(kRelaxed)) {
     VersionSlot& at = version(next - 1);
-    if (!gone(Load(at))) {
+    if (next_stay != stay.end() && at.version.load(kRelaxed) == next_stay->version) {
       link = &at.older;
+      ++next_stay;
       continue;
     }
-    link->store(at.older.load(kRelaxed), kRelaxed);
-    at.version.store(0, kRelaxed);
+    link->store(at.older.load(kRelaxed), kRelease);
+    at.version.store(0, kRelease);
     free_.push_back(next - 1);
   }
   End(slot);
+  newest_[which] = stay.empty() ? 0 : stay.front().version;
 }
 
 }  // namespace quire::stream

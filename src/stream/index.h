@@ -68,8 +68,10 @@ class Index {
   Status Add(uint32_t object, const VersionRef& version);
   /// A version lies elsewhere now. False: there is no such version.
   bool Move(uint32_t object, const VersionRef& version);
-  /// Takes away versions that `gone` says are.
-  void Drop(uint32_t object, const std::function<bool(const VersionRef&)>& gone);
+  /// Takes away the versions that are not among `stay`, which are in the order of Versions.
+  void Retain(uint32_t object, const std::vector<VersionRef>& stay);
+  /// Slots that objects may have.
+  uint32_t slots() const;
   /// Versions that there is room for still.
   uint32_t free_versions() const {
     return sizes_.versions - used_ + static_cast<uint32_t>(free_.size());
@@ -95,8 +97,9 @@ class Index {
 
   char* memory_;
   IndexSizes sizes_;
-  uint32_t used_ = 0;           // version slots that were ever used
-  std::vector<uint32_t> free_;  // of those, the free ones
+  uint32_t used_ = 0;             // version slots that were ever used
+  std::vector<uint32_t> free_;    // of those, the free ones
+  std::vector<uint64_t> newest_;  // the writer's: the newest version of each object, 0: none
 };
 
 }  // namespace quire::stream

@@ -116,7 +116,6 @@ class Part {
   uint64_t pinned_waits() const { return pinned_waits_; }
 
  private:
-  // What the policy says of objects that a collection meets, each looked at once.
   // A commit in [head, tail), and what it has.
   struct LiveEntry {
     uint32_t slot;
@@ -128,6 +127,7 @@ class Part {
     uint64_t bytes;
     std::vector<LiveEntry> entries;
   };
+  // What the policy says of objects that a collection meets, each looked at once.
   class Policy {
    public:
     explicit Policy(const Part& part) : part_(part) {}
@@ -151,7 +151,8 @@ class Part {
   Status MakeIndex(const LogContents& found);
   void Announce();
 
-  std::vector<bool> Needed(const std::vector<VersionRef>& refs, bool superseded) const;
+  Status Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
+                std::vector<bool>* needed) const;
   Result<std::vector<Entry>> NeededOfHead(const Record& record) const;
   void FillLive(const LogContents& found);
   std::list<LiveCommit> NewLive(size_t entries);
@@ -169,7 +170,6 @@ class Part {
   Status CollectFor(uint64_t bytes);
   Status RelocateHead(bool* moved);
   Status DropBelow(Position to);
-  Status DropVersions(uint32_t slot, Position to);
   Status Full(uint64_t bytes, const char* why) const;
   struct NeededSums {
     uint64_t all = 0;

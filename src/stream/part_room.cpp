@@ -13,29 +13,34 @@
 
 namespace quire::stream {
 
-// Which of an object's versions, newest first, the policy keeps; with each what it rests upon.
+// Which of an object's versions, newest first, the policy keeps; with each what it rests upon. Of
+// those behind the last that is needed only the first may be among `refs`.
 // `superseded`: one more is about to come, which rests upon none.
-std::vector<bool> Part::Needed(const std::vector<VersionRef>& refs, bool superseded) const {
+Status Part::Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
+                    std::vector<bool>* needed) const {
   const uint64_t now_ns = options_.keep_ms == 0 ? 0 : io::UnixTimeNs();
   const std::vector<uint64_t>& kept = heap_->head().kept;
   const size_t newer = superseded ? 1 : 0;
-  std::vector<bool> needed(refs.size());
-  for (size_t i = 0; i < refs.size(); ++i) {
-    const VersionRef& ref = refs[i];
-    const uint64_t until = i == 0 ? UINT64_MAX : refs[i - 1].snapshot;
+  const auto is_last = [&](const VersionRef& ref) {
+    const size_t i = refs->size() - 1;
+    const uint64_t until = i == 0 ? UINT64_MAX : (*refs)[i - 1].snapshot;
     const auto at = std::lower_bound(kept.begin(), kept.end(), ref.snapshot);
     const bool young = ref.unix_time_ns + options_.keep_ms * 1'000'000 > now_ns;
-    needed[i] = i + newer < options_.keep_versions || (options_.keep_ms != 0 && young) ||
-                (at != kept.end() && *at < until) || (i != 0 && needed[i - 1] && refs[i - 1].delta);
-  }
-  return needed;
+    const bool stays = i + newer < options_.keep_versions || (options_.keep_ms != 0 && young) ||
+                       (at != kept.end() && *at < until) ||
+                       (i != 0 && (*needed)[i - 1] && (*refs)[i - 1].delta);
+    needed->resize(i);
+    needed->push_back(stays);
+    return !stays && i + newer >= options_.keep_versions && kept.empty();
+  };
+  needed->clear();
+  return index_->Versions(slot, refs, is_last);
 }
 
 Status Part::Policy::Look(const LiveEntry& entry, bool* needed) {
   Object& object = objects_[entry.slot];
   if (object.refs.empty()) {
-    QUIRE_RETURN_IF_ERROR(part_.index_->Versions(entry.slot, &object.refs));
-    object.needed = part_.Needed(object.refs, false);
+    QUIRE_RETURN_IF_ERROR(part_.Needed(entry.slot, false, &object.refs, &object.needed));
   }
   const int which = FindVersion(object.refs, entry.version);
   const auto at = static_cast<size_t>(which);
@@ -132,24 +137,22 @@ Status Part::LetGo(Position to) {
 }
 
 // With what lies below `to` goes what rests upon it: nobody needs that, or it would need this.
-Status Part::DropVersions(uint32_t slot, Position to) {
-  std::vector<VersionRef> refs;
-  QUIRE_RETURN_IF_ERROR(index_->Versions(slot, &refs));
-  const size_t before = refs.size();
-  KeepReadable(&refs, to);
-  if (refs.size() == before) return Status();
-  index_->Drop(slot, [&](const VersionRef& ref) { return FindVersion(refs, ref.version) < 0; });
-  collected_ += before - refs.size();
-  return Status();
-}
-
 Status Part::DropBelow(Position to) {
-  SlotSet slots;
+  std::vector<bool> seen(index_->slots());
+  std::vector<VersionRef> refs;
   for (const LiveCommit& commit : live_) {
     if (commit.at >= to) break;
-    for (const LiveEntry& entry : commit.entries) slots.insert(entry.slot);
+    for (const LiveEntry& entry : commit.entries) {
+      if (seen[entry.slot]) continue;
+      seen[entry.slot] = true;
+      QUIRE_RETURN_IF_ERROR(index_->Versions(entry.slot, &refs));
+      const size_t before = refs.size();
+      KeepReadable(&refs, to);
+      if (refs.size() == before) continue;
+      index_->Retain(entry.slot, refs);
+      collected_ += before - refs.size();
+    }
   }
-  for (const uint32_t slot : slots) QUIRE_RETURN_IF_ERROR(DropVersions(slot, to));
   while (!live_.empty() && live_.front().at < to) live_.pop_front();
   return Status();
 }
@@ -218,10 +221,10 @@ Status Part::RelocateHead(bool* moved) {
 Part::NeededSums Part::SumNeeded(const SlotSet& superseded) const {
   std::unordered_map<uint64_t, uint64_t> of_commit;
   std::vector<VersionRef> refs;
+  std::vector<bool> needed;
   NeededSums sums;
   index_->EachObject([&](uint32_t object, Slice key) {
-    if (!index_->Versions(object, &refs).ok()) return;
-    const std::vector<bool> needed = Needed(refs, superseded.contains(object));
+    if (!Needed(object, superseded.contains(object), &refs, &needed).ok()) return;
     for (size_t i = 0; i < refs.size(); ++i) {
       if (!needed[i]) continue;
       const uint64_t bytes = AlignUp(refs[i].stored, kRecordBytes) + EntryBytes(key.size(), 0);
