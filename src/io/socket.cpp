@@ -194,6 +194,7 @@ Result<Socket> Socket::ConnectLocal(const std::string& directory, const std::str
   if (!socket.ok()) return SocketStatus(errno, "make a socket");
   if (::connect(socket.fd(), local.get(), sizeof local.address) == 0) return socket;
   if (errno == ENOENT || errno == ECONNREFUSED) return Status(Code::kNotFound);
+  if (WouldBlock(errno)) return Status(Code::kBusy, "too many connect at once");
   return SocketStatus(errno, "connect to " + directory + "/" + name);
 }
 

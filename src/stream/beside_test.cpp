@@ -1,8 +1,11 @@
 // A writer and its readers beside each other: what they tell each other through gate, pins and
 // index.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -10,7 +13,9 @@
 #include "stream/index.h"
 #include "stream/pins.h"
 #include "stream/stream_testing.h"
+#include "stream/streams.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::stream {
 namespace {
@@ -65,6 +70,49 @@ TEST(Pins, OfAReaderThatDiedHoldNothingUp) {
   ASSERT_OK(gate.status());
   (*gate)->Pin(0, 0);
   for (int i = 0; i < 20; ++i) EXPECT_OK((*writer)->Put("zeta").status());
+  EXPECT_EQ((*gate)->pin(0), kNoPin);
+}
+
+// What a child of fork does, by its exit code; 0 where nothing went wrong.
+int InAChild(const std::function<int()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work());
+  int ended = -1;
+  EXPECT_EQ(::waitpid(child, &ended, 0), child);
+  return ended;
+}
+
+TEST(Pins, OfAForkedProgramAreItsOwn) {
+  const test::TempDirectory directory;
+  io::FileSystem& fs = io::PosixFileSystem();
+  const std::string place = directory / "place";
+  const auto writer = OpenWriter(fs, place, "store", 0, SmallLog(1 << 20));
+  ASSERT_OK(writer.status());
+  ASSERT_OK((*writer)->Create("zeta", 100).status());
+  ASSERT_OK((*writer)->Put("zeta").status());
+  const auto reader = OpenLocalReader(fs, place, "store", 0);
+  ASSERT_OK(reader.status());
+  Result<std::unique_ptr<StreamView>> view = (*reader)->View("zeta", 0);
+  ASSERT_OK(view.status());
+  const Result<std::unique_ptr<Gate>> gate = Gate::Open(fs, place + "/store/gate-0");
+  ASSERT_OK(gate.status());
+  const Position held = (*gate)->pin(0);
+  ASSERT_NE(held, kNoPin);
+  // One that lets go of the view, and one that has a view of its own.
+  EXPECT_EQ(InAChild([&] {
+              view->reset();
+              return (*gate)->pin(0) == held ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(InAChild([&] {
+              const auto own = (*reader)->View("zeta", 0);
+              const bool right = own.ok() && (*gate)->pin(0) == held && (*gate)->pin_slots() == 2 &&
+                                 (*gate)->pin(1) == held;
+              return right ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ((*gate)->pin(0), held);
+  view->reset();
   EXPECT_EQ((*gate)->pin(0), kNoPin);
 }
 

@@ -6,6 +6,11 @@
 #include "io/socket.h"
 
 namespace quire::stream {
+namespace {
+
+constexpr uint64_t kPauseNs = 1'000'000;  // where many readers come to a daemon at once
+
+}  // namespace
 
 struct DaemonClient::Link {
   explicit Link(io::Socket connected) : line(std::move(connected)), process(io::ProcessId()) {}
@@ -47,7 +52,12 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadl
 }
 
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadline_ns) const {
-  QUIRE_ASSIGN_OR_RETURN(io::Socket socket, io::Socket::ConnectLocal(place_, kDaemonSocket));
+  Result<io::Socket> connected = io::Socket::ConnectLocal(place_, kDaemonSocket);
+  while (connected.status().code() == Code::kBusy && io::RealClock().NowNs() < deadline_ns) {
+    io::RealClock().SleepNs(kPauseNs);
+    connected = io::Socket::ConnectLocal(place_, kDaemonSocket);
+  }
+  QUIRE_ASSIGN_OR_RETURN(io::Socket socket, std::move(connected));
   QUIRE_ASSIGN_OR_RETURN(const uint32_t user, socket.PeerUser());
   if (user != io::UserId()) {
     return Status(Code::kInvalidArgument,

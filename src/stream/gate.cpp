@@ -18,7 +18,9 @@ constexpr uint64_t kGateBytes = AlignUp(kPinsOffset + kPinsMax * kPinSlotBytes, 
 Result<std::unique_ptr<Gate>> Gate::Create(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
                          fs.Open(path, io::OpenMode::kReadWriteCreate));
-  QUIRE_RETURN_IF_ERROR(file->Allocate(kGateBytes));
+  // One that is there is in use: readers store into it at this moment.
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size < kGateBytes) QUIRE_RETURN_IF_ERROR(file->Allocate(kGateBytes));
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,
                          fs.Map(path, kGateBytes, io::MapMode::kReadWrite));
   std::unique_ptr<Gate> gate(new Gate);

@@ -161,15 +161,19 @@ Result<WalkEnd> LogHeap::Walk(bool check_data, const VisitCommit& visit) {
 
 Result<uint64_t> LogHeap::EraseBehindTail() {
   const std::string nothing(kRecordBytes, '\0');
-  uint64_t erased = 0;
-  for (Position at = tail_; at - head_.head < identity_.capacity; at += kRecordBytes) {
-    if (!MayBeRecord(At(at)) || !RecordAt(at).ok()) continue;
+  const Position end = head_.head + identity_.capacity;
+  uint64_t records = 0;
+  bool erased = false;
+  for (Position at = tail_; at < end; at += kRecordBytes) {
+    if (!MayBeRecord(At(at))) continue;
+    // Also those of positions that come again: the head may have been laps further.
+    if (RecordAt(at).ok()) ++records;
     memory_.Store(OffsetOf(at), nothing);
-    memory_.Fence();
-    QUIRE_RETURN_IF_ERROR(SyncBytes(OffsetOf(at), kRecordBytes));
-    ++erased;
+    erased = true;
   }
-  return erased;
+  memory_.Fence();
+  if (erased) QUIRE_RETURN_IF_ERROR(SyncRange(tail_, end));
+  return records;
 }
 
 uint64_t LogHeap::NeedsBehind(uint64_t first, uint64_t bytes) const {
@@ -294,6 +298,7 @@ Status LogHeap::SyncRange(Position from, Position to) {
 }
 
 Status LogHeap::Sync() {
+  QUIRE_RETURN_IF_ERROR(sync_status_);
   QUIRE_RETURN_IF_ERROR(SyncRange(head_.durable, tail_));
   if (head_.durable == tail_) return Status();
   Head head = head_;

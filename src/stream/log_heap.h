@@ -69,8 +69,6 @@ class LogHeap {
   /// into them later, also after the next loss of power. Returns how many there were.
   Result<uint64_t> EraseBehindTail();
 
-  /// The largest commit that a log can hold [bytes].
-  uint64_t commit_bytes_max() const { return identity_.capacity; }
   /// What the tail moves by where a commit of `bytes` is appended: it lies in one piece.
   uint64_t Needs(uint64_t bytes) const;
   /// The same, were the tail `first` bytes further.

@@ -23,9 +23,10 @@ void LogMemory::Filled(uint64_t offset, uint64_t size) {
   if (observer_ != nullptr) observer_->OnStore(offset, size);
 }
 
-// Stores of the plain kind stay in the caches.
+// Stores of the plain kind stay in the caches; those of NEON may.
 void LogMemory::Stored(uint64_t offset, uint64_t size) {
-  if (kind_ == io::StoreKind::kPlain) return Filled(offset, size);
+  const bool cached = kind_ == io::StoreKind::kPlain || kind_ == io::StoreKind::kNeon;
+  if (cached) return Filled(offset, size);
   map_->Stored(offset, size);
   if (observer_ != nullptr) observer_->OnStore(offset, size);
 }

@@ -63,10 +63,15 @@ Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to) 
   return CheckContent(chain.front(), to).WithContext(heap.path());
 }
 
-// Where they lie stands in places_.
-void Part::AppendEntries(const std::vector<Item>& items) {
+// The entries, where they lie in places_, and the record: then it is committed.
+void Part::EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
+                     const std::vector<Item>& items, std::list<LiveCommit>* fresh) {
+  const Position at = heap_->begin();
   places_.clear();
   for (const Item& item : items) places_.push_back(heap_->AppendEntry(item.entry));
+  heap_->Commit(kind, snapshot, unix_time_ns);
+  gate_->SetTail(heap_->tail());
+  AddLive(at, items, fresh);
 }
 
 // What can fail for want of memory, before anything is stored.
@@ -119,11 +124,7 @@ Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
     }
     item.entry.checksum = hash;
   }
-  const Position at = heap_->begin();
-  AppendEntries(*items);
-  heap_->Commit(RecordKind::kCommit, snapshot, now_ns);
-  gate_->SetTail(heap_->tail());
-  AddLive(at, *items, &fresh);
+  EndCommit(RecordKind::kCommit, snapshot, now_ns, *items, &fresh);
   for (size_t i = 0; i < items->size(); ++i) {
     const Item& item = (*items)[i];
     QUIRE_RETURN_IF_ERROR(index_->Add(item.slot, RefOf(item.entry, places_[i])));
@@ -155,11 +156,7 @@ Status Part::CommitReserved(uint64_t hash) {
   Entry& entry = reserved_[0].entry;
   heap_->Filled(entry.data, entry.stored);
   entry.checksum = hash;
-  const Position at = heap_->begin();
-  AppendEntries(reserved_);
-  heap_->Commit(RecordKind::kCommit, entry.snapshot, entry.unix_time_ns);
-  gate_->SetTail(heap_->tail());
-  AddLive(at, reserved_, &fresh);
+  EndCommit(RecordKind::kCommit, entry.snapshot, entry.unix_time_ns, reserved_, &fresh);
   const VersionRef ref = RefOf(entry, places_[0]);
   if (!index_->Move(reserved_[0].slot, ref)) {
     QUIRE_RETURN_IF_ERROR(index_->Add(reserved_[0].slot, ref));

@@ -157,7 +157,8 @@ class Part {
   void FillLive(const LogContents& found);
   std::list<LiveCommit> NewLive(size_t entries);
   void AddLive(Position at, const std::vector<Item>& items, std::list<LiveCommit>* fresh);
-  void AppendEntries(const std::vector<Item>& items);
+  void EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
+                 const std::vector<Item>& items, std::list<LiveCommit>* fresh);
   bool RoomFor(uint64_t bytes, uint64_t spare) const;
   Status MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions);
   Status MakeIndexRoom(uint64_t versions);

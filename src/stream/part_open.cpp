@@ -133,6 +133,8 @@ Status Part::Recover() {
   head.keep_versions = options_.keep_versions;
   head.keep_ms = options_.keep_ms;
   head.finished = finished_;
+  // A snapshot that was kept and lost with the power: the next one of its number is another.
+  std::erase_if(head.kept, [&](uint64_t kept) { return kept > snapshot_; });
   QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
   QUIRE_RETURN_IF_ERROR(MakeIndex(found));
   FillLive(found);

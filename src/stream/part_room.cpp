@@ -205,11 +205,7 @@ Status Part::RelocateHead(bool* moved) {
     heap_->Append(Slice(from, entry.stored), 0);
     relocated_bytes_ += entry.stored;
   }
-  const Position at = heap_->begin();
-  AppendEntries(items);
-  heap_->Commit(RecordKind::kRelocation, 0, record.unix_time_ns);
-  gate_->SetTail(heap_->tail());
-  AddLive(at, items, &fresh);
+  EndCommit(RecordKind::kRelocation, 0, record.unix_time_ns, items, &fresh);
   for (size_t i = 0; i < items.size(); ++i) {
     QUIRE_CHECK(index_->Move(items[i].slot, RefOf(items[i].entry, places_[i])));
   }
@@ -227,9 +223,11 @@ Part::NeededSums Part::SumNeeded(const SlotSet& superseded) const {
     if (!Needed(object, superseded.contains(object), &refs, &needed).ok()) return;
     for (size_t i = 0; i < refs.size(); ++i) {
       if (!needed[i]) continue;
-      const uint64_t bytes = AlignUp(refs[i].stored, kRecordBytes) + EntryBytes(key.size(), 0);
+      uint64_t& commit = of_commit[refs[i].snapshot];
+      uint64_t bytes = commit == 0 ? kRecordBytes : 0;
+      bytes += AlignUp(refs[i].stored, kRecordBytes) + EntryBytes(key.size(), kExtentsMax);
       sums.all += bytes;
-      sums.largest = std::max(sums.largest, of_commit[refs[i].snapshot] += bytes);
+      sums.largest = std::max(sums.largest, commit += bytes);
     }
   });
   return sums;
@@ -250,6 +248,7 @@ bool Part::RoomFor(uint64_t bytes, uint64_t spare) const {
 // What is kept and comes to stand at the head must be appended again while there is room for it: so
 // room is left for twice the largest commit of which something is kept (it lies in one piece).
 Status Part::MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions) {
+  pinned_ = false;
   if (bytes > heap_->identity().capacity) return Full(bytes, "and a commit lies in one piece");
   largest_commit_ = std::max(largest_commit_, bytes);
   if (index_->free_versions() < versions) QUIRE_RETURN_IF_ERROR(MakeIndexRoom(versions));

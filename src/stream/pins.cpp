@@ -4,19 +4,23 @@
 
 namespace quire::stream {
 
-// What a forked program has of its parent's is not its own.
 Pins::~Pins() {
-  if (lock_ != nullptr && process_id_ == io::ProcessId()) gate_->Pin(slot_, kNoPin);
+  if (HasSlot()) gate_->Pin(slot_, kNoPin);
+}
+
+bool Pins::HasSlot() const {
+  return lock_ != nullptr && process_id_ == io::ProcessId();
 }
 
 Status Pins::TakeSlot() {
-  if (lock_ != nullptr) return Status();
+  if (HasSlot()) return Status();
   const std::string holder = io::ProcessDescription();
   for (uint32_t slot = 0; slot < kPinsMax; ++slot) {
     Result<std::unique_ptr<io::FileLock>> lock = fs_.Lock(name_.pin_path(slot), holder);
     if (lock.ok()) {
       slot_ = slot;
       lock_ = *std::move(lock);
+      process_id_ = io::ProcessId();
       gate_->Pin(slot_, kNoPin);
       return Status();
     }
@@ -32,9 +36,11 @@ void Pins::Tell() {
 Result<bool> Pins::Hold(Position at) {
   if (!shared_) return true;
   const std::lock_guard guard(mutex_);
+  // A forked program tells anew, in its own slot, also of what it has of its parent's.
+  const bool first = !HasSlot();
   QUIRE_RETURN_IF_ERROR(TakeSlot());
   const auto held = held_.insert(at);
-  if (held == held_.begin()) Tell();
+  if (first || held == held_.begin()) Tell();
   if (gate_->head() <= at) return true;
   held_.erase(held);
   Tell();
@@ -45,7 +51,7 @@ void Pins::Release(Position at) {
   if (!shared_) return;
   const std::lock_guard guard(mutex_);
   held_.erase(held_.find(at));
-  Tell();
+  if (HasSlot()) Tell();
 }
 
 }  // namespace quire::stream

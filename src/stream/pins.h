@@ -30,12 +30,13 @@ class Pins {
   void Release(Position at);
 
  private:
+  bool HasSlot() const;
   Status TakeSlot();
   void Tell();
 
   io::FileSystem& fs_;
   PartName name_;
-  const int process_id_ = io::ProcessId();
+  int process_id_ = 0;  // which took the slot; of one that it forked the slot is not
   Gate* gate_;
   bool shared_;
   std::mutex mutex_;

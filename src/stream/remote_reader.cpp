@@ -14,11 +14,12 @@ namespace quire::stream {
 namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kMsMax = uint64_t{1} << 40;
 // What was fetched can be collected before it is read, where many read at once.
 constexpr int kAttempts = 4;
 
 uint64_t DeadlineIn(uint64_t ms) {
-  return io::RealClock().NowNs() + std::min(ms, uint64_t{1} << 40) * kNsPerMs;
+  return io::RealClock().NowNs() + std::min(ms, kMsMax) * kNsPerMs;
 }
 
 // A view into the mirror, whose reader lives as long; told as the version that it is at its source.
@@ -202,7 +203,8 @@ Result<uint64_t> RemoteReader::Wait(uint64_t after, uint64_t timeout_ms) {
     request.number = after;
     request.timeout_ms = std::min(left_ms, kWaitMsMax);
     // The answer has its own time to travel.
-    auto body = daemon_.Call(request, DeadlineIn(request.timeout_ms + timeout_ms_));
+    auto body =
+        daemon_.Call(request, DeadlineIn(request.timeout_ms + std::min(timeout_ms_, kMsMax)));
     if (body.ok()) return DecodeNumber(*body);
     if (body.status().code() != Code::kTimedOut || left_ms <= kWaitMsMax) return body.status();
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "io/machine.h"
 #include "io/shared_memory.h"
 
@@ -22,6 +23,15 @@ uint32_t Value(SlotState state) {
 bool Change(std::atomic<uint32_t>& word, SlotState from, SlotState to) {
   uint32_t expected = Value(from);
   return word.compare_exchange_strong(expected, Value(to));
+}
+
+Status AnswerIn(const QueueSlot& slot, std::string* answer) {
+  const uint32_t size = slot.answer_bytes.load();
+  if (size > kAnswerBytesMax) {
+    return Status(Code::kCorruption, "the daemon's answer has an impossible length");
+  }
+  answer->assign(slot.answer, size);
+  return Status();
 }
 
 Status DaemonGone() {
@@ -64,15 +74,12 @@ Result<std::string> QueueClient::Call(Slice request, uint64_t deadline_ns) {
   slot.deadline_ns = deadline_ns;
   slot.state.store(Value(SlotState::kAsked));
   Status status = ring_();
+  // A daemon that hears no bell may still look.
+  if (!status.ok() && !Change(slot.state, SlotState::kAsked, SlotState::kFree)) status = Status();
   if (status.ok()) status = Await(slot, deadline_ns);
   std::string answer;
   if (status.ok()) {
-    const uint32_t size = slot.answer_bytes.load();
-    if (size > kAnswerBytesMax) {
-      status = Status(Code::kCorruption, "the daemon's answer has an impossible length");
-    } else {
-      answer.assign(slot.answer, size);
-    }
+    status = base::OrOutOfMemory([&] { return AnswerIn(slot, &answer); });
     slot.state.store(Value(SlotState::kFree));
   }
   {

@@ -35,6 +35,7 @@ class RequestQueue : public ::testing::Test {
     client_ = std::make_unique<QueueClient>(
         std::move(*memory),
         [this] {
+          if (!rings_) return Status(Code::kIo, "the bell does not ring");
           bell_.release();
           return Status();
         },
@@ -52,7 +53,23 @@ class RequestQueue : public ::testing::Test {
   QueueLayout* layout_ = nullptr;
   std::counting_semaphore<> bell_{0};
   std::atomic<bool> gone_{false};
+  bool rings_ = true;
 };
+
+TEST_F(RequestQueue, ABellThatDoesNotRingLosesNoSlot) {
+  rings_ = false;
+  for (uint32_t i = 0; i < 3 * kQueueSlots; ++i) {
+    EXPECT_CODE(client_->Call("lost", In(100 * kMs)).status(), Code::kIo);
+  }
+  rings_ = true;
+  std::thread daemon([this] {
+    for (const auto& asked : TakeNext()) server_->Answer(asked.slot, EncodeAnswer(Status(), "yes"));
+  });
+  const Result<std::string> answer = client_->Call("heard", In(60'000 * kMs));
+  daemon.join();
+  ASSERT_OK(answer.status());
+  EXPECT_EQ(*answer, "yes");
+}
 
 TEST_F(RequestQueue, AnswersEveryOneWhatItAsked) {
   constexpr int kThreads = 3 * kQueueSlots;  // more than there are slots

@@ -33,7 +33,7 @@ class SightOpener {
     const std::string path = name_.path("index");
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));
     QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
-    QUIRE_ASSIGN_OR_RETURN(sight->index_map_, fs_.Map(path, bytes, io::MapMode::kReadWrite));
+    QUIRE_ASSIGN_OR_RETURN(sight->index_map_, fs_.Map(path, bytes, io::MapMode::kRead));
     Result<Index> index =
         Index::Attach(sight->index_map_->data(), bytes, log_id, sight->index_number_);
     if (!index.ok()) return Status(Code::kBusy);
@@ -85,9 +85,13 @@ class SightOpener {
     }
     const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
     if (recovered.ok() || recovered.code() == Code::kBusy) return Status(Code::kBusy);
-    // A place that cannot be written to: nobody writes the log, then, as far as can be told.
+    // In a place that cannot be written to no pin can be told: a log is read that nobody writes.
     const bool read_only = recovered.code() == Code::kReadOnly || recovered.code() == Code::kIo;
-    return read_only ? Alone() : recovered;
+    if (!read_only) return recovered;
+    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
+    if (holder.empty()) return Alone();
+    return recovered.WithContext("beside a writer (" + holder +
+                                 ") who reads must tell what he holds");
   }
 
  private:

@@ -136,5 +136,39 @@ TEST_F(StreamFaults, AReadOnlyPlaceIsReadWithoutAnIndexOfItsWriter) {
   ExpectNewest(*fs);
 }
 
+// Who cannot tell the writer what he holds would see it change under his hands.
+TEST_F(StreamFaults, AReadOnlyPlaceIsNotReadBesideALivingWriter) {
+  const auto disk = io::NewSimFileSystem();
+  const auto fs = io::NewFaultFileSystem(*disk);
+  auto writer = OpenWriter(*disk, "/place", "store", 0, Options());
+  ASSERT_OK(writer.status());
+  const Result<char*> memory = (*writer)->Create("key", kBytes, {});
+  ASSERT_OK(memory.status());
+  Compute(*memory, "key", ++newest_, kBytes);
+  ASSERT_OK((*writer)->Put("key").status());
+  fs->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
+  EXPECT_CODE(OpenLocalReader(*fs, "/place", "store", 0).status(), Code::kReadOnly);
+  writer->reset();
+  ExpectNewest(*fs);
+}
+
+TEST_F(StreamFaults, ASyncThatFailedOnceFailsForGood) {
+  bool failed = true;
+  for (uint64_t nth = 1; failed; ++nth) {
+    const auto disk = io::NewSimFileSystem();
+    const auto fs = io::NewFaultFileSystem(*disk);
+    const auto writer = OpenWriter(*fs, "/place", "store", 0, Options());
+    ASSERT_OK(writer.status());
+    ASSERT_OK((*writer)->Create("key", kBytes, {}).status());
+    ASSERT_OK((*writer)->Put("key").status());
+    fs->FailAt(io::kFaultAll, nth, 1, Code::kIo);
+    const Status first = (*writer)->Sync();
+    failed = fs->failures() > 0;
+    EXPECT_EQ(first.ok(), !failed) << nth;
+    EXPECT_EQ((*writer)->Sync().ok(), !failed) << nth;
+    ASSERT_LT(nth, 20u);
+  }
+}
+
 }  // namespace
 }  // namespace quire::stream

@@ -2,7 +2,10 @@
 // readers that come and go.
 #include <gtest/gtest.h>
 
-#include "stream/gate.h"
+#include <algorithm>
+
+#include "stream/delta.h"
+#include "stream/log_format.h"
 #include "stream/mirror.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
@@ -87,16 +90,45 @@ TEST_F(StreamRoom, ALogOfManyLongKeysIsReadAfterItsWriterDied) {
   EXPECT_EQ(reader->Objects()->size(), keys.size());
 }
 
-TEST_F(StreamRoom, ReadersThatDiedHoldNothing) {
-  Open(SmallLog(kMiB));
-  char* const memory = *writer_->Create("key", 200'000);
-  ASSERT_OK(writer_->Put("key").status());
-  // A pin that nobody's lock bears out.
-  Result<std::unique_ptr<Gate>> gate = Gate::Open(machine_.fs(), "/place/store/gate-0");
-  ASSERT_OK(gate.status());
-  (*gate)->Pin(3, 64);
-  memory[0] = 1;
-  for (int i = 0; i < 20; ++i) ASSERT_OK(writer_->Put("key").status());
+// As stream_log_bytes says: for k versions of s bytes in all (k + 2) s, of which k is 2 here.
+TEST_F(StreamRoom, WhatIsPlannedForSufficesForObjectsOfManyExtents) {
+  constexpr int kObjects = 200;
+  StreamOptions options;
+  options.log_bytes = 4 * (kRecordBytes + kObjects * (64 + EntryBytes(40, 8)));
+  for (int pages = 0; pages < 20; ++pages, options.log_bytes += 4096) {
+    machine_.fs().Restart(io::CrashKind::kProcess, 1);
+    const Result<std::unique_ptr<StreamWriter>> writer =
+        OpenWriter(machine_.fs(), "/place", "store" + std::to_string(pages), 0, options);
+    ASSERT_OK(writer.status());
+    StreamShape shape;
+    shape.extents = {2, 1, 2, 1, 2, 1, 2, 4};
+    for (int i = 100; i < 100 + kObjects; ++i) {
+      ASSERT_OK((*writer)->Create(std::string(37, 'k') + std::to_string(i), 64, shape).status());
+    }
+    for (uint64_t snapshot = 1; snapshot <= 30; ++snapshot) {
+      const Status stored = (*writer)->Snapshot().status();
+      ASSERT_TRUE(stored.ok()) << stored.ToString() << " at snapshot " << snapshot;
+      if (snapshot == 3) ASSERT_OK((*writer)->Keep(3));
+    }
+  }
+}
+
+// A reader is in the way, but not what it fails for.
+TEST_F(StreamRoom, WhatCanNeverFitIsNotWaitedFor) {
+  StreamOptions options = SmallLog(kMiB);
+  options.wait_ms = 600'000;
+  options.collect_percent = 10;
+  Open(options);
+  ASSERT_OK(writer_->Create("small", 100'000).status());
+  ASSERT_OK(writer_->Put("small").status());
+  const auto reader = Reader();
+  const auto view = reader->View("small", 0);
+  ASSERT_OK(view.status());
+  ASSERT_OK(writer_->Put("small").status());
+  ASSERT_OK(writer_->Put("small").status());
+  ASSERT_GT(writer_->Statistics().pinned_waits, 0u);
+  ASSERT_OK(writer_->Create("large", kMiB - 50'000).status());
+  EXPECT_CODE(writer_->Snapshot().status(), Code::kNoSpace);
 }
 
 TEST_F(StreamRoom, EachOfManyReadersHoldsItsOwn) {
@@ -153,6 +185,8 @@ TEST_F(MirrorRoom, LargeVersionsFitOneAfterAnother) {
     const uint64_t bytes = number % 2 == 0 ? 600'000 : 500'000;
     Result<char*> room = mirror->Reserve("key", VersionOfBytes(number, bytes));
     ASSERT_OK(room.status());
+    std::fill_n(*room, bytes, static_cast<char>(number));
+    ASSERT_OK(mirror->Commit(DataHash(Slice(*room, bytes))));
   }
 }
 

@@ -286,6 +286,19 @@ TEST_F(Stream, WrongCallsAreRefusedAndLoseNothing) {
   EXPECT_CODE(writer_->Put("zeta").status(), Code::kInvalidArgument);
 }
 
+TEST_F(Stream, AllIsRestoredOrNothing) {
+  Open(SmallLog(kMiB));
+  char* const first = Make("a", 100);
+  first[0] = 1;
+  ASSERT_OK(writer_->Snapshot().status());
+  first[0] = 2;
+  Make("b", 100);
+  EXPECT_CODE(writer_->Restore(1), Code::kNotFound);
+  EXPECT_EQ(first[0], 2);
+  ASSERT_OK(writer_->Restore(1, "a"));
+  EXPECT_EQ(first[0], 1);
+}
+
 TEST_F(Stream, KeysAreAnyBytes) {
   Open(SmallLog(kMiB));
   OpenReader();

@@ -71,7 +71,7 @@ class Writer final : public StreamWriter {
   Status WholeWhereRoomEnds(const std::vector<WriterObject*>& objects);
   Status CommitOrWait(std::vector<Item>* items, uint64_t snapshot);
   void Count(const std::vector<Item>& items);
-  Status RestoreObject(WriterObject& object, uint64_t snapshot);
+  Result<uint64_t> VersionAt(const WriterObject& object, uint64_t snapshot) const;
 
   const StreamOptions options_;
   const bool persistent_;
@@ -193,7 +193,7 @@ Result<uint64_t> Writer::Store(const std::vector<WriterObject*>& objects) {
   statistics_.audits += audit ? objects.size() : 0;
   Count(items_);
   // What was committed stays so, whatever comes of tidying up: the next commit meets it again.
-  static_cast<void>(part_->CollectAtThreshold());
+  static_cast<void>(base::OrOutOfMemory([&] { return part_->CollectAtThreshold(); }));
   return snapshot;
 }
 
@@ -247,7 +247,8 @@ Status Writer::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
   return Status();
 }
 
-Status Writer::RestoreObject(WriterObject& object, uint64_t snapshot) {
+// The version that can be restored into the object.
+Result<uint64_t> Writer::VersionAt(const WriterObject& object, uint64_t snapshot) const {
   QUIRE_ASSIGN_OR_RETURN(const Entry entry, part_->EntryAt(object.key(), snapshot));
   if (entry.bytes != object.bytes()) {
     return Status(Code::kInvalidArgument, "object " + base::Printable(object.key()) + " had " +
@@ -255,18 +256,26 @@ Status Writer::RestoreObject(WriterObject& object, uint64_t snapshot) {
                                               " bytes then, and has " +
                                               std::to_string(object.bytes()));
   }
-  return part_->Read(object.key(), entry.version, object.memory());
+  return entry.version;
 }
 
 Status Writer::Restore(uint64_t snapshot, Slice key) {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
+  std::vector<WriterObject*> objects;
   if (!key.empty()) {
     QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
-    return RestoreObject(*object, snapshot);
+    objects.push_back(object);
+  } else {
+    for (const auto& [name, object] : objects_) objects.push_back(object.get());
   }
-  for (const auto& [name, object] : objects_) {
-    QUIRE_RETURN_IF_ERROR(RestoreObject(*object, snapshot));
+  // Nothing is written over before all are found.
+  std::vector<uint64_t> versions;
+  for (const WriterObject* object : objects) {
+    QUIRE_ASSIGN_OR_RETURN(versions.emplace_back(), VersionAt(*object, snapshot));
+  }
+  for (size_t i = 0; i < objects.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(part_->Read(objects[i]->key(), versions[i], objects[i]->memory()));
   }
   return Status();
 }

@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr size_t kCells = 1000;
+constexpr size_t kCells = 16'000;  // more than a tenth of the log, from which on it is collected
 constexpr int kVersions = 3;
 
 // What one run did, without allocating anything itself.
@@ -20,6 +20,7 @@ class Workload {
   explicit Workload(const std::string& place) : place_(place) {
     EXPECT_EQ(quire_options_create(&options_), QUIRE_OK);
     EXPECT_EQ(quire_options_set(options_, "stream_log_bytes", "1MiB"), QUIRE_OK);
+    EXPECT_EQ(quire_options_set(options_, "stream_collect_percent", "10"), QUIRE_OK);
     EXPECT_EQ(quire_options_set(options_, "stream_keep_versions", "8"), QUIRE_OK);
     EXPECT_EQ(quire_options_set(options_, "stream_deltas", "hash"), QUIRE_OK);
   }
@@ -39,9 +40,9 @@ class Workload {
 
   // With memory again.
   void ExpectWhatWasAcknowledged() {
-    if (acknowledged_ == 0) return;
-    ASSERT_EQ(quire_stream_reader_open(place_.c_str(), "s", 0, nullptr, &reader_), QUIRE_OK)
-        << quire_error_message();
+    const int opened = quire_stream_reader_open(place_.c_str(), "s", 0, nullptr, &reader_);
+    if (opened == QUIRE_NOT_FOUND && acknowledged_ == 0) return;
+    ASSERT_EQ(opened, QUIRE_OK) << quire_error_message();
     for (int version = 1; version <= acknowledged_; ++version) {
       uint64_t cells[kCells] = {};
       size_t size = sizeof cells;
