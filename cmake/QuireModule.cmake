@@ -119,7 +119,8 @@ endfunction()
 function(quire_test_defaults target)
   quire_target_defaults(${target})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-Og>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
+                                           $<$<CONFIG:RelWithDebInfo>:-Og>)
 endfunction()
 
 function(quire_fuzzer module source)

@@ -63,8 +63,10 @@ typedef struct quire_stream_version {
   quire_stream_shape shape;
 } quire_stream_version;
 
-/* What one commit survives: quire_stream_writer_durability. */
-enum { QUIRE_SURVIVES_KILL = 1, QUIRE_SURVIVES_POWER_LOSS = 2 };
+/* What one commit survives: quire_stream_writer_durability. Death of all processes, but nothing of
+ * the machine's, synced or not (tmpfs); death of all processes, and loss of power after
+ * quire_stream_writer_sync; loss of power at once. */
+enum { QUIRE_SURVIVES_IN_MEMORY = 0, QUIRE_SURVIVES_KILL = 1, QUIRE_SURVIVES_POWER_LOSS = 2 };
 
 /* ---- Writing ---- */
 
@@ -107,7 +109,7 @@ QUIRE_EXPORT int quire_stream_writer_restore(quire_stream_writer* writer, uint64
 /* The newest snapshot; 0: none. */
 QUIRE_EXPORT int quire_stream_writer_last_snapshot(const quire_stream_writer* writer,
                                                    uint64_t* snapshot);
-/* What was committed survives loss of power. */
+/* What was committed survives loss of power, unless it lies in memory alone. */
 QUIRE_EXPORT int quire_stream_writer_sync(quire_stream_writer* writer);
 /* What one commit survives without it: QUIRE_SURVIVES_... */
 QUIRE_EXPORT int quire_stream_writer_durability(const quire_stream_writer* writer, int* durability);

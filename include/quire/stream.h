@@ -85,7 +85,8 @@ struct StreamOptions {
 
 /// What one commit survives.
 enum class StreamDurability {
-  kProcess = 1,  ///< kill -9 of all (P1), and loss of power after Sync
+  kMemory = 0,   ///< kill -9 of all (P1); with the machine all goes, synced or not: tmpfs
+  kProcess = 1,  ///< kill -9 of all (P1), and loss of power after Sync: files of a device
   kMachine = 2,  ///< loss of power (P2): persistent memory (DAX)
 };
 
@@ -116,7 +117,9 @@ class StreamWriter {
   /// @param name   [A-Za-z0-9._-]{1,255}, no leading dot or dash.
   ///
   /// Errors   kInvalidArgument  The name or an option is not allowed.
-  ///          kBusy             A program writes this rank's part: the text names it.
+  ///          kBusy             A program writes this rank's part: the text names it. Half a second
+  ///              is waited for a writer that may just have died, a minute for who tends the part
+  ///              (the daemon, a reader that makes the index anew).
   ///          kNoSpace          No room for a log of log_bytes.
   ///          kCorruption       The log is damaged: the text names the place.
   /// Cost     The commits that are kept are walked; where the machine has been started anew, their
@@ -140,7 +143,7 @@ class StreamWriter {
   /// The same of memory that the program has and keeps until Free. Where it does not begin and
   /// end at a page, hashes tell what changed.
   virtual Status Attach(Slice key, char* memory, uint64_t bytes, const StreamShape& shape = {}) = 0;
-  /// Lets go of an object's memory. Its versions stay, under the policy.
+  /// Lets go of an object's memory. Its versions stay, under the policy. kNotFound.
   virtual Status Free(Slice key) = 0;
 
   /// Commits the next version of one object. While it runs, nobody writes to the object.
@@ -149,29 +152,39 @@ class StreamWriter {
   /// Durability   durability().
   /// Errors       kNotFound  No such object. kNoSpace  The log is full and nothing can go: the
   ///              text says what holds it. kCorruption  An audit found what nobody noted:
-  ///              MarkDirty. Nothing was stored; a later put can succeed.
-  /// Cost         One copy past the caches, two fences. Returns the version, 1 for the first.
+  ///              MarkDirty. kOutOfMemory. kInvalidArgument  After Finish, or in a program that
+  ///              the writer's forked. Nothing was stored; a later put can succeed.
+  /// Cost         One copy past the caches, two fences. With deltas what it takes to find what
+  ///              changed; compressed, one pass more. Where the log is full, what can go is
+  ///              collected, what is kept and lies in the way is copied; and up to wait_ms are
+  ///              waited for readers.
+  /// Returns the version, 1 for the first.
   virtual Result<uint64_t> Put(Slice key) = 0;
   /// Commits the next version of all objects, or of those named, as one: readers see all or none.
-  /// Returns the snapshot's number; each commit takes the next.
+  /// As Put; kInvalidArgument, too, where there is no object, or one is named twice. Returns the
+  /// snapshot's number; each commit takes the next.
   virtual Result<uint64_t> Snapshot() = 0;
   virtual Result<uint64_t> Snapshot(const std::vector<Slice>& keys) = 0;
-  /// Bytes of an object changed that no store of a processor wrote (RDMA, devices).
+  /// Bytes of an object changed that no store of a processor wrote (RDMA, devices). kNotFound,
+  /// kInvalidArgument: it has not so many bytes.
   virtual Status MarkDirty(Slice key, uint64_t offset, uint64_t bytes) = 0;
   /// Fills all objects, or where `key` is not empty that one, with what they were at `snapshot`
   /// (0: the newest). For who goes on after a crash.
   ///
   /// Errors   kNotFound  An object has no version then. kInvalidArgument  Another size then.
+  ///          Nothing was filled. kCorruption  A version is damaged: those before it are filled.
   virtual Status Restore(uint64_t snapshot, Slice key = {}) = 0;
   /// The newest snapshot; 0: none.
   virtual uint64_t LastSnapshot() const = 0;
 
-  /// What was committed survives loss of power. Nothing to do on persistent memory.
+  /// What was committed survives loss of power, unless it lies in memory alone (durability()).
+  /// Nothing to do on persistent memory. What failed once fails for good: open the stream again.
   virtual Status Sync() = 0;
   virtual StreamDurability durability() const = 0;
 
   /// All that makes up `snapshot` is kept whatever the policy, until Release. For all programs:
-  /// kept beyond this one's end.
+  /// kept beyond this one's end. kNotFound: parts of it have gone, or it never was. kNoSpace: 480
+  /// are kept already.
   virtual Status Keep(uint64_t snapshot) = 0;
   /// The policy alone decides about `snapshot` again. kNotFound: it is not kept.
   virtual Status Release(uint64_t snapshot) = 0;
@@ -182,7 +195,7 @@ class StreamWriter {
   virtual Result<std::string> Tracking(Slice key) const = 0;
   /// What this writer did so far.
   virtual StreamStatistics Statistics() const = 0;
-  /// Readers that wait hear that no version will come. Nothing may be called after it.
+  /// Syncs; readers that wait hear that no version will come. Nothing may be called after it.
   virtual Status Finish() = 0;
 };
 
@@ -219,13 +232,18 @@ struct StreamReaderOptions {
   bool remote = true;
 };
 
-/// Reads one rank's part of a store, beside its writer, after it, or from another node. Never
-/// blocks the writer.
+/// Reads one rank's part of a store, beside its writer, after it, or from another node. The writer
+/// takes no notice of it; but what a view holds cannot be collected, and a full log waits for it or
+/// says so (StreamWriter::Put).
 class StreamReader {
  public:
   /// @param place  as of StreamWriter::Open; of another node's store this node's place.
-  /// Errors   kNotFound  There is no such store, here or where the daemon looks.
-  ///          kCorruption, kTimedOut, kPeerFailed
+  /// Errors   kNotFound     There is no such store, here or where the daemon looks.
+  ///          kBusy         A writer has been opening it for a minute, or 1000 readers have it.
+  ///          kReadOnly     It is being written, in a place that this program cannot write to.
+  ///          kInvalidArgument (the name), kCorruption, kTimedOut, kPeerFailed
+  /// Cost     Two mappings. The first after a writer that died walks the log and makes its index
+  ///          anew, and after the machine was started anew reads its bytes, too.
   static Result<std::unique_ptr<StreamReader>> Open(const std::string& place,
                                                     const std::string& name, uint32_t rank,
                                                     const StreamReaderOptions& options = {});
@@ -240,7 +258,8 @@ class StreamReader {
 
   /// A copy of a version (0: the newest), checked against its checksum.
   ///
-  /// Errors   kNotFound  No such object or version, or it has been collected. kCorruption.
+  /// Errors   kNotFound  No such object or version, or it has been collected. kCorruption. kBusy
+  ///          1000 readers hold something. kOutOfMemory  Also where `place` gives no memory.
   /// Cost     One copy; of a delta of each version back to the last whole one.
   virtual Status Get(Slice key, uint64_t version, const PlaceFunction& place) = 0;
   Status Get(Slice key, uint64_t version, std::string* bytes);
@@ -249,7 +268,7 @@ class StreamReader {
   Status GetAt(Slice key, uint64_t snapshot, std::string* bytes);
   /// A version without a copy, and unchecked: StreamView::Verify.
   ///
-  /// Errors   as Get; kBusy: more views than the store has room for (1000).
+  /// Errors   as Get.
   /// Cost     Independent of the size, unless it is a delta or compressed.
   virtual Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) = 0;
   /// The same of the version that the object had at `snapshot`.
@@ -257,7 +276,7 @@ class StreamReader {
 
   /// Sleeps until there is a snapshot after `after`; returns the newest.
   ///
-  /// Errors   kTimedOut    None came in `timeout_ms`.
+  /// Errors   kTimedOut    None came in `timeout_ms` (of another node: and what an answer takes).
   ///          kNotFound    None will come: the writer has finished.
   ///          kPeerFailed  The writer is gone without having finished.
   virtual Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) = 0;
@@ -270,4 +289,4 @@ Result<std::vector<uint32_t>> StreamRanks(const std::string& place, const std::s
 /// The stores at a place.
 Result<std::vector<std::string>> StreamStores(const std::string& place);
 
-}  // namespace quire
+}  // namespace QUIRE_EXPORT

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
+#include "io/machine.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
@@ -284,6 +286,16 @@ TEST_F(Stream, WrongCallsAreRefusedAndLoseNothing) {
   EXPECT_CODE(OpenLocalReader(machine_.fs(), "/place", "nothing", 0).status(), Code::kNotFound);
   ASSERT_OK(writer_->Finish());
   EXPECT_CODE(writer_->Put("zeta").status(), Code::kInvalidArgument);
+}
+
+TEST_F(Stream, WhatLiesInMemoryAloneSaysSo) {
+  Open(SmallLog(kMiB));
+  EXPECT_EQ(writer_->durability(), StreamDurability::kProcess);
+  const std::string place = "/dev/shm/quire-test-" + std::to_string(io::ProcessId());
+  const auto in_memory = OpenWriter(io::PosixFileSystem(), place, "store", 0, SmallLog(kMiB));
+  if (!in_memory.ok()) GTEST_SKIP() << "no tmpfs at /dev/shm: " << in_memory.status().ToString();
+  EXPECT_EQ((*in_memory)->durability(), StreamDurability::kMemory);
+  std::filesystem::remove_all(place);
 }
 
 TEST_F(Stream, AllIsRestoredOrNothing) {

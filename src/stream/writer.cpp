@@ -21,11 +21,16 @@ Status NoSuchObject(Slice key) {
                 "there is no object " + base::Printable(key) + ": create or attach it first");
 }
 
+StreamDurability DurabilityOf(const LogMemory& memory) {
+  if (memory.persistent()) return StreamDurability::kMachine;
+  return memory.in_memory() ? StreamDurability::kMemory : StreamDurability::kProcess;
+}
+
 class Writer final : public StreamWriter {
  public:
   Writer(std::unique_ptr<Part> part, StreamOptions options)
       : options_(std::move(options)),
-        persistent_(part->heap().persistent()),
+        durability_(DurabilityOf(part->heap().memory())),
         part_(std::move(part)) {}
   ~Writer() override {
     try {
@@ -51,9 +56,7 @@ class Writer final : public StreamWriter {
   Status Restore(uint64_t snapshot, Slice key) override;
   uint64_t LastSnapshot() const override;
   Status Sync() override;
-  StreamDurability durability() const override {
-    return persistent_ ? StreamDurability::kMachine : StreamDurability::kProcess;
-  }
+  StreamDurability durability() const override { return durability_; }
   Status Keep(uint64_t snapshot) override;
   Status Release(uint64_t snapshot) override;
   Status Collect() override;
@@ -74,7 +77,7 @@ class Writer final : public StreamWriter {
   Result<uint64_t> VersionAt(const WriterObject& object, uint64_t snapshot) const;
 
   const StreamOptions options_;
-  const bool persistent_;
+  const StreamDurability durability_;
   mutable std::mutex mutex_;    // guards all below
   std::unique_ptr<Part> part_;  // null: finished
   Objects objects_;
