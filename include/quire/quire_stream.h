@@ -2,8 +2,7 @@
  * each call means.
  *
  * Layer      public; C99
- * Threads    A writer: one thread at a time, where quire/stream.h does not say more. A reader: any
- *            number of threads; a view belongs to one at a time.
+ * Threads    any; a view belongs to one at a time.
  *
  * Codes, messages and memory are those of quire/quire.h. Options are set by their names in
  * quire_options: "stream_log_bytes", "stream_keep_versions" and so on. Keys are 1 to 1024 bytes,

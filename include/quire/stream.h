@@ -3,7 +3,8 @@
 ///
 /// Layer      public
 /// Source     NVStream, HPDC18; docs/decisions/0013-streams.md
-/// Threads    StreamWriter: as it says. StreamReader: any
+/// Threads    any; calls of a writer come one after another. Objects' memory is the program's to
+///            guard: nobody writes to it while a call stores it
 #pragma once
 
 #include <cstdint>
@@ -65,11 +66,11 @@ struct StreamOptions {
   uint64_t log_bytes = 256ull << 20;
   /// [1 .. 2^20] Newest versions of each object that are kept.
   uint32_t keep_versions = 1;
-  /// [ms] Versions younger than this are kept, too.
+  /// [ms, to 100 years] Versions younger than this are kept, too.
   uint64_t keep_ms = 0;
   /// [10 .. 100] From so much of the log on versions that are not kept are collected.
   uint32_t collect_percent = 75;
-  /// [ms] How long a put waits for room where readers hold the log. 0: kNoSpace at once.
+  /// [ms, to a day] How long a put waits for room where readers hold the log. 0: kNoSpace at once.
   uint64_t wait_ms = 0;
   /// [1 .. 2^20] Objects that the index has room for.
   uint32_t objects_max = 4096;

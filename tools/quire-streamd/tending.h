@@ -1,5 +1,5 @@
 // Which parts nobody writes any more, and when they are to be tended: while that is done, a writer
-// that opens the part finds it busy, so it is done seldom, and not right after a writer has gone.
+// that opens the part waits, so it is done seldom, and not right after a writer has gone.
 //
 // Layer      tools
 // Threads    an object belongs to one thread at a time
