@@ -46,6 +46,13 @@ bool Possible(const Record& record) {
          record.directory % kRecordBytes == 0;
 }
 
+constexpr Position kPositionMax = uint64_t{1} << 62;
+
+bool Possible(const Head& head) {
+  return head.synced >= 1 && head.synced <= head.sequence && head.head % kRecordBytes == 0 &&
+         head.head <= kPositionMax && head.durable <= kPositionMax;
+}
+
 }  // namespace
 
 std::string EncodeIdentity(const Identity& identity) {
@@ -121,6 +128,7 @@ Result<Head> DecodeHead(Slice page, uint64_t log_id) {
   for (uint64_t& snapshot : head.kept) {
     if (!reader.Fixed(&snapshot)) return Damaged("a head is damaged");
   }
+  if (!Possible(head)) return Damaged("a head says what cannot be");
   return head;
 }
 

@@ -42,8 +42,8 @@ std::string EncodeIdentity(const Identity& identity);
 /// kCorruption, kUnsupported (a newer version).
 Result<Identity> DecodeIdentity(Slice page, const std::string& path);
 
-/// Where the log begins, and what its policy is. One of three slots, in pages 1 to 3: one holds the
-/// last head that was synced, and of the other two the older one is written next.
+/// Where the log begins, and what its policy is. One of three slots, in pages 1 to 3: the last head
+/// that was synced stays, and of the other two the older one is written next.
 struct Head {
   uint64_t sequence = 0;  ///< the largest one counts
   uint64_t synced = 0;    ///< the sequence of the last head before it that was synced
@@ -56,7 +56,7 @@ struct Head {
   std::vector<uint64_t> kept;  ///< snapshots, rising
 };
 std::string EncodeHead(const Head& head, uint64_t log_id);
-/// kCorruption: the page is not whole.
+/// kCorruption: the page is not whole, or says what no writer does.
 Result<Head> DecodeHead(Slice page, uint64_t log_id);
 
 enum class RecordKind : uint32_t {

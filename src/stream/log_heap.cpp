@@ -43,6 +43,13 @@ Result<Head> NewestHead(Slice header, uint64_t log_id, const std::string& path) 
   return Status(Code::kCorruption, "all heads of " + path + " are damaged");
 }
 
+// In all that the log itself does not say.
+bool SaysTheSame(const Head& head, const Head& other) {
+  return head.kept == other.kept && head.finished == other.finished &&
+         head.keep_versions == other.keep_versions && head.keep_ms == other.keep_ms &&
+         head.boot_id == other.boot_id;
+}
+
 }  // namespace
 
 Status LogHeap::Create(io::FileSystem& fs, const std::string& path, const Identity& identity,
@@ -258,8 +265,16 @@ Status LogHeap::WriteHead(Head head) {
     QUIRE_RETURN_IF_ERROR(SyncRange(head.durable, tail_));
     head.durable = tail_;
   }
+  // A page that is damaged later cannot be told from one that was being written when the power
+  // failed: the head before it counts then. So what only heads say stands in both.
+  if (!SaysTheSame(head, head_)) QUIRE_RETURN_IF_ERROR(StoreHead(head));
+  return StoreHead(std::move(head));
+}
+
+Status LogHeap::StoreHead(Head head) {
   const bool sync = head.durable != 0 && !persistent();
   head.sequence = head_.sequence + 1;
+  head.synced = head_.synced;
   const uint64_t slot = FreeHeadSlot();
   const uint64_t offset = (1 + slot) * kPageBytes;
   memory_.Store(offset, EncodeHead(head, identity_.log_id));
@@ -272,14 +287,16 @@ Status LogHeap::WriteHead(Head head) {
   return Status();
 }
 
-// A slot that holds neither the newest head, which a program that dies leaves, nor the last one
-// that was synced, which a loss of power leaves.
+// The oldest but the last one that was synced, which a loss of power leaves: so never the newest,
+// which a program that dies leaves.
 uint64_t LogHeap::FreeHeadSlot() const {
+  uint64_t oldest = kHeadSlots;
   for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
-    if (slots_[slot] != head_.sequence && slots_[slot] != head_.synced) return slot;
+    if (slots_[slot] == head_.synced) continue;
+    if (oldest == kHeadSlots || slots_[slot] < slots_[oldest]) oldest = slot;
   }
-  QUIRE_CHECK(false);
-  return 0;
+  QUIRE_CHECK(oldest != kHeadSlots);
+  return oldest;
 }
 
 // The system forgets that pages are dirty when it could not write them: a second sync would say OK.

@@ -96,6 +96,7 @@ class LogHeap {
   void SkipRest() { Skip(RestOf(tail_)); }
 
   /// Stores `head`, and waits until it is durable where something before it was promised to be.
+  /// Twice, where it says anew what no commit does: one damaged page takes away none of that.
   Status WriteHead(Head head);
   /// All up to the tail survives loss of power. What failed once fails for good: nobody knows then
   /// what the device has.
@@ -103,6 +104,7 @@ class LogHeap {
 
  private:
   LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map);
+  Status StoreHead(Head head);
   uint64_t FreeHeadSlot() const;
   uint64_t OffsetOf(Position at) const { return kLogHeaderBytes + at % identity_.capacity; }
   uint64_t RestOf(Position at) const { return identity_.capacity - at % identity_.capacity; }

@@ -1,7 +1,9 @@
 // Damage anywhere in a log is detected: every byte, cut files, changed places.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <vector>
 
 #include "stream/log_format.h"
 #include "stream/stream_testing.h"
@@ -73,7 +75,7 @@ class StreamDamage : public ::testing::Test {
   StreamMachine machine_;
 };
 
-// Of the heads only the newest counts; a flip in another, or in what pads lines, changes nothing.
+// A flip in one of the heads, or in what pads lines, changes nothing.
 TEST_F(StreamDamage, EveryFlippedByteIsDetectedOrHarmless) {
   const uint64_t used = UsedBytes();
   uint64_t detected = 0;
@@ -120,6 +122,80 @@ TEST_F(StreamDamage, LinesThatChangedPlacesAreDetected) {
 TEST_F(StreamDamage, AWriterDoesNotOpenADamagedLog) {
   Flip(kLogHeaderBytes + 20);  // the first commit's record
   EXPECT_CODE(machine_.Write(SmallLog(kLogBytes)).status(), Code::kCorruption);
+}
+
+// What is kept, and whether the writer finished, stands in heads alone.
+void ExpectWhatHeadsSay(StreamMachine& machine, uint64_t kept, bool finished) {
+  {
+    const Result<std::unique_ptr<StreamReader>> reader = machine.Read();
+    ASSERT_OK(reader.status());
+    EXPECT_EQ(*(*reader)->Finished(), finished);
+    for (const auto& [key, size] : kObjects) {
+      std::string bytes;
+      ASSERT_OK((*reader)->GetAt(key, kept, &bytes));
+      EXPECT_EQ(bytes == BytesOf(key, kept, size), true) << key;
+    }
+  }
+  const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(SmallLog(kLogBytes));
+  ASSERT_OK(writer.status());
+  EXPECT_OK((*writer)->Release(kept));
+}
+
+// Any page of a head, damaged in any way, in the same boot and in another one.
+void DamageEachHead(StreamMachine& machine, uint64_t kept, bool finished) {
+  std::string whole;
+  ASSERT_OK(machine.fs().Damage(machine.log_path(), [&](std::string* log) { whole = *log; }));
+  const auto noise = [](uint64_t head) { return BytesOf("noise", head, kPageBytes); };
+  const auto zeros = [](uint64_t) { return std::string(kPageBytes, '\0'); };
+  const auto flip = [&](uint64_t head) {
+    std::string page = whole.substr(head * kPageBytes, kPageBytes);
+    page[18] = static_cast<char>(page[18] ^ 1);
+    return page;
+  };
+  const std::vector<std::function<std::string(uint64_t)>> damages = {noise, zeros, flip};
+  for (uint64_t head = 1; head <= kHeadSlots; ++head) {
+    for (size_t which = 0; which < damages.size(); ++which) {
+      for (const auto kind : {io::CrashKind::kProcess, io::CrashKind::kPower}) {
+        SCOPED_TRACE("head " + std::to_string(head) + ", damage " + std::to_string(which) +
+                     (kind == io::CrashKind::kPower ? ", another boot" : ""));
+        machine.fs().Restart(kind, 1);
+        for (const char* file : {"/place/store/index-0", "/place/store/gate-0"}) {
+          const Status gone = machine.fs().Unlink(file);
+          EXPECT_TRUE(gone.ok() || gone.code() == Code::kNotFound) << gone.ToString();
+        }
+        ASSERT_OK(machine.fs().Damage(machine.log_path(), [&](std::string* log) {
+          *log = whole;
+          log->replace(head * kPageBytes, kPageBytes, damages[which](head));
+        }));
+        ExpectWhatHeadsSay(machine, kept, finished);
+      }
+    }
+  }
+}
+
+TEST_F(StreamDamage, OfAHeadLosesNeitherWhatIsKeptNorThatTheWriterFinished) {
+  {
+    const Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(SmallLog(kLogBytes));
+    ASSERT_OK(writer.status());
+    ASSERT_OK((*writer)->Keep(3));
+    ASSERT_OK((*writer)->Finish());
+  }
+  DamageEachHead(machine_, 3, true);
+}
+
+TEST_F(StreamDamage, OfAHeadLosesNothingWhereNothingWasEverSynced) {
+  StreamMachine machine;
+  {
+    const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(SmallLog(kLogBytes));
+    ASSERT_OK(writer.status());
+    for (const auto& [key, size] : kObjects) {
+      Compute(*(*writer)->Create(key, size), key, 1, size);
+    }
+    ASSERT_OK((*writer)->Snapshot().status());
+    ASSERT_OK((*writer)->Keep(1));
+    machine.fs().Restart(io::CrashKind::kProcess, 1);
+  }
+  DamageEachHead(machine, 1, false);
 }
 
 // Nothing in the log tells of a commit whose record is damaged; the gate outlives the writer.

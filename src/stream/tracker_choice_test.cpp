@@ -1,7 +1,5 @@
 // What kAuto chooses, what an audit finds, and what MarkDirty tells.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <string>
@@ -14,30 +12,6 @@ namespace quire::stream {
 namespace {
 
 const uint64_t kPage = io::PageBytes();
-
-// Memory that has two addresses: what is written at the other one, nothing in this process sees.
-class TwiceMapped {
- public:
-  explicit TwiceMapped(uint64_t bytes) : bytes_(bytes) {
-    const int fd = ::memfd_create("twice", MFD_CLOEXEC);
-    EXPECT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
-    for (char*& place : places_) {
-      void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-      EXPECT_NE(data, MAP_FAILED);
-      place = static_cast<char*>(data);
-    }
-    ::close(fd);
-  }
-  ~TwiceMapped() {
-    for (char* const place : places_) ::munmap(place, bytes_);
-  }
-  char* here() const { return places_[0]; }
-  char* there() const { return places_[1]; }
-
- private:
-  uint64_t bytes_;
-  char* places_[2];
-};
 
 TEST(Tracker, AnAuditFindsWhatNobodyNotedAndMarkDirtyTellsIt) {
   for (const auto& [deltas, kind] : {std::pair(StreamDeltas::kWatch, io::WatchKind::kKernel),

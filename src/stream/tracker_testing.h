@@ -1,10 +1,13 @@
-/// What tests of trackers share: an object with a copy that follows what its tracker tells.
+/// What tests of trackers share: an object with a copy that follows what its tracker tells, memory
+/// that is written to where no tracker sees it.
 ///
 /// Layer      stream (tests)
 /// Threads    an object belongs to one thread
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -92,6 +95,32 @@ class TrackedObject {
   uint64_t bytes_;
   std::string copy_;
   std::unique_ptr<Tracker> tracker_;
+};
+
+/// Memory that has two addresses: what is written at the other one, nothing in this process sees.
+class TwiceMapped {
+ public:
+  explicit TwiceMapped(uint64_t bytes) : bytes_(bytes) {
+    const int fd = ::memfd_create("twice", MFD_CLOEXEC);
+    EXPECT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
+    for (char*& place : places_) {
+      void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      EXPECT_NE(data, MAP_FAILED);
+      place = static_cast<char*>(data);
+    }
+    ::close(fd);
+  }
+  ~TwiceMapped() {
+    for (char* const place : places_) ::munmap(place, bytes_);
+  }
+  TwiceMapped(const TwiceMapped&) = delete;
+  TwiceMapped& operator=(const TwiceMapped&) = delete;
+  char* here() const { return places_[0]; }
+  char* there() const { return places_[1]; }
+
+ private:
+  uint64_t bytes_;
+  char* places_[2];
 };
 
 /// A byte is another than before.
