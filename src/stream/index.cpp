@@ -151,8 +151,8 @@ Result<uint32_t> Index::FindOrAdd(Slice key) {
   return at;
 }
 
-// What an object's sequence count guards is loaded and stored so that who has seen a part of a change
-// sees the count of its beginning, too.
+// What an object's sequence count guards is loaded and stored so that who has seen a part of a
+// change sees the count of its beginning, too.
 VersionRef Index::Load(const VersionSlot& slot) const {
   VersionRef ref;
   ref.version = slot.version.load(kAcquire);
