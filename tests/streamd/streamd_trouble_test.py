@@ -8,7 +8,11 @@ CASE is a function case_... below. Where choices are random they follow from QUI
 """
 import os
 import random
+import resource
+import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -233,16 +237,165 @@ def case_kills(nodes):
     check(writer.poll() is None, "the writer has ended")
 
 
+class Beset:
+    """A daemon that has no descriptors left, while a reader follows a writer through it."""
+
+    MEASURED_S = 3
+    ROOM = 24  # descriptors beyond those that it has
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        _, self.daemon = two_nodes(nodes)
+        nodes.start_writer(size=8192, pause_ms=20)
+        known(nodes, "there")
+        self.heard = nodes.root / "heard"
+        with open(self.heard, "w", encoding="ascii") as output:
+            self.follower = subprocess.Popen(
+                [nodes.program, "follow", str(nodes.root / "there"), "field", "0", str(10**6),
+                 "20000"], stdout=output)
+        nodes.processes.append(self.follower)
+        until("the reader reads", self.reads)
+        self.address = nodes.address("there").rsplit(":", 1)
+        # The reader asks the other daemon all the time: how many there are varies by one or two.
+        self.limit = max(self.descriptors()) + 1 + self.ROOM
+        resource.prlimit(self.daemon.pid, resource.RLIMIT_NOFILE, (self.limit, self.limit))
+
+    def descriptors(self):
+        return [int(name) for name in os.listdir(f"/proc/{self.daemon.pid}/fd")]
+
+    def reads(self):
+        return self.heard.read_text(encoding="ascii").count("read")
+
+    def memory_kib(self):
+        status = Path(f"/proc/{self.daemon.pid}/status").read_text(encoding="ascii")
+        return int(status.split("RssAnon:")[1].split()[0])
+
+    def come(self, sent=b""):
+        stranger = socket.socket()
+        stranger.setblocking(False)
+        stranger.connect_ex((self.address[0], int(self.address[1])))
+        select.select([], [stranger], [], 1)
+        try:
+            stranger.send(sent)
+        except OSError:
+            pass  # it was sent away, or stands in the system's queue
+        return stranger
+
+    def come_as_reader(self):
+        reader = socket.socket(socket.AF_UNIX)
+        reader.setblocking(False)
+        reader.connect_ex(str(self.nodes.root / "there" / ".daemon.sock"))
+        return reader
+
+    def measure(self, what, meanwhile):
+        """What the daemon costs for a while, in which `meanwhile` is done again and again."""
+        read, memory, used = self.reads(), self.memory_kib(), processor_s(self.daemon.pid)
+        end = time.monotonic() + self.MEASURED_S
+        while time.monotonic() < end:
+            meanwhile()
+        used = processor_s(self.daemon.pid) - used
+        print(f"{what}: {self.reads() - read} versions read, {used:.2f} s of {self.MEASURED_S} s, "
+              f"{self.memory_kib() - memory} KiB more")
+        check(self.reads() > read + 10, f"{what}: the reader does not go on")
+        check(used < self.MEASURED_S / 2, f"{what}: the daemon takes {used} s")
+        check(self.memory_kib() < memory + 16_384, f"{what}: the daemon takes memory")
+
+
+def case_hostile(nodes):
+    """Whatever comes, and however much: who reads goes on, and the daemon costs little."""
+    beset = Beset(nodes)
+    # Silent, amid a greeting, and with what is none.
+    kinds = (b"", b"QSD1\x01\x01", os.urandom(72), b"GET / HTTP/1.1\r\n\r\n" * 100)
+    crowd = [beset.come(kinds[number % 4]) for number in range(8 * beset.ROOM)]
+
+    def replace():
+        crowd.append(beset.come(kinds[len(crowd) % 4]))
+        crowd.pop(0).close()
+        time.sleep(0.01)
+
+    beset.measure("crowd", replace)
+    check(max(beset.descriptors()) < beset.limit, "it has more descriptors than it may")
+    for stranger in crowd:
+        stranger.close()
+    # Those of this user are let in until nothing is left, not even a stranger to send away.
+    readers = []
+
+    def fill():
+        if len(readers) < 4 * beset.ROOM:
+            readers.append(beset.come_as_reader())
+        time.sleep(0.01)
+
+    until("the strangers have gone", lambda: len(beset.descriptors()) <= beset.limit - beset.ROOM)
+    beset.measure("readers", fill)
+    check(len(beset.descriptors()) >= beset.limit - 2, "there are descriptors left")
+    crowd = [beset.come() for _ in range(beset.ROOM)]
+    beset.measure("all", lambda: time.sleep(0.1))
+    for one in crowd + readers:
+        one.close()
+    until("it lets readers in again", lambda: nodes.get("there").startswith("version"))
+    check(beset.follower.poll() is None, "the reader has ended")
+
+
+NOBODY = 65534
+
+
+def descriptors_handed(path, user):
+    """How many descriptors the daemon hands to a process of this user."""
+    pid = os.fork()
+    if pid == 0:
+        handed = 99
+        try:
+            if user != 0:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
+            with socket.socket(socket.AF_UNIX) as line:
+                line.settimeout(ANSWER_S)
+                line.connect(path)
+                handed = len(socket.recv_fds(line, 1, 4)[1])
+        finally:
+            os._exit(handed)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def case_user(nodes):
+    """A daemon and a reader of two users have nothing to do with one another."""
+    if os.geteuid() != 0:
+        print("user: skipped: only root can be two users")
+        return 77
+    nodes.root.chmod(0o755)
+    program = nodes.root / "quire-streamd"
+    shutil.copy(nodes.daemon, program)
+    place = nodes.place("nobody")
+    os.chown(place, NOBODY, NOBODY)
+    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    log = nodes.root / "log"
+    with open(log, "w", encoding="ascii") as output:
+        daemon = subprocess.Popen([program, "--place", place], stderr=output, cwd="/", **who)
+    nodes.processes.append(daemon)
+    path = str(place / ".daemon.sock")
+    until("the daemon listens", lambda: "listens" in log.read_text(encoding="ascii"))
+    # This reader may do all, and does not believe another user's daemon.
+    answer = nodes.get("nobody")
+    check(answer.startswith("error 2") and "another user's" in answer, f"a reader heard: {answer}")
+    # Nor does the daemon hand its memory to another user, whatever that one may do.
+    check(descriptors_handed(path, 0) == 0, "another user has the daemon's memory")
+    check(descriptors_handed(path, NOBODY) == 1, "its own user does not have it")
+    check("user 0 is not this one" in log.read_text(encoding="ascii"), "it does not say why")
+    return 0
+
+
 def main():
     case, daemon, program = sys.argv[1:]
     with Nodes(daemon, program) as nodes:
         try:
-            globals()[f"case_{case}"](nodes)
+            status = globals()[f"case_{case}"](nodes) or 0
         except Failure as failure:
             print(f"FAILED {case}: {failure}")
             return 1
-    print(f"{case}: passed")
-    return 0
+    if status == 0:
+        print(f"{case}: passed")
+    return status
 
 
 if __name__ == "__main__":
