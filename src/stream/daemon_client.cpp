@@ -1,5 +1,8 @@
 #include "stream/daemon_client.h"
 
+#include <utility>
+
+#include "io/file_system.h"
 #include "io/machine.h"
 #include "io/process.h"
 #include "io/sealed_memory.h"
@@ -9,6 +12,7 @@ namespace quire::stream {
 namespace {
 
 constexpr uint64_t kPauseNs = 1'000'000;  // where many readers come to a daemon at once
+constexpr uint64_t kLookNs = 5'000'000;
 
 }  // namespace
 
@@ -40,7 +44,7 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadl
   auto link = Connect(deadline_ns);
   if (link.status().code() == Code::kNotFound) {
     const Status started = StartDaemon(deadline_ns);
-    link = started.ok() ? Connect(deadline_ns) : started;
+    link = started.ok() ? ConnectToStarted(deadline_ns) : started;
   }
   if (had_link_ && link.status().code() == Code::kNotFound) {
     return Status(Code::kPeerFailed, "the daemon of " + place_ + " has gone");
@@ -64,8 +68,9 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadl
                   "the daemon in " + place_ + " is another user's; choose a place of your own");
   }
   const auto link = std::make_shared<Link>(std::move(socket));
-  QUIRE_ASSIGN_OR_RETURN(io::Descriptor fd, link->line.ReceiveDescriptor(deadline_ns));
-  QUIRE_ASSIGN_OR_RETURN(auto memory, io::SealedMemory::Map(std::move(fd), sizeof(QueueLayout)));
+  auto fd = link->line.ReceiveDescriptor(deadline_ns);
+  if (!fd.ok()) return fd.status().WithContext("the daemon in " + place_);
+  QUIRE_ASSIGN_OR_RETURN(auto memory, io::SealedMemory::Map(*std::move(fd), sizeof(QueueLayout)));
   const auto* const layout = reinterpret_cast<const QueueLayout*>(memory->data());
   if (layout->magic != kQueueMagic || layout->slot_count != kQueueSlots) {
     return Status(Code::kUnsupported, "the daemon in " + place_ +
@@ -76,6 +81,18 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadl
       std::move(memory), [&bell] { return bell.WriteSome(Slice("!", 1)).status(); },
       [&bell] { return bell.PeerGone(); });
   return link;
+}
+
+// It listens, or it is another reader's that was first: that one has the place, and is about to.
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::ConnectToStarted(
+    uint64_t deadline_ns) const {
+  for (;;) {
+    const auto holder = io::PosixFileSystem().LockHolder(place_ + "/" + kDaemonLock);
+    auto link = Connect(deadline_ns);
+    const bool starts = link.status().code() == Code::kNotFound && holder.ok() && !holder->empty();
+    if (!starts || io::RealClock().NowNs() >= deadline_ns) return link;
+    io::RealClock().SleepNs(kLookNs);
+  }
 }
 
 Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {

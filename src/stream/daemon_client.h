@@ -18,6 +18,8 @@ namespace quire::stream {
 
 /// The daemon's local connection, in its place.
 constexpr char kDaemonSocket[] = ".daemon.sock";
+/// By which the daemon has its place.
+constexpr char kDaemonLock[] = ".daemon.lock";
 /// The daemon's program, and the variables of the environment that tell of it (docs/streamd.md).
 constexpr char kDaemonProgram[] = "quire-streamd";
 constexpr char kDaemonVariable[] = "QUIRE_STREAMD";
@@ -40,6 +42,7 @@ class DaemonClient {
   struct Link;
   Result<std::shared_ptr<Link>> TheLink(uint64_t deadline_ns);
   Result<std::shared_ptr<Link>> Connect(uint64_t deadline_ns) const;
+  Result<std::shared_ptr<Link>> ConnectToStarted(uint64_t deadline_ns) const;
   Status StartDaemon(uint64_t deadline_ns) const;
 
   const std::string place_;

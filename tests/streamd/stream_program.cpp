@@ -8,8 +8,14 @@
 //       "version N", or "error CODE"
 //   stream_program speed PLACE STORE RANK COUNT TIMEOUT_MS
 //       views all versions, once, and does not count the first; "mb_per_s X"
+//   stream_program versions PLACE STORE RANK 0 TIMEOUT_MS
+//       "version N" for each, newest first
+//   stream_program wait PLACE STORE RANK MS TIMEOUT_MS
+//       "waits", then waits so long for the next snapshot; "timed_out CPU_US": the processor time
 //
 // Of version n every 8 bytes are n * 2^32 + their place.
+#include <sys/resource.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -63,6 +69,7 @@ int Write(const Arguments& arguments) {
   quire::StreamOptions options;
   options.log_bytes = 8 * bytes + (1 << 20);
   options.keep_versions = 3;
+  options.wait_ms = 10'000;
   auto writer = quire::stream::OpenWriter(quire::io::PosixFileSystem(), arguments.place,
                                           arguments.store, arguments.rank, options);
   if (!writer.ok()) return Fail(writer.status());
@@ -151,6 +158,35 @@ int Speed(const Arguments& arguments) {
   return 0;
 }
 
+int Versions(const Arguments& arguments) {
+  auto reader = Open(arguments);
+  if (!reader.ok()) return Fail(reader.status());
+  auto versions = (*reader)->Versions("T");
+  if (!versions.ok()) return Fail(versions.status());
+  for (const quire::StreamVersion& version : *versions) Say("version", version.version);
+  return 0;
+}
+
+uint64_t ProcessorUs() {
+  rusage used = {};
+  ::getrusage(RUSAGE_SELF, &used);
+  return static_cast<uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1'000'000 +
+         static_cast<uint64_t>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+int Wait(const Arguments& arguments) {
+  auto reader = Open(arguments);
+  if (!reader.ok()) return Fail(reader.status());
+  auto newest = (*reader)->LastSnapshot();
+  if (!newest.ok()) return Fail(newest.status());
+  Say("waits", *newest);
+  const uint64_t before = ProcessorUs();
+  auto next = (*reader)->Wait(*newest, arguments.numbers.at(0));
+  if (next.status().code() != Code::kTimedOut) return Fail(next.status());
+  Say("timed_out", ProcessorUs() - before);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -162,5 +198,7 @@ int main(int argc, char** argv) {
   if (mode == "follow") return Follow(arguments);
   if (mode == "get") return Get(arguments);
   if (mode == "speed") return Speed(arguments);
+  if (mode == "versions") return Versions(arguments);
+  if (mode == "wait") return Wait(arguments);
   return 2;
 }

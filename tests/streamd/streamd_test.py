@@ -100,7 +100,8 @@ class Nodes:
                    env=env, expect=None).stdout.strip()
 
     def start_writer(self, name="here", count=100_000, pause_ms=5, size=1 << 20):
-        """Tells what it wrote in a file, which nobody has to read."""
+        """Tells what it wrote in a file, which nobody has to read. Where a reader holds its log, a
+        put waits for 10 s."""
         self.written_path = self.root / f"written-{len(self.processes)}"
         with open(self.written_path, "w", encoding="ascii") as output:
             writer = subprocess.Popen(

@@ -20,9 +20,17 @@ constexpr uint64_t kTtlMs = 15'000;
 constexpr uint64_t kRegisterNs = 3000 * kNsPerMs;
 // [ns] Beyond what a reader said, for an answer that it no longer waits for.
 constexpr uint64_t kReaderNsMax = 600'000 * kNsPerMs;
+// [ns] For the answer that another daemon did not answer: who asked hears it before he gives up.
+constexpr uint64_t kTellNsMax = 100 * kNsPerMs;
 
 uint64_t In(uint64_t ns) {
   return io::RealClock().NowNs() + ns;
+}
+
+uint64_t DeadlineToTell(uint64_t deadline_ns) {
+  const uint64_t now = io::RealClock().NowNs();
+  const uint64_t left = std::min(deadline_ns > now ? deadline_ns - now : 0, kReaderNsMax);
+  return now + left - std::min(left / 10, kTellNsMax);
 }
 
 std::string Answer(const Result<std::string>& body) {
@@ -131,7 +139,7 @@ void Daemon::OnBell(const std::shared_ptr<stream::QueueServer>& queue) {
 std::string Daemon::ServeReader(const std::string& encoded, uint64_t deadline_ns) {
   const auto request = stream::DecodeRequest(encoded);
   if (!request.ok()) return stream::EncodeAnswer(request.status(), {});
-  return Answer(remote_.Serve(*request, std::min(deadline_ns, In(kReaderNsMax))));
+  return Answer(remote_.Serve(*request, DeadlineToTell(deadline_ns)));
 }
 
 void Daemon::OnTick() {

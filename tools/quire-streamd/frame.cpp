@@ -34,6 +34,10 @@ uint32_t SizeMax(FrameKind kind) {
   }
 }
 
+uint64_t PieceDeadline(const Pace& pace) {
+  return std::min(io::RealClock().NowNs() + pace.piece_ns, pace.deadline_ns);
+}
+
 Status Damaged(const char* what) {
   return Status(Code::kCorruption, std::string("a frame of a stream daemon has ") + what);
 }
@@ -110,20 +114,20 @@ Result<std::string> Channel::Receive(FrameKind kind, uint64_t id, uint64_t deadl
   return payload;
 }
 
-Status Channel::SendBytes(Slice bytes, uint64_t piece_ns) {
+Status Channel::SendBytes(Slice bytes, const Pace& pace) {
   while (!bytes.empty()) {
     const Slice piece = bytes.substr(0, kPieceBytes);
-    QUIRE_RETURN_IF_ERROR(socket_.WriteAll({}, piece, io::RealClock().NowNs() + piece_ns));
+    QUIRE_RETURN_IF_ERROR(socket_.WriteAll({}, piece, PieceDeadline(pace)));
     bytes.remove_prefix(piece.size());
   }
   return Status();
 }
 
-Result<uint64_t> Channel::ReceiveBytes(char* to, uint64_t size, uint64_t piece_ns) {
+Result<uint64_t> Channel::ReceiveBytes(char* to, uint64_t size, const Pace& pace) {
   base::PiecewiseChecksum hash(stream::DataSeed());
   while (size > 0) {
     const uint64_t piece = std::min(size, kPieceBytes);
-    QUIRE_RETURN_IF_ERROR(socket_.ReadAll(to, piece, io::RealClock().NowNs() + piece_ns));
+    QUIRE_RETURN_IF_ERROR(socket_.ReadAll(to, piece, PieceDeadline(pace)));
     hash.Add(Slice(to, piece));
     to += piece;
     size -= piece;

@@ -45,6 +45,13 @@ std::string EncodeFrameHead(const FrameHead& head, Slice payload, const FrameSee
 Result<FrameHead> DecodeFrameHead(Slice head, const FrameSeed& seed);
 Status CheckPayload(Slice head, Slice payload, const FrameSeed& seed);
 
+// How long bytes may take: a peer that stands still is noticed by the first, one that creeps by the
+// second.
+struct Pace {
+  uint64_t piece_ns = 0;     // each 256 KiB of them
+  uint64_t deadline_ns = 0;  // all of them
+};
+
 // A connection whose ends have shown that they have the token.
 class Channel {
  public:
@@ -58,10 +65,10 @@ class Channel {
   // A whole frame, which must be of this kind and number.
   Result<std::string> Receive(FrameKind kind, uint64_t id, uint64_t deadline_ns);
   // Bytes without a frame, from where they lie, and to where they shall lie. Each 256 KiB of
-  // them have `piece_ns`. Who receives them learns their stream::DataHash, taken while they are in
-  // the caches.
-  Status SendBytes(Slice bytes, uint64_t piece_ns);
-  Result<uint64_t> ReceiveBytes(char* to, uint64_t size, uint64_t piece_ns);
+  // them have Pace::piece_ns. Who receives them learns their stream::DataHash, taken while they are
+  // in the caches.
+  Status SendBytes(Slice bytes, const Pace& pace);
+  Result<uint64_t> ReceiveBytes(char* to, uint64_t size, const Pace& pace);
 
   io::Socket& socket() { return socket_; }
 

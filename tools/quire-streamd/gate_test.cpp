@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "stream/daemon_client.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
+#include "tools/quire-streamd/place_files.h"
 #include "tools/quire-streamd/workers.h"
 
 namespace quire::streamd {
@@ -237,6 +239,29 @@ TEST_F(GateTest, GivesAReaderAQueueAndForgetsItWithTheReader) {
   }
   AwaitTicks(2);
   EXPECT_EQ(gate_->counts().readers, 0u);
+}
+
+TEST_F(GateTest, IsFoundByAReaderWhoseOwnDaemonWasTheSecond) {
+  auto& fs = io::PosixFileSystem();
+  auto lock = LockPlace(fs, place_.path());
+  ASSERT_OK(lock.status());
+  ::setenv(stream::kDaemonVariable, "/bin/false", 1);
+  std::thread reader([this] {
+    stream::DaemonClient client(place_.path());
+    stream::Request request;
+    request.part = {"store", 0};
+    EXPECT_OK(client.Call(request, In(kLongNs)).status());
+  });
+  // The first one takes its time between having the place and listening there.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  Start(Quick());
+  reader.join();
+  // Where nobody has the place either, there is no daemon.
+  lock->reset();
+  const test::TempDirectory empty;
+  stream::DaemonClient client(empty.path());
+  EXPECT_EQ(client.Call({}, In(kLongNs)).status().code(), Code::kNotFound);
+  ::unsetenv(stream::kDaemonVariable);
 }
 
 }  // namespace

@@ -155,9 +155,9 @@ TEST(Channel, CarriesBytesAndTellsTheirHash) {
   ASSERT_OK(pair.server.status());
   std::string bytes((5 << 20) + 12'345, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 / 3);
-  std::thread sender([&] { EXPECT_OK((*pair.server)->SendBytes(bytes, kLongNs)); });
+  std::thread sender([&] { EXPECT_OK((*pair.server)->SendBytes(bytes, {kLongNs, In(kLongNs)})); });
   std::string got(bytes.size(), '\0');
-  const auto hash = (*pair.client)->ReceiveBytes(got.data(), got.size(), kLongNs);
+  const auto hash = (*pair.client)->ReceiveBytes(got.data(), got.size(), {kLongNs, In(kLongNs)});
   sender.join();
   ASSERT_OK(hash.status());
   EXPECT_TRUE(got == bytes);

@@ -65,6 +65,10 @@ Result<std::unique_ptr<StreamView>> ViewOf(StreamReader& reader, const Request& 
 
 }  // namespace
 
+Pace PaceOf(uint64_t bytes) {
+  return {kFrameNs, FrameDeadline() + bytes * kFetchNsPerByte};
+}
+
 std::string AnswerFrom(StreamReader& reader, const Request& request) {
   const auto body = BodyFrom(reader, request);
   return body.ok() ? EncodeAnswer(Status(), *body) : EncodeAnswer(body.status(), {});
@@ -96,7 +100,10 @@ Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& chan
   if (!known) body.hash = stream::HashOf(**view);
   QUIRE_RETURN_IF_ERROR(channel.Send(
       FrameKind::kAnswer, id, EncodeAnswer(Status(), stream::EncodeFetch(body)), FrameDeadline()));
-  return known ? Status() : channel.SendBytes((*view)->bytes(), kFrameNs);
+  if (known) return Status();
+  return channel.SendBytes((*view)->bytes(), PaceOf(body.version.bytes))
+      .WithContext("version " + std::to_string(body.version.version) + " of an object in " +
+                   request.part.store + "/" + std::to_string(request.part.rank));
 }
 
 Result<std::shared_ptr<StreamReader>> LocalParts::ReaderOf(const StorePart& part) {

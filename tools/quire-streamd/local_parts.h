@@ -48,6 +48,12 @@ class LocalParts {
 
 // [ns] How long one answer, or one piece of a version, may take on its way.
 constexpr uint64_t kFrameNs = 5'000'000'000;
+// [ns] How long a version may, beyond that: 10 MB in each second. While it is on its way its view
+// holds the log of the program that writes, whose puts end where a peer may take what time it
+// likes.
+constexpr uint64_t kFetchNsPerByte = 100;
+// From now on.
+Pace PaceOf(uint64_t bytes);
 
 // The parts at `place`, as far as it can be looked through.
 std::vector<stream::StorePart> PartsAt(io::FileSystem& fs, const std::string& place);

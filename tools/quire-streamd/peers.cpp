@@ -93,7 +93,8 @@ Result<stream::FetchBody> Peers::Fetch(const std::string& address, const stream:
   if (fetch.hash) {
     // Where there is no room the bytes are not read, and the connection is closed.
     QUIRE_ASSIGN_OR_RETURN(char* const to, place(fetch.version));
-    const auto hash = asked.channel->ReceiveBytes(to, fetch.version.bytes, kFrameNs);
+    const auto hash =
+        asked.channel->ReceiveBytes(to, fetch.version.bytes, PaceOf(fetch.version.bytes));
     if (!hash.ok()) return hash.status().WithContext("the daemon at " + address);
     if (*hash != *fetch.hash) return Damaged(request, fetch.version, address);
   }

@@ -73,7 +73,7 @@ class PeersTest : public ::testing::Test {
     body.hash = stream::DataHash(bytes);
     const std::string answer = stream::EncodeAnswer(Status(), stream::EncodeFetch(body));
     QUIRE_RETURN_IF_ERROR(channel.Send(FrameKind::kAnswer, id, answer, In(kLongNs)));
-    return channel.SendBytes(sent, kLongNs);
+    return channel.SendBytes(sent, {kLongNs, In(kLongNs)});
   }
 
   const Token token_ = *Token::From(std::string(32, 't'));
@@ -113,7 +113,7 @@ TEST_F(PeersTest, TellThatAnAnswerIsNone) {
   });
   EXPECT_EQ(none.code(), Code::kCorruption);
   const Status raw = Fetch([](Channel& channel, uint64_t) {
-    return channel.SendBytes(std::string(4096, 'Q'), kLongNs);
+    return channel.SendBytes(std::string(4096, 'Q'), {kLongNs, In(kLongNs)});
   });
   EXPECT_EQ(raw.code(), Code::kCorruption);
 }

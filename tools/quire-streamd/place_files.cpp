@@ -13,7 +13,6 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kLookNs = 10 * kNsPerMs;
 constexpr uint64_t kFileBytesMax = 4096;
 constexpr char kDaemonFile[] = "/.daemon";
-constexpr char kLockFile[] = "/.daemon.lock";
 constexpr char kPid[] = " pid ";
 
 // The value of the line "name value"; empty: there is none.
@@ -37,7 +36,7 @@ int ProcessOf(const std::string& holder) {
 }  // namespace
 
 Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place) {
-  return fs.Lock(place + kLockFile, io::ProcessDescription());
+  return fs.Lock(place + "/" + stream::kDaemonLock, io::ProcessDescription());
 }
 
 Status WriteDaemonFile(io::FileSystem& fs, const std::string& place, const DaemonFile& file) {
@@ -59,7 +58,7 @@ void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place) {
 }
 
 Result<std::string> RunningDaemon(io::FileSystem& fs, const std::string& place) {
-  return fs.LockHolder(place + kLockFile);
+  return fs.LockHolder(place + "/" + stream::kDaemonLock);
 }
 
 Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout_ms) {

@@ -1,0 +1,110 @@
+// Versions of a real log on their way to peers who do not take them as they should.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "io/machine.h"
+#include "stream/streams.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+#include "tools/quire-streamd/daemon.h"
+#include "tools/quire-streamd/handshake.h"
+
+namespace quire::streamd {
+namespace {
+
+constexpr uint64_t kLongNs = 20'000'000'000;
+// More than the system takes in for a peer.
+constexpr uint64_t kVersionBytes = 16 << 20;
+
+uint64_t In(uint64_t ns) {
+  return io::RealClock().NowNs() + ns;
+}
+
+// A place with a program that writes and a daemon.
+class FetchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    StreamOptions options;
+    options.log_bytes = 5 * kVersionBytes;
+    options.wait_ms = 10'000;
+    auto writer = stream::OpenWriter(io::PosixFileSystem(), place_.path(), "field", 0, options);
+    ASSERT_OK(writer.status());
+    writer_ = std::move(*writer);
+    ASSERT_OK(writer_->Create("T", kVersionBytes).status());
+    ASSERT_OK(writer_->Put("T").status());
+    DaemonOptions daemon;
+    daemon.place = place_.path();
+    daemon.metadata_here = true;
+    auto opened =
+        Daemon::Open(daemon, token_, StreamsOf(io::PosixFileSystem(), place_.path(), 1 << 20));
+    ASSERT_OK(opened.status());
+    daemon_ = std::move(*opened);
+    thread_ = std::thread([this] { EXPECT_OK(daemon_->Run()); });
+  }
+  void TearDown() override {
+    if (!thread_.joinable()) return;
+    daemon_->Stop();
+    thread_.join();
+    EXPECT_TRUE(daemon_->Finish(20'000));
+  }
+
+  // The bytes of the newest version are on their way when this returns.
+  Result<std::unique_ptr<Channel>> AskForTheNewest() {
+    QUIRE_ASSIGN_OR_RETURN(io::Socket socket,
+                           io::Socket::ConnectTcp(daemon_->address(), In(kLongNs)));
+    const int small = 64 << 10;
+    ::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    QUIRE_ASSIGN_OR_RETURN(auto channel, CallAsClient(std::move(socket), token_, In(kLongNs)));
+    stream::Request request;
+    request.operation = stream::Operation::kFetch;
+    request.part = {"field", 0};
+    request.key = "T";
+    QUIRE_RETURN_IF_ERROR(
+        channel->Send(FrameKind::kRequest, 1, stream::EncodeRequest(request), In(kLongNs)));
+    QUIRE_ASSIGN_OR_RETURN(const std::string answer,
+                           channel->Receive(FrameKind::kAnswer, 1, In(kLongNs)));
+    QUIRE_RETURN_IF_ERROR(stream::DecodeAnswer(answer).status());
+    return channel;
+  }
+
+  const test::TempDirectory place_;
+  const Token token_ = *Token::From(std::string(32, 't'));
+  std::unique_ptr<StreamWriter> writer_;
+  std::unique_ptr<Daemon> daemon_;
+  std::thread thread_;
+};
+
+// 640 KiB in each second: no piece is late, and all would take half a minute.
+TEST_F(FetchTest, HoldsTheWritersLogNoLongerForAPeerThatTakesItSlowly) {
+  auto channel = AskForTheNewest();
+  ASSERT_OK(channel.status());
+  uint64_t taken = 0;
+  std::thread peer([&] {
+    std::string piece(16 << 10, '\0');
+    while ((*channel)->socket().ReadAll(piece.data(), piece.size(), In(kLongNs)).ok()) {
+      taken += piece.size();
+      std::this_thread::sleep_for(std::chrono::milliseconds(25));
+    }
+  });
+  for (int i = 0; i < 8; ++i) EXPECT_OK(writer_->Put("T").status());
+  EXPECT_GT(writer_->Statistics().pinned_waits, 0u) << "it held nothing";
+  ::shutdown((*channel)->socket().fd(), SHUT_RDWR);
+  peer.join();
+  EXPECT_LT(taken, kVersionBytes);
+}
+
+TEST_F(FetchTest, HoldsTheWritersLogNoLongerForAPeerThatTakesNothing) {
+  auto channel = AskForTheNewest();
+  ASSERT_OK(channel.status());
+  for (int i = 0; i < 8; ++i) EXPECT_OK(writer_->Put("T").status());
+  EXPECT_GT(writer_->Statistics().pinned_waits, 0u) << "it held nothing";
+}
+
+}  // namespace
+}  // namespace quire::streamd
