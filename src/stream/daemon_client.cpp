@@ -54,7 +54,11 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadl
                   "the daemon in " + place_ + " is another user's; choose a place of your own");
   }
   const auto link = std::make_shared<Link>(std::move(socket));
-  QUIRE_ASSIGN_OR_RETURN(io::Descriptor fd, link->line.ReceiveDescriptor(deadline_ns));
+  Result<io::Descriptor> received = link->line.ReceiveDescriptor(deadline_ns);
+  if (received.status().code() == Code::kBusy) {
+    return Status(Code::kBusy, "the daemon of " + place_ + " has as many readers as it takes");
+  }
+  QUIRE_ASSIGN_OR_RETURN(io::Descriptor fd, std::move(received));
   QUIRE_ASSIGN_OR_RETURN(auto memory, io::SealedMemory::Map(std::move(fd), sizeof(QueueLayout)));
   const auto* const layout = reinterpret_cast<const QueueLayout*>(memory->data());
   if (layout->magic != kQueueMagic || layout->slot_count != kQueueSlots) {

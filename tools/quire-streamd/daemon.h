@@ -34,6 +34,7 @@ struct DaemonOptions {
   bool metadata_here = false;  // this daemon is the service
   uint64_t mirror_bytes = 256ull << 20;
   uint64_t tend_ms = 10'000;
+  int threads_max = 256;  // for readers, and as many for other daemons
   GateLimits limits;
 };
 
@@ -51,7 +52,8 @@ Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_
 
 class Daemon {
  public:
-  // Listens. The caller holds the place's lock.
+  // Listens. The caller holds the place's lock. kInvalidArgument: addresses that are none, or that
+  // others could not use.
   static Result<std::unique_ptr<Daemon>> Open(const DaemonOptions& options, const Token& token,
                                               Streams streams);
   ~Daemon();
@@ -92,7 +94,10 @@ class Daemon {
   uint64_t tended_ns_ = 0;
   Tending tending_;
   bool told_failure_ = false;
-  Workers workers_;  // ends first
+  // Who serves a reader may wait for another daemon, who serves a daemon waits for none (but for the
+  // one tick): so no two daemons wait for one another for want of threads. These end first.
+  Workers for_readers_;
+  Workers for_peers_;
 };
 
 }  // namespace quire::streamd
