@@ -82,7 +82,7 @@ bool Daemon::Finish(uint64_t timeout_ms) {
   bool ended = for_readers_.Stop(timeout_ms);
   const uint64_t now = io::RealClock().NowNs();
   ended = for_peers_.Stop(deadline > now ? (deadline - now) / kNsPerMs : 0) && ended;
-  std::vector<StorePart> parts;
+  std::vector<stream::ToldPart> parts;
   {
     const std::unique_lock<std::mutex> lock(tick_mutex_, std::try_to_lock);
     if (lock.owns_lock()) parts = registered_;
@@ -158,14 +158,14 @@ void Daemon::OnTick() {
 void Daemon::Tick() {
   const std::lock_guard<std::mutex> lock(tick_mutex_);
   local_.Refresh();
-  std::vector<StorePart> parts = streams_.parts();
-  const Status status = Register(parts, kTtlMs);
+  const std::vector<StorePart> parts = streams_.parts();
+  registered_ = streams_.told(parts);
+  const Status status = Register(registered_, kTtlMs);
   if (!status.ok() && !told_failure_) {
     base::Log(LogLevel::kWarning,
               "the metadata service does not know of this place: " + status.ToString());
   }
   told_failure_ = !status.ok();
-  registered_ = parts;
   const uint64_t now = io::RealClock().NowNs();
   if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * kNsPerMs) return;
   tended_ns_ = now;
@@ -183,7 +183,7 @@ std::string Daemon::AdvertisedAddress() const {
   return any ? ":" + parts->second : gate_->address();
 }
 
-Status Daemon::Register(const std::vector<StorePart>& parts, uint64_t ttl_ms) {
+Status Daemon::Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms) {
   Request request;
   request.operation = Operation::kRegister;
   request.address = AdvertisedAddress();
@@ -191,7 +191,7 @@ Status Daemon::Register(const std::vector<StorePart>& parts, uint64_t ttl_ms) {
   const Request empty = request;
   uint64_t bytes = 0;
   const uint64_t deadline = In(kRegisterNs);
-  for (const StorePart& part : parts) {
+  for (const stream::ToldPart& part : parts) {
     bytes += stream::EncodedPartBytes(part);
     if (bytes > stream::kRequestBytesMax / 2) {
       QUIRE_RETURN_IF_ERROR(RegisterSome(std::exchange(request, empty), deadline));

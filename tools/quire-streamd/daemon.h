@@ -42,6 +42,8 @@ struct DaemonOptions {
 struct Streams {
   OpenPart open_part;
   std::function<std::vector<stream::StorePart>()> parts;
+  // What the metadata service is told of them. By one thread at a time.
+  std::function<std::vector<stream::ToldPart>(const std::vector<stream::StorePart>& parts)> told;
   RemoteOptions remote;  // but for `lookup`
   // Whether somebody writes a part; and what is done for one that nobody writes any more.
   std::function<bool(const stream::StorePart& part)> written;
@@ -76,7 +78,7 @@ class Daemon {
   Status ServeMetadata(const stream::Request& request, uint64_t id, Channel& channel);
   std::string ServeReader(const std::string& encoded, uint64_t deadline_ns);
   void Tick();
-  Status Register(const std::vector<stream::StorePart>& parts, uint64_t ttl_ms);
+  Status Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms);
   Status RegisterSome(stream::Request request, uint64_t deadline_ns);
   Result<std::string> Lookup(const stream::StorePart& part, uint64_t deadline_ns);
   std::string AdvertisedAddress() const;
@@ -90,7 +92,7 @@ class Daemon {
   Directory directory_;
   std::atomic<bool> ticking_{false};
   std::mutex tick_mutex_;  // of what follows
-  std::vector<stream::StorePart> registered_;
+  std::vector<stream::ToldPart> registered_;
   uint64_t tended_ns_ = 0;
   Tending tending_;
   bool told_failure_ = false;

@@ -64,6 +64,11 @@ class Node {
     streams.parts = [this] {
       return has_part_ ? std::vector<StorePart>{name_} : std::vector<StorePart>();
     };
+    streams.told = [](const std::vector<StorePart>& parts) {
+      std::vector<stream::ToldPart> told;
+      for (const StorePart& part : parts) told.push_back({part, 1});
+      return told;
+    };
     streams.remote.open_mirror =
         [this](const StorePart&) -> Result<std::unique_ptr<stream::Mirror>> {
       return NewFakeMirror(mirrored);
