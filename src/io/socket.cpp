@@ -22,6 +22,7 @@ namespace quire::io {
 namespace {
 
 constexpr int kBacklog = 256;
+constexpr char kRefusal = 'F';  // sent where a descriptor is awaited
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
 // Who waits for less than the first is woken by every packet, else when so much has come.
 constexpr size_t kBulkBytes = 64 << 10;
@@ -56,6 +57,16 @@ Status SocketStatus(int error, const std::string& action) {
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
+// A name service that cannot be asked at this moment says nothing about the name.
+Status ResolverStatus(int error, const std::string& address) {
+  const bool unasked = error == EAI_AGAIN || error == EAI_FAIL || error == EAI_SYSTEM;
+  const std::string text = ::gai_strerror(error);
+  if (unasked)
+    return Status(Code::kPeerFailed, "the name of " + address + " is not known: " + text);
+  if (error == EAI_MEMORY) return Status(Code::kOutOfMemory, text);
+  return Status(Code::kInvalidArgument, "the address " + address + " means nothing here: " + text);
+}
+
 Result<AddressList> Resolve(const std::string& address, int flags) {
   QUIRE_ASSIGN_OR_RETURN(const auto parts, SplitAddress(address));
   addrinfo wanted = {};
@@ -64,10 +75,7 @@ Result<AddressList> Resolve(const std::string& address, int flags) {
   wanted.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(parts.first.c_str(), parts.second.c_str(), &wanted, &found);
-  if (error != 0) {
-    return Status(Code::kInvalidArgument,
-                  "the address " + address + " means nothing here: " + ::gai_strerror(error));
-  }
+  if (error != 0) return ResolverStatus(error, address);
   return AddressList(found, ::freeaddrinfo);
 }
 
@@ -330,6 +338,11 @@ Status Socket::SendDescriptor(int fd) {
   return SocketStatus(errno, "hand over memory");
 }
 
+Status Socket::SendRefusal() {
+  QUIRE_ASSIGN_OR_RETURN(const size_t sent, WriteSome(Slice(&kRefusal, 1)));
+  return sent == 1 ? Status() : Status(Code::kPeerFailed, "the peer reads nothing");
+}
+
 Result<Descriptor> Socket::ReceiveDescriptor(uint64_t deadline_ns) {
   QUIRE_RETURN_IF_ERROR(Await(POLLIN, deadline_ns));
   char byte = 0;
@@ -343,6 +356,9 @@ Result<Descriptor> Socket::ReceiveDescriptor(uint64_t deadline_ns) {
   const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
   if (got < 0) return SocketStatus(errno, "take over memory");
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  if (got == 1 && head == nullptr && byte == kRefusal) {
+    return Status(Code::kBusy, "the peer has as many connections as it takes");
+  }
   if (got != 1 || head == nullptr || head->cmsg_level != SOL_SOCKET ||
       head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int))) {
     return Status(Code::kPeerFailed, "the peer handed over no memory");

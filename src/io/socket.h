@@ -1,5 +1,6 @@
-/// Connections over TCP and between processes of this machine, none of which ever waits beyond a
-/// deadline; who is at the other end of a local one, and memory handed over it.
+/// Connections over TCP and between processes of this machine, none of which waits beyond a
+/// deadline (but for a name's address: that takes as long as the system's resolver does); who is at
+/// the other end of a local one, and memory handed over it.
 ///
 /// Layer      io
 /// Threads    a Socket belongs to one thread at a time; PeerGone: any
@@ -22,7 +23,11 @@ namespace quire::io {
 class Socket {
  public:
   /// Port 0: any that is free (LocalAddress tells it).
+  ///
+  /// Errors  kInvalidArgument: the address is none, or nothing has its name. kPeerFailed: who knows
+  ///         names does not answer. kBusy: another process listens there.
   static Result<Socket> ListenTcp(const std::string& address);
+  /// Errors  as of ListenTcp; kPeerFailed, kTimedOut: nobody takes the connection
   static Result<Socket> ConnectTcp(const std::string& address, uint64_t deadline_ns);
   /// At `directory`/`name`, 0600; what an earlier process left there goes. Paths may be as long as
   /// paths are.
@@ -49,6 +54,9 @@ class Socket {
   Result<uint32_t> PeerUser() const;
   /// Hands a copy of a descriptor to the process at the other end of a local connection.
   Status SendDescriptor(int fd);
+  /// Instead of a descriptor: there is no room for one more.
+  Status SendRefusal();
+  /// kBusy: the peer refused. kPeerFailed: it sent none.
   Result<Descriptor> ReceiveDescriptor(uint64_t deadline_ns);
 
   int fd() const { return fd_.get(); }

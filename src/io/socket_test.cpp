@@ -174,6 +174,15 @@ TEST(Socket, RefusesAPeerThatHandsOverNothing) {
   EXPECT_EQ(client->ReceiveDescriptor(In(kLongNs)).status().code(), Code::kPeerFailed);
 }
 
+TEST(Socket, TellsThatAPeerHasNoRoom) {
+  const test::TempDirectory place;
+  auto listener = Socket::ListenLocal(place.path(), "sock");
+  auto client = Socket::ConnectLocal(place.path(), "sock");
+  auto server = AcceptOne(*listener);
+  ASSERT_OK(server->SendRefusal());
+  EXPECT_EQ(client->ReceiveDescriptor(In(kLongNs)).status().code(), Code::kBusy);
+}
+
 TEST(Poller, SaysOnceWhatIsToBeSaidOnceUntilItIsRearmed) {
   auto [client, server] = TcpPair();
   auto poller = Poller::New();

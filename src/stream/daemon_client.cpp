@@ -69,6 +69,9 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadl
   }
   const auto link = std::make_shared<Link>(std::move(socket));
   auto fd = link->line.ReceiveDescriptor(deadline_ns);
+  if (fd.status().code() == Code::kBusy) {
+    return Status(Code::kBusy, "the daemon of " + place_ + " has as many readers as it takes");
+  }
   if (!fd.ok()) return fd.status().WithContext("the daemon in " + place_);
   QUIRE_ASSIGN_OR_RETURN(auto memory, io::SealedMemory::Map(*std::move(fd), sizeof(QueueLayout)));
   const auto* const layout = reinterpret_cast<const QueueLayout*>(memory->data());

@@ -36,6 +36,7 @@ class DaemonClient {
   /// Errors   kNotFound    What was asked for is not there, or there never was a daemon.
   ///          kPeerFailed  The daemon, or the one that it asks, has gone: the next call looks
   ///          again. kTimedOut
+  ///          kBusy        The daemon has as many readers as it takes.
   Result<std::string> Call(const Request& request, uint64_t deadline_ns);
 
  private:

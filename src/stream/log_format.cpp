@@ -53,6 +53,14 @@ bool Possible(const Head& head) {
          head.head <= kPositionMax && head.durable <= kPositionMax;
 }
 
+bool ReadKept(base::Reader* reader, uint64_t count, std::vector<uint64_t>* kept) {
+  kept->resize(count);
+  for (uint64_t& snapshot : *kept) {
+    if (!reader->Fixed(&snapshot)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string EncodeIdentity(const Identity& identity) {
@@ -124,10 +132,7 @@ Result<Head> DecodeHead(Slice page, uint64_t log_id) {
     return Damaged("a head is damaged");
   }
   head.finished = (flags & 1) != 0;
-  head.kept.resize(kept_count);
-  for (uint64_t& snapshot : head.kept) {
-    if (!reader.Fixed(&snapshot)) return Damaged("a head is damaged");
-  }
+  if (!ReadKept(&reader, kept_count, &head.kept)) return Damaged("a head is damaged");
   if (!Possible(head)) return Damaged("a head says what cannot be");
   return head;
 }

@@ -77,8 +77,8 @@ StorePart TakePart(Fields* fields) {
 
 Status CheckRequest(const Request& request) {
   if (request.operation == Operation::kRegister) {
-    for (const StorePart& part : request.parts) {
-      if (!io::CheckName(part.store).ok()) return Damaged("name of a store");
+    for (const ToldPart& told : request.parts) {
+      if (!io::CheckName(told.part.store).ok()) return Damaged("name of a store");
     }
     return Status();
   }
@@ -167,7 +167,10 @@ std::string EncodeRequest(const Request& request) {
   base::PutVarint(&bytes, request.timeout_ms);
   base::PutLengthPrefixed(&bytes, request.address);
   base::PutVarint(&bytes, request.parts.size());
-  for (const StorePart& part : request.parts) PutPart(&bytes, part);
+  for (const ToldPart& told : request.parts) {
+    PutPart(&bytes, told.part);
+    base::PutVarint(&bytes, told.newest_ns);
+  }
   return bytes;
 }
 
@@ -191,15 +194,16 @@ Result<Request> DecodeRequest(Slice bytes) {
   request.address = fields.Text(kAddressBytesMax);
   // Each part takes its bytes: their number needs no limit of its own.
   for (uint64_t left = fields.Number(); left > 0 && fields.ok(); --left) {
-    request.parts.push_back(TakePart(&fields));
+    const StorePart part = TakePart(&fields);
+    request.parts.push_back({part, fields.Number()});
   }
   if (!fields.AtEnd()) return Damaged("fields");
   QUIRE_RETURN_IF_ERROR(CheckRequest(request));
   return request;
 }
 
-uint64_t EncodedPartBytes(const StorePart& part) {
-  return part.store.size() + 8;
+uint64_t EncodedPartBytes(const ToldPart& part) {
+  return part.part.store.size() + 18;
 }
 
 std::string EncodeAnswer(const Status& status, Slice body) {

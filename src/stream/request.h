@@ -50,25 +50,36 @@ struct StorePart {
   }
 };
 
+/// What a daemon tells of a part that it has.
+struct ToldPart {
+  StorePart part;
+  uint64_t newest_ns = 0;  ///< unix time of its newest version; kWrittenNow
+  bool operator==(const ToldPart& other) const {
+    return part == other.part && newest_ns == other.newest_ns;
+  }
+};
+/// Somebody writes the part at this moment.
+constexpr uint64_t kWrittenNow = UINT64_MAX;
+
 struct Request {
   Operation operation = Operation::kState;
   StorePart part;
   std::string key;
-  uint64_t number = 0;           ///< kVersions, kWait: see above; kFetch: which, 0 the newest
-  bool at_snapshot = false;      ///< kFetch: `number` is a snapshot's, not a version's
-  uint64_t have = 0;             ///< kFetch: a version whose bytes need not be sent; 0: none
-  uint64_t have_time_ns = 0;     ///< its unix_time_ns: of another version under the same number
-                                 ///< the bytes are sent
-  uint64_t timeout_ms = 0;       ///< kWait
-  std::string address;           ///< kRegister; without a host: that of who asks
-  std::vector<StorePart> parts;  ///< kRegister
+  uint64_t number = 0;          ///< kVersions, kWait: see above; kFetch: which, 0 the newest
+  bool at_snapshot = false;     ///< kFetch: `number` is a snapshot's, not a version's
+  uint64_t have = 0;            ///< kFetch: a version whose bytes need not be sent; 0: none
+  uint64_t have_time_ns = 0;    ///< its unix_time_ns: of another version under the same number
+                                ///< the bytes are sent
+  uint64_t timeout_ms = 0;      ///< kWait
+  std::string address;          ///< kRegister; without a host: that of who asks
+  std::vector<ToldPart> parts;  ///< kRegister
 };
 
 std::string EncodeRequest(const Request& request);
 /// kCorruption where it is none, or names what cannot be.
 Result<Request> DecodeRequest(Slice bytes);
 /// How many bytes a part takes in kRegister, at most.
-uint64_t EncodedPartBytes(const StorePart& part);
+uint64_t EncodedPartBytes(const ToldPart& part);
 
 /// What came of it, and the body where it is OK.
 std::string EncodeAnswer(const Status& status, Slice body);

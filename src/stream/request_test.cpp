@@ -51,7 +51,8 @@ TEST(Request, RegistersAsManyPartsAsItNames) {
   Request request;
   request.operation = Operation::kRegister;
   request.address = ":4711";
-  for (uint32_t rank = 0; rank < 100; ++rank) request.parts.push_back({"store", rank});
+  for (uint32_t rank = 0; rank < 100; ++rank)
+    request.parts.push_back({{"store", rank}, rank == 7 ? kWrittenNow : rank});
   auto decoded = DecodeRequest(EncodeRequest(request));
   ASSERT_OK(decoded.status());
   EXPECT_EQ(decoded->parts, request.parts);

@@ -41,5 +41,11 @@ Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::str
 /// writes it, and has an index.
 Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
                     uint32_t rank);
+/// Walks a part's log as a writer does that opens it; with `check_data` the data's checksums count,
+/// too, also of versions that no reader sees. A writer may go on meanwhile.
+///
+/// Errors  kCorruption: commits are missing or damaged, so that none can open it.
+Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string& name,
+                uint32_t rank, bool check_data);
 
 }  // namespace quire::stream

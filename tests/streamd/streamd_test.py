@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two nodes on one machine: each has a place and a daemon; one writes, the other reads.
 
-    streamd_test.py follow|kill|metadata|start|token DAEMON PROGRAM
+    streamd_test.py follow|kill|metadata|start|token|addresses DAEMON PROGRAM
 """
 import os
 import signal
@@ -242,12 +242,31 @@ def token(nodes):
     check("another token" in nodes.get("stranger"), nodes.get("stranger"))
 
 
+def addresses(nodes):
+    """What no daemon could be reached by is refused before it listens, and said."""
+    command = [nodes.daemon, "--place", nodes.place("here"), "--token", nodes.token]
+    for wildcard in ("0.0.0.0:0", "[::]:0", "0:0"):
+        refused = run([*command, "--listen", wildcard, "--metadata-here"], expect=3).stderr
+        check("--advertise" in refused or "not supported" in refused, refused)
+    for nonsense in ("nonsense", ":4711", "host:"):
+        refused = run([*command, "--metadata", nonsense], expect=3).stderr
+        check("HOST:PORT" in refused, refused)
+    check(nodes.address("here") is None, "a daemon runs")
+    # By the host that it was given, it is found.
+    nodes.start_daemon("here", "--listen", "0.0.0.0:0", "--advertise", "127.0.0.1",
+                       "--metadata-here")
+    port = nodes.address("here").rpartition(":")[2]
+    nodes.start_daemon("there", "--metadata", f"127.0.0.1:{port}")
+    nodes.start_writer()
+    known(nodes, "there")
+
+
 def main():
     case, daemon, program = sys.argv[1:]
     with Nodes(daemon, program) as nodes:
         try:
             {"follow": follow, "kill": kill, "metadata": metadata, "start": start,
-             "token": token}[case](nodes)
+             "token": token, "addresses": addresses}[case](nodes)
         except Failure as failure:
             print(f"FAILED {case}: {failure}")
             return 1

@@ -126,7 +126,8 @@ def case_tend(nodes):
     until("the index is made anew", lambda: index_of(nodes) != index)
     newest = nodes.written()
     kept = until("old versions are collected",
-                 lambda: (lambda some: some if len(some) == 3 else None)(versions_at(nodes, "here")))
+                 lambda: (lambda some: some if len(some) == 3 else None)(
+                     versions_at(nodes, "here")))
     check(kept[0] in (newest, newest + 1) and kept[2] == kept[0] - 2, f"kept is {kept}")
     nodes.start_writer()
     check(nodes.written() > kept[0], "the next writer does not go on")

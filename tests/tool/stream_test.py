@@ -120,6 +120,34 @@ def test_verify(tool):
     tool.run("verify", tool.place, "cold", code=CANNOT_READ)
 
 
+def flip(path, at):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_verify_finds_what_stops_a_writer(tool):
+    """The index knows all versions still; who opens the log to write walks its commits."""
+    log = tool.place / "heat/log-0"
+    content = log.read_bytes()
+    first = 4 * 4096
+    directory, last = content.find(b"field", first), content.rfind(b"field")
+    newest_head = max(range(1, 4), key=lambda slot: struct.unpack_from("<Q", content, slot * 4096))
+    for what, at in (("a record", first), ("a record's size", first + 8),
+                     ("a directory", directory), ("the last directory", last)):
+        flip(log, at)
+        report = tool.json("verify", tool.place, "heat", code=FOUND_WRONG)
+        assert not report["sound"] and {one["rank"] for one in report["findings"]} == {0}, what
+        assert "damaged" in report["findings"][0]["problem"], (what, report)
+        flip(log, at)
+        assert tool.json("verify", tool.place, "heat")["sound"], what
+    # An older head says that less has gone, or the same: what it tells of is there.
+    flip(log, newest_head * 4096)
+    assert tool.json("verify", tool.place, "heat")["sound"]
+
+
 def main():
     failed = 0
     for name, test in list(globals().items()):

@@ -14,7 +14,6 @@ using stream::Request;
 using stream::StorePart;
 
 constexpr uint64_t kNsPerMs = 1'000'000;
-constexpr int kThreadsMax = 256;
 // A part that no daemon has told of for so long is nowhere.
 constexpr uint64_t kTtlMs = 15'000;
 constexpr uint64_t kRegisterNs = 3000 * kNsPerMs;
@@ -53,22 +52,33 @@ Daemon::Daemon(const DaemonOptions& options, const Token& token, Streams streams
                 };
                 return remote;
               }()),
-      workers_(kThreadsMax) {}
+      for_readers_(options.threads_max),
+      for_peers_(options.threads_max) {}
 
 Daemon::~Daemon() = default;
 
 Result<std::unique_ptr<Daemon>> Daemon::Open(const DaemonOptions& options, const Token& token,
                                              Streams streams) {
+  if (!options.metadata.empty()) {
+    QUIRE_RETURN_IF_ERROR(
+        io::SplitAddress(options.metadata).status().WithContext("the metadata service"));
+  }
   std::unique_ptr<Daemon> daemon(new Daemon(options, token, std::move(streams)));
   QUIRE_ASSIGN_OR_RETURN(daemon->gate_,
                          Gate::Open(options.listen, options.place, token, options.limits));
+  // It tells itself where its parts are: no connection says from which host.
+  if (options.metadata_here && daemon->AdvertisedAddress().starts_with(":")) {
+    return Status(Code::kInvalidArgument, "the metadata service listens at " + options.listen +
+                                              ", which is no host's address: say by which host "
+                                              "others reach it (--advertise HOST)");
+  }
   return daemon;
 }
 
 Status Daemon::Run(const io::Descriptor* signals) {
   GateEvents events;
   events.on_request = [this](uint64_t id, std::shared_ptr<Channel> channel) {
-    workers_.Run([this, id, channel = std::move(channel)] { OnRequest(id, channel); });
+    for_peers_.Run([this, id, channel = std::move(channel)] { OnRequest(id, channel); });
   };
   events.on_bell = [this](std::shared_ptr<stream::QueueServer> queue) { OnBell(queue); };
   events.on_tick = [this] { OnTick(); };
@@ -76,8 +86,11 @@ Status Daemon::Run(const io::Descriptor* signals) {
 }
 
 bool Daemon::Finish(uint64_t timeout_ms) {
-  const bool ended = workers_.Stop(timeout_ms);
-  std::vector<StorePart> parts;
+  const uint64_t deadline = In(timeout_ms * kNsPerMs);
+  bool ended = for_readers_.Stop(timeout_ms);
+  const uint64_t now = io::RealClock().NowNs();
+  ended = for_peers_.Stop(deadline > now ? (deadline - now) / kNsPerMs : 0) && ended;
+  std::vector<stream::ToldPart> parts;
   {
     const std::unique_lock<std::mutex> lock(tick_mutex_, std::try_to_lock);
     if (lock.owns_lock()) parts = registered_;
@@ -130,7 +143,7 @@ Status Daemon::ServeMetadata(const Request& request, uint64_t id, Channel& chann
 
 void Daemon::OnBell(const std::shared_ptr<stream::QueueServer>& queue) {
   for (const auto& asked : queue->Take()) {
-    workers_.Run([this, queue, asked] {
+    for_readers_.Run([this, queue, asked] {
       queue->Answer(asked.slot, ServeReader(asked.request, asked.deadline_ns));
     });
   }
@@ -144,7 +157,7 @@ std::string Daemon::ServeReader(const std::string& encoded, uint64_t deadline_ns
 
 void Daemon::OnTick() {
   if (ticking_.exchange(true)) return;
-  workers_.Run([this] {
+  for_peers_.Run([this] {
     Tick();
     ticking_.store(false);
   });
@@ -153,19 +166,19 @@ void Daemon::OnTick() {
 void Daemon::Tick() {
   const std::lock_guard<std::mutex> lock(tick_mutex_);
   local_.Refresh();
-  std::vector<StorePart> parts = streams_.parts();
-  const Status status = Register(parts, kTtlMs);
+  const std::vector<StorePart> parts = streams_.parts();
+  registered_ = streams_.told(parts);
+  const Status status = Register(registered_, kTtlMs);
   if (!status.ok() && !told_failure_) {
     base::Log(LogLevel::kWarning,
               "the metadata service does not know of this place: " + status.ToString());
   }
   told_failure_ = !status.ok();
-  registered_ = parts;
   const uint64_t now = io::RealClock().NowNs();
   if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * kNsPerMs) return;
   tended_ns_ = now;
   for (const StorePart& part : tending_.Due(parts, streams_.written)) {
-    if (workers_.stopping()) return;
+    if (for_peers_.stopping()) return;
     streams_.tend(part);
   }
 }
@@ -178,7 +191,7 @@ std::string Daemon::AdvertisedAddress() const {
   return any ? ":" + parts->second : gate_->address();
 }
 
-Status Daemon::Register(const std::vector<StorePart>& parts, uint64_t ttl_ms) {
+Status Daemon::Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms) {
   Request request;
   request.operation = Operation::kRegister;
   request.address = AdvertisedAddress();
@@ -186,7 +199,7 @@ Status Daemon::Register(const std::vector<StorePart>& parts, uint64_t ttl_ms) {
   const Request empty = request;
   uint64_t bytes = 0;
   const uint64_t deadline = In(kRegisterNs);
-  for (const StorePart& part : parts) {
+  for (const stream::ToldPart& part : parts) {
     bytes += stream::EncodedPartBytes(part);
     if (bytes > stream::kRequestBytesMax / 2) {
       QUIRE_RETURN_IF_ERROR(RegisterSome(std::exchange(request, empty), deadline));

@@ -34,6 +34,7 @@ struct DaemonOptions {
   bool metadata_here = false;  // this daemon is the service
   uint64_t mirror_bytes = 256ull << 20;
   uint64_t tend_ms = 10'000;
+  int threads_max = 256;  // for readers, and as many for other daemons
   GateLimits limits;
 };
 
@@ -41,6 +42,8 @@ struct DaemonOptions {
 struct Streams {
   OpenPart open_part;
   std::function<std::vector<stream::StorePart>()> parts;
+  // What the metadata service is told of them. By one thread at a time.
+  std::function<std::vector<stream::ToldPart>(const std::vector<stream::StorePart>& parts)> told;
   RemoteOptions remote;  // but for `lookup`
   // Whether somebody writes a part; and what is done for one that nobody writes any more.
   std::function<bool(const stream::StorePart& part)> written;
@@ -51,7 +54,8 @@ Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_
 
 class Daemon {
  public:
-  // Listens. The caller holds the place's lock.
+  // Listens. The caller holds the place's lock. kInvalidArgument: addresses that are none, or that
+  // others could not use.
   static Result<std::unique_ptr<Daemon>> Open(const DaemonOptions& options, const Token& token,
                                               Streams streams);
   ~Daemon();
@@ -74,7 +78,7 @@ class Daemon {
   Status ServeMetadata(const stream::Request& request, uint64_t id, Channel& channel);
   std::string ServeReader(const std::string& encoded, uint64_t deadline_ns);
   void Tick();
-  Status Register(const std::vector<stream::StorePart>& parts, uint64_t ttl_ms);
+  Status Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms);
   Status RegisterSome(stream::Request request, uint64_t deadline_ns);
   Result<std::string> Lookup(const stream::StorePart& part, uint64_t deadline_ns);
   std::string AdvertisedAddress() const;
@@ -88,11 +92,14 @@ class Daemon {
   Directory directory_;
   std::atomic<bool> ticking_{false};
   std::mutex tick_mutex_;  // of what follows
-  std::vector<stream::StorePart> registered_;
+  std::vector<stream::ToldPart> registered_;
   uint64_t tended_ns_ = 0;
   Tending tending_;
   bool told_failure_ = false;
-  Workers workers_;  // ends first
+  // Who serves a reader may wait for another daemon, who serves a daemon waits for none (but for
+  // the one tick): so no two daemons wait for one another for want of threads. These end first.
+  Workers for_readers_;
+  Workers for_peers_;
 };
 
 }  // namespace quire::streamd

@@ -43,7 +43,8 @@ Request Of(Operation operation, const std::string& key = "", uint64_t number = 0
 // A node: a place with a part of a store, a mirror and a daemon.
 class Node {
  public:
-  explicit Node(bool has_part) : has_part_(has_part) {}
+  explicit Node(bool has_part, StorePart name = kPart, int threads_max = 256)
+      : has_part_(has_part), name_(std::move(name)), threads_max_(threads_max) {}
   ~Node() { Stop(); }
 
   // `port` of the listener, 0 any; `metadata` empty: it is the service.
@@ -54,13 +55,19 @@ class Node {
     options.metadata = metadata;
     options.metadata_here = metadata.empty();
     options.limits.tick_ms = 20;
+    options.threads_max = threads_max_;
     Streams streams;
     streams.open_part = [this](const StorePart& asked) -> Result<std::unique_ptr<StreamReader>> {
-      if (!has_part_ || !(asked == kPart)) return Status(Code::kNotFound);
+      if (!has_part_ || !(asked == name_)) return Status(Code::kNotFound);
       return NewFakeReader(part);
     };
     streams.parts = [this] {
-      return has_part_ ? std::vector<StorePart>{kPart} : std::vector<StorePart>();
+      return has_part_ ? std::vector<StorePart>{name_} : std::vector<StorePart>();
+    };
+    streams.told = [](const std::vector<StorePart>& parts) {
+      std::vector<stream::ToldPart> told;
+      for (const StorePart& one : parts) told.push_back({one, 1});
+      return told;
     };
     streams.remote.open_mirror =
         [this](const StorePart&) -> Result<std::unique_ptr<stream::Mirror>> {
@@ -110,6 +117,8 @@ class Node {
 
  private:
   const bool has_part_;
+  const StorePart name_;
+  const int threads_max_;
   const test::TempDirectory place_;
   std::unique_ptr<Daemon> daemon_;
   std::thread thread_;
@@ -236,6 +245,26 @@ TEST_F(DaemonTest, TellsThatTheOwnDaemonHasGoneAndFindsTheNextOne) {
   EXPECT_EQ(reader_.Ask(Of(Operation::kState)).status().code(), Code::kPeerFailed);
   ASSERT_OK(reader_.Start(writer_.address()));
   EXPECT_OK(reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status());
+}
+
+// Each has one thread for its readers, who wait for the other.
+TEST(Daemons, ServeOneAnotherWhileTheirReadersWait) {
+  const StorePart other{"field", 4};
+  Node left(true, kPart, 1);
+  Node right(true, other, 1);
+  ASSERT_OK(left.Start(""));
+  ASSERT_OK(right.Start(left.address()));
+  Request of_left = Of(Operation::kState);
+  Request of_right = of_left;
+  of_right.part = other;
+  ASSERT_OK(left.AskUntilKnown(of_right).status());
+  ASSERT_OK(right.AskUntilKnown(of_left).status());
+  const auto ask = [](Node& node, const Request& request) {
+    for (int i = 0; i < 300; ++i) ASSERT_OK(node.Ask(request, 5000 * kMs).status());
+  };
+  std::thread beside([&] { ask(left, of_right); });
+  ask(right, of_left);
+  beside.join();
 }
 
 // Three nodes: the metadata service, who writes, who reads.

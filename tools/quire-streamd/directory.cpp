@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/log_sink.h"
+
 namespace quire::streamd {
 namespace {
 
@@ -10,11 +12,27 @@ constexpr uint64_t kTtlMsMax = 60'000;
 
 }  // namespace
 
-Status Directory::Register(const std::vector<stream::StorePart>& parts, const std::string& address,
+// Whether another address tells of the same part, and of newer versions. Of as new ones the last to
+// speak has them: a daemon that was started anew, at another port.
+bool Directory::Older(const stream::ToldPart& told, const std::string& address, uint64_t now_ns,
+                      Entry* known) {
+  if (known->until_ns <= now_ns || known->address == address) return false;
+  const bool older = told.newest_ns < known->newest_ns;
+  if (told.newest_ns != known->newest_ns && !known->told) {
+    known->told = true;
+    base::Log(LogLevel::kWarning,
+              told.part.store + "/" + std::to_string(told.part.rank) + " is at " + known->address +
+                  " and at " + address + ": readers are sent to " +
+                  (older ? known->address : address) + ", where it was written last");
+  }
+  return older;
+}
+
+Status Directory::Register(const std::vector<stream::ToldPart>& parts, const std::string& address,
                            uint64_t now_ns, uint64_t ttl_ms) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const stream::StorePart& part : parts) {
-    const auto known = entries_.find(part);
+  for (const stream::ToldPart& told : parts) {
+    const auto known = entries_.find(told.part);
     if (ttl_ms == 0) {
       if (known != entries_.end() && known->second.address == address) entries_.erase(known);
       continue;
@@ -25,7 +43,11 @@ Status Directory::Register(const std::vector<stream::StorePart>& parts, const st
         return Status(Code::kNoSpace, "the metadata service knows as many parts as it can");
       }
     }
-    entries_[part] = {address, now_ns + std::min(ttl_ms, kTtlMsMax) * kNsPerMs};
+    Entry& entry = entries_[told.part];
+    if (Older(told, address, now_ns, &entry)) continue;
+    entry.address = address;
+    entry.until_ns = now_ns + std::min(ttl_ms, kTtlMsMax) * kNsPerMs;
+    entry.newest_ns = told.newest_ns;
   }
   return Status();
 }

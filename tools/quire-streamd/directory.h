@@ -1,6 +1,7 @@
 // The metadata service: which daemon has which part of a store. It is told again and again by the
 // daemons; what is not told any more is forgotten, and so a service that is started anew knows all
-// soon.
+// soon. Of a part that two places have, as after a job that ran on other nodes, the one counts that
+// was written last.
 //
 // Layer      tools
 // Source     NVStream, HPDC18, section 6.1
@@ -22,8 +23,9 @@ class Directory {
  public:
   explicit Directory(size_t parts_max = 1 << 20) : parts_max_(parts_max) {}
 
-  // `parts` are at `address` until `now_ns` + `ttl_ms`; 0: they are there no longer. kNoSpace.
-  Status Register(const std::vector<stream::StorePart>& parts, const std::string& address,
+  // `parts` are at `address` until `now_ns` + `ttl_ms`; 0: they are there no longer. One that is
+  // older than what another address tells of stays there. kNoSpace.
+  Status Register(const std::vector<stream::ToldPart>& parts, const std::string& address,
                   uint64_t now_ns, uint64_t ttl_ms);
   // kNotFound.
   Result<std::string> Lookup(const stream::StorePart& part, uint64_t now_ns);
@@ -33,7 +35,11 @@ class Directory {
   struct Entry {
     std::string address;
     uint64_t until_ns = 0;
+    uint64_t newest_ns = 0;
+    bool told = false;  // that another address has the part, too
   };
+  bool Older(const stream::ToldPart& told, const std::string& address, uint64_t now_ns,
+             Entry* known);
   void ForgetOld(uint64_t now_ns);
 
   const size_t parts_max_;

@@ -137,11 +137,7 @@ void Gate::PauseListening() {
 }
 
 void Gate::AddStranger(io::Socket socket) {
-  if (strangers_.size() >= limits_.strangers_max ||
-      (peers_.size() >= limits_.connections_max && !strangers_.empty())) {
-    DropOldestStranger();
-  }
-  if (peers_.size() >= limits_.connections_max) return;
+  if (strangers_.size() >= limits_.strangers_max) DropOldestStranger();
   const uint64_t id = next_id_++;
   if (!poller_->Add(socket.fd(), id, true).ok()) return;
   Peer& peer = peers_[id];
@@ -157,7 +153,8 @@ Status Gate::AddReader(io::Socket socket) {
   if (user != io::UserId()) {
     return Status(Code::kInvalidArgument, "user " + std::to_string(user) + " is not this one");
   }
-  if (readers_.size() >= limits_.connections_max) {
+  if (readers_.size() >= limits_.readers_max) {
+    (void)socket.SendRefusal().ok();
     return Status(Code::kBusy, "there are as many readers as can be");
   }
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<stream::QueueServer> queue, stream::QueueServer::New());
@@ -169,7 +166,10 @@ Status Gate::AddReader(io::Socket socket) {
 }
 
 void Gate::OnPeer(uint64_t id, Peer& peer) {
-  if (peer.channel) return events_->on_request(id, peer.channel);
+  if (peer.channel) {
+    peer.busy = true;
+    return events_->on_request(id, peer.channel);
+  }
   const Status status = ShakeHands(id, peer);
   if (status.ok()) return;
   if (status.code() == Code::kInvalidArgument) {
@@ -185,6 +185,7 @@ Status Gate::ShakeHands(uint64_t id, Peer& peer) {
   peer.frame.append(bytes, got);
   if (got == missing) {
     QUIRE_ASSIGN_OR_RETURN(const std::string answer, peer.handshake->Consume(peer.frame));
+    if (peer.handshake->done()) QUIRE_RETURN_IF_ERROR(MakeRoomForPeer());
     QUIRE_ASSIGN_OR_RETURN(const size_t sent, peer.socket.WriteSome(answer));
     if (sent != answer.size()) return Status(Code::kPeerFailed, "a stranger reads nothing");
     peer.frame.clear();
@@ -194,6 +195,7 @@ Status Gate::ShakeHands(uint64_t id, Peer& peer) {
     peer.handshake.reset();
     peer.channel =
         std::make_shared<Channel>(std::move(peer.socket), keys.to_client, keys.to_server);
+    peer.idle_from_ns = io::RealClock().NowNs();
     strangers_.remove(id);
   }
   return poller_->Rearm(peer.fd, id);
@@ -219,6 +221,24 @@ void Gate::DropOldestStranger() {
   if (!strangers_.empty()) DropPeer(strangers_.front());
 }
 
+// Whose connection was idle opens another one for his next request: connections that nobody uses
+// any more shut out nobody.
+Status Gate::MakeRoomForPeer() {
+  if (peers_.size() - strangers_.size() < limits_.peers_max) return Status();
+  auto longest = peers_.end();
+  for (auto one = peers_.begin(); one != peers_.end(); ++one) {
+    if (!one->second.channel || one->second.busy) continue;
+    const bool longer =
+        longest == peers_.end() || one->second.idle_from_ns < longest->second.idle_from_ns;
+    if (longer) longest = one;
+  }
+  if (longest == peers_.end()) {
+    return Status(Code::kInvalidArgument, "all connections that there may be are in use");
+  }
+  DropPeer(longest->first);
+  return Status();
+}
+
 void Gate::DropLateStrangers(uint64_t now) {
   while (!strangers_.empty() && peers_.at(strangers_.front()).deadline_ns <= now) {
     DropOldestStranger();
@@ -239,6 +259,8 @@ void Gate::TakeResumed() {
   for (const Resumed& one : resumed) {
     const auto peer = peers_.find(one.id);
     if (peer == peers_.end()) continue;
+    peer->second.busy = false;
+    peer->second.idle_from_ns = io::RealClock().NowNs();
     if (!one.keep || !poller_->Rearm(peer->second.fd, one.id).ok()) DropPeer(one.id);
   }
 }

@@ -25,8 +25,9 @@
 namespace quire::streamd {
 
 struct GateLimits {
-  size_t strangers_max = 256;     // beyond, the one that came first goes
-  size_t connections_max = 1024;  // over TCP; local ones, too
+  size_t strangers_max = 256;  // beyond, the one that came first goes
+  size_t peers_max = 1024;     // beyond, the one that has been idle longest goes
+  size_t readers_max = 1024;
   uint64_t handshake_ms = 5000;
   uint64_t tick_ms = 2000;
 };
@@ -69,6 +70,8 @@ class Gate {
     uint64_t deadline_ns = 0;
     std::shared_ptr<Channel> channel;
     int fd = -1;
+    bool busy = false;          // its request is under way
+    uint64_t idle_from_ns = 0;  // else
   };
   struct Reader {
     io::Socket socket;
@@ -92,6 +95,7 @@ class Gate {
   void OnReader(uint64_t id, Reader& reader);
   void DropPeer(uint64_t id);
   void DropOldestStranger();
+  Status MakeRoomForPeer();
   void DropLateStrangers(uint64_t now);
   void TakeResumed();
   void CountAll();

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,6 +40,7 @@ class GateTest : public ::testing::Test {
     gate_ = std::move(*gate);
     events_.on_request = [this](uint64_t id, std::shared_ptr<Channel> channel) {
       workers_.Run([this, id, channel] {
+        const std::shared_lock<std::shared_mutex> held(held_);
         const Status status = Echo(*channel);
         gate_->Resume(id, status.ok());
       });
@@ -105,6 +107,7 @@ class GateTest : public ::testing::Test {
   std::unique_ptr<Gate> gate_;
   GateEvents events_;
   std::thread thread_;
+  std::shared_mutex held_;  // by a test: no request is answered
   std::mutex mutex_;
   std::condition_variable ticked_;
   int ticks_ = 0;
@@ -207,22 +210,54 @@ TEST_F(GateTest, LetsInWhoHasTheTokenWhileThousandsStandBefore) {
   EXPECT_LE(gate_->counts().strangers, 32u);
 }
 
-TEST_F(GateTest, HasRoomForSoManyAndNoMore) {
+TEST_F(GateTest, LetsGoWhoHasBeenIdleLongestWhereThereIsNoMoreRoom) {
   GateLimits limits = Quick();
-  limits.connections_max = 4;
+  limits.peers_max = 4;
   Start(limits);
   std::vector<std::unique_ptr<Channel>> peers;
   for (int i = 0; i < 4; ++i) {
     auto channel = ComeWith(token_);
     ASSERT_OK(channel.status());
+    ASSERT_OK(Ask(**channel, 1));
     peers.push_back(std::move(*channel));
   }
-  AwaitTicks(1);
+  ASSERT_OK(Ask(*peers[0], 2));
+  AwaitTicks(2);  // its answer is known to have gone
+  EXPECT_OK(ComeAndAsk());
+  EXPECT_TRUE(IsClosed(peers[1]->socket()));
+  for (const size_t stays : {0, 2, 3}) EXPECT_OK(Ask(*peers[stays], 3));
+  AwaitTicks(2);
+  EXPECT_LE(gate_->counts().peers, 4u);
+}
+
+TEST_F(GateTest, TakesNoConnectionAwayWhoseRequestIsUnderWay) {
+  GateLimits limits = Quick();
+  limits.peers_max = 1;
+  Start(limits);
+  auto busy = ComeWith(token_);
+  ASSERT_OK(busy.status());
+  held_.lock();  // its request is not answered yet
+  ASSERT_OK((*busy)->Send(FrameKind::kRequest, 1, "hello", In(kLongNs)));
+  AwaitTicks(2);
   EXPECT_EQ(ComeWith(token_).status().code(), Code::kPeerFailed);
-  EXPECT_OK(Ask(*peers[0], 1));
-  peers.pop_back();
+  held_.unlock();
+  EXPECT_OK((*busy)->Receive(FrameKind::kAnswer, 1, In(kLongNs)).status());
   AwaitTicks(2);
   EXPECT_OK(ComeAndAsk());
+}
+
+TEST_F(GateTest, TellsAReaderThatThereIsNoRoomForIt) {
+  GateLimits limits = Quick();
+  limits.readers_max = 1;
+  Start(limits);
+  stream::Request request;
+  request.part = {"store", 0};
+  stream::DaemonClient first(place_.path());
+  ASSERT_OK(first.Call(request, In(kLongNs)).status());
+  const Status refused = stream::DaemonClient(place_.path()).Call(request, In(kLongNs)).status();
+  EXPECT_EQ(refused.code(), Code::kBusy);
+  EXPECT_NE(refused.message().find("as many readers"), std::string::npos) << refused.ToString();
+  EXPECT_OK(first.Call(request, In(kLongNs)).status());
 }
 
 TEST_F(GateTest, GivesAReaderAQueueAndForgetsItWithTheReader) {

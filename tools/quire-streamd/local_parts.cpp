@@ -69,19 +69,14 @@ Pace PaceOf(uint64_t bytes) {
   return {kFrameNs, FrameDeadline() + bytes * kFetchNsPerByte};
 }
 
-std::string AnswerFrom(StreamReader& reader, const Request& request) {
-  const auto body = BodyFrom(reader, request);
-  return body.ok() ? EncodeAnswer(Status(), *body) : EncodeAnswer(body.status(), {});
-}
-
 Status LocalParts::Serve(const Request& request, uint64_t id, Channel& channel) {
   if (request.operation == Operation::kFetch) return ServeFetch(request, id, channel);
-  std::string answer;
   const auto reader = ReaderOf(request.part);
-  answer = reader.ok() ? AnswerFrom(**reader, request) : EncodeAnswer(reader.status(), {});
-  const Code code = static_cast<Code>(answer[0]);
-  if (code != Code::kOk && code != Code::kTimedOut) Forget(request.part);
-  return channel.Send(FrameKind::kAnswer, id, answer, FrameDeadline());
+  const auto body = reader.ok() ? BodyFrom(**reader, request) : reader.status();
+  if (!body.ok() && body.status().code() != Code::kTimedOut) Forget(request.part);
+  return channel.Send(FrameKind::kAnswer, id,
+                      EncodeAnswer(body.status(), body.ok() ? Slice(*body) : Slice()),
+                      FrameDeadline());
 }
 
 Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& channel) {

@@ -23,9 +23,6 @@ namespace quire::streamd {
 using OpenPart =
     std::function<Result<std::unique_ptr<StreamReader>>(const stream::StorePart& part)>;
 
-// What a reader answers to a request other than kFetch, as an encoded answer.
-std::string AnswerFrom(StreamReader& reader, const stream::Request& request);
-
 class LocalParts {
  public:
   explicit LocalParts(OpenPart open) : open_(std::move(open)) {}

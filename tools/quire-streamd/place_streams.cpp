@@ -6,6 +6,7 @@
 #include "stream/part.h"
 #include "stream/streams.h"
 #include "tools/quire-streamd/daemon.h"
+#include "tools/quire-streamd/part_dates.h"
 
 namespace quire::streamd {
 
@@ -18,6 +19,8 @@ Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_
     return stream::OpenLocalReader(fs, place, part.store, part.rank);
   };
   streams.parts = [&fs, place] { return PartsAt(fs, place); };
+  const auto dates = std::make_shared<PartDates>(fs, place);
+  streams.told = [dates](const std::vector<StorePart>& parts) { return dates->Of(parts); };
   streams.remote.open_mirror = [&fs, mirror_place, mirror_bytes](const StorePart& part) {
     StreamOptions options;
     options.log_bytes = mirror_bytes;

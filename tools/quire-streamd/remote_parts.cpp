@@ -83,8 +83,10 @@ Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t d
     if (status.code() != Code::kPeerFailed && status.code() != Code::kNotFound) return status;
   }
   auto found = options_.lookup(request.part, deadline_ns);
-  const std::lock_guard<std::mutex> lock(remote.address_mutex);
-  remote.address = found.ok() ? *found : "";
+  {
+    const std::lock_guard<std::mutex> lock(remote.address_mutex);
+    remote.address = found.ok() ? *found : "";
+  }
   if (!known.empty() && (!found.ok() || *found == known)) return status;
   // A reader asks for the state first. Who asks for more was told that the part is there: its
   // daemon has gone, or has not told of it again. A version that is not there is another matter.

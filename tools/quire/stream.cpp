@@ -254,15 +254,19 @@ Status VerifyObject(const PartName& part, StreamReader& reader, const std::strin
   return Status();
 }
 
+// Versions first, which say whose bytes are damaged; then the log as a writer would walk it: what
+// no reader sees any more stops a writer, too.
 Status VerifyPart(const PartName& part, bool progress, Findings* findings) {
   QUIRE_ASSIGN_OR_RETURN(const Reader reader, Open(part));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, reader->Objects());
+  const size_t found_before = findings->list.size();
   Progress line(part.name + "/" + std::to_string(part.rank), progress);
   for (size_t i = 0; i < keys.size(); ++i) {
     QUIRE_RETURN_IF_ERROR(VerifyObject(part, *reader, keys[i], findings));
     line.Show(i + 1, keys.size());
   }
-  return Status();
+  const bool data_sound = findings->list.size() == found_before;
+  return stream::CheckLog(io::PosixFileSystem(), part.place, part.name, part.rank, data_sound);
 }
 
 Result<int> VerifyStore(const StreamPartOptions& options) {

@@ -1,0 +1,43 @@
+// When the parts of a place were written last.
+//
+// Layer      tools
+// Threads    an object belongs to one thread at a time
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "stream/request.h"
+
+namespace quire::streamd {
+
+class PartDates {
+ public:
+  PartDates(io::FileSystem& fs, std::string place) : fs_(fs), place_(std::move(place)) {}
+
+  // What is to be told of `parts`. A part whose versions cannot be read counts as the oldest.
+  //
+  // Cost  Each part: one look at its lock and at its gate. Its versions are read where they are
+  //       others than at the last call, and nobody writes it.
+  std::vector<stream::ToldPart> Of(const std::vector<stream::StorePart>& parts);
+
+ private:
+  // Of a part that nobody writes. Any change of the log is one of these numbers, too.
+  struct Known {
+    uint64_t index_number = 0;
+    uint64_t snapshot = 0;
+    uint64_t newest_ns = 0;
+  };
+  bool Written(const stream::StorePart& part) const;
+  Known Look(const stream::StorePart& part) const;
+  uint64_t NewestIn(const stream::StorePart& part) const;
+
+  io::FileSystem& fs_;
+  const std::string place_;
+  std::map<stream::StorePart, Known> known_;
+};
+
+}  // namespace quire::streamd
