@@ -4,14 +4,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <semaphore>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "io/machine.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::stream {
 namespace {
@@ -36,6 +40,7 @@ class RequestQueue : public ::testing::Test {
         std::move(*memory),
         [this] {
           if (!rings_) return Status(Code::kIo, "the bell does not ring");
+          if (on_ring_) on_ring_();
           bell_.release();
           return Status();
         },
@@ -48,6 +53,51 @@ class RequestQueue : public ::testing::Test {
     return server_->Take();
   }
 
+  // What the other side may write, which is anything: often what is nearly right.
+  void DamageSlot(base::Random* random) {
+    QueueSlot& slot = layout_->slots[random->Below(kQueueSlots)];
+    const uint32_t sizes[] = {0, 1, kPartRequestBytesMax, kAnswerBytesMax, UINT32_MAX};
+    const auto size = [&] {
+      const uint64_t which = random->Below(10);
+      return which < 5 ? sizes[which] + static_cast<uint32_t>(random->Below(3)) - 1
+                       : static_cast<uint32_t>(random->Next());
+    };
+    switch (random->Below(6)) {
+      case 0:
+        slot.request_bytes = size();
+        break;
+      case 1:
+        slot.answer_bytes = size();
+        break;
+      case 2:
+        slot.deadline_ns = random->Next();
+        break;
+      case 3:
+        slot.request[random->Below(16)] = static_cast<char>(random->Next());
+        slot.answer[random->Below(16)] = static_cast<char>(random->Next());
+        break;
+      default:
+        slot.state = static_cast<uint32_t>(random->OneIn(8) ? random->Next() : random->Below(5));
+    }
+  }
+  void FreeAll() {
+    for (QueueSlot& slot : layout_->slots) slot.state = static_cast<uint32_t>(SlotState::kFree);
+  }
+  void ExpectThatItWorks() {
+    FreeAll();
+    on_ring_ = [this] {
+      for (const auto& asked : server_->Take()) {
+        server_->Answer(asked.slot, EncodeAnswer(Status(), "to " + asked.request));
+      }
+    };
+    for (uint32_t i = 0; i < 2 * kQueueSlots; ++i) {
+      const auto answer = client_->Call("x", In(20'000 * kMs));
+      ASSERT_OK(answer.status());
+      EXPECT_EQ(*answer, "to x");
+    }
+  }
+
+  std::function<void()> on_ring_;
   std::unique_ptr<QueueServer> server_;
   std::unique_ptr<QueueClient> client_;
   QueueLayout* layout_ = nullptr;
@@ -137,6 +187,58 @@ TEST_F(RequestQueue, BelievesNoLengthThatIsWrittenIntoTheMemory) {
   layout_->slots[next[0].slot].answer_bytes = kAnswerBytesMax + 1;
   layout_->slots[next[0].slot].state = static_cast<uint32_t>(SlotState::kAnswered);
   reader.join();
+}
+
+TEST_F(RequestQueue, ServesEachSlotOnceWhateverAReaderWrites) {
+  base::Random random(7);
+  std::set<uint32_t> working;
+  const int64_t rounds = test::ScaledCount(200'000);
+  uint64_t taken = 0;
+  for (int64_t i = 0; i < rounds; ++i) {
+    DamageSlot(&random);
+    if (random.OneIn(3)) {
+      for (const auto& asked : server_->Take()) {
+        ++taken;
+        ASSERT_LT(asked.slot, kQueueSlots);
+        ASSERT_TRUE(working.insert(asked.slot).second) << "it works for the slot already";
+        ASSERT_LE(asked.request.size(), kPartRequestBytesMax);
+        (void)DecodeRequest(asked.request).ok();
+      }
+    }
+    if (!working.empty() && random.OneIn(4)) {
+      server_->Answer(*working.begin(), std::string(random.Below(100), 'a'));
+      working.erase(working.begin());
+    }
+  }
+  EXPECT_GT(taken, static_cast<uint64_t>(rounds) / 100);
+  for (const uint32_t slot : working) server_->Answer(slot, "late");
+  ExpectThatItWorks();
+}
+
+TEST_F(RequestQueue, BringsAReaderToAnEndWhateverADaemonWrites) {
+  base::Random random(8);
+  const int64_t rounds = test::ScaledCount(5000);
+  int64_t answered = 0;
+  for (int64_t i = 0; i < rounds; ++i) {
+    on_ring_ = [&] {
+      for (uint64_t n = random.Below(30); n > 0; --n) DamageSlot(&random);
+      if (random.OneIn(2)) {
+        for (const auto& asked : server_->Take()) {
+          server_->Answer(asked.slot, EncodeAnswer(Status(), "ok"));
+        }
+      }
+      for (uint64_t n = random.Below(5); n > 0; --n) DamageSlot(&random);
+    };
+    const auto answer = client_->Call("x", In(kMs / 10));
+    answered += answer.ok() ? 1 : 0;
+    if (answer.ok()) {
+      EXPECT_LE(answer->size(), kAnswerBytesMax);
+    }
+    if (i % 16 == 0) FreeAll();  // what the daemon leaves taken stays so
+  }
+  EXPECT_GT(answered, 0);
+  EXPECT_LT(answered, rounds) << "nothing was damaged";
+  ExpectThatItWorks();
 }
 
 }  // namespace

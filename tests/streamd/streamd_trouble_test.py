@@ -90,7 +90,8 @@ def case_stopped(nodes):
             check(answer.startswith(TIMED_OUT) and who in answer, f"a reader heard: {answer}")
             check(0.9 <= took < 1 + SPARE_S, f"a reader heard after {took} s")
             end = end_of(follower)
-            check(end.startswith(TIMED_OUT) and who in end, f"the follower heard: {end}")
+            # Amid the bytes of a version it is this node's daemon that does not answer.
+            check(end.startswith(TIMED_OUT) and "the daemon" in end, f"the follower heard: {end}")
             # Each of its calls has the time to wait and the time to answer.
             took = time.monotonic() - begun
             check(took < 3 + SPARE_S, f"the follower heard after {took} s")
@@ -125,9 +126,8 @@ def case_tend(nodes):
     index = index_of(nodes)
     until("the index is made anew", lambda: index_of(nodes) != index)
     newest = nodes.written()
-    kept = until("old versions are collected",
-                 lambda: (lambda some: some if len(some) == 3 else None)(
-                     versions_at(nodes, "here")))
+    until("old versions are collected", lambda: len(versions_at(nodes, "here")) == 3)
+    kept = versions_at(nodes, "here")
     check(kept[0] in (newest, newest + 1) and kept[2] == kept[0] - 2, f"kept is {kept}")
     nodes.start_writer()
     check(nodes.written() > kept[0], "the next writer does not go on")

@@ -67,6 +67,8 @@ class Daemon {
   // Says goodbye to the metadata service, and waits for what is under way, at most so long. False:
   // something still is.
   bool Finish(uint64_t timeout_ms);
+  // Answers the next request of another daemon. After a failure its connection is to be closed.
+  Status ServePeer(Channel& channel);
 
  private:
   Daemon(const DaemonOptions& options, const Token& token, Streams streams);
@@ -74,7 +76,6 @@ class Daemon {
   void OnRequest(uint64_t id, const std::shared_ptr<Channel>& channel);
   void OnBell(const std::shared_ptr<stream::QueueServer>& queue);
   void OnTick();
-  Status ServePeer(Channel& channel);
   Status ServeMetadata(const stream::Request& request, uint64_t id, Channel& channel);
   std::string ServeReader(const std::string& encoded, uint64_t deadline_ns);
   void Tick();
