@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 
 namespace quire::api {
 
+/// Of a rank's part. Ranks are not negative numbers of 32 bits, as MPI has them; the larger ones are
+/// what Fortran's negative ones become. kInvalidArgument.
+Status CheckRank(uint32_t rank);
 /// What a program says of an object; null: bytes.
 Result<StreamShape> ShapeOf(const quire_stream_shape* shape);
 quire_stream_version VersionOf(const StreamVersion& version);

@@ -66,7 +66,7 @@ class Node {
     };
     streams.told = [](const std::vector<StorePart>& parts) {
       std::vector<stream::ToldPart> told;
-      for (const StorePart& part : parts) told.push_back({part, 1});
+      for (const StorePart& one : parts) told.push_back({one, 1});
       return told;
     };
     streams.remote.open_mirror =
