@@ -9,12 +9,6 @@
 
 namespace quire::api {
 
-Status CheckRank(uint32_t rank) {
-  if (rank <= INT32_MAX) return Status();
-  return Status(Code::kInvalidArgument,
-                "there is no rank " + std::to_string(static_cast<int32_t>(rank)));
-}
-
 Result<StreamShape> ShapeOf(const quire_stream_shape* shape) {
   StreamShape wanted;
   if (shape == nullptr) return wanted;

@@ -1,5 +1,6 @@
 /// Connections over TCP and between processes of this machine, none of which waits beyond a
-/// deadline, but for a name's address: that takes as long as the system's resolver does; who is at the other end of a local one, and memory handed over it.
+/// deadline, but for a name's address: that takes as long as the system's resolver does. Who is at
+/// the other end of a local one, and memory handed over it.
 ///
 /// Layer      io
 /// Threads    a Socket belongs to one thread at a time; PeerGone: any

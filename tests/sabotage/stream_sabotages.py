@@ -95,8 +95,7 @@ STREAM_SABOTAGES = [
              "src/stream/gate.cpp", "words().waiting.store(1, std::memory_order_seq_cst);", "",
              STREAM, "Gate.*"),
     Sabotage("stream-shape", "a shape need not fit its object",
-             "src/stream/shape.cpp", "if (fits && product == bytes) return Status();",
-             "return Status();", STREAM, "Shape.*"),
+             "src/stream/shape.cpp", "return product == bytes;", "return true;", STREAM, "Shape.*"),
 
     # What changed.
     Sabotage("stream-mark", "MarkDirty is forgotten",
@@ -131,7 +130,7 @@ STREAM_SABOTAGES = [
              "payload ? 1 : 0);", STREAMD, "Frame.*"),
     Sabotage("streamd-strangers", "any number of strangers may stand before the gate",
              "tools/quire-streamd/gate.cpp",
-             "if (strangers_.size() >= limits_.strangers_max ||\n      (peers_", "if ((peers_",
+             "if (strangers_.size() >= limits_.strangers_max) DropOldestStranger();", "",
              STREAMD, "GateTest.LetsInWhoHas*"),
     Sabotage("streamd-slow", "a stranger may take any time",
              "tools/quire-streamd/gate.cpp",

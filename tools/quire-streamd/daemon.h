@@ -96,8 +96,8 @@ class Daemon {
   uint64_t tended_ns_ = 0;
   Tending tending_;
   bool told_failure_ = false;
-  // Who serves a reader may wait for another daemon, who serves a daemon waits for none (but for the
-  // one tick): so no two daemons wait for one another for want of threads. These end first.
+  // Who serves a reader may wait for another daemon, who serves a daemon waits for none (but for
+  // the one tick): so no two daemons wait for one another for want of threads. These end first.
   Workers for_readers_;
   Workers for_peers_;
 };

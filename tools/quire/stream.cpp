@@ -254,8 +254,8 @@ Status VerifyObject(const PartName& part, StreamReader& reader, const std::strin
   return Status();
 }
 
-// Versions first, which say whose bytes are damaged; then the log as a writer would walk it: what no
-// reader sees any more stops a writer, too.
+// Versions first, which say whose bytes are damaged; then the log as a writer would walk it: what
+// no reader sees any more stops a writer, too.
 Status VerifyPart(const PartName& part, bool progress, Findings* findings) {
   QUIRE_ASSIGN_OR_RETURN(const Reader reader, Open(part));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, reader->Objects());

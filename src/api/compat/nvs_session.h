@@ -3,8 +3,8 @@
 ///
 /// Layer      api
 /// Source     NVStream, HPDC18, section 5
-/// Threads    one at a time: the caller locks; a Reader may outlive the session. Look, Release: any,
-///            beside a call that waits: what they release may be what it waits for
+/// Threads    one at a time: the caller locks; a Reader may outlive the session. Look and
+///            Release: any, also beside a call that waits, perhaps for what they release
 /// Invariants views go before the readers that they are of
 #pragma once
 
