@@ -4,13 +4,37 @@
     bench_test.py LAUNCHER RANKS quire-bench SUBCOMMAND [arguments]
 
 Every line of standard output is one case: {"bench", "params", "results", "machine", "commit"};
-every result is a number, and no rate of operations is zero.
+every result is a number, and no rate of operations is zero. Of figures 5 and 10 of streams all
+methods are there, with what others read of them.
 """
 import json
 import subprocess
 import sys
 
 KEYS = ["bench", "params", "results", "machine", "commit"]
+
+
+# Of a figure of streams: its methods, parameters and results that have to be there.
+STREAM_FIGURES = {
+    "5": ({"stream", "memcpy", "memcpy-flush", "tmpfs", "file", "file-sync"},
+          {"method", "variable_bytes"}, {"mb_per_s"}),
+    "10": ({"none", "full", "delta"}, {"method", "changed_percent"}, {"step_s"}),
+}
+
+
+def missing_of_figures(cases, chosen):
+    """What a figure lacks: methods, unless some were chosen, and fields of its cases."""
+    found = []
+    for figure, (methods, params, results) in STREAM_FIGURES.items():
+        of = [case for case in cases if case["params"].get("figure") == figure]
+        there = {case["params"].get("method") for case in of}
+        if of and not chosen and not methods <= there:
+            found.append(f"figure {figure} has no {sorted(methods - there)}")
+        for case in of:
+            lacks = (params - set(case["params"])) | (results - set(case["results"]))
+            if lacks:
+                found.append(f"figure {figure}, {case['params'].get('method')}: no {sorted(lacks)}")
+    return found
 
 
 def problems(line, bench, ranks):
@@ -39,6 +63,8 @@ def main():
                           stdout=subprocess.PIPE, text=True, check=False)
     lines = done.stdout.splitlines()
     found = [problem for line in lines for problem in problems(line, bench, int(ranks))]
+    if bench == "stream" and not found:
+        found = missing_of_figures([json.loads(line) for line in lines], "--methods" in arguments)
     if done.returncode != 0:
         found.append(f"exit status {done.returncode}")
     if not lines:

@@ -111,6 +111,8 @@ Result<uint64_t> StoreWays::Store(const std::string& way) {
     status = CopyWhole();
   } else if (way == "memcpy" || way == "memcpy-flush") {
     status = CopyEach(way == "memcpy-flush");
+  } else if (way != "tmpfs" && way != "file" && way != "file-sync") {
+    return Status(Code::kInvalidArgument, "nothing is stored by the way of " + way);
   } else {
     if (way == "file") count = std::min(count, kFilesMax);
     if (way == "file-sync") count = std::min(count, kSyncedMax);

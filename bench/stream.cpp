@@ -1,6 +1,7 @@
 #include "stream.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -83,6 +84,22 @@ void TellAim(const std::string& what, const std::string& relation, double aim, d
       (met ? ", met" : ", missed"));
 }
 
+Result<std::vector<std::string>> StreamSettings::MethodsOf(
+    const std::vector<std::string>& all, const std::vector<std::string>& more) const {
+  if (methods.empty()) return all;
+  std::vector<std::string> known = all;
+  known.insert(known.end(), more.begin(), more.end());
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& method : methods) {
+    if (std::find(known.begin(), known.end(), method) != known.end()) continue;
+    return Status(Code::kInvalidArgument, "--figure " + figure + " has no method " + method +
+                                              " to choose, but " +
+                                              (names.empty() ? "takes all of its own" : names));
+  }
+  return methods;
+}
+
 Command AddStream(CLI::App& app) {
   auto settings = std::make_shared<StreamSettings>();
   settings->parallel.repetitions = 5;
@@ -96,7 +113,7 @@ Command AddStream(CLI::App& app) {
       "Figures 7 and 10: steps of a simulation most of whose blocks rest, not stored, stored "
       "whole, "
       "and as deltas.\n"
-      "Figure 8: copies and views beside the writer, against memcpy and files. Figure 9: what "
+      "Figure 8: copies and views of an open stream, against memcpy and files. Figure 9: what "
       "deltas save by share changed.\n"
       "wait (two ranks): from a put to a process that sleeps until there is one. remote: gets of "
       "another node's versions\nby daemons, over loopback, against TCP alone.");

@@ -38,17 +38,17 @@ struct StreamSettings {
   uint64_t count = 1000;  ///< wait, views
   std::string daemon;     ///< remote: the program quire-streamd; empty: beside this one
 
-  /// Those that were chosen, or `all`.
-  std::vector<std::string> MethodsOf(const std::vector<std::string>& all) const {
-    return methods.empty() ? all : methods;
-  }
+  /// Those that were chosen, or `all`. kInvalidArgument: the figure has neither in `all` nor in
+  /// `more` what was chosen.
+  Result<std::vector<std::string>> MethodsOf(const std::vector<std::string>& all,
+                                             const std::vector<std::string>& more = {}) const;
 };
 
 /// Figures 5 and 6, and snapshots of small variables: volume per second. Collective.
 Status RunStreamVolume(const StreamSettings& settings);
 /// Figures 7 and 10: steps of a simulation most of whose blocks rest. Collective.
 Status RunStreamSteps(const StreamSettings& settings);
-/// Figure 8: reads beside the writer. On one rank.
+/// Figure 8: reads of a stream whose writer has it open and rests. On one rank.
 Status RunStreamReads(const StreamSettings& settings);
 /// Figure 9: what deltas save. On one rank.
 Status RunStreamDeltas(const StreamSettings& settings);

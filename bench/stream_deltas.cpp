@@ -91,11 +91,13 @@ Status RunStreamDeltas(const StreamSettings& settings) {
     return Status(Code::kInvalidArgument,
                   "figure 9 runs on one rank, and --object-mib is a power of two");
   }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> methods,
+                         settings.MethodsOf({"full", "delta", "hash"}, {"protect", "watch"}));
   std::vector<double> shares = settings.changed_percent;
   if (shares.empty()) shares = {0.1, 0.5, 1, 2, 5, 10, 20, 50, 100};
   for (const double share : shares) {
     for (const uint64_t piece_bytes : kPieceBytes) {
-      for (const std::string& method : settings.MethodsOf({"full", "delta", "hash"})) {
+      for (const std::string& method : methods) {
         QUIRE_RETURN_IF_ERROR(Measure(settings, *ranks, {method, share, piece_bytes}));
       }
     }

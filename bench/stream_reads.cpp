@@ -1,4 +1,5 @@
-// What reads of a stream cost beside its writer: copies and views (NVStream, figure 8).
+// What reads of a stream cost whose writer has it open and rests: copies and views (NVStream,
+// figure 8).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -135,6 +136,7 @@ Status Measure(const StreamSettings& settings, uint64_t bytes, Samples* samples)
 
 Status RunStreamReads(const StreamSettings& settings) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Open(settings.parallel));
+  QUIRE_RETURN_IF_ERROR(settings.MethodsOf({}).status());
   if (ranks->size() != 1) return Status(Code::kInvalidArgument, "figure 8 runs on one rank");
   std::vector<uint64_t> sizes = settings.object_bytes;
   if (sizes.empty()) sizes = {4 << 10, 32 << 10, 1 << 20, 10 << 20, 100 << 20, 400 << 20};

@@ -184,6 +184,7 @@ Status Measure(const StreamSettings& settings, Ranks& ranks, const TwoNodes& nod
 
 Status RunStreamRemote(const StreamSettings& settings) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Open(settings.parallel));
+  QUIRE_RETURN_IF_ERROR(settings.MethodsOf({}).status());
   if (ranks->size() != 1) return Status(Code::kInvalidArgument, "remote runs on one rank");
   QUIRE_ASSIGN_OR_RETURN(const TemporaryDirectory folder, TemporaryDirectory::Make(settings.place));
   TwoNodes nodes;

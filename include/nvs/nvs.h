@@ -5,9 +5,9 @@
  * Source     NVStream, HPDC18, figure 3 and sections 5.1 to 5.3; docs/nvs.md tells what Quire does
  *            where these leave it open, and how to go on to Quire's own interface
  * Threads    any, one call at a time waits for the other; but nobody writes to an object while it
- *            is put. A put that waits for room (QUIRE_STREAM_WAIT_MS) holds up the others; nvs_wait
- *            holds up nobody. A child of fork() calls nothing here, unless its parent had not
- *            called nvs_init.
+ *            is put. nvs_wait holds up nobody, and nvs_release, nvs_size and nvs_version wait for
+ *            nobody: not for a put that waits for the room that they give back. A child of fork()
+ *            calls nothing here, unless its parent had not called nvs_init.
  *
  * Functions that return int return NVS_OK or a negative number; those that return a pointer, null
  * for a failure. nvs_error() and nvs_error_message() tell which it was. Keys are strings of 1 to

@@ -70,7 +70,8 @@ enum { QUIRE_SURVIVES_IN_MEMORY = 0, QUIRE_SURVIVES_KILL = 1, QUIRE_SURVIVES_POW
 /* ---- Writing ---- */
 
 /* Opens rank `rank`'s part of the store `name` at the directory `place`, or makes it. `options` may
- * be null. QUIRE_BUSY: a program writes it. */
+ * be null. QUIRE_BUSY: a program writes it. QUIRE_INVALID_ARGUMENT: `rank` is larger than
+ * INT32_MAX. */
 QUIRE_EXPORT int quire_stream_writer_open(const char* place, const char* name, uint32_t rank,
                                           const quire_options* options,
                                           quire_stream_writer** writer);
@@ -133,7 +134,8 @@ QUIRE_EXPORT int quire_stream_writer_finish(quire_stream_writer* writer);
 /* ---- Reading ---- */
 
 /* Opens rank `rank`'s part of a store. Of `options` (may be null) timeout_ms counts: how long the
- * answer of another node may take. QUIRE_NOT_FOUND: there is no such store. */
+ * answer of another node may take; 60000 where nobody says otherwise. QUIRE_NOT_FOUND: there is no
+ * such store. QUIRE_INVALID_ARGUMENT: `rank` is larger than INT32_MAX. */
 QUIRE_EXPORT int quire_stream_reader_open(const char* place, const char* name, uint32_t rank,
                                           const quire_options* options,
                                           quire_stream_reader** reader);

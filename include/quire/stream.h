@@ -227,8 +227,8 @@ class StreamView {
 };
 
 struct StreamReaderOptions {
-  /// [ms] For what is on another node: how long an answer may take.
-  uint64_t timeout_ms = 30000;
+  /// [ms] For what is on another node: how long an answer may take. As of ContextOptions.
+  uint64_t timeout_ms = 60'000;
   /// Asks the daemon of this node where the place does not have the store.
   bool remote = true;
 };

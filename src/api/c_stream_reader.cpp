@@ -88,6 +88,7 @@ Status OpenReader(const char* place, const char* name, uint32_t rank,
   if (place == nullptr || name == nullptr || reader == nullptr) {
     return NullArgument("place, name or reader");
   }
+  QUIRE_RETURN_IF_ERROR(CheckRank(rank));
   QUIRE_ASSIGN_OR_RETURN(auto opened, StreamReader::Open(place, name, rank, options));
   *reader = new quire_stream_reader{std::move(opened)};
   return Status();

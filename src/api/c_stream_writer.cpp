@@ -83,6 +83,7 @@ int quire_stream_writer_open(const char* place, const char* name, uint32_t rank,
     }
     const quire::StreamOptions chosen =
         options == nullptr ? quire::StreamOptions() : options->stream;
+    QUIRE_RETURN_IF_ERROR(quire::api::CheckRank(rank));
     QUIRE_ASSIGN_OR_RETURN(auto opened, StreamWriter::Open(place, name, rank, chosen));
     *writer = new quire_stream_writer{std::move(opened)};
     return Status();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@
 
 namespace quire::api {
 
+/// kInvalidArgument: `rank` is larger than MPI has them, as Fortran's negative ones become.
+inline Status CheckRank(uint32_t rank) {
+  if (rank <= INT32_MAX) return Status();
+  return Status(Code::kInvalidArgument,
+                "there is no rank " + std::to_string(static_cast<int32_t>(rank)));
+}
 /// What a program says of an object; null: bytes.
 Result<StreamShape> ShapeOf(const quire_stream_shape* shape);
 quire_stream_version VersionOf(const StreamVersion& version);

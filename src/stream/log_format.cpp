@@ -250,6 +250,7 @@ bool ReadEntry(base::Reader* reader, Entry* entry) {
   for (uint64_t& extent : entry->shape.extents) {
     if (!reader->Fixed(&extent)) return false;
   }
+  if (!ShapeFits(entry->bytes, entry->shape)) return false;
   Slice key;
   if (!reader->Bytes(key_size, &key)) return false;
   entry->key = std::string(key);

@@ -10,7 +10,6 @@ namespace {
 
 constexpr uint32_t kAddressBytesMax = 300;
 constexpr uint32_t kTextBytesMax = 1000;
-constexpr uint64_t kDimensionsMax = 8;
 // Room for what stands beside a list in an answer.
 constexpr uint64_t kListBytesMax = kAnswerBytesMax - kTextBytesMax - 64;
 constexpr int kCodeMax = static_cast<int>(Code::kUnsupported);
@@ -109,12 +108,12 @@ bool TakeVersion(Fields* fields, StreamVersion* version) {
   version->unix_time_ns = fields->Number();
   version->whole = fields->Flag();
   const uint8_t element = fields->Byte();
-  if (element > static_cast<uint8_t>(ElementType::kComplex128)) return false;
+  if (element >= kElementTypes) return false;
   version->shape.element = static_cast<ElementType>(element);
   const uint64_t dimensions = fields->Number();
-  if (dimensions > kDimensionsMax) return false;
+  if (dimensions > kExtentsMax) return false;
   for (uint64_t i = 0; i < dimensions; ++i) version->shape.extents.push_back(fields->Number());
-  return fields->ok() && version->version > 0 && version->bytes > 0;
+  return fields->ok() && version->version > 0 && ShapeFits(version->bytes, version->shape);
 }
 
 // A mark before each entry, and one that tells what follows the last: 0 nothing, 2 more elsewhere.

@@ -114,6 +114,8 @@ TEST(Answer, TellsVersionsWithTheirShapes) {
   EXPECT_EQ(fetch->version.shape.element, ElementType::kFloat64);
   EXPECT_EQ(fetch->version.shape.extents, (std::vector<uint64_t>{2, 3}));
   StreamVersion wrong = Version(5);
+  wrong.shape.extents = {2, 0};
+  EXPECT_CODE(DecodeFetch(EncodeFetch({wrong, {}})).status(), Code::kCorruption);
   wrong.shape.extents.assign(9, 1);
   EXPECT_EQ(DecodeFetch(EncodeFetch({wrong, 77})).status().code(), Code::kCorruption);
 }

@@ -55,7 +55,20 @@ Status StreamReader::GetAt(Slice key, uint64_t snapshot, std::string* bytes) {
 
 namespace stream {
 
+bool ShapeFits(uint64_t bytes, const StreamShape& shape) {
+  const bool possible = static_cast<size_t>(shape.element) < kElementTypes && bytes != 0 &&
+                        shape.extents.size() <= kExtentsMax;
+  if (!possible) return false;
+  uint64_t product = ElementBytes(shape.element);
+  if (shape.extents.empty()) return bytes % product == 0;
+  for (const uint64_t extent : shape.extents) {
+    if (__builtin_mul_overflow(product, extent, &product)) return false;
+  }
+  return product == bytes;
+}
+
 Status CheckShape(uint64_t bytes, const StreamShape& shape) {
+  if (ShapeFits(bytes, shape)) return Status();
   if (static_cast<size_t>(shape.element) >= kElementTypes) {
     return Status(Code::kInvalidArgument, "there is no type of elements with the number " +
                                               std::to_string(static_cast<int>(shape.element)));
@@ -71,17 +84,12 @@ Status CheckShape(uint64_t bytes, const StreamShape& shape) {
   const std::string elements =
       std::string(ElementName(shape.element)) + " (" + std::to_string(element) + " bytes each)";
   if (shape.extents.empty()) {
-    if (bytes % element == 0) return Status();
     return Status(Code::kInvalidArgument, object + " is no whole number of " + elements);
   }
-  uint64_t product = element;
   std::string extents;
-  bool fits = true;
   for (const uint64_t extent : shape.extents) {
     extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
-    fits = fits && !__builtin_mul_overflow(product, extent, &product);
   }
-  if (fits && product == bytes) return Status();
   return Status(Code::kInvalidArgument, object + " is not " + extents + " of " + elements);
 }
 

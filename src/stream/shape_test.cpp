@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "stream/log_format.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream {
@@ -64,6 +65,24 @@ TEST(Shape, AProductThatOverflowsIsRefused) {
   EXPECT_FALSE(CheckShape(8, {ElementType::kFloat64, {(uint64_t{1} << 61) + 1}}).ok());
   EXPECT_FALSE(CheckShape(0, {ElementType::kUInt8, {kHuge, kHuge, 0}}).ok());
   EXPECT_FALSE(CheckShape(8, {ElementType::kFloat64, {std::numeric_limits<uint64_t>::max()}}).ok());
+}
+
+// A log whose checksums are right may say what it likes: who prints rows divides by extents.
+TEST(Shape, AnEntryWhoseShapeIsNotItsBytesIsNone) {
+  const auto decode = [](const StreamShape& shape) {
+    Entry entry;
+    entry.key = "key";
+    entry.bytes = entry.stored = 32;
+    entry.shape = shape;
+    char bytes[kEntryBytesMax];
+    const uint64_t size = EncodeEntry(entry, 7, 64, bytes);
+    return DecodeEntry(Slice(bytes, size), 7, 64).status();
+  };
+  EXPECT_OK(decode({ElementType::kFloat64, {4, 1}}));
+  EXPECT_OK(decode({ElementType::kFloat64, {}}));
+  EXPECT_CODE(decode({ElementType::kFloat64, {4, 0}}), Code::kCorruption);
+  EXPECT_CODE(decode({ElementType::kFloat64, {5}}), Code::kCorruption);
+  EXPECT_CODE(decode({ElementType::kFloat64, {1ull << 62, 4}}), Code::kCorruption);
 }
 
 }  // namespace

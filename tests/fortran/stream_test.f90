@@ -23,6 +23,11 @@ program stream_test
   call expect(status == QUIRE_OK, 'the size of the log')
   call quire_options_set(options, 'stream_keep_versions', '4', status)
   call expect(status == QUIRE_OK, 'how many versions are kept')
+  call quire_stream_writer_open(place, 'plate', -1, writer, status, options)
+  call expect(status == QUIRE_INVALID_ARGUMENT .and. &
+              index(quire_error_message(), 'rank -1') > 0, 'a writer of a negative rank')
+  call quire_stream_reader_open(place, 'plate', -1, reader, status)
+  call expect(status == QUIRE_INVALID_ARGUMENT, 'a reader of a negative rank')
   call quire_stream_writer_open(place, 'plate', 1, writer, status, options)
   call expect(status == QUIRE_OK, 'writer_open')
   call write_versions()

@@ -21,9 +21,11 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 // How often a store that nobody has made yet is looked for.
 constexpr uint64_t kLookNs = 5 * kNsPerMs;
 
-std::mutex session_mutex;
+// Calls that use the stream or its readers, one at a time; of these some wait for room.
+std::mutex work_mutex;
+std::mutex session_mutex;  // of the pointer alone; after work_mutex
 // Never destroyed: a program that ends without nvs_finalize has not finished its stream.
-NvsSession* session = nullptr;
+auto& session = *new std::shared_ptr<NvsSession>;
 
 thread_local int last_code = NVS_OK;
 thread_local std::string last_message;
@@ -47,15 +49,19 @@ int Guarded(const Body& body) {
   }
 }
 
+Result<std::shared_ptr<NvsSession>> Session() {
+  const std::lock_guard lock(session_mutex);
+  if (session != nullptr) return session;
+  return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
+}
+
 // Guarded and locked, with the session.
 template <typename Body>
 int WithSession(const Body& body) {
   return Guarded([&]() -> Status {
-    const std::lock_guard lock(session_mutex);
-    if (session == nullptr) {
-      return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
-    }
-    return body(*session);
+    const std::lock_guard lock(work_mutex);
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<NvsSession> here, Session());
+    return body(*here);
   });
 }
 
@@ -96,11 +102,9 @@ Result<Look> LookFor(StreamReader& reader, Slice key, uint64_t version) {
 
 // The reader of the session's store, which may not have been made yet.
 Result<std::shared_ptr<StreamReader>> SessionReader() {
-  const std::lock_guard lock(session_mutex);
-  if (session == nullptr) {
-    return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
-  }
-  return session->Reader(session->store());
+  const std::lock_guard lock(work_mutex);
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<NvsSession> here, Session());
+  return here->Reader(here->store());
 }
 
 Status WaitFor(Slice key, uint64_t version, uint64_t timeout_ms) {
@@ -153,16 +157,18 @@ int nvs_init(const char* store_id) {
       return Status(Code::kInvalidArgument, "nvs_init was called before; call nvs_finalize first");
     }
     QUIRE_ASSIGN_OR_RETURN(const std::string place, quire::compat::NvsPlace());
-    quire::compat::session = new NvsSession(place, store);
+    quire::compat::session = std::make_shared<NvsSession>(place, store);
     return Status();
   });
 }
 
 int nvs_finalize(void) {
   return WithSession([](NvsSession& here) {
-    const std::unique_ptr<NvsSession> ending(&here);
-    quire::compat::session = nullptr;
-    return ending->Finish();
+    {
+      const std::lock_guard lock(quire::compat::session_mutex);
+      quire::compat::session = nullptr;  // it goes with the last call that has it
+    }
+    return here.Finish();
   });
 }
 
@@ -221,21 +227,20 @@ const void* nvs_get_from(const char* store_id, const char* key, uint64_t version
 }
 
 size_t nvs_size(const void* got) {
-  const std::lock_guard lock(quire::compat::session_mutex);
-  const auto* const view =
-      quire::compat::session == nullptr ? nullptr : quire::compat::session->Find(got);
-  return view == nullptr ? 0 : view->bytes().size();
+  const auto here = quire::compat::Session();
+  return here.ok() ? (*here)->Look(got).bytes : 0;
 }
 
 uint64_t nvs_version(const void* got) {
-  const std::lock_guard lock(quire::compat::session_mutex);
-  const auto* const view =
-      quire::compat::session == nullptr ? nullptr : quire::compat::session->Find(got);
-  return view == nullptr ? 0 : view->version().version;
+  const auto here = quire::compat::Session();
+  return here.ok() ? (*here)->Look(got).version : 0;
 }
 
 int nvs_release(const void* got) {
-  return WithSession([&](NvsSession& here) { return here.Release(got); });
+  return Guarded([&]() -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const auto here, quire::compat::Session());
+    return here->Release(got);
+  });
 }
 
 int nvs_wait(const char* key, uint64_t version, uint64_t timeout_ms) {

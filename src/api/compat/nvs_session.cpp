@@ -54,7 +54,10 @@ Result<StreamWriter*> NvsSession::Writer() {
 }
 
 Status NvsSession::Finish() {
-  views_.clear();
+  {
+    const std::lock_guard lock(views_mutex_);
+    views_.clear();
+  }
   readers_.clear();
   return writer_ == nullptr ? Status() : writer_->Finish();
 }
@@ -73,16 +76,21 @@ Result<const void*> NvsSession::Get(const StoreId& store, Slice key, uint64_t ve
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<StreamView> view, reader->View(key, version));
   QUIRE_RETURN_IF_ERROR(view->Verify());
   const void* const bytes = view->bytes().data();
+  const std::lock_guard lock(views_mutex_);
   views_[bytes].push_back(std::move(view));
   return bytes;
 }
 
-const StreamView* NvsSession::Find(const void* got) const {
+NvsSession::Got NvsSession::Look(const void* got) {
+  const std::lock_guard lock(views_mutex_);
   const auto held = views_.find(got);
-  return held == views_.end() ? nullptr : held->second.back().get();
+  if (held == views_.end()) return {};
+  const StreamView& view = *held->second.back();
+  return {view.bytes().size(), view.version().version};
 }
 
 Status NvsSession::Release(const void* got) {
+  const std::lock_guard lock(views_mutex_);
   const auto held = views_.find(got);
   if (held == views_.end()) {
     return Status(Code::kInvalidArgument, "nvs_get has not returned this, or it was released");

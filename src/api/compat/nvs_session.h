@@ -3,13 +3,15 @@
 ///
 /// Layer      api
 /// Source     NVStream, HPDC18, section 5
-/// Threads    one at a time: the caller locks; a Reader may outlive the session
+/// Threads    one at a time: the caller locks; a Reader may outlive the session. Look and
+///            Release: any, also beside a call that waits, perhaps for what they release
 /// Invariants views go before the readers that they are of
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -50,8 +52,12 @@ class NvsSession {
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
   /// The bytes of a version, verified, until Release.
   Result<const void*> Get(const StoreId& store, Slice key, uint64_t version);
-  /// The view whose bytes these are, or null.
-  const StreamView* Find(const void* got) const;
+  /// What Get returned so: how many bytes, and of which version; zeroes: nothing of the kind.
+  struct Got {
+    size_t bytes = 0;
+    uint64_t version = 0;
+  };
+  Got Look(const void* got);
   Status Release(const void* got);
 
  private:
@@ -59,6 +65,7 @@ class NvsSession {
   const StoreId store_;
   std::unique_ptr<StreamWriter> writer_;
   std::map<StoreId, std::shared_ptr<StreamReader>> readers_;
+  std::mutex views_mutex_;
   /// By their bytes; one version may be held more than once, and lie at one place.
   std::unordered_map<const void*, std::vector<std::unique_ptr<StreamView>>> views_;
 };
