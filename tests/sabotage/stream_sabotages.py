@@ -3,6 +3,7 @@ from sabotage_kind import Sabotage
 
 STREAM, STREAMD = "quire_stream_test", "quire_streamd_test"
 STREAM_KILL = "StreamCrash.OfTheProcessLosesNoVersionThatWasCommitted"
+STREAM_DAX = "StreamCrash.OfThePowerLosesNoVersionOnPersistentMemory"
 STREAM_POWER = "StreamCrash.OfThePowerLosesNoVersionThatWasSynced"
 
 STREAM_SABOTAGES = [
@@ -12,6 +13,13 @@ STREAM_SABOTAGES = [
              "memory_.Fence();\n  memory_.Store(OffsetOf(begin_),",
              "memory_.Store(OffsetOf(begin_),",
              STREAM, "LogOrder.ACommit*"),
+    Sabotage("stream-record-fence", "a commit counts before the fence behind its record",
+             "src/stream/log_heap.cpp",
+             "EncodeRecord(record, identity_.log_id, begin_));\n  memory_.Fence();",
+             "EncodeRecord(record, identity_.log_id, begin_));", STREAM, STREAM_DAX),
+    Sabotage("stream-dax-end", "damage on persistent memory passes for what the power took",
+             "src/stream/part_open.cpp", "same_boot || heap_->persistent();", "same_boot;",
+             STREAM, "StreamCrash.OfPersistentMemory*"),
     Sabotage("stream-newest-head", "a new head is written over the newest one",
              "src/stream/log_heap.cpp",
              "slots_[slot] < slots_[oldest]) oldest", "slots_[slot] > slots_[oldest]) oldest",
