@@ -70,8 +70,8 @@ class MappedFile {
   virtual void Prefault(uint64_t offset, uint64_t size) = 0;
   virtual const std::string& path() const = 0;
 
-  /// Tells a simulated file system that the stores up to here are a step at which a crash may fall.
-  /// Free on real ones.
+  /// Tells a simulated file system that the stores up to here are a step at which a crash may fall;
+  /// size 0: that there was a fence. Free on real ones.
   void Stored(uint64_t offset, uint64_t size) {
     if (observe_stores_) [[unlikely]] OnStored(offset, size);
   }

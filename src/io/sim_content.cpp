@@ -135,7 +135,9 @@ void SimContent::ResolvePage(uint64_t begin, PowerLoss loss, base::Random* rando
   char* device = durable_.data() + begin;
   char* cache = buffer_->data() + begin;
   if (std::memcmp(device, cache, size) == 0) return;  // clean
-  switch (ChooseFate(loss, random)) {
+  Fate fate = ChooseFate(loss, random);
+  if (persistent_ && loss == PowerLoss::kMixed) fate = Fate::kTear;
+  switch (fate) {
     case Fate::kKeep: std::memcpy(device, cache, size); return;
     case Fate::kDrop: break;
     case Fate::kTear: Tear(device, cache, size, random); break;

@@ -54,6 +54,8 @@ class SimContent {
   void Read(uint64_t offset, uint64_t size, char* to) const;
   /// Stores through a mapping may come from here on.
   void MarkMapped() { dirty_ = true; }
+  /// It is persistent memory: what is not durable survives a loss of power line by line.
+  void MarkPersistent() { persistent_ = true; }
 
   /// The device gets all bytes, and the size.
   void Sync();
@@ -74,6 +76,7 @@ class SimContent {
   std::shared_ptr<SimBuffer> buffer_;
   uint64_t size_ = 0;
   std::string durable_;
+  bool persistent_ = false;
   bool dirty_ = false;  // false: the page cache and the device agree
 };
 

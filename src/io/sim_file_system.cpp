@@ -102,6 +102,7 @@ class SimMappedFile : public MappedFile {
     data_ = buffer_->data();
     size_ = size;
     observe_stores_ = true;
+    persistent_ = in_memory_ = state_->persistent;
   }
 
   Status Sync(uint64_t offset, uint64_t size) override {
@@ -118,13 +119,24 @@ class SimMappedFile : public MappedFile {
  protected:
   void OnStored(uint64_t offset, uint64_t size) override {
     const Guard guard(state_->mutex);
+    if (size == 0) {
+      OnFence();
+      return;
+    }
     state_->NoteInFlight(node_, offset, Slice(data_ + offset, size), incarnation_);
     if (!state_->CheckHandle(incarnation_).ok()) return;
+    if (persistent_) state_->unfenced.push_back({node_, offset, size});
     state_->NoteModified(node_.get());
     state_->Step();
   }
 
  private:
+  void OnFence() {
+    if (!persistent_ || incarnation_ != state_->incarnation) return;
+    state_->Fence();
+    if (!state_->crashed) state_->Step();
+  }
+
   SimState* const state_;
   const SimNodePtr node_;
   const std::string path_;
@@ -201,6 +213,10 @@ class SimFs : public SimFileSystem {
   }
   Status Damage(const std::string& path,
                 const std::function<void(std::string*)>& change) override;
+  void SetPersistent(bool persistent) override {
+    const Guard guard(state_.mutex);
+    state_.persistent = persistent;
+  }
   void SetFreeBytes(uint64_t bytes) override {
     const Guard guard(state_.mutex);
     state_.capacity = bytes == SimState::kNever ? SimState::kNever : state_.used + bytes;
@@ -245,6 +261,7 @@ Result<std::unique_ptr<MappedFile>> SimFs::Map(const std::string& path, uint64_t
   }
   if (size == 0) return Status(Code::kInvalidArgument, "cannot map no bytes of " + path);
   if (mode == MapMode::kReadWrite) node->content.MarkMapped();
+  if (state_.persistent) node->content.MarkPersistent();
   return std::unique_ptr<MappedFile>(
       std::make_unique<SimMappedFile>(&state_, std::move(node), path, size));
 }

@@ -51,6 +51,10 @@ class SimFileSystem : public FileSystem {
   /// mapped. Durable at once; no step, and not seen in FileInfo::modified_ns.
   virtual Status Damage(const std::string& path,
                         const std::function<void(std::string*)>& change) = 0;
+  /// What is mapped from now on is persistent memory (DAX): a store that MappedFile::Stored told of
+  /// survives loss of power once a fence was told, another one line by line (64 bytes) or not.
+  /// Fences are steps, then. Whether a line was written back from the caches is not simulated.
+  virtual void SetPersistent(bool persistent) = 0;
   /// Room left: calls that need more fail with kNoSpace. UINT64_MAX: no limit (the default).
   virtual void SetFreeBytes(uint64_t bytes) = 0;
 };

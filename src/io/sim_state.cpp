@@ -33,9 +33,19 @@ void SimState::SetStepsLeft(uint64_t steps_allowed) {
   if (steps_left == 0 && !crashed) Crash();
 }
 
+void SimState::Fence() {
+  fenced_since_crash = crashed;
+  if (crashed) return;
+  for (const StoredRange& range : unfenced) {
+    range.node->content.SyncRange(range.offset, range.size);
+  }
+  unfenced.clear();
+}
+
 void SimState::NoteInFlight(const SimNodePtr& node, uint64_t offset, Slice bytes,
                             uint64_t handle_incarnation) {
-  if (!crashed || handle_incarnation != incarnation || in_flight.node) return;
+  const bool first = crashed && !in_flight.node && !fenced_since_crash;
+  if (!first || handle_incarnation != incarnation) return;
   in_flight.node = node;
   in_flight.offset = offset;
   in_flight.bytes = bytes;
@@ -71,6 +81,8 @@ void SimState::Restart(CrashKind kind, uint64_t seed) {
   ++incarnation;
   locked.clear();
   locked_shared.clear();
+  unfenced.clear();
+  fenced_since_crash = false;
   steps = 0;
   steps_left = kNever;
   crashed = false;

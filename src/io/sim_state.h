@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "io/sim_node.h"
 #include "io/sim_file_system.h"
@@ -39,6 +40,7 @@ struct SimState {
   uint64_t steps_left = kNever;
   uint64_t clock = 0;  ///< of changes to files
   bool crashed = false;
+  bool persistent = false;  ///< mappings are persistent memory
   uint64_t capacity = kNever;
   uint64_t used = 0;
 
@@ -48,6 +50,17 @@ struct SimState {
     uint64_t offset = 0;
     std::string bytes;
   } in_flight;
+
+  /// Stored to persistent memory, and not fenced yet.
+  struct StoredRange {
+    SimNodePtr node;
+    uint64_t offset;
+    uint64_t size;
+  };
+  std::vector<StoredRange> unfenced;
+  /// What was stored is durable. After a crash: what comes now was not under way when it fell.
+  void Fence();
+  bool fenced_since_crash = false;
 
   /// kIo once crashed.
   Status CheckAlive() const;

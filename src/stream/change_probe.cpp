@@ -73,9 +73,8 @@ ChangedShares ChangeProbe::End() {
     if (blocks != before) ++changed_pages;
   }
   const double of_pages = static_cast<double>(changed_pages) / static_cast<double>(pages);
-  const double of_blocks = static_cast<double>(blocks) / static_cast<double>(now.size());
   hashes_.clear();
-  return {of_blocks, of_pages, of_pages};
+  return {static_cast<double>(blocks) / static_cast<double>(now.size()), of_pages, of_pages};
 }
 
 }  // namespace quire::stream

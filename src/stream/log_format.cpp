@@ -125,12 +125,14 @@ Result<Head> DecodeHead(Slice page, uint64_t log_id) {
   uint32_t flags = 0;
   uint64_t kept_count = 0;
   base::Reader reader(page);
-  if (!reader.Fixed(&head.sequence) || !reader.Fixed(&head.synced) || !reader.Fixed(&head.head) ||
-      !reader.Fixed(&head.durable) || !reader.Fixed(&head.boot_id) ||
-      !reader.Fixed(&head.keep_ms) || !reader.Fixed(&head.keep_versions) || !reader.Fixed(&flags) ||
-      !reader.Fixed(&kept_count) || kept_count > kKeptMax) {
-    return Damaged("a head is damaged");
+  bool read = true;
+  for (uint64_t* field :
+       {&head.sequence, &head.synced, &head.head, &head.durable, &head.boot_id, &head.keep_ms}) {
+    read = read && reader.Fixed(field);
   }
+  read = read && reader.Fixed(&head.keep_versions) && reader.Fixed(&flags) &&
+         reader.Fixed(&kept_count);
+  if (!read || kept_count > kKeptMax) return Damaged("a head is damaged");
   head.finished = (flags & 1) != 0;
   if (!ReadKept(&reader, kept_count, &head.kept)) return Damaged("a head is damaged");
   if (!Possible(head)) return Damaged("a head says what cannot be");

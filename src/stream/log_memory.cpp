@@ -33,6 +33,7 @@ void LogMemory::Stored(uint64_t offset, uint64_t size) {
 
 void LogMemory::Fence() {
   io::StoreFence();
+  map_->Stored(0, 0);
   if (observer_ != nullptr) observer_->OnFence();
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/random.h"
+#include "stream/log_format.h"
 #include "stream/stream_testing.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
@@ -155,15 +156,23 @@ std::map<std::string, uint64_t> ExpectStore(StreamMachine& machine,
   return newest;
 }
 
-void CrashAt(uint64_t seed, uint64_t step, io::CrashKind kind) {
+// What crashes, and where the log lies.
+struct Crash {
+  io::CrashKind kind;
+  bool persistent;
+};
+
+void CrashAt(uint64_t seed, uint64_t step, const Crash& crash) {
   SCOPED_TRACE("history " + std::to_string(seed) + ", crash after step " + std::to_string(step) +
-               (kind == io::CrashKind::kPower ? ", power" : ", process"));
+               (crash.kind == io::CrashKind::kPower ? ", power" : ", process"));
   StreamMachine machine;
+  machine.fs().SetPersistent(crash.persistent);
   Told told;
   machine.fs().CrashAfter(step);
   Program(machine, seed).Run(&told);
-  machine.fs().Restart(kind, seed * 1000 + step);
-  const auto& promised = kind == io::CrashKind::kPower ? told.synced : told.newest;
+  machine.fs().Restart(crash.kind, seed * 1000 + step);
+  const bool sync_counts = crash.kind == io::CrashKind::kPower && !crash.persistent;
+  const auto& promised = sync_counts ? told.synced : told.newest;
   const std::map<std::string, uint64_t> first = ExpectStore(machine, promised);
   EXPECT_EQ(ExpectStore(machine, promised), first) << "looked at twice";
   // A program goes on with it.
@@ -174,30 +183,66 @@ void CrashAt(uint64_t seed, uint64_t step, io::CrashKind kind) {
   ExpectStore(machine, later.newest);
 }
 
-uint64_t StepsOf(uint64_t seed) {
+uint64_t StepsOf(uint64_t seed, bool persistent) {
   StreamMachine machine;
+  machine.fs().SetPersistent(persistent);
   Told told;
   Program(machine, seed).Run(&told);
   return machine.fs().steps();
 }
 
-void CrashEverywhere(io::CrashKind kind) {
+void CrashEverywhere(const Crash& crash) {
   const auto histories = static_cast<uint64_t>(test::ScaledCount(kHistories));
   uint64_t points = 0;
   for (uint64_t seed = 1; seed <= histories; ++seed) {
-    const uint64_t steps = StepsOf(seed);
+    const uint64_t steps = StepsOf(seed, crash.persistent);
     for (uint64_t step = 1; step <= steps && !::testing::Test::HasFailure(); ++step, ++points) {
-      CrashAt(seed, step, kind);
+      CrashAt(seed, step, crash);
     }
   }
   ::testing::Test::RecordProperty("points", static_cast<int>(points));
 }
 
 TEST(StreamCrash, OfTheProcessLosesNoVersionThatWasCommitted) {
-  CrashEverywhere(io::CrashKind::kProcess);
+  CrashEverywhere({io::CrashKind::kProcess, false});
 }
 TEST(StreamCrash, OfThePowerLosesNoVersionThatWasSynced) {
-  CrashEverywhere(io::CrashKind::kPower);
+  CrashEverywhere({io::CrashKind::kPower, false});
+}
+TEST(StreamCrash, OfThePowerLosesNoVersionOnPersistentMemory) {
+  CrashEverywhere({io::CrashKind::kPower, true});
+}
+
+TEST(StreamCrash, IsSurvivedAsTheWriterSays) {
+  for (const bool persistent : {false, true}) {
+    StreamMachine machine;
+    machine.fs().SetPersistent(persistent);
+    const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(OptionsOf(0));
+    ASSERT_OK(writer.status());
+    EXPECT_EQ((*writer)->durability(),
+              persistent ? StreamDurability::kMachine : StreamDurability::kProcess);
+  }
+}
+
+// A record that is whole was stored behind what belongs to it: nothing there is torn by a power
+// loss.
+TEST(StreamCrash, OfPersistentMemoryIsNoExcuseForDamage) {
+  for (const bool persistent : {false, true}) {
+    StreamMachine machine;
+    machine.fs().SetPersistent(persistent);
+    {
+      const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(OptionsOf(0));
+      ASSERT_OK(writer.status());
+      ASSERT_OK((*writer)->Create("a", 300).status());
+      ASSERT_OK((*writer)->Put("a").status());
+      machine.fs().Restart(io::CrashKind::kProcess, 1);
+    }
+    machine.fs().Restart(io::CrashKind::kPower, 1);
+    ASSERT_OK(machine.fs().Damage(
+        machine.log_path(), [](std::string* log) { (*log)[kLogHeaderBytes + kRecordBytes] ^= 1; }));
+    const Status opened = machine.Write(OptionsOf(0)).status();
+    EXPECT_EQ(opened.code(), persistent ? Code::kCorruption : Code::kOk) << opened.ToString();
+  }
 }
 
 }  // namespace

@@ -1,12 +1,17 @@
 // How a log's room comes back where it is short: many small versions, deltas, kept ones in the way,
-// readers that come and go.
+// readers that come and go; which versions a policy lets go, and when.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "io/machine.h"
 #include "stream/delta.h"
+#include "stream/gate.h"
 #include "stream/log_format.h"
 #include "stream/mirror.h"
+#include "stream/part.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
@@ -188,6 +193,149 @@ TEST_F(MirrorRoom, LargeVersionsFitOneAfterAnother) {
     std::fill_n(*room, bytes, static_cast<char>(number));
     ASSERT_OK(mirror->Commit(DataHash(Slice(*room, bytes))));
   }
+}
+
+constexpr uint64_t kMinuteMs = 60'000;
+constexpr uint64_t kBytes = 16 << 10;
+
+using Numbers = std::vector<uint64_t>;
+
+// Versions that came at times of the test's choice: no test waits until something is old.
+class StreamAge : public ::testing::Test {
+ protected:
+  void Open(uint64_t keep_ms) {
+    part_.reset();
+    StreamOptions options = SmallLog(kMiB);
+    options.keep_ms = keep_ms;
+    Result<std::unique_ptr<Part>> part =
+        Part::Open(machine_.fs(), {"/place", "store", 0}, options, true);
+    ASSERT_OK(part.status());
+    part_ = *std::move(part);
+  }
+
+  void Store(const std::string& key, const std::vector<uint64_t>& ages_minutes) {
+    const uint64_t now_ns = io::UnixTimeNs();
+    for (const uint64_t age : ages_minutes) {
+      Entry entry;
+      entry.key = key;
+      entry.version = entry.snapshot = part_->snapshot() + 1;
+      entry.unix_time_ns = now_ns - age * kMinuteMs * 1'000'000;
+      const std::string bytes = BytesOf(key, entry.version, kBytes);
+      entry.bytes = bytes.size();
+      const Result<char*> room = part_->Reserve(entry);
+      ASSERT_OK(room.status());
+      bytes.copy(*room, bytes.size());
+      ASSERT_OK(part_->CommitReserved(DataHash(bytes)));
+    }
+  }
+
+  Numbers Versions(const std::string& key) {
+    const Result<std::unique_ptr<StreamReader>> reader = machine_.Read();
+    EXPECT_OK(reader.status());
+    if (!reader.ok()) return {};
+    const Result<std::vector<StreamVersion>> versions = (*reader)->Versions(key);
+    EXPECT_OK(versions.status());
+    if (!versions.ok()) return {};
+    Numbers numbers;
+    for (const StreamVersion& version : *versions) {
+      std::string bytes;
+      EXPECT_OK((*reader)->Get(key, version.version, &bytes));
+      EXPECT_EQ(bytes == BytesOf(key, version.version, kBytes), true) << version.version;
+      numbers.push_back(version.version);
+    }
+    return numbers;
+  }
+
+  StreamMachine machine_;
+  std::unique_ptr<Part> part_;
+};
+
+TEST_F(StreamAge, OfAVersionDecidesWhetherItGoes) {
+  Open(60 * kMinuteMs);
+  Store("key", {180, 120, 40, 30, 5, 0});
+  ASSERT_OK(part_->Collect());
+  EXPECT_EQ(Versions("key"), (Numbers{6, 5, 4, 3}));
+}
+
+TEST_F(StreamAge, IsThatOfTheVersionAlsoAfterItsWriterEnded) {
+  Open(60 * kMinuteMs);
+  Store("key", {180, 120, 40, 30, 5, 0});
+  part_.reset();
+  EXPECT_EQ(Versions("key"), (Numbers{6, 5, 4, 3, 2, 1}));
+  // Whoever tends the log has the policy from its head.
+  ASSERT_OK(CollectEnded(machine_.fs(), "/place", "store", 0));
+  EXPECT_EQ(Versions("key"), (Numbers{6, 5, 4, 3}));
+  Open(10 * kMinuteMs);
+  ASSERT_OK(part_->Collect());
+  EXPECT_EQ(Versions("key"), (Numbers{6, 5}));
+  Open(0);
+  ASSERT_OK(part_->Collect());
+  EXPECT_EQ(Versions("key"), Numbers{6});
+}
+
+TEST_F(StreamAge, OfAYoungVersionAtTheHeadOfAFullLogMovesIt) {
+  Open(60 * kMinuteMs);
+  Store("mesh", {50, 0});
+  for (int round = 0; round < 20; ++round) Store("key", {180, 170, 160, 150, 140, 130, 120, 110});
+  EXPECT_GT(part_->relocated_bytes(), 0u);
+  EXPECT_EQ(Versions("mesh"), (Numbers{2, 1}));
+}
+
+TEST_F(StreamAge, OfWhatAWriterPutsCountsFromThePutOn) {
+  StreamOptions options = SmallLog(kMiB);
+  options.keep_ms = 60 * kMinuteMs;
+  options.collect_percent = 10;
+  const Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(options);
+  ASSERT_OK(writer.status());
+  const Result<char*> memory = (*writer)->Create("key", kBytes);
+  ASSERT_OK(memory.status());
+  Numbers put;
+  while (put.size() < 100) {
+    Compute(*memory, "key", put.size() + 1, kBytes);
+    const Result<uint64_t> version = (*writer)->Put("key");
+    if (!version.ok()) {
+      EXPECT_CODE(version.status(), Code::kNoSpace);
+      break;
+    }
+    put.insert(put.begin(), *version);
+  }
+  EXPECT_GT(put.size(), 30u);
+  EXPECT_LT(put.size(), kMiB / kBytes);
+  EXPECT_EQ(Versions("key"), put);
+}
+
+class StreamThreshold : public ::testing::Test {
+ protected:
+  // Puts until something was collected. Returns how full the log had become.
+  uint64_t LiveWhenCollected(uint32_t percent) {
+    StreamMachine machine;
+    StreamOptions options = SmallLog(kMiB);
+    options.collect_percent = percent;
+    const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(options);
+    EXPECT_OK(writer.status());
+    EXPECT_OK((*writer)->Create("key", kBytes).status());
+    uint64_t live = 0;
+    for (uint64_t puts = 0; puts < 2 * kMiB / kBytes; ++puts) {
+      live = std::max(live, (*writer)->Statistics().live_bytes);
+      EXPECT_OK((*writer)->Put("key").status());
+      if ((*writer)->Statistics().collected != 0) break;
+    }
+    return live;
+  }
+};
+
+TEST_F(StreamThreshold, BelowItNothingIsCollectedAndAboveItIsAtOnce) {
+  constexpr uint64_t kPutBytes = kBytes + 256;  // with record and entry
+  for (const uint32_t percent : {10, 25, 50, 75}) {
+    const uint64_t threshold = kMiB * percent / 100;
+    const uint64_t live = LiveWhenCollected(percent);
+    EXPECT_LE(live, threshold) << percent;
+    EXPECT_GT(live + kPutBytes, threshold - 100) << percent;
+  }
+}
+
+TEST_F(StreamThreshold, OfAllOfTheLogLeavesItToWhoNeedsRoom) {
+  EXPECT_GT(LiveWhenCollected(100), kMiB * 90 / 100);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@ from sabotage_kind import Sabotage
 
 STREAM, STREAMD = "quire_stream_test", "quire_streamd_test"
 STREAM_KILL = "StreamCrash.OfTheProcessLosesNoVersionThatWasCommitted"
+STREAM_DAX = "StreamCrash.OfThePowerLosesNoVersionOnPersistentMemory"
 STREAM_POWER = "StreamCrash.OfThePowerLosesNoVersionThatWasSynced"
 
 STREAM_SABOTAGES = [
@@ -12,6 +13,13 @@ STREAM_SABOTAGES = [
              "memory_.Fence();\n  memory_.Store(OffsetOf(begin_),",
              "memory_.Store(OffsetOf(begin_),",
              STREAM, "LogOrder.ACommit*"),
+    Sabotage("stream-record-fence", "a commit counts before the fence behind its record",
+             "src/stream/log_heap.cpp",
+             "EncodeRecord(record, identity_.log_id, begin_));\n  memory_.Fence();",
+             "EncodeRecord(record, identity_.log_id, begin_));", STREAM, STREAM_DAX),
+    Sabotage("stream-dax-end", "damage on persistent memory passes for what the power took",
+             "src/stream/part_open.cpp", "same_boot || heap_->persistent();", "same_boot;",
+             STREAM, "StreamCrash.OfPersistentMemory*"),
     Sabotage("stream-newest-head", "a new head is written over the newest one",
              "src/stream/log_heap.cpp",
              "slots_[slot] < slots_[oldest]) oldest", "slots_[slot] > slots_[oldest]) oldest",
@@ -102,8 +110,9 @@ STREAM_SABOTAGES = [
              "const uint64_t raw_max", STREAM, "Logs/StreamDamageKinds.*/Packed"),
     Sabotage("stream-verify", "a view says that it is whole without a look",
              "src/stream/local_reader.cpp",
-             "return CheckStored(found_.entry(), bytes().data()).WithContext(",
-             "return Status().WithContext(", STREAM, "Logs/StreamDamageKinds.*/Moved"),
+             "return CheckStored(found_.entry(), bytes().data())"
+             ".WithContext(found_.sight->heap().path());",
+             "return Status();", STREAM, "Logs/StreamDamageKinds.*/Moved"),
     Sabotage("stream-publish", "a snapshot is visible before the index has it",
              "src/stream/part.cpp",
              "EndCommit(RecordKind::kCommit, snapshot, now_ns, *items, &fresh);\n",
@@ -127,7 +136,7 @@ STREAM_SABOTAGES = [
     Sabotage("stream-audit", "an audit finds nothing",
              "src/stream/object_tracker.cpp", "if (block < hashes_.blocks()) {",
              "if (block > hashes_.blocks()) {", STREAM, "Tracker.AnAudit*"),
-    Sabotage("stream-audit-every", "objects are hashed, and what nobody noted is stored",
+    Sabotage("stream-audit-every", "what nobody noted is found, and stored all the same",
              "src/stream/writer_object.cpp",
              'QUIRE_RETURN_IF_ERROR(tracker_->Audit().WithContext("object " + key_));',
              "static_cast<void>(tracker_->Audit());", STREAM, "Mechanisms/StreamAudit.*"),
