@@ -111,14 +111,17 @@ void ObjectTracker::SeeByPages() {
 
 ChangedShares ObjectTracker::SeePages(const std::vector<io::PageRun>& written, bool refine) {
   uint64_t written_pages = 0;
+  for (const io::PageRun& run : written) written_pages += run.count;
+  // Where a policy chooses, most of an object is stored as all of it: of pages that nothing is known
+  // of yet, hashes would tell nothing now.
+  const bool most = policy_ && !audited_ && written_pages > pages_ / 2;
   uint64_t changed_pages = 0;
   uint64_t changed_blocks = 0;
   uint64_t known_blocks = 0;
   uint64_t changed_of_known = 0;
   for (const io::PageRun& run : written) {
-    written_pages += run.count;
     const BlockRun blocks = {run.first * page_blocks_, run.count * page_blocks_};
-    if (!refine) {
+    if (!refine || (most && hashes_.KeptIn(blocks) == 0)) {
       pending_.Add(blocks);
       hashes_.Forget(blocks);
       changed_pages += run.count;
