@@ -46,11 +46,11 @@ bool Possible(const Record& record) {
          record.directory % kRecordBytes == 0;
 }
 
-constexpr Position kPositionMax = uint64_t{1} << 62;
+constexpr uint64_t kCountMax = uint64_t{1} << 62;  // of positions, sequences, snapshots
 
 bool Possible(const Head& head) {
   return head.synced >= 1 && head.synced <= head.sequence && head.head % kRecordBytes == 0 &&
-         head.head <= kPositionMax && head.durable <= kPositionMax;
+         head.sequence <= kCountMax && head.head <= kCountMax && head.durable <= kCountMax;
 }
 
 bool ReadKept(base::Reader* reader, uint64_t count, std::vector<uint64_t>* kept) {

@@ -1,9 +1,11 @@
 // Logs with arbitrary bytes in them, and logs whose checksums are right and whose fields are
-// arbitrary: opened, walked and read, they give versions or kCorruption.
+// arbitrary: opened, walked, read and written on, they give versions or kCorruption.
 //
-// Input: one byte of choices, then, bit 0 clear: patches of a sound log, 3 bytes each (u16 place,
-// u8 to be xored); bit 0 set: an entry's fields (7 u64, u8 flags), and its data. Bit 1: the
-// machine was started anew since.
+// Input: one byte of choices. Bit 1: the machine was started anew since. Bit 2: a record's fields
+// (u32 kind, 4 u64, u32 entries) in place of the first one's, or, bit 3, behind the last. Bit 4: a
+// head's (6 u64, 2 u32, u8 count of what is kept, as many u64), the newest. Then, bit 0 clear:
+// patches of the log, 3 bytes each (u16 place, u8 to be xored); bit 0 set: an entry's fields
+// (7 u64, u8 flags), and its data.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -68,6 +70,62 @@ Entry Forged(base::Reader* fields, Slice* data) {
   return entry;
 }
 
+Record ForgedRecord(base::Reader* fields) {
+  Record record;
+  uint32_t kind = 0;
+  fields->Fixed(&kind);
+  fields->Fixed(&record.bytes);
+  fields->Fixed(&record.directory);
+  fields->Fixed(&record.snapshot);
+  fields->Fixed(&record.unix_time_ns);
+  fields->Fixed(&record.entry_count);
+  record.kind = static_cast<RecordKind>(kind);
+  return record;
+}
+
+Head ForgedHead(base::Reader* fields) {
+  Head head;
+  uint32_t finished = 0;
+  uint8_t kept = 0;
+  fields->Fixed(&head.sequence);
+  fields->Fixed(&head.synced);
+  fields->Fixed(&head.head);
+  fields->Fixed(&head.durable);
+  fields->Fixed(&head.boot_id);
+  fields->Fixed(&head.keep_ms);
+  fields->Fixed(&head.keep_versions);
+  fields->Fixed(&finished);
+  fields->Fixed(&kept);
+  head.finished = (finished & 1) != 0;
+  head.kept.resize(kept);
+  for (uint64_t& snapshot : head.kept) fields->Fixed(&snapshot);
+  return head;
+}
+
+void Lay(io::SimFileSystem* fs, uint64_t at, const std::string& bytes) {
+  const Status laid = fs->Damage(kLog, [&](std::string* log) {
+    if (at + bytes.size() <= log->size()) log->replace(at, bytes.size(), bytes);
+  });
+  QUIRE_CHECK(laid.ok());
+}
+
+// A writer who comes to it.
+void WriteOn(io::FileSystem& fs) {
+  StreamOptions options;
+  options.log_bytes = kCapacity;
+  const auto writer = OpenWriter(fs, "/place", "store", 0, options);
+  if (!writer.ok()) {
+    QUIRE_CHECK(writer.status().code() == Code::kCorruption);
+    return;
+  }
+  QUIRE_CHECK((*writer)->Create("key", 700).ok());
+  for (int i = 0; i < 30; ++i) {
+    const Result<uint64_t> put = (*writer)->Put("key");
+    QUIRE_CHECK(put.ok() || put.status().code() == Code::kNoSpace ||
+                put.status().code() == Code::kCorruption);
+  }
+}
+
 void ReadAll(io::FileSystem& fs) {
   const auto reader = OpenLocalReader(fs, "/place", "store", 0);
   if (!reader.ok()) {
@@ -91,6 +149,7 @@ void ReadAll(io::FileSystem& fs) {
 }
 
 void Run(uint8_t choices, Slice input) {
+  base::Reader fields(input);
   const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
   QUIRE_CHECK(fs->MakeDirectory("/place").ok() && fs->MakeDirectory("/place/store").ok());
   Head head;
@@ -102,8 +161,15 @@ void Run(uint8_t choices, Slice input) {
     QUIRE_CHECK(heap.ok());
     const std::string first(700, 'a');
     Append(heap->get(), Whole(1, first), first);
+    if ((choices & 4) != 0) {
+      const Position at = (choices & 8) != 0 ? (*heap)->tail() : 0;
+      Lay(fs.get(), kLogHeaderBytes + at, EncodeRecord(ForgedRecord(&fields), kLogId, at));
+    }
+    if ((choices & 16) != 0) {
+      Lay(fs.get(), 2 * kPageBytes, EncodeHead(ForgedHead(&fields), kLogId));
+    }
+    input = fields.rest();
     if ((choices & 1) != 0) {
-      base::Reader fields(input);
       Slice data;
       const Entry entry = Forged(&fields, &data);
       Append(heap->get(), entry, data);
@@ -119,6 +185,7 @@ void Run(uint8_t choices, Slice input) {
     QUIRE_CHECK(patched.ok());
   }
   ReadAll(*fs);
+  WriteOn(*fs);
 }
 
 }  // namespace
