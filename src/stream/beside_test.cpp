@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -114,6 +115,42 @@ TEST(Pins, OfAForkedProgramAreItsOwn) {
   EXPECT_EQ((*gate)->pin(0), held);
   view->reset();
   EXPECT_EQ((*gate)->pin(0), kNoPin);
+}
+
+// It holds its version, and nothing else: puts go on for as long as there is room, and say then who
+// is in the way.
+TEST(Pins, OfAReaderThatIsStoppedHoldUpNoPutThatHasRoom) {
+  const test::TempDirectory directory;
+  io::FileSystem& fs = io::PosixFileSystem();
+  const std::string place = directory / "place";
+  const auto writer = OpenWriter(fs, place, "store", 0, SmallLog(1 << 20));
+  ASSERT_OK(writer.status());
+  const Result<char*> memory = (*writer)->Create("zeta", 100'000);
+  ASSERT_OK(memory.status());
+  Compute(*memory, "zeta", 1, 100'000);
+  ASSERT_OK((*writer)->Put("zeta").status());
+  const pid_t reader = ::fork();
+  if (reader == 0) {
+    const auto opened = OpenLocalReader(fs, place, "store", 0);
+    const auto view = opened.ok() ? (*opened)->View("zeta", 1) : opened.status();
+    ::raise(SIGSTOP);
+    ::_exit(view.ok() && (*view)->bytes() == BytesOf("zeta", 1, 100'000) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(reader, &status, WUNTRACED), reader);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  for (uint64_t version = 2; version <= 7; ++version) {
+    Compute(*memory, "zeta", version, 100'000);
+    EXPECT_OK((*writer)->Put("zeta").status());
+  }
+  Status full;
+  for (int i = 0; i < 5 && full.ok(); ++i) full = (*writer)->Put("zeta").status();
+  EXPECT_CODE(full, Code::kNoSpace);
+  EXPECT_NE(full.message().find("a reader holds"), std::string::npos) << full.ToString();
+  ASSERT_EQ(::kill(reader, SIGCONT), 0);
+  ASSERT_EQ(::waitpid(reader, &status, 0), reader);
+  EXPECT_EQ(status, 0) << "its version was pulled away";
+  for (int i = 0; i < 20; ++i) EXPECT_OK((*writer)->Put("zeta").status());
 }
 
 TEST(Index, AReaderDoesNotTakeWhatIsBeingChanged) {
