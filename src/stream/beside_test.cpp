@@ -153,67 +153,64 @@ TEST(Pins, OfAReaderThatIsStoppedHoldUpNoPutThatHasRoom) {
   for (int i = 0; i < 20; ++i) EXPECT_OK((*writer)->Put("zeta").status());
 }
 
-TEST(Index, AReaderDoesNotTakeWhatIsBeingChanged) {
-  const IndexSizes sizes = {4, 16, 64};
-  std::vector<uint64_t> memory(Index::BytesFor(sizes) / sizeof(uint64_t));
-  char* const bytes = reinterpret_cast<char*>(memory.data());
-  Index::Format(bytes, sizes, 7, 1);
-  Result<Index> index = Index::Attach(bytes, Index::BytesFor(sizes), 7, 1);
-  ASSERT_OK(index.status());
-  const Result<uint32_t> object = index->FindOrAdd("key");
-  ASSERT_OK(object.status());
-  VersionRef ref;
-  ref.version = 1;
-  ASSERT_OK(index->Add(*object, ref));
-  // docs/format/stream.md: where an object's sequence count lies.
-  uint32_t* const sequence = reinterpret_cast<uint32_t*>(bytes + kPageBytes + *object * 32 + 24);
-  std::vector<VersionRef> refs;
-  ++*sequence;
-  EXPECT_CODE(index->Versions(*object, &refs), Code::kBusy);
-  ++*sequence;
-  ASSERT_OK(index->Versions(*object, &refs));
-  EXPECT_EQ(refs.size(), 1u);
-}
-
-TEST(Index, WhatDoesNotStayMakesRoom) {
-  const IndexSizes sizes = {4, 4, 64};
-  std::vector<uint64_t> memory(Index::BytesFor(sizes) / sizeof(uint64_t));
-  char* const bytes = reinterpret_cast<char*>(memory.data());
-  Index::Format(bytes, sizes, 7, 1);
-  Result<Index> index = Index::Attach(bytes, Index::BytesFor(sizes), 7, 1);
-  ASSERT_OK(index.status());
-  const Result<uint32_t> object = index->FindOrAdd("key");
-  ASSERT_OK(object.status());
-  const auto versions = [&] {
+// An index with one object.
+class IndexTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Index::Format(memory(), kSizes, 7, 1);
+    Result<Index> attached = Index::Attach(memory(), Index::BytesFor(kSizes), 7, 1);
+    ASSERT_OK(attached.status());
+    index_ = std::make_unique<Index>(*std::move(attached));
+    const Result<uint32_t> object = index_->FindOrAdd("key");
+    ASSERT_OK(object.status());
+    object_ = *object;
+  }
+  char* memory() { return reinterpret_cast<char*>(memory_.data()); }
+  static VersionRef Ref(uint64_t version) {
+    VersionRef ref;
+    ref.version = version;
+    return ref;
+  }
+  std::vector<uint64_t> Versions() {
     std::vector<VersionRef> refs;
-    EXPECT_OK(index->Versions(*object, &refs));
+    EXPECT_OK(index_->Versions(object_, &refs));
     std::vector<uint64_t> numbers;
     for (const VersionRef& ref : refs) numbers.push_back(ref.version);
     return numbers;
-  };
-  // Also those that do not come in their order have their place.
-  for (const uint64_t number : {2, 5, 3, 1}) {
-    VersionRef ref;
-    ref.version = number;
-    ASSERT_OK(index->Add(*object, ref));
   }
-  EXPECT_EQ(versions(), (std::vector<uint64_t>{5, 3, 2, 1}));
-  EXPECT_EQ(index->Newest(*object), 5u);
-  VersionRef more;
-  more.version = 4;
-  EXPECT_CODE(index->Add(*object, more), Code::kNoSpace);
-  std::vector<VersionRef> stay(2);
-  stay[0].version = 3;
-  stay[1].version = 1;
-  index->Retain(*object, stay);
-  EXPECT_EQ(versions(), (std::vector<uint64_t>{3, 1}));
-  EXPECT_EQ(index->Newest(*object), 3u);
-  EXPECT_EQ(index->free_versions(), 2u);
-  ASSERT_OK(index->Add(*object, more));
-  EXPECT_EQ(versions(), (std::vector<uint64_t>{4, 3, 1}));
-  index->Retain(*object, {});
-  EXPECT_EQ(versions(), std::vector<uint64_t>{});
-  EXPECT_EQ(index->Newest(*object), 0u);
+
+  static constexpr IndexSizes kSizes = {4, 4, 64};
+  std::vector<uint64_t> memory_ = std::vector<uint64_t>(Index::BytesFor(kSizes) / 8);
+  std::unique_ptr<Index> index_;
+  uint32_t object_ = 0;
+};
+
+TEST_F(IndexTest, AReaderDoesNotTakeWhatIsBeingChanged) {
+  ASSERT_OK(index_->Add(object_, Ref(1)));
+  // docs/format/stream.md: where an object's sequence count lies.
+  uint32_t* const sequence = reinterpret_cast<uint32_t*>(memory() + kPageBytes + object_ * 32 + 24);
+  std::vector<VersionRef> refs;
+  ++*sequence;
+  EXPECT_CODE(index_->Versions(object_, &refs), Code::kBusy);
+  ++*sequence;
+  EXPECT_EQ(Versions(), std::vector<uint64_t>{1});
+}
+
+TEST_F(IndexTest, WhatDoesNotStayMakesRoom) {
+  // Also those that do not come in their order have their place.
+  for (const uint64_t number : {2, 5, 3, 1}) ASSERT_OK(index_->Add(object_, Ref(number)));
+  EXPECT_EQ(Versions(), (std::vector<uint64_t>{5, 3, 2, 1}));
+  EXPECT_EQ(index_->Newest(object_), 5u);
+  EXPECT_CODE(index_->Add(object_, Ref(4)), Code::kNoSpace);
+  index_->Retain(object_, {Ref(3), Ref(1)});
+  EXPECT_EQ(Versions(), (std::vector<uint64_t>{3, 1}));
+  EXPECT_EQ(index_->Newest(object_), 3u);
+  EXPECT_EQ(index_->free_versions(), 2u);
+  ASSERT_OK(index_->Add(object_, Ref(4)));
+  EXPECT_EQ(Versions(), (std::vector<uint64_t>{4, 3, 1}));
+  index_->Retain(object_, {});
+  EXPECT_EQ(Versions(), std::vector<uint64_t>{});
+  EXPECT_EQ(index_->Newest(object_), 0u);
 }
 
 // What a reader is told is there can be read, whole, while the writer goes on.

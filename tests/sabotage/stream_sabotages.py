@@ -122,7 +122,7 @@ STREAM_SABOTAGES = [
     Sabotage("stream-sequence", "a reader takes what is being changed in the index",
              "src/stream/index.cpp",
              "if (before % 2 != 0) return false;", "",
-             STREAM, "Index.*"),
+             STREAM, "IndexTest.*"),
     Sabotage("stream-waiting", "who waits for a snapshot does not say so",
              "src/stream/gate.cpp", "words().waiting.store(1, std::memory_order_seq_cst);", "",
              STREAM, "Gate.*"),
