@@ -136,13 +136,21 @@ class KernelWatch : public PageWatch {
   }
 
   Status Collect(std::vector<PageRun>* written) override {
+    return Scan(kScanProtects | kScanChecksAsync, written);
+  }
+  Status Look(std::vector<PageRun>* written) const override {
+    return Scan(kScanChecksAsync, written);
+  }
+
+ private:
+  Status Scan(uint64_t flags, std::vector<PageRun>* written) const {
     if (open_.process != ::getpid()) {
       return Status(Code::kUnsupported, "userfaultfd watches the parent of this process");
     }
     std::array<PageRegion, 256> regions;
     ScanArguments scan = {};
     scan.size = sizeof(scan);
-    scan.flags = kScanProtects | kScanChecksAsync;
+    scan.flags = flags;
     scan.end = begin_ + bytes_;
     scan.regions = reinterpret_cast<uintptr_t>(regions.data());
     scan.region_count = regions.size();
@@ -162,7 +170,6 @@ class KernelWatch : public PageWatch {
     return Status();
   }
 
- private:
   bool Retry(unsigned long call, void* argument) const {
     for (int tries = 0; tries < kTriesMax; ++tries) {
       if (::ioctl(open_.faults, call, argument) == 0) return true;

@@ -53,6 +53,18 @@ TEST_P(PageWatchTest, TellsEachWrittenPageOnce) {
   EXPECT_EQ(Collected(*watch), Pages{8});
 }
 
+TEST_P(PageWatchTest, ALookForgetsNothing) {
+  const PageMemory memory = NewMemory(200);
+  const auto watch = NewWatch(GetParam(), memory);
+  EXPECT_EQ(Looked(*watch), Pages{});
+  for (const uint64_t page : {0, 7, 8, 199}) Store(memory, page);
+  EXPECT_EQ(Looked(*watch), (Pages{0, 7, 8, 199}));
+  for (const uint64_t page : {8, 64}) Store(memory, page);
+  EXPECT_EQ(Looked(*watch), (Pages{0, 7, 8, 64, 199}));
+  EXPECT_EQ(Collected(*watch), (Pages{0, 7, 8, 64, 199}));
+  EXPECT_EQ(Looked(*watch), Pages{});
+}
+
 TEST_P(PageWatchTest, TellsThePagesThatRandomStoresWrote) {
   constexpr uint64_t kPages = 3000;
   const PageMemory memory = NewMemory(kPages);

@@ -30,16 +30,28 @@ inline void Store(const PageMemory& memory, uint64_t page) {
   *at = static_cast<char>(*at + 1);
 }
 
-/// What a Collect tells, page by page.
-inline Pages Collected(PageWatch& watch) {
-  std::vector<PageRun> runs;
-  const Status status = watch.Collect(&runs);
-  EXPECT_TRUE(status.ok()) << status.ToString();
+inline Pages EachOf(const std::vector<PageRun>& runs) {
   Pages pages;
   for (const PageRun& run : runs) {
     for (uint64_t page = run.first; page < run.first + run.count; ++page) pages.push_back(page);
   }
   return pages;
+}
+
+/// What a Collect tells, page by page.
+inline Pages Collected(PageWatch& watch) {
+  std::vector<PageRun> runs;
+  const Status status = watch.Collect(&runs);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return EachOf(runs);
+}
+
+/// What a Look tells, page by page.
+inline Pages Looked(const PageWatch& watch) {
+  std::vector<PageRun> runs;
+  const Status status = watch.Look(&runs);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return EachOf(runs);
 }
 
 inline std::unique_ptr<PageWatch> NewWatch(WatchKind kind, const PageMemory& memory) {

@@ -49,6 +49,19 @@ class ProtectWatch : public PageWatch {
   }
 
   Status Collect(std::vector<PageRun>* written) override {
+    QUIRE_RETURN_IF_ERROR(NotesAll());
+    return pages_->TakeWritten(written);
+  }
+  Status Look(std::vector<PageRun>* written) const override {
+    QUIRE_RETURN_IF_ERROR(NotesAll());
+    pages_->ListWritten(written);
+    return Status();
+  }
+
+  Status Protect() { return pages_->Protect(); }
+
+ private:
+  Status NotesAll() const {
     if (!segmentation_fault.IsInstalled()) {
       return Status(Code::kUnsupported, "the program replaced Quire's handler of SIGSEGV");
     }
@@ -57,12 +70,9 @@ class ProtectWatch : public PageWatch {
                     "pages that were written to lie in too many places: each would "
                     "be a mapping of its own (vm.max_map_count)");
     }
-    return pages_->TakeWritten(written);
+    return Status();
   }
 
-  Status Protect() { return pages_->Protect(); }
-
- private:
   std::unique_ptr<ProtectedPages> pages_;
 };
 

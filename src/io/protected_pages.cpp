@@ -31,6 +31,12 @@ bool Allow(uintptr_t begin, uint64_t bytes, int access) {
   return ::mprotect(reinterpret_cast<void*>(begin), bytes, access) == 0;
 }
 
+void AppendNoted(uint64_t first, uint64_t word, std::vector<PageRun>* runs) {
+  for (uint64_t bit = 0; bit < kPagesPerWord; ++bit) {
+    if ((word >> bit & 1) != 0) AppendRun(first + bit, 1, runs);
+  }
+}
+
 }  // namespace
 
 bool MappingBudget::Take(int64_t runs) {
@@ -98,15 +104,18 @@ bool ProtectedPages::Open(uintptr_t address) {
   return true;
 }
 
+void ProtectedPages::ListWritten(std::vector<PageRun>* written) const {
+  for (uint64_t first = 0; first < pages_; first += kPagesPerWord) {
+    AppendNoted(first, words_[first / kPagesPerWord].load(), written);
+  }
+}
+
 Status ProtectedPages::TakeWritten(std::vector<PageRun>* written) {
   std::vector<PageRun> runs;
   for (uint64_t first = 0; first < pages_; first += kPagesPerWord) {
     std::atomic<uint64_t>& word = words_[first / kPagesPerWord];
     if (word.load(std::memory_order_relaxed) == 0) continue;
-    const uint64_t noted = word.exchange(0);
-    for (uint64_t bit = 0; bit < kPagesPerWord; ++bit) {
-      if ((noted >> bit & 1) != 0) AppendRun(first + bit, 1, &runs);
-    }
+    AppendNoted(first, word.exchange(0), &runs);
   }
   TheMappingBudget().Give(runs_.exchange(0));
   written->insert(written->end(), runs.begin(), runs.end());

@@ -48,6 +48,8 @@ class ProtectedPages {
   bool Open(uintptr_t address);
   /// Whether all were made writable because of too many mappings: then nothing is noted.
   bool given_up() const { return given_up_.load(); }
+  /// Appends what was noted.
+  void ListWritten(std::vector<PageRun>* written) const;
   /// Appends what was noted, forgets it, and makes it read-only again.
   Status TakeWritten(std::vector<PageRun>* written);
 

@@ -15,6 +15,12 @@ uint64_t NowNs() {
   return io::RealClock().NowNs();
 }
 
+uint64_t CountPages(const std::vector<io::PageRun>& runs) {
+  uint64_t count = 0;
+  for (const io::PageRun& run : runs) count += run.count;
+  return count;
+}
+
 double Share(uint64_t part, uint64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
 }
@@ -94,7 +100,7 @@ void ObjectTracker::SeeByPages() {
   }
   std::vector<io::PageRun> written;
   const uint64_t begin = NowNs();
-  const Status collected = watch_->Collect(&written);
+  const Status collected = CollectPages(&written);
   if (!collected.ok()) {
     pending_all_ = true;
     LosePages(collected);
@@ -109,9 +115,19 @@ void ObjectTracker::SeeByPages() {
   if (policy_) policy_->Saw(shares);
 }
 
+// Where a policy chooses, and most pages were written to, it seldom wants them watched anew.
+Status ObjectTracker::CollectPages(std::vector<io::PageRun>* written) {
+  if (policy_) {
+    QUIRE_RETURN_IF_ERROR(watch_->Look(written));
+    watch_rests_ = CountPages(*written) > pages_ / 2;
+    if (watch_rests_ || written->empty()) return Status();
+    written->clear();
+  }
+  return watch_->Collect(written);
+}
+
 ChangedShares ObjectTracker::SeePages(const std::vector<io::PageRun>& written, bool refine) {
-  uint64_t written_pages = 0;
-  for (const io::PageRun& run : written) written_pages += run.count;
+  const uint64_t written_pages = CountPages(written);
   // Where a policy chooses, most of an object is stored as all of it: of pages that nothing is known
   // of yet, hashes would tell nothing now.
   const bool most = policy_ && !audited_ && written_pages > pages_ / 2;
@@ -143,14 +159,22 @@ ChangedShares ObjectTracker::SeePages(const std::vector<io::PageRun>& written, b
           Share(written_pages, pages_)};
 }
 
+Status ObjectTracker::WatchPages() {
+  watch_rests_ = false;
+  std::vector<io::PageRun> told;
+  if (watch_ != nullptr && watch_->Collect(&told).ok()) return Status();
+  watch_.reset();
+  QUIRE_ASSIGN_OR_RETURN(watch_, io::PageWatch::New(kind_, memory_, pages_));
+  return Status();
+}
+
 // Everything that changed up to here is told already, or all is.
 void ObjectTracker::StartPages() {
-  auto watch = io::PageWatch::New(kind_, memory_, pages_);
-  if (!watch.ok()) {
-    LosePages(watch.status());
+  const Status watched = WatchPages();
+  if (!watched.ok()) {
+    LosePages(watched);
     return;
   }
-  watch_ = std::move(*watch);
   hashes_.KeepMissing(policy_ && !audited_ ? BlocksBehindPages() : AllBlocks());
 }
 
@@ -169,8 +193,8 @@ void ObjectTracker::LosePages(const Status& why) {
 void ObjectTracker::ChooseNext() {
   const Method before = method_;
   method_ = policy_->Choose();
-  if (method_ != Method::kPages) watch_.reset();
-  if (method_ == Method::kPages && watch_ == nullptr) StartPages();
+  if (method_ != Method::kPages && !watch_rests_) watch_.reset();
+  if (method_ == Method::kPages && (watch_ == nullptr || watch_rests_)) StartPages();
   if (method_ == Method::kHash && before != Method::kHash) hashes_.KeepMissing(AllBlocks());
   if (policy_->ProbeDue()) probe_.Begin();
 }

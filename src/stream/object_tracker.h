@@ -9,6 +9,8 @@
 ///   Where a hash is kept, it is that of what Find told, or of what has not changed before.
 ///   In kPages with a watch, a block that changed without being told lies in a page that the watch
 ///   has noted, behind the last whole page, or in marked_.
+///   A watch that rests has noted most pages, which cost nothing to store to: it is kept, for
+///   ending it costs as much as storing its pages.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +72,10 @@ class ObjectTracker : public Tracker {
   void SeeNothing();
   void SeeByHashes();
   void SeeByPages();
+  Status CollectPages(std::vector<io::PageRun>* written);
   ChangedShares SeePages(const std::vector<io::PageRun>& written, bool refine);
   void StartPages();
+  Status WatchPages();
   void LosePages(const Status& why);
   void ChooseNext();
   Changes Told();
@@ -88,6 +92,7 @@ class ObjectTracker : public Tracker {
   Refinement refinement_;
   BlockHashes hashes_;
   std::unique_ptr<io::PageWatch> watch_;
+  bool watch_rests_ = false;
 
   BlockSet pending_;
   bool pending_all_ = true;

@@ -101,6 +101,32 @@ TEST(Tracker, WhereLittleChangesLittleIsTold) {
   EXPECT_LE(copied, changed + changed / 10);
 }
 
+TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
+  if (!io::FirstStoreNs(io::WatchKind::kKernel).ok()) GTEST_SKIP() << "no watched pages here";
+  constexpr uint64_t kPatchBytes = 64 << 10;
+  constexpr uint64_t kPatches = 64;
+  TrackedObject object(kPatches * kPatchBytes, StreamDeltas::kAuto);
+  base::Random random(3);
+  std::string turns;
+  uint64_t least_copied = object.bytes();  // since all changed
+  for (int step = 0; step < 400; ++step) {
+    // Nothing, little, more than half of the pages, all.
+    const uint64_t patches[] = {0, 1, kPatches * 3 / 5, kPatches};
+    const uint64_t first = random.Below(kPatches);
+    for (uint64_t patch = first; patch < first + patches[step / 20 % 4]; ++patch) {
+      char* const data = object.data() + patch % kPatches * kPatchBytes;
+      for (uint64_t at = 0; at < kPatchBytes; at += kBlockBytes) Change(data + at);
+    }
+    least_copied = std::min(least_copied, object.Step(object.bytes() / 10));
+    if (!turns.ends_with(object.mechanism())) turns += " " + object.mechanism();
+    if (step % 80 == 79) {
+      EXPECT_LE(least_copied, kPatchBytes) << "in the steps before " << step;
+      least_copied = object.bytes();
+    }
+  }
+  EXPECT_NE(turns.find("watch whole watch whole watch"), std::string::npos) << turns;
+}
+
 TEST(Tracker, ScatteredBlocksAreToldWithoutTheirPages) {
   TrackedObject object(4096 * kPage, StreamDeltas::kAuto);
   uint64_t copied = 0;
