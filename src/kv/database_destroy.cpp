@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/coding.h"
+#include "io/machine.h"
 #include "kv/database_open.h"
 #include "kv/locked_database.h"
 #include "kv/part_files.h"
@@ -10,6 +11,10 @@
 
 namespace quire::kv {
 namespace {
+
+// Of who looks for the database while it goes away.
+constexpr int kAttempts = 100;
+constexpr uint64_t kPauseNs = 1'000'000;
 
 Status MarkDestroying(const runtime::Core& core, LockedDatabase* locked) {
   if (core.rank() != 0) return Status();
@@ -33,6 +38,7 @@ class DestroyWork final : public runtime::JobWork {
 
   int step_count() const override { return step_count_; }
   Result<State> Advance(int step) override {
+    if (last_look_ >= 0 && step == last_look_ + 2) return RemoveDirectory();
     QUIRE_RETURN_IF_ERROR(Do(step));
     return State::kThrough;
   }
@@ -68,7 +74,6 @@ class DestroyWork final : public runtime::JobWork {
   Status Do(int step) {
     io::FileSystem& fs = *core_->fs;
     if (last_look_ >= 0 && step == last_look_ + 1) return RemoveDescriptor(*core_, locked_);
-    if (last_look_ >= 0) return RemoveIfEmpty(fs, locked_.directory);
     if (step % 2 != 0) {
       if (digests_.size() != static_cast<size_t>(core_->size())) {
         return Status(Code::kCorruption, "rank 0 does not say what all ranks see");
@@ -80,8 +85,31 @@ class DestroyWork final : public runtime::JobWork {
     return Status();
   }
 
+  // Who looks for the database at this moment may have made the file of its lock anew, and lets it
+  // go when nothing is found: it is waited for. Whatever else is there is somebody's new database.
+  Result<State> RemoveDirectory() {
+    io::FileSystem& fs = *core_->fs;
+    QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, locked_.directory));
+    if (core_->rank() != 0 || !HasOnlyLock() || ++attempts_ > kAttempts) return State::kThrough;
+    const std::string path = LockedDatabase::LockPath(locked_.directory);
+    const Result<std::unique_ptr<io::FileLock>> lock = fs.Lock(path, io::ProcessDescription());
+    if (!lock.ok()) {
+      io::RealClock().SleepNs(kPauseNs);
+    } else if (HasOnlyLock()) {
+      QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
+    }
+    return State::kAgain;
+  }
+  bool HasOnlyLock() const {
+    const Result<std::vector<io::FileInfo>> files = core_->fs->List(locked_.directory);
+    return files.ok() && files->size() == 1 &&
+           locked_.directory + "/" + files->front().name ==
+               LockedDatabase::LockPath(locked_.directory);
+  }
+
   const std::shared_ptr<runtime::Core> core_;
   LockedDatabase locked_;
+  int attempts_ = 0;
   int step_count_ = 1 << 16;  // rank 0's counts
   int last_look_ = -1;        // the step in which nobody saw a part
   PartSight sight_;

@@ -209,6 +209,59 @@ TEST(Lifecycle, ADatabaseThatIsBeingMadeOrRemovedIsNone) {
   }
 }
 
+// Another program looks for it at each moment of its destruction, and is gone after a while.
+TEST(Lifecycle, WhoLooksForADatabaseThatIsBeingRemovedLeavesNothing) {
+  constexpr char kLock[] = "/repository/db/LOCK";
+  for (int looks = 1; looks <= 3; ++looks) {
+    std::unique_ptr<io::FaultFileSystem> watched;
+    SimCluster::Options options = Ranks(/*own_disks=*/false);
+    options.file_system = [&](int) { return watched.get(); };
+    SimCluster cluster(options);
+    io::FileSystem& disk = cluster.disk(0);
+    watched = io::NewFaultFileSystem(disk);
+    Fill(cluster);
+    std::unique_ptr<io::FileLock> looking;
+    int calls = 0;
+    watched->BeforeCalls(io::kFaultDirectory, [&](const std::string& path) {
+      if (path != kDirectory || *disk.Exists(DescriptorPath(kDirectory))) return;
+      const bool looks_now = ++calls % 2 != 0 && calls < 2 * looks && *disk.Exists(kDirectory);
+      looking.reset();
+      if (looks_now) looking = *disk.Lock(kLock, "another program");
+    });
+    cluster.Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+    EXPECT_GE(calls, looks);
+    EXPECT_FALSE(*disk.Exists(kDirectory)) << looks << " looks";
+  }
+}
+
+TEST(Lifecycle, LookingForADatabaseThatGoesAwayMakesNoDirectory) {
+  std::unique_ptr<io::FaultFileSystem> watched;
+  SimCluster::Options options = Ranks(/*own_disks=*/false);
+  options.rank_count = 1;
+  options.file_system = [&](int) { return watched.get(); };
+  SimCluster cluster(options);
+  io::FileSystem& disk = cluster.disk(0);
+  watched = io::NewFaultFileSystem(disk);
+  for (const int stays_for : {0, 1, 2}) {  // calls
+    for (const bool destroy : {false, true}) {
+      cluster.Run([&](int, Context& context) {
+        ASSERT_OK(disk.MakeDirectory(kDirectory));
+        int calls = 0;
+        watched->BeforeCalls(io::kFaultDirectory | io::kFaultOpen, [&](const std::string& path) {
+          const bool of_it = path.starts_with(kDirectory);
+          if (of_it && calls++ == stays_for) ASSERT_OK(disk.RemoveDirectory(kDirectory));
+        });
+        const Status status = destroy ? context.Destroy("db")
+                                      : context.Open("db", Opening(OpenMode::kMustExist)).status();
+        watched->BeforeCalls(0, {});
+        EXPECT_EQ(status.code(), Code::kNotFound) << status.ToString();
+        EXPECT_GT(calls, stays_for);
+        EXPECT_FALSE(*disk.Exists(kDirectory)) << stays_for;
+      });
+    }
+  }
+}
+
 TEST(Lifecycle, ARanksPartWithoutADescriptorIsDamageAndStays) {
   for (const bool own_disks : {false, true}) {
     SimCluster cluster(Ranks(own_disks));

@@ -29,14 +29,17 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   return Status();
 }
 
-Status TakeDirectory(const runtime::Core& core, bool make, LockedDatabase* locked) {
-  io::FileSystem& fs = *core.fs;
-  if (!make) {
-    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(locked->directory));
-    if (!exists) return Status();  // perhaps on this node only
-  }
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, locked->directory));
-  return core.rank() == 0 ? LockAndRead(fs, locked) : Status();
+Status MakeDirectory(const runtime::Core& core, LockedDatabase* locked) {
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(*core.fs, locked->directory));
+  return core.rank() == 0 ? LockAndRead(*core.fs, locked) : Status();
+}
+
+// Makes none: it may be being removed at this moment.
+Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
+  QUIRE_ASSIGN_OR_RETURN(const bool exists, core.fs->Exists(locked->directory));
+  if (!exists || core.rank() != 0) return Status();  // perhaps on this node only
+  const Status read = LockAndRead(*core.fs, locked);
+  return read.code() == Code::kNotFound ? Status() : read;
 }
 
 }  // namespace
@@ -44,7 +47,7 @@ Status TakeDirectory(const runtime::Core& core, bool make, LockedDatabase* locke
 Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make) {
   LockedDatabase locked;
   locked.directory = core.DirectoryOf(name);
-  const Status taken = TakeDirectory(core, make, &locked);
+  const Status taken = make ? MakeDirectory(core, &locked) : FindDirectory(core, &locked);
   const bool known = !locked.descriptor.generations.empty();
   QUIRE_ASSIGN_OR_RETURN(
       const std::vector<std::string> texts,
