@@ -40,12 +40,14 @@ PICTURES = {
     "stream-5": (["place", "ranks"], ["variable_bytes"], ["method"], ["mb_per_s"]),
     "stream-6": (["place", "variable_bytes"], ["ranks"], ["method"], ["mb_per_s"]),
     "stream-small": (["place", "variables"], ["variable_bytes"], ["method"], ["mb_per_s"]),
+    "stream-7": (["changed_percent", "ranks"], ["step"], ["method"], ["snapshot_s"]),
     "stream-8": (["ranks"], ["object_bytes"], ["method"], ["mb_per_s", "us"]),
     "stream-9": (["object_bytes", "piece_bytes"], ["changed_percent"], ["method"],
                  ["stored_percent", "put_s"]),
-    "stream-10": (["blocks", "sweeps", "ranks"], ["changed_percent"], ["method"],
-                  ["step_s", "snapshot_s"]),
+    "stream-10": (["blocks", "sweeps", "ranks"], ["changed_before_percent", "changed_percent"],
+                  ["method"], ["step_s", "snapshot_s", "snapshot_first_s"]),
     "stream-remote": (["ranks"], ["object_bytes"], ["method"], ["mb_per_s"]),
+    "stream-wait": (["ranks"], ["object_bytes"], ["method"], ["put_us", "seen_after_call_us"]),
 }
 
 
