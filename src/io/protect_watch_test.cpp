@@ -97,7 +97,8 @@ TEST_F(ProtectWatchDeathTest, AFaultElsewhereReachesTheEarlierHandlerAsEver) {
 }
 
 TEST_F(ProtectWatchDeathTest, AFaultElsewhereEndsAProgramThatHasNoHandler) {
-  if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "the sanitizer has a handler";
+  const bool sanitizer = QUIRE_ADDRESS_SANITIZER != 0 || QUIRE_THREAD_SANITIZER != 0;
+  if (sanitizer) GTEST_SKIP() << "the sanitizer has a handler";
   EXPECT_EXIT(
       {
         const PageMemory memory = NewMemory(1);

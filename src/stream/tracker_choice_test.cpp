@@ -104,22 +104,23 @@ TEST(Tracker, WhereLittleChangesLittleIsTold) {
 TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
   if (!io::FirstStoreNs(io::WatchKind::kKernel).ok()) GTEST_SKIP() << "no watched pages here";
   constexpr uint64_t kPatchBytes = 64 << 10;
-  constexpr uint64_t kPatches = 64;
+  constexpr uint64_t kPatches = 16;
+  constexpr int kTurnSteps = 80;  // more than lie between two probes
   TrackedObject object(kPatches * kPatchBytes, StreamDeltas::kAuto);
   base::Random random(3);
   std::string turns;
   uint64_t least_copied = object.bytes();  // since all changed
-  for (int step = 0; step < 400; ++step) {
+  for (int step = 0; step < 12 * kTurnSteps; ++step) {
     // Nothing, little, more than half of the pages, all.
     const uint64_t patches[] = {0, 1, kPatches * 3 / 5, kPatches};
     const uint64_t first = random.Below(kPatches);
-    for (uint64_t patch = first; patch < first + patches[step / 20 % 4]; ++patch) {
+    for (uint64_t patch = first; patch < first + patches[step / kTurnSteps % 4]; ++patch) {
       char* const data = object.data() + patch % kPatches * kPatchBytes;
       for (uint64_t at = 0; at < kPatchBytes; at += kBlockBytes) Change(data + at);
     }
     least_copied = std::min(least_copied, object.Step(object.bytes() / 10));
     if (!turns.ends_with(object.mechanism())) turns += " " + object.mechanism();
-    if (step % 80 == 79) {
+    if (step % (4 * kTurnSteps) == 4 * kTurnSteps - 1) {
       EXPECT_LE(least_copied, kPatchBytes) << "in the steps before " << step;
       least_copied = object.bytes();
     }
