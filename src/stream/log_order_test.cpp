@@ -94,7 +94,7 @@ class LogOrder : public ::testing::Test {
     heap_ = *std::move(heap);
   }
 
-  void Append(uint64_t version, uint64_t bytes) {
+  void Append(uint64_t version, uint64_t bytes, RecordKind kind = RecordKind::kCommit) {
     const std::string data = BytesOf("key", version, bytes);
     Entry entry;
     entry.key = "key";
@@ -106,7 +106,7 @@ class LogOrder : public ::testing::Test {
     entry.data = heap_->cursor();
     entry.checksum = heap_->Append(data, DataSeed());
     heap_->AppendEntry(entry);
-    heap_->Commit(RecordKind::kCommit, version, 1);
+    heap_->Commit(kind, kind == RecordKind::kCommit ? version : 0, 1);
   }
 
   // Version numbers that a log of these bytes has, each with its bytes verified.
@@ -168,6 +168,30 @@ TEST_F(LogOrder, ALapThatIsOverwrittenNeverComesBack) {
     const std::vector<uint64_t> versions = VersionsIn(image);
     for (size_t i = 0; i < versions.size(); ++i) ASSERT_EQ(versions[i], last_before + 1 + i);
   });
+}
+
+// As a part does with what is kept and stands at the head: it is appended again, the head moves over
+// where it was, and that is written over.
+TEST_F(LogOrder, WhatIsKeptIsThereInEveryOrderWhileItMoves) {
+  constexpr uint64_t kKept = 1;
+  Append(kKept, 2500);
+  uint64_t version = kKept;
+  while (heap_->Needs(3000) + 6000 <= heap_->free_bytes()) Append(++version, 2500);
+  Epochs epochs(*heap_);
+  Head head = heap_->head();
+  head.head = heap_->tail();
+  Append(kKept, 2500, RecordKind::kRelocation);
+  ASSERT_OK(heap_->WriteHead(head));
+  const uint64_t before = version;
+  Append(++version, 2500);
+  Append(++version, 2500);
+  uint64_t written_over = 0;
+  epochs.EachImage([&](const std::string& image) {
+    const std::vector<uint64_t> versions = VersionsIn(image);
+    ASSERT_EQ(std::count(versions.begin(), versions.end(), kKept) > 0, true);
+    written_over += versions.back() > before ? 1 : 0;
+  });
+  EXPECT_GT(written_over, 0u);
 }
 
 TEST_F(LogOrder, AHeadIsTheOldOneOrTheNewOneInEveryOrderOfItsStores) {
