@@ -128,8 +128,8 @@ Status ObjectTracker::CollectPages(std::vector<io::PageRun>* written) {
 
 ChangedShares ObjectTracker::SeePages(const std::vector<io::PageRun>& written, bool refine) {
   const uint64_t written_pages = CountPages(written);
-  // Where a policy chooses, most of an object is stored as all of it: of pages that nothing is known
-  // of yet, hashes would tell nothing now.
+  // Where a policy chooses, most of an object is stored as all of it: of pages that nothing is
+  // known of yet, hashes would tell nothing now.
   const bool most = policy_ && !audited_ && written_pages > pages_ / 2;
   uint64_t changed_pages = 0;
   uint64_t changed_blocks = 0;
