@@ -36,40 +36,40 @@ uint64_t ChangeProbe::sample_bytes() const {
 
 // One page of each `stride_`, at a place of chance: what changes may lie at regular distances. The
 // places follow from the number of the sample, so that its end finds them again.
-void ChangeProbe::HashSample(std::vector<uint64_t>* hashes) {
+std::vector<uint64_t> ChangeProbe::HashSample() const {
+  std::vector<uint64_t> hashes;
   base::Random places(begins_);
   for (uint64_t group = 0; group < page_count_; group += stride_) {
-    const uint64_t page = group + places.Below(std::min(stride_, page_count_ - group));
-    const uint64_t begin = page * page_bytes_;
+    const uint64_t pages = std::min(stride_, page_count_ - group);
+    const uint64_t begin = (group + places.Below(pages)) * page_bytes_;
     const uint64_t end = std::min(begin + page_bytes_, bytes_);
     const uint64_t whole = (end - begin) / kBlockBytes;
-    const size_t at = hashes->size();
-    hashes->resize(at + whole);
-    base::HashBlocks(memory_ + begin, whole, hashes->data() + at);
-    const uint64_t rest = begin + whole * kBlockBytes;
-    if (rest < end) hashes->push_back(base::HashKey(Slice(memory_ + rest, end - rest)));
+    const size_t at = hashes.size();
+    hashes.resize(at + whole);
+    base::HashBlocks(memory_ + begin, whole, hashes.data() + at);
+    const Slice rest(memory_ + begin + whole * kBlockBytes, (end - begin) % kBlockBytes);
+    if (!rest.empty()) hashes.push_back(base::HashKey(rest));
   }
+  return hashes;
 }
 
 void ChangeProbe::Begin() {
   ++begins_;
   hashes_.clear();
-  HashSample(&hashes_);
+  hashes_ = HashSample();  // all of it, or none
 }
 
 ChangedShares ChangeProbe::End() {
-  std::vector<uint64_t> now;
-  HashSample(&now);
+  const std::vector<uint64_t> now = HashSample();
   const uint64_t page_blocks = page_bytes_ / kBlockBytes;
   uint64_t blocks = 0;
-  uint64_t pages = 0;
+  const uint64_t pages = (now.size() + page_blocks - 1) / page_blocks;
   uint64_t changed_pages = 0;
   for (uint64_t first = 0; first < now.size(); first += page_blocks) {
     const uint64_t before = blocks;
     for (uint64_t i = first; i < std::min<uint64_t>(first + page_blocks, now.size()); ++i) {
       if (now[i] != hashes_[i]) ++blocks;
     }
-    ++pages;
     if (blocks != before) ++changed_pages;
   }
   const double of_pages = static_cast<double>(changed_pages) / static_cast<double>(pages);

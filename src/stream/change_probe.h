@@ -31,7 +31,7 @@ class ChangeProbe {
   uint64_t sample_bytes() const;
 
  private:
-  void HashSample(std::vector<uint64_t>* hashes);
+  std::vector<uint64_t> HashSample() const;
 
   const char* const memory_;
   const uint64_t bytes_;

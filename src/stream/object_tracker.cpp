@@ -65,13 +65,22 @@ Result<Changes> ObjectTracker::Find() {
     if (policy_) ChooseNext();
     return Told();
   });
-  // What was noted on the way to the failure is noted nowhere else.
-  if (!changes.ok()) pending_all_ = true;
+  if (!changes.ok()) ForgetAll();
   return changes;
 }
 
+// What was noted on the way to a failure is noted nowhere else.
+void ObjectTracker::ForgetAll() {
+  pending_all_ = true;
+  hashes_.Clear();
+  watch_.reset();
+  watch_rests_ = false;
+}
+
+// What was known is of versions before: what changes meanwhile, nobody notes.
 void ObjectTracker::SeeNothing() {
   pending_all_ = true;
+  hashes_.Clear();
   if (!probe_.begun()) return;
   const uint64_t begin = NowNs();
   const ChangedShares shares = probe_.End();

@@ -69,6 +69,7 @@ class ObjectTracker : public Tracker {
   BlockRun BlocksBehindPages() const;
   BlockRun BlocksOf(uint64_t page) const { return {page * page_blocks_, page_blocks_}; }
 
+  void ForgetAll();
   void SeeNothing();
   void SeeByHashes();
   void SeeByPages();

@@ -119,13 +119,41 @@ TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
       for (uint64_t at = 0; at < kPatchBytes; at += kBlockBytes) Change(data + at);
     }
     least_copied = std::min(least_copied, object.Step(object.bytes() / 10));
-    if (!turns.ends_with(object.mechanism())) turns += " " + object.mechanism();
+    // Which of the two that track is the cheaper for a step or two, the machine decides.
+    const std::string mechanism = object.mechanism();
+    if (mechanism != "hash" && !turns.ends_with(mechanism)) turns += " " + mechanism;
     if (step % (4 * kTurnSteps) == 4 * kTurnSteps - 1) {
       EXPECT_LE(least_copied, kPatchBytes) << "in the steps before " << step;
       least_copied = object.bytes();
     }
   }
   EXPECT_NE(turns.find("watch whole watch whole watch"), std::string::npos) << turns;
+}
+
+// What was known before nothing tracked it is not believed after.
+TEST(Tracker, AChangeBetweenVersionsThatWereNotStoredIsToldWhenItIsTakenBack) {
+  for (const uint64_t first_changed : {0, 1000}) {
+    TrackedObject object(256 * kPage, StreamDeltas::kAuto, true);
+    for (int step = 0; step < 200 && object.mechanism() == "whole"; ++step) {
+      Change(object.data() + 8 * kPage);
+      object.Step(object.bytes() / 10);
+    }
+    ASSERT_NE(object.mechanism(), "whole");
+    for (int step = 0; step < 20 && object.mechanism() != "whole"; ++step) {
+      for (uint64_t at = 0; at < object.bytes(); at += kBlockBytes) Change(object.data() + at);
+      object.Find();
+    }
+    ASSERT_EQ(object.mechanism(), "whole");
+    const std::string before(object.data(), kPage);
+    for (int step = 0; step < 200 && object.mechanism() == "whole"; ++step) {
+      Change(object.data() + first_changed);
+      object.Find();
+    }
+    ASSERT_NE(object.mechanism(), "whole");
+    object.Step();
+    before.copy(object.data(), kPage);
+    object.Step();
+  }
 }
 
 TEST(Tracker, ScatteredBlocksAreToldWithoutTheirPages) {
