@@ -231,6 +231,10 @@ class FaultFs : public FaultFileSystem {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory | kFaultWritable, "make directory", path));
     return base_.MakeDirectory(path);
   }
+  Status CheckDirectory(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "check directory", path));
+    return base_.CheckDirectory(path);
+  }
   Status RemoveDirectory(const std::string& path) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultUnlink, "remove directory", path));
     return base_.RemoveDirectory(path);

@@ -116,6 +116,8 @@ class FileSystem {
   /// Makes one directory, 0700; OK where it exists already as a directory of this user (never
   /// through a symbolic link).
   virtual Status MakeDirectory(const std::string& path) = 0;
+  /// OK where there is such a directory already; kNotFound.
+  virtual Status CheckDirectory(const std::string& path) = 0;
   virtual Status RemoveDirectory(const std::string& path) = 0;
   virtual Result<std::vector<FileInfo>> List(const std::string& directory) = 0;
   /// Creations, renames and unlinks in `directory` made durable.

@@ -54,6 +54,9 @@ class ForwardingFileSystem : public FileSystem {
     return At(from).Link(from, to);
   }
   Status MakeDirectory(const std::string& path) override { return At(path).MakeDirectory(path); }
+  Status CheckDirectory(const std::string& path) override {
+    return At(path).CheckDirectory(path);
+  }
   Status RemoveDirectory(const std::string& path) override {
     return At(path).RemoveDirectory(path);
   }

@@ -61,7 +61,7 @@ std::string UserName(uid_t user) {
 }
 
 // The directory is a directory, no link, this user's, and not open to everybody's writing.
-Status CheckDirectory(const std::string& path) {
+Status CheckOwnDirectory(const std::string& path) {
   const Descriptor fd = OpenRaw(path, O_RDONLY | O_DIRECTORY);
   if (!fd.ok()) {
     // With O_DIRECTORY the kernel calls a link "not a directory".
@@ -178,8 +178,9 @@ class PosixFs : public FileSystem {
   Status MakeDirectory(const std::string& path) override {
     if (::mkdir(path.c_str(), kDirectoryPermissions) == 0) return Status();
     if (errno != EEXIST) return ErrnoStatus(errno, "make the directory", path);
-    return CheckDirectory(path);
+    return CheckOwnDirectory(path);
   }
+  Status CheckDirectory(const std::string& path) override { return CheckOwnDirectory(path); }
 
   Status RemoveDirectory(const std::string& path) override {
     if (::rmdir(path.c_str()) == 0) return Status();

@@ -181,6 +181,7 @@ class SimFs : public SimFileSystem {
   Status Unlink(const std::string& path) override;
   Status Link(const std::string& from, const std::string& to) override;
   Status MakeDirectory(const std::string& path) override;
+  Status CheckDirectory(const std::string& path) override;
   Status RemoveDirectory(const std::string& path) override;
   Result<std::vector<FileInfo>> List(const std::string& directory) override;
   Status SyncDirectory(const std::string& directory) override;
@@ -316,17 +317,26 @@ Status SimFs::Link(const std::string& from, const std::string& to) {
   return Status();
 }
 
+Status CheckIsDirectory(const SimPlace& place, const std::string& path) {
+  return place.node->is_directory ? Status() : ErrnoStatus(ENOTDIR, "open the directory", path);
+}
+
 Status SimFs::MakeDirectory(const std::string& path) {
   const Guard guard(state_.mutex);
   QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
   QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(path));
-  if (place.node) {
-    return place.node->is_directory ? Status()
-                                    : ErrnoStatus(ENOTDIR, "open the directory", path);
-  }
+  if (place.node) return CheckIsDirectory(place, path);
   place.directory->Change({"", place.name, std::make_shared<SimNode>(true)});
   state_.Step();
   return Status();
+}
+
+Status SimFs::CheckDirectory(const std::string& path) {
+  const Guard guard(state_.mutex);
+  QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
+  QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(path));
+  return place.node ? CheckIsDirectory(place, path)
+                    : ErrnoStatus(ENOENT, "open the directory", path);
 }
 
 Status SimFs::RemoveDirectory(const std::string& path) {

@@ -12,8 +12,8 @@
 namespace quire::kv {
 namespace {
 
-// Of who looks for the database while it goes away.
-constexpr int kAttempts = 100;
+// For who looks for the database while it goes away.
+constexpr uint64_t kPatienceNs = 5'000'000'000;
 constexpr uint64_t kPauseNs = 1'000'000;
 
 Status MarkDestroying(const runtime::Core& core, LockedDatabase* locked) {
@@ -90,7 +90,10 @@ class DestroyWork final : public runtime::JobWork {
   Result<State> RemoveDirectory() {
     io::FileSystem& fs = *core_->fs;
     QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, locked_.directory));
-    if (core_->rank() != 0 || !HasOnlyLock() || ++attempts_ > kAttempts) return State::kThrough;
+    if (core_->rank() != 0 || !HasOnlyLock()) return State::kThrough;
+    const uint64_t now = io::RealClock().NowNs();
+    if (waits_since_ == 0) waits_since_ = now;
+    if (now - waits_since_ > kPatienceNs) return State::kThrough;
     const std::string path = LockedDatabase::LockPath(locked_.directory);
     const Result<std::unique_ptr<io::FileLock>> lock = fs.Lock(path, io::ProcessDescription());
     if (!lock.ok()) {
@@ -109,7 +112,7 @@ class DestroyWork final : public runtime::JobWork {
 
   const std::shared_ptr<runtime::Core> core_;
   LockedDatabase locked_;
-  int attempts_ = 0;
+  uint64_t waits_since_ = 0;
   int step_count_ = 1 << 16;  // rank 0's counts
   int last_look_ = -1;        // the step in which nobody saw a part
   PartSight sight_;

@@ -226,12 +226,34 @@ TEST(Lifecycle, WhoLooksForADatabaseThatIsBeingRemovedLeavesNothing) {
       if (path != kDirectory || *disk.Exists(DescriptorPath(kDirectory))) return;
       const bool looks_now = ++calls % 2 != 0 && calls < 2 * looks && *disk.Exists(kDirectory);
       looking.reset();
-      if (looks_now) looking = *disk.Lock(kLock, "another program");
+      if (!looks_now) return;
+      auto lock = disk.Lock(kLock, "another program");
+      if (lock.ok()) looking = *std::move(lock);
     });
     cluster.Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
     EXPECT_GE(calls, looks);
     EXPECT_FALSE(*disk.Exists(kDirectory)) << looks << " looks";
   }
+}
+
+// The directory is no longer empty when it is to go.
+TEST(Lifecycle, ADestructionDoesNotFailWhereSomebodyLooks) {
+  std::unique_ptr<io::FaultFileSystem> watched;
+  SimCluster::Options options = Ranks(/*own_disks=*/false);
+  options.file_system = [&](int) { return watched.get(); };
+  SimCluster cluster(options);
+  io::FileSystem& disk = cluster.disk(0);
+  watched = io::NewFaultFileSystem(disk);
+  Fill(cluster);
+  bool looked = false;
+  watched->BeforeCalls(io::kFaultUnlink, [&](const std::string& path) {
+    if (path != kDirectory || looked) return;
+    looked = true;
+    ASSERT_OK(disk.Lock(std::string(kDirectory) + "/LOCK", "another program").status());
+  });
+  cluster.Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+  EXPECT_TRUE(looked);
+  EXPECT_FALSE(*disk.Exists(kDirectory));
 }
 
 TEST(Lifecycle, LookingForADatabaseThatGoesAwayMakesNoDirectory) {

@@ -36,10 +36,9 @@ Status MakeDirectory(const runtime::Core& core, LockedDatabase* locked) {
 
 // Makes none: it may be being removed at this moment.
 Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
-  QUIRE_ASSIGN_OR_RETURN(const bool exists, core.fs->Exists(locked->directory));
-  if (!exists || core.rank() != 0) return Status();  // perhaps on this node only
-  const Status read = LockAndRead(*core.fs, locked);
-  return read.code() == Code::kNotFound ? Status() : read;
+  Status found = core.fs->CheckDirectory(locked->directory);
+  if (found.ok() && core.rank() == 0) found = LockAndRead(*core.fs, locked);
+  return found.code() == Code::kNotFound ? Status() : found;  // perhaps on this node only
 }
 
 }  // namespace

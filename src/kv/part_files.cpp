@@ -195,13 +195,17 @@ Status RemoveLost(io::FileSystem& fs, const std::string& directory) {
 }
 
 Status RemoveIfEmpty(io::FileSystem& fs, const std::string& directory) {
-  const Result<std::vector<io::FileInfo>> rest = fs.List(directory);
+  Result<std::vector<io::FileInfo>> rest = fs.List(directory);
   // Another rank of this node may have been faster.
   if (rest.status().code() == Code::kNotFound) return Status();
   if (!rest.ok()) return rest.status();
   if (!rest->empty()) return Status();
   const Status removed = fs.RemoveDirectory(directory);
-  return removed.code() == Code::kNotFound ? Status() : removed;
+  if (removed.ok() || removed.code() == Code::kNotFound) return Status();
+  // Or somebody made something in it meanwhile.
+  rest = fs.List(directory);
+  const bool gone = rest.status().code() == Code::kNotFound;
+  return gone || (rest.ok() && !rest->empty()) ? Status() : removed;
 }
 
 }  // namespace quire::kv

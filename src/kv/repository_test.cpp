@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kv/sim_cluster_testing.h"
+#include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire::kv {
@@ -144,6 +145,27 @@ TEST_F(Repositories, ADatabaseOfAnotherUserIsRefused) {
   ExpectRefused(repository, Code::kInvalidArgument, "belongs to", repository + "/db",
                 "choose a directory of your own");
   EXPECT_TRUE(std::filesystem::is_empty(repository + "/db"));
+}
+
+TEST_F(Repositories, ADatabaseOfAnotherUserIsNotDestroyed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  SimCluster::Options options;
+  options.repository = directory_ / "repository";
+  options.file_system = [](int) { return &io::PosixFileSystem(); };
+  SimCluster cluster(options);
+  cluster.RunDatabase(SimCluster::SmallDatabase(),
+                      [](int, Context&, Database& db) { ASSERT_OK(db.Close()); });
+  const std::string path = options.repository + "/db";
+  ASSERT_EQ(::chown(path.c_str(), kSomebodyElse, kSomebodyElse), 0);
+  DatabaseOptions existing = SimCluster::SmallDatabase();
+  existing.mode = OpenMode::kMustExist;
+  cluster.Run([&](int, Context& context) {
+    for (const Status& status : {context.Open("db", existing).status(), context.Destroy("db")}) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+      EXPECT_THAT(status.message(), AllOf(HasSubstr("belongs to"), HasSubstr(path)));
+    }
+  });
+  EXPECT_TRUE(std::filesystem::exists(path + "/DATABASE"));
 }
 
 TEST_F(Repositories, ADatabaseWhoseFilesMayNotBeReadIsTold) {
