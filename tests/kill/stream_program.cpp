@@ -98,8 +98,13 @@ class Writer {
         return Wrong("restored: " + Named(i, version, number) + " is another");
       }
     }
-    // It may have been killed between keeping one and letting go of the one before.
+    // It may have been killed before it kept this one, or between that and letting go of the one
+    // before.
     kept_ = number / kKeptEvery * kKeptEvery;
+    if (number % kKeptEvery == 0) {
+      QUIRE_RETURN_IF_ERROR(writer_->Keep(number));
+      Say("keep", number);
+    }
     return kept_ > kKeptEvery ? LetGo(kept_ - kKeptEvery) : Status();
   }
 
@@ -232,9 +237,10 @@ class Checker {
  private:
   Status CheckObject(StreamReader& reader, size_t object) {
     const uint64_t newest = versions_.At(last_, object);
-    QUIRE_ASSIGN_OR_RETURN(const auto versions, reader.Versions(ObjectKey(object)));
+    const auto versions = reader.Versions(ObjectKey(object));
+    if (!versions.ok()) return versions.status().WithContext("versions of " + ObjectKey(object));
     uint64_t expected = newest;
-    for (const quire::StreamVersion& version : versions) {
+    for (const quire::StreamVersion& version : *versions) {
       const std::string name = Named(object, version.version, version.snapshot);
       // Without a hole, as far as they are kept.
       if (version.version != expected && expected + kKeep > newest) {
@@ -252,8 +258,8 @@ class Checker {
       expected = version.version - 1;
       ++checked_;
     }
-    if (versions.size() < std::min<uint64_t>(newest, kKeep)) {
-      return Wrong(ObjectKey(object) + " has but " + std::to_string(versions.size()) +
+    if (versions->size() < std::min<uint64_t>(newest, kKeep)) {
+      return Wrong(ObjectKey(object) + " has but " + std::to_string(versions->size()) +
                    " versions, the newest of which should be " + std::to_string(newest));
     }
     return Status();
@@ -263,10 +269,11 @@ class Checker {
   Status CheckAt(StreamReader& reader, uint64_t number) {
     for (size_t i = 0; i < kObjects; ++i) {
       const std::string name = Named(i, versions_.At(number, i), number);
-      QUIRE_ASSIGN_OR_RETURN(const auto view, reader.ViewAt(ObjectKey(i), number));
-      QUIRE_RETURN_IF_ERROR(view->Verify().WithContext(name));
-      if (view->version().version != versions_.At(number, i) ||
-          view->bytes() != Content::Of(i, versions_.At(number, i))) {
+      const auto view = reader.ViewAt(ObjectKey(i), number);
+      if (!view.ok()) return view.status().WithContext(name + ", last " + std::to_string(last_));
+      QUIRE_RETURN_IF_ERROR((*view)->Verify().WithContext(name));
+      if ((*view)->version().version != versions_.At(number, i) ||
+          (*view)->bytes() != Content::Of(i, versions_.At(number, i))) {
         return Wrong("at a commit: " + name + " is another");
       }
       ++checked_;
