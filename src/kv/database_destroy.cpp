@@ -96,10 +96,12 @@ class DestroyWork final : public runtime::JobWork {
     if (now - waits_since_ > kPatienceNs) return State::kThrough;
     const std::string path = LockedDatabase::LockPath(locked_.directory);
     const Result<std::unique_ptr<io::FileLock>> lock = fs.Lock(path, io::ProcessDescription());
-    if (!lock.ok()) {
+    if (lock.ok()) {
+      if (HasOnlyLock()) QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
+    } else if (lock.status().code() == Code::kBusy) {
       io::RealClock().SleepNs(kPauseNs);
-    } else if (HasOnlyLock()) {
-      QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
+    } else if (lock.status().code() != Code::kNotFound) {
+      return lock.status();
     }
     return State::kAgain;
   }

@@ -209,20 +209,34 @@ TEST(Lifecycle, ADatabaseThatIsBeingMadeOrRemovedIsNone) {
   }
 }
 
+// Ranks on one disk, whose calls another program comes in between.
+struct WatchedCluster {
+  explicit WatchedCluster(int rank_count) : cluster(Options(rank_count)) {
+    watched = io::NewFaultFileSystem(disk);
+  }
+  SimCluster::Options Options(int rank_count) {
+    SimCluster::Options options = Ranks(/*own_disks=*/false);
+    options.rank_count = rank_count;
+    options.file_system = [this](int) { return watched.get(); };
+    return options;
+  }
+
+  std::unique_ptr<io::FaultFileSystem> watched;
+  SimCluster cluster;
+  io::FileSystem& disk = cluster.disk(0);
+};
+
 // Another program looks for it at each moment of its destruction, and is gone after a while.
 TEST(Lifecycle, WhoLooksForADatabaseThatIsBeingRemovedLeavesNothing) {
   constexpr char kLock[] = "/repository/db/LOCK";
   for (int looks = 1; looks <= 3; ++looks) {
-    std::unique_ptr<io::FaultFileSystem> watched;
-    SimCluster::Options options = Ranks(/*own_disks=*/false);
-    options.file_system = [&](int) { return watched.get(); };
-    SimCluster cluster(options);
-    io::FileSystem& disk = cluster.disk(0);
-    watched = io::NewFaultFileSystem(disk);
+    WatchedCluster two(2);
+    SimCluster& cluster = two.cluster;
+    io::FileSystem& disk = two.disk;
     Fill(cluster);
     std::unique_ptr<io::FileLock> looking;
     int calls = 0;
-    watched->BeforeCalls(io::kFaultDirectory, [&](const std::string& path) {
+    two.watched->BeforeCalls(io::kFaultDirectory, [&](const std::string& path) {
       if (path != kDirectory || *disk.Exists(DescriptorPath(kDirectory))) return;
       const bool looks_now = ++calls % 2 != 0 && calls < 2 * looks && *disk.Exists(kDirectory);
       looking.reset();
@@ -238,15 +252,12 @@ TEST(Lifecycle, WhoLooksForADatabaseThatIsBeingRemovedLeavesNothing) {
 
 // The directory is no longer empty when it is to go.
 TEST(Lifecycle, ADestructionDoesNotFailWhereSomebodyLooks) {
-  std::unique_ptr<io::FaultFileSystem> watched;
-  SimCluster::Options options = Ranks(/*own_disks=*/false);
-  options.file_system = [&](int) { return watched.get(); };
-  SimCluster cluster(options);
-  io::FileSystem& disk = cluster.disk(0);
-  watched = io::NewFaultFileSystem(disk);
+  WatchedCluster two(2);
+  SimCluster& cluster = two.cluster;
+  io::FileSystem& disk = two.disk;
   Fill(cluster);
   bool looked = false;
-  watched->BeforeCalls(io::kFaultUnlink, [&](const std::string& path) {
+  two.watched->BeforeCalls(io::kFaultUnlink, [&](const std::string& path) {
     if (path != kDirectory || looked) return;
     looked = true;
     ASSERT_OK(disk.Lock(std::string(kDirectory) + "/LOCK", "another program").status());
@@ -257,25 +268,23 @@ TEST(Lifecycle, ADestructionDoesNotFailWhereSomebodyLooks) {
 }
 
 TEST(Lifecycle, LookingForADatabaseThatGoesAwayMakesNoDirectory) {
-  std::unique_ptr<io::FaultFileSystem> watched;
-  SimCluster::Options options = Ranks(/*own_disks=*/false);
-  options.rank_count = 1;
-  options.file_system = [&](int) { return watched.get(); };
-  SimCluster cluster(options);
-  io::FileSystem& disk = cluster.disk(0);
-  watched = io::NewFaultFileSystem(disk);
+  WatchedCluster one(1);
+  SimCluster& cluster = one.cluster;
+  io::FileSystem& disk = one.disk;
   for (const int stays_for : {0, 1, 2}) {  // calls
     for (const bool destroy : {false, true}) {
       cluster.Run([&](int, Context& context) {
         ASSERT_OK(disk.MakeDirectory(kDirectory));
         int calls = 0;
-        watched->BeforeCalls(io::kFaultDirectory | io::kFaultOpen, [&](const std::string& path) {
-          const bool of_it = path.starts_with(kDirectory);
-          if (of_it && calls++ == stays_for) ASSERT_OK(disk.RemoveDirectory(kDirectory));
-        });
+        one.watched->BeforeCalls(io::kFaultDirectory | io::kFaultOpen,
+                                 [&](const std::string& path) {
+                                   const bool of_it = path.starts_with(kDirectory);
+                                   if (of_it && calls++ == stays_for)
+                                     ASSERT_OK(disk.RemoveDirectory(kDirectory));
+                                 });
         const Status status = destroy ? context.Destroy("db")
                                       : context.Open("db", Opening(OpenMode::kMustExist)).status();
-        watched->BeforeCalls(0, {});
+        one.watched->BeforeCalls(0, {});
         EXPECT_EQ(status.code(), Code::kNotFound) << status.ToString();
         EXPECT_GT(calls, stays_for);
         EXPECT_FALSE(*disk.Exists(kDirectory)) << stays_for;
