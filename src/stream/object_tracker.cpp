@@ -225,8 +225,6 @@ void ObjectTracker::Taken(bool delta, uint64_t store_ns) {
   if (policy_ && !delta) policy_->StoredWhole(store_ns);
   pending_.Clear();
   pending_all_ = false;
-  // An audit may need them until here.
-  if (method_ == Method::kWhole) hashes_.Clear();
 }
 
 void ObjectTracker::MarkDirty(uint64_t offset, uint64_t bytes) {

@@ -254,7 +254,9 @@ class Beset:
     def __init__(self, nodes):
         self.nodes = nodes
         # What the daemon has freed is not its own: AddressSanitizer would keep 256 MB of it.
-        os.environ["ASAN_OPTIONS"] = "quarantine_size_mb=1:thread_local_quarantine_size_kb=16"
+        os.environ["ASAN_OPTIONS"] = ":".join([
+            os.environ.get("ASAN_OPTIONS", ""), "quarantine_size_mb=1",
+            "thread_local_quarantine_size_kb=16"])
         _, self.daemon = two_nodes(nodes)
         nodes.start_writer(size=8192, pause_ms=20)
         known(nodes, "there")
