@@ -26,7 +26,7 @@ constexpr char kRefusal = 'F';  // sent where a descriptor is awaited
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
 // Who waits for less than the first is woken by every packet, else when so much has come.
 constexpr size_t kBulkBytes = 64 << 10;
-constexpr size_t kWakeBytes = 256 << 10;
+constexpr size_t kWakeBytes = 1 << 20;
 
 bool WouldBlock(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;

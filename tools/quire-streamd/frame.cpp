@@ -16,7 +16,9 @@ constexpr uint32_t kHandshakeBytes = 32;
 constexpr size_t kPayloadSumAt = 24;
 constexpr size_t kHeadSumAt = 32;
 // What stays in the caches between its arrival and its checksum.
-constexpr uint64_t kPieceBytes = 256 << 10;
+constexpr uint64_t kPieceBytesMin = 256 << 10;
+constexpr uint64_t kPieceBytesMax = 1 << 20;
+constexpr uint64_t kPieces = 32;
 
 uint64_t Seed(const FrameSeed& seed, bool payload) {
   return base::ChecksumSeed(base::ChecksumKind::kStreamMessage, seed.key,
@@ -36,6 +38,12 @@ uint32_t SizeMax(FrameKind kind) {
 
 uint64_t PieceDeadline(const Pace& pace) {
   return std::min(io::RealClock().NowNs() + pace.piece_ns, pace.deadline_ns);
+}
+
+// Each wakes who waits for it: few of what is large, and of what is small some, so that the first is
+// hashed while the last is on its way.
+uint64_t PieceBytes(uint64_t bytes) {
+  return std::clamp(bytes / kPieces, kPieceBytesMin, kPieceBytesMax);
 }
 
 Status Damaged(const char* what) {
@@ -115,8 +123,9 @@ Result<std::string> Channel::Receive(FrameKind kind, uint64_t id, uint64_t deadl
 }
 
 Status Channel::SendBytes(Slice bytes, const Pace& pace) {
+  const uint64_t piece_bytes = PieceBytes(bytes.size());
   while (!bytes.empty()) {
-    const Slice piece = bytes.substr(0, kPieceBytes);
+    const Slice piece = bytes.substr(0, piece_bytes);
     QUIRE_RETURN_IF_ERROR(socket_.WriteAll({}, piece, PieceDeadline(pace)));
     bytes.remove_prefix(piece.size());
   }
@@ -125,8 +134,9 @@ Status Channel::SendBytes(Slice bytes, const Pace& pace) {
 
 Result<uint64_t> Channel::ReceiveBytes(char* to, uint64_t size, const Pace& pace) {
   base::PiecewiseChecksum hash(stream::DataSeed());
+  const uint64_t piece_bytes = PieceBytes(size);
   while (size > 0) {
-    const uint64_t piece = std::min(size, kPieceBytes);
+    const uint64_t piece = std::min(size, piece_bytes);
     QUIRE_RETURN_IF_ERROR(socket_.ReadAll(to, piece, PieceDeadline(pace)));
     hash.Add(Slice(to, piece));
     to += piece;

@@ -48,7 +48,7 @@ Status CheckPayload(Slice head, Slice payload, const FrameSeed& seed);
 // How long bytes may take: a peer that stands still is noticed by the first, one that creeps by the
 // second.
 struct Pace {
-  uint64_t piece_ns = 0;     // each 256 KiB of them
+  uint64_t piece_ns = 0;     // each 32nd of them, of 256 KiB to 1 MiB
   uint64_t deadline_ns = 0;  // all of them
 };
 
@@ -64,9 +64,8 @@ class Channel {
   Status ReceivePayload(const FrameHead& head, char* to, uint64_t deadline_ns);
   // A whole frame, which must be of this kind and number.
   Result<std::string> Receive(FrameKind kind, uint64_t id, uint64_t deadline_ns);
-  // Bytes without a frame, from where they lie, and to where they shall lie. Each 256 KiB of
-  // them have Pace::piece_ns. Who receives them learns their stream::DataHash, taken while they are
-  // in the caches.
+  // Bytes without a frame, from where they lie, and to where they shall lie. Who receives them
+  // learns their stream::DataHash, taken while they are in the caches.
   Status SendBytes(Slice bytes, const Pace& pace);
   Result<uint64_t> ReceiveBytes(char* to, uint64_t size, const Pace& pace);
 

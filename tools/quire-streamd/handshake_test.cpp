@@ -1,6 +1,7 @@
 #include "tools/quire-streamd/handshake.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <string>
@@ -150,10 +151,9 @@ TEST(Frame, AnnouncesNoMoreThanItsKindMayHave) {
   }
 }
 
-TEST(Channel, CarriesBytesAndTellsTheirHash) {
-  Pair pair = Connect(TokenOf('a'), TokenOf('a'));
-  ASSERT_OK(pair.server.status());
-  std::string bytes((5 << 20) + 12'345, '\0');
+void ExpectCarries(size_t size, const Pair& pair) {
+  SCOPED_TRACE(size);
+  std::string bytes(size, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 / 3);
   std::thread sender([&] { EXPECT_OK((*pair.server)->SendBytes(bytes, {kLongNs, In(kLongNs)})); });
   std::string got(bytes.size(), '\0');
@@ -165,6 +165,23 @@ TEST(Channel, CarriesBytesAndTellsTheirHash) {
   // Frames go on behind them.
   ASSERT_OK((*pair.server)->Send(FrameKind::kAnswer, 5, "answer", In(kLongNs)));
   EXPECT_EQ(*(*pair.client)->Receive(FrameKind::kAnswer, 5, In(kLongNs)), "answer");
+}
+
+TEST(Channel, CarriesBytesAndTellsTheirHash) {
+  const Pair pair = Connect(TokenOf('a'), TokenOf('a'));
+  ASSERT_OK(pair.server.status());
+  for (const size_t size : {1, (5 << 20) + 12'345, 32 << 20, (40 << 20) + 1}) {
+    ExpectCarries(size, pair);
+  }
+}
+
+// Who waits for a piece of a MiB is woken where the system takes in no more than a part of it.
+TEST(Channel, CarriesPiecesLargerThanTheSystemTakesIn) {
+  const Pair pair = Connect(TokenOf('a'), TokenOf('a'));
+  ASSERT_OK(pair.server.status());
+  const int small = 64 << 10;
+  ::setsockopt((*pair.client)->socket().fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  ExpectCarries(40 << 20, pair);
 }
 
 TEST(Token, IsMadeOnceAndReadOnlyWhereNobodyElseCan) {
