@@ -207,7 +207,10 @@ TEST_F(DaemonTest, SaysWhereTheMirrorIsFullAndGoesOn) {
   writer_.part->Put("T", "bytes");
   ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
   reader_.mirrored->room = 2;
-  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T")).status().code(), Code::kNoSpace);
+  const Status full = reader_.Ask(Of(Operation::kFetch, "T")).status();
+  EXPECT_EQ(full.code(), Code::kNoSpace);
+  EXPECT_TRUE(full.message().find("mirror of field/3") != std::string::npos) << full.ToString();
+  EXPECT_TRUE(full.message().find("--mirror-bytes") != std::string::npos) << full.ToString();
   reader_.mirrored->room = 100;
   EXPECT_OK(reader_.Ask(Of(Operation::kFetch, "T")).status());
 }

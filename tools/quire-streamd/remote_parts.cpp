@@ -31,6 +31,14 @@ const StreamVersion* Likely(const std::vector<StreamVersion>& versions, const Re
   return likely;
 }
 
+Result<char*> RoomIn(stream::Mirror& mirror, const Request& request, const StreamVersion& version) {
+  Result<char*> room = mirror.Reserve(request.key, version);
+  if (room.ok()) return room;
+  return room.status().WithContext("this node's mirror of " + request.part.store + "/" +
+                                   std::to_string(request.part.rank) +
+                                   ", whose stream_log_bytes are the --mirror-bytes of its daemon");
+}
+
 }  // namespace
 
 std::shared_ptr<RemoteParts::Remote> RemoteParts::RemoteOf(const StorePart& part) {
@@ -137,7 +145,7 @@ Result<FetchBody> RemoteParts::FetchInto(Remote& remote, const std::string& addr
   QUIRE_ASSIGN_OR_RETURN(
       FetchBody body,
       peers_.Fetch(address, request, deadline_ns, [&](const StreamVersion& version) {
-        return remote.mirror->Reserve(request.key, version);
+        return RoomIn(*remote.mirror, request, version);
       }));
   if (body.hash) QUIRE_RETURN_IF_ERROR(remote.mirror->Commit(*body.hash));
   body.hash.reset();
