@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace quire::io {
@@ -42,11 +43,28 @@ uint64_t StoreLinesHashed(char* to, const char* from, size_t size, uint64_t seed
 /// Order      Of ordinary stores. What is too large for the caches goes past them.
 uint64_t CopyHashed(char* to, const char* from, size_t size, uint64_t seed);
 
+/// CopyHashed of bytes that come one after another: in steps, to the same checksum.
+class HashedCopy {
+ public:
+  HashedCopy(char* to, const char* from, size_t size, uint64_t seed);
+  ~HashedCopy();
+  HashedCopy(HashedCopy&&) noexcept;
+  /// Copies what lies before `end`, at most `size`. Up to a kilobyte of it waits for the next step.
+  void CopyUpTo(size_t end);
+  /// Copies the rest; the XXH3-64 of all.
+  uint64_t End();
+
+ private:
+  friend uint64_t CopyHashed(char* to, const char* from, size_t size, uint64_t seed);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// What was stored before is seen, and on its way to memory, before anything that is stored after.
 void StoreFence();
 
-/// Has the caches write the lines of [from, from + size) to memory, and keep them where the processor
-/// can. Done with the next StoreFence.
+/// Has the caches write the lines of [from, from + size) to memory, and keep them where the
+/// processor can. Done with the next StoreFence.
 void WriteBack(const char* from, size_t size);
 
 }  // namespace quire::io

@@ -13,6 +13,7 @@ namespace quire::io {
 namespace {
 
 constexpr size_t kShortBytesMax = 240;
+constexpr size_t kBlockBytes = kBlockStripes * kStripeBytes;
 // Copies of more than this would drive everything else out of the caches, and out again themselves.
 constexpr size_t kCachedBytesMax = 8 << 20;
 
@@ -86,16 +87,17 @@ const StripeCopier* CopierOf(StoreKind kind) {
 // Without a loop of its own: pieces that stay in the nearest cache are copied and hashed. `copy`
 // returns where a piece shall be hashed.
 template <typename CopyPiece>
-uint64_t CopyInPieces(size_t size, uint64_t seed, const CopyPiece& copy) {
+void CopyInPieces(size_t begin, size_t end, XXH3_state_t* hash, const CopyPiece& copy) {
   constexpr size_t kPieceBytes = 16 << 10;
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  XXH3_64bits_reset_withSeed(&state, seed);
-  for (size_t at = 0; at < size; at += kPieceBytes) {
-    const size_t bytes = std::min(kPieceBytes, size - at);
-    XXH3_64bits_update(&state, copy(at, bytes), bytes);
+  for (size_t at = begin; at < end; at += kPieceBytes) {
+    const size_t bytes = std::min(kPieceBytes, end - at);
+    XXH3_64bits_update(hash, copy(at, bytes), bytes);
   }
-  return XXH3_64bits_digest(&state);
+}
+
+void BeginPieces(uint64_t seed, XXH3_state_t* hash) {
+  XXH3_INITSTATE(hash);
+  XXH3_64bits_reset_withSeed(hash, seed);
 }
 
 }  // namespace
@@ -117,38 +119,97 @@ uint64_t StoreLinesHashed(char* to, const char* from, size_t size, uint64_t seed
     return End(from, size, &hash);
   }
 #endif
-  return CopyInPieces(size, seed, [to, from, kind](size_t at, size_t bytes) {
+  XXH3_state_t hash;
+  BeginPieces(seed, &hash);
+  CopyInPieces(0, size, &hash, [to, from, kind](size_t at, size_t bytes) {
     StoreLines(to + at, from + at, bytes, kind);
     return from + at;
   });
+  return XXH3_64bits_digest(&hash);
 }
 
 // The hash is of what lies at `to`: `from` may change while this runs.
+struct HashedCopy::State {
+  State(char* target, const char* source, size_t bytes, uint64_t seed)
+      : to(target), from(source), size(bytes) {
+#if defined(__x86_64__)
+    if (size > kShortBytesMax) copier = CopierOf(BestStores());
+    if (copier != nullptr) {
+      Begin(seed, &stripes);
+      return;
+    }
+#endif
+    BeginPieces(seed, &pieces);
+  }
+
+  void CopyUpTo(size_t end) {
+#if defined(__x86_64__)
+    // Whole blocks; of the last one End takes the end otherwise.
+    if (copier != nullptr) {
+      return CopyStripes(std::min(end, size - 1) / kBlockBytes * kBlockStripes);
+    }
+#endif
+    if (end <= done) return;
+    CopyInPieces(done, end, &pieces, [this](size_t at, size_t bytes) {
+      std::memcpy(to + at, from + at, bytes);
+      return to + at;
+    });
+    done = end;
+  }
+
+  uint64_t End() {
+#if defined(__x86_64__)
+    if (copier != nullptr) {
+      CopyStripes(StripesOf(size));
+      if (PastCaches()) StoreFence();
+      std::memcpy(to + done, from + done, size - done);
+      return io::End(to, size, &stripes);
+    }
+#endif
+    CopyUpTo(size);
+    return XXH3_64bits_digest(&pieces);
+  }
+
+#if defined(__x86_64__)
+  bool PastCaches() const {
+    return size > kCachedBytesMax && reinterpret_cast<uintptr_t>(to) % 16 == 0;
+  }
+  // Those before the stripe `end` that were not copied.
+  void CopyStripes(size_t end) {
+    const size_t begin = done / kStripeBytes;
+    if (end <= begin) return;
+    const auto copy = PastCaches() ? copier->past_caches_16 : copier->to_any;
+    copy(to + done, from + done, end - begin, &stripes);
+    done = end * kStripeBytes;
+  }
+
+  const StripeCopier* copier = nullptr;
+  HashedStripes stripes;
+#endif
+  char* const to;
+  const char* const from;
+  const size_t size;
+  size_t done = 0;
+  XXH3_state_t pieces;
+};
+
 uint64_t CopyHashed(char* to, const char* from, size_t size, uint64_t seed) {
   if (size <= kShortBytesMax) {
     if (size != 0) std::memcpy(to, from, size);
     return XXH3_64bits_withSeed(to, size, seed);
   }
-#if defined(__x86_64__)
-  if (const StripeCopier* copier = CopierOf(BestStores())) {
-    HashedStripes hash;
-    Begin(seed, &hash);
-    const size_t count = StripesOf(size);
-    if (size > kCachedBytesMax && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
-      copier->past_caches_16(to, from, count, &hash);
-      StoreFence();
-    } else {
-      copier->to_any(to, from, count, &hash);
-    }
-    const size_t done = count * kStripeBytes;
-    std::memcpy(to + done, from + done, size - done);
-    return End(to, size, &hash);
-  }
-#endif
-  return CopyInPieces(size, seed, [to, from](size_t at, size_t bytes) {
-    std::memcpy(to + at, from + at, bytes);
-    return to + at;
-  });
+  return HashedCopy::State(to, from, size, seed).End();
+}
+
+HashedCopy::HashedCopy(char* to, const char* from, size_t size, uint64_t seed)
+    : state_(std::make_unique<State>(to, from, size, seed)) {}
+HashedCopy::~HashedCopy() = default;
+HashedCopy::HashedCopy(HashedCopy&&) noexcept = default;
+void HashedCopy::CopyUpTo(size_t end) {
+  state_->CopyUpTo(end);
+}
+uint64_t HashedCopy::End() {
+  return state_->End();
 }
 
 }  // namespace quire::io

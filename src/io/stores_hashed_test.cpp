@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -114,6 +115,33 @@ TEST(HashedCopies, CopyAndHashEverySizeBetweenAnyAddresses) {
     const size_t from = size % 61;
     ASSERT_NO_FATAL_FAILURE(
         ExpectCopiesAndHashes(bytes.substr(0, from + size), from, size % 67, size));
+  }
+}
+
+void ExpectTheSameInSteps(const std::string& bytes, size_t to, base::Random* random) {
+  Target target(to + bytes.size());
+  HashedCopy copy(target.begin() + to, bytes.data(), bytes.size(), bytes.size());
+  for (size_t end = 0; end < bytes.size(); end += 1 + random->Below(bytes.size() / 2 + 1)) {
+    copy.CopyUpTo(end);
+    const size_t copied = end - std::min<size_t>(end, 1024);
+    ASSERT_EQ(std::memcmp(target.begin() + to, bytes.data(), copied), 0) << end;
+  }
+  if (random->OneIn(2)) copy.CopyUpTo(bytes.size());
+  ASSERT_EQ(copy.End(), base::Checksum(bytes, bytes.size())) << bytes.size() << " bytes to " << to;
+  ASSERT_TRUE(target.HasOnly(to, bytes)) << bytes.size() << " bytes to " << to;
+}
+
+TEST(HashedCopies, InStepsOfAnySizeAreTheSame) {
+  const std::string bytes = RandomBytes(20'000, 8);
+  base::Random random(9);
+  for (size_t size = 0; size <= 5'000; ++size) {
+    ASSERT_NO_FATAL_FAILURE(ExpectTheSameInSteps(bytes.substr(0, size), size % 67, &random));
+  }
+  const std::string large = RandomBytes((8 << 20) + 5'000, 10);
+  for (const size_t to : {0u, 16u, 5u}) {
+    for (const size_t size : {size_t{8 << 20}, size_t{(8 << 20) + 1}, large.size()}) {
+      ASSERT_NO_FATAL_FAILURE(ExpectTheSameInSteps(large.substr(0, size), to, &random));
+    }
   }
 }
 

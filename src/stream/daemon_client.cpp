@@ -26,9 +26,10 @@ struct DaemonClient::Link {
 
 DaemonClient::~DaemonClient() = default;
 
-Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline_ns) {
+Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline_ns,
+                                       const OnArrival& on_arrival) {
   QUIRE_ASSIGN_OR_RETURN(const auto link, TheLink(deadline_ns));
-  Result<std::string> body = link->queue->Call(EncodeRequest(request), deadline_ns);
+  Result<std::string> body = link->queue->Call(EncodeRequest(request), deadline_ns, on_arrival);
   if (!body.ok() && link->line.PeerGone()) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (link_ == link) link_.reset();

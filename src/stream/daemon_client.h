@@ -31,13 +31,15 @@ class DaemonClient {
   ~DaemonClient();
 
   /// The body of the answer. Connects where there is no connection, and starts a daemon where none
-  /// runs and the environment says that one may be started.
+  /// runs and the environment says that one may be started. `on_arrival`: QueueClient::Call.
   ///
   /// Errors   kNotFound    What was asked for is not there, or there never was a daemon.
   ///          kPeerFailed  The daemon, or the one that it asks, has gone: the next call looks
-  ///          again. kTimedOut
+  ///          again.
+  ///          kTimedOut
   ///          kBusy        The daemon has as many readers as it takes.
-  Result<std::string> Call(const Request& request, uint64_t deadline_ns);
+  Result<std::string> Call(const Request& request, uint64_t deadline_ns,
+                           const OnArrival& on_arrival = {});
 
  private:
   struct Link;

@@ -128,6 +128,7 @@ class LocalReader final : public StreamReader {
   }
   Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) override;
   Result<bool> Finished() override { return gate().state() == GateState::kFinished; }
+  Result<std::shared_ptr<const char>> RoomAt(Position at, uint64_t bytes);
 
  private:
   Gate& gate() { return *gate_; }
@@ -235,6 +236,24 @@ Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& wh
   });
 }
 
+Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t bytes) {
+  struct HeldRoom {
+    std::shared_ptr<const Sight> sight;
+    Hold hold;
+  };
+  const auto held = std::make_shared<HeldRoom>();
+  QUIRE_ASSIGN_OR_RETURN(held->sight, Now());
+  const LogHeap& heap = held->sight->heap();
+  if (!heap.HasRoomAt(at, bytes)) {
+    return Status(Code::kCorruption, heap.path() + " has no room of " + std::to_string(bytes) +
+                                         " bytes at " + std::to_string(at));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool is_held, pins_->Hold(at));
+  if (!is_held) return Status(Code::kNotFound, "the writer needed the room again");
+  held->hold = Hold(pins_.get(), at);
+  return std::shared_ptr<const char>(held, heap.At(at));
+}
+
 Result<std::vector<std::string>> LocalReader::Objects() {
   return Again([&](bool* again) -> Result<std::vector<std::string>> {
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
@@ -322,6 +341,12 @@ uint64_t HashOf(const StreamView& view) {
   const auto* const hashed = dynamic_cast<const HashedView*>(&view);
   const std::optional<uint64_t> known = hashed != nullptr ? hashed->hash() : std::nullopt;
   return known ? *known : DataHash(view.bytes());
+}
+
+Result<std::shared_ptr<const char>> RoomAt(StreamReader& reader, Position at, uint64_t bytes) {
+  auto* const local = dynamic_cast<LocalReader*>(&reader);
+  if (local == nullptr) return Status(Code::kUnsupported, "the log is not at this place");
+  return local->RoomAt(at, bytes);
 }
 
 std::string MirrorPlace(const std::string& place) {

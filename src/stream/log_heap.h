@@ -53,6 +53,8 @@ class LogHeap {
   const std::string& path() const { return memory_.path(); }
   LogMemory& memory() { return memory_; }
 
+  /// Whether `bytes` from a position on lie in one piece.
+  bool HasRoomAt(Position at, uint64_t bytes) const { return bytes <= RestOf(at); }
   /// Bytes at a position that a commit of [head, tail) has.
   const char* At(Position at) const { return memory_.data() + OffsetOf(at); }
   /// The entry at `at`. kCorruption.

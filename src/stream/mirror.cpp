@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "stream/part.h"
-
 namespace quire::stream {
 namespace {
 
@@ -15,7 +13,7 @@ class LogMirror final : public Mirror {
  public:
   explicit LogMirror(std::unique_ptr<Part> part) : part_(std::move(part)) {}
 
-  Result<char*> Reserve(Slice key, const StreamVersion& version) override {
+  Result<Room> Reserve(Slice key, const StreamVersion& version) override {
     QUIRE_RETURN_IF_ERROR(CheckShape(version.bytes, version.shape));
     if (key.empty() || key.size() > kKeyBytesMax || version.version == 0) {
       return Status(Code::kInvalidArgument, "there can be no such version");

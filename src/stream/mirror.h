@@ -11,6 +11,7 @@
 
 #include "io/file_system.h"
 #include "quire/stream.h"
+#include "stream/part.h"
 
 namespace quire::stream {
 
@@ -25,7 +26,7 @@ class Mirror {
   /// Room in the log for a version's bytes (version.bytes of them, whole), which Commit makes a
   /// version. What was reserved before and not committed is forgotten. Older versions go where room
   /// is needed, but none that a reader has pinned: kNoSpace.
-  virtual Result<char*> Reserve(Slice key, const StreamVersion& version) = 0;
+  virtual Result<Room> Reserve(Slice key, const StreamVersion& version) = 0;
   /// `hash`: DataHash of the bytes, which the caller has found to be right. A version that is there
   /// under the same number gives way, as of a store that was made anew; who views it keeps it.
   virtual Status Commit(uint64_t hash) = 0;

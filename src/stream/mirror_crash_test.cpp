@@ -60,10 +60,10 @@ class Daemon {
     version.snapshot = version.version;
     version.bytes = bytes.size();
     version.unix_time_ns = time_ns;
-    auto to = mirror_->Reserve(key, version);
-    if (!Ran(to.status())) return;
+    const Result<Room> room = mirror_->Reserve(key, version);
+    if (!Ran(room.status())) return;
     const bool whole = random_.Below(5) != 0;
-    std::copy_n(bytes.begin(), whole ? bytes.size() : bytes.size() / 2, *to);
+    std::copy_n(bytes.begin(), whole ? bytes.size() : bytes.size() / 2, room->bytes);
     if (!whole) return;
     if (!Ran(mirror_->Commit(DataHash(bytes)))) return;
     ExpectNewest(key, version.version, bytes);

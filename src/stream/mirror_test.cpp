@@ -32,8 +32,8 @@ class MirrorTest : public ::testing::Test {
     told.snapshot = version;
     told.bytes = bytes.size();
     told.unix_time_ns = time_ns;
-    QUIRE_ASSIGN_OR_RETURN(char* const to, mirror_->Reserve("T", told));
-    std::copy(bytes.begin(), bytes.end(), to);
+    QUIRE_ASSIGN_OR_RETURN(const Room room, mirror_->Reserve("T", told));
+    std::copy(bytes.begin(), bytes.end(), room.bytes);
     return mirror_->Commit(DataHash(bytes));
   }
   std::string Got(uint64_t version) {

@@ -134,7 +134,7 @@ Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
   return Status();
 }
 
-Result<char*> Part::Reserve(const Entry& entry) {
+Result<Room> Part::Reserve(const Entry& entry) {
   has_reserved_ = false;
   if (entry.bytes > heap_->identity().capacity) return Full(entry.bytes, "and it is too large");
   const uint64_t bytes = kRecordBytes + AlignUp(entry.bytes, kRecordBytes) +
@@ -146,7 +146,7 @@ Result<char*> Part::Reserve(const Entry& entry) {
   reserved_[0].entry.data = heap_->cursor();
   reserved_[0].entry.stored = entry.bytes;
   has_reserved_ = true;
-  return heap_->Room(entry.bytes);
+  return Room{heap_->Room(entry.bytes), reserved_[0].entry.data};
 }
 
 Status Part::CommitReserved(uint64_t hash) {

@@ -54,6 +54,12 @@ struct Item {
   std::vector<Slice> pieces;  ///< one behind another; the checksum of each is the next one's seed
 };
 
+/// Room in a log for bytes that are not there yet.
+struct Room {
+  char* bytes;
+  Position at;
+};
+
 class Part {
  public:
   /// Opens the part, or, where `create`, makes it. Walks the log, makes its index anew.
@@ -88,7 +94,7 @@ class Part {
   bool RoomForBoth(uint64_t bytes, uint64_t whole);
 
   /// Begins a commit of one version whose bytes the caller fills in himself: the room for them.
-  Result<char*> Reserve(const Entry& entry);
+  Result<Room> Reserve(const Entry& entry);
   /// Commits it: DataHash of its bytes is `hash`. Its snapshot may be any. A version that the
   /// object has under the same number gives way to it.
   Status CommitReserved(uint64_t hash);

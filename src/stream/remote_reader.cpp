@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/machine.h"
+#include "stream/arriving_copy.h"
 #include "stream/daemon_client.h"
 #include "stream/request.h"
 #include "stream/streams.h"
@@ -82,6 +83,7 @@ class RemoteReader : public StreamReader {
 
  private:
   using Mirrored = std::shared_ptr<StreamReader>;
+  using Use = std::function<Status(const Mirrored& mirror, const FetchBody& fetched)>;
 
   Request Asked(Operation operation) const {
     Request request;
@@ -89,13 +91,12 @@ class RemoteReader : public StreamReader {
     request.part = part_;
     return request;
   }
-  Result<std::string> Ask(const Request& request) {
-    return daemon_.Call(request, DeadlineIn(timeout_ms_));
+  Result<std::string> Ask(const Request& request, const OnArrival& on_arrival = {}) {
+    return daemon_.Call(request, DeadlineIn(timeout_ms_), on_arrival);
   }
   Status GetWanted(const Wanted& wanted, const PlaceFunction& place);
   Result<std::unique_ptr<StreamView>> ViewWanted(const Wanted& wanted);
-  Status ReadFetched(const Wanted& wanted,
-                     const std::function<Status(const Mirrored&, const StreamVersion&)>& use);
+  Status ReadFetched(const Wanted& wanted, const OnArrival& on_arrival, const Use& use);
   Result<Mirrored> TheMirror();
   void ForgetMirror(const Mirrored& mirror);
 
@@ -157,18 +158,18 @@ void RemoteReader::ForgetMirror(const Mirrored& mirror) {
   if (mirror_ == mirror) mirror_.reset();
 }
 
-Status RemoteReader::ReadFetched(
-    const Wanted& wanted, const std::function<Status(const Mirrored&, const StreamVersion&)>& use) {
+Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arrival,
+                                 const Use& use) {
   Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Request request = Asked(Operation::kFetch);
     request.key = wanted.key;
     request.number = wanted.number;
     request.at_snapshot = wanted.at_snapshot;
-    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
+    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request, on_arrival));
     QUIRE_ASSIGN_OR_RETURN(const FetchBody fetched, DecodeFetch(body));
     auto mirror = TheMirror();
-    status = mirror.ok() ? use(*mirror, fetched.version) : mirror.status();
+    status = mirror.ok() ? use(*mirror, fetched) : mirror.status();
     if (status.ok()) return status;
     const bool may_pass = status.code() == Code::kNotFound || status.code() == Code::kCorruption;
     if (!may_pass) return status;
@@ -178,17 +179,20 @@ Status RemoteReader::ReadFetched(
 }
 
 Status RemoteReader::GetWanted(const Wanted& wanted, const PlaceFunction& place) {
-  return ReadFetched(wanted, [&](const Mirrored& mirror, const StreamVersion& version) {
-    return mirror->Get(wanted.key, version.version, place);
+  ArrivingCopy copy([this] { return TheMirror(); }, place);
+  const auto on_arrival = [&copy](const Arrival& arrival) { copy.Arrive(arrival); };
+  return ReadFetched(wanted, on_arrival, [&](const Mirrored& mirror, const FetchBody& fetched) {
+    if (copy.Finish(fetched)) return Status();
+    return mirror->Get(wanted.key, fetched.version.version, place);
   });
 }
 
 Result<std::unique_ptr<StreamView>> RemoteReader::ViewWanted(const Wanted& wanted) {
   std::unique_ptr<StreamView> made;
   QUIRE_RETURN_IF_ERROR(
-      ReadFetched(wanted, [&](const Mirrored& mirror, const StreamVersion& version) -> Status {
-        QUIRE_ASSIGN_OR_RETURN(auto view, mirror->View(wanted.key, version.version));
-        made = std::make_unique<RemoteView>(mirror, std::move(view), version);
+      ReadFetched(wanted, {}, [&](const Mirrored& mirror, const FetchBody& fetched) -> Status {
+        QUIRE_ASSIGN_OR_RETURN(auto view, mirror->View(wanted.key, fetched.version.version));
+        made = std::make_unique<RemoteView>(mirror, std::move(view), fetched.version);
         return Status();
       }));
   return made;

@@ -108,7 +108,8 @@ struct VersionsBody {
 std::string EncodeVersions(const std::vector<StreamVersion>& versions);
 Result<VersionsBody> DecodeVersions(Slice body);
 
-/// `hash`: the bytes of the version follow, and their DataHash is this.
+/// `hash`: DataHash of the bytes of the version, which follow, or, to a reader, came for this
+/// request.
 struct FetchBody {
   StreamVersion version;
   std::optional<uint64_t> hash;

@@ -34,6 +34,11 @@ Status AnswerIn(const QueueSlot& slot, std::string* answer) {
   return Status();
 }
 
+void WakeReader(QueueSlot& slot) {
+  ++slot.turns;
+  io::FutexWake(&slot.turns, 1);
+}
+
 Status DaemonGone() {
   return Status(Code::kPeerFailed, "the daemon of this node has gone; the next call looks again");
 }
@@ -65,18 +70,21 @@ Result<uint32_t> QueueClient::TakeSlot(uint64_t deadline_ns) {
   }
 }
 
-Result<std::string> QueueClient::Call(Slice request, uint64_t deadline_ns) {
+Result<std::string> QueueClient::Call(Slice request, uint64_t deadline_ns,
+                                      const OnArrival& on_arrival) {
   QUIRE_CHECK(request.size() <= kPartRequestBytesMax);
   QUIRE_ASSIGN_OR_RETURN(const uint32_t index, TakeSlot(deadline_ns));
   QueueSlot& slot = layout_->slots[index];
   std::memcpy(slot.request, request.data(), request.size());
   slot.request_bytes = static_cast<uint32_t>(request.size());
   slot.deadline_ns = deadline_ns;
+  slot.arrival_bytes = 0;
+  slot.hears = on_arrival ? 1 : 0;
   slot.state.store(Value(SlotState::kAsked));
   Status status = ring_();
   // A daemon that hears no bell may still look.
   if (!status.ok() && !Change(slot.state, SlotState::kAsked, SlotState::kFree)) status = Status();
-  if (status.ok()) status = Await(slot, deadline_ns);
+  if (status.ok()) status = Await(slot, deadline_ns, on_arrival);
   std::string answer;
   if (status.ok()) {
     status = base::OrOutOfMemory([&] { return AnswerIn(slot, &answer); });
@@ -92,10 +100,17 @@ Result<std::string> QueueClient::Call(Slice request, uint64_t deadline_ns) {
   return std::string(body);
 }
 
-Status QueueClient::Await(QueueSlot& slot, uint64_t deadline_ns) {
+Status QueueClient::Await(QueueSlot& slot, uint64_t deadline_ns, const OnArrival& on_arrival) {
+  uint64_t told = UINT64_MAX;
   for (;;) {
-    const uint32_t state = slot.state.load();
-    if (state == Value(SlotState::kAnswered)) return Status();
+    const uint32_t turns = slot.turns.load();
+    if (slot.state.load() == Value(SlotState::kAnswered)) return Status();
+    const uint64_t bytes = slot.arrival_bytes.load();
+    const uint64_t arrived = slot.arrived.load();
+    if (on_arrival && bytes != 0 && arrived != told) {
+      told = arrived;
+      on_arrival({slot.arrival_at.load(), bytes, arrived});
+    }
     const uint64_t now = io::RealClock().NowNs();
     const bool late = now >= deadline_ns;
     if (late || gone_()) {
@@ -106,7 +121,7 @@ Status QueueClient::Await(QueueSlot& slot, uint64_t deadline_ns) {
       if (slot.state.load() == Value(SlotState::kAnswered)) return Status();
       return DaemonGone();  // no state that it may have
     }
-    io::FutexWait(&slot.state, state, std::min(deadline_ns - now, kLookNs));
+    io::FutexWait(&slot.turns, turns, std::min(deadline_ns - now, kLookNs));
   }
 }
 
@@ -134,6 +149,15 @@ std::vector<QueueServer::Asked> QueueServer::Take() {
   return asked;
 }
 
+void QueueServer::Tell(uint32_t slot_index, const Arrival& arrival) {
+  QUIRE_CHECK(slot_index < kQueueSlots);
+  QueueSlot& slot = layout_->slots[slot_index];
+  slot.arrival_at = arrival.at;
+  slot.arrived = arrival.arrived;
+  slot.arrival_bytes = arrival.bytes;
+  if (slot.hears.load() != 0) WakeReader(slot);
+}
+
 void QueueServer::Answer(uint32_t slot_index, Slice answer) {
   QUIRE_CHECK(slot_index < kQueueSlots && answer.size() <= kAnswerBytesMax);
   QueueSlot& slot = layout_->slots[slot_index];
@@ -143,7 +167,7 @@ void QueueServer::Answer(uint32_t slot_index, Slice answer) {
   if (!Change(slot.state, SlotState::kTaken, SlotState::kAnswered)) {
     slot.state.store(Value(SlotState::kFree));
   }
-  io::FutexWake(&slot.state, 1);
+  WakeReader(slot);
 }
 
 }  // namespace quire::stream

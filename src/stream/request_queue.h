@@ -2,9 +2,9 @@
 ///
 /// The daemon makes the memory and hands it over the reader's local connection. A reader fills a
 /// slot, then sends one byte over the connection: the bell, which the daemon hears where it hears
-/// all else; the answer wakes the reader by a futex on the slot's state. Neither side believes what
-/// it reads there: the daemon copies a request before it looks at it, and remembers by itself which
-/// slots it works for.
+/// all else; what it tells wakes the reader by a futex on the slot's turns: the answer, and before
+/// it what there is of a version that is on its way. Neither side believes what it reads there: the
+/// daemon copies a request before it looks at it, and remembers by itself which slots it works for.
 ///
 /// Layer      stream
 /// Encoding   docs/format/message-stream.md
@@ -38,12 +38,26 @@ enum class SlotState : uint32_t {
   kAbandoned = 4,  ///< the reader waits no longer: the daemon frees it
 };
 
+/// What comes for a request while its reader waits: bytes of a version, in the mirror's log.
+struct Arrival {
+  uint64_t at = 0;       ///< where they lie, a position
+  uint64_t bytes = 0;    ///< of the version
+  uint64_t arrived = 0;  ///< so many of them, from the first on, are there
+};
+/// Throws nothing, and makes no request of the same queue.
+using OnArrival = std::function<void(const Arrival& arrival)>;
+
 struct QueueSlot {
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> request_bytes;  ///< atomic, so that what was checked is what is used
   std::atomic<uint32_t> answer_bytes;
+  std::atomic<uint32_t> turns;  ///< what the daemon told of the request; the reader sleeps on it
+  uint64_t deadline_ns;         ///< of RealClock(), which both share
+  std::atomic<uint64_t> arrival_at;
+  std::atomic<uint64_t> arrival_bytes;  ///< 0: nothing comes
+  std::atomic<uint64_t> arrived;
+  std::atomic<uint32_t> hears;  ///< 1: the reader is to be woken for what has come
   uint32_t zero;
-  uint64_t deadline_ns;  ///< of RealClock(), which both share
   char request[kPartRequestBytesMax];
   char answer[kAnswerBytesMax];
 };
@@ -53,19 +67,20 @@ struct QueueLayout {
   uint64_t slot_count;
   QueueSlot slots[kQueueSlots];
 };
-constexpr uint64_t kQueueMagic = 0x31657565'75517251;  // "QrQueue1"
+constexpr uint64_t kQueueMagic = 0x32657565'75517251;  // "QrQueue2"
 
 class QueueClient {
  public:
   /// `ring`: the bell. `gone`: whether the daemon is.
   QueueClient(std::unique_ptr<io::SealedMemory> memory, std::function<Status()> ring,
               std::function<bool()> gone);
-  /// The daemon's answer (DecodeAnswer has been through it). kTimedOut, kPeerFailed.
-  Result<std::string> Call(Slice request, uint64_t deadline_ns);
+  /// The daemon's answer (DecodeAnswer has been through it). Until it is there `on_arrival` is
+  /// called with what the daemon tells, which may be anything. kTimedOut, kPeerFailed.
+  Result<std::string> Call(Slice request, uint64_t deadline_ns, const OnArrival& on_arrival = {});
 
  private:
   Result<uint32_t> TakeSlot(uint64_t deadline_ns);
-  Status Await(QueueSlot& slot, uint64_t deadline_ns);
+  Status Await(QueueSlot& slot, uint64_t deadline_ns, const OnArrival& on_arrival);
 
   const std::unique_ptr<io::SealedMemory> memory_;
   QueueLayout* const layout_;
@@ -88,6 +103,8 @@ class QueueServer {
   };
   /// What has been asked since the last time.
   std::vector<Asked> Take();
+  /// Tells the reader of a slot what is there of what it waits for.
+  void Tell(uint32_t slot, const Arrival& arrival);
   /// At most kAnswerBytesMax.
   void Answer(uint32_t slot, Slice answer);
 

@@ -62,7 +62,7 @@ class RequestQueue : public ::testing::Test {
       return which < 5 ? sizes[which] + static_cast<uint32_t>(random->Below(3)) - 1
                        : static_cast<uint32_t>(random->Next());
     };
-    switch (random->Below(6)) {
+    switch (random->Below(7)) {
       case 0:
         slot.request_bytes = size();
         break;
@@ -75,6 +75,11 @@ class RequestQueue : public ::testing::Test {
       case 3:
         slot.request[random->Below(16)] = static_cast<char>(random->Next());
         slot.answer[random->Below(16)] = static_cast<char>(random->Next());
+        break;
+      case 4:
+        slot.arrival_at = random->Next();
+        slot.arrival_bytes = random->Below(3);
+        slot.arrived = random->Below(3);
         break;
       default:
         slot.state = static_cast<uint32_t>(random->OneIn(8) ? random->Next() : random->Below(5));
@@ -160,6 +165,50 @@ TEST_F(RequestQueue, FreesASlotThatWasAbandonedOnceItIsAnswered) {
   EXPECT_EQ(layout_->slots[asked[0].slot].state.load(), static_cast<uint32_t>(SlotState::kFree));
 }
 
+TEST_F(RequestQueue, TellsAReaderThatWaitsWhatHasComeSoFar) {
+  constexpr uint64_t kBytes = 5;
+  std::vector<uint64_t> heard;
+  std::counting_semaphore<> hears{0};
+  std::thread reader([&] {
+    const auto answer = client_->Call("x", In(60'000 * kMs), [&](const Arrival& arrival) {
+      EXPECT_EQ(arrival.at, 7u);
+      EXPECT_EQ(arrival.bytes, kBytes);
+      heard.push_back(arrival.arrived);
+      hears.release();
+    });
+    EXPECT_OK(answer.status());
+  });
+  for (const auto& asked : TakeNext()) {
+    for (uint64_t arrived = 0; arrived < kBytes; ++arrived) {
+      server_->Tell(asked.slot, {7, kBytes, arrived});
+      hears.acquire();
+    }
+    server_->Answer(asked.slot, EncodeAnswer(Status(), "whole"));
+  }
+  reader.join();
+  EXPECT_EQ(heard, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
+  // The next request in the same slot hears nothing of it.
+  std::thread daemon([this] {
+    for (const auto& asked : TakeNext()) server_->Answer(asked.slot, EncodeAnswer(Status(), ""));
+  });
+  EXPECT_OK(client_->Call("x", In(60'000 * kMs), [](const Arrival&) { ADD_FAILURE(); }).status());
+  daemon.join();
+}
+
+TEST_F(RequestQueue, WaitsNoLongerThanTheDeadlineWhereMoreComesWithoutEnd) {
+  std::atomic<bool> ended{false};
+  std::thread daemon([&] {
+    const auto asked = TakeNext();
+    for (uint64_t arrived = 0; !ended; ++arrived) {
+      server_->Tell(asked[0].slot, {0, UINT64_MAX, arrived});
+    }
+    server_->Answer(asked[0].slot, EncodeAnswer(Status(), "late"));
+  });
+  EXPECT_CODE(client_->Call("x", In(20 * kMs), [](const Arrival&) {}).status(), Code::kTimedOut);
+  ended = true;
+  daemon.join();
+}
+
 TEST_F(RequestQueue, TellsThatTheDaemonHasGone) {
   std::thread reader([this] {
     EXPECT_EQ(client_->Call("x", In(60'000 * kMs)).status().code(), Code::kPeerFailed);
@@ -219,6 +268,7 @@ TEST_F(RequestQueue, BringsAReaderToAnEndWhateverADaemonWrites) {
   base::Random random(8);
   const int64_t rounds = test::ScaledCount(5000);
   int64_t answered = 0;
+  int64_t told = 0;
   for (int64_t i = 0; i < rounds; ++i) {
     on_ring_ = [&] {
       for (uint64_t n = random.Below(30); n > 0; --n) DamageSlot(&random);
@@ -229,13 +279,17 @@ TEST_F(RequestQueue, BringsAReaderToAnEndWhateverADaemonWrites) {
       }
       for (uint64_t n = random.Below(5); n > 0; --n) DamageSlot(&random);
     };
-    const auto answer = client_->Call("x", In(kMs / 10));
+    const auto answer = client_->Call("x", In(kMs / 10), [&](const Arrival& arrival) {
+      EXPECT_GT(arrival.bytes, 0u);
+      ++told;
+    });
     answered += answer.ok() ? 1 : 0;
     if (answer.ok()) {
       EXPECT_LE(answer->size(), kAnswerBytesMax);
     }
     if (i % 16 == 0) FreeAll();  // what the daemon leaves taken stays so
   }
+  EXPECT_GT(told, 0);
   EXPECT_GT(answered, 0);
   EXPECT_LT(answered, rounds) << "nothing was damaged";
   ExpectThatItWorks();

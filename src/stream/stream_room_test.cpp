@@ -188,10 +188,10 @@ TEST_F(MirrorRoom, LargeVersionsFitOneAfterAnother) {
   const auto mirror = OpenMirror(kMiB);
   for (uint64_t number = 1; number <= 20; ++number) {
     const uint64_t bytes = number % 2 == 0 ? 600'000 : 500'000;
-    Result<char*> room = mirror->Reserve("key", VersionOfBytes(number, bytes));
+    const Result<Room> room = mirror->Reserve("key", VersionOfBytes(number, bytes));
     ASSERT_OK(room.status());
-    std::fill_n(*room, bytes, static_cast<char>(number));
-    ASSERT_OK(mirror->Commit(DataHash(Slice(*room, bytes))));
+    std::fill_n(room->bytes, bytes, static_cast<char>(number));
+    ASSERT_OK(mirror->Commit(DataHash(Slice(room->bytes, bytes))));
   }
 }
 
@@ -222,9 +222,9 @@ class StreamAge : public ::testing::Test {
       entry.unix_time_ns = now_ns - age * kMinuteMs * 1'000'000;
       const std::string bytes = BytesOf(key, entry.version, kBytes);
       entry.bytes = bytes.size();
-      const Result<char*> room = part_->Reserve(entry);
+      const Result<Room> room = part_->Reserve(entry);
       ASSERT_OK(room.status());
-      bytes.copy(*room, bytes.size());
+      bytes.copy(room->bytes, bytes.size());
       ASSERT_OK(part_->CommitReserved(DataHash(bytes)));
     }
   }

@@ -12,6 +12,7 @@
 
 #include "io/file_system.h"
 #include "quire/stream.h"
+#include "stream/log_format.h"
 
 namespace quire::stream {
 
@@ -22,6 +23,11 @@ Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::
 /// StreamReader::Open of what lies at this place, and nowhere else.
 Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
                                                       const std::string& name, uint32_t rank);
+/// Of a reader that OpenLocalReader made: bytes of the log that its writer fills at this moment,
+/// held as by a view. What of them is there the writer knows. Must not outlive the reader.
+///
+/// Errors   kNotFound  The writer is beyond them. kCorruption  There can be none at that place.
+Result<std::shared_ptr<const char>> RoomAt(StreamReader& reader, Position at, uint64_t bytes);
 /// A view that knows what all of its bytes hash to (DataHash) since they were stored.
 class HashedView : public StreamView {
  public:

@@ -144,15 +144,17 @@ Status Daemon::ServeMetadata(const Request& request, uint64_t id, Channel& chann
 void Daemon::OnBell(const std::shared_ptr<stream::QueueServer>& queue) {
   for (const auto& asked : queue->Take()) {
     for_readers_.Run([this, queue, asked] {
-      queue->Answer(asked.slot, ServeReader(asked.request, asked.deadline_ns));
+      const auto tell = [&](const stream::Arrival& arrival) { queue->Tell(asked.slot, arrival); };
+      queue->Answer(asked.slot, ServeReader(asked.request, asked.deadline_ns, tell));
     });
   }
 }
 
-std::string Daemon::ServeReader(const std::string& encoded, uint64_t deadline_ns) {
+std::string Daemon::ServeReader(const std::string& encoded, uint64_t deadline_ns,
+                                const stream::OnArrival& tell) {
   const auto request = stream::DecodeRequest(encoded);
   if (!request.ok()) return stream::EncodeAnswer(request.status(), {});
-  return Answer(remote_.Serve(*request, DeadlineToTell(deadline_ns)));
+  return Answer(remote_.Serve(*request, DeadlineToTell(deadline_ns), tell));
 }
 
 void Daemon::OnTick() {

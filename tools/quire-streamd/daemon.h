@@ -77,7 +77,8 @@ class Daemon {
   void OnBell(const std::shared_ptr<stream::QueueServer>& queue);
   void OnTick();
   Status ServeMetadata(const stream::Request& request, uint64_t id, Channel& channel);
-  std::string ServeReader(const std::string& encoded, uint64_t deadline_ns);
+  std::string ServeReader(const std::string& encoded, uint64_t deadline_ns,
+                          const stream::OnArrival& tell);
   void Tick();
   Status Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms);
   Status RegisterSome(stream::Request request, uint64_t deadline_ns);

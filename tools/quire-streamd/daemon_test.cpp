@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -94,8 +96,9 @@ class Node {
   std::string address() const { return daemon_->address(); }
   std::string port() const { return io::SplitAddress(address())->second; }
 
-  Result<std::string> Ask(const Request& request, uint64_t ns = kLongNs) {
-    return client_.Call(request, In(ns));
+  Result<std::string> Ask(const Request& request, uint64_t ns = kLongNs,
+                          const stream::OnArrival& on_arrival = {}) {
+    return client_.Call(request, In(ns), on_arrival);
   }
   // Until what is asked for is known here: the news travel with the daemons' ticks.
   Result<std::string> AskUntilKnown(const Request& request) {
@@ -170,6 +173,29 @@ TEST_F(DaemonTest, FetchesAVersionOnceIntoTheMirror) {
   ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T", 1)).status());
   EXPECT_EQ(reader_.MirroredBytes("T", 1), "one");
   EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T", 9)).status().code(), Code::kNotFound);
+}
+
+TEST_F(DaemonTest, TellsWhatHasComeOfWhatItFetchesAndNothingOfWhatIsThere) {
+  const std::string large(16 << 20, 'L');
+  writer_.part->Put("T", large);
+  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  std::vector<uint64_t> heard;
+  const auto hear = [&](const stream::Arrival& arrival) {
+    EXPECT_EQ(arrival.bytes, large.size());
+    EXPECT_LE(arrival.arrived, large.size());
+    heard.push_back(arrival.arrived);
+  };
+  auto body = reader_.Ask(Of(Operation::kFetch, "T"), kLongNs, hear);
+  ASSERT_OK(body.status());
+  EXPECT_EQ(stream::DecodeFetch(*body)->hash, stream::DataHash(large));
+  EXPECT_FALSE(heard.empty());
+  EXPECT_LE(heard.size(), 18u) << "it wakes the reader without need";
+  EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end()));
+  heard.clear();
+  body = reader_.Ask(Of(Operation::kFetch, "T"), kLongNs, hear);
+  ASSERT_OK(body.status());
+  EXPECT_EQ(stream::DecodeFetch(*body)->hash, std::nullopt);
+  EXPECT_TRUE(heard.empty());
 }
 
 TEST_F(DaemonTest, ReplacesWhatItFetchedOfAStoreThatWasMadeAnew) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "io/machine.h"
+#include "stream/remote_reader.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
@@ -36,7 +38,9 @@ class FetchTest : public ::testing::Test {
     auto writer = stream::OpenWriter(io::PosixFileSystem(), place_.path(), "field", 0, options);
     ASSERT_OK(writer.status());
     writer_ = std::move(*writer);
-    ASSERT_OK(writer_->Create("T", kVersionBytes).status());
+    const Result<char*> memory = writer_->Create("T", kVersionBytes);
+    ASSERT_OK(memory.status());
+    memory_ = *memory;
     ASSERT_OK(writer_->Put("T").status());
     DaemonOptions daemon;
     daemon.place = place_.path();
@@ -76,6 +80,7 @@ class FetchTest : public ::testing::Test {
   const test::TempDirectory place_;
   const Token token_ = *Token::From(std::string(32, 't'));
   std::unique_ptr<StreamWriter> writer_;
+  char* memory_ = nullptr;
   std::unique_ptr<Daemon> daemon_;
   std::thread thread_;
 };
@@ -104,6 +109,70 @@ TEST_F(FetchTest, HoldsTheWritersLogNoLongerForAPeerThatTakesNothing) {
   ASSERT_OK(channel.status());
   for (int i = 0; i < 8; ++i) EXPECT_OK(writer_->Put("T").status());
   EXPECT_GT(writer_->Statistics().pinned_waits, 0u) << "it held nothing";
+}
+
+// Another node, whose readers' gets copy a version before it is one.
+class FetchingNode : public FetchTest {
+ protected:
+  void SetUp() override {
+    FetchTest::SetUp();
+    DaemonOptions options;
+    options.place = here_.path();
+    options.metadata = daemon_->address();
+    options.limits.tick_ms = 20;
+    auto opened = Daemon::Open(options, token_,
+                               StreamsOf(io::PosixFileSystem(), here_.path(), 4 * kVersionBytes));
+    ASSERT_OK(opened.status());
+    fetching_ = std::move(*opened);
+    fetching_thread_ = std::thread([this] { EXPECT_OK(fetching_->Run()); });
+    Result<std::unique_ptr<StreamReader>> reader = Status(Code::kNotFound);
+    for (const uint64_t until = In(kLongNs);
+         reader.status().code() == Code::kNotFound && io::RealClock().NowNs() < until;) {
+      reader = stream::OpenReader(io::PosixFileSystem(), here_.path(), "field", 0, {});
+    }
+    ASSERT_OK(reader.status());
+    reader_ = std::move(*reader);
+  }
+  void TearDown() override {
+    reader_.reset();
+    if (fetching_thread_.joinable()) {
+      fetching_->Stop();
+      fetching_thread_.join();
+      EXPECT_TRUE(fetching_->Finish(20'000));
+    }
+    FetchTest::TearDown();
+  }
+  bool MirrorHas(uint64_t version) {
+    auto mirror = stream::OpenLocalReader(io::PosixFileSystem(), stream::MirrorPlace(here_.path()),
+                                          "field", 0);
+    return mirror.ok() && (*mirror)->View("T", version).ok();
+  }
+
+  const test::TempDirectory here_;
+  std::unique_ptr<Daemon> fetching_;
+  std::thread fetching_thread_;
+  std::unique_ptr<StreamReader> reader_;
+};
+
+TEST_F(FetchingNode, AGetCopiesWhatHasComeBeforeAllOfItHas) {
+  constexpr uint64_t kTriesMax = 50;  // where this thread sleeps while it comes, it is there
+  std::string got;
+  bool before = false;
+  for (uint64_t version = 2; version < kTriesMax && !before; ++version) {
+    std::fill_n(memory_, kVersionBytes, static_cast<char>(version));
+    ASSERT_OK(writer_->Put("T").status());
+    int places = 0;
+    ASSERT_OK(reader_->Get("T", version, [&](size_t size) {
+      ++places;
+      before = before || !MirrorHas(version);
+      got.assign(size, '-');
+      return got.data();
+    }));
+    EXPECT_TRUE(got == std::string(kVersionBytes, static_cast<char>(version))) << version;
+    EXPECT_EQ(places, 1);
+    EXPECT_TRUE(MirrorHas(version));
+  }
+  EXPECT_TRUE(before);
 }
 
 }  // namespace

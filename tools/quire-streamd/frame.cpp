@@ -40,8 +40,8 @@ uint64_t PieceDeadline(const Pace& pace) {
   return std::min(io::RealClock().NowNs() + pace.piece_ns, pace.deadline_ns);
 }
 
-// Each wakes who waits for it: few of what is large, and of what is small some, so that the first is
-// hashed while the last is on its way.
+// Each wakes who waits for it: few of what is large, and of what is small some, so that the first
+// is hashed while the last is on its way.
 uint64_t PieceBytes(uint64_t bytes) {
   return std::clamp(bytes / kPieces, kPieceBytesMin, kPieceBytesMax);
 }
@@ -132,15 +132,16 @@ Status Channel::SendBytes(Slice bytes, const Pace& pace) {
   return Status();
 }
 
-Result<uint64_t> Channel::ReceiveBytes(char* to, uint64_t size, const Pace& pace) {
+Result<uint64_t> Channel::ReceiveBytes(char* to, uint64_t size, const Pace& pace,
+                                       const Came& came) {
   base::PiecewiseChecksum hash(stream::DataSeed());
   const uint64_t piece_bytes = PieceBytes(size);
-  while (size > 0) {
-    const uint64_t piece = std::min(size, piece_bytes);
-    QUIRE_RETURN_IF_ERROR(socket_.ReadAll(to, piece, PieceDeadline(pace)));
-    hash.Add(Slice(to, piece));
-    to += piece;
-    size -= piece;
+  for (uint64_t at = 0; at < size;) {
+    const Slice piece(to + at, std::min(size - at, piece_bytes));
+    QUIRE_RETURN_IF_ERROR(socket_.ReadAll(to + at, piece.size(), PieceDeadline(pace)));
+    at += piece.size();
+    if (came) came(at);
+    hash.Add(piece);
   }
   return hash.Sum();
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -67,7 +68,9 @@ class Channel {
   // Bytes without a frame, from where they lie, and to where they shall lie. Who receives them
   // learns their stream::DataHash, taken while they are in the caches.
   Status SendBytes(Slice bytes, const Pace& pace);
-  Result<uint64_t> ReceiveBytes(char* to, uint64_t size, const Pace& pace);
+  // `came` hears after each piece how many of them are there.
+  using Came = std::function<void(uint64_t bytes)>;
+  Result<uint64_t> ReceiveBytes(char* to, uint64_t size, const Pace& pace, const Came& came = {});
 
   io::Socket& socket() { return socket_; }
 

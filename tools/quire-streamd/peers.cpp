@@ -82,7 +82,7 @@ Result<std::string> Peers::Call(const std::string& address, const stream::Reques
 }
 
 Result<stream::FetchBody> Peers::Fetch(const std::string& address, const stream::Request& request,
-                                       uint64_t deadline_ns, const PlaceVersion& place) {
+                                       uint64_t deadline_ns, const Taker& taker) {
   QUIRE_ASSIGN_OR_RETURN(Asked asked, Ask(address, request, deadline_ns));
   const auto body = stream::DecodeAnswer(asked.answer);
   if (!body.ok()) {
@@ -92,9 +92,9 @@ Result<stream::FetchBody> Peers::Fetch(const std::string& address, const stream:
   QUIRE_ASSIGN_OR_RETURN(const stream::FetchBody fetch, stream::DecodeFetch(*body));
   if (fetch.hash) {
     // Where there is no room the bytes are not read, and the connection is closed.
-    QUIRE_ASSIGN_OR_RETURN(char* const to, place(fetch.version));
-    const auto hash =
-        asked.channel->ReceiveBytes(to, fetch.version.bytes, PaceOf(fetch.version.bytes));
+    QUIRE_ASSIGN_OR_RETURN(char* const to, taker.place(fetch.version));
+    const auto hash = asked.channel->ReceiveBytes(to, fetch.version.bytes,
+                                                  PaceOf(fetch.version.bytes), taker.came);
     if (!hash.ok()) return hash.status().WithContext("the daemon at " + address);
     if (*hash != *fetch.hash) return Damaged(request, fetch.version, address);
   }

@@ -27,11 +27,14 @@ class Peers {
   // Errors   what it answers; kPeerFailed  It is not there, or has another token; kTimedOut.
   Result<std::string> Call(const std::string& address, const stream::Request& request,
                            uint64_t deadline_ns);
-  // Asks for a version. Where its bytes come, `place` is told the version and gives room for them.
+  // Asks for a version. Where its bytes come, `taker` gives room for them and hears what is there.
   // kCorruption: they are not what was stored there.
-  using PlaceVersion = std::function<Result<char*>(const StreamVersion& version)>;
+  struct Taker {
+    std::function<Result<char*>(const StreamVersion& version)> place;
+    Channel::Came came;
+  };
   Result<stream::FetchBody> Fetch(const std::string& address, const stream::Request& request,
-                                  uint64_t deadline_ns, const PlaceVersion& place);
+                                  uint64_t deadline_ns, const Taker& taker);
 
  private:
   struct Asked {

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "io/machine.h"
 #include "io/poller.h"
@@ -38,10 +39,11 @@ class PeersTest : public ::testing::Test {
     Peers peers(token_);
     const Status status = peers
                               .Fetch(*listener->LocalAddress(), request, In(kLongNs),
-                                     [this](const StreamVersion& v) {
-                                       got_.assign(v.bytes, '-');
-                                       return Result<char*>(got_.data());
-                                     })
+                                     {[this](const StreamVersion& v) {
+                                        got_.assign(v.bytes, '-');
+                                        return Result<char*>(got_.data());
+                                      },
+                                      [this](uint64_t bytes) { came_.push_back(bytes); }})
                               .status();
     daemon.join();
     return status;
@@ -78,12 +80,14 @@ class PeersTest : public ::testing::Test {
 
   const Token token_ = *Token::From(std::string(32, 't'));
   std::string got_;
+  std::vector<uint64_t> came_;
 };
 
 TEST_F(PeersTest, FetchBytesThatAreWhatTheAnswerSays) {
   const std::string bytes(1 << 20, 'b');
   EXPECT_OK(Fetch([&](Channel& channel, uint64_t id) { return Send(channel, id, bytes, bytes); }));
   EXPECT_TRUE(got_ == bytes);
+  EXPECT_EQ(came_, (std::vector<uint64_t>{256 << 10, 512 << 10, 768 << 10, 1 << 20}));
 }
 
 TEST_F(PeersTest, TellThatTheBytesAreOthers) {

@@ -12,6 +12,9 @@ namespace {
 // Names that readers asked for are not remembered without end.
 constexpr size_t kRemotesMax = 1 << 14;
 
+// So often a reader is woken by what has come of a version.
+constexpr uint64_t kTellings = 16;
+
 using stream::FetchBody;
 using stream::Operation;
 using stream::Request;
@@ -31,8 +34,9 @@ const StreamVersion* Likely(const std::vector<StreamVersion>& versions, const Re
   return likely;
 }
 
-Result<char*> RoomIn(stream::Mirror& mirror, const Request& request, const StreamVersion& version) {
-  Result<char*> room = mirror.Reserve(request.key, version);
+Result<stream::Room> RoomIn(stream::Mirror& mirror, const Request& request,
+                            const StreamVersion& version) {
+  Result<stream::Room> room = mirror.Reserve(request.key, version);
   if (room.ok()) return room;
   return room.status().WithContext("this node's mirror of " + request.part.store + "/" +
                                    std::to_string(request.part.rank) +
@@ -54,10 +58,11 @@ std::shared_ptr<RemoteParts::Remote> RemoteParts::RemoteOf(const StorePart& part
   return remote;
 }
 
-Result<std::string> RemoteParts::Serve(const Request& request, uint64_t deadline_ns) {
+Result<std::string> RemoteParts::Serve(const Request& request, uint64_t deadline_ns,
+                                       const stream::OnArrival& tell) {
   switch (request.operation) {
     case Operation::kFetch:
-      return Fetch(request, deadline_ns);
+      return Fetch(request, deadline_ns, tell);
     case Operation::kState:
     case Operation::kObjects:
     case Operation::kVersions:
@@ -115,7 +120,8 @@ Status RemoteParts::OpenMirror(const StorePart& part, Remote& remote) {
   return Status();
 }
 
-Result<std::string> RemoteParts::Fetch(const Request& request, uint64_t deadline_ns) {
+Result<std::string> RemoteParts::Fetch(const Request& request, uint64_t deadline_ns,
+                                       const stream::OnArrival& tell) {
   const auto remote = RemoteOf(request.part);
   const uint64_t now = io::RealClock().NowNs();
   const std::chrono::nanoseconds left(deadline_ns > now ? deadline_ns - now : 0);
@@ -124,14 +130,15 @@ Result<std::string> RemoteParts::Fetch(const Request& request, uint64_t deadline
   FetchBody fetched;
   QUIRE_RETURN_IF_ERROR(
       CallOwner(request, *remote, deadline_ns, [&](const std::string& address) -> Status {
-        QUIRE_ASSIGN_OR_RETURN(fetched, FetchInto(*remote, address, request, deadline_ns));
+        QUIRE_ASSIGN_OR_RETURN(fetched, FetchInto(*remote, address, request, deadline_ns, tell));
         return Status();
       }));
   return stream::EncodeFetch(fetched);
 }
 
 Result<FetchBody> RemoteParts::FetchInto(Remote& remote, const std::string& address,
-                                         Request request, uint64_t deadline_ns) {
+                                         Request request, uint64_t deadline_ns,
+                                         const stream::OnArrival& tell) {
   QUIRE_RETURN_IF_ERROR(OpenMirror(request.part, remote));
   std::vector<StreamVersion> known;
   if (auto versions = remote.mirrored->Versions(request.key); versions.ok()) {
@@ -142,13 +149,21 @@ Result<FetchBody> RemoteParts::FetchInto(Remote& remote, const std::string& addr
     request.have = likely->version;
     request.have_time_ns = likely->unix_time_ns;
   }
-  QUIRE_ASSIGN_OR_RETURN(
-      FetchBody body,
-      peers_.Fetch(address, request, deadline_ns, [&](const StreamVersion& version) {
-        return RoomIn(*remote.mirror, request, version);
-      }));
+  stream::Arrival arrival;
+  Peers::Taker taker;
+  taker.place = [&](const StreamVersion& version) -> Result<char*> {
+    QUIRE_ASSIGN_OR_RETURN(const stream::Room room, RoomIn(*remote.mirror, request, version));
+    arrival = {room.at, version.bytes, 0};
+    tell(arrival);
+    return room.bytes;
+  };
+  taker.came = [&](uint64_t bytes) {
+    if (bytes - arrival.arrived < arrival.bytes / kTellings) return;
+    arrival.arrived = bytes;
+    tell(arrival);
+  };
+  QUIRE_ASSIGN_OR_RETURN(const FetchBody body, peers_.Fetch(address, request, deadline_ns, taker));
   if (body.hash) QUIRE_RETURN_IF_ERROR(remote.mirror->Commit(*body.hash));
-  body.hash.reset();
   return body;
 }
 

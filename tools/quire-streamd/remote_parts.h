@@ -17,6 +17,7 @@
 #include "quire/stream.h"
 #include "stream/mirror.h"
 #include "stream/request.h"
+#include "stream/request_queue.h"
 #include "tools/quire-streamd/peers.h"
 
 namespace quire::streamd {
@@ -33,8 +34,10 @@ class RemoteParts {
  public:
   RemoteParts(Peers& peers, RemoteOptions options) : peers_(peers), options_(std::move(options)) {}
 
-  // The body that answers a reader's request. Of kFetch: the version is in the mirror.
-  Result<std::string> Serve(const stream::Request& request, uint64_t deadline_ns);
+  // The body that answers a reader's request. Of kFetch: the version is in the mirror; `tell` heard
+  // of it while it came.
+  Result<std::string> Serve(const stream::Request& request, uint64_t deadline_ns,
+                            const stream::OnArrival& tell);
 
  private:
   struct Remote {
@@ -49,9 +52,11 @@ class RemoteParts {
   std::shared_ptr<Remote> RemoteOf(const stream::StorePart& part);
   Status CallOwner(const stream::Request& request, Remote& remote, uint64_t deadline_ns,
                    const Call& call);
-  Result<std::string> Fetch(const stream::Request& request, uint64_t deadline_ns);
+  Result<std::string> Fetch(const stream::Request& request, uint64_t deadline_ns,
+                            const stream::OnArrival& tell);
   Result<stream::FetchBody> FetchInto(Remote& remote, const std::string& address,
-                                      stream::Request request, uint64_t deadline_ns);
+                                      stream::Request request, uint64_t deadline_ns,
+                                      const stream::OnArrival& tell);
   Status OpenMirror(const stream::StorePart& part, Remote& remote);
 
   Peers& peers_;
