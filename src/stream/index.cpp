@@ -10,7 +10,7 @@
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kIndexMagic = 0x31584449544D5453;  // "STMTIDX1"
+constexpr uint64_t kIndexMagic = 0x32584449544D5453;  // "STMTIDX2"
 constexpr int kAttempts = 200;
 constexpr uint64_t kPauseNs = 50'000;
 constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -43,7 +43,8 @@ struct Index::ObjectSlot {
   uint32_t unused;
 };
 
-struct Index::VersionSlot {
+// One line of the caches: each version that is looked at costs one of them.
+struct alignas(64) Index::VersionSlot {
   std::atomic<uint64_t> version;
   std::atomic<uint64_t> snapshot;
   std::atomic<uint64_t> entry;
@@ -214,6 +215,14 @@ std::vector<std::string> Index::Keys() const {
   return keys;
 }
 
+void Index::FetchObject(uint32_t which) const {
+  __builtin_prefetch(&object(which));
+}
+void Index::FetchNewest(uint32_t which) const {
+  const uint32_t newest = object(which).newest.load(kRelaxed);
+  if (newest != 0 && newest <= sizes_.versions) __builtin_prefetch(&version(newest - 1));
+}
+
 // There is one writer: no need for instructions that lock.
 void Index::Begin(ObjectSlot& slot) {
   slot.sequence.store(slot.sequence.load(kRelaxed) + 1, kRelaxed);
@@ -233,6 +242,7 @@ Status Index::Add(uint32_t which, const VersionRef& ref) {
   } else {
     fresh = free_.back();
     free_.pop_back();
+    if (free_.size() >= kAhead) __builtin_prefetch(&version(free_[free_.size() - kAhead]), 1);
   }
   ObjectSlot& slot = object(which);
   std::atomic<uint32_t>* link = &slot.newest;

@@ -68,6 +68,13 @@ class Index {
   Status Add(uint32_t object, const VersionRef& version);
   /// A version lies elsewhere now. False: there is no such version.
   bool Move(uint32_t object, const VersionRef& version);
+  /// Has the caches fetch what is some steps ahead, for who asks for many objects' versions in turn
+  /// and is at `step`.
+  template <typename Steps>
+  void FetchAhead(const Steps& steps, size_t step) const {
+    if (step + kFarAhead < steps.size()) FetchObject(steps[step + kFarAhead].slot);
+    if (step + kAhead < steps.size()) FetchNewest(steps[step + kAhead].slot);
+  }
   /// Takes away the versions that are not among `stay`, which are in the order of Versions.
   void Retain(uint32_t object, const std::vector<VersionRef>& stay);
   /// Slots that objects may have.
@@ -92,6 +99,10 @@ class Index {
   void Store(VersionSlot& slot, const VersionRef& ref);
   bool TryVersions(const ObjectSlot& slot, const Enough& enough,
                    std::vector<VersionRef>* versions) const;
+  static constexpr size_t kAhead = 8;
+  static constexpr size_t kFarAhead = 2 * kAhead;  // what says where the nearer things lie
+  void FetchObject(uint32_t which) const;
+  void FetchNewest(uint32_t which) const;
   void Begin(ObjectSlot& slot);
   void End(ObjectSlot& slot);
 

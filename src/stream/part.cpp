@@ -127,6 +127,7 @@ Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
   EndCommit(RecordKind::kCommit, snapshot, now_ns, *items, &fresh);
   for (size_t i = 0; i < items->size(); ++i) {
     const Item& item = (*items)[i];
+    index_->FetchAhead(*items, i);
     QUIRE_RETURN_IF_ERROR(index_->Add(item.slot, RefOf(item.entry, places_[i])));
   }
   snapshot_ = snapshot;

@@ -142,7 +142,9 @@ Status Part::DropBelow(Position to) {
   std::vector<VersionRef> refs;
   for (const LiveCommit& commit : live_) {
     if (commit.at >= to) break;
-    for (const LiveEntry& entry : commit.entries) {
+    for (size_t i = 0; i < commit.entries.size(); ++i) {
+      const LiveEntry& entry = commit.entries[i];
+      index_->FetchAhead(commit.entries, i);
       if (seen[entry.slot]) continue;
       seen[entry.slot] = true;
       QUIRE_RETURN_IF_ERROR(index_->Versions(entry.slot, &refs));

@@ -81,7 +81,8 @@ class Writer final : public StreamWriter {
   mutable std::mutex mutex_;    // guards all below
   std::unique_ptr<Part> part_;  // null: finished
   Objects objects_;
-  std::vector<Item> items_;  // of the last commit; what they have of memory is used again
+  std::vector<WriterObject*> all_;  // of objects_, in their order; empty: not gathered since
+  std::vector<Item> items_;         // of the last commit; what they have of memory is used again
   StreamStatistics statistics_;
 };
 
@@ -119,6 +120,7 @@ Result<char*> Writer::Add(Slice key, char* memory, uint64_t bytes, const StreamS
   QUIRE_ASSIGN_OR_RETURN(const uint32_t slot, part_->SlotOf(key));
   object->SetSlot(slot);
   char* const data = object->memory();
+  all_.clear();
   objects_.emplace(std::string(key), std::move(object));
   return data;
 }
@@ -133,6 +135,7 @@ Result<WriterObject*> Writer::Find(Slice key) const {
 Status Writer::Free(Slice key) {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Find(key).status());
+  all_.clear();
   objects_.erase(objects_.find(key));
   return Status();
 }
@@ -151,9 +154,11 @@ Result<uint64_t> Writer::Snapshot() {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
   return base::OrOutOfMemory([&] {
-    std::vector<WriterObject*> objects;
-    for (const auto& [key, object] : objects_) objects.push_back(object.get());
-    return Store(objects);
+    if (all_.empty()) {
+      all_.reserve(objects_.size());
+      for (const auto& [key, object] : objects_) all_.push_back(object.get());
+    }
+    return Store(all_);
   });
 }
 
@@ -347,6 +352,7 @@ Status Writer::Finish() {
   QUIRE_RETURN_IF_ERROR(Check());
   QUIRE_RETURN_IF_ERROR(part_->Finish());
   part_.reset();
+  all_.clear();
   objects_.clear();
   return Status();
 }
