@@ -67,6 +67,9 @@ class Watcher:
     def has_seen(self, condition):
         return any(condition(line) for line in self.lines())
 
+    def runs(self):
+        return self.process.poll() is None
+
     def kill(self):
         self.process.kill()
 
@@ -276,8 +279,8 @@ def case_kills(programs):
                        job.poll() is not None, "all ranks run")
             # The first lives may end before they have anything, the last one may not.
             if life == lives - 1:
-                wait_until(lambda: watcher.has_seen(lambda line: line.get("step", 0) > 0),
-                           "there is a snapshot")
+                wait_until(lambda: watcher.has_seen(lambda line: line.get("step", 0) > 0) or
+                           not watcher.runs(), "there is a snapshot")
             time.sleep(choose.uniform(0, 1.0))
             programs.kill_heat(job, place, choose, everybody=choose.random() < 0.5)
             done += 1

@@ -163,7 +163,7 @@ QUIRE_EXPORT int quire_stream_reader_get_at(quire_stream_reader* reader, const v
                                             size_t key_size, uint64_t snapshot, void** bytes,
                                             size_t* size);
 /* As get, into memory of the program: `*size` is its size, and becomes the object's.
- * QUIRE_INVALID_ARGUMENT where it is too small. */
+ * QUIRE_INVALID_ARGUMENT where it is too small. After another error it may have any bytes. */
 QUIRE_EXPORT int quire_stream_reader_get_into(quire_stream_reader* reader, const void* key,
                                               size_t key_size, uint64_t version, void* buffer,
                                               size_t* size);

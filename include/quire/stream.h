@@ -257,11 +257,14 @@ class StreamReader {
   /// The newest snapshot; 0: none yet.
   virtual Result<uint64_t> LastSnapshot() = 0;
 
-  /// A copy of a version (0: the newest), checked against its checksum.
+  /// A copy of a version (0: the newest), checked against its checksum. `place` makes no call of
+  /// this reader.
   ///
   /// Errors   kNotFound  No such object or version, or it has been collected. kCorruption. kBusy
-  ///          1000 readers hold something. kOutOfMemory  Also where `place` gives no memory.
-  /// Cost     One copy; of a delta of each version back to the last whole one.
+  ///          1000 readers hold something. kOutOfMemory  Also where `place` gives no memory. After
+  ///          an error that place may have any bytes.
+  /// Cost     One copy; of a delta of each version back to the last whole one. Of another node's:
+  ///          while it comes.
   virtual Status Get(Slice key, uint64_t version, const PlaceFunction& place) = 0;
   Status Get(Slice key, uint64_t version, std::string* bytes);
   /// The same as the object was at `snapshot` (0: the newest).

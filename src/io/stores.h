@@ -49,7 +49,7 @@ class HashedCopy {
   HashedCopy(char* to, const char* from, size_t size, uint64_t seed);
   ~HashedCopy();
   HashedCopy(HashedCopy&&) noexcept;
-  /// Copies what lies before `end`, at most `size`. Up to a kilobyte of it waits for the next step.
+  /// Copies what lies before `end`, and before `size`. Up to a kilobyte waits for the next step.
   void CopyUpTo(size_t end);
   /// Copies the rest; the XXH3-64 of all.
   uint64_t End();

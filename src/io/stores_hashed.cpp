@@ -149,6 +149,7 @@ struct HashedCopy::State {
       return CopyStripes(std::min(end, size - 1) / kBlockBytes * kBlockStripes);
     }
 #endif
+    end = std::min(end, size);
     if (end <= done) return;
     CopyInPieces(done, end, &pieces, [this](size_t at, size_t bytes) {
       std::memcpy(to + at, from + at, bytes);

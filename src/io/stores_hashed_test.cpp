@@ -126,7 +126,7 @@ void ExpectTheSameInSteps(const std::string& bytes, size_t to, base::Random* ran
     const size_t copied = end - std::min<size_t>(end, 1024);
     ASSERT_EQ(std::memcmp(target.begin() + to, bytes.data(), copied), 0) << end;
   }
-  if (random->OneIn(2)) copy.CopyUpTo(bytes.size());
+  if (random->OneIn(2)) copy.CopyUpTo(bytes.size() + random->Below(100));
   ASSERT_EQ(copy.End(), base::Checksum(bytes, bytes.size())) << bytes.size() << " bytes to " << to;
   ASSERT_TRUE(target.HasOnly(to, bytes)) << bytes.size() << " bytes to " << to;
 }

@@ -16,9 +16,19 @@ Status ArrivingCopy::Begin(const Arrival& arrival) {
   return Status();
 }
 
+// What the program's place throws it throws again where it is asked once more, and no request is
+// under way.
+bool ArrivingCopy::Begins(const Arrival& arrival) {
+  try {
+    return Begin(arrival).ok();
+  } catch (...) {
+    return false;
+  }
+}
+
 void ArrivingCopy::Arrive(const Arrival& arrival) {
   if (ended_) return;
-  const bool begun = from_ || base::OrOutOfMemory([&] { return Begin(arrival); }).ok();
+  const bool begun = from_ || Begins(arrival);
   const bool fits = begun && arrival.at == told_.at && arrival.bytes == told_.bytes &&
                     arrival.arrived >= told_.arrived && arrival.arrived <= told_.bytes;
   if (fits) {

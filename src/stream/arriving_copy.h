@@ -38,12 +38,12 @@ class ArrivingCopy {
 
  private:
   Status Begin(const Arrival& arrival);
+  bool Begins(const Arrival& arrival);
 
   const OpenMirror open_mirror_;
   const PlaceFunction& place_;
   std::shared_ptr<StreamReader> mirror_;
-  std::shared_ptr<const char>
-      from_;  // held of the mirror; null: nothing came, or the copy has ended
+  std::shared_ptr<const char> from_;  // held of it; null: nothing came, or the copy has ended
   std::optional<io::HashedCopy> copy_;
   Arrival told_;
   bool ended_ = false;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,13 +21,14 @@
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kSize = 100'000;
+constexpr uint64_t kLogBytes = 1 << 20;
+constexpr uint64_t kSize = 200'000;
 constexpr uint64_t kPiece = 30 << 10;
 
 class ArrivingCopyTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto mirror = Mirror::Open(machine_.fs(), "/place", "store", 0, SmallLog(512 << 10));
+    auto mirror = Mirror::Open(machine_.fs(), "/place", "store", 0, SmallLog(kLogBytes));
     ASSERT_OK(mirror.status());
     mirror_ = std::move(*mirror);
     auto reader = OpenLocalReader(machine_.fs(), "/place", "store", 0);
@@ -131,18 +133,30 @@ TEST_F(ArrivingCopyTest, EndsWhereWhatIsToldFitsNothing) {
   const auto ends = [&](const std::vector<Arrival>& told) {
     ArrivingCopy copy(TheMirror(), place_);
     for (const Arrival& arrival : told) copy.Arrive(arrival);
-    copy.Arrive(whole);
     return !copy.Finish(Answer(1));
   };
-  EXPECT_FALSE(ends({}));
-  EXPECT_TRUE(ends({{room.at, UINT64_MAX, 0}}));
-  EXPECT_TRUE(ends({{room.at, 1 << 20, 0}})) << "more than the log has";
+  EXPECT_FALSE(ends({whole}));
+  EXPECT_FALSE(ends({{room.at, kSize, kPiece}, whole}));
   EXPECT_TRUE(ends({{room.at, kSize, kSize + 1}}));
   EXPECT_TRUE(ends({{room.at, kSize, UINT64_MAX}}));
   EXPECT_TRUE(ends({{room.at, kSize, kPiece}, {room.at, kSize, kPiece - 1}})) << "less than before";
   EXPECT_TRUE(ends({{room.at, kSize, kPiece}, {room.at + 64, kSize, kPiece}}));
   EXPECT_TRUE(ends({{room.at, kSize, kPiece}, {room.at, kSize - 1, kPiece}}));
-  EXPECT_TRUE(ends({{UINT64_MAX, kSize, kPiece}}));
+}
+
+TEST_F(ArrivingCopyTest, EndsWhereTheLogHasNoSuchRoom) {
+  const uint64_t at = Begin(1).at;
+  const uint64_t rest = kLogBytes - at % kLogBytes;
+  const auto places = [&](const Arrival& arrival) {
+    ArrivingCopy copy(TheMirror(), place_);
+    copy.Arrive(arrival);
+    return std::exchange(places_, 0);
+  };
+  EXPECT_EQ(places({at, rest, 0}), 1);
+  EXPECT_EQ(places({at, rest + 1, 0}), 0) << "it does not lie in one piece";
+  EXPECT_EQ(places({at, kLogBytes + 1, 0}), 0);
+  EXPECT_EQ(places({at, UINT64_MAX, 0}), 0);
+  EXPECT_EQ(places({UINT64_MAX, 2, 0}), 0);
 }
 
 TEST_F(ArrivingCopyTest, IsNoneWhereTheProgramGivesNoPlace) {
@@ -150,10 +164,15 @@ TEST_F(ArrivingCopyTest, IsNoneWhereTheProgramGivesNoPlace) {
   ArrivingCopy copy(TheMirror(), none);
   copy.Arrive(Come(Begin(1), 1, 0, kSize));
   EXPECT_FALSE(copy.Finish(Answer(1)));
-  const PlaceFunction full = [](size_t) -> char* { throw std::bad_alloc(); };
-  ArrivingCopy thrown(TheMirror(), full);
-  thrown.Arrive(Come(Begin(1), 1, 0, kSize));
-  EXPECT_FALSE(thrown.Finish(Answer(1)));
+  for (const bool memory : {true, false}) {
+    const PlaceFunction throws = [memory](size_t) -> char* {
+      if (memory) throw std::bad_alloc();
+      throw std::runtime_error("not so many");
+    };
+    ArrivingCopy thrown(TheMirror(), throws);
+    thrown.Arrive(Come(Begin(1), 1, 0, kSize));
+    EXPECT_FALSE(thrown.Finish(Answer(1)));
+  }
 }
 
 TEST_F(ArrivingCopyTest, HoldsTheRoomUntilItEnds) {

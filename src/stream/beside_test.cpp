@@ -8,8 +8,10 @@
 #include <csignal>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "io/page_memory.h"
 #include "stream/gate.h"
 #include "stream/index.h"
 #include "stream/pins.h"
@@ -157,6 +159,9 @@ TEST(Pins, OfAReaderThatIsStoppedHoldUpNoPutThatHasRoom) {
 class IndexTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    Result<io::PageMemory> memory_of_index = io::AllocatePages(Index::BytesFor(kSizes));
+    ASSERT_OK(memory_of_index.status());
+    memory_ = std::move(*memory_of_index);
     Index::Format(memory(), kSizes, 7, 1);
     Result<Index> attached = Index::Attach(memory(), Index::BytesFor(kSizes), 7, 1);
     ASSERT_OK(attached.status());
@@ -165,7 +170,7 @@ class IndexTest : public ::testing::Test {
     ASSERT_OK(object.status());
     object_ = *object;
   }
-  char* memory() { return reinterpret_cast<char*>(memory_.data()); }
+  char* memory() { return memory_.data(); }
   static VersionRef Ref(uint64_t version) {
     VersionRef ref;
     ref.version = version;
@@ -180,7 +185,7 @@ class IndexTest : public ::testing::Test {
   }
 
   static constexpr IndexSizes kSizes = {4, 4, 64};
-  std::vector<uint64_t> memory_ = std::vector<uint64_t>(Index::BytesFor(kSizes) / 8);
+  io::PageMemory memory_;
   std::unique_ptr<Index> index_;
   uint32_t object_ = 0;
 };

@@ -74,12 +74,14 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadl
     return Status(Code::kBusy, "the daemon of " + place_ + " has as many readers as it takes");
   }
   if (!fd.ok()) return fd.status().WithContext("the daemon in " + place_);
-  QUIRE_ASSIGN_OR_RETURN(auto memory, io::SealedMemory::Map(*std::move(fd), sizeof(QueueLayout)));
+  const Status other_version(
+      Code::kUnsupported,
+      "the daemon in " + place_ + " is of another version; stop it: quire-streamd --stop");
+  auto mapped = io::SealedMemory::Map(*std::move(fd), sizeof(QueueLayout));
+  if (mapped.status().code() == Code::kCorruption) return other_version;  // of another size
+  QUIRE_ASSIGN_OR_RETURN(auto memory, std::move(mapped));
   const auto* const layout = reinterpret_cast<const QueueLayout*>(memory->data());
-  if (layout->magic != kQueueMagic || layout->slot_count != kQueueSlots) {
-    return Status(Code::kUnsupported, "the daemon in " + place_ +
-                                          " is of another version; stop it: quire-streamd --stop");
-  }
+  if (layout->magic != kQueueMagic || layout->slot_count != kQueueSlots) return other_version;
   io::Socket& bell = link->line;
   link->queue = std::make_unique<QueueClient>(
       std::move(memory), [&bell] { return bell.WriteSome(Slice("!", 1)).status(); },

@@ -42,7 +42,7 @@ class Index {
  public:
   /// [bytes] of an index of these sizes.
   static uint64_t BytesFor(const IndexSizes& sizes);
-  /// Writes an empty one into zeroed memory, which outlives it.
+  /// Writes an empty one into zeroed memory, which begins at a page and outlives it.
   static void Format(char* memory, const IndexSizes& sizes, uint64_t log_id, uint32_t number);
   /// One that Format wrote. kCorruption: it was another log's, another number, or is damaged.
   static Result<Index> Attach(char* memory, uint64_t bytes, uint64_t log_id, uint32_t number);

@@ -196,9 +196,11 @@ TEST_F(RequestQueue, TellsAReaderThatWaitsWhatHasComeSoFar) {
 }
 
 TEST_F(RequestQueue, WaitsNoLongerThanTheDeadlineWhereMoreComesWithoutEnd) {
+  std::vector<QueueServer::Asked> asked;
+  on_ring_ = [&] { asked = server_->Take(); };
   std::atomic<bool> ended{false};
   std::thread daemon([&] {
-    const auto asked = TakeNext();
+    bell_.acquire();
     for (uint64_t arrived = 0; !ended; ++arrived) {
       server_->Tell(asked[0].slot, {0, UINT64_MAX, arrived});
     }

@@ -56,10 +56,10 @@ class SightOpener {
     }
     const IndexSizes sizes = SizesFor(contents, 1, sight->heap_->identity().capacity);
     const uint64_t bytes = Index::BytesFor(sizes);
-    sight->own_index_ = std::make_unique<char[]>(bytes);
+    QUIRE_ASSIGN_OR_RETURN(sight->own_index_, io::AllocatePages(bytes));
     const uint64_t log_id = sight->heap_->identity().log_id;
-    Index::Format(sight->own_index_.get(), sizes, log_id, 1);
-    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.get(), bytes, log_id, 1));
+    Index::Format(sight->own_index_.data(), sizes, log_id, 1);
+    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.data(), bytes, log_id, 1));
     sight->index_ = std::make_unique<Index>(std::move(index));
     QUIRE_RETURN_IF_ERROR(FillIndex(contents, sight->index_.get()));
     sight->gate_ = Gate::Private();

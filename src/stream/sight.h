@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "io/file_system.h"
+#include "io/page_memory.h"
 #include "stream/gate.h"
 #include "stream/index.h"
 #include "stream/log_heap.h"
@@ -35,7 +36,7 @@ class Sight {
   std::shared_ptr<Gate> gate_;
   std::unique_ptr<LogHeap> heap_;
   std::unique_ptr<io::MappedFile> index_map_;
-  std::unique_ptr<char[]> own_index_;
+  io::PageMemory own_index_;
   std::unique_ptr<Index> index_;
   uint32_t index_number_ = 0;
   bool shared_ = true;

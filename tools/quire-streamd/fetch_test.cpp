@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -173,6 +174,18 @@ TEST_F(FetchingNode, AGetCopiesWhatHasComeBeforeAllOfItHas) {
     EXPECT_TRUE(MirrorHas(version));
   }
   EXPECT_TRUE(before);
+}
+
+// The reader has room for eight requests at once.
+TEST_F(FetchingNode, APlaceThatThrowsHoldsUpNoRequestThatFollows) {
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_OK(writer_->Put("T").status());
+    const auto throws = [](size_t) -> char* { throw std::length_error("not so many"); };
+    EXPECT_THROW((void)reader_->Get("T", 0, throws).ok(), std::length_error);
+  }
+  std::string got;
+  EXPECT_OK(reader_->Get("T", 0, &got));
+  EXPECT_EQ(got.size(), kVersionBytes);
 }
 
 }  // namespace
