@@ -14,7 +14,12 @@
 
 #include "base/random.h"
 #include "io/machine.h"
+#include "io/poller.h"
+#include "io/sealed_memory.h"
+#include "io/socket.h"
+#include "stream/daemon_client.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::stream {
@@ -295,6 +300,30 @@ TEST_F(RequestQueue, BringsAReaderToAnEndWhateverADaemonWrites) {
   EXPECT_GT(answered, 0);
   EXPECT_LT(answered, rounds) << "nothing was damaged";
   ExpectThatItWorks();
+}
+
+// What a daemon that is older or newer may hand over.
+TEST(DaemonClient, TellsADaemonOfAnotherVersion) {
+  const test::TempDirectory place;
+  auto listener = io::Socket::ListenLocal(place.path(), kDaemonSocket);
+  ASSERT_OK(listener.status());
+  auto poller = io::Poller::New();
+  ASSERT_OK(poller.status());
+  ASSERT_OK((*poller)->Add(listener->fd(), 1));
+  for (const uint64_t bytes : {uint64_t{4096}, uint64_t{sizeof(QueueLayout)}}) {
+    std::thread daemon([&] {
+      ASSERT_OK((*poller)->Wait(20'000).status());
+      auto reader = listener->Accept();
+      ASSERT_OK(reader.status());
+      auto memory = io::SealedMemory::Create(bytes);
+      ASSERT_OK(memory.status());
+      ASSERT_OK(reader->SendDescriptor((*memory)->fd()));
+    });
+    const Status status = DaemonClient(place.path()).Call(Request(), In(20'000 * kMs)).status();
+    daemon.join();
+    EXPECT_CODE(status, Code::kUnsupported) << bytes;
+    EXPECT_NE(status.message().find("quire-streamd --stop"), std::string::npos) << status.message();
+  }
 }
 
 }  // namespace
