@@ -1,0 +1,31 @@
+/// Tells a forked child that it is one. A child has the parent's memory but none of its threads, and
+/// shares its locks: no object of Quire that the parent opened can be used in it.
+///
+/// Layer      base
+/// Threads    any
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "quire/status.h"
+
+namespace quire::base {
+
+namespace internal {
+extern std::atomic<uint32_t> fork_generation;
+}  // namespace internal
+
+/// How many forks lie between the process that loaded Quire and this one. An object remembers the
+/// number at its creation; if the number differs later, the caller is a forked child. One relaxed
+/// load, no system call (getpid is one). A child made by a bare clone(2) is not noticed: fork
+/// handlers do not run in it.
+inline uint32_t ForkGeneration() {
+  return internal::fork_generation.load(std::memory_order_relaxed);
+}
+
+/// kInvalidArgument with a sentence that says what a forked child must do instead. `what` names the
+/// object: "database \"a\"".
+Status InForkedChild(const char* what);
+
+}  // namespace quire::base
