@@ -3,45 +3,71 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <future>
-#include <string>
 #include <thread>
+
+#include "tests/support/held_thread.h"
 
 namespace quire::base {
 namespace {
 
-class Holder : public SyncPointListener {
- public:
-  void Reach(const char* name) override {
-    name_ = name;
-    reached_.set_value();
-    released_.get_future().wait();
+class SyncPointTest : public testing::Test {
+ protected:
+  // Runs a thread that passes `place` so many times.
+  void Start(const char* place, int times = 1) {
+    thread_ = std::thread([this, place, times] {
+      for (int i = 0; i < times; ++i) {
+        SyncPoint(place);
+        ++passed_;
+      }
+    });
   }
-  std::string name_;
-  std::promise<void> reached_;
-  std::promise<void> released_;
+  std::thread thread_;
+  std::atomic<int> passed_{0};
 };
 
-TEST(SyncPoint, HoldsTheThreadThatReachesIt) {
-  Holder holder;
-  std::atomic<bool> passed{false};
-  std::thread thread;
+TEST_F(SyncPointTest, HoldsTheThreadThatReachesItUntilItIsReleased) {
   {
-    const ScopedSyncPoints installed(&holder);
-    thread = std::thread([&passed] {
-      SyncPoint("test.held");
-      passed = true;
-    });
-    holder.reached_.get_future().wait();
-    EXPECT_EQ(holder.name_, "test.held");
-    EXPECT_FALSE(passed);
-    holder.released_.set_value();
+    test::HeldThread holder({.place = "test.held", .wait_ms_max = 60'000});
+    Start("test.held");
+    ASSERT_TRUE(holder.WaitUntilHeld());
+    EXPECT_EQ(passed_, 0);
+    holder.Release();
+    thread_.join();
   }
-  thread.join();
-  EXPECT_TRUE(passed);
+  EXPECT_EQ(passed_, 1);
 }
 
-TEST(SyncPoint, DoesNothingWithoutAListener) { SyncPoint("test.unheard"); }
+TEST_F(SyncPointTest, TheEndOfTheHolderReleasesTheThread) {
+  {
+    test::HeldThread holder({.place = "test.held", .wait_ms_max = 60'000});
+    Start("test.held");
+    ASSERT_TRUE(holder.WaitUntilHeld());
+  }
+  thread_.join();
+  EXPECT_EQ(passed_, 1);
+}
+
+TEST_F(SyncPointTest, OthersThatGoOnReleaseTheThread) {
+  test::HeldThread holder({.place = "test.held", .skip = 1, .events = 2, .wait_ms_max = 60'000});
+  Start("test.held", 2);
+  ASSERT_TRUE(holder.WaitUntilHeld());
+  EXPECT_EQ(passed_, 1);  // the first arrival was skipped
+  SyncPoint("test.other");
+  EXPECT_EQ(passed_, 1);
+  SyncPoint("test.other");
+  thread_.join();
+  EXPECT_EQ(passed_, 2);
+  EXPECT_EQ(holder.arrivals()["test.other"], 2);
+}
+
+TEST_F(SyncPointTest, TimeReleasesTheThread) {
+  test::HeldThread holder({.place = "test.held", .wait_ms_max = 1});
+  Start("test.held");
+  thread_.join();
+  EXPECT_TRUE(holder.held());
+}
+
+TEST_F(SyncPointTest, DoesNothingWithoutAListener) { SyncPoint("test.unheard"); }
 
 }  // namespace
 }  // namespace quire::base
