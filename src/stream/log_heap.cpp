@@ -16,12 +16,12 @@ std::string Sizes(uint64_t needed, uint64_t free) {
   return std::to_string(needed) + " bytes are needed and " + std::to_string(free) + " are free";
 }
 
-// Of whole versions and of packed ones the sizes follow from what is stored; those of a delta must
-// be those of the version that it rests upon.
+// The sizes of a whole version follow from what is stored. A delta may be far smaller than its
+// object, also if it is packed: its size must be that of the whole version it rests upon (ChainOf).
 bool HasPossibleSizes(const Entry& entry) {
-  constexpr uint64_t kPackedAtMost = 256;  // LZ4 makes no more of it
-  if (entry.packed) return entry.bytes / kPackedAtMost <= entry.stored;
-  return entry.delta || entry.stored == entry.bytes;
+  if (entry.delta) return true;
+  constexpr uint64_t kPackedAtMost = 256;  // LZ4 makes no more of a byte
+  return entry.packed ? entry.bytes / kPackedAtMost <= entry.stored : entry.stored == entry.bytes;
 }
 
 Status DamagedAt(const std::string& path, Position at, const std::string& what) {

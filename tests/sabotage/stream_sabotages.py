@@ -273,4 +273,10 @@ STREAM_SABOTAGES = [
              "src/stream/delta.cpp", "if (end != raw.size())",
              "if (AlignUp(end, kRecordBytes) != AlignUp(raw.size(), kRecordBytes))",
              STREAM, "Delta.*"),
+
+    # The forms of versions.
+    Sabotage("stream-small-delta", "a packed delta far smaller than its object is refused",
+             "src/stream/log_heap.cpp", "if (entry.delta) return true;",
+             "if (entry.delta && !entry.packed) return true;",
+             STREAM, "*StreamForms.EachVersion*"),
 ]
