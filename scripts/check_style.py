@@ -42,6 +42,14 @@ SYSTEM_NAMES = [
     r"std::chrono::(system|steady|high_resolution)_clock", r"std::random_device",
     r"std::filesystem\b", r"std::[io]?fstream\b", r"std::this_thread::sleep_(for|until)",
 ]
+# Calls that make a descriptor. If the program's standard streams are closed, they return 0, 1 or 2,
+# which io::Descriptor never keeps: so it takes what they return in the same expression.
+MAKES_DESCRIPTORS = re.compile(
+    r"(?<!\w)::(open|openat|openat2|creat|socket|accept4?|eventfd|epoll_create1?|memfd_create|"
+    r"shm_open|dup|pipe2?|socketpair|timerfd_create|signalfd|inotify_init1?|pidfd_open|mkstemp|"
+    r"opendir|fopen|tmpfile)\(|F_DUPFD|SYS_userfaultfd")
+TAKES_DESCRIPTOR = re.compile(r"\bDescriptor(\s+\w+)?\((static_cast<int>\()?(::)?\w+\(")
+OWNS_DESCRIPTORS = "src/io/descriptor.cpp"
 # Outside src/io, and why.
 ALLOWED_SYSTEM = {
     "src/base/epoch.cpp": {"syscall": "membarrier: makes readers' fences free; no data, no clock"},
@@ -144,6 +152,17 @@ def check_calls(relative, text, found):
             found.add("stop", where, "the library neither stops the program nor asserts (QUIRE_CHECK)")
 
 
+def check_descriptors(relative, text, found):
+    tests = re.search(r"_(test|fuzz|bench)\.cpp$|_testing", relative)
+    if tests or not relative.startswith(("src/", "tools/")) or relative == OWNS_DESCRIPTORS:
+        return
+    code = cpp_scan.drop_preprocessor(cpp_scan.blank(text))
+    for number, line in enumerate(code.split("\n"), 1):
+        if MAKES_DESCRIPTORS.search(line) and not TAKES_DESCRIPTOR.search(line):
+            found.add("descriptor", f"{relative}:{number}",
+                      "only io::Descriptor may own a descriptor: it is never 0 to 2")
+
+
 def leading_comment(text):
     block = re.match(r"(?:#ifndef \w+\n#define \w+\n\s*)?((?:\s*//[^\n]*\n)+)", text)
     return block.group(1) if block else ""
@@ -236,6 +255,7 @@ def check_file(root, path, found):
         return
     check_functions(relative, text, found)
     check_calls(relative, text, found)
+    check_descriptors(relative, text, found)
     line_count = text.count("\n")
     if is_library(relative) or relative.startswith("include/"):
         found.file_lines.append(line_count)
@@ -319,7 +339,8 @@ def self_test():
     good = {
         "src/base/a.h": header + "namespace quire::base {\nint F(int a);\n}\n",
         "src/base/a.cpp": "#include \"base/a.h\"\n#include <string>\n",
-        "src/io/f.cpp": "int F() {\n  return ::open(\"x\", 0);\n}\n",
+        "src/io/f.cpp": "int F() {\n  return ::fstat(1, 0);\n}\n"
+                        "Descriptor G() {\n  return Descriptor(::socket(1, 0));\n}\n",
         "src/kv/k.cpp": "void F() {\n  file->read(1);\n  db.open(2);\n  // printf(\n  Say(\"exit(1)\");\n}\n",
         "include/quire/x.h": header + "class X {\n public:\n  /// Does it.\n  int F(int a);\n  X() = default;\n"
                              "  /// Sizes.\n  int a() const;\n  int b() const { return 1; }\n"
@@ -342,6 +363,7 @@ def self_test():
         "ctest": ("tests/y/CMakeLists.txt", "set_tests_properties(\n  x PROPERTIES\n  TIMEOUT 3)\n"),
         "file_name": ("src/kv/BadName.cpp", "int a;\n"),
         "system_call": ("src/kv/b.cpp", "void F() {\n  auto t = std::chrono::steady_clock::now();\n}\n"),
+        "descriptor": ("src/io/b.cpp", "int F() {\n  return ::open(\"x\", 0);\n}\n"),
         "print": ("src/kv/b.cpp", "void F() {\n  std::fprintf(stderr, \"x\");\n}\n"),
         "stop": ("src/kv/b.cpp", "void F() {\n  std::abort();\n}\n"),
         "header_block": ("src/kv/b.h", "#pragma once\nint F();\n"),

@@ -9,9 +9,12 @@
 
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
+#include "io/descriptor.h"
 #include "io/page_memory.h"
 #include "io/page_watch_kinds.h"
 #include "io/posix_error.h"
@@ -56,47 +59,35 @@ Status Unsupported(const std::string& what) {
   return Status(Code::kUnsupported, what + ": " + ErrnoText(errno));
 }
 
-// What all watches of a process share. A child of fork has its parent's: these act on the memory of
-// the parent, and must not be used.
+// What all watches of a process share, open as long as one of them lives. A child of fork has its
+// parent's: these act on the memory of the parent, and must not be used.
 struct Descriptors {
   int process = 0;
-  int faults = -1;
-  int pagemap = -1;
+  std::shared_ptr<const Descriptor> faults;
+  std::shared_ptr<const Descriptor> pagemap;
 };
 
-void Close(const Descriptors& open) {
-  if (open.faults >= 0) ::close(open.faults);
-  if (open.pagemap >= 0) ::close(open.pagemap);
-}
-
-int OpenFaults() {
+Descriptor OpenFaults() {
   constexpr int kFlags = O_CLOEXEC | O_NONBLOCK | kUserModeOnly;
-  const long by_call = ::syscall(SYS_userfaultfd, kFlags);
-  if (by_call >= 0) return static_cast<int>(by_call);
-  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-  if (device < 0) return -1;
-  const int by_device = ::ioctl(device, kNewFromDevice, kFlags);
-  ::close(device);
-  return by_device;
+  Descriptor by_call(static_cast<int>(::syscall(SYS_userfaultfd, kFlags)));
+  if (by_call.ok()) return by_call;
+  const Descriptor device = Descriptor::Open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  return Descriptor(device.ok() ? ::ioctl(device.get(), kNewFromDevice, kFlags) : -1);
 }
 
 Result<Descriptors> OpenDescriptors() {
-  Descriptors open;
-  open.process = ::getpid();
-  open.faults = OpenFaults();
-  if (open.faults < 0) return Unsupported("userfaultfd is refused");
+  Descriptor faults = OpenFaults();
+  if (!faults.ok()) return Unsupported("userfaultfd is refused");
   uffdio_api api = {};
   api.api = UFFD_API;
   api.features = kFeatureWpAsync | kFeatureWpUnpopulated | kFeatureWpShared;
-  Status status;
-  if (::ioctl(open.faults, UFFDIO_API, &api) != 0) {
-    status = Unsupported("userfaultfd has no asynchronous write protection");
-  } else if (open.pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC); open.pagemap < 0) {
-    status = Unsupported("/proc/self/pagemap is not there");
+  if (::ioctl(faults.get(), UFFDIO_API, &api) != 0) {
+    return Unsupported("userfaultfd has no asynchronous write protection");
   }
-  if (status.ok()) return open;
-  Close(open);
-  return status;
+  Descriptor pagemap = Descriptor::Open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (!pagemap.ok()) return Unsupported("/proc/self/pagemap is not there");
+  return Descriptors{::getpid(), std::make_shared<const Descriptor>(std::move(faults)),
+                     std::make_shared<const Descriptor>(std::move(pagemap))};
 }
 
 Result<Descriptors> TheDescriptors() {
@@ -104,9 +95,7 @@ Result<Descriptors> TheDescriptors() {
   static Descriptors shared;
   const std::lock_guard lock(mutex);
   if (shared.process == ::getpid()) return shared;
-  QUIRE_ASSIGN_OR_RETURN(const Descriptors opened, OpenDescriptors());
-  Close(shared);
-  shared = opened;
+  QUIRE_ASSIGN_OR_RETURN(shared, OpenDescriptors());
   return shared;
 }
 
@@ -158,7 +147,7 @@ class KernelWatch : public PageWatch {
     scan.return_mask = kPageIsWritten;
     for (uint64_t at = begin_; at != scan.end; at = scan.walk_end) {
       scan.start = at;
-      const int found = ::ioctl(open_.pagemap, kPagemapScan, &scan);
+      const int found = ::ioctl(open_.pagemap->get(), kPagemapScan, &scan);
       if (found < 0) return Unsupported("PAGEMAP_SCAN fails");
       if (scan.walk_end <= at) return Status(Code::kUnsupported, "PAGEMAP_SCAN goes no further");
       for (size_t i = 0; i < static_cast<size_t>(found); ++i) {
@@ -172,7 +161,7 @@ class KernelWatch : public PageWatch {
 
   bool Retry(unsigned long call, void* argument) const {
     for (int tries = 0; tries < kTriesMax; ++tries) {
-      if (::ioctl(open_.faults, call, argument) == 0) return true;
+      if (::ioctl(open_.faults->get(), call, argument) == 0) return true;
       if (errno != EAGAIN && errno != EINTR) return false;
     }
     return false;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <string>
 
+#include "io/descriptor.h"
 #include "io/machine.h"
 #include "io/page_memory.h"
 #include "io/page_watch_kinds.h"
@@ -27,13 +28,9 @@ Result<std::unique_ptr<PageWatch>> NewUntested(WatchKind kind, char* memory, uin
 
 // Has a system call write one byte.
 bool ReadInto(char* to) {
-  int ends[2];
-  if (::pipe(ends) != 0) return false;
+  const auto [from, into] = Descriptor::Pipe();
   const char byte = 1;
-  const bool read = ::write(ends[1], &byte, 1) == 1 && ::read(ends[0], to, 1) == 1;
-  ::close(ends[0]);
-  ::close(ends[1]);
-  return read;
+  return from.ok() && ::write(into.get(), &byte, 1) == 1 && ::read(from.get(), to, 1) == 1;
 }
 
 Status Unseen(const std::string& what) {

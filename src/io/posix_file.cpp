@@ -55,19 +55,6 @@ uint64_t PageBegin(uint64_t offset) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  // What close could report has been reported by Sync, or was promised to nobody.
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Descriptor Descriptor::Open(const std::string& path, int flags, unsigned permissions) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags, permissions);
-  } while (fd < 0 && errno == EINTR);
-  return Descriptor(fd);
-}
-
 Status PosixFile::ReadAt(uint64_t offset, size_t size, char* to) const {
   if (map_ != nullptr && map_->TryCopy(offset, size, to)) return Status();
   size_t done = 0;

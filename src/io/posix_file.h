@@ -8,29 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "io/descriptor.h"
 #include "io/file_system.h"
 #include "io/read_map.h"
 
 namespace quire::io {
-
-/// A file descriptor, closed by destruction.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  /// open(2), continued where a signal interrupts it; not ok(): errno says why.
-  static Descriptor Open(const std::string& path, int flags, unsigned permissions = 0);
-  int get() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 class PosixFile : public File {
  public:

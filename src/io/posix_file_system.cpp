@@ -136,7 +136,9 @@ Status LockDescriptor(int fd, short type, const std::string& path) {
 }
 
 Status WriteHolder(int fd, const std::string& path, const std::string& holder) {
-  PosixFile file(Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), path);
+  Descriptor copy = Descriptor::Duplicate(fd);
+  if (!copy.ok()) return ErrnoStatus(errno, "write the lock's holder into", path);
+  PosixFile file(std::move(copy), path);
   QUIRE_RETURN_IF_ERROR(file.Truncate(0));
   return file.WriteAt(0, Slice(holder).substr(0, kHolderBytesMax));
 }
@@ -199,8 +201,12 @@ class PosixFs : public FileSystem {
 };
 
 Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
+  // Links are followed: what is listed was opened, and checked, by the same path before.
+  Descriptor fd = Descriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!fd.ok()) return ErrnoStatus(errno, "list", directory);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
   if (!stream) return ErrnoStatus(errno, "list", directory);
+  fd.Release();  // the stream closes it
   std::vector<FileInfo> files;
   while (true) {
     errno = 0;

@@ -10,20 +10,20 @@
 namespace quire::streamd {
 
 Result<Background> Background::Enter() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return io::ErrnoStatus(errno, "make", "a pipe");
+  auto [from, into] = io::Descriptor::Pipe();
+  if (!from.ok()) return io::ErrnoStatus(errno, "make", "a pipe");
   const pid_t pid = ::fork();
   if (pid < 0) return io::ErrnoStatus(errno, "start", "a process in the background");
   if (pid == 0) {
-    ::close(ends[0]);
+    from = io::Descriptor(-1);
     ::setsid();
-    return Background(ends[1]);
+    return Background(std::move(into));
   }
-  ::close(ends[1]);
+  into = io::Descriptor(-1);
   char ready = 0;
   ssize_t got = 0;
   do {
-    got = ::read(ends[0], &ready, 1);
+    got = ::read(from.get(), &ready, 1);
   } while (got < 0 && errno == EINTR);
   ::_exit(got == 1 ? 0 : 1);
 }

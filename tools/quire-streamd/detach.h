@@ -4,7 +4,9 @@
 // Threads    before any is started
 #pragma once
 
-#include "io/posix_file.h"
+#include <utility>
+
+#include "io/descriptor.h"
 #include "quire/status.h"
 
 namespace quire::streamd {
@@ -18,7 +20,7 @@ class Background {
   void Ready();
 
  private:
-  explicit Background(int pipe) : pipe_(pipe) {}
+  explicit Background(io::Descriptor pipe) : pipe_(std::move(pipe)) {}
   io::Descriptor pipe_;
 };
 

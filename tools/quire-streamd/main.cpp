@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/log_sink.h"
+#include "io/descriptor.h"
 #include "io/machine.h"
 #include "io/process.h"
 #include "quire/version.h"
@@ -201,5 +202,6 @@ int Main(int argc, char** argv) {
 }  // namespace quire::streamd
 
 int main(int argc, char** argv) {
+  quire::io::OpenStandardStreams();
   return quire::streamd::Main(argc, argv);
 }

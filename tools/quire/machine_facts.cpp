@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "io/descriptor.h"
 #include "io/file_system.h"
 #include "io/machine.h"
 
@@ -142,10 +143,7 @@ uint64_t FileSystemBytes(const std::string& path) {
 }
 
 bool MakesNamelessFiles(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  ::close(fd);
-  return true;
+  return io::Descriptor::Open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600).ok();
 }
 
 std::string FindProgram(const std::string& name) {
@@ -171,12 +169,11 @@ std::string OwnDirectory() {
 
 Ended RunProgram(const std::vector<std::string>& command) {
   Ended ended;
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return ended;
-  const pid_t child = Spawn(command, ends[1]);
-  ::close(ends[1]);
-  const bool in_time = child != 0 && ReadToEnd(ends[0], &ended.output);
-  ::close(ends[0]);
+  auto [from, into] = io::Descriptor::Pipe();
+  if (!from.ok()) return ended;
+  const pid_t child = Spawn(command, into.get());
+  into = io::Descriptor(-1);
+  const bool in_time = child != 0 && ReadToEnd(from.get(), &ended.output);
   if (child == 0) return ended;
   if (!in_time) ::kill(-child, SIGKILL);
   int status = 0;

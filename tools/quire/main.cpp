@@ -6,6 +6,7 @@
 #include <map>
 #include <new>
 
+#include "io/descriptor.h"
 #include "quire/version.h"
 #include "tools/quire/commands.h"
 
@@ -350,5 +351,6 @@ int Main(int argc, char** argv) {
 }  // namespace quire::tool
 
 int main(int argc, char** argv) {
+  quire::io::OpenStandardStreams();
   return quire::tool::Main(argc, argv);
 }
