@@ -10,8 +10,9 @@ constexpr uint64_t kShardBytesMin = 1ull << 20;
 constexpr uint64_t kShardsMax = 16;
 // List node, hash node, two string headers.
 constexpr uint64_t kEntryOverheadBytes = 144;
-constexpr uint64_t kUnderWayMask = 0xFFFF;
-constexpr int kEndedShift = 16;
+// More writes than memory has room for their guards: the count never reaches the other half.
+constexpr uint64_t kUnderWayMask = 0xFFFFFFFF;
+constexpr int kEndedShift = 32;
 constexpr uint64_t kEndedOne = uint64_t{1} << kEndedShift;
 
 uint64_t ChargeOf(Slice key, Slice value) {
@@ -110,8 +111,12 @@ PairCache::WriteGuard::WriteGuard(PairCache& cache, Slice key, uint64_t hash)
 }
 
 PairCache::WriteGuard::~WriteGuard() {
+  if (cache_ == nullptr) return;
   // One more ended, one less under way.
-  if (cache_ != nullptr) cache_->MarkOf(hash_).state.fetch_add(kEndedOne - 1);
+  const uint64_t before = cache_->MarkOf(hash_).state.fetch_add(kEndedOne - 1);
+  // The count of those that have ended begins anew: no ticket of before may be equal to a later one.
+  if ((before >> kEndedShift) == kUnderWayMask) [[unlikely]]
+    cache_->generation_.fetch_add(1);
 }
 
 }  // namespace quire::kv

@@ -32,7 +32,7 @@ class PairCache {
 
   /// What a reader saw of the writes of a key before it looked anywhere.
   struct Ticket {
-    uint64_t generation = 0;  ///< how often the cache was switched
+    uint64_t generation = 0;  ///< how often the cache was switched, or a count began anew
     uint64_t writes_ended = 0;
     bool usable = false;  ///< no write of the key was under way, and the cache is on
   };
@@ -79,7 +79,8 @@ class PairCache {
     std::unordered_map<Slice, std::list<Entry>::iterator> index;
     uint64_t charged_bytes = 0;
   };
-  // Writes of the keys that fall here: how many are under way (low 16 bits), how many have ended.
+  // Writes of the keys that fall here: how many are under way (low 32 bits), how many have
+  // ended.
   struct WriteMark {
     std::atomic<uint64_t> state{0};
   };
@@ -94,7 +95,7 @@ class PairCache {
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<WriteMark[]> marks_;
   std::atomic<bool> on_{false};
-  std::atomic<uint64_t> generation_{0};  // counts SetOn: tickets of before are worth nothing
+  std::atomic<uint64_t> generation_{0};  // tickets of another generation are worth nothing
 };
 
 }  // namespace quire::kv

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <random>
@@ -117,6 +118,34 @@ TEST(PairCache, NeverShowsAValueOlderThanTheLastWrite) {
     ASSERT_GE(std::stoi(value), floor);
   }
   writer.join();
+}
+
+TEST(PairCache, NothingComesInDuringAnyNumberOfWrites) {
+  PairCache cache(1 << 20);
+  cache.SetOn(true);
+  const uint64_t hash = base::HashKey("k");
+  // Around 2^8 and 2^16, where counts of these widths begin anew.
+  std::deque<PairCache::WriteGuard> writes;
+  for (const size_t count : {1u, 256u, 65535u, 65536u, 65537u, 131072u}) {
+    while (writes.size() < count) writes.emplace_back(cache, "k", hash);
+    const PairCache::Ticket during = cache.Look(hash);
+    EXPECT_FALSE(during.usable) << count << " writes are under way";
+    cache.Insert("k", "old", hash, during);
+  }
+  writes.clear();
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)");
+}
+
+TEST(PairCache, AReaderThatLookedBeforeManyWritesInsertsNothingAfterThem) {
+  PairCache cache(1 << 20);
+  cache.SetOn(true);
+  const uint64_t hash = base::HashKey("k");
+  const PairCache::Ticket before = cache.Look(hash);
+  for (int i = 0; i < 2 * 65536; ++i) {
+    const PairCache::WriteGuard write(cache, "k", hash);
+  }
+  cache.Insert("k", "old", hash, before);
+  EXPECT_EQ(CacheGet(cache, "k"), "(none)");
 }
 
 TEST(PairCache, WithoutBytesTakesNothing) {
