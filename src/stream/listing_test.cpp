@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stream/mirror.h"
+#include "stream/remote_reader.h"
+#include "stream/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
@@ -52,6 +55,37 @@ TEST_F(Listing, WhatIsNotThereIsNotFound) {
   const auto stores = ListStores(fs_, place_.path());
   ASSERT_OK(stores.status());
   EXPECT_THAT(*stores, IsEmpty());
+}
+
+// A store that lies beside the place is not in it: no door may lead there.
+TEST_F(Listing, ANameThatLeadsOutOfThePlaceOpensNothing) {
+  const std::string inner = place_ / "inner";
+  ASSERT_OK(fs_.MakeDirectory(inner));
+  for (const std::string& place : {place_.path(), inner}) {
+    auto writer = OpenWriter(fs_, place, "secret", 0, StreamOptions{.log_bytes = 1 << 20});
+    ASSERT_OK(writer.status());
+    ASSERT_OK((*writer)->Create("x", 8).status());
+    ASSERT_OK((*writer)->Snapshot().status());
+    ASSERT_OK((*writer)->Finish());
+  }
+  const std::string outside = place_ / "inner";
+  ASSERT_OK(OpenReader(fs_, outside, "secret", 0, {}).status());
+  for (const std::string& name :
+       {std::string("../secret"), std::string("../inner/secret"), std::string("./secret"),
+        std::string("secret/"), std::string(".."), std::string("."), std::string(),
+        place_ / "secret", std::string("secret\0x", 8), std::string(256, 's')}) {
+    const StreamReaderOptions local{.remote = false};
+    EXPECT_CODE(OpenReader(fs_, outside, name, 0, local).status(), Code::kInvalidArgument) << name;
+    EXPECT_CODE(OpenReader(fs_, outside, name, 0, {}).status(), Code::kInvalidArgument) << name;
+    EXPECT_CODE(OpenLocalReader(fs_, outside, name, 0).status(), Code::kInvalidArgument) << name;
+    EXPECT_CODE(OpenRemoteReader(fs_, outside, name, 0, {}).status(), Code::kInvalidArgument);
+    EXPECT_CODE(OpenWriter(fs_, outside, name, 0, {}).status(), Code::kInvalidArgument) << name;
+    EXPECT_CODE(Mirror::Open(fs_, outside, name, 0, {}).status(), Code::kInvalidArgument) << name;
+    EXPECT_CODE(CollectEnded(fs_, outside, name, 0), Code::kInvalidArgument) << name;
+    EXPECT_CODE(RecoverIndex(fs_, outside, name, 0), Code::kInvalidArgument) << name;
+    EXPECT_CODE(CheckLog(fs_, outside, name, 0, true), Code::kInvalidArgument) << name;
+    EXPECT_CODE(ListRanks(fs_, outside, name).status(), Code::kInvalidArgument) << name;
+  }
 }
 
 }  // namespace

@@ -47,6 +47,10 @@ struct PartName {
   }
 };
 
+/// Every door that takes a part's name calls it before it looks at a file: the name of a store is
+/// one name below the place. kInvalidArgument.
+Status CheckPartName(const PartName& name);
+
 /// One version that a commit stores.
 struct Item {
   uint32_t slot = 0;          ///< of its object, from SlotOf

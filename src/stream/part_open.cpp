@@ -34,23 +34,23 @@ Status MakeRoot(io::FileSystem& fs, const std::string& directory) {
   }
 }
 
-Status CheckNames(const PartName& name) {
+}  // namespace
+
+Status CheckPartName(const PartName& name) {
   if (name.place.empty()) return Status(Code::kInvalidArgument, "the place of a stream is empty");
   return io::CheckName(name.store).WithContext("the name of a stream");
 }
 
-}  // namespace
-
 Result<std::unique_ptr<Part>> Part::Open(io::FileSystem& fs, const PartName& name,
                                          const StreamOptions& options, bool create) {
-  QUIRE_RETURN_IF_ERROR(CheckNames(name));
+  QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   std::unique_ptr<Part> part(new Part(fs, name));
   QUIRE_RETURN_IF_ERROR(part->Open(&options, create));
   return part;
 }
 
 Result<std::unique_ptr<Part>> Part::OpenExisting(io::FileSystem& fs, const PartName& name) {
-  QUIRE_RETURN_IF_ERROR(CheckNames(name));
+  QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   std::unique_ptr<Part> part(new Part(fs, name));
   QUIRE_RETURN_IF_ERROR(part->Open(nullptr, false));
   return part;

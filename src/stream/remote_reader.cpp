@@ -91,6 +91,16 @@ class RemoteReader : public StreamReader {
     request.part = part_;
     return request;
   }
+  // kNotFound at once for a key that no object can have: it might not even fit into a request.
+  Result<Request> Asked(Operation operation, Slice key) const {
+    if (key.empty() || key.size() > kKeyBytesMax) {
+      return Status(Code::kNotFound, "no object has a key of " + std::to_string(key.size()) +
+                                         " bytes; keys have 1 to " + std::to_string(kKeyBytesMax));
+    }
+    Request request = Asked(operation);
+    request.key = key;
+    return request;
+  }
   Result<std::string> Ask(const Request& request, const OnArrival& on_arrival = {}) {
     return daemon_.Call(request, DeadlineIn(timeout_ms_), on_arrival);
   }
@@ -128,8 +138,7 @@ Result<std::vector<std::string>> RemoteReader::Objects() {
 Result<std::vector<StreamVersion>> RemoteReader::Versions(Slice key) {
   std::vector<StreamVersion> all;
   for (bool more = true; more;) {
-    Request request = Asked(Operation::kVersions);
-    request.key = key;
+    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kVersions, key));
     if (!all.empty()) request.number = all.back().version;
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
     QUIRE_ASSIGN_OR_RETURN(VersionsBody some, DecodeVersions(body));
@@ -162,8 +171,7 @@ Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arriv
                                  const Use& use) {
   Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    Request request = Asked(Operation::kFetch);
-    request.key = wanted.key;
+    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kFetch, wanted.key));
     request.number = wanted.number;
     request.at_snapshot = wanted.at_snapshot;
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request, on_arrival));

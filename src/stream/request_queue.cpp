@@ -72,7 +72,11 @@ Result<uint32_t> QueueClient::TakeSlot(uint64_t deadline_ns) {
 
 Result<std::string> QueueClient::Call(Slice request, uint64_t deadline_ns,
                                       const OnArrival& on_arrival) {
-  QUIRE_CHECK(request.size() <= kPartRequestBytesMax);
+  if (request.size() > kPartRequestBytesMax) {
+    return Status(Code::kInvalidArgument,
+                  "a request to the daemon of this node has " + std::to_string(request.size()) +
+                      " bytes; it may have " + std::to_string(kPartRequestBytesMax));
+  }
   QUIRE_ASSIGN_OR_RETURN(const uint32_t index, TakeSlot(deadline_ns));
   QueueSlot& slot = layout_->slots[index];
   std::memcpy(slot.request, request.data(), request.size());

@@ -75,7 +75,10 @@ class QueueClient {
   QueueClient(std::unique_ptr<io::SealedMemory> memory, std::function<Status()> ring,
               std::function<bool()> gone);
   /// The daemon's answer (DecodeAnswer has been through it). Until it is there `on_arrival` is
-  /// called with what the daemon tells, which may be anything. kTimedOut, kPeerFailed.
+  /// called with what the daemon tells, which may be anything.
+  ///
+  /// Errors   what the daemon answered; kTimedOut; kPeerFailed; kInvalidArgument: the request is
+  ///          larger than kPartRequestBytesMax.
   Result<std::string> Call(Slice request, uint64_t deadline_ns, const OnArrival& on_arrival = {});
 
  private:

@@ -131,6 +131,14 @@ TEST_F(RequestQueue, ABellThatDoesNotRingLosesNoSlot) {
   EXPECT_EQ(*answer, "yes");
 }
 
+TEST_F(RequestQueue, RefusesARequestThatHasNoRoomInASlot) {
+  const std::string large(kPartRequestBytesMax + 1, 'x');
+  for (uint32_t i = 0; i < 2 * kQueueSlots; ++i) {
+    EXPECT_CODE(client_->Call(large, In(100 * kMs)).status(), Code::kInvalidArgument);
+  }
+  ExpectThatItWorks();
+}
+
 TEST_F(RequestQueue, AnswersEveryOneWhatItAsked) {
   constexpr int kThreads = 3 * kQueueSlots;  // more than there are slots
   std::vector<std::thread> readers;

@@ -126,6 +126,7 @@ bool Sight::Kept(uint64_t snapshot) const {
 }
 
 Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
     Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Open();

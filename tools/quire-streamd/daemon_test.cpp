@@ -11,11 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "io/machine.h"
 #include "stream/daemon_client.h"
 #include "stream/delta.h"
+#include "stream/remote_reader.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/test_scale.h"
 #include "tools/quire-streamd/daemon_testing.h"
 
 namespace quire::streamd {
@@ -94,6 +97,7 @@ class Node {
     daemon_.reset();
   }
   std::string address() const { return daemon_->address(); }
+  const std::string& place() const { return place_.path(); }
   std::string port() const { return io::SplitAddress(address())->second; }
 
   Result<std::string> Ask(const Request& request, uint64_t ns = kLongNs,
@@ -269,6 +273,26 @@ TEST_F(DaemonTest, AnswersReadersOnlyWhatReadersAsk) {
   EXPECT_EQ(reader_.Ask(request).status().code(), Code::kInvalidArgument);
   request.part.store = "../escape";
   EXPECT_EQ(reader_.Ask(request).status().code(), Code::kCorruption);
+}
+
+TEST_F(DaemonTest, AKeyOfAnyLengthThatNoObjectHasIsNotFoundThroughIt) {
+  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  const auto opened = stream::OpenRemoteReader(io::PosixFileSystem(), reader_.place(), kPart.store,
+                                               kPart.rank, StreamReaderOptions());
+  ASSERT_OK(opened.status());
+  StreamReader& reader = **opened;
+  base::Random random(11);
+  std::vector<size_t> sizes = {0, 1, 1024, 1025, 2048, 3000, 65'536, 1 << 20};
+  for (int64_t i = test::ScaledCount(20); i > 0; --i) sizes.push_back(random.Below(5000));
+  for (const size_t size : sizes) {
+    const std::string key(size, 'k');
+    std::string bytes;
+    EXPECT_CODE(reader.Get(key, 0, &bytes), Code::kNotFound) << size;
+    EXPECT_CODE(reader.GetAt(key, 1, &bytes), Code::kNotFound) << size;
+    EXPECT_CODE(reader.View(key, 1).status(), Code::kNotFound) << size;
+    EXPECT_CODE(reader.ViewAt(key, 0).status(), Code::kNotFound) << size;
+    EXPECT_CODE(reader.Versions(key).status(), Code::kNotFound) << size;
+  }
 }
 
 TEST_F(DaemonTest, TellsThatTheOwnDaemonHasGoneAndFindsTheNextOne) {
