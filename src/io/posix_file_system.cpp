@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "io/file_system.h"
+#include "io/fork_closed.h"
 #include "io/machine.h"
 #include "io/posix_error.h"
 #include "io/posix_file.h"
@@ -103,17 +104,16 @@ struct flock WholeFile(short type) {
 
 class PosixFileLock : public FileLock {
  public:
-  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+  PosixFileLock(Descriptor fd, const NoFork& no_fork) : fd_(std::move(fd), no_fork) {}
   ~PosixFileLock() override {
-    if (process_id_ != ::getpid()) return;  // a forked child's copy: the parent has the lock
-    // Unlocked by name, not only by closing: a forked child may still hold the description.
+    if (fd_.get() < 0) return;  // a forked child's copy: the parent has the lock
+    // Unlocked by name, not only by closing: whatever else holds the description, it is free.
     struct flock region = WholeFile(F_UNLCK);
     ::fcntl(fd_.get(), F_OFD_SETLK, &region);
   }
 
  private:
-  Descriptor fd_;
-  const pid_t process_id_ = ::getpid();
+  ForkClosed fd_;
 };
 
 // Why a lock was not had.
@@ -253,6 +253,7 @@ Result<bool> PosixFs::Exists(const std::string& path) {
 Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
                                                 const std::string& holder) {
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
+    const NoFork no_fork;
     QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDWR | O_CREAT));
     const Status locked = LockDescriptor(fd.get(), F_WRLCK, path);
     if (locked.code() == Code::kNotFound) continue;
@@ -260,15 +261,16 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
     // On a full device the lock counts all the same: a full database can still be read.
     const Status written = WriteHolder(fd.get(), path, holder);
     if (!written.ok() && written.code() != Code::kNoSpace) return written;
-    return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd)));
+    return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd), no_fork));
   }
   return Status(Code::kBusy, path + " is removed again and again by another process");
 }
 
 Result<std::unique_ptr<FileLock>> PosixFs::LockShared(const std::string& path) {
+  const NoFork no_fork;
   QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDONLY));
   QUIRE_RETURN_IF_ERROR(LockDescriptor(fd.get(), F_RDLCK, path));
-  return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd)));
+  return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd), no_fork));
 }
 
 Result<std::string> PosixFs::LockHolder(const std::string& path) {

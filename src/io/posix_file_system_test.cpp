@@ -189,6 +189,51 @@ TEST(PosixFileSystem, ALockEndsWithItsProcess) {
   ::close(ready[1]);
 }
 
+// Takes both kinds of lock, leaves a forked child behind, reports it, and waits to be killed.
+[[noreturn]] void LockAndFork(const TempDirectory& directory, int report) {
+  const auto lock = PosixFileSystem().Lock(directory / "LOCK", "the writer");
+  const auto shared = PosixFileSystem().LockShared(directory / "SHARED");
+  if (!lock.ok() || !shared.ok()) ::_exit(1);
+  const pid_t child = ::fork();
+  if (child != 0 && ::write(report, &child, sizeof child) != sizeof child) ::_exit(1);
+  while (true) ::pause();
+}
+
+TEST(PosixFileSystem, AForkedChildKeepsNoLockOfItsDeadParent) {
+  const TempDirectory directory;
+  ASSERT_TRUE(WriteFile(PosixFileSystem(), directory / "SHARED", "x").ok());
+  int report[2];
+  ASSERT_EQ(::pipe(report), 0);
+  const pid_t writer = ::fork();
+  if (writer == 0) LockAndFork(directory, report[1]);
+  ::close(report[1]);
+  pid_t child = 0;
+  ASSERT_EQ(::read(report[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_EQ(PosixFileSystem().Lock(directory / "LOCK", "me").status().code(), Code::kBusy);
+  ASSERT_EQ(::kill(writer, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
+  ASSERT_EQ(::kill(child, 0), 0) << "the child lives on";
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "LOCK", "the next writer").ok());
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "SHARED", "the next writer").ok());
+  ::kill(child, SIGKILL);
+  ::close(report[0]);
+}
+
+TEST(PosixFileSystem, AChildThatEndsLeavesItsParentsLock) {
+  const TempDirectory directory;
+  auto lock = PosixFileSystem().Lock(directory / "LOCK", "me");
+  ASSERT_TRUE(lock.ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    lock->reset();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(PosixFileSystem().Lock(directory / "LOCK", "you").status().code(), Code::kBusy);
+  lock->reset();
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "LOCK", "you").ok());
+}
+
 TEST(PosixFileSystem, ALockOutlivesOtherDescriptorsOfItsFile) {
   // POSIX record locks would be lost here; open-file-description locks are not.
   const TempDirectory directory;
