@@ -57,6 +57,12 @@ ALLOWED_SYSTEM = {
 PRINTS = re.compile(r"(?<![\w.>])(?:std::)?(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror)\s*\(|"
                     r"std::(?:cout|cerr|clog)\b")
 STOPS = re.compile(r"(?<![\w.>:])(?:std::|::)?(exit|_exit|_Exit|quick_exit|abort|terminate)\s*\(")
+# A thread that starts elsewhere takes the program's signals, and throws where it is refused.
+THREAD_STARTS = re.compile(r"std::(?:j?thread\s*(?:\w+\s*)?[({]|async\s*\()|"
+                           r"std::jthread|\bthreads?\w*(?:\.|->)emplace\w*\(|"
+                           r"(?<![\w.>])(?:pthread_create|thrd_create)\s*\(")
+# The simulated job's ranks are threads of the program, in tests alone.
+MAY_START_THREADS = {"src/base/thread.cpp", "src/comm/sim_transport.cpp"}
 ASSERTS = re.compile(r"(?<![\w.>:])assert\s*\(")
 # QUIRE_CHECK says what is broken and ends the process: an invariant of ours does not hold.
 MAY_STOP = {"src/base/check.cpp"}
@@ -130,6 +136,20 @@ def check_functions(relative, text, found):
 
 SYSTEM_CALL = re.compile(r"(?<![\w.>:~])(?:std::|::)?(" + "|".join(SYSTEM_CALLS) + r")\s*\(")
 SYSTEM_NAME = re.compile("|".join(f"({name})" for name in SYSTEM_NAMES))
+
+
+def is_product(relative):
+    """What users run: the library and the tools, without the tests beside them."""
+    return is_library(relative) or (relative.startswith("tools/") and is_library("src/" + relative))
+
+
+def check_thread_starts(relative, text, found):
+    if not is_product(relative) or relative in MAY_START_THREADS:
+        return
+    code = cpp_scan.drop_preprocessor(cpp_scan.blank(text))
+    for match in THREAD_STARTS.finditer(code):
+        line = code.count("\n", 0, match.start()) + 1
+        found.add("thread_start", f"{relative}:{line}", "threads start in base::StartThread alone")
 
 
 def check_calls(relative, text, found):
@@ -256,6 +276,7 @@ def check_file(root, path, found):
     check_functions(relative, text, found)
     check_calls(relative, text, found)
     check_descriptors(relative, text, found)
+    check_thread_starts(relative, text, found)
     line_count = text.count("\n")
     if is_library(relative) or relative.startswith("include/"):
         found.file_lines.append(line_count)
@@ -365,6 +386,7 @@ def self_test():
         "system_call": ("src/kv/b.cpp", "void F() {\n  auto t = std::chrono::steady_clock::now();\n}\n"),
         "descriptor": ("src/io/b.cpp", "int F() {\n  return ::open(\"x\", 0);\n}\n"),
         "print": ("src/kv/b.cpp", "void F() {\n  std::fprintf(stderr, \"x\");\n}\n"),
+        "thread_start": ("tools/x/b.cpp", "void F() {\n  std::thread([] {}).detach();\n}\n"),
         "stop": ("src/kv/b.cpp", "void F() {\n  std::abort();\n}\n"),
         "header_block": ("src/kv/b.h", "#pragma once\nint F();\n"),
         "own_header": ("src/base/a.cpp", "#include <string>\n#include \"base/a.h\"\n"),
@@ -384,6 +406,12 @@ def self_test():
         broken = rules_broken({**good, name: text})
         if set(broken) != {rule}:
             failures.append(f"{rule}: wanted it to be broken alone, got {broken}")
+    starts = rules_broken({"src/kv/b.cpp": "void F() {\n  std::thread a(G);\n"
+                                           "  threads_.emplace_back(G);\n"
+                                           "  pthread_create(&t, 0, g, 0);\n  std::async(G);\n}\n",
+                           "src/base/thread.cpp": "void F() {\n  std::thread a(G);\n}\n"})
+    if len(starts.get("thread_start", [])) != 4:
+        failures.append(f"starts of threads not counted: {starts}")
     calls = rules_broken({"src/kv/b.cpp": "void F() {\n  ::fsync(3);\n  getenv(\"A\");\n  rand();\n}\n"})
     if len(calls.get("system_call", [])) != 3:
         failures.append(f"system calls not counted: {calls}")

@@ -36,7 +36,7 @@ class LsmReader : public Reader {
 class LsmEngine : public Engine {
  public:
   Status Open(const EngineOptions& options) {
-    executor_ = base::NewThreadPool(2, "bench");
+    executor_ = base::NewThreadPool(2, "bench").value();
     lsm::Environment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor_.get();

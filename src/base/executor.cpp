@@ -1,36 +1,38 @@
 #include "base/executor.h"
 
-#include <pthread.h>
-
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
+#include "base/thread.h"
 
 namespace quire::base {
 namespace {
 
-constexpr size_t kThreadNameMax = 15;  // the kernel's limit, without the NUL
-
 class ThreadPool : public Executor {
  public:
-  ThreadPool(int thread_count, const char* name) : name_(name) {
-    name_.resize(std::min(name_.size(), kThreadNameMax));
-    threads_.reserve(static_cast<size_t>(thread_count));
-    try {
-      for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { RunThread(); });
-    } catch (...) {
-      Stop();  // no memory or no more threads: those that run must not outlive this
-      throw;
+  ~ThreadPool() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
     }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
   }
 
-  ~ThreadPool() override { Stop(); }
+  Status Start(int thread_count, const char* name) {
+    threads_.reserve(static_cast<size_t>(thread_count));
+    for (int i = 0; i < thread_count; ++i) {
+      QUIRE_ASSIGN_OR_RETURN(std::thread thread, StartThread(name, [this] { RunThread(); }));
+      threads_.push_back(std::move(thread));
+    }
+    return Status();
+  }
 
   void Schedule(std::function<void()> job) override {
     {
@@ -44,17 +46,7 @@ class ThreadPool : public Executor {
   int thread_count() const override { return static_cast<int>(threads_.size()); }
 
  private:
-  void Stop() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
   void RunThread() {
-    pthread_setname_np(pthread_self(), name_.c_str());  // for debuggers only: failure is harmless
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
       wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
@@ -68,7 +60,6 @@ class ThreadPool : public Executor {
     }
   }
 
-  std::string name_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> jobs_;
@@ -104,9 +95,13 @@ class ManualExecutor : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> NewThreadPool(int thread_count, const char* name) {
+Result<std::unique_ptr<Executor>> NewThreadPool(int thread_count, const char* name) {
   QUIRE_CHECK(thread_count > 0);
-  return std::make_unique<ThreadPool>(thread_count, name);
+  return OrOutOfMemory([&]() -> Result<std::unique_ptr<Executor>> {
+    auto pool = std::make_unique<ThreadPool>();
+    QUIRE_RETURN_IF_ERROR(pool->Start(thread_count, name));
+    return std::unique_ptr<Executor>(std::move(pool));
+  });
 }
 
 std::unique_ptr<Executor> NewManualExecutor() { return std::make_unique<ManualExecutor>(); }

@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 
+#include "quire/status.h"
+
 namespace quire::base {
 
 class Executor {
@@ -26,7 +28,9 @@ class Executor {
 
 /// A pool of `thread_count` threads that sleep when idle. Destruction finishes the queued jobs
 /// first.
-std::unique_ptr<Executor> NewThreadPool(int thread_count, const char* name);
+///
+/// Errors     kOutOfMemory  The system refused a thread; none of the pool is left.
+Result<std::unique_ptr<Executor>> NewThreadPool(int thread_count, const char* name);
 /// Runs jobs only inside RunOne(), in FIFO order: same calls, same interleaving.
 std::unique_ptr<Executor> NewManualExecutor();
 

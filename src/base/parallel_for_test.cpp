@@ -14,7 +14,7 @@ namespace quire::base {
 namespace {
 
 TEST(ParallelFor, RunsEachPieceOnce) {
-  const auto pool = NewThreadPool(3, "pool");
+  const auto pool = NewThreadPool(3, "pool").value();
   const auto manual = NewManualExecutor();
   for (Executor* executor : {pool.get(), manual.get(), static_cast<Executor*>(nullptr)}) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{1000}}) {
@@ -27,7 +27,7 @@ TEST(ParallelFor, RunsEachPieceOnce) {
 
 TEST(ParallelFor, RunsPiecesBesideEachOther) {
   // Each piece waits for the other: on one thread this would hang.
-  const auto pool = NewThreadPool(1, "pool");
+  const auto pool = NewThreadPool(1, "pool").value();
   std::atomic<int> arrived{0};
   ParallelFor(pool.get(), 2, [&](size_t) {
     ++arrived;
@@ -39,7 +39,7 @@ TEST(ParallelFor, RunsPiecesBesideEachOther) {
 TEST(ParallelFor, NeedsNoOtherThreadOfThePoolThatItRunsOn) {
   std::atomic<int> runs{0};
   {
-    const auto pool = NewThreadPool(1, "pool");
+    const auto pool = NewThreadPool(1, "pool").value();
     Executor* const executor = pool.get();
     executor->Schedule([&runs, executor] { ParallelFor(executor, 100, [&](size_t) { ++runs; }); });
   }
@@ -57,7 +57,7 @@ class Forgetful final : public Executor {
   int thread_count() const override { return 3; }
 
  private:
-  const std::unique_ptr<Executor> pool_ = NewThreadPool(1, "pool");
+  const std::unique_ptr<Executor> pool_ = NewThreadPool(1, "pool").value();
   int scheduled_ = 0;
 };
 
@@ -69,7 +69,7 @@ TEST(ParallelFor, GoesOnWhereThereIsNoMemoryToAskMoreThreads) {
 }
 
 TEST(ParallelFor, ThrowsWhatAPieceThrows) {
-  const auto pool = NewThreadPool(2, "pool");
+  const auto pool = NewThreadPool(2, "pool").value();
   for (Executor* executor : {pool.get(), static_cast<Executor*>(nullptr)}) {
     std::atomic<int> runs{0};
     const auto body = [&](size_t) {

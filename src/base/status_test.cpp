@@ -109,7 +109,7 @@ TEST(CheckDeathTest, NamesRankFileLineAndCondition) {
 TEST(ThreadPool, RunsEveryJobBeforeItEnds) {
   std::atomic<int> sum{0};
   {
-    const auto pool = base::NewThreadPool(3, "a-name-longer-than-the-kernel-takes");
+    const auto pool = base::NewThreadPool(3, "a-name-longer-than-the-kernel-takes").value();
     for (int i = 1; i <= 1000; ++i) pool->Schedule([&sum, i] { sum += i; });
     EXPECT_FALSE(pool->RunOne());
   }
@@ -119,7 +119,7 @@ TEST(ThreadPool, RunsEveryJobBeforeItEnds) {
 TEST(ThreadPool, RunsJobsThatJobsSchedule) {
   std::atomic<int> runs{0};
   {
-    const auto pool = base::NewThreadPool(2, "pool");
+    const auto pool = base::NewThreadPool(2, "pool").value();
     auto* executor = pool.get();
     executor->Schedule([&runs, executor] {
       ++runs;
@@ -136,7 +136,7 @@ TEST(ThreadPool, RunsJobsBesideEachOther) {
   // Each job waits for the other: with one thread this would hang.
   std::atomic<int> arrived{0};
   {
-    const auto pool = base::NewThreadPool(2, "pool");
+    const auto pool = base::NewThreadPool(2, "pool").value();
     for (int i = 0; i < 2; ++i) {
       pool->Schedule([&arrived] {
         ++arrived;

@@ -61,12 +61,12 @@ Result<std::thread> StartThread(const char* name, std::function<void()> body) {
   return OrOutOfMemory([&]() -> Result<std::thread> {
     if (MustFail()) return Refused(name, "a test asked for it");
     const SignalsBlocked blocked;
-    std::string label(name, std::min(std::strlen(name), kThreadNameMax));
+    const std::string label(name, std::min(std::strlen(name), kThreadNameMax));
     try {
-      return std::thread([label = std::move(label), body = std::move(body)] {
-        pthread_setname_np(pthread_self(), label.c_str());  // for debuggers: failure is harmless
-        body();
-      });
+      std::thread thread(std::move(body));
+      // For debuggers: failure is harmless.
+      pthread_setname_np(thread.native_handle(), label.c_str());
+      return thread;
     } catch (const std::system_error& error) {
       return Refused(name, error.what());
     }

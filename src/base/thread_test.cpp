@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/executor.h"
+
 namespace quire::base {
 namespace {
 
@@ -45,6 +47,17 @@ TEST(StartThread, ReturnsARefusalAsAStatus) {
   EXPECT_NE(second.status().message().find("\"second\""), std::string::npos);
   ASSERT_TRUE(third.ok());
   third->join();
+}
+
+TEST(ThreadPool, WithoutOneOfItsThreadsIsAStatusAndLeavesNone) {
+  for (int n = 0; n < 3; ++n) {
+    FailThreadStarts(n, 1);
+    const Result<std::unique_ptr<Executor>> pool = NewThreadPool(3, "pool");
+    EXPECT_EQ(ThreadStarts(), n + 1);
+    EXPECT_EQ(pool.status().code(), Code::kOutOfMemory);
+  }
+  FailThreadStarts(0, 0);
+  EXPECT_EQ(NewThreadPool(3, "pool").value()->thread_count(), 3);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/thread.h"
 #include "comm/exchange_impl.h"
 
 namespace quire::comm {
@@ -48,7 +49,9 @@ ExchangeImpl::ExchangeImpl(std::unique_ptr<Transport> transport, const ExchangeO
       sleepers_(transport_.get()),
       caller_spin_(transport_->spin_ns()) {
   if (threads_allowed_ && options_.handler_thread) {
-    handler_ = std::thread([this] { HandlerLoop(); });
+    Result<std::thread> handler = base::StartThread("quire-handler", [this] { HandlerLoop(); });
+    handler_status_ = handler.status();
+    if (handler.ok()) handler_ = std::move(*handler);
   }
   if (group_ != nullptr) group_->Join(this, [this] { TryPoll(); });
 }

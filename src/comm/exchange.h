@@ -63,6 +63,7 @@ struct ExchangeStatistics {
 
 class Exchange {
  public:
+  /// If the handler thread cannot be started, the Exchange does without: HandlerStatus() says so.
   static std::unique_ptr<Exchange> Create(std::unique_ptr<Transport> transport,
                                           const ExchangeOptions& options);
   /// Ends the handler thread. Not collective; call Barrier first for a clean end.
@@ -72,6 +73,9 @@ class Exchange {
   virtual int size() const = 0;
   virtual Transport& transport() = 0;
   virtual bool has_handler_thread() const = 0;
+  /// OK; or why the system refused the handler thread (kOutOfMemory). The Exchange then makes
+  /// progress inside calls, so that this rank can tell the others.
+  virtual Status HandlerStatus() const = 0;
 
   /// Requests to `channel` are handled by `service` from now on. Requests that came before wait for
   /// it (bounded by the senders' windows). An empty service takes it away: later requests are

@@ -68,6 +68,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   int size() const override { return size_; }
   Transport& transport() override { return *transport_; }
   bool has_handler_thread() const override { return handler_.joinable(); }
+  Status HandlerStatus() const override { return handler_status_; }
 
   void Serve(uint32_t channel, Service service) override;
   Result<std::shared_ptr<Call>> Start(int destination, uint32_t channel, Slice head,
@@ -190,6 +191,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   std::deque<HeldMessage> own_;  ///< from this rank to itself
 
   std::atomic<bool> stop_{false};
+  Status handler_status_;
   std::thread handler_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "comm/sim_transport.h"
 
 namespace quire::comm {
@@ -661,6 +662,20 @@ TEST(ExchangeOfOneRank, WorksWithoutPeers) {
     EXPECT_TRUE(exchange->Notify(1, {0}).ok());
     EXPECT_TRUE(exchange->WaitSignal(1, {0}).ok());
   }
+}
+
+TEST(ExchangeWithoutThreads, SaysSoAndTellsOtherRanks) {
+  const auto network = SimNetwork::Create(Ranks(2, 1, false));
+  base::FailThreadStarts(1, 1);  // of two handlers the second
+  network->Run([&](int, std::unique_ptr<Transport> transport) {
+    const auto exchange = Exchange::Create(std::move(transport), ExchangeOptions());
+    const Status mine = exchange->HandlerStatus();
+    EXPECT_EQ(exchange->has_handler_thread(), mine.ok());
+    const Status all = exchange->Agree(mine);
+    EXPECT_EQ(all.code(), Code::kOutOfMemory) << all.ToString();
+    EXPECT_NE(all.message().find("quire-handler"), std::string::npos) << all.ToString();
+  });
+  base::FailThreadStarts(0, 0);
 }
 
 }  // namespace

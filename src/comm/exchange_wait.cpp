@@ -1,6 +1,3 @@
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -16,16 +13,6 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kPeerCheckNs = 200 * kNsPerMs;
 // The handler has nothing to look after by time; it wakes only so that no mistake lasts for ever.
 constexpr uint64_t kHandlerSleepNs = 10'000 * kNsPerMs;
-
-// The program's signal handlers run on the program's threads; but a fault of this thread is its
-// own, and where its signal is blocked the kernel ends the process instead of calling the handler
-// (guarded copies need theirs).
-void BlockSignals() {
-  sigset_t others;
-  sigfillset(&others);
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&others, fault);
-  pthread_sigmask(SIG_BLOCK, &others, nullptr);
-}
 
 }  // namespace
 
@@ -178,7 +165,6 @@ Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, 
 }
 
 void ExchangeImpl::HandlerLoop() {
-  BlockSignals();
   io::Clock& clock = transport_->clock();
   SpinGauge spin(transport_->spin_ns());
   uint64_t spin_end_ns = 0;  // 0: it does not spin

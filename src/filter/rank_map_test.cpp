@@ -115,7 +115,7 @@ TEST_P(RankMaps, AreTheSameBytesInAnyOrderAndCountAPairOnce) {
 }
 
 TEST_P(RankMaps, AreTheSameBytesOnAnyNumberOfThreads) {
-  const auto pool = base::NewThreadPool(3, "pool");
+  const auto pool = base::NewThreadPool(3, "pool").value();
   std::vector<KeyRank> pairs = RandomPairs(200'000, 100);  // four shards
   const std::string bytes = Build(GetParam(), 100, pairs);
   EXPECT_EQ(BuildRankMap({GetParam(), 100}, &pairs, pool.get()), bytes);

@@ -54,20 +54,22 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts pa
                                           &counters_)),
       direct_(std::move(parts.direct)),
       group_(std::move(parts.group)),
-      remote_cache_(std::make_shared<PairCache>(size_ > 1 ? options_.remote_cache_bytes : 0)),
-      lock_(std::move(parts.lock)) {
+      remote_cache_(std::make_shared<PairCache>(size_ > 1 ? options_.remote_cache_bytes : 0)) {
   SwitchCaches(protection_);
 }
 
-void DatabaseImpl::Begin() {
+Status DatabaseImpl::Begin() {
   if (size_ > 1) {
-    dispatcher_ = Dispatcher::Create(core_->exchange.get(),
-                                     DispatcherOptions(options_, size_, number_), &counters_);
+    QUIRE_ASSIGN_OR_RETURN(
+        dispatcher_,
+        Dispatcher::Create(core_->exchange.get(), DispatcherOptions(options_, size_, number_),
+                           &counters_));
     service_ = std::make_unique<Service>(store_.get(), &counters_);
     service_->Attach(core_->exchange.get(), number_);
   }
   const std::lock_guard<std::mutex> lock(core_->mutex);
   core_->tenants.push_back(this);
+  return Status();
 }
 
 DatabaseImpl::~DatabaseImpl() {

@@ -41,7 +41,6 @@ struct DatabaseParts {
   std::shared_ptr<lsm::Db> db;
   std::unique_ptr<DirectReader> direct;
   std::shared_ptr<GroupReader> group;
-  std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
 };
 
 class DatabaseImpl final : public Database, public runtime::Tenant {
@@ -49,7 +48,11 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts);
   ~DatabaseImpl() override;
   /// Takes requests of other ranks from now on. Once, before any other call.
-  void Begin();
+  ///
+  /// Errors     kOutOfMemory  The dispatcher's thread or memory was refused.
+  Status Begin();
+  /// Keeps rank 0's lock over the whole database until it is closed.
+  void Keep(std::unique_ptr<io::FileLock> lock) { lock_ = std::move(lock); }
 
   const std::string& name() const override { return name_; }
   int Owner(Slice key) const override { return Locate(key).owner; }

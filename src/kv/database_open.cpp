@@ -30,6 +30,8 @@ struct Opening {
   bool growing = false;   // there is none of these ranks
   OldParts old;           // of other ranks
   std::shared_ptr<table::BlockCache> cache;
+  RedistributionRequest request;
+  std::unique_ptr<DatabaseImpl> database;  // made of `parts`
 
   std::string own_directory() const {
     return PartDirectory(locked.directory, generation, core->rank());
@@ -255,6 +257,24 @@ Status JoinGroup(Opening* opening, bool share) {
   return Status();
 }
 
+// The object that the program gets, with its thread. The lock stays with `opening`.
+Status MakeDatabase(Opening* opening) {
+  DatabaseParts& parts = opening->parts;
+  parts.directory = opening->own_directory();
+  parts.partitioner = opening->generation.partitioner;
+  RedistributionRequest& request = opening->request;
+  request.chain = opening->old.chain;
+  request.database = parts.name;
+  request.directory = opening->locked.directory;
+  request.number = parts.number;
+  request.db = parts.db;
+  request.readers = opening->old.readers;
+  request.without = NewDescriptor(*opening, DescriptorState::kReady);
+  request.without.generations.resize(1);
+  opening->database = std::make_unique<DatabaseImpl>(opening->core, std::move(parts));
+  return opening->database->Begin();
+}
+
 Status OpenParts(Opening* opening) {
   runtime::Core& core = *opening->core;
   DatabaseParts& parts = opening->parts;
@@ -267,7 +287,10 @@ Status OpenParts(Opening* opening) {
       core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
   QUIRE_RETURN_IF_ERROR(
       core.exchange->Agree(base::OrOutOfMemory([&] { return FinishDescriptor(*opening); })));
-  return JoinGroup(opening, share);
+  // What each rank does by itself ends in one more agreement: no rank has the database alone.
+  Status made = base::OrOutOfMemory([&] { return JoinGroup(opening, share); });
+  if (made.ok()) made = base::OrOutOfMemory([&] { return MakeDatabase(opening); });
+  return core.exchange->Agree(made);
 }
 
 }  // namespace
@@ -288,8 +311,12 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
   // All ranks have the same limit, and so the same plan.
   QUIRE_ASSIGN_OR_RETURN(opening.parts.memory,
                          core->budget->Take(&opening.parts.options, core->size(), planned));
+  const DatabaseOptions& asked = opening.parts.options;
+  const bool at_once = asked.redistribute || asked.force_redistribute;
   const Status opened = base::OrOutOfMemory([&] { return OpenParts(&opening); });
   if (!opened.ok()) {
+    opening.request = {};
+    opening.database.reset();
     opening.parts.direct.reset();
     opening.parts.db.reset();
     // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead,
@@ -298,27 +325,13 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
     if (all_here) static_cast<void>(core->exchange->Barrier());
     return opened;
   }
-  opening.parts.lock = std::move(opening.locked.lock);
-  opening.parts.directory = opening.own_directory();
-  opening.parts.partitioner = opening.generation.partitioner;
-  RedistributionRequest request;
-  request.chain = opening.old.chain;
-  request.database = name;
-  request.directory = opening.locked.directory;
-  request.number = opening.parts.number;
-  request.db = opening.parts.db;
-  request.readers = opening.old.readers;
-  request.without = NewDescriptor(opening, DescriptorState::kReady);
-  request.without.generations.resize(1);
-  const DatabaseOptions& asked = opening.parts.options;
-  const bool wait = asked.redistribute || asked.force_redistribute || !opening.old.shared;
-  auto database = std::make_unique<DatabaseImpl>(core, std::move(opening.parts));
-  database->Begin();
-  if (request.chain != nullptr) {
+  opening.database->Keep(std::move(opening.locked.lock));
+  if (opening.request.chain != nullptr) {
     opening.old.chain.reset();
-    QUIRE_RETURN_IF_ERROR(database->Redistribute(std::move(request), wait));
+    const bool wait = at_once || !opening.old.shared;
+    QUIRE_RETURN_IF_ERROR(opening.database->Redistribute(std::move(opening.request), wait));
   }
-  return std::unique_ptr<Database>(std::move(database));
+  return std::unique_ptr<Database>(std::move(opening.database));
 }
 
 }  // namespace quire::kv

@@ -4,15 +4,19 @@
 #include <string>
 #include <utility>
 
+#include "base/thread.h"
 #include "kv/wire.h"
 
 namespace quire::kv {
 
-std::shared_ptr<Dispatcher> Dispatcher::Create(comm::Exchange* exchange, const Options& options,
-                                               Counters* counters) {
+Result<std::shared_ptr<Dispatcher>> Dispatcher::Create(comm::Exchange* exchange,
+                                                       const Options& options,
+                                                       Counters* counters) {
   std::shared_ptr<Dispatcher> dispatcher(new Dispatcher(exchange, options, counters));
   if (exchange->has_handler_thread() && exchange->size() > 1) {
-    dispatcher->thread_ = std::thread([raw = dispatcher.get()] { raw->RunThread(); });
+    QUIRE_ASSIGN_OR_RETURN(
+        dispatcher->thread_,
+        base::StartThread("quire-dispatch", [raw = dispatcher.get()] { raw->RunThread(); }));
   }
   return dispatcher;
 }

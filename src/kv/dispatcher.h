@@ -37,8 +37,10 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
     uint32_t database_number = 0;
   };
   /// Shared, since answers may come after everybody else has let go.
-  static std::shared_ptr<Dispatcher> Create(comm::Exchange* exchange, const Options& options,
-                                            Counters* counters);
+  ///
+  /// Errors     kOutOfMemory  The system refused its thread.
+  static Result<std::shared_ptr<Dispatcher>> Create(comm::Exchange* exchange,
+                                                    const Options& options, Counters* counters);
   ~Dispatcher() override;
 
   Staging& staging() { return staging_; }

@@ -50,7 +50,8 @@ Slice KeyOf(uint64_t number, char* key) {
 class Bench {
  public:
   explicit Bench(const Settings& settings)
-      : settings_(settings), executor_(base::NewThreadPool(settings.background, "background")) {
+      : settings_(settings),
+        executor_(base::NewThreadPool(settings.background, "background").value()) {
     environment_.fs = &io::PosixFileSystem();
     environment_.executor = executor_.get();
     Require(DestroyDb(*environment_.fs, settings_.directory));

@@ -34,7 +34,8 @@ class TestDb {
  public:
   explicit TestDb(const StorageOptions& options, int threads = 0)
       : options_(options),
-        executor_(threads == 0 ? base::NewManualExecutor() : base::NewThreadPool(threads, "test")) {
+        executor_(threads == 0 ? base::NewManualExecutor()
+                               : base::NewThreadPool(threads, "test").value()) {
     environment_.fs = fs_.get();
     environment_.executor = executor_.get();
   }

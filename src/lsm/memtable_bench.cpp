@@ -295,7 +295,7 @@ class Bench {
   }
 
   void GetByNeighbour() {
-    const auto executor = base::NewThreadPool(1, "bench");
+    const auto executor = base::NewThreadPool(1, "bench").value();
     Environment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();

@@ -76,7 +76,7 @@ struct Owner {
       : fs(files),
         directory(path),
         executor(threads == 0 ? base::NewManualExecutor()
-                              : base::NewThreadPool(threads, "owner")) {
+                              : base::NewThreadPool(threads, "owner").value()) {
     Environment environment;
     environment.fs = &fs;
     environment.executor = executor.get();

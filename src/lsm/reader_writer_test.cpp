@@ -43,7 +43,7 @@ struct Writer {
     return round % 5 == 0 ? db->Flush() : Status();
   }
   const std::string directory;
-  std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "writer");
+  std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "writer").value();
   std::unique_ptr<Db> db;
 };
 

@@ -355,7 +355,7 @@ TEST(ValueLogThreads, ManyThreadsAppendReadSealAndSyncAtOnce) {
   const test::TempDirectory directory;
   StorageOptions options;
   options.value_segment_bytes = 1 << 20;
-  const auto executor = base::NewThreadPool(1, "values");
+  const auto executor = base::NewThreadPool(1, "values").value();
   auto log =
       *ValueLog::Open(io::PosixFileSystem(), directory.path(), options, *executor, {});
   std::atomic<int> writers{3};

@@ -95,7 +95,7 @@ bool Maps(const std::string& path) {
 
 // Appends until a job in the background is due, and closes the log while it may run.
 TEST(ValueLogClose, LeavesNeitherAMappingNorAnUnusedFileBehind) {
-  const auto executor = base::NewThreadPool(1, "values");
+  const auto executor = base::NewThreadPool(1, "values").value();
   for (int round = 0; round < 20; ++round) {
     const test::TempDirectory directory;
     StorageOptions options;

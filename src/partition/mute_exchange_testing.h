@@ -39,6 +39,7 @@ class MuteExchange : public comm::Exchange {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   bool has_handler_thread() const override { return true; }
+  Status HandlerStatus() const override { return Status(); }
   void Serve(uint32_t channel, comm::Service service) override {
     services_[channel] = std::move(service);
   }

@@ -1,7 +1,6 @@
 #include "runtime/core.h"
 
 #include <future>
-#include <system_error>
 #include <utility>
 
 #include "base/coding.h"
@@ -69,20 +68,19 @@ Status Prepare(const Status& before, Core* core, const std::string& repository,
 
 // Before the ranks introduce themselves, so that all hear where one cannot have its threads.
 Status StartExecutor(const Environment& environment, Core* core) {
-  const int threads = core->options.background_threads;
-  try {
-    if (environment.background_threads) {
-      core->executor = base::NewThreadPool(threads, "quire-work");
-      core->transfers = base::NewThreadPool(1, "quire-transfer");
-    } else {
-      core->executor = base::NewManualExecutor();
-      core->transfers = core->executor;
-    }
-  } catch (const std::system_error& error) {
-    return Status(Code::kIo, "cannot start background_threads = " + std::to_string(threads) +
-                                 " threads: " + error.what() +
-                                 "; lower it, or raise the limit of processes (ulimit -u)");
+  if (!environment.background_threads) {
+    core->executor = base::NewManualExecutor();
+    core->transfers = core->executor;
+    return Status();
   }
+  const int threads = core->options.background_threads;
+  auto executor = base::NewThreadPool(threads, "quire-work");
+  if (!executor.ok()) {
+    return executor.status().WithContext("cannot start background_threads = " +
+                                         std::to_string(threads) + " threads");
+  }
+  core->executor = std::move(*executor);
+  QUIRE_ASSIGN_OR_RETURN(core->transfers, base::NewThreadPool(1, "quire-transfer"));
   return Status();
 }
 
@@ -162,6 +160,7 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   comm::ExchangeOptions exchange_options;
   if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
   core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
+  if (prepared.ok()) prepared = core->exchange->HandlerStatus();
   core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
   core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
   core->manual_background = !environment.background_threads;

@@ -38,7 +38,8 @@ inline void RunSimRanks(const SimRanksOptions& options,
   if (options.mishaps) options.mishaps(*network);
   network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
     auto core = std::make_shared<Core>();
-    core->executor = options.by_turns ? base::NewManualExecutor() : base::NewThreadPool(1, "test");
+    core->executor = options.by_turns ? base::NewManualExecutor()
+                                      : base::NewThreadPool(1, "test").value();
     core->transfers = core->executor;
     core->manual_background = options.by_turns;
     core->options.timeout_ms = options.timeout_ms;

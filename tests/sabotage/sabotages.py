@@ -636,4 +636,9 @@ SABOTAGES = [
              "src/table/block_builder.cpp",
              "entry.lsn == first.lsn && entry.type == first.type;", "entry.type == first.type;",
              TABLE, "Block.*"),
+    Sabotage("open-last-agreement", "a rank has a database that another could not finish opening",
+             "src/kv/database_open.cpp", "return core.exchange->Agree(made);", "return made;",
+             KV, "Threads.OneIsRefused*"),
+    Sabotage("signals-blocked", "threads of the library take the program's signals",
+             "src/base/thread.cpp", "const SignalsBlocked blocked;", "", KV, "Threads.AllBlock*"),
 ] + STREAM_SABOTAGES

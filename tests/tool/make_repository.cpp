@@ -95,7 +95,7 @@ class Ranks {
  private:
   const std::string directory_;
   const kv::Generation generation_;
-  std::unique_ptr<base::Executor> executor_ = base::NewThreadPool(1, "maker");
+  std::unique_ptr<base::Executor> executor_ = base::NewThreadPool(1, "maker").value();
   std::vector<std::unique_ptr<lsm::Db>> ranks_;
 };
 

@@ -1,9 +1,10 @@
 #include "tools/quire-streamd/workers.h"
 
 #include <chrono>
-#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "base/thread.h"
 
 namespace quire::streamd {
 namespace {
@@ -28,12 +29,13 @@ void Workers::Run(std::function<void()> job) {
     asked_.notify_one();
     return;
   }
-  try {
-    std::thread([this] { Work(); }).detach();  // the destructor waits for it, by its number
-    ++threads_;
-  } catch (const std::system_error&) {
+  Result<std::thread> thread = base::StartThread("streamd-worker", [this] { Work(); });
+  if (!thread.ok()) {
     asked_.notify_one();  // no more threads here: one that there is comes to it
+    return;
   }
+  thread->detach();  // the destructor waits for it, by its number
+  ++threads_;
 }
 
 bool Workers::stopping() {
