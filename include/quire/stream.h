@@ -242,7 +242,9 @@ class StreamReader {
   /// Errors   kNotFound     There is no such store, here or where the daemon looks.
   ///          kBusy         A writer has been opening it for a minute, or 1000 readers have it.
   ///          kReadOnly     It is being written, in a place that this program cannot write to.
-  ///          kInvalidArgument (the name), kCorruption, kTimedOut, kPeerFailed
+  ///          kInvalidArgument  The name; or others than the place's owner may write to the store
+  ///                        (docs/security.md).
+  ///          kCorruption, kTimedOut, kPeerFailed
   /// Cost     Two mappings. The first after a writer that died walks the log and makes its index
   ///          anew, and after the machine was started anew reads its bytes, too.
   static Result<std::unique_ptr<StreamReader>> Open(const std::string& place,

@@ -235,6 +235,10 @@ class FaultFs : public FaultFileSystem {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "check directory", path));
     return base_.CheckDirectory(path);
   }
+  Result<uint32_t> SoleWriter(const std::string& path) override {
+    QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultDirectory, "ask who may write to", path));
+    return base_.SoleWriter(path);
+  }
   Status RemoveDirectory(const std::string& path) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(kFaultUnlink, "remove directory", path));
     return base_.RemoveDirectory(path);

@@ -19,6 +19,16 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+Status FileSystem::RemoveTree(const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, List(directory));
+  for (const FileInfo& entry : entries) {
+    const std::string path = directory + "/" + entry.name;
+    const Status removed = entry.is_directory ? RemoveTree(path) : Unlink(path);
+    if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  return RemoveDirectory(directory);
+}
+
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
   QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));

@@ -113,12 +113,18 @@ class FileSystem {
   /// Gives the file `from` the second name `to`, which is not there yet. kUnsupported where the
   /// file system has no hard links, or the two are on different ones: copy instead.
   virtual Status Link(const std::string& from, const std::string& to) = 0;
-  /// Makes one directory, 0700; OK where it exists already as a directory of this user (never
-  /// through a symbolic link).
+  /// Makes one directory, 0700; OK if it exists already as a directory of this user to which no
+  /// group and not everybody may write (never through a symbolic link).
   virtual Status MakeDirectory(const std::string& path) = 0;
-  /// OK where there is such a directory already; kNotFound.
+  /// OK if there is such a directory already; kNotFound.
   virtual Status CheckDirectory(const std::string& path) = 0;
+  /// The number of the user who alone may change what is at `path`: the owner of the file or
+  /// directory. kInvalidArgument: its group or everybody may write to it. kNotFound.
+  virtual Result<uint32_t> SoleWriter(const std::string& path) = 0;
   virtual Status RemoveDirectory(const std::string& path) = 0;
+  /// Removes a directory and all that is in it. Follows no symbolic link, also none that takes the
+  /// place of a directory meanwhile.
+  virtual Status RemoveTree(const std::string& directory);
   virtual Result<std::vector<FileInfo>> List(const std::string& directory) = 0;
   /// Creations, renames and unlinks in `directory` made durable.
   virtual Status SyncDirectory(const std::string& directory) = 0;

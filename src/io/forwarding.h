@@ -57,8 +57,14 @@ class ForwardingFileSystem : public FileSystem {
   Status CheckDirectory(const std::string& path) override {
     return At(path).CheckDirectory(path);
   }
+  Result<uint32_t> SoleWriter(const std::string& path) override {
+    return At(path).SoleWriter(path);
+  }
   Status RemoveDirectory(const std::string& path) override {
     return At(path).RemoveDirectory(path);
+  }
+  Status RemoveTree(const std::string& directory) override {
+    return At(directory).RemoveTree(directory);
   }
   Result<std::vector<FileInfo>> List(const std::string& directory) override {
     return At(directory).List(directory);

@@ -1,6 +1,5 @@
 #include <dirent.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -12,8 +11,10 @@
 #include "io/file_system.h"
 #include "io/fork_closed.h"
 #include "io/machine.h"
+#include "io/ownership.h"
 #include "io/posix_error.h"
 #include "io/posix_file.h"
+#include "io/remove_tree.h"
 
 namespace quire::io {
 namespace {
@@ -47,41 +48,8 @@ Result<Descriptor> OpenRegular(const std::string& path, int flags) {
   if (!S_ISREG(info.st_mode)) {
     return Status(Code::kInvalidArgument, path + " is not a regular file; remove it");
   }
+  if ((flags & O_ACCMODE) != O_RDONLY) QUIRE_RETURN_IF_ERROR(CheckOwnFile(info, path));
   return fd;
-}
-
-std::string UserName(uid_t user) {
-  char buffer[1024];
-  struct passwd entry;
-  struct passwd* found = nullptr;
-  std::string number = std::to_string(user);
-  if (::getpwuid_r(user, &entry, buffer, sizeof buffer, &found) != 0 || found == nullptr) {
-    return "user " + number;
-  }
-  return std::string("user ") + found->pw_name + " (" + number + ")";
-}
-
-// The directory is a directory, no link, this user's, and not open to everybody's writing.
-Status CheckOwnDirectory(const std::string& path) {
-  const Descriptor fd = OpenRaw(path, O_RDONLY | O_DIRECTORY);
-  if (!fd.ok()) {
-    // With O_DIRECTORY the kernel calls a link "not a directory".
-    return ErrnoStatus(errno, "open the directory", path);
-  }
-  struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);
-  if (info.st_uid != ::geteuid()) {
-    return Status(Code::kInvalidArgument,
-                  "directory " + path + " belongs to " + UserName(info.st_uid) +
-                      ", not to this process's " + UserName(::geteuid()) +
-                      "; choose a directory of your own");
-  }
-  if ((info.st_mode & S_IWOTH) != 0) {
-    return Status(Code::kInvalidArgument, "directory " + path +
-                                              " may be written by everybody; choose another, or "
-                                              "run: chmod o-w " + path);
-  }
-  return Status();
 }
 
 std::string ReadHolder(int fd) {
@@ -183,11 +151,13 @@ class PosixFs : public FileSystem {
     return CheckOwnDirectory(path);
   }
   Status CheckDirectory(const std::string& path) override { return CheckOwnDirectory(path); }
+  Result<uint32_t> SoleWriter(const std::string& path) override { return SoleWriterOf(path); }
 
   Status RemoveDirectory(const std::string& path) override {
     if (::rmdir(path.c_str()) == 0) return Status();
     return ErrnoStatus(errno, "remove the directory", path);
   }
+  Status RemoveTree(const std::string& directory) override { return RemoveTreeAt(directory); }
 
   Result<std::vector<FileInfo>> List(const std::string& directory) override;
   Status SyncDirectory(const std::string& directory) override;

@@ -77,7 +77,7 @@ TEST(PosixFileSystem, DirectoriesOpenToEverybodyAreRefused) {
   ASSERT_EQ(::chmod((directory / "d").c_str(), 0777), 0);
   const Status status = PosixFileSystem().MakeDirectory(directory / "d");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_NE(status.message().find("chmod o-w " + directory / "d"), std::string::npos);
+  EXPECT_NE(status.message().find("chmod go-w " + directory / "d"), std::string::npos);
   ASSERT_EQ(::chmod((directory / "d").c_str(), 0755), 0);
   EXPECT_TRUE(PosixFileSystem().MakeDirectory(directory / "d").ok());
 }

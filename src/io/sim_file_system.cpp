@@ -182,6 +182,7 @@ class SimFs : public SimFileSystem {
   Status Link(const std::string& from, const std::string& to) override;
   Status MakeDirectory(const std::string& path) override;
   Status CheckDirectory(const std::string& path) override;
+  Result<uint32_t> SoleWriter(const std::string& path) override;
   Status RemoveDirectory(const std::string& path) override;
   Result<std::vector<FileInfo>> List(const std::string& directory) override;
   Status SyncDirectory(const std::string& directory) override;
@@ -337,6 +338,15 @@ Status SimFs::CheckDirectory(const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(path));
   return place.node ? CheckIsDirectory(place, path)
                     : ErrnoStatus(ENOENT, "open the directory", path);
+}
+
+// It has one user.
+Result<uint32_t> SimFs::SoleWriter(const std::string& path) {
+  const Guard guard(state_.mutex);
+  QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
+  QUIRE_ASSIGN_OR_RETURN(const SimPlace place, state_.Find(path));
+  if (!place.node) return ErrnoStatus(ENOENT, "ask about", path);
+  return 0u;
 }
 
 Status SimFs::RemoveDirectory(const std::string& path) {

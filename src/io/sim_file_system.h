@@ -72,7 +72,8 @@ enum FaultOp : uint32_t {
   kFaultUnlink = 32,      ///< Unlink, RemoveDirectory
   kFaultAllocate = 64,    ///< Allocate
   kFaultMap = 128,        ///< Map
-  kFaultDirectory = 256,  ///< MakeDirectory, CheckDirectory, List, Exists, FreeBytes
+  kFaultDirectory = 256,  ///< MakeDirectory, CheckDirectory, SoleWriter, List, Exists,
+                         ///< FreeBytes
   kFaultAll = 511,
   /// of the above, those that ask for more than reading: Open and Map in a writing mode, Lock,
   /// MakeDirectory

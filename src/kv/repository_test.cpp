@@ -116,7 +116,7 @@ TEST_F(Repositories, OneThatIsNotWritableIsTold) {
 
 TEST_F(Repositories, OneThatEverybodyMayWriteIsRefused) {
   const std::string open = Own("open", 0777);
-  ExpectRefused(open, Code::kInvalidArgument, "may be written by everybody", open, "chmod o-w");
+  ExpectRefused(open, Code::kInvalidArgument, "may be written by everybody", open, "chmod go-w");
 }
 
 // Whatever is in it already.
@@ -125,7 +125,7 @@ TEST_F(Repositories, ACheckpointDirectoryThatEverybodyMayWriteIsRefused) {
   const std::string open = Own("open", 0777);
   for (const char* name : {"open/db", "open/db/1"}) Own(name, 0700);
   ExpectSame(Try(repository, open), Code::kInvalidArgument, "may be written by everybody", open,
-             "chmod o-w");
+             "chmod go-w");
   ASSERT_EQ(::chmod(open.c_str(), 0755), 0);
   for (const Status& status : Try(repository, open)) EXPECT_TRUE(status.ok()) << status.ToString();
 }

@@ -14,6 +14,25 @@ namespace {
 // anew.
 constexpr uint64_t kOpenTimeoutNs = 60'000'000'000;
 constexpr uint64_t kPauseNs = 2'000'000;
+constexpr uint32_t kRoot = 0;
+
+// A reader maps what it reads: whoever may write to it can end the program. It trusts the owner of
+// the place that it was given, and nobody else.
+Status CheckOwner(io::FileSystem& fs, const PartName& name) {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t trusted, fs.SoleWriter(name.place));
+  for (const std::string& path : {name.directory(), name.path("log"), name.path("gate"),
+                                  name.path("index"), name.path("log") + ".lock"}) {
+    const auto owner = fs.SoleWriter(path);
+    if (owner.status().code() == Code::kNotFound) continue;  // who opens it tells
+    QUIRE_RETURN_IF_ERROR(owner.status());
+    if (*owner == trusted || *owner == kRoot) continue;
+    return Status(Code::kInvalidArgument, path + " belongs to user " + std::to_string(*owner) +
+                                              ", but " + name.place + " to user " +
+                                              std::to_string(trusted) +
+                                              ": it is not read; ask the owner of the place");
+  }
+  return Status();
+}
 
 }  // namespace
 
@@ -127,6 +146,7 @@ bool Sight::Kept(uint64_t snapshot) const {
 
 Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name) {
   QUIRE_RETURN_IF_ERROR(CheckPartName(name));
+  QUIRE_RETURN_IF_ERROR(CheckOwner(fs, name));
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
     Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Open();

@@ -36,21 +36,12 @@ Result<uint64_t> BytesBelow(io::FileSystem& fs, const std::string& directory) {
   return bytes;
 }
 
-Status RemoveTree(io::FileSystem& fs, const std::string& directory) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
-  for (const io::FileInfo& entry : entries) {
-    const std::string path = directory + "/" + entry.name;
-    QUIRE_RETURN_IF_ERROR(entry.is_directory ? RemoveTree(fs, path) : fs.Unlink(path));
-  }
-  return fs.RemoveDirectory(directory);
-}
-
 // Under the lock of whoever would go on with it.
 Status RemoveLocked(io::FileSystem& fs, const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(
       const std::unique_ptr<io::FileLock> lock,
       fs.Lock(DatabaseLockPath(directory), io::ProcessDescription() + ", quire clean"));
-  return RemoveTree(fs, directory);
+  return fs.RemoveTree(directory);
 }
 
 void FindRegions(const std::string& directory, std::vector<Leftover>* found) {

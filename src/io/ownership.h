@@ -1,0 +1,26 @@
+/// Whose files and directories are: which of them this process may write to, and whose word a
+/// reader takes.
+///
+/// Layer      io (internal)
+/// Source     docs/security.md
+/// Threads    pure functions of what is on disk
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+
+#include "quire/status.h"
+
+namespace quire::io {
+
+/// FileSystem::CheckDirectory.
+Status CheckOwnDirectory(const std::string& path);
+/// Checks a file that has been opened for writing. Root may write to any user's: it repairs and
+/// cleans for others. kInvalidArgument.
+Status CheckOwnFile(const struct stat& info, const std::string& path);
+/// FileSystem::SoleWriter.
+Result<uint32_t> SoleWriterOf(const std::string& path);
+
+}  // namespace quire::io
