@@ -1,11 +1,12 @@
 # The few commands of Quire. Everything is done by the scripts in scripts/, which install what is
 # missing from the system's packages and build with CMake's presets into build/.
 
-.PHONY: help demo test bench asan tsan fuzz soak format clean
+.PHONY: help demo test install bench asan tsan fuzz soak format clean
 
 help:
 	@echo "make demo    build, and assemble a genome from real reads on 4 ranks"
 	@echo "make test    build, and run all tests"
+	@echo "make install PREFIX=/usr/local [SHARED=yes]    build and install the library and its tools"
 	@echo "make bench   build, and run every benchmark: an hour or so"
 	@echo "make asan    the tests with AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make tsan    the tests with ThreadSanitizer, over the simulated transport"
@@ -20,6 +21,9 @@ demo:
 
 test:
 	@scripts/test
+
+install:
+	@PREFIX='$(PREFIX)' SHARED='$(SHARED)' scripts/install
 
 bench:
 	@scripts/bench

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # all.sh BUILD_DIR RESULTS.jsonl [FOLDER]: runs every benchmark as docs/benchmarks.md reports it.
 # The results are appended; FOLDER ($TMPDIR, else /tmp) is where the databases go.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${1:?usage: all.sh BUILD_DIR RESULTS.jsonl [FOLDER]}
 results=${2:?usage: all.sh BUILD_DIR RESULTS.jsonl [FOLDER]}

@@ -38,14 +38,15 @@ if(TARGET papyruskv_shared)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/papyrus"
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 endif()
-# Fortran's modules are of one compiler; their sources are for the others.
+# Fortran's modules are of one compiler; their sources are for the others, and for Quire that was
+# built without one.
 if(TARGET quire_fortran)
   install(DIRECTORY "${PROJECT_BINARY_DIR}/fortran/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
           FILES_MATCHING PATTERN "*.mod")
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/fortran/"
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/quire/fortran
-          FILES_MATCHING PATTERN "*.f90" PATTERN "*.inc")
 endif()
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/fortran/"
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/quire/fortran
+        FILES_MATCHING PATTERN "*.f90" PATTERN "*.inc")
 
 set(quire_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Quire)
 install(EXPORT QuireTargets NAMESPACE Quire:: DESTINATION ${quire_package_dir})

@@ -291,6 +291,13 @@ def check_file(root, path, found):
         check_documented(relative, text, found)
 
 
+def check_shell(relative, text, found):
+    """A script in bash says which of its commands failed, by a trap of its own or of common.sh."""
+    trapped = re.search(r"^trap .*\$LINENO.*\$BASH_COMMAND.* ERR$", text, re.M) and "set -E" in text
+    if text.startswith("#!/usr/bin/env bash\n") and not trapped and "/common.sh" not in text:
+        found.add("shell_trap", f"{relative}:2", "no trap on ERR with $LINENO and $BASH_COMMAND")
+
+
 def files(root):
     suffixes = {".h", ".cpp", ".c", ".inc", ".py", ".sh", ".txt", ".cmake"}
     for folder in FOLDERS + ["scripts", "cmake"]:
@@ -311,6 +318,10 @@ def measure(root):
             check_ctests("/".join(relative), path.read_text(), found)
         else:
             check_file(root, path, found)
+    for folder in ["bench", "examples", "scripts", "tests"]:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix in ("", ".sh"):
+                check_shell(str(path.relative_to(root)), path.read_text(errors="replace"), found)
     return found
 
 
@@ -371,9 +382,11 @@ def self_test():
                                  "set_tests_properties(x PROPERTIES LABELS y)\n",
         "tests/papyruskv/p.c": "int F(int a, int b, int c, int d, int e, int f, int g) {\n}\n",
         "cmake/QuireModule.cmake": "add_test(NAME x)\n",
+        "scripts/s": "#!/usr/bin/env bash\nsource common/common.sh\n",
         "src/kv/k_test.cpp": "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n",
     }
     bad = {
+        "shell_trap": ("tests/t.sh", "#!/usr/bin/env bash\nset -euo pipefail\nfalse\n"),
         "file_lines": ("src/kv/b.cpp", "int a;\n" * 801),
         "function_lines": ("src/kv/b.cpp", "int F() {\n" + "  x();\n" * 70 + "}\n"),
         "parameters": ("src/kv/b.cpp", "int F(int a, int b, int c, int d, int e, int f, M<int, int> g) {\n}\n"),

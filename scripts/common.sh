@@ -1,6 +1,7 @@
 # Sourced by the other scripts: where things are, which MPI, how many jobs, how to say things.
 # shellcheck shell=bash
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 

@@ -3,7 +3,8 @@
 # on 4 ranks, and compares the contigs with the reference. Progress goes to standard error; the last
 # line of standard output is the result. Fails where less than 0.99 of the reference is covered, or
 # at an identity below 0.99.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=${1:?usage: demo.sh BUILD_DIR}

@@ -3,7 +3,8 @@
 # heat_watch reads each snapshot meanwhile, compares it with what the ranks said of it, and paints
 # it into the folder PICTURES, if one is given. The last line but one is what the watcher saw, the
 # last what the simulation says; fails where they differ.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${1:?usage: demo.sh BUILD_DIR [PICTURES]}
 programs=$build/examples/heat

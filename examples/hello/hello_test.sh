@@ -1,7 +1,8 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # hello_test.sh HELLO RANKS: runs the program on so many ranks in a folder of its own, twice (the
 # second time the repository is there already), and looks at what it says.
-set -eu
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 hello=$1
 ranks=$2
 mpirun=$(cd "$(dirname "$0")/../.." && pwd)/scripts/mpirun

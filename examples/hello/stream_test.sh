@@ -1,7 +1,8 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # stream_test.sh HELLO_STREAM: runs the program in a folder of its own, twice (the second time its
 # stream goes on), and looks at what it says.
-set -eu
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"

@@ -3,7 +3,8 @@
 # 100 steps; 4 ranks feed the dumps into a dataset; what it answers is compared with the dumps. The
 # last line is the result as JSON. Fails where an answer differs; exits with 77 where there is no
 # LAMMPS (Debian's package lammps).
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mpirun=$here/../../scripts/mpirun
 build=${1:?usage: demo.sh BUILD_DIR}

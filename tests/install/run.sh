@@ -6,13 +6,15 @@
 #   add_subdirectory, shared, serial
 #                    build the library again, from the compiler's cache where there is one: as a part
 #                    of the program's build, as a shared library, and without MPI
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 mode=$1
 build=$2
 work=$3
 here=$(cd "$(dirname "$0")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)
 prefix=$work/prefix
+mkdir -p "$work"
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 flavor=$(cached QUIRE_MPI_FLAVOR)
 cxx=$(cached CMAKE_CXX_COMPILER)
@@ -26,6 +28,21 @@ if command -v ccache >/dev/null; then
 else
   again+=(-DCMAKE_BUILD_TYPE=Debug)
 fi
+
+# refuse PATTERN: reads lines, prints those that match and fails if there is one.
+refuse() {
+  if grep -E "$1"; then
+    echo "run.sh: lines that match '$1' must not be there" >&2
+    return 1
+  fi
+}
+
+# pkg_config OPTION... MODULE: sets `flags`. A path may have blanks: pkg-config escapes them.
+pkg_config() {
+  local said
+  said=$(PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) pkg-config "$@")
+  eval "flags=($said)"
+}
 
 # One rank, without mpiexec.
 run() {
@@ -98,7 +115,7 @@ case $mode in
     configure_and_run "$here/consumer" -DQUIRE_SOURCE_DIR="$source_dir" "${again[@]}"
     ;;
   c_program)
-    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix" -DLANGUAGE_OF_LINKER=CXX
+    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
     ;;
   shared)
     prefix=$work/prefix-$mode
@@ -109,21 +126,19 @@ case $mode in
   serial)
     prefix=$work/prefix-$mode
     variant -DQUIRE_MPI=OFF
-    [ ! -e "$prefix/include/quire/mpi.h" ] || { echo "mpi.h is installed" >&2; exit 1; }
-    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix" -DLANGUAGE_OF_LINKER=CXX
-    if nm "$work/$mode/consumer" | grep ' MPI_'; then exit 1; fi
+    find "$prefix/include/quire" -name mpi.h | refuse mpi.h
+    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
+    nm "$work/$mode/consumer" | refuse ' MPI_'
     ;;
   pkg_config)
     mkdir -p "$work/$mode"
-    PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) && export PKG_CONFIG_PATH
-    read -ra flags < <(pkg-config --cflags quire)
-    read -ra libs < <(pkg-config --libs quire)
-    "$cxx" -std=c++20 "$here/consumer/main.cpp" "${flags[@]}" "${libs[@]}" -o "$work/$mode/consumer"
+    pkg_config --cflags --libs quire
+    "$cxx" -std=c++20 "$here/consumer/main.cpp" "${flags[@]}" -o "$work/$mode/consumer"
     run "$work/$mode/consumer"
     ;;
   headers)
     # Each public header alone, in each language it is for, without warnings.
-    read -ra flags < <(PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) pkg-config --cflags quire)
+    pkg_config --cflags quire
     checked=0
     for header in "$prefix"/include/{quire,nvs,papyrus}/*.h; do
       name=$(basename "$(dirname "$header")")/$(basename "$header")
@@ -142,7 +157,7 @@ case $mode in
     # Its helper is found where it is installed, whatever comes of it.
     "$prefix/bin/quire" doctor "$work" | tee "$work/$mode.out" || true
     grep -q 'mpi ranks: ' "$work/$mode.out"
-    if grep -q 'mpi ranks: not tried' "$work/$mode.out"; then exit 1; fi
+    refuse 'mpi ranks: not tried' <"$work/$mode.out"
     ;;
   nvs)
     # Without a word of MPI: shared, static, and through the two packages.
@@ -152,20 +167,19 @@ case $mode in
     "${plain[@]}" -I"$prefix/include" -L"$prefix/lib" -lnvs -o "$work/$mode/shared"
     "${plain[@]}" -I"$prefix/include" "$prefix/lib/libnvs.a" -lstdc++ -llz4 -lzstd -pthread \
       -o "$work/$mode/static"
-    PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) && export PKG_CONFIG_PATH
-    read -ra flags < <(pkg-config --cflags --libs nvs)
+    pkg_config --cflags --libs nvs
     "${plain[@]}" "${flags[@]}" -o "$work/$mode/pkg_config"
     cmake -S "$here/nvs_consumer" -B "$work/$mode/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" \
       -DCMAKE_PREFIX_PATH="$prefix" -DPROGRAM="$program"
     cmake --build "$work/$mode/cmake"
     for built in shared static pkg_config cmake/consumer; do
-      if nm -D "$work/$mode/$built" | grep -E ' MPI_| quire_|5quire'; then exit 1; fi
+      nm -D "$work/$mode/$built" | refuse ' MPI_| quire_|5quire'
       rm -rf "$work/$mode-place"
       LD_LIBRARY_PATH="$prefix/lib:${LD_LIBRARY_PATH:-}" QUIRE_STREAM_PLACE="$work/$mode-place" \
         QUIRE_STREAM_LOG_BYTES=8MiB QUIRE_STREAM_KEEP_VERSIONS=32 "$work/$mode/$built"
     done
-    if ldd "$prefix/lib/libnvs.so" | grep -E 'libmpi'; then exit 1; fi
-    if nm -D --defined-only "$prefix/lib/libnvs.so" | grep -v ' nvs_'; then exit 1; fi
+    ldd "$prefix/lib/libnvs.so" | refuse libmpi
+    nm -D --defined-only "$prefix/lib/libnvs.so" | sed '/ nvs_/d' | refuse .
     rm -rf "$work/$mode-place"
     ;;
   papyruskv)
@@ -179,13 +193,13 @@ case $mode in
         "${mpicc[@]}" "$programs/$program.c" -lpapyruskv -o "$work/$mode/$program"
       "${mpicc[@]}" "$programs/$program.c" "${static[@]}" -o "$work/$mode/$program-static"
     done
-    PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d) && export PKG_CONFIG_PATH
-    read -ra flags < <(pkg-config --cflags --libs papyruskv)
+    pkg_config --cflags --libs papyruskv
     "$cc" -D_DEFAULT_SOURCE "$programs/pairs.c" "${flags[@]}" -o "$work/$mode/pkg_config"
     cmake -S "$here/papyruskv_consumer" -B "$work/$mode/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" \
       -DCMAKE_PREFIX_PATH="$prefix" -DPROGRAM="$programs/pairs.c"
     cmake --build "$work/$mode/cmake"
-    if nm "$work/$mode/pairs" "$work/$mode/persist" | grep 'quire'; then exit 1; fi
+    # One program at a time: of several nm prints the paths, too.
+    for program in pairs persist; do nm "$work/$mode/$program" | refuse quire; done
     for ranks in 1 2 3 4; do
       for program in pairs persist; do run_ranks $ranks "$work/$mode/$program"; done
     done
@@ -195,7 +209,7 @@ case $mode in
     # What they print is their own, whatever fails; the library says why when it is asked to.
     for program in pairs persist misuse; do
       run_ranks 2 "$work/$mode/$program" 2>&1 | tee "$work/$mode.out"
-      if grep '^quire' "$work/$mode.out"; then exit 1; fi
+      refuse '^quire' <"$work/$mode.out"
     done
     QUIRE_LOG=warning run_ranks 2 "$work/$mode/misuse" 2>&1 | tee "$work/$mode.out"
     grep -q '^quire warning: ' "$work/$mode.out"

@@ -2,7 +2,8 @@
 # setup_test.sh SETUP: runs scripts/setup on machines that are made up by programs found before the
 # real ones: without headers, with an apt-get that works or fails, as root, with sudo or without.
 # Nothing is installed, whatever it does.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 setup=$1
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
@@ -96,8 +97,8 @@ grep -q '^sudo .*apt-get install -y .* libxxhash-dev ' "$home/calls" || fail "no
 
 case="nothing is missing"
 machine 0 0 0
-printf '%s\n' g++ cmake ninja-build lib{xxhash,lz4,zstd,cli11}-dev zlib1g-dev nlohmann-json3-dev \
-  python3 openmpi-bin libopenmpi-dev minimap2 >"$home/installed"
+printf '%s\n' g++ cmake ninja-build ccache lib{xxhash,lz4,zstd,cli11}-dev zlib1g-dev \
+  nlohmann-json3-dev python3 openmpi-bin libopenmpi-dev minimap2 >"$home/installed"
 run
 ((rc == 0)) || fail "exit status $rc"
 expect_no_call
