@@ -10,8 +10,9 @@ namespace quire {
 Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(Context& context,
                                                            const std::string& name,
                                                            const DatasetOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Core> core, kv::CoreOf(context));
   QUIRE_ASSIGN_OR_RETURN(partition::OpenDataset dataset,
-                         partition::OpenForWriting(kv::CoreOf(context), name, options));
+                         partition::OpenForWriting(core, name, options));
   return std::unique_ptr<DatasetWriter>(
       std::make_unique<partition::DatasetWriterImpl>(std::move(dataset)));
 }

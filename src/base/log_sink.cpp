@@ -1,5 +1,7 @@
 #include "base/log_sink.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -14,7 +16,14 @@ struct Sink {
 };
 
 Sink& TheSink() {
-  static Sink* const sink = new Sink;  // never destroyed: threads may log while the process ends
+  static Sink* const sink = [] {
+    auto* const made = new Sink;  // never destroyed: threads may log while the process ends
+    // A forked child finds the mutex free. (Fails for lack of memory only.)
+    static_cast<void>(::pthread_atfork([] { TheSink().mutex.lock(); },
+                                       [] { TheSink().mutex.unlock(); },
+                                       [] { TheSink().mutex.unlock(); }));
+    return made;
+  }();
   return *sink;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "kv/database_open.h"
 #include "kv/restart.h"
 #include "runtime/job.h"
@@ -14,36 +15,58 @@ class ContextImpl final : public Context {
  public:
   explicit ContextImpl(std::shared_ptr<runtime::Core> core) : core_(std::move(core)) {}
 
-  ~ContextImpl() override { core_->End(); }
+  ~ContextImpl() override {
+    if (process_.forked()) {
+      base::LeaveInChild(core_);
+    } else {
+      core_->End();
+    }
+  }
 
   int rank() const override { return core_->rank(); }
   int size() const override { return core_->size(); }
-  const std::shared_ptr<runtime::Core>& core() const { return core_; }
+  Result<std::shared_ptr<runtime::Core>> core() const {
+    QUIRE_RETURN_IF_ERROR(Check());
+    return core_;
+  }
   const std::string& repository() const override { return core_->repository; }
   std::string Description() const override { return core_->description; }
 
   Result<std::unique_ptr<Database>> Open(const std::string& name,
                                          const DatabaseOptions& options) override {
+    QUIRE_RETURN_IF_ERROR(Check());
     return OpenDatabase(core_, name, options);
   }
   Status Destroy(const std::string& name) override {
+    QUIRE_RETURN_IF_ERROR(Check());
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, StartDestruction(core_, name));
     return job->Wait();
   }
   Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) override {
+    QUIRE_RETURN_IF_ERROR(Check());
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, StartDestruction(core_, name));
     return runtime::NewJobEvent(job);
   }
   Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                          const RestartOptions& options) override {
+    QUIRE_RETURN_IF_ERROR(Check());
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job,
                            StartRestart(core_, path, name, options));
     return runtime::NewJobEvent(job);
   }
 
-  Result<std::vector<std::string>> ListDatabases() override { return kv::ListDatabases(*core_); }
-  Status Agree(const Status& mine) override { return core_->exchange->Agree(mine); }
-  Status Barrier() override { return core_->exchange->Barrier(); }
+  Result<std::vector<std::string>> ListDatabases() override {
+    QUIRE_RETURN_IF_ERROR(Check());
+    return kv::ListDatabases(*core_);
+  }
+  Status Agree(const Status& mine) override {
+    QUIRE_RETURN_IF_ERROR(Check());
+    return core_->exchange->Agree(mine);
+  }
+  Status Barrier() override {
+    QUIRE_RETURN_IF_ERROR(Check());
+    return core_->exchange->Barrier();
+  }
   Status Notify(int signal, const std::vector<int>& ranks) override {
     QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));
     return core_->exchange->Notify(signal, ranks);
@@ -52,10 +75,14 @@ class ContextImpl final : public Context {
     QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));
     return core_->exchange->WaitSignal(signal, ranks);
   }
-  void Progress() override { core_->Progress(); }
+  void Progress() override {
+    if (!process_.forked()) core_->Progress();
+  }
 
  private:
+  Status Check() const { return process_.Check("the context"); }
   Status CheckRanks(const std::vector<int>& ranks) const {
+    QUIRE_RETURN_IF_ERROR(Check());
     for (const int rank : ranks) {
       if (rank >= 0 && rank < size()) continue;
       return Status(Code::kInvalidArgument, "there is no rank " + std::to_string(rank) +
@@ -64,12 +91,13 @@ class ContextImpl final : public Context {
     return Status();
   }
 
-  const std::shared_ptr<runtime::Core> core_;
+  const base::OwnProcess process_;
+  std::shared_ptr<runtime::Core> core_;
 };
 
 }  // namespace
 
-std::shared_ptr<runtime::Core> CoreOf(Context& context) {
+Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context) {
   return static_cast<ContextImpl&>(context).core();
 }
 

@@ -14,7 +14,8 @@
 namespace quire::kv {
 
 /// What a Context holds, for what else stands on it: datasets. All contexts come from NewContext.
-std::shared_ptr<runtime::Core> CoreOf(Context& context);
+/// kInvalidArgument in a forked child.
+Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context);
 
 /// Collective. As runtime::NewCore.
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,

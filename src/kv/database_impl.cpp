@@ -73,7 +73,17 @@ Status DatabaseImpl::Begin() {
 }
 
 DatabaseImpl::~DatabaseImpl() {
-  Shutdown();
+  if (process_.forked()) {
+    LeaveAll();
+  } else {
+    Shutdown();
+  }
+}
+
+// All that has threads, locks, or files of the parent.
+void DatabaseImpl::LeaveAll() {
+  base::LeaveInChild(core_, memory_, store_, service_, dispatcher_, direct_, group_, remote_cache_,
+                     lock_, redistribution_, to_move_, checkpoints_);
 }
 
 uint32_t DatabaseImpl::GateOf(Protection protection, Consistency consistency) {
@@ -101,6 +111,7 @@ Status DatabaseImpl::ClosedStatus() const {
 }
 
 Status DatabaseImpl::Refuse(uint32_t needed) const {
+  QUIRE_RETURN_IF_ERROR(process_.Check(("database \"" + name_ + "\"").c_str()));
   const uint32_t gate = gate_.load();
   if ((gate & kOpen) == 0) return ClosedStatus();
   if ((needed & ~gate & kMayGet) != 0) {

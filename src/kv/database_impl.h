@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "base/hash.h"
 #include "kv/counters.h"
 #include "kv/direct_reader.h"
@@ -112,7 +113,8 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
   static uint32_t GateOf(Protection protection, Consistency consistency);
   Status Admit(uint32_t needed) const {
-    return (gate_.load(std::memory_order_acquire) & needed) == needed ? Status() : Refuse(needed);
+    const bool open = (gate_.load(std::memory_order_acquire) & needed) == needed;
+    return open && !process_.forked() ? Status() : Refuse(needed);
   }
   Status Refuse(uint32_t needed) const;
   Status CheckSizes(Slice key, Slice value) const;
@@ -153,7 +155,9 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   void RemoveMovedParts();
   void Teardown();
   Status ClosedStatus() const;
+  void LeaveAll();
 
+  const base::OwnProcess process_;
   std::shared_ptr<runtime::Core> core_;
   const std::string name_;
   const std::string directory_;
@@ -174,7 +178,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
   std::unique_ptr<DirectReader> direct_;           ///< null: not in use
   std::shared_ptr<GroupReader> group_;             ///< the same; shared with gets under way
-  const std::shared_ptr<PairCache> remote_cache_;  ///< shared with gets under way
+  std::shared_ptr<PairCache> remote_cache_;        ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<runtime::Job> redistribution_;  ///< null: there was nothing to move
   RedistributionRequest to_move_;        ///< to begin it again; without its chain, which is to go

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "kv/chain.h"
 #include "kv/checkpoint_files.h"
 #include "kv/local_iterator.h"
@@ -47,13 +48,22 @@ class DatabaseReaderImpl final : public DatabaseReader {
     reader_.cache = table::NewBlockCache(options.cache_bytes);
   }
 
+  ~DatabaseReaderImpl() override {
+    if (!process_.forked()) return;
+    std::shared_ptr<const Chain> chain = chain_.exchange(nullptr);
+    base::LeaveInChild(chain, reader_);
+  }
+
   Status Get(Slice key, const PlaceFunction& place) const override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
     return Present()->Get(key, place);
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
+    if (process_.forked()) return NewFailedIterator(process_.Check("the reader"));
     return NewEntryPairIterator(NewChainBase(Present(), 0, kAllRanks)->NewIterator());
   }
   Status Refresh() override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
     for (int look = 0; look < kLooksMax; ++look) {
       QUIRE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
                              GenerationsIn(fs_, directory_));
@@ -98,6 +108,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
     };
     return options;
   }
+  const base::OwnProcess process_;
   io::FileSystem& fs_;
   const std::string directory_;
   const DatabaseReaderOptions options_;

@@ -38,6 +38,7 @@ void AddStorage(const lsm::DbStatistics& db, Statistics* to) {
 }  // namespace
 
 Statistics DatabaseImpl::GetStatistics() const {
+  if (process_.forked()) return {};
   Statistics all;
   if ((gate_.load() & kOpen) == 0) return all;
   AddStorage(store_->db().Statistics(), &all);

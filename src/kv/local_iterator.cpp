@@ -3,17 +3,29 @@
 #include <string>
 #include <utility>
 
+#include "base/forked_child.h"
+
 namespace quire::kv {
 namespace {
 
+// In a forked child an iterator stands nowhere, and says why.
 class PairIterator final : public LocalIterator {
  public:
   PairIterator(std::shared_ptr<base::Executor> executor, std::shared_ptr<lsm::Db> db)
       : executor_(std::move(executor)), db_(std::move(db)), iterator_(db_->NewIterator({})) {}
-  bool Valid() const override { return iterator_->Valid(); }
-  void SeekToFirst() override { iterator_->SeekToFirst(); }
-  void SeekToLast() override { iterator_->SeekToLast(); }
-  void Seek(Slice key) override { iterator_->Seek(key); }
+  ~PairIterator() override {
+    if (process_.forked()) base::LeaveInChild(executor_, db_, iterator_);
+  }
+  bool Valid() const override { return !process_.forked() && iterator_->Valid(); }
+  void SeekToFirst() override {
+    if (!process_.forked()) iterator_->SeekToFirst();
+  }
+  void SeekToLast() override {
+    if (!process_.forked()) iterator_->SeekToLast();
+  }
+  void Seek(Slice key) override {
+    if (!process_.forked()) iterator_->Seek(key);
+  }
   void Next() override {
     if (Valid()) iterator_->Next();
   }
@@ -21,13 +33,17 @@ class PairIterator final : public LocalIterator {
     if (Valid()) iterator_->Prev();
   }
   Slice key() const override { return iterator_->key(); }
-  Slice value() override { return iterator_->value(); }
-  Status status() const override { return iterator_->status(); }
+  Slice value() override { return process_.forked() ? Slice() : iterator_->value(); }
+  Status status() const override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
+    return iterator_->status();
+  }
 
  private:
-  const std::shared_ptr<base::Executor> executor_;
-  const std::shared_ptr<lsm::Db> db_;
-  const std::unique_ptr<lsm::Iterator> iterator_;
+  const base::OwnProcess process_;
+  std::shared_ptr<base::Executor> executor_;
+  std::shared_ptr<lsm::Db> db_;
+  std::unique_ptr<lsm::Iterator> iterator_;
 };
 
 // Entries turn round by seeking anew.
@@ -35,16 +51,22 @@ class EntryPairIterator final : public LocalIterator {
  public:
   explicit EntryPairIterator(std::unique_ptr<table::EntryIterator> entries)
       : entries_(std::move(entries)) {}
-  bool Valid() const override { return entries_->Valid(); }
+  ~EntryPairIterator() override {
+    if (process_.forked()) base::LeaveInChild(entries_);
+  }
+  bool Valid() const override { return !process_.forked() && entries_->Valid(); }
   void SeekToFirst() override {
+    if (process_.forked()) return;
     forward_ = true;
     entries_->SeekToFirst();
   }
   void SeekToLast() override {
+    if (process_.forked()) return;
     forward_ = false;
     entries_->SeekToLast();
   }
   void Seek(Slice key) override {
+    if (process_.forked()) return;
     forward_ = true;
     entries_->Seek(key);
   }
@@ -62,11 +84,15 @@ class EntryPairIterator final : public LocalIterator {
     entries_->SeekBefore(present);
   }
   Slice key() const override { return entries_->key(); }
-  Slice value() override { return entries_->value(); }
-  Status status() const override { return entries_->status(); }
+  Slice value() override { return process_.forked() ? Slice() : entries_->value(); }
+  Status status() const override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
+    return entries_->status();
+  }
 
  private:
-  const std::unique_ptr<table::EntryIterator> entries_;
+  const base::OwnProcess process_;
+  std::unique_ptr<table::EntryIterator> entries_;
   bool forward_ = true;
 };
 

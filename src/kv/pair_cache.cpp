@@ -114,7 +114,7 @@ PairCache::WriteGuard::~WriteGuard() {
   if (cache_ == nullptr) return;
   // One more ended, one less under way.
   const uint64_t before = cache_->MarkOf(hash_).state.fetch_add(kEndedOne - 1);
-  // The count of those that have ended begins anew: no ticket of before may be equal to a later one.
+  // The count of those that have ended begins anew: no earlier ticket may equal a later one.
   if ((before >> kEndedShift) == kUnderWayMask) [[unlikely]]
     cache_->generation_.fetch_add(1);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/forked_child.h"
 #include "kv/wire.h"
 
 namespace quire::kv {
@@ -17,6 +18,7 @@ class ReadyGet final : public PendingGet {
       : status_(std::move(status)), value_(std::move(value)) {}
   bool Ready() override { return true; }
   Result<std::string> Take() override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("a get"));
     if (taken_) return TakenBefore();
     taken_ = true;
     if (!status_.ok()) return status_;
@@ -24,6 +26,7 @@ class ReadyGet final : public PendingGet {
   }
 
  private:
+  const base::OwnProcess process_;
   const Status status_;
   std::string value_;
   bool taken_ = false;
@@ -34,8 +37,12 @@ class WaitingGet final : public PendingGet {
   explicit WaitingGet(AskedGet asked) : asked_(std::move(asked)) {
     Ask(asked_.group != nullptr ? Operation::kGetInGroup : Operation::kGet);
   }
+  ~WaitingGet() override {
+    if (process_.forked()) base::LeaveInChild(asked_, call_);
+  }
 
   bool Ready() override {
+    if (process_.forked()) return true;
     if (call_ != nullptr && asked_.core->exchange != nullptr) {
       if (!asked_.core->exchange->has_handler_thread()) asked_.core->exchange->Progress();
       if (!call_->Done()) return false;
@@ -45,6 +52,7 @@ class WaitingGet final : public PendingGet {
   }
 
   Result<std::string> Take() override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("a get under way"));
     while (call_ != nullptr) {
       if (asked_.core->exchange == nullptr) {
         return Status(Code::kInvalidArgument, "the context of this get is gone");
@@ -106,6 +114,7 @@ class WaitingGet final : public PendingGet {
   }
   void Cache() { asked_.cache->Insert(asked_.key, *outcome_, asked_.hash, asked_.ticket); }
 
+  const base::OwnProcess process_;
   AskedGet asked_;
   std::shared_ptr<comm::Call> call_;  // null: it is decided
   Result<std::string> outcome_ = Status(Code::kInvalidArgument);

@@ -39,6 +39,7 @@ DatasetReaderImpl::DatasetReaderImpl(io::FileSystem& fs, const std::string& dire
       epochs_(std::make_shared<const std::vector<EpochRecord>>()) {}
 
 Status DatasetReaderImpl::Refresh() {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   QUIRE_ASSIGN_OR_RETURN(std::vector<EpochRecord> epochs,
                          ReadEpochs(fs_, directory_, descriptor_.id));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -52,6 +53,7 @@ DatasetReaderImpl::Seen DatasetReaderImpl::Look() const {
 }
 
 std::vector<DatasetEpoch> DatasetReaderImpl::Epochs() const {
+  if (process_.forked()) return {};
   std::vector<DatasetEpoch> epochs;
   for (const EpochRecord& epoch : *Look()) {
     epochs.push_back({epoch.number, epoch.rank_count, epoch.pair_count, epoch.unix_time});
@@ -118,6 +120,7 @@ Status DatasetReaderImpl::ValueOf(const std::vector<EpochRecord>& epochs, size_t
 }
 
 Status DatasetReaderImpl::Get(uint64_t epoch, Slice key, std::vector<DatasetValue>* values) const {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   values->clear();
   const Seen epochs = Look();
   QUIRE_ASSIGN_OR_RETURN(const size_t which, PlaceOf(*epochs, epoch));
@@ -126,6 +129,7 @@ Status DatasetReaderImpl::Get(uint64_t epoch, Slice key, std::vector<DatasetValu
 }
 
 Status DatasetReaderImpl::GetTrajectory(Slice key, std::vector<DatasetValue>* values) const {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   values->clear();
   const Seen epochs = Look();
   for (size_t which = 0; which < epochs->size(); ++which) {
@@ -151,6 +155,7 @@ struct Place {
 
 Status DatasetReaderImpl::GetMany(uint64_t epoch, const std::vector<Slice>& keys,
                                   std::vector<std::vector<DatasetValue>>* values) const {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   values->assign(keys.size(), {});
   const Seen epochs = Look();
   QUIRE_ASSIGN_OR_RETURN(const size_t which, PlaceOf(*epochs, epoch));
@@ -170,6 +175,7 @@ Status DatasetReaderImpl::GetMany(uint64_t epoch, const std::vector<Slice>& keys
 
 std::unique_ptr<DatasetScan> DatasetReaderImpl::Scan(uint64_t epoch, uint32_t rank_begin,
                                                      uint32_t rank_end) const {
+  if (process_.forked()) return NewFailedScan(CheckProcess());
   const Seen epochs = Look();
   const Result<size_t> which = PlaceOf(*epochs, epoch);
   if (!which.ok()) return NewFailedScan(which.status());
@@ -194,6 +200,7 @@ std::unique_ptr<DatasetScan> DatasetReaderImpl::ScanOf(const Seen& epochs, size_
 }
 
 Status DatasetReaderImpl::Verify(uint64_t epoch) const {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   const Seen epochs = Look();
   QUIRE_ASSIGN_OR_RETURN(const size_t which, PlaceOf(*epochs, epoch));
   const EpochRecord& record = (*epochs)[which];
@@ -250,6 +257,7 @@ Status DatasetReaderImpl::VerifyPair(const std::vector<EpochRecord>& epochs, siz
 }
 
 DatasetReaderStatistics DatasetReaderImpl::Statistics() const {
+  if (process_.forked()) return {};
   DatasetReaderStatistics statistics;
   statistics.queries = queries_;
   statistics.partitions = partitions_;

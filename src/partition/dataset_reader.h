@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "io/file_system.h"
 #include "partition/entry.h"
 #include "partition/files.h"
@@ -55,6 +56,9 @@ class DatasetReaderImpl final : public DatasetReader {
   Status ValueOf(const std::vector<EpochRecord>& epochs, size_t which, uint32_t source,
                  Slice stored, std::string* value) const;
 
+  Status CheckProcess() const { return process_.Check("the reader of a dataset"); }
+
+  const base::OwnProcess process_;
   io::FileSystem& fs_;
   const std::string directory_;
   const Descriptor descriptor_;

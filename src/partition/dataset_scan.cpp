@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "partition/pair_buffer.h"
 #include "table/entry_iterator.h"
 
@@ -18,14 +19,18 @@ class DatasetScanImpl final : public DatasetScan {
   }
   explicit DatasetScanImpl(const Status& status) : status_(status) {}
 
-  bool Valid() const override { return current_ != nullptr; }
+  bool Valid() const override { return current_ != nullptr && !process_.forked(); }
   Slice key() const override { return current_->key(); }
   Slice value() const override { return options_.value_of ? Slice(value_) : current_->value(); }
   uint32_t rank() const override { return RankOf(current_->lsn()); }
-  Status status() const override { return status_; }
+  Status status() const override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the scan"));
+    return status_;
+  }
 
   // The same pair in older tables was put earlier.
   void Next() override {
+    if (process_.forked()) return;
     const std::string key(current_->key());
     const uint64_t lsn = current_->lsn();
     for (const auto& table : tables_) {
@@ -81,6 +86,7 @@ class DatasetScanImpl final : public DatasetScan {
     return Status();
   }
 
+  const base::OwnProcess process_;
   const ScanOptions options_;
   uint32_t next_rank_ = 0;
   std::shared_ptr<PartReader> part_;

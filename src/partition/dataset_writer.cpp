@@ -40,6 +40,10 @@ DatasetWriterImpl::DatasetWriterImpl(OpenDataset dataset)
       attempt_(dataset_.session) {}
 
 DatasetWriterImpl::~DatasetWriterImpl() {
+  if (process_.forked()) {
+    base::LeaveInChild(dataset_, lane_, shuffle_);
+    return;
+  }
   shuffle_.reset();  // nothing more comes
   lane_->Rest();     // it writes into what goes now
 }
@@ -51,6 +55,7 @@ Status DatasetWriterImpl::CheckBegun() const {
 }
 
 Status DatasetWriterImpl::BeginEpoch(uint64_t number) {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!broken_.ok()) return broken_;
   if (epoch_.has_value()) {
@@ -77,6 +82,7 @@ Status DatasetWriterImpl::CheckPair(Slice key, Slice value) const {
 }
 
 Status DatasetWriterImpl::Put(Slice key, Slice value) {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(CheckBegun());
   QUIRE_RETURN_IF_ERROR(CheckPair(key, value));
@@ -118,6 +124,7 @@ Status DatasetWriterImpl::Travel(Slice key, Slice value) {
 }
 
 Status DatasetWriterImpl::EndEpoch() {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   Outcome outcome = Outcome::kUnknown;
   Status written = base::OrOutOfMemory([&] { return WriteEpoch(&outcome); });
@@ -260,6 +267,7 @@ Status DatasetWriterImpl::Discard() {
 }
 
 Status DatasetWriterImpl::Finish() {
+  QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   Status mine = broken_;
   if (mine.ok() && epoch_.has_value()) {
@@ -274,6 +282,7 @@ Status DatasetWriterImpl::Finish() {
 }
 
 DatasetWriterStatistics DatasetWriterImpl::Statistics() const {
+  if (process_.forked()) return {};
   const std::lock_guard<std::mutex> lock(mutex_);
   DatasetWriterStatistics statistics = statistics_;
   const SenderCounts sent = shuffle_->counts();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "partition/collector.h"
 #include "partition/double_buffer.h"
 #include "partition/files.h"
@@ -77,11 +78,13 @@ class DatasetWriterImpl final : public DatasetWriter {
   Status Unpublish();
   Status WriteEpochs();
   Status CheckBegun() const;
+  Status CheckProcess() const { return process_.Check("the dataset"); }
   Status Discard();
 
+  const base::OwnProcess process_;
   OpenDataset dataset_;
   const Route route_;
-  const std::shared_ptr<Lane> lane_;
+  std::shared_ptr<Lane> lane_;
   DoubleBuffer<PairBuffer> pairs_;  ///< of this rank, in formats whose pairs stay
   Collector collector_;
   std::unique_ptr<Shuffle> shuffle_;

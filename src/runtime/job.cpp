@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/forked_child.h"
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "runtime/job_news.h"
@@ -14,12 +15,21 @@ namespace {
 class JobEvent final : public Event {
  public:
   explicit JobEvent(std::shared_ptr<Job> job) : job_(std::move(job)) {}
-  bool Ready() override { return job_->Ready(); }
-  Status Wait() override { return job_->Wait(); }
-  EventProgress Progress() const override { return job_->Progress(); }
+  ~JobEvent() override {
+    if (process_.forked()) base::LeaveInChild(job_);
+  }
+  bool Ready() override { return process_.forked() || job_->Ready(); }
+  Status Wait() override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the event"));
+    return job_->Wait();
+  }
+  EventProgress Progress() const override {
+    return process_.forked() ? EventProgress() : job_->Progress();
+  }
 
  private:
-  const std::shared_ptr<Job> job_;
+  const base::OwnProcess process_;
+  std::shared_ptr<Job> job_;
 };
 
 }  // namespace
