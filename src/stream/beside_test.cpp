@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
+#include "base/sync_point.h"
 #include "io/page_memory.h"
 #include "stream/gate.h"
 #include "stream/index.h"
@@ -216,6 +218,42 @@ TEST_F(IndexTest, WhatDoesNotStayMakesRoom) {
   index_->Retain(object_, {});
   EXPECT_EQ(Versions(), std::vector<uint64_t>{});
   EXPECT_EQ(index_->Newest(object_), 0u);
+}
+
+// Makes an object where a reader has just seen that nobody is there.
+class MakesAnObject final : public base::SyncPointListener {
+ public:
+  MakesAnObject(Index* index, std::string key) : index_(index), key_(std::move(key)) {}
+  void Reach(const char* name) override {
+    if (made_ || std::string_view(name) != "stream.index.at_free_slot") return;
+    made_ = true;
+    const Result<uint32_t> object = index_->FindOrAdd(key_);
+    ASSERT_OK(object.status());
+    slot_ = *object;
+  }
+  uint32_t slot() const { return slot_; }
+
+ private:
+  Index* index_;
+  const std::string key_;
+  bool made_ = false;
+  uint32_t slot_ = UINT32_MAX;
+};
+
+TEST_F(IndexTest, AnObjectThatComesAmidALookIsNotTakenForAnother) {
+  const uint32_t slots = index_->slots();
+  const auto place = [&](const std::string& key) { return base::HashKey(key) % slots; };
+  const std::string wanted = "wanted";
+  ASSERT_NE(place(wanted), object_);
+  std::string other = "other";
+  while (place(other) != place(wanted)) other += "r";
+  MakesAnObject maker(index_.get(), other);
+  const base::ScopedSyncPoints installed(&maker);
+  EXPECT_CODE(index_->Find(wanted).status(), Code::kNotFound);
+  EXPECT_EQ(maker.slot(), place(wanted));
+  const Result<uint32_t> found = index_->Find(other);
+  ASSERT_OK(found.status());
+  EXPECT_EQ(*found, maker.slot());
 }
 
 // What a reader is told is there can be read, whole, while the writer goes on.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 
 namespace quire::stream {
@@ -117,7 +118,10 @@ uint32_t Index::Probe(Slice key, uint64_t hash) const {
   for (uint32_t step = 0; step < count; ++step) {
     const uint32_t at = (static_cast<uint32_t>(hash) + step) % count;
     const ObjectSlot& slot = object(at);
-    if (slot.name_size.load(kAcquire) == 0) return at;
+    if (slot.name_size.load(kAcquire) == 0) {
+      base::SyncPoint("stream.index.at_free_slot");
+      return at;
+    }
     if (slot.hash.load(kRelaxed) == hash && KeyOf(slot) == key) return at;
   }
   return count;
@@ -125,8 +129,8 @@ uint32_t Index::Probe(Slice key, uint64_t hash) const {
 
 Result<uint32_t> Index::Find(Slice key) const {
   const uint32_t at = Probe(key, base::HashKey(key));
-  const bool found = at < slots() && !KeyOf(object(at)).empty();
-  if (!found) return Status(Code::kNotFound);
+  // A slot that was free a moment ago may be another object's by now.
+  if (at == slots() || KeyOf(object(at)) != key) return Status(Code::kNotFound);
   return at;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "stream/delta.h"
 #include "stream/pins.h"
@@ -32,6 +33,10 @@ auto Again(const Body& look) -> decltype(look(nullptr)) {
     if (found.ok() || !again || attempt == kAttempts) return found;
     io::RealClock().SleepNs(kPauseNs);
   }
+}
+
+Status ChangesAlways() {
+  return Status(Code::kBusy, "the versions of the object change at every look: try again");
 }
 
 // Something held of a log, released by destruction.
@@ -159,10 +164,13 @@ Result<std::shared_ptr<const Sight>> LocalReader::Now() {
   return sight_;
 }
 
-// All versions that were committed; up to the first that is `enough`.
+// All versions that were committed; up to the first that is `enough`. The index is read before the
+// gate's snapshot: a version that was collected meanwhile gave way to one of a snapshot that the
+// gate had by then. The other way round the newest version is left out as too new, and an older one
+// that is kept passes for it (docs/decisions/0014-reading-beside-a-writer.md).
 Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice key,
                                                      const Index::Enough& enough) {
-  const uint64_t snapshot = gate().snapshot();
+  base::SyncPoint("stream.read.before_index");
   QUIRE_ASSIGN_OR_RETURN(const uint32_t object, sight.index().Find(key));
   std::vector<VersionRef> refs;
   const Status read = sight.index().Versions(object, &refs, enough);
@@ -172,7 +180,9 @@ Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice k
     if (gone) return Status(Code::kBusy);
   }
   QUIRE_RETURN_IF_ERROR(read);
-  std::erase_if(refs, [&](const VersionRef& ref) { return ref.snapshot > snapshot; });
+  base::SyncPoint("stream.read.after_index");
+  const uint64_t committed = gate().snapshot();
+  std::erase_if(refs, [&](const VersionRef& ref) { return ref.snapshot > committed; });
   if (refs.empty()) return Status(Code::kNotFound);
   return refs;
 }
@@ -180,8 +190,10 @@ Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice k
 Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* again) {
   *again = false;
   FoundVersion found;
-  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());
+  // Before the index is chosen and read: then it has all versions of snapshots up to this one.
   const uint64_t snapshot = gate().snapshot();
+  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());
+  base::SyncPoint("stream.read.after_sight");
   if (which.of_snapshot && which.number > snapshot) {
     return Status(Code::kNotFound, "there is no snapshot " + std::to_string(which.number) + " yet");
   }
@@ -206,11 +218,11 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
     lowest = std::min(lowest, (*refs)[i].data);
     if (!(*refs)[i].delta) break;
   }
+  base::SyncPoint("stream.read.before_pin");
   QUIRE_ASSIGN_OR_RETURN(const bool held, pins_->Hold(lowest));
-  if (!held) {
-    *again = true;
-    return Status(Code::kNotFound);
-  }
+  *again = !held;
+  if (!held) return ChangesAlways();
+  base::SyncPoint("stream.read.after_pin");
   found.hold = Hold(pins_.get(), lowest);
   QUIRE_ASSIGN_OR_RETURN(found.chain, ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at)));
   return found;
@@ -282,7 +294,7 @@ Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* aga
   for (const VersionRef& ref : *refs) lowest = std::min(lowest, ref.data);
   QUIRE_ASSIGN_OR_RETURN(const bool held, pins_->Hold(lowest));
   *again = !held;
-  if (!held) return Status(Code::kBusy, "its versions change at every look");
+  if (!held) return ChangesAlways();
   const Hold hold(pins_.get(), lowest);
   std::vector<StreamVersion> versions;
   for (const VersionRef& ref : *refs) {

@@ -32,15 +32,18 @@ Result<Head> HeadIn(Slice header, uint64_t slot, uint64_t log_id) {
   return DecodeHead(header.substr((1 + slot) * kPageBytes, kPageBytes), log_id);
 }
 
-// The one that was written last; others may be torn.
-Result<Head> NewestHead(Slice header, uint64_t log_id, const std::string& path) {
+// The head with the largest sequence; 0: none is whole. `torn`: a slot that was used is not whole,
+// as one that is being written, and may have had a newer one.
+Head NewestHead(Slice header, uint64_t log_id, bool* torn) {
   Head newest;
+  *torn = false;
   for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
     Result<Head> head = HeadIn(header, slot, log_id);
+    const bool used = base::LoadLe<uint64_t>(header.data() + (1 + slot) * kPageBytes) != 0;
+    *torn = *torn || (used && !head.ok());
     if (head.ok() && head->sequence > newest.sequence) newest = *std::move(head);
   }
-  if (newest.sequence != 0) return newest;
-  return Status(Code::kCorruption, "all heads of " + path + " are damaged");
+  return newest;
 }
 
 // In all that the log itself does not say.
@@ -97,8 +100,17 @@ Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::st
   return heap;
 }
 
+// Beside a writer the newest head may have been written over when its slot is looked at, while the
+// slot of its successor was looked at before: then a slot is torn, and all are looked at again.
 Result<Head> LogHeap::ReadHead() const {
-  return NewestHead(Slice(memory_.data(), kLogHeaderBytes), identity_.log_id, path());
+  constexpr int kLooks = 20;
+  Head newest;
+  bool torn = true;
+  for (int look = 0; torn && look < kLooks; ++look) {
+    newest = NewestHead(Slice(memory_.data(), kLogHeaderBytes), identity_.log_id, &torn);
+  }
+  if (newest.sequence != 0) return newest;
+  return Status(Code::kCorruption, "all heads of " + path() + " are damaged");
 }
 
 Result<Record> LogHeap::RecordAt(Position at) const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "stream/delta.h"
 #include "stream/log_contents.h"
@@ -124,14 +125,18 @@ Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
     }
     item.entry.checksum = hash;
   }
+  base::SyncPoint("stream.commit.before_record");
   EndCommit(RecordKind::kCommit, snapshot, now_ns, *items, &fresh);
+  base::SyncPoint("stream.commit.before_index");
   for (size_t i = 0; i < items->size(); ++i) {
     const Item& item = (*items)[i];
     index_->FetchAhead(*items, i);
     QUIRE_RETURN_IF_ERROR(index_->Add(item.slot, RefOf(item.entry, places_[i])));
   }
+  base::SyncPoint("stream.commit.before_publish");
   snapshot_ = snapshot;
   gate_->Publish(snapshot);
+  base::SyncPoint("stream.commit.after_publish");
   return Status();
 }
 

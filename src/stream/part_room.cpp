@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "stream/delta.h"
 #include "stream/log_contents.h"
@@ -114,9 +115,12 @@ Status Part::MoveHead(Position to) {
   const Position from = heap_->head().head;
   pinned_ = false;
   if (to == from) return Status();
+  base::SyncPoint("stream.collect.before_head");
   gate_->SetHead(to);
+  base::SyncPoint("stream.collect.after_head");
   const Status moved = base::OrOutOfMemory([&] {
     const Position pin = LowestPin();
+    base::SyncPoint("stream.collect.after_pins");
     if (pin < to) {
       pinned_ = true;
       ++pinned_waits_;
@@ -131,6 +135,7 @@ Status Part::MoveHead(Position to) {
 
 Status Part::LetGo(Position to) {
   QUIRE_RETURN_IF_ERROR(DropBelow(to));
+  base::SyncPoint("stream.collect.before_write");
   Head head = heap_->head();
   head.head = to;
   return heap_->WriteHead(std::move(head));
@@ -208,10 +213,12 @@ Status Part::RelocateHead(bool* moved) {
     relocated_bytes_ += entry.stored;
   }
   EndCommit(RecordKind::kRelocation, 0, record.unix_time_ns, items, &fresh);
+  base::SyncPoint("stream.relocate.before_index");
   for (size_t i = 0; i < items.size(); ++i) {
     QUIRE_CHECK(index_->Move(items[i].slot, RefOf(items[i].entry, places_[i])));
   }
   *moved = true;
+  base::SyncPoint("stream.relocate.after_index");
   return Collect();
 }
 

@@ -306,4 +306,28 @@ STREAM_SABOTAGES = [
              "src/stream/log_heap.cpp", "if (entry.delta) return true;",
              "if (entry.delta && !entry.packed) return true;",
              STREAM, "*StreamForms.EachVersion*"),
+
+    # Readers beside a writer.
+    Sabotage("stream-read-order", "the gate's snapshot is loaded before the index is read",
+             "src/stream/local_reader.cpp",
+             "  std::vector<VersionRef> refs;\n"
+             "  const Status read = sight.index().Versions(object, &refs, enough);\n",
+             "  std::vector<VersionRef> refs;\n"
+             "  struct { uint64_t s; uint64_t snapshot() { return s; } } told{gate_->snapshot()};\n"
+             "  const auto gate = [&] { return told; };\n"
+             "  base::SyncPoint(\"stream.read.after_index\");\n"
+             "  const Status read = sight.index().Versions(object, &refs, enough);\n",
+             STREAM, "BesideOrder.Puts*"),
+    Sabotage("stream-read-begin", "what a snapshot is asked by is loaded after the index is chosen",
+             "src/stream/local_reader.cpp",
+             "  const uint64_t snapshot = gate().snapshot();\n"
+             "  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());\n"
+             "  base::SyncPoint(\"stream.read.after_sight\");\n",
+             "  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());\n"
+             "  base::SyncPoint(\"stream.read.after_sight\");\n"
+             "  const uint64_t snapshot = gate().snapshot();\n",
+             STREAM, "BesideOrder.ASnapshot*"),
+    Sabotage("stream-index-slot", "a slot that was free is taken for that of the key",
+             "src/stream/index.cpp", "KeyOf(object(at)) != key)", "KeyOf(object(at)).empty())",
+             STREAM, "IndexTest.AnObject*"),
 ]
