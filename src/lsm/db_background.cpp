@@ -5,27 +5,31 @@
 #include "base/epoch.h"
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "lsm/db_impl.h"
 
 namespace quire::lsm {
 
 // The job counts until it is over; after that it touches nothing of this database.
-void DbImpl::ScheduleLocked(void (DbImpl::*job)()) {
+void DbImpl::ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued) {
   try {
-    executor_.Schedule([this, job] { RunJob(job); });
+    executor_.Schedule([this, job, queued] { RunJob(job, queued); });
+    this->*queued = true;
     ++jobs_;
   } catch (const std::bad_alloc&) {
     FailLocked(base::OutOfMemory(), "scheduling background work");
   }
 }
 
-void DbImpl::RunJob(void (DbImpl::*job)()) {
+void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
   const Status status = base::OrOutOfMemory([&] {
     (this->*job)();
     return Status();
   });
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!status.ok()) FailLocked(status, "background work");
+  this->*queued = false;
+  MaybeScheduleLocked();
   --jobs_;
   changed_.notify_all();
 }
@@ -33,16 +37,13 @@ void DbImpl::RunJob(void (DbImpl::*job)()) {
 void DbImpl::MaybeScheduleLocked() {
   if (closing_ || !failure_.ok() || current_->active == nullptr) return;
   if (!flush_queued_ && FlushDueLocked()) {
-    flush_queued_ = true;
-    ScheduleLocked(&DbImpl::FlushJob);
+    ScheduleLocked(&DbImpl::FlushJob, &DbImpl::flush_queued_);
   }
   if (!compaction_queued_ && CompactionWantedLocked()) {
-    compaction_queued_ = true;
-    ScheduleLocked(&DbImpl::CompactionJob);
+    ScheduleLocked(&DbImpl::CompactionJob, &DbImpl::compaction_queued_);
   }
   if (!prepare_queued_ && PrepareDueLocked()) {
-    prepare_queued_ = true;
-    ScheduleLocked(&DbImpl::PrepareJob);
+    ScheduleLocked(&DbImpl::PrepareIfDue, &DbImpl::prepare_queued_);
   }
 }
 
@@ -54,12 +55,6 @@ bool DbImpl::PrepareDueLocked() const {
   const bool comes_back = closed.size() == 1 && closed.front()->generation() == early_generation_ &&
                           closed.front()->table().data_bytes() < options_.memtable_bytes / 2;
   return !comes_back;
-}
-
-void DbImpl::PrepareJob() {
-  PrepareIfDue();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  prepare_queued_ = false;
 }
 
 void DbImpl::PrepareIfDue() {
@@ -89,9 +84,12 @@ Status DbImpl::WaitLocked(std::unique_lock<std::mutex>& lock, const std::functio
   return no_space_;
 }
 
-void DbImpl::FailLocked(const Status& status, const char* what) {
-  const Status failure = status.WithContext(std::string(what) + " in " + directory_);
-  if (base::LogEnabled()) base::Log(LogLevel::kError, failure.ToString());
+void DbImpl::FailLocked(const Status& status, const char* what) noexcept {
+  const Status failure = base::OrOutOfMemory([&] {
+    Status described = status.WithContext(std::string(what) + " in " + directory_);
+    if (base::LogEnabled()) base::Log(LogLevel::kError, described.ToString());
+    return described;
+  });
   if (status.code() == Code::kNoSpace) {
     no_space_ = failure;
   } else if (failure_.ok()) {
@@ -124,16 +122,23 @@ Status DbImpl::WaitIdle() {
 
 // Frees what no reader sees any more, and removes the files that went with it. A file that cannot
 // be removed costs room until the next open finds that nothing refers to it.
-void DbImpl::CleanUp() {
+void DbImpl::CleanUp() noexcept {
+  base::SyncPoint("lsm.cleanup.before");
   base::EpochCollect();
-  for (const std::string& path : trash_->TakeTables()) LogFailure(fs_.Unlink(path));
-  for (const uint64_t id : trash_->TakeSegments()) LogFailure(values_->Remove(id));
-  LogFailure(pool_->RemoveStray());
+  LogFailure(base::OrOutOfMemory([&] {
+    for (const std::string& path : trash_->TakeTables()) LogFailure(fs_.Unlink(path));
+    for (const uint64_t id : trash_->TakeSegments()) LogFailure(values_->Remove(id));
+    return pool_->RemoveStray();
+  }));
 }
 
-void DbImpl::LogFailure(const Status& status) const {
+void DbImpl::LogFailure(const Status& status) const noexcept {
   if (status.ok() || !base::LogEnabled()) return;
-  base::Log(LogLevel::kWarning, status.WithContext(directory_).ToString());
+  try {
+    base::Log(LogLevel::kWarning, status.WithContext(directory_).ToString());
+  } catch (const std::bad_alloc&) {
+    base::Log(LogLevel::kWarning, "a failure in the background; no memory to describe it");
+  }
 }
 
 }  // namespace quire::lsm

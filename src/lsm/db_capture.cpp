@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sync_point.h"
 #include "log/segment.h"
 #include "lsm/db_impl.h"
 #include "lsm/recovery.h"
@@ -54,6 +55,7 @@ Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
   QUIRE_RETURN_IF_ERROR(values_->Seal());
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     QUIRE_RETURN_IF_ERROR(Flush());
+    base::SyncPoint("lsm.capture.flushed");
     std::shared_ptr<CaptureImpl> capture = TryCapture();
     if (capture == nullptr) {
       QUIRE_RETURN_IF_ERROR(values_->Seal());

@@ -4,6 +4,7 @@
 
 #include "base/coding.h"
 #include "base/epoch.h"
+#include "base/sync_point.h"
 #include "lsm/db_impl.h"
 #include "lsm/merging_iterator.h"
 #include "lsm/run_iterator.h"
@@ -33,6 +34,28 @@ struct DbImpl::Merge {
   std::set<uint64_t> collect;                        // value segments to be emptied on the way
   bool moved_values = false;
   std::string value;  // one that is moved
+  DbImpl* owner = nullptr;  // once it has begun, until it ends
+
+  Merge() = default;
+  Merge(const Merge&) = delete;
+  Merge& operator=(const Merge&) = delete;
+  // Without EndMerge an exception gave it up.
+  ~Merge() {
+    if (owner == nullptr) return;
+    const std::lock_guard<std::mutex> lock(owner->mutex_);
+    EndLocked();
+  }
+  void BeginLocked(DbImpl& db) {
+    for (const std::shared_ptr<const Run>& run : inputs) db.busy_runs_.insert(run.get());
+    ++db.merging_;
+    owner = &db;
+  }
+  void EndLocked() {
+    for (const std::shared_ptr<const Run>& run : inputs) owner->busy_runs_.erase(run.get());
+    --owner->merging_;
+    owner->changed_.notify_all();
+    owner = nullptr;
+  }
 
   // All keys lie between the smallest and the largest, and share what these share.
   size_t CommonKeyBytes() const {
@@ -81,9 +104,6 @@ void DbImpl::CompactionJob() {
   while (CompactOnce(0) || CollectOnce()) {
   }
   CleanUp();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  compaction_queued_ = false;
-  MaybeScheduleLocked();
 }
 
 // Takes the inputs of the merge that is due; false: none is.
@@ -101,10 +121,9 @@ bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
   for (size_t i = choice.first; i < choice.first + choice.count; ++i) {
     merge.inputs.push_back(runs[i]);
     merge.tables.insert(merge.tables.end(), runs[i]->tables().begin(), runs[i]->tables().end());
-    busy_runs_.insert(runs[i].get());
   }
   if (collect_due_) merge.collect = segments_.MostlyDead(UsesOf(runs));
-  ++merging_;
+  merge.BeginLocked(*this);
   return true;
 }
 
@@ -119,18 +138,17 @@ bool DbImpl::NothingToDropLocked() const {
   return true;
 }
 
-void DbImpl::EndMerge(const Merge& merge, const Status& status) {
+void DbImpl::EndMerge(Merge& merge, const Status& status) {
+  base::SyncPoint("lsm.merge.end");
   CleanUp();
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const std::shared_ptr<const Run>& run : merge.inputs) busy_runs_.erase(run.get());
-  --merging_;
+  merge.EndLocked();
   if (status.code() == Code::kNoSpace) {
     compaction_no_space_ = status.WithContext("merging tables in " + directory_);
   } else if (!status.ok() && !closing_) {
     FailLocked(status, "merging tables");
   }
   MaybeScheduleLocked();
-  changed_.notify_all();
 }
 
 // Does the merge that is due, if one is. `depth` 1: from within another merge, for the runs that
@@ -157,8 +175,7 @@ bool DbImpl::CollectOnce() {
       collect_due_ = false;
       return false;
     }
-    busy_runs_.insert(merge.inputs[0].get());
-    ++merging_;
+    merge.BeginLocked(*this);
   }
   const Status status = RunMerge(merge, 0);
   EndMerge(merge, status);
@@ -183,13 +200,15 @@ bool DbImpl::FindCollectableLocked(Merge& merge) const {
 }
 
 Status DbImpl::RunMerge(Merge& merge, int depth) {
-  const uint64_t open_floor = values_->open_floor();
-  segments_.BeginJob(open_floor);
-  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); });
-  Status status = MergeEntries(merge, writer, depth);
-  if (status.ok() && merge.moved_values) status = values_->Sync();
-  segments_.EndJob(open_floor);
-  QUIRE_RETURN_IF_ERROR(status);
+  base::SyncPoint("lsm.merge.begin");
+  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); },
+                   segments_.Protect(values_->open_floor()));
+  QUIRE_RETURN_IF_ERROR(MergeEntries(merge, writer, depth));
+  if (merge.moved_values) {
+    QUIRE_RETURN_IF_ERROR(values_->Sync());
+    base::SyncPoint("lsm.merge.values-synced");
+  }
+  base::SyncPoint("lsm.merge.written");
 
   RunEdit edit;
   edit.inputs = merge.inputs;
@@ -250,6 +269,7 @@ Status DbImpl::MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRe
   }
   QUIRE_RETURN_IF_ERROR(read);
   QUIRE_RETURN_IF_ERROR(AppendValue(key, merge.value, moved));
+  base::SyncPoint("lsm.merge.moved");
   merge.moved_values = true;
   *reference = Slice(reinterpret_cast<const char*>(moved), sizeof *moved);
   return Status();

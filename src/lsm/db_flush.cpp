@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "lsm/db_impl.h"
 #include "lsm/run_writer.h"
 #include "lsm/sorted_view.h"
@@ -37,12 +39,7 @@ bool DbImpl::FlushDueLocked() const {
 
 // One at a time, so that on a single thread a merge gets its turn: it does flushes that become due
 // on its way.
-void DbImpl::FlushJob() {
-  FlushOnce();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  flush_queued_ = false;
-  MaybeScheduleLocked();
-}
+void DbImpl::FlushJob() { FlushOnce(); }
 
 // Flushes the oldest immutable MemTable, if that is due; false where it is not, or failed.
 bool DbImpl::FlushOnce() {
@@ -53,8 +50,9 @@ bool DbImpl::FlushOnce() {
     flushing_ = true;
     memory = current_->immutables.back();
   }
-  const Status status = FlushMemTable(memory);
+  const Status status = base::OrOutOfMemory([&] { return FlushMemTable(memory); });
   memory.reset();
+  base::SyncPoint("lsm.flush.end");
   CleanUp();  // so that the slot is free before anybody who waits for it looks
   const std::lock_guard<std::mutex> lock(mutex_);
   flushing_ = false;
@@ -70,9 +68,12 @@ bool DbImpl::FlushOnce() {
 
 Status DbImpl::FlushMemTable(const std::shared_ptr<MemoryHandle>& memory) {
   // What the table will refer to is durable before the manifest names the table.
+  base::SyncPoint("lsm.flush.begin");
   QUIRE_RETURN_IF_ERROR(values_->Sync());
-  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); });
+  // What it refers to is protected by its MemTable, which counts until the manifest has the tables.
+  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); }, {});
   QUIRE_RETURN_IF_ERROR(WriteMemTable(*memory, writer));
+  base::SyncPoint("lsm.flush.written");
   RunEdit edit;
   edit.flushed = memory;
   uint64_t bytes = 0;

@@ -173,18 +173,17 @@ class DbImpl final : public Db {
   std::shared_ptr<const Version> PinVersion() const;
 
   // db_background.cpp
-  void ScheduleLocked(void (DbImpl::*job)());
-  void RunJob(void (DbImpl::*job)());
+  void ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued);
+  void RunJob(void (DbImpl::*job)(), bool DbImpl::*queued);
   void MaybeScheduleLocked();
   bool PrepareDueLocked() const;
-  void PrepareJob();
   void PrepareIfDue();
   bool RunOneUnlocked(std::unique_lock<std::mutex>& lock);
   Status WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
-  void FailLocked(const Status& status, const char* what);
+  void FailLocked(const Status& status, const char* what) noexcept;
   Status WriteStatusLocked() const;
-  void CleanUp();
-  void LogFailure(const Status& status) const;
+  void CleanUp() noexcept;
+  void LogFailure(const Status& status) const noexcept;
 
   // db_flush.cpp
   bool TooManyRunsLocked() const;
@@ -231,7 +230,7 @@ class DbImpl final : public Db {
   bool BeginMergeLocked(Merge& merge, bool only_urgent);
   bool NothingToDropLocked() const;
   bool FindCollectableLocked(Merge& merge) const;
-  void EndMerge(const Merge& merge, const Status& status);
+  void EndMerge(Merge& merge, const Status& status);
   Status RunMerge(Merge& merge, int depth);
   Status MergeEntries(Merge& merge, RunWriter& writer, int depth);
   Status MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved);

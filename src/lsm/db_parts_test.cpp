@@ -199,7 +199,7 @@ class RunTest : public testing::Test {
 
   std::shared_ptr<const lsm::Run> Write(const std::vector<Entry>& entries,
                                    std::vector<table::RangeTombstone> tombstones) {
-    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; });
+    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; }, {});
     writer.SetTombstones(std::move(tombstones));
     const std::string* last = nullptr;
     for (const Entry& entry : entries) {
@@ -310,7 +310,7 @@ TEST_F(RunTest, WritesTombstonesWithoutEntriesAndNothingAtAll) {
 
 TEST_F(RunTest, RemovesWhatWasNotFinished) {
   {
-    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; });
+    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; }, {});
     for (int i = 100; i < 400; ++i) {
       const auto lsn = static_cast<uint64_t>(i);
       ASSERT_TRUE(writer.Add("k" + std::to_string(i), log::RecordType::kPut, "v", lsn, true).ok());
@@ -323,11 +323,15 @@ TEST_F(RunTest, RemovesWhatWasNotFinished) {
 class SegmentTrackerTest : public testing::Test {
  protected:
   static ValueSegmentInfo Segment(uint64_t id, bool sealed) { return {id, 1000, 900, sealed}; }
+  std::vector<std::shared_ptr<std::atomic<bool>>> Observe(
+      const std::vector<ValueSegmentInfo>& segments, const MemoryState& memory) {
+    return tracker_.Observe(tracker_.Graced(), segments, memory);
+  }
   // Until a segment that is sealed now is settled.
   void Settle(const std::vector<ValueSegmentInfo>& segments) {
-    for (const auto& flag : tracker_.Observe(segments, {100, 50, false})) flag->store(true);
-    tracker_.Observe(segments, {200, 150, false});
-    tracker_.Observe(segments, {300, 250, false});
+    for (const auto& flag : Observe(segments, {100, 50, false})) flag->store(true);
+    Observe(segments, {200, 150, false});
+    Observe(segments, {300, 250, false});
   }
 
   std::shared_ptr<Trash> trash_ = std::make_shared<Trash>();
@@ -336,30 +340,47 @@ class SegmentTrackerTest : public testing::Test {
 
 TEST_F(SegmentTrackerTest, JudgesASegmentOnlyWhenEverythingThatMayReferToItIsInTables) {
   const std::vector<ValueSegmentInfo> sealed = {Segment(1, true), Segment(2, false)};
-  const auto flags = tracker_.Observe(sealed, {100, 50, false});
+  const auto flags = Observe(sealed, {100, 50, false});
   ASSERT_EQ(flags.size(), 1u) << "segment 1 was sealed";
-  tracker_.Observe(sealed, {200, 250, false});
+  Observe(sealed, {200, 250, false});
   EXPECT_TRUE(tracker_.Unused({}).empty()) << "a write into it may be under way";
   flags[0]->store(true);
-  tracker_.Observe(sealed, {300, 250, false});
+  Observe(sealed, {300, 250, false});
   EXPECT_TRUE(tracker_.Unused({}).empty()) << "the MemTable from 300 on may refer to it";
-  tracker_.Observe(sealed, {400, 300, false});
+  Observe(sealed, {400, 300, false});
   EXPECT_TRUE(tracker_.Unused({}).empty());
-  tracker_.Observe(sealed, {400, 301, false});
+  Observe(sealed, {400, 301, false});
   EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
   EXPECT_TRUE(tracker_.Unused({{1, 5}}).empty());
   EXPECT_EQ(tracker_.MostlyDead({{1, 499}}), std::set<uint64_t>{1});
   EXPECT_TRUE(tracker_.MostlyDead({{1, 500}}).empty());
 }
 
+TEST_F(SegmentTrackerTest, AWriteThatEndsWhileTheMemTablesAreLookedAtIsWaitedFor) {
+  const std::vector<ValueSegmentInfo> sealed = {Segment(1, true)};
+  const auto flags = Observe(sealed, {100, 50, true});
+  ASSERT_EQ(flags.size(), 1u);
+  const std::set<uint64_t> graced = tracker_.Graced();
+  // The MemTables are empty; then the write puts its record there, and its grace period ends.
+  const MemoryState memory = {100, 50, true};
+  flags[0]->store(true);
+  tracker_.Observe(graced, sealed, memory);
+  EXPECT_TRUE(tracker_.Unused({}).empty());
+  Observe(sealed, {100, 50, false});
+  EXPECT_TRUE(tracker_.Unused({}).empty()) << "the MemTable from 100 on refers to it";
+  Observe(sealed, {200, 101, false});
+  EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
+}
+
 TEST_F(SegmentTrackerTest, LeavesSegmentsOfRunningMergesAlone) {
   Settle({Segment(1, true), Segment(2, true)});
-  tracker_.BeginJob(2);
-  EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
-  tracker_.BeginJob(1);
-  EXPECT_TRUE(tracker_.Unused({}).empty());
-  tracker_.EndJob(1);
-  tracker_.EndJob(2);
+  {
+    const SegmentTracker::Protection younger = tracker_.Protect(2);
+    EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
+    SegmentTracker::Protection older = tracker_.Protect(1);
+    const SegmentTracker::Protection moved = std::move(older);
+    EXPECT_TRUE(tracker_.Unused({}).empty());
+  }
   EXPECT_EQ(tracker_.Unused({}).size(), 2u);
   tracker_.Exclude(2);
   EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1}) << "2 is damaged";

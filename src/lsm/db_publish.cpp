@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/epoch.h"
+#include "base/sync_point.h"
 #include "lsm/db_impl.h"
 
 namespace quire::lsm {
@@ -38,8 +39,11 @@ SegmentUses DbImpl::UsesOf(const std::vector<std::shared_ptr<const Run>>& runs) 
 
 // Looks what became of the value segments since the last time.
 void DbImpl::ObserveSegments() {
-  MemoryState memory;
   const std::vector<ValueSegmentInfo> segments = values_->Segments();
+  // First who is past the grace period, then where the MemTables stand.
+  const std::set<uint64_t> graced = segments_.Graced();
+  base::SyncPoint("lsm.observe.graced");
+  MemoryState memory;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     memory.flushed_lsn = flushed_lsn_;
@@ -48,9 +52,9 @@ void DbImpl::ObserveSegments() {
       memory.empty = current_->immutables.empty() && current_->active->table().empty();
     }
   }
-  for (std::shared_ptr<std::atomic<bool>>& graced : segments_.Observe(segments, memory)) {
-    base::EpochRetire(
-        [graced = std::move(graced)] { graced->store(true, std::memory_order_release); });
+  base::SyncPoint("lsm.observe.memory");
+  for (std::shared_ptr<std::atomic<bool>>& flag : segments_.Observe(graced, segments, memory)) {
+    base::EpochRetire([flag = std::move(flag)] { flag->store(true, std::memory_order_release); });
   }
 }
 
@@ -105,6 +109,7 @@ Status DbImpl::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) 
 }
 
 Status DbImpl::Publish(const RunEdit& edit) {
+  base::SyncPoint("lsm.publish.before");
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
   if (manifest_in_doubt_.load(std::memory_order_acquire)) {
     return Status(Code::kReadOnly, "after a failure it is not known which manifest counts in " +
@@ -124,12 +129,14 @@ Status DbImpl::Publish(const RunEdit& edit) {
   });
   try {
     QUIRE_RETURN_IF_ERROR(WriteManifest(next.manifest, next.manifest.epoch));
+    base::SyncPoint("lsm.publish.written");
     ShowPublished(edit, std::move(next));
   } catch (const std::bad_alloc&) {
     // The new manifest may count while readers here see the old runs: nothing may be built on that.
     manifest_in_doubt_.store(true, std::memory_order_release);
     return Status(Code::kOutOfMemory, "an allocation failed while runs were published");
   }
+  base::SyncPoint("lsm.publish.after");
   return Status();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/epoch.h"
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "lsm/db_impl.h"
 
@@ -55,6 +56,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
 
 Status DbImpl::RotateLocked(Retirement& retirement) {
   const std::shared_ptr<MemoryHandle> full = current_->active;
+  base::SyncPoint("lsm.rotate.before");
   full->Close();
   const Status activated = ready_->Activate(full->generation(), full->end_lsn());
   if (!activated.ok()) {
@@ -84,7 +86,9 @@ Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {
 Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
   preparing_ = true;
   lock.unlock();
+  base::SyncPoint("lsm.prepare.before");
   Result<std::shared_ptr<MemoryHandle>> prepared = PrepareMemory(outside);
+  base::SyncPoint("lsm.prepare.after");
   lock.lock();
   preparing_ = false;
   changed_.notify_all();

@@ -229,8 +229,8 @@ class DbImpl::Applier {
     return Status();
   }
 
-  // Brings what the next operations will touch into the cache: their slots in the index, all at once,
-  // and then the records that these name.
+  // Brings what the next operations will touch into the cache: their slots in the index, all at
+  // once, and then the records that these name.
   void AskAhead(size_t at) {
     const base::EpochGuard guard;
     const MemTable& table = db_.version_.load(std::memory_order_acquire)->active->table();

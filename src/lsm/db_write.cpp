@@ -4,6 +4,7 @@
 
 #include "base/epoch.h"
 #include "base/hash.h"
+#include "base/sync_point.h"
 #include "lsm/db_impl.h"
 
 namespace quire::lsm {
@@ -108,6 +109,7 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       log::ValueRef reference;
       const bool separated = Separated(op);
       if (separated) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+      base::SyncPoint("lsm.write.stored");
       added = version.active->table().Add(op, &lsn);
       if (!added || (separated && CountValue(*version.active, value.size()))) {
         full_generation = version.active->generation();
@@ -240,6 +242,7 @@ Status DbImpl::SyncThrough(uint64_t lsn) {
   }
   uint64_t end_lsn = 0;
   const std::shared_ptr<const Version> version = PinVersion();
+  base::SyncPoint("lsm.log.sync.before");
   const Status status = SyncMemory(*version, &end_lsn);
   if (!status.ok()) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -247,6 +250,7 @@ Status DbImpl::SyncThrough(uint64_t lsn) {
     return status;
   }
   durable_lsn_.store(end_lsn, std::memory_order_release);
+  base::SyncPoint("lsm.log.sync.after");
   return Status();
 }
 

@@ -6,6 +6,9 @@
 
 #include "base/check.h"
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "base/scope_exit.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 
 namespace quire::lsm {
@@ -118,6 +121,7 @@ Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config)
   std::shared_ptr<MemoryPool> pool(new MemoryPool(config));
   QUIRE_ASSIGN_OR_RETURN(pool->arena_, NewArena(config));
   pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
+  pool->stray_.reserve(kOutsideMax);  // a destructor fills it
   return pool;
 }
 
@@ -126,7 +130,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare() {
   uint64_t base_lsn = 0;
   const int pool_slot = TakeFreeSlot(&segment, &base_lsn);
   if (pool_slot < 0) return std::shared_ptr<MemoryHandle>();
-  Result<std::shared_ptr<MemoryHandle>> handle = PrepareSlot(pool_slot, segment, base_lsn);
+  Result<std::shared_ptr<MemoryHandle>> handle =
+      base::OrOutOfMemory([&] { return PrepareSlot(pool_slot, segment, base_lsn); });
   if (!handle.ok()) Return(pool_slot, std::move(segment));
   return handle;
 }
@@ -170,12 +175,13 @@ std::string MemoryPool::PathOf(uint64_t number) const {
 }
 
 Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
   const uint64_t number = TakeOutsideNumber();
   if (number == 0) return std::shared_ptr<MemoryHandle>();
-  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
-  handle->header_ = HeaderFor(number, TakeBaseLsn());
+  handle->header_.id = number;
   handle->flushed_.store(true, std::memory_order_relaxed);  // it holds nothing yet
   handle->pool_ = shared_from_this();  // from here on the destructor gives the number back
+  handle->header_ = HeaderFor(number, TakeBaseLsn());
   const uint64_t bytes = config_.options.memtable_bytes;
   char* records = nullptr;
   if (arena_->records_inside()) {
@@ -215,19 +221,22 @@ void MemoryPool::ReturnOutside(uint64_t number, bool needed) {
 }
 
 Status MemoryPool::RemoveStray() {
-  std::vector<uint64_t> stray;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stray.swap(stray_);
-  }
   Status status;
-  for (const uint64_t number : stray) {
+  while (true) {
+    uint64_t number = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stray_.empty()) return status;
+      number = stray_.back();
+      stray_.pop_back();
+    }
+    const base::ScopeExit removal_over([&] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      outside_.erase(number);
+    });
     const Status removed = config_.fs->Unlink(PathOf(number));
     if (removed.code() != Code::kNotFound && status.ok()) status = removed;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    outside_.erase(number);
   }
-  return status;
 }
 
 uint64_t MemoryPool::TakeBaseLsn() {
@@ -285,6 +294,7 @@ int MemoryPool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* b
 }
 
 void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment) {
+  base::SyncPoint("lsm.recycle.before");
   std::function<void()> freed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "base/sync_point.h"
 #include "lsm/fences.h"
 #include "lsm/memtable_views.h"
 
@@ -95,6 +96,7 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   const uint64_t size = log::RecordSize(op.key.size(), op.value.size());
   const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size);
   if (offset == log::kNoRoom) return false;
+  base::SyncPoint("lsm.record.reserved");
   char* const record = data_ + offset;
   log::EncodeRecord(record, op.type, op.key, op.value, 0);
   // By now the slot has arrived; where the key is there already its record will be compared.
@@ -106,6 +108,7 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   } else if (LinkKey(offset, op.key, hash)) {
     CountKey();
   }
+  base::SyncPoint("lsm.record.linked");
   Finish(offset, size);
   if (lsn != nullptr) *lsn = base_lsn_ + offset;
   return true;

@@ -218,7 +218,8 @@ Status Repairer::SalvageSegment(const LogRemains::Segment& segment) {
 
 std::unique_ptr<RunWriter> Repairer::NewWriter() {
   return std::make_unique<RunWriter>(fs_, directory_, options_.storage,
-                                     [this] { return manifest_.next_ssid++; });
+                                     [this] { return manifest_.next_ssid++; },
+                                     SegmentTracker::Protection());
 }
 
 bool Repairer::RefersToGone(const table::TableInfo& table) const {

@@ -15,6 +15,7 @@
 
 #include "io/file_system.h"
 #include "log/record.h"
+#include "lsm/segment_tracker.h"
 #include "quire/options.h"
 #include "quire/slice.h"
 #include "quire/status.h"
@@ -24,11 +25,13 @@ namespace quire::lsm {
 
 class RunWriter {
  public:
-  /// Tables go to `directory`; `next_ssid` gives each its number.
+  /// Tables go to `directory`; `next_ssid` gives each its number. `protection` covers the value
+  /// segments that only these tables refer to. It lives as long as the writer, and so until the
+  /// tables are published or given up.
   RunWriter(io::FileSystem& fs, std::string directory, const StorageOptions& options,
-            std::function<uint64_t()> next_ssid)
+            std::function<uint64_t()> next_ssid, SegmentTracker::Protection protection)
       : fs_(fs), directory_(std::move(directory)), options_(options),
-        next_ssid_(std::move(next_ssid)) {}
+        next_ssid_(std::move(next_ssid)), protection_(std::move(protection)) {}
   /// Removes what was written, unless Finish() succeeded.
   ~RunWriter();
   RunWriter(const RunWriter&) = delete;
@@ -55,6 +58,7 @@ class RunWriter {
   const std::string directory_;
   const StorageOptions options_;
   const std::function<uint64_t()> next_ssid_;
+  const SegmentTracker::Protection protection_;
   std::vector<table::RangeTombstone> tombstones_;
   std::unique_ptr<table::TableBuilder> builder_;
   std::string begin_;      // border of the table under construction; of the first: empty

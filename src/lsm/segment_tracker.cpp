@@ -40,8 +40,19 @@ void SegmentTracker::Recover(const std::vector<ValueSegmentInfo>& segments,
   }
 }
 
-void SegmentTracker::Advance(Segment& segment, const MemoryState& memory) {
-  if (segment.state == State::kSealed && segment.graced->load(std::memory_order_acquire)) {
+std::set<uint64_t> SegmentTracker::Graced() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::set<uint64_t> graced;
+  for (const auto& [id, segment] : segments_) {
+    if (segment.state == State::kSealed && segment.graced->load(std::memory_order_acquire)) {
+      graced.insert(id);
+    }
+  }
+  return graced;
+}
+
+void SegmentTracker::Advance(Segment& segment, bool graced, const MemoryState& memory) {
+  if (segment.state == State::kSealed && graced) {
     segment.state = State::kGraced;
     segment.last_base_lsn = memory.active_base_lsn;
   }
@@ -52,14 +63,15 @@ void SegmentTracker::Advance(Segment& segment, const MemoryState& memory) {
 }
 
 std::vector<std::shared_ptr<std::atomic<bool>>> SegmentTracker::Observe(
-    const std::vector<ValueSegmentInfo>& segments, const MemoryState& memory) {
+    const std::set<uint64_t>& graced, const std::vector<ValueSegmentInfo>& segments,
+    const MemoryState& memory) {
   std::vector<std::shared_ptr<std::atomic<bool>>> flags;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const ValueSegmentInfo& info : segments) {
     if (given_up_.contains(info.id)) continue;
     Segment& segment = Find(info.id);
     segment.file_bytes = info.file_bytes;
-    Advance(segment, memory);
+    Advance(segment, graced.contains(info.id), memory);
     if (segment.state == State::kOpen && info.sealed) {
       segment.graced = std::make_shared<std::atomic<bool>>(false);
       segment.state = State::kSealed;
@@ -100,18 +112,20 @@ std::vector<StoredSegment> SegmentTracker::Stored() const {
   return stored;
 }
 
-void SegmentTracker::BeginJob(uint64_t open_floor) {
+SegmentTracker::Protection SegmentTracker::Protect(uint64_t first_id) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  job_floors_.insert(open_floor);
+  return Protection(this, protected_from_.insert(first_id));
 }
 
-void SegmentTracker::EndJob(uint64_t open_floor) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  job_floors_.erase(job_floors_.find(open_floor));
+SegmentTracker::Protection::~Protection() {
+  if (tracker_ == nullptr) return;
+  const std::lock_guard<std::mutex> lock(tracker_->mutex_);
+  tracker_->protected_from_.erase(floor_);
 }
 
 bool SegmentTracker::Judgeable(uint64_t id, const Segment& segment) const {
-  return segment.state == State::kSettled && (job_floors_.empty() || id < *job_floors_.begin());
+  return segment.state == State::kSettled &&
+         (protected_from_.empty() || id < *protected_from_.begin());
 }
 
 std::vector<uint64_t> SegmentTracker::Unused(const SegmentUses& uses) const {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <list>
 #include <map>
 #include <mutex>
 #include <new>
@@ -13,6 +14,9 @@
 #include "base/check.h"
 #include "base/epoch.h"
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "base/scope_exit.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "lsm/value_files.h"
 #include "lsm/value_segment.h"
@@ -116,14 +120,6 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     return made;
   }
 
-  Result<std::shared_ptr<ValueSegment>> MakeOrFail(uint64_t id) {
-    try {
-      return Make(id);
-    } catch (const std::bad_alloc&) {
-      return Status(Code::kOutOfMemory, "no memory for a value segment");
-    }
-  }
-
   void MakeAhead(const std::weak_ptr<ValueSegment>& current, bool touch) {
     uint64_t id = 0;
     {
@@ -133,7 +129,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
       id = ahead_id_ = next_id_++;
       ++jobs_;
     }
-    const auto next = Publish(MakeOrFail(id));
+    const auto next = Publish(base::OrOutOfMemory([&] { return Make(id); }));
     if (touch) {
       Touch(current.lock());
       Touch(next.lock());
@@ -232,13 +228,14 @@ class SegmentedValueLog : public ValueLog {
 
   Status Sync() override {
     const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
+    base::SyncPoint("lsm.values.sync.before");
     std::vector<std::shared_ptr<ValueSegment>> segments;
-    bool new_files = false;
+    uint64_t new_files = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       segments = unsynced_;
       if (active_owner_ != nullptr) segments.push_back(active_owner_);
-      new_files = std::exchange(new_files_, false);
+      new_files = new_files_;
     }
     std::vector<const ValueSegment*> done;
     for (const auto& segment : segments) {
@@ -246,7 +243,9 @@ class SegmentedValueLog : public ValueLog {
       QUIRE_RETURN_IF_ERROR(segment->Sync());
       if (drained) done.push_back(segment.get());
     }
-    if (new_files) QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
+    if (new_files != synced_files_) QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
+    synced_files_ = new_files;
+    base::SyncPoint("lsm.values.sync.after");
     const std::lock_guard<std::mutex> lock(mutex_);
     std::erase_if(unsynced_, [&done](const auto& segment) {
       return std::find(done.begin(), done.end(), segment.get()) != done.end();
@@ -292,6 +291,7 @@ class SegmentedValueLog : public ValueLog {
   }
 
   Status Remove(uint64_t segment_id) override {
+    base::SyncPoint("lsm.values.remove");
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       sealed_.erase(segment_id);
@@ -357,16 +357,20 @@ class SegmentedValueLog : public ValueLog {
       id = maker_->TakeId();
       alone_.insert(id);
     }
-    Result<std::unique_ptr<ValueSegment>> made = ValueSegment::CreateAlone(
-        fs_, maker_->PathOf(id), maker_->HeaderFor(id), key, value, ref);
+    auto made = base::OrOutOfMemory([&]() -> Result<std::shared_ptr<ValueSegment>> {
+      QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<ValueSegment> segment,
+                             ValueSegment::CreateAlone(fs_, maker_->PathOf(id),
+                                                       maker_->HeaderFor(id), key, value, ref));
+      return segment;
+    });
     const std::lock_guard<std::mutex> lock(mutex_);
-    alone_.erase(id);
+    const base::ScopeExit written([&] { alone_.erase(id); });
     if (!made.ok()) return made.status();
     CountCall(key, value);
-    const std::shared_ptr<ValueSegment> segment = std::move(*made);
-    new_files_ = true;
-    closing_.push_back(segment);
-    unsynced_.push_back(segment);
+    ++new_files_;
+    MakeRoomForClosing();
+    closing_.push_back(*made);
+    unsynced_.push_back(*made);
     FinishQuietly();
     return Status();
   }
@@ -379,7 +383,7 @@ class SegmentedValueLog : public ValueLog {
     if (active_id != full_id) return Status();
     QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<ValueSegment> next, maker_->Take());
     if (active_owner_ != nullptr) Retire();
-    new_files_ = true;
+    ++new_files_;
     active_owner_ = std::move(next);
     active_.store(active_owner_.get(), std::memory_order_release);
     FinishQuietly();
@@ -388,30 +392,42 @@ class SegmentedValueLog : public ValueLog {
 
   // Takes the active segment, which is closed, out of the way of readers and writers. With mutex_.
   void Retire() {
+    // What may find no memory before all else: half of it done, no write would ever end.
+    MakeRoomForClosing();
+    std::list<base::EpochRetired> retired;
+    retired.push_back({0, [segment = active_owner_] {}});
+    base::SyncPoint("lsm.values.retire");
     active_.store(nullptr, std::memory_order_release);
     closing_.push_back(active_owner_);
-    unsynced_.push_back(active_owner_);
-    base::EpochRetire([segment = std::move(active_owner_)] {});
-    active_owner_ = nullptr;
+    unsynced_.push_back(std::exchange(active_owner_, nullptr));
+    base::EpochRetire(std::move(retired));
+  }
+
+  void MakeRoomForClosing() {
+    closing_.reserve(closing_.size() + 1);
+    unsynced_.reserve(unsynced_.size() + 1);
   }
 
   // Closed segments whose last writer is done become sealed ones. With mutex_.
   Status FinishDrained() {
     Status status;
-    std::erase_if(closing_, [&](const std::shared_ptr<ValueSegment>& segment) {
-      if (!segment->drained()) return false;
-      const Status finished = segment->Finish();
+    for (auto at = closing_.begin(); at != closing_.end();) {
+      ValueSegment& segment = **at;
+      if (!segment.drained()) {
+        ++at;
+        continue;
+      }
+      const Status finished = segment.Finish();
       if (status.ok()) status = finished;
-      sealed_[segment->id()] = {segment->id(), segment->file_bytes(), segment->record_bytes(),
-                                true};
-      return true;
-    });
+      sealed_[segment.id()] = {segment.id(), segment.file_bytes(), segment.record_bytes(), true};
+      at = closing_.erase(at);
+    }
     return status;
   }
 
   // An append does not fail because an earlier segment keeps room that it does not need.
   void FinishQuietly() {
-    const Status status = FinishDrained();
+    const Status status = base::OrOutOfMemory([this] { return FinishDrained(); });
     if (!status.ok() && base::LogEnabled()) {
       base::Log(LogLevel::kWarning, "value log: " + status.ToString());
     }
@@ -426,13 +442,14 @@ class SegmentedValueLog : public ValueLog {
   std::atomic<uint64_t> call_bytes_{0};
 
   std::mutex sync_mutex_;  // taken before mutex_
+  uint64_t synced_files_ = 0;  // guarded by sync_mutex_: of new_files_, those in the directory
   mutable std::mutex mutex_;
   std::shared_ptr<ValueSegment> active_owner_;            // guarded by mutex_
   std::vector<std::shared_ptr<ValueSegment>> closing_;    // guarded by mutex_
   std::vector<std::shared_ptr<ValueSegment>> unsynced_;   // guarded by mutex_
   std::map<uint64_t, ValueSegmentInfo> sealed_;           // guarded by mutex_
   std::set<uint64_t> alone_;                              // guarded by mutex_: being written
-  bool new_files_ = false;                                // guarded by mutex_
+  uint64_t new_files_ = 0;                                // guarded by mutex_: made so far
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/scope_exit.h"
 
 namespace quire::lsm {
 namespace {
@@ -59,14 +60,14 @@ Result<std::unique_ptr<ValueSegment>> ValueSegment::CreateAlone(io::FileSystem& 
 }
 
 Status ValueSegment::Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
-  Status status;
+  // Also where an allocation fails: Drain would wait for ever.
+  const base::ScopeExit complete(
+      [&] { log::Complete(tail_, log::RecordSize(key.size(), value.size())); });
   if (segment_ == nullptr || value.size() >= kWriteCallBytesMin) {
-    status = StoreByCall(offset, key, value, ref);
-  } else {
-    StoreInMapping(offset, key, value, ref);
+    return StoreByCall(offset, key, value, ref);
   }
-  log::Complete(tail_, log::RecordSize(key.size(), value.size()));
-  return status;
+  StoreInMapping(offset, key, value, ref);
+  return Status();
 }
 
 // Claims the first piece from `first_piece` on that nobody has, and touches it. Those that are

@@ -54,10 +54,12 @@ class HeldThread final : public base::SyncPointListener {
     released_ = true;
     changed_.notify_all();
   }
-  // Waits until a thread is held, at most `ms_max`. False: none came.
+  // Waits until a thread is held, at most `ms_max`, or until Release(). False: none came.
   bool WaitUntilHeld(int ms_max = 10'000) {
     std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::milliseconds(ms_max), [this] { return held_; });
+    changed_.wait_for(lock, std::chrono::milliseconds(ms_max),
+                      [this] { return held_ || released_; });
+    return held_;
   }
   // Whether a thread was held, now or before.
   bool held() const {
