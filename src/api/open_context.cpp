@@ -25,8 +25,11 @@ Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std:
   ContextOptions with_environment = options;
   const Status readable = OptionTable::ApplyEnvironment(&with_environment);
   comm::MpiTransportOptions transport_options;
-  if (readable.ok() && with_environment.transport == TransportChoice::kMpi) {
-    transport_options.kind = comm::TransportKind::kMpi;
+  if (readable.ok() && OptionTable::Check(with_environment).ok()) {
+    transport_options.timeout_ms = with_environment.timeout_ms;
+    if (with_environment.transport == TransportChoice::kMpi) {
+      transport_options.kind = comm::TransportKind::kMpi;
+    }
   }
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<comm::Transport> transport,
                          comm::NewMpiTransport(communicator, transport_options));

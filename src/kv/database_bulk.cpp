@@ -164,7 +164,7 @@ void DatabaseImpl::GetNear(ManyGet* many) {
     const Place place = Locate(key);
     many->hashes[i] = place.hash;
     const Status status = GetWithoutMessage(place, key, many->PlaceOf(i), &many->tickets[i]);
-    if (status.code() == Code::kBusy) {
+    if (MustAsk(place, status)) {
       const bool in_group = InGroup(place.owner);
       many->far[{place.owner, in_group ? Operation::kGetManyInGroup : Operation::kGetMany}]
           .push_back(i);

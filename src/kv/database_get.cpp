@@ -14,7 +14,7 @@ Status DatabaseImpl::Get(Slice key, const PlaceFunction& place_value) {
   const Place place = Locate(key);
   PairCache::Ticket ticket;
   const Status near = GetWithoutMessage(place, key, place_value, &ticket);
-  if (near.code() != Code::kBusy) return near;
+  if (!MustAsk(place, near)) return near;
   if (InGroup(place.owner)) return GetInGroup(place, key, place_value, ticket);
   return GetByMessage(place, key, place_value, ticket);
 }
@@ -115,7 +115,7 @@ std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
     return value.data();
   };
   status = GetWithoutMessage(place, key, place_value, &ticket);
-  if (status.code() != Code::kBusy) return NewReadyGet(std::move(status), std::move(value));
+  if (!MustAsk(place, status)) return NewReadyGet(std::move(status), std::move(value));
   AskedGet asked;
   asked.core = core_;
   asked.database_number = number_;

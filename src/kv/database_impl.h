@@ -125,9 +125,12 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
   Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
   Status SendRecords(int owner, Slice records);
-  /// Looks where no message is needed. kBusy: the owner must be asked.
+  /// Looks where no message is needed. kBusy: the owner must be asked, if it is another rank.
   Status GetWithoutMessage(const Place& place, Slice key, const PlaceFunction& value_place,
                            PairCache::Ticket* ticket);
+  bool MustAsk(const Place& place, const Status& near) const {
+    return near.code() == Code::kBusy && place.owner != rank_;
+  }
   Status GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
                       const PairCache::Ticket& ticket);
   /// The owner is asked which of its tables to read, not for the value.

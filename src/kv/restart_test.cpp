@@ -226,5 +226,46 @@ TEST_P(Restarts, WhereTheyLiePassOverACheckpointThatLacksAFile) {
   }
 }
 
+// What the owner cannot read it hears at once; it asks nobody, least of all itself.
+TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
+  SimCluster::Options options;
+  options.rank_count = 1;
+  SimCluster cluster(options);
+  const std::string large(5000, 'l');
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+    for (int i = 0; i < kKeys; ++i) ASSERT_OK(db.Put(Key(i), large));
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(db.Close());
+  });
+  cluster.Run([&](int, Context& context) {
+    ASSERT_OK(context.Destroy("db"));
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.in_place = true})));
+    auto db = context.Open("db", Existing());
+    ASSERT_OK(db.status());
+    const std::string part = "/pfs/db/1/rank-0";
+    for (const io::FileInfo& file : *cluster.disk(0).List(part)) {
+      ASSERT_OK(cluster.disk(0).Unlink(part + "/" + file.name));
+    }
+    const uint64_t before = (*db)->GetStatistics()["gets.message"];
+    int failed = 0;
+    std::string value;
+    std::vector<std::string> values;
+    std::vector<bool> found;
+    for (int i = 0; i < kKeys; ++i) {
+      const std::string key = Key(i);
+      for (const Status& status :
+           {(*db)->Get(key, &value), (*db)->GetAsync(key)->Take().status(),
+            (*db)->GetMany({key}, &values, &found)}) {
+        EXPECT_NE(status.code(), Code::kTimedOut) << status.ToString();
+        EXPECT_NE(status.code(), Code::kNotFound) << status.ToString();
+        failed += status.ok() ? 0 : 1;
+      }
+    }
+    EXPECT_GT(failed, 0);
+    EXPECT_EQ((*db)->GetStatistics()["gets.message"], before);
+    static_cast<void>((*db)->Close());
+  });
+}
+
 }  // namespace
 }  // namespace quire::kv

@@ -651,4 +651,7 @@ SABOTAGES = [
              KV, "Threads.OneIsRefused*"),
     Sabotage("signals-blocked", "threads of the library take the program's signals",
              "src/base/thread.cpp", "const SignalsBlocked blocked;", "", KV, "Threads.AllBlock*"),
+    Sabotage("asks-itself", "an owner that cannot read a value asks itself for it",
+             "src/kv/database_get.cpp", "if (!MustAsk(place, near)) return near;",
+             "if (near.code() != Code::kBusy) return near;", KV, "RestartInPlace.*"),
 ] + STREAM_SABOTAGES
