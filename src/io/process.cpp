@@ -89,12 +89,6 @@ std::string FindProgram(const std::string& name) {
   return "";
 }
 
-Status AskToEnd(int pid) {
-  if (pid > 1 && ::kill(pid, SIGTERM) == 0) return Status();
-  if (pid <= 1 || errno == ESRCH) return Status(Code::kNotFound);
-  return ErrnoStatus(errno, "end", "process " + std::to_string(pid));
-}
-
 void RaiseFileLimit() {
   rlimit limit;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -1,7 +1,7 @@
 /// Processes that go on by themselves.
 ///
 /// Layer      io
-/// Threads    StartDetached, FindProgram, AskToEnd: any
+/// Threads    any
 #pragma once
 
 #include <string>
@@ -20,8 +20,6 @@ Status StartDetached(const std::string& program, const std::vector<std::string>&
                      uint64_t deadline_ns);
 /// Where PATH has it; empty: nowhere.
 std::string FindProgram(const std::string& name);
-/// SIGTERM, to a process of this user.
-Status AskToEnd(int pid);
 /// As many open files as this process may have.
 void RaiseFileLimit();
 

@@ -7,11 +7,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 
@@ -318,6 +320,34 @@ Result<uint32_t> Socket::PeerUser() const {
     return SocketStatus(errno, "ask who a peer is");
   }
   return static_cast<uint32_t>(credentials.uid);
+}
+
+Status Socket::AskPeerToEnd() const {
+  ucred credentials = {};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return SocketStatus(errno, "ask who a peer is");
+  }
+  const std::string process = "process " + std::to_string(credentials.pid);
+  if (credentials.uid != ::geteuid()) {
+    return Status(Code::kInvalidArgument, process + " belongs to user " +
+                                              std::to_string(credentials.uid) +
+                                              "; only that user may end it");
+  }
+  if (credentials.pid <= 1) {
+    return Status(Code::kInvalidArgument,
+                  "the peer is in a container whose processes are not seen here; end it there");
+  }
+  const Descriptor living(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
+  const bool known = living.ok() || errno == ENOSYS;  // kernels before 5.3 tell by number only
+  if (!known && errno != ESRCH) return ErrnoStatus(errno, "end", process);
+  // Its connection stands: its number has not been given to another.
+  if (!known || PeerGone()) return Status(Code::kNotFound);
+  const long sent = living.ok()
+                        ? ::syscall(SYS_pidfd_send_signal, living.get(), SIGTERM, nullptr, 0)
+                        : ::kill(credentials.pid, SIGTERM);
+  if (sent == 0) return Status();
+  return errno == ESRCH ? Status(Code::kNotFound) : ErrnoStatus(errno, "end", process);
 }
 
 Status Socket::SendDescriptor(int fd) {

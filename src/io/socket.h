@@ -52,6 +52,12 @@ class Socket {
   Result<std::string> PeerHost() const;
   /// The user that the process at the other end of a local connection ran as when it came.
   Result<uint32_t> PeerUser() const;
+  /// Sends SIGTERM to the process that listens at the other end of a local connection: the kernel
+  /// tells which it is, and it is the one that lives, not another that has got its number.
+  ///
+  /// Errors  kInvalidArgument: it is another user's, or in a container whose processes are not seen
+  ///         here. kNotFound: it has ended.
+  Status AskPeerToEnd() const;
   /// Hands a copy of a descriptor to the process at the other end of a local connection.
   Status SendDescriptor(int fd);
   /// Instead of a descriptor: there is no room for one more.

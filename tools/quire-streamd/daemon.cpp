@@ -104,7 +104,7 @@ void Daemon::OnRequest(uint64_t id, const std::shared_ptr<Channel>& channel) {
   const Status status = ServePeer(*channel);
   gate_->Resume(id, status.ok());
   if (!status.ok() && status.code() != Code::kPeerFailed) {
-    base::Log(LogLevel::kWarning, "a connection was closed: " + status.ToString());
+    closed_.Warn("a connection was closed: " + status.ToString(), io::RealClock().NowNs());
   }
 }
 
@@ -167,6 +167,7 @@ void Daemon::OnTick() {
 
 void Daemon::Tick() {
   const std::lock_guard<std::mutex> lock(tick_mutex_);
+  closed_.Tell(io::RealClock().NowNs());
   local_.Refresh();
   const std::vector<StorePart> parts = streams_.parts();
   registered_ = streams_.told(parts);

@@ -20,6 +20,7 @@
 #include "tools/quire-streamd/gate.h"
 #include "tools/quire-streamd/local_parts.h"
 #include "tools/quire-streamd/peers.h"
+#include "tools/quire-streamd/rare_log.h"
 #include "tools/quire-streamd/remote_parts.h"
 #include "tools/quire-streamd/tending.h"
 #include "tools/quire-streamd/workers.h"
@@ -92,6 +93,7 @@ class Daemon {
   LocalParts local_;
   RemoteParts remote_;
   Directory directory_;
+  RareLog closed_{"closed connections"};
   std::atomic<bool> ticking_{false};
   std::mutex tick_mutex_;  // of what follows
   std::vector<stream::ToldPart> registered_;

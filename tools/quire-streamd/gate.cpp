@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log_sink.h"
 #include "io/machine.h"
 #include "stream/daemon_client.h"
 
@@ -46,6 +45,8 @@ Status Gate::Run(const GateEvents& events, const io::Descriptor* signals) {
       tick_ns = now + limits_.tick_ms * kNsPerMs;
     }
     DropLateStrangers(now);
+    refused_peers_.Tell(now);
+    refused_readers_.Tell(now);
     const uint64_t tick_ms = (tick_ns - now) / kNsPerMs + 1;
     QUIRE_ASSIGN_OR_RETURN(const auto ids, poller_->Wait(std::min(tick_ms, WaitMs(now))));
     TakeResumed();
@@ -122,7 +123,7 @@ void Gate::AcceptReaders() {
     if (socket.status().code() == Code::kNotFound) return;
     const Status added = socket.ok() ? AddReader(std::move(*socket)) : socket.status();
     if (added.ok()) continue;
-    base::Log(LogLevel::kWarning, "a reader was sent away: " + added.ToString());
+    refused_readers_.Warn("a reader was sent away: " + added.ToString(), io::RealClock().NowNs());
     if (socket.ok()) continue;
     if (strangers_.empty()) return PauseListening();
     DropOldestStranger();
@@ -173,7 +174,8 @@ void Gate::OnPeer(uint64_t id, Peer& peer) {
   const Status status = ShakeHands(id, peer);
   if (status.ok()) return;
   if (status.code() == Code::kInvalidArgument) {
-    base::Log(LogLevel::kWarning, "a connection was refused: " + status.ToString());
+    refused_peers_.Warn("a connection was refused: " + status.ToString(),
+                        io::RealClock().NowNs());
   }
   DropPeer(id);
 }

@@ -21,6 +21,7 @@
 #include "stream/request_queue.h"
 #include "tools/quire-streamd/frame.h"
 #include "tools/quire-streamd/handshake.h"
+#include "tools/quire-streamd/rare_log.h"
 
 namespace quire::streamd {
 
@@ -111,6 +112,8 @@ class Gate {
   std::map<uint64_t, Peer> peers_;
   std::list<uint64_t> strangers_;  // the first came first
   std::map<uint64_t, Reader> readers_;
+  RareLog refused_peers_{"refused connections"};
+  RareLog refused_readers_{"readers that were sent away"};
   uint64_t listen_again_ns_ = 0;  // 0: it listens
   std::mutex mutex_;
   std::vector<Resumed> resumed_;

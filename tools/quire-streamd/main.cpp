@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "base/log_sink.h"
@@ -17,6 +16,7 @@
 #include "quire/version.h"
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/detach.h"
+#include "tools/quire-streamd/log_file.h"
 #include "tools/quire-streamd/place_files.h"
 
 namespace quire::streamd {
@@ -27,7 +27,6 @@ constexpr int kNotRunning = 1;
 constexpr int kFailed = 3;
 constexpr uint64_t kStopMs = 15'000;
 constexpr uint64_t kGraceMs = 3000;
-constexpr uint64_t kLogBytesMax = 1 << 20;
 
 struct Command {
   DaemonOptions daemon;
@@ -42,28 +41,8 @@ int Fail(const Status& status) {
   return kFailed;
 }
 
-// Lines to a file of the place, up to a size: a daemon that runs for weeks fills nobody's disk.
-class LogFile {
- public:
-  explicit LogFile(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
-  void Write(const std::string& text) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (size_ > kLogBytesMax) return;
-    const std::string line = std::to_string(io::UnixTime()) + " " + text + "\n";
-    if (file_->WriteAt(size_, line).ok()) size_ += line.size();
-  }
-
- private:
-  std::mutex mutex_;
-  std::unique_ptr<io::File> file_;
-  uint64_t size_ = 0;
-};
-
 Status LogToFile(io::FileSystem& fs, const std::string& place) {
-  QUIRE_ASSIGN_OR_RETURN(auto file,
-                         fs.Open(place + "/" + kLogFile, io::OpenMode::kReadWriteCreate));
-  QUIRE_RETURN_IF_ERROR(file->Truncate(0));
-  const auto log = std::make_shared<LogFile>(std::move(file));
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<LogFile> log, LogFile::Open(fs, place + "/" + kLogFile));
   SetLogSink([log](LogLevel level, const std::string& text) {
     if (level <= LogLevel::kInfo) log->Write(text);
   });

@@ -1,9 +1,7 @@
 #include "tools/quire-streamd/place_files.h"
 
-#include <charconv>
-
 #include "io/machine.h"
-#include "io/process.h"
+#include "io/socket.h"
 #include "stream/daemon_client.h"
 
 namespace quire::streamd {
@@ -23,14 +21,19 @@ std::string Field(const std::string& text, const std::string& name) {
   return text.substr(from, text.find('\n', from) - from);
 }
 
-// The process of "host pid 12 ...", where the host is this one; 0: it is not.
-int ProcessOf(const std::string& holder) {
-  const size_t at = holder.find(kPid);
+// Whether the holder of a lock, "host pid 12 ...", says that it runs on another host. Only good to
+// refuse something: anybody may write such a text.
+bool SaysElsewhere(const std::string& holder) {
   const std::string self = io::ProcessDescription();
-  if (at == std::string::npos || self.substr(0, self.find(kPid)) != holder.substr(0, at)) return 0;
-  int pid = 0;
-  std::from_chars(holder.data() + at + sizeof kPid - 1, holder.data() + holder.size(), pid);
-  return pid;
+  const std::string here = self.substr(0, self.find(kPid) + sizeof kPid - 1);
+  return !holder.starts_with(here);
+}
+
+// kNotFound: nobody listens at this moment.
+Status AskListenerToEnd(const std::string& place) {
+  QUIRE_ASSIGN_OR_RETURN(const io::Socket socket,
+                         io::Socket::ConnectLocal(place, stream::kDaemonSocket));
+  return socket.AskPeerToEnd();
 }
 
 }  // namespace
@@ -58,24 +61,31 @@ void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place) {
 }
 
 Result<std::string> RunningDaemon(io::FileSystem& fs, const std::string& place) {
+  const Status own = fs.CheckDirectory(place);
+  if (own.code() == Code::kNotFound) return std::string();
+  QUIRE_RETURN_IF_ERROR(own);
   return fs.LockHolder(place + "/" + stream::kDaemonLock);
 }
 
 Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout_ms) {
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, RunningDaemon(fs, place));
   if (holder.empty()) return Status(Code::kNotFound);
-  const int pid = ProcessOf(holder);
-  if (pid == 0) {
+  if (SaysElsewhere(holder)) {
     return Status(Code::kInvalidArgument,
                   "the daemon runs elsewhere (" + holder + "): stop it there");
   }
-  QUIRE_RETURN_IF_ERROR(io::AskToEnd(pid));
   const uint64_t deadline = io::RealClock().NowNs() + timeout_ms * kNsPerMs;
-  for (;;) {
+  for (bool asked = false;;) {
+    // One that has the place and does not listen yet will, or it ends at this moment.
+    const Status status = asked ? Status() : AskListenerToEnd(place);
+    const bool comes = status.code() == Code::kNotFound || status.code() == Code::kBusy;
+    if (!status.ok() && !comes) return status.WithContext("the daemon of " + place);
+    asked = status.ok();
     QUIRE_ASSIGN_OR_RETURN(const std::string now, RunningDaemon(fs, place));
     if (now != holder) return Status();
     if (io::RealClock().NowNs() >= deadline) {
-      return Status(Code::kTimedOut, "the daemon (" + holder + ") does not end");
+      return Status(Code::kTimedOut, "the daemon (" + holder + ") does not " +
+                                         (asked ? "end" : "listen; end that process by hand"));
     }
     io::RealClock().SleepNs(kLookNs);
   }

@@ -29,9 +29,14 @@ Result<DaemonFile> ReadDaemonFile(io::FileSystem& fs, const std::string& place);
 // Takes the file and the socket away.
 void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place);
 
-// Who runs at the place: "host pid 12 ..."; empty: nobody.
+// Who runs at the place: "host pid 12 ..."; empty: nobody. It is the holder's own word: good to be
+// shown. kInvalidArgument: others may write to the place.
 Result<std::string> RunningDaemon(io::FileSystem& fs, const std::string& place);
-// Asks it to end and waits until it has. kNotFound: none runs. kTimedOut.
+// Asks the process that listens at the place to end, and waits until it has. The kernel tells which
+// process that is.
+//
+// Errors  kNotFound: none runs. kInvalidArgument: it runs on another host, or is another user's, or
+//         others may write to the place. kTimedOut.
 Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout_ms);
 
 }  // namespace quire::streamd
