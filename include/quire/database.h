@@ -180,8 +180,8 @@ class Context {
  public:
   /// One rank alone, without MPI. (With MPI: OpenContext in quire/mpi.h.)
   ///
-  /// @param repository  directory; made with mode 0700 where it is absent. "$NAME" at its beginning
-  ///                    reads an environment variable.
+  /// @param repository  directory; made 0700 if absent. "$NAME" at its beginning is an environment
+  ///                    variable's value. A relative one is resolved now: chdir later is no matter.
   ///
   /// Errors     kInvalidArgument  The repository is not this user's, not a directory or a symbolic
   ///                              link, or an option is out of range: named.
@@ -193,7 +193,7 @@ class Context {
   virtual int rank() const = 0;
   /// The number of ranks.
   virtual int size() const = 0;
-  /// The directory, environment variables replaced.
+  /// The directory, from the root, environment variables replaced.
   virtual const std::string& repository() const = 0;
   /// "self", "shm+mpi, MPI_THREAD_MULTIPLE, handler thread", ... : what was chosen, for logs.
   virtual std::string Description() const = 0;

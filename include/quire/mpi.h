@@ -24,8 +24,9 @@ Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std:
 /// MPI_Finalize, on all ranks.
 ///
 /// Errors   kInvalidArgument  MPI is not initialized (call MPI_Init_thread first, or use
-///                            Context::OpenSerial), the repository is not ours, or options differ
-///                            between ranks.
+///                            Context::OpenSerial), the repository is not ours, options differ
+///                            between ranks, or ranks of one node give different repositories (a
+///                            relative one is that of each rank's working directory).
 /// Cost     a few collectives; nodes share memory rings of at most 64 MiB in all.
 inline Result<std::unique_ptr<Context>> OpenContext(MPI_Comm communicator,
                                                     const std::string& repository,

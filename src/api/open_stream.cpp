@@ -3,6 +3,7 @@
 
 #include "api/log_level.h"
 #include "io/file_system.h"
+#include "io/machine.h"
 #include "quire/option_table.h"
 #include "quire/stream.h"
 #include "stream/listing.h"
@@ -18,22 +19,26 @@ Result<std::unique_ptr<StreamWriter>> StreamWriter::Open(const std::string& plac
   StreamOptions chosen = options;
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(&chosen));
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(chosen));
-  return stream::OpenWriter(io::PosixFileSystem(), place, name, rank, chosen);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
+  return stream::OpenWriter(io::PosixFileSystem(), path, name, rank, chosen);
 }
 
 Result<std::unique_ptr<StreamReader>> StreamReader::Open(const std::string& place,
                                                          const std::string& name, uint32_t rank,
                                                          const StreamReaderOptions& options) {
   QUIRE_RETURN_IF_ERROR(api::InstallLogSink());
-  return stream::OpenReader(io::PosixFileSystem(), place, name, rank, options);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
+  return stream::OpenReader(io::PosixFileSystem(), path, name, rank, options);
 }
 
 Result<std::vector<uint32_t>> StreamRanks(const std::string& place, const std::string& name) {
-  return stream::ListRanks(io::PosixFileSystem(), place, name);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
+  return stream::ListRanks(io::PosixFileSystem(), path, name);
 }
 
 Result<std::vector<std::string>> StreamStores(const std::string& place) {
-  return stream::ListStores(io::PosixFileSystem(), place);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
+  return stream::ListStores(io::PosixFileSystem(), path);
 }
 
 }  // namespace quire

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <memory>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -152,12 +153,32 @@ std::optional<std::string> Environment(const char* name) {
 }
 
 Result<std::string> AbsolutePath(const std::string& path) {
-  if (!path.empty() && path[0] == '/') return path;
-  char directory[PATH_MAX];
-  if (::getcwd(directory, sizeof directory) == nullptr) {
-    return ErrnoStatus(errno, "find the working directory of", path);
+  if (path.empty()) return Status(Code::kInvalidArgument, "a path is empty; give a directory");
+  std::string whole;
+  if (path[0] != '/') {
+    char directory[PATH_MAX];
+    if (::getcwd(directory, sizeof directory) == nullptr) {
+      return ErrnoStatus(errno, "find the working directory of", path);
+    }
+    whole = directory;
+    if (whole[0] != '/') {
+      return Status(Code::kNotFound, "the working directory of the relative path " + path +
+                                         " is not reachable from the root; name it from the root");
+    }
   }
-  return std::string(directory) + "/" + path;
+  // What ".." means depends on the links before it: the kernel knows. The rest need not exist.
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    begin = end + 1;
+    if (part.empty() || part == ".") continue;
+    whole += "/" + part;
+    if (part != "..") continue;
+    const std::unique_ptr<char, void (*)(void*)> real(::realpath(whole.c_str(), nullptr), ::free);
+    if (!real) return ErrnoStatus(errno, "find", whole);
+    whole = real.get() == std::string("/") ? "" : real.get();
+  }
+  return whole.empty() ? "/" : whole;
 }
 
 Status CheckMachine() {

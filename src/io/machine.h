@@ -49,7 +49,7 @@ int ProcessId();
 bool ProcessAlive(int pid);
 /// An environment variable.
 std::optional<std::string> Environment(const char* name);
-/// `path` where it begins at the root, else behind the working directory.
+/// `path` from the root, by the working directory of now; "." and ".." resolved as the kernel does.
 Result<std::string> AbsolutePath(const std::string& path);
 /// Fails where the machine is not one Quire runs on (big-endian, ...). Called once by Context.
 Status CheckMachine();

@@ -62,6 +62,21 @@ TEST(Machine, PathsBeginWhereTheProgramRuns) {
   const std::string relative = *AbsolutePath("a/b");
   EXPECT_EQ(relative[0], '/');
   EXPECT_EQ(relative.substr(relative.size() - 4), "/a/b");
+  EXPECT_EQ(*AbsolutePath("."), std::filesystem::current_path().string());
+  EXPECT_EQ(*AbsolutePath("./a//b/."), relative);
+  EXPECT_EQ(*AbsolutePath("//a/./b//"), "/a/b");
+  EXPECT_EQ(*AbsolutePath("/"), "/");
+  EXPECT_EQ(*AbsolutePath("/.."), "/");
+  EXPECT_EQ(AbsolutePath("").status().code(), Code::kInvalidArgument);
+}
+
+TEST(Machine, TheDirectoryAboveALinkIsThatOfWhatItLeadsTo) {
+  const test::TempDirectory root;
+  const std::string real = *AbsolutePath(root / ".." + root.path().substr(root.path().rfind('/')));
+  std::filesystem::create_directories(root / "far/away");
+  std::filesystem::create_directory_symlink(root / "far/away", root / "link");
+  EXPECT_EQ(*AbsolutePath(root / "link/../x"), real + "/far/x");
+  EXPECT_EQ(AbsolutePath(root / "link/x/..").status().code(), Code::kNotFound);
 }
 
 TEST(Machine, DescribesTheProcessForLockFiles) {

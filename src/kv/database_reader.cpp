@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/forked_child.h"
+#include "io/machine.h"
 #include "kv/chain.h"
 #include "kv/checkpoint_files.h"
 #include "kv/local_iterator.h"
@@ -132,7 +133,8 @@ namespace quire {
 
 Result<std::unique_ptr<DatabaseReader>> DatabaseReader::Open(const std::string& directory,
                                                              const DatabaseReaderOptions& options) {
-  return kv::OpenDatabaseReader(io::PosixFileSystem(), directory, options);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(directory));
+  return kv::OpenDatabaseReader(io::PosixFileSystem(), path, options);
 }
 
 Status DatabaseReader::Get(Slice key, std::string* value) const {

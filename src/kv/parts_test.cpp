@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "io/machine.h"
 #include "io/sim_file_system.h"
 #include "kv/context.h"
 #include "kv/descriptor.h"
@@ -341,7 +342,7 @@ TEST(Repository, ReadsALeadingVariable) {
   ::setenv("QUIRE_TEST_SCRATCH", "/scratch/me", 1);
   EXPECT_EQ(*runtime::ExpandRepository("$QUIRE_TEST_SCRATCH/run1//"), "/scratch/me/run1");
   EXPECT_EQ(*runtime::ExpandRepository("$QUIRE_TEST_SCRATCH"), "/scratch/me");
-  EXPECT_EQ(*runtime::ExpandRepository("plain"), "plain");
+  EXPECT_EQ(*runtime::ExpandRepository("plain"), *io::AbsolutePath("plain"));
   ::unsetenv("QUIRE_TEST_SCRATCH");
   const Status status = runtime::ExpandRepository("$QUIRE_TEST_SCRATCH/x").status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "io/machine.h"
 #include "kv/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
@@ -45,13 +46,13 @@ class Repositories : public testing::Test {
  protected:
   void SetUp() override {
     // The plain user may look in, and write into nothing but what is given to it.
-    ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
+    ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
   }
-  void TearDown() override { ::chmod((directory_ / "locked").c_str(), 0700); }
+  void TearDown() override { ::chmod((root_ + "/locked").c_str(), 0700); }
 
   // A directory of the plain user's.
   std::string Own(const std::string& name, mode_t mode) {
-    const std::string path = directory_ / name;
+    const std::string path = root_ + "/" + name;
     std::filesystem::create_directory(path);
     if (::geteuid() == 0) {
       EXPECT_EQ(::chown(path.c_str(), kSomebodyElse, kSomebodyElse), 0);
@@ -100,6 +101,7 @@ class Repositories : public testing::Test {
   }
 
   test::TempDirectory directory_;
+  const std::string root_ = *io::AbsolutePath(directory_.path());  // as it is told
 };
 
 TEST_F(Repositories, OneThatCannotBeMadeIsTold) {
@@ -132,7 +134,7 @@ TEST_F(Repositories, ACheckpointDirectoryThatEverybodyMayWriteIsRefused) {
 
 TEST_F(Repositories, OneOfAnotherUserIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
-  const std::string path = directory_ / "of root";
+  const std::string path = root_ + "/of root";
   std::filesystem::create_directory(path);
   ExpectRefused(path, Code::kInvalidArgument, "belongs to", path, "choose a directory of your own");
   EXPECT_TRUE(std::filesystem::is_empty(path));
@@ -150,7 +152,7 @@ TEST_F(Repositories, ADatabaseOfAnotherUserIsRefused) {
 TEST_F(Repositories, ADatabaseOfAnotherUserIsNotDestroyed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
   SimCluster::Options options;
-  options.repository = directory_ / "repository";
+  options.repository = root_ + "/repository";
   options.file_system = [](int) { return &io::PosixFileSystem(); };
   SimCluster cluster(options);
   cluster.RunDatabase(SimCluster::SmallDatabase(),
@@ -174,6 +176,21 @@ TEST_F(Repositories, ADatabaseWhoseFilesMayNotBeReadIsTold) {
   ASSERT_EQ(::chmod((repository + "/db/DATABASE").c_str(), 0), 0);
   ExpectRefused(repository, Code::kIo, "cannot open", repository + "/db/DATABASE",
                 "check its owner and permissions");
+}
+
+TEST(Repository, RanksOfOneNodeGiveTheSame) {
+  comm::SimNetwork::Options network;
+  network.rank_count = 3;
+  network.deterministic = true;
+  const auto disk = io::NewSimFileSystem();
+  comm::SimNetwork::Create(network)->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
+    runtime::Environment environment;
+    environment.fs = disk.get();
+    const std::string repository = rank == 2 ? "/other" : "/repository";
+    const Status status = NewContext(environment, std::move(transport), repository, {}).status();
+    EXPECT_CODE(status, Code::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("rank 0 gives /repository, rank 2 gives /other"));
+  });
 }
 
 }  // namespace

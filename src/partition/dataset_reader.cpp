@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/out_of_memory.h"
 #include "filter/spread.h"
+#include "io/machine.h"
 #include "partition/dataset_scan.h"
 #include "partition/pair_buffer.h"
 #include "partition/value_file.h"
@@ -273,7 +274,8 @@ namespace quire {
 
 Result<std::unique_ptr<DatasetReader>> DatasetReader::Open(const std::string& directory,
                                                            const DatasetReaderOptions& options) {
-  return partition::OpenReader(io::PosixFileSystem(), directory, options);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(directory));
+  return partition::OpenReader(io::PosixFileSystem(), path, options);
 }
 
 }  // namespace quire

@@ -1,6 +1,7 @@
 #include "runtime/core.h"
 
 #include <future>
+#include <map>
 #include <utility>
 
 #include "base/coding.h"
@@ -15,6 +16,7 @@ namespace {
 
 // What each rank tells of itself when a Context is opened.
 struct Introduction {
+  std::string repository;
   uint64_t node_id = 0;
   uint64_t machine_id = 0;
   uint64_t machine_bytes = 0;
@@ -23,6 +25,7 @@ struct Introduction {
 
 std::string Encode(const Introduction& introduction) {
   std::string text;
+  base::PutLengthPrefixed(&text, introduction.repository);
   base::PutFixed(&text, introduction.node_id);
   base::PutFixed(&text, introduction.machine_id);
   base::PutFixed(&text, introduction.machine_bytes);
@@ -36,11 +39,13 @@ Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Stat
   std::vector<Introduction> all(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     base::Reader reader(texts[rank]);
-    if (!reader.Fixed(&all[rank].node_id) || !reader.Fixed(&all[rank].machine_id) ||
-        !reader.Fixed(&all[rank].machine_bytes)) {
+    Slice repository;
+    if (!reader.LengthPrefixed(&repository) || !reader.Fixed(&all[rank].node_id) ||
+        !reader.Fixed(&all[rank].machine_id) || !reader.Fixed(&all[rank].machine_bytes)) {
       return Status(Code::kCorruption,
                     "rank " + std::to_string(rank) + " does not introduce itself as it should");
     }
+    all[rank].repository = std::string(repository);
     all[rank].options = std::string(reader.rest());
     if (all[rank].options == all[0].options) continue;
     return Status(Code::kInvalidArgument, "options differ between ranks: rank 0 has " +
@@ -48,6 +53,23 @@ Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Stat
                                               " has " + all[rank].options);
   }
   return all;
+}
+
+// Ranks of one node see the same files: a repository each would hold a part of every database, and
+// none of them all parts. (Nodes may have directories of other names for it.)
+Status CheckRepositories(const std::vector<Introduction>& ranks) {
+  std::map<uint64_t, size_t> first_of_node;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const size_t first = first_of_node.emplace(ranks[rank].node_id, rank).first->second;
+    if (ranks[first].repository == ranks[rank].repository) continue;
+    return Status(Code::kInvalidArgument,
+                  "ranks of one node give different repositories: rank " + std::to_string(first) +
+                      " gives " + ranks[first].repository + ", rank " + std::to_string(rank) +
+                      " gives " + ranks[rank].repository +
+                      "; give one directory on all ranks (a relative one is that of each rank's "
+                      "working directory)");
+  }
+  return Status();
 }
 
 uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
@@ -141,11 +163,7 @@ Result<std::string> ExpandRepository(const std::string& repository) {
     }
     path = *value + path.substr(end);
   }
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  if (path.empty()) {
-    return Status(Code::kInvalidArgument, "the repository's name is empty; give a directory");
-  }
-  return path;
+  return io::AbsolutePath(path);
 }
 
 Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
@@ -165,6 +183,7 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
   core->manual_background = !environment.background_threads;
   Introduction own;
+  own.repository = core->repository;
   own.node_id = io::NodeId();
   own.machine_id = io::MachineId();
   own.machine_bytes =
@@ -172,6 +191,7 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   own.options = OptionsText(core->options, ", ");
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
                          Introduce(*core->exchange, prepared, own));
+  QUIRE_RETURN_IF_ERROR(CheckRepositories(ranks));
   for (const Introduction& rank : ranks) core->machine_ids.push_back(rank.machine_id);
   const uint64_t limit = MemoryLimit(ranks, core->options.memory_bytes);
   const uint64_t messages = MemoryBudget::MessagesShare(limit, core->size());

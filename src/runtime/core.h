@@ -92,8 +92,8 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
                                       std::unique_ptr<comm::Transport> transport,
                                       const std::string& repository, const ContextOptions& options);
 
-/// `repository` with a leading "$NAME" replaced by that environment variable, and without trailing
-/// slashes. kInvalidArgument: empty, or the variable is not set.
+/// `repository` with a leading "$NAME" replaced by that environment variable, from the root
+/// (io::AbsolutePath). kInvalidArgument: empty, or the variable is not set.
 Result<std::string> ExpandRepository(const std::string& repository);
 
 }  // namespace quire::runtime

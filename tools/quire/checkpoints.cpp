@@ -125,7 +125,7 @@ class Exporter {
 
 Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
                                                           const std::string& named) {
-  const std::string path = AbsolutePath(named);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   std::vector<CheckpointPlace> places;
   QUIRE_RETURN_IF_ERROR(AddHome(fs, path, &places));
@@ -144,7 +144,7 @@ Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
 }
 
 Result<CheckpointPlace> FindCheckpointPlace(io::FileSystem& fs, const std::string& named) {
-  const std::string path = AbsolutePath(named);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
   std::vector<CheckpointPlace> beside;
   QUIRE_RETURN_IF_ERROR(AddHome(fs, io::DirectoryOf(path), &beside));
   for (CheckpointPlace& place : beside) {
@@ -186,7 +186,8 @@ Result<std::string> ExportCheckpoint(
   if (place.found.state != kv::CheckpointState::kComplete) {
     return Status(Code::kInvalidArgument, place.found.directory + " is not complete");
   }
-  return Exporter(fs, place, AbsolutePath(target), progress).Run();
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(target));
+  return Exporter(fs, place, path, progress).Run();
 }
 
 }  // namespace quire::tool

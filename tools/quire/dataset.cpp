@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "base/printable.h"
+#include "io/machine.h"
 #include "partition/files.h"
 #include "quire/dataset.h"
 #include "tools/quire/output.h"
@@ -76,7 +77,7 @@ void PrintValue(const DatasetGetOptions& options, Slice key, const DatasetValue&
 }
 
 Result<int> GetAll(const DatasetGetOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(AbsolutePath(options.path)));
+  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(options.path));
   int exit_code = kFine;
   for (const std::string& given : options.keys) {
     const Result<std::string> key = options.hex_keys ? ParseHex(given) : Result<std::string>(given);
@@ -95,7 +96,7 @@ Result<int> GetAll(const DatasetGetOptions& options) {
 }
 
 Status ScanOne(const DatasetScanOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(AbsolutePath(options.path)));
+  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(options.path));
   const auto scan = reader->Scan(options.epoch);
   const bool json = options.json || options.format == ByteFormat::kJson;
   for (uint64_t count = 0; scan->Valid(); scan->Next()) {
@@ -116,7 +117,7 @@ Status ScanOne(const DatasetScanOptions& options) {
 }
 
 Status VerifyOne(const std::string& path, bool progress, uint64_t* epochs, Json* findings) {
-  const std::string directory = AbsolutePath(path);
+  QUIRE_ASSIGN_OR_RETURN(const std::string directory, io::AbsolutePath(path));
   const Result<Reader> reader = DatasetReader::Open(directory);
   if (!reader.ok()) {
     if (reader.status().code() != Code::kCorruption) return reader.status();

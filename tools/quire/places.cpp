@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <optional>
 
+#include "io/machine.h"
 #include "kv/checkpoint_files.h"
 #include "lsm/manifest.h"
 #include "runtime/repository.h"
@@ -164,18 +164,12 @@ std::string LastPart(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-std::string AbsolutePath(const std::string& path) {
-  std::string whole = std::filesystem::absolute(path).lexically_normal().string();
-  while (whole.size() > 1 && whole.back() == '/') whole.pop_back();
-  return whole;
-}
-
 std::string DatabaseLockPath(const std::string& directory) {
   return directory + "/LOCK";
 }
 
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& named) {
-  const std::string path = AbsolutePath(named);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   std::vector<DatabasePlace> places;
   if (IsDatabase(entries)) {
@@ -215,7 +209,7 @@ Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path) 
 }
 
 Result<std::vector<std::string>> FindDatasets(io::FileSystem& fs, const std::string& named) {
-  const std::string path = AbsolutePath(named);
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   if (HasFile(entries, runtime::kDatasetFile)) return std::vector{path};
   std::vector<std::string> found;

@@ -50,8 +50,6 @@ Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path);
 /// none.
 Result<std::vector<std::string>> FindDatasets(io::FileSystem& fs, const std::string& path);
 
-/// The path from the root, without slashes at its end, so that what is above it has a name.
-std::string AbsolutePath(const std::string& path);
 /// What stands behind the last slash.
 std::string LastPart(const std::string& path);
 /// The file of the lock over a whole database.

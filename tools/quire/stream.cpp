@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "io/file_system.h"
+#include "io/machine.h"
 #include "stream/listing.h"
 #include "stream/streams.h"
 #include "tools/quire/output.h"
@@ -117,7 +118,7 @@ void PrintPart(const Json& part) {
 
 // The parts that the command is about: of one rank, or of all.
 Result<std::vector<PartName>> PartsOf(const StreamPartOptions& options) {
-  const std::string place = AbsolutePath(options.path);
+  QUIRE_ASSIGN_OR_RETURN(const std::string place, io::AbsolutePath(options.path));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> ranks,
                          stream::ListRanks(io::PosixFileSystem(), place, options.name));
   std::vector<PartName> parts;
@@ -146,7 +147,7 @@ Result<int> ListStore(const StreamPartOptions& options) {
 
 Result<int> ListPlace(const StreamPartOptions& options) {
   io::FileSystem& fs = io::PosixFileSystem();
-  const std::string place = AbsolutePath(options.path);
+  QUIRE_ASSIGN_OR_RETURN(const std::string place, io::AbsolutePath(options.path));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, stream::ListStores(fs, place));
   Json stores = Json::array();
   for (const std::string& name : names) {

@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "io/file_system.h"
+#include "io/machine.h"
 #include "stream/streams.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
@@ -59,9 +60,10 @@ Result<int> GetOne(const StreamGetOptions& options) {
   const Result<std::string> key =
       options.hex_keys ? ParseHex(options.key) : Result<std::string>(options.key);
   QUIRE_RETURN_IF_ERROR(key.status());
+  QUIRE_ASSIGN_OR_RETURN(const std::string place, io::AbsolutePath(options.path));
   QUIRE_ASSIGN_OR_RETURN(const auto reader,
-                         stream::OpenLocalReader(io::PosixFileSystem(), AbsolutePath(options.path),
-                                                 options.name, options.rank));
+                         stream::OpenLocalReader(io::PosixFileSystem(), place, options.name,
+                                                 options.rank));
   const Result<std::unique_ptr<StreamView>> view = Seen(*reader, *key, options);
   if (view.status().code() == Code::kNotFound) {
     std::cerr << "quire: " << base::Printable(*key) << ": " << view.status().ToString() << "\n";

@@ -6,7 +6,6 @@
 
 #include "api/compat/papyruskv_names.h"
 #include "api/compat/papyruskv_session.h"
-#include "io/machine.h"
 #include "kv/context.h"
 
 namespace quire::compat {
@@ -14,8 +13,7 @@ namespace {
 
 Result<std::string> ExpandedPath(const char* path) {
   if (path == nullptr) return NullArgument("path");
-  QUIRE_ASSIGN_OR_RETURN(const std::string expanded, runtime::ExpandRepository(path));
-  return io::AbsolutePath(expanded);
+  return runtime::ExpandRepository(path);
 }
 
 // Paths may begin with "$NAME", and where the program runs: either can be wrong on one node alone.
