@@ -18,6 +18,8 @@ namespace quire::io {
 /// What the crash does to state that no sync covered.
 enum class CrashKind {
   kProcess,  ///< kill -9: all that happened is kept (the page cache survives); same boot id
+  kMoved,    ///< as kProcess, and the next job runs on another node that sees the files, or on a
+             ///< copy of them: new boot id
   kPower,    ///< power loss: unsynced pages kept, dropped, torn at 64 bytes or (bytes that differ
              ///< from what was synced) garbled; unsynced sizes either; of each directory's unsynced
              ///< operations a prefix survives; new boot id

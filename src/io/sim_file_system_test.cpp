@@ -55,6 +55,9 @@ TEST_F(SimFileSystemTest, AKilledProcessLosesNothingThatHappened) {
   EXPECT_EQ(fs().BootId(), boot);
   EXPECT_EQ(Contents("/f").substr(0, 7), "written");
   EXPECT_EQ(Contents("/f").substr(5000, 6), "stored");
+  fs().Restart(CrashKind::kMoved, 1);
+  EXPECT_NE(fs().BootId(), boot) << "another node";
+  EXPECT_EQ(Contents("/f").substr(5000, 6), "stored");
 }
 
 TEST_F(SimFileSystemTest, HandlesAndLocksOfBeforeARestartAreDead) {

@@ -76,8 +76,8 @@ void SimState::Restart(CrashKind kind, uint64_t seed) {
                     : choice == 1 ? PowerLoss::kDropAll
                                   : PowerLoss::kMixed,
                     &random);
-    ++boot_id;
   }
+  if (kind != CrashKind::kProcess) ++boot_id;
   ++incarnation;
   locked.clear();
   locked_shared.clear();

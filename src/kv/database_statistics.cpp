@@ -32,6 +32,7 @@ void AddStorage(const lsm::DbStatistics& db, Statistics* to) {
       {"ssid.newest", db.newest_ssid},
       {"recovered.records", db.recovered_records},
       {"recovered.holes", db.recovered_holes},
+      {"recovered.torn_bytes", db.recovered_torn_bytes},
   };
 }
 

@@ -2,7 +2,8 @@
 // (docs/format/segment.md, record.md).
 #include <gtest/gtest.h>
 
-#include <map>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "base/coding.h"
@@ -27,6 +28,10 @@ class SegmentWriter {
   void Add(RecordType type, Slice key, Slice value, uint64_t batch_begin = 0) {
     const uint64_t batch = batch_begin == 0 ? 0 : (end_ - batch_begin) / 8;
     EncodeRecord(data_ + end_, type, key, value, static_cast<uint32_t>(batch));
+    if (batch == 0 && last_ != 0) {
+      SetPredecessor(data_ + end_, static_cast<uint32_t>((end_ - last_) / 8));
+    }
+    if (batch == 0) last_ = end_;
     HeaderAt(data_ + end_)->checksum = RecordChecksum(data_ + end_, kGeneration, end_);
     end_ += RecordSize(key.size(), value.size());
   }
@@ -35,6 +40,7 @@ class SegmentWriter {
  private:
   char* const data_;
   uint64_t end_ = kSegmentHeaderBytes;
+  uint64_t last_ = 0;
 };
 
 std::string EncodedRef() {
@@ -62,6 +68,34 @@ void WriteRecords(Segment& segment) {
   MarkComplete(segment.data(), kGeneration, writer.end());
 }
 
+void ExpectToBeRead(std::string bytes) {
+  const auto fs = io::NewSimFileSystem();
+  bytes.resize(kCapacity);
+  ASSERT_TRUE((*fs->Open("/old.seg", io::OpenMode::kCreate))->WriteAt(0, bytes).ok());
+  const auto read = ReadSegmentHeader(*fs, "/old.seg");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->generation, kGeneration);
+  EXPECT_EQ(read->id, 3u);
+  EXPECT_EQ(read->base_lsn, 1'000'000u);
+  EXPECT_EQ(read->previous_end_lsn, 999'000u);
+  for (const uint64_t boot_id : {kBootId, kBootId + 1}) {
+    std::string seen;
+    const auto report = Replay(bytes.data(), *read, boot_id, kPath, [&](uint64_t, const char* at) {
+      seen += std::to_string(static_cast<int>(HeaderAt(at)->type)) + std::string(KeyOf(at)) + " ";
+      return Status();
+    });
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    EXPECT_EQ(report->records, 6u);
+    EXPECT_EQ(seen, std::string("1key 2k\0y 3a 4long 5\0 1b1 2b2 ", 30));
+  }
+}
+
+TEST(LogGolden, ASegmentOfVersion1IsReadAsEver) {
+  std::ifstream file(QUIRE_GOLDEN "/v1_log.seg", std::ios::binary);
+  ASSERT_TRUE(file.good());
+  ExpectToBeRead(std::string((std::istreambuf_iterator<char>(file)), {}));
+}
+
 TEST(LogGolden, ASegmentIsWrittenAndReadAsEver) {
   SegmentHeader header;
   header.generation = kGeneration;
@@ -78,24 +112,7 @@ TEST(LogGolden, ASegmentIsWrittenAndReadAsEver) {
   ASSERT_NO_FATAL_FAILURE(WriteRecords(**written));
   std::string today((*written)->data(), kCapacity);
   today.resize(today.find_last_not_of('\0') / 8 * 8 + 8);
-  std::string bytes = test::Golden(QUIRE_GOLDEN "/v1_log.seg", today);
-
-  bytes.resize(kCapacity);
-  ASSERT_TRUE((*fs->Open("/old.seg", io::OpenMode::kCreate))->WriteAt(0, bytes).ok());
-  const auto read = ReadSegmentHeader(*fs, "/old.seg");
-  ASSERT_TRUE(read.ok()) << read.status().ToString();
-  EXPECT_EQ(read->generation, kGeneration);
-  EXPECT_EQ(read->id, 3u);
-  EXPECT_EQ(read->base_lsn, 1'000'000u);
-  EXPECT_EQ(read->previous_end_lsn, 999'000u);
-  std::string seen;
-  const auto report = Replay(bytes.data(), *read, kBootId, kPath, [&](uint64_t, const char* at) {
-    seen += std::to_string(static_cast<int>(HeaderAt(at)->type)) + std::string(KeyOf(at)) + " ";
-    return Status();
-  });
-  ASSERT_TRUE(report.ok()) << report.status().ToString();
-  EXPECT_EQ(report->records, 6u);
-  EXPECT_EQ(seen, std::string("1key 2k\0y 3a 4long 5\0 1b1 2b2 ", 30));
+  ExpectToBeRead(test::Golden(QUIRE_GOLDEN "/v2_log.seg", today));
 }
 
 }  // namespace

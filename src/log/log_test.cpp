@@ -51,17 +51,26 @@ struct Fields {
   Slice key;
   Slice value;
   uint32_t batch = 0;
+  uint64_t predecessor = 0;  // its offset
 };
 
 // A complete record at `offset`; the offset after it.
 uint64_t Write(char* data, uint64_t generation, uint64_t offset, const Fields& fields) {
   EncodeRecord(data + offset, fields.type, fields.key, fields.value, fields.batch);
+  if (fields.predecessor != 0) {
+    SetPredecessor(data + offset, static_cast<uint32_t>((offset - fields.predecessor) / 8));
+  }
   HeaderAt(data + offset)->checksum = RecordChecksum(data + offset, generation, offset);
   return offset + RecordSize(fields.key.size(), fields.value.size());
 }
 
 uint64_t Put(char* data, uint64_t generation, uint64_t offset, Slice key, Slice value) {
   return Write(data, generation, offset, {RecordType::kPut, key, value});
+}
+
+// The same, by a writer that finished the record at `predecessor` before.
+uint64_t PutAfter(char* data, uint64_t predecessor, uint64_t offset, Slice key, Slice value) {
+  return Write(data, kGeneration, offset, {RecordType::kPut, key, value, 0, predecessor});
 }
 
 // A batch of puts of `keys`, each its own value; the offset after it.
@@ -273,12 +282,12 @@ TEST_F(SegmentTest, HeaderHasTheDocumentedBytes) {
   EncodeSegmentHeader(header, page.data());
   // docs/format/segment.md
   EXPECT_EQ(Hex(Slice(page).substr(0, 96)),
-            "51 55 49 52 45 53 45 47 01 00 00 00 01 00 00 00 "
+            "51 55 49 52 45 53 45 47 02 00 00 00 01 00 00 00 "
             "01 00 00 00 00 00 00 00 03 00 00 00 00 00 00 00 "
             "40 42 0F 00 00 00 00 00 00 00 01 00 00 00 00 00 "
             "2A 00 00 00 00 00 00 00 07 00 00 00 00 00 00 00 "
             "58 3E 0F 00 00 00 00 00 05 00 00 00 00 00 00 00 "
-            "00 00 00 00 00 00 00 00 61 82 51 E2 2D C8 04 7E");
+            "00 00 00 00 00 00 00 00 17 1E E6 4B 30 07 F1 DB");
   MarkComplete(page.data(), 1, 4128);
   EXPECT_EQ(Hex(Slice(page).substr(1536, 8)), "04 02 00 00 87 FD C5 64");
   EXPECT_EQ(page.substr(0, 96), page.substr(2048, 96));
@@ -307,7 +316,7 @@ TEST_F(SegmentTest, OneDamagedCopyOfTheHeaderDoesNoHarmAndTwoAreCorruption) {
     EXPECT_EQ(ReadSegmentHeader(*fs_, kPath)->generation, kGeneration) << "byte " << at;
     Damage([at](std::string* bytes) { (*bytes)[2048 + at] ^= 1; });
     const Code code = ReadSegmentHeader(*fs_, kPath).status().code();
-    const bool version = at > 8 && at < 12;
+    const bool version = at >= 8 && at < 12;
     EXPECT_EQ(code, version ? Code::kUnsupported : Code::kCorruption) << "byte " << at;
     Damage([at](std::string* bytes) { (*bytes)[at] ^= 1; });
     EXPECT_EQ(ReadSegmentHeader(*fs_, kPath)->generation, kGeneration) << "byte " << at;
@@ -333,7 +342,7 @@ TEST_F(SegmentTest, TruncatedMissingNewerAndUnfinishedFilesAreTold) {
   std::fill(torn.begin() + 48, torn.begin() + 4096, '\0');
   EXPECT_EQ(code_of(torn), Code::kNotFound);
   std::string newer = good;
-  newer[8] = newer[2048 + 8] = 2;
+  newer[8] = newer[2048 + 8] = 3;
   EXPECT_EQ(code_of(newer), Code::kUnsupported);
   EXPECT_EQ(code_of(good), Code::kOk);
 }
@@ -461,7 +470,7 @@ TEST_F(SegmentTest, AFullSegmentIsReplayedToItsLastByte) {
 }
 
 // Four records; the second was being written when its writer died.
-TEST_F(SegmentTest, AHoleIsSteppedOverInTheSameBootAndEndsTheLogInAnother) {
+TEST_F(SegmentTest, AHoleOfADeadWriterIsSteppedOverInAnyBoot) {
   auto segment = Create(HeaderFor(42));
   uint64_t at = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
   MarkComplete(segment->data(), kGeneration, at);
@@ -473,8 +482,48 @@ TEST_F(SegmentTest, AHoleIsSteppedOverInTheSameBootAndEndsTheLogInAnother) {
   EXPECT_EQ(report_.holes, 1u);
   EXPECT_EQ(report_.hole_bytes, 48u);
   EXPECT_EQ(report_.end, at);
-  EXPECT_EQ(ReplayedKeys(43), Keys{"a"});
-  EXPECT_EQ(report_.end, hole);
+  EXPECT_EQ(ReplayedKeys(43), (Keys{"a", "c"})) << "killed, and opened on another node";
+  EXPECT_EQ(report_.holes, 1u);
+  EXPECT_EQ(report_.hole_bytes, 48u);
+  EXPECT_EQ(report_.torn_bytes, 0u) << "nothing that was acknowledged";
+}
+
+// Two writers by turns. A writer goes on only behind what it finished.
+TEST_F(SegmentTest, AHoleWithAPredecessorEndsTheLogInAnotherBoot) {
+  auto segment = Create(HeaderFor(42));
+  char* const data = segment->data();
+  const uint64_t a = kSegmentHeaderBytes;
+  const uint64_t b = PutAfter(data, 0, a, "a", "1");
+  const uint64_t c = PutAfter(data, 0, b, "b", "2");
+  const uint64_t d = PutAfter(data, a, c, "c", "3");
+  const uint64_t end = PutAfter(data, b, d, "d", "4");
+  data[c] ^= 1;
+  EXPECT_EQ(ReplayedKeys(43), (Keys{"a", "b", "d"})) << "its writer wrote nothing after it";
+  EXPECT_EQ(report_.torn_bytes, 0u);
+  data[c] ^= 1;
+  data[b] ^= 1;
+  EXPECT_EQ(ReplayedKeys(43), Keys{"a"}) << "\"d\" says that \"b\" was finished";
+  EXPECT_EQ(report_.holes, 1u);
+  EXPECT_EQ(report_.end, b);
+  EXPECT_EQ(report_.torn_bytes, end - b);
+  EXPECT_EQ(report_.hole_bytes, end - b);
+}
+
+TEST_F(SegmentTest, AHoleBelowTheEndThatTheNextSegmentTellsEndsTheLogInAnotherBoot) {
+  auto segment = Create(HeaderFor(42));
+  const uint64_t b = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
+  const uint64_t c = Put(segment->data(), kGeneration, b, "b", "2");
+  const uint64_t end = Put(segment->data(), kGeneration, c, "c", "3");
+  segment->data()[b] ^= 1;
+  const auto count = [&](uint64_t complete_end) {
+    return Replay(segment->data(), segment->header(), 43, kPath,
+                  [](uint64_t, const char*) { return Status(); }, complete_end)
+        ->records;
+  };
+  EXPECT_EQ(count(0), 2u);
+  EXPECT_EQ(count(end), 1u);
+  MarkClosed(segment->data(), kGeneration, end);
+  EXPECT_EQ(count(0), 1u) << "so does the closing mark";
 }
 
 TEST_F(SegmentTest, AHoleBelowTheCompletionMarkIsCorruptionInTheSameBootOnly) {
@@ -493,6 +542,7 @@ TEST_F(SegmentTest, AHoleBelowTheCompletionMarkIsCorruptionInTheSameBootOnly) {
   EXPECT_TRUE(status_.ok());
   EXPECT_EQ(report_.holes, 1u) << "a torn tail";
   EXPECT_EQ(report_.hole_bytes, at - damaged);
+  EXPECT_EQ(report_.torn_bytes, at - damaged);
 }
 
 TEST_F(SegmentTest, AHoleBelowTheDurableWatermarkIsCorruptionInAnyBoot) {
@@ -542,7 +592,7 @@ TEST_F(SegmentTest, ABatchIsTakenWholeOrNotAtAll) {
     const Keys keys = ReplayedKeys(42);
     ASSERT_TRUE(status_.ok());
     EXPECT_EQ(keys, (Keys{"a", "e"})) << "word " << i;
-    EXPECT_EQ(ReplayedKeys(43), Keys{"a"}) << "word " << i;
+    EXPECT_EQ(ReplayedKeys(43), (Keys{"a", "e"})) << "word " << i;
     std::memcpy(data + begin, good.data(), good.size());
   }
 }
@@ -579,11 +629,13 @@ TEST_F(SegmentTest, AfterAPowerLossEverySyncedRecordIsThereAndNoneIsMadeUp) {
     std::map<uint64_t, std::string> wrote;
     size_t synced = 0;
     uint64_t at = kSegmentHeaderBytes;
+    uint64_t last = 0;
     for (int i = 0; i < 60; ++i) {
       const std::string key = "key" + std::to_string(i);
       wrote[at] = key;
-      at = Put(segment->data(), kGeneration, at, key,
-                 std::string(random.Below(600), 'v'));
+      const uint64_t next =
+          PutAfter(segment->data(), last, at, key, std::string(random.Below(600), 'v'));
+      last = std::exchange(at, next);
       MarkComplete(segment->data(), kGeneration, at);
       if (!random.OneIn(20)) continue;
       ASSERT_TRUE(segment->Sync(at).ok());

@@ -22,7 +22,7 @@ bool PlausibleSizes(const RecordHeader& header) {
     case RecordType::kValueRef: return header.value_size == sizeof(ValueRef);
     case RecordType::kBatchBegin:
       return header.value_size == sizeof(BatchExtent) && header.key_size_minus_1 == 0 &&
-             header.batch == 0;
+             BatchDistance(header) == 0;
     case RecordType::kUpdate: return false;
   }
   return false;
@@ -77,10 +77,14 @@ uint64_t ValueRecordChecksum(const char* at, uint64_t value_checksum, uint64_t g
 bool PlausibleRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t* size) {
   if (offset % 8 != 0 || offset > end || end - offset < sizeof(RecordHeader)) return false;
   const RecordHeader& header = *HeaderAt(bytes + offset);
-  if (header.flags != 0 || !PlausibleSizes(header)) return false;
-  if (uint64_t{header.batch} * 8 > offset) return false;
+  if (header.flags > kPredecessorFlag || !PlausibleSizes(header)) return false;
+  if (header.flags == kPredecessorFlag && header.batch == 0) return false;
+  const uint64_t distance = uint64_t{header.batch} * 8;
+  if (distance > offset) return false;
   *size = SizeOf(bytes + offset);
-  return *size <= end - offset;
+  if (*size > end - offset) return false;
+  return BatchDistance(header) == 0 ||
+         HeaderAt(bytes + offset - distance)->type == RecordType::kBatchBegin;
 }
 
 bool ValidRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t generation,

@@ -32,12 +32,17 @@ struct RecordHeader {
   std::atomic<uint32_t> prev;  ///< offset/8 of the key's next older version here, 0: none. Not
                                ///< covered by the checksum.
   uint32_t value_size;
-  uint32_t batch;  ///< distance/8 back to the kBatchBegin record; 0: not in a batch
+  uint32_t batch;  ///< distance/8 back to the kBatchBegin record (0: not in a batch), or, with
+                   ///< kPredecessorFlag, to the predecessor
   uint16_t key_size_minus_1;
   RecordType type;
-  uint8_t flags;  ///< 0
+  uint8_t flags;  ///< 0 or kPredecessorFlag
 };
 static_assert(sizeof(RecordHeader) == 24);
+
+/// The record is in no batch, and names its predecessor: a record of this segment that was finished
+/// before this one was begun. If it is not there, the storage lost it.
+constexpr uint8_t kPredecessorFlag = 1;
 
 /// Where the bytes begin that the checksum covers.
 constexpr uint64_t kRecordCoveredFrom = 12;
@@ -70,6 +75,15 @@ inline uint64_t SizeOf(const char* at) {
   return RecordSize(uint64_t{header->key_size_minus_1} + 1, header->value_size);
 }
 
+/// Distance/8 back to the kBatchBegin record of its batch; 0: not in a batch.
+inline uint32_t BatchDistance(const RecordHeader& header) {
+  return (header.flags & kPredecessorFlag) != 0 ? 0 : header.batch;
+}
+/// Distance/8 back to its predecessor; 0: it names none.
+inline uint32_t PredecessorDistance(const RecordHeader& header) {
+  return (header.flags & kPredecessorFlag) != 0 ? header.batch : 0;
+}
+
 /// The value of a kBatchBegin record.
 struct BatchExtent {
   uint32_t count;  ///< members
@@ -97,6 +111,12 @@ void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_s
 /// Writes a record at `to` (RecordSize bytes, zero padding; any alignment) with checksum 0 and
 /// prev 0.
 void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch);
+/// Makes the encoded record at `record`, which is in no batch, name the one `distance`/8 before it
+/// as its predecessor. Before its checksum is taken.
+inline void SetPredecessor(char* record, uint32_t distance) {
+  HeaderAt(record)->batch = distance;
+  HeaderAt(record)->flags = kPredecessorFlag;
+}
 /// The checksum that belongs to the record at `at` when it lies at `offset` of the segment with
 /// `generation`.
 uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset);

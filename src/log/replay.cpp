@@ -1,6 +1,8 @@
 // Replay of a log segment.
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <vector>
 
 #include "base/coding.h"
 #include "log/segment.h"
@@ -14,45 +16,69 @@ constexpr uint64_t kFutileFactorMax = 256;
 
 class Replayer {
  public:
-  Replayer(const char* data, const SegmentHeader& header, uint64_t boot_id, const std::string& path,
+  Replayer(const char* data, const SegmentHeader& header, const std::string& path,
            const std::function<Status(uint64_t, const char*)>& take)
       : data_(data),
         header_(header),
         path_(path),
         take_(take),
-        same_boot_(header.boot_id == boot_id),
         complete_(Limit(CompleteMark(data, header.generation))),
         promised_(Limit(DurableMark(data, header.generation))),
         end_(header.capacity),
-        futile_bytes_max_(header.capacity * kFutileFactorMax) {
-    if (!same_boot_) return;
+        futile_bytes_max_(header.capacity * kFutileFactorMax) {}
+
+  Result<ReplayReport> InSameBoot() {
     promised_ = std::max(promised_, complete_);
-    const uint64_t closed = ClosedMark(data, header.generation);
+    const uint64_t closed = ClosedMark(data_, header_.generation);
     if (closed >= promised_ && closed < end_) end_ = closed;
+    QUIRE_RETURN_IF_ERROR(Walk());
+    return report_;
   }
 
-  Result<ReplayReport> Run() {
+  // Looks first where the log ends, and hands over what lies before.
+  Result<ReplayReport> InOtherBoot(uint64_t complete_end) {
+    complete_ = std::max({complete_, Limit(complete_end),
+                          Limit(ClosedMark(data_, header_.generation))});
+    looking_ = true;
+    QUIRE_RETURN_IF_ERROR(Walk());
+    const uint64_t known_end = std::max(report_.end, complete_);
+    end_ = std::min(end_, torn_at_);
+    if (report_.end < complete_) end_ = std::min(end_, report_.end);
+    looking_ = false;
+    report_ = ReplayReport();
+    expected_ = kSegmentHeaderBytes;
+    QUIRE_RETURN_IF_ERROR(Walk());
+    if (known_end > report_.end && end_ < header_.capacity) {
+      ++report_.holes;
+      report_.torn_bytes = known_end - report_.end;
+      report_.hole_bytes += report_.torn_bytes;
+    }
+    return report_;
+  }
+
+ private:
+  struct Hole {
+    uint64_t begin;
+    uint64_t end;
+  };
+
+  // Up to end_.
+  Status Walk() {
     uint64_t at = kSegmentHeaderBytes;
     while (at < end_) {
       uint64_t size = 0;
       Status status = TakeAt(at, &size);
       if (status.ok() && size == 0) {
         if (at < promised_) return Damage(at);
-        if (!same_boot_) break;
         size = SkipAt(at);
       }
       if (status.ok() && futile_bytes_ > futile_bytes_max_) status = Overlapping(at);
       QUIRE_RETURN_IF_ERROR(status);
       at += size;
     }
-    if (!same_boot_ && complete_ > report_.end) {
-      report_.holes = 1;
-      report_.hole_bytes = complete_ - report_.end;
-    }
-    return report_;
+    return Status();
   }
 
- private:
   // A mark beyond the segment is none of ours.
   uint64_t Limit(uint64_t mark) const {
     return mark <= header_.capacity ? mark : kSegmentHeaderBytes;
@@ -73,7 +99,7 @@ class Replayer {
     if (!Valid(at, header_.capacity, &record_bytes)) return Status();
     const RecordHeader& record = *HeaderAt(data_ + at);
     if (record.type == RecordType::kBatchBegin) return TakeBatch(at, record_bytes, size);
-    if (record.batch != 0) return Status();  // a member whose batch is not whole
+    if (BatchDistance(record) != 0) return Status();  // a member whose batch is not whole
     *size = record_bytes;
     return Take(at, record_bytes);
   }
@@ -89,7 +115,7 @@ class Replayer {
     for (uint32_t i = 0; i < count; ++i) {
       uint64_t member_bytes = 0;
       if (!Valid(at, end, &member_bytes)) return Status();
-      if (uint64_t{HeaderAt(data_ + at)->batch} * 8 != at - begin) return Status();
+      if (uint64_t{BatchDistance(*HeaderAt(data_ + at))} * 8 != at - begin) return Status();
       at += member_bytes;
     }
     if (at != end) return Status();
@@ -104,11 +130,34 @@ class Replayer {
     if (at != expected_) {
       ++report_.holes;
       report_.hole_bytes += at - expected_;
+      if (looking_) NoteHole({expected_, at});
     }
     expected_ = at + size;
     report_.end = expected_;
+    if (looking_) {
+      NotePredecessor(at);
+      return Status();
+    }
     if (HeaderAt(data_ + at)->type != RecordType::kBatchBegin) ++report_.records;
     return take_(at, data_ + at);
+  }
+
+  // Below complete_ every record was finished.
+  void NoteHole(const Hole& hole) {
+    holes_.push_back(hole);
+    if (hole.begin < complete_) torn_at_ = std::min(torn_at_, hole.begin);
+  }
+
+  // What the record at `at` follows was finished: if it lies in a hole, the storage lost it.
+  void NotePredecessor(uint64_t at) {
+    const uint64_t distance = uint64_t{PredecessorDistance(*HeaderAt(data_ + at))} * 8;
+    if (distance == 0 || holes_.empty()) return;
+    const uint64_t predecessor = at - distance;
+    const auto after = std::upper_bound(
+        holes_.begin(), holes_.end(), predecessor,
+        [](uint64_t offset, const Hole& hole) { return offset < hole.begin; });
+    if (after == holes_.begin() || predecessor >= std::prev(after)->end) return;
+    torn_at_ = std::min(torn_at_, std::prev(after)->begin);
   }
 
   // How far to go on from a place where nothing can be taken.
@@ -116,7 +165,7 @@ class Replayer {
     uint64_t size = 0;
     if (!PlausibleRecord(data_, at, header_.capacity, &size)) return 8;
     const RecordHeader& record = *HeaderAt(data_ + at);
-    const bool lone_member = record.batch != 0 && Valid(at, header_.capacity, &size);
+    const bool lone_member = BatchDistance(record) != 0 && Valid(at, header_.capacity, &size);
     return lone_member ? size : 8;
   }
 
@@ -124,7 +173,8 @@ class Replayer {
     return Status(Code::kCorruption, path_ + ": the record at offset " + std::to_string(at) +
                                          " is damaged; the log is whole up to there and was "
                                          "promised up to offset " +
-                                         std::to_string(promised_));
+                                         std::to_string(promised_) +
+                                         "; `quire repair` keeps what is whole and lists the rest");
   }
   Status Overlapping(uint64_t at) const {
     return Status(Code::kCorruption, path_ + ": no record can be told from its surroundings at "
@@ -135,7 +185,9 @@ class Replayer {
   const SegmentHeader& header_;
   const std::string& path_;
   const std::function<Status(uint64_t, const char*)>& take_;
-  bool same_boot_;
+  bool looking_ = false;  // for the end, handing over nothing
+  uint64_t torn_at_ = std::numeric_limits<uint64_t>::max();  // begin of the first hole that ends it
+  std::vector<Hole> holes_;
   uint64_t complete_;
   uint64_t promised_;
   uint64_t end_;  // behind it there is nothing
@@ -147,10 +199,12 @@ class Replayer {
 
 }  // namespace
 
-Result<ReplayReport> Replay(
-    const char* data, const SegmentHeader& header, uint64_t boot_id, const std::string& path,
-    const std::function<Status(uint64_t offset, const char* record)>& take) {
-  return Replayer(data, header, boot_id, path, take).Run();
+Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id,
+                            const std::string& path,
+                            const std::function<Status(uint64_t offset, const char* record)>& take,
+                            uint64_t complete_end) {
+  Replayer replayer(data, header, path, take);
+  return header.boot_id == boot_id ? replayer.InSameBoot() : replayer.InOtherBoot(complete_end);
 }
 
 }  // namespace quire::log

@@ -12,7 +12,8 @@ namespace quire::log {
 namespace {
 
 constexpr uint64_t kMagic = 0x4745534552495551;  // "QUIRESEG"
-constexpr uint32_t kVersion = 1;
+// Version 2: records name their predecessors.
+constexpr uint32_t kVersion = 2;
 
 // The header page: two copies of the header, two watermarks and the completion mark, each in a
 // sector of its own, so that a torn write reaches one of them.
@@ -77,7 +78,8 @@ bool DecodeCopy(const char* from, SegmentHeader* header) {
   const uint64_t checksum =
       base::Checksum(Slice(from, 88), base::ChecksumSeed(base::ChecksumKind::kLogHeader,
                                                          header->generation, 0));
-  return base::LoadLe<uint64_t>(from) == kMagic && base::LoadLe<uint32_t>(from + 8) == kVersion &&
+  const auto version = base::LoadLe<uint32_t>(from + 8);
+  return base::LoadLe<uint64_t>(from) == kMagic && version >= 1 && version <= kVersion &&
          base::LoadLe<uint64_t>(from + 88) == checksum && header->generation != 0 &&
          header->capacity >= kSegmentHeaderBytes && header->capacity % 8 == 0 &&
          (header->kind == SegmentKind::kLog || header->kind == SegmentKind::kValue);

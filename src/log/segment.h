@@ -58,6 +58,7 @@ struct SegmentTail {
   struct alignas(64) Stripe {
     std::atomic<uint64_t> finished{0};  ///< bytes of finished reservations
     std::atomic<uint64_t> keys{0};      ///< MemTable: slots that they took
+    std::atomic<uint64_t> last{0};      ///< MemTable: offset of a record that is finished; 0: none
   };
 
   alignas(64) std::atomic<uint64_t> tail{kSegmentHeaderBytes};  ///< next free offset, and the flags
@@ -148,17 +149,25 @@ Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& p
 struct ReplayReport {
   uint64_t records = 0;  ///< kBatchBegin not counted
   uint64_t end = kSegmentHeaderBytes;  ///< offset after the last record taken
-  uint64_t holes = 0;       ///< records of dead writers stepped over (same boot), or 1: torn tail
+  uint64_t holes = 0;       ///< records of dead writers stepped over, and 1 for a torn tail
   uint64_t hole_bytes = 0;  ///< in them; torn tail: as far as is known
+  uint64_t torn_bytes = 0;  ///< of them, in the torn tail: finished records that the storage lost,
+                            ///< and whatever lies behind the first of them
 };
 
 /// Walks the records of a segment that a dead process left, in order of offset, and hands each
 /// valid one to `take` (offset, pointer to its header). Batches, their kBatchBegin first, are
-/// handed over whole or not at all. Same boot: it ends where the closing mark says; holes are
-/// stepped over, but one below the completion mark is kCorruption. Other boot: a hole below the
-/// durable watermark is kCorruption, one above it ends the log. `data`: header.capacity bytes.
+/// handed over whole or not at all. `complete_end`: every record below it was finished once, as the
+/// segment after this one says; 0: not known.
+///
+/// Holes are stepped over: their writers died in them. But a hole below the durable watermark is
+/// kCorruption. In the same boot so is one below the completion mark, and the walk ends at the
+/// closing mark. In another boot the log ends before the first hole in which a finished record is
+/// known to have lain, which a power loss took: one below the completion mark, the closing mark or
+/// `complete_end`, or with the predecessor of a later record. `data`: header.capacity bytes.
 Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id,
                             const std::string& path,
-                            const std::function<Status(uint64_t offset, const char* record)>& take);
+                            const std::function<Status(uint64_t offset, const char* record)>& take,
+                            uint64_t complete_end = 0);
 
 }  // namespace quire::log

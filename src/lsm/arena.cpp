@@ -12,7 +12,7 @@ namespace quire::lsm {
 namespace {
 
 constexpr uint64_t kMagic = 0x414E455241495551;  // "QUIARENA"
-constexpr uint64_t kLayoutVersion = 2;
+constexpr uint64_t kLayoutVersion = 3;
 constexpr uint64_t kBoardBytes = 4096;
 // To publish takes a microsecond: so many looks in a row; or, where the processor was taken from
 // the owner, some time slices: so many pauses.

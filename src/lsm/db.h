@@ -73,6 +73,7 @@ struct DbStatistics {
   uint64_t newest_ssid = 0;
   uint64_t recovered_records = 0;
   uint64_t recovered_holes = 0;
+  uint64_t recovered_torn_bytes = 0;
 };
 
 /// Which tables there are, for those who read them themselves.

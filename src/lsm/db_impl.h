@@ -110,6 +110,7 @@ class DbImpl final : public Db {
   Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
   Status OpenStoredRuns(const Manifest& stored);
   RecoveryHelp RecoveryHelpers();
+  void LogHoles(const RecoveredLog& log) const;
   Status FlushRecovered(bool all);
   Status BeginActive(const RecoveredLog& log);
   Status SyncRecoveredValues(const std::set<uint64_t>& segment_ids);
@@ -254,6 +255,7 @@ class DbImpl final : public Db {
   uint64_t store_id_ = 0;  // set by Start
   uint64_t recovered_records_ = 0;  // set by Start
   uint64_t recovered_holes_ = 0;
+  uint64_t recovered_torn_bytes_ = 0;
 
   // What readers and writers load, inside an EpochGuard; kept alive by current_.
   std::atomic<const Version*> version_{nullptr};

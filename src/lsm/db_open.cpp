@@ -33,6 +33,8 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   QUIRE_ASSIGN_OR_RETURN(RecoveredLog log, recovery.Run(contents.logs));
   recovered_records_ = log.records;
   recovered_holes_ = log.holes;
+  recovered_torn_bytes_ = log.torn_bytes;
+  if (log.holes != 0 && base::LogEnabled()) LogHoles(log);
   pool_->RaiseNextLsn((log.lsn_max + 7) / 8 * 8);
   segments_.Recover(values_->Segments(), log.end_lsn);
   {
@@ -52,6 +54,20 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   const std::lock_guard<std::mutex> state_lock(mutex_);
   MaybeScheduleLocked();
   return Status();
+}
+
+void DbImpl::LogHoles(const RecoveredLog& log) const {
+  const std::string places = std::to_string(log.holes);
+  if (log.torn_bytes == 0) {
+    base::Log(LogLevel::kInfo, "the log in " + directory_ + " had " + places +
+                                   " records whose writers had died in them; they were never "
+                                   "acknowledged and are left out");
+    return;
+  }
+  base::Log(LogLevel::kWarning,
+            "the log in " + directory_ + " lost records that were acknowledged, but not synced, as "
+            "a power loss does; it ends before the first of them, and " +
+                std::to_string(log.torn_bytes) + " bytes are dropped (" + places + " places)");
 }
 
 // Segments are adopted as they lie.

@@ -38,6 +38,7 @@ DbStatistics DbImpl::Statistics() const {
   statistics.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
   statistics.recovered_records = recovered_records_;
   statistics.recovered_holes = recovered_holes_;
+  statistics.recovered_torn_bytes = recovered_torn_bytes_;
   return statistics;
 }
 

@@ -94,11 +94,13 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
     return false;
   }
   const uint64_t size = log::RecordSize(op.key.size(), op.value.size());
+  const uint64_t predecessor = LastFinished();
   const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size);
   if (offset == log::kNoRoom) return false;
   base::SyncPoint("lsm.record.reserved");
   char* const record = data_ + offset;
   log::EncodeRecord(record, op.type, op.key, op.value, 0);
+  NamePredecessor(offset, predecessor);
   // By now the slot has arrived; where the key is there already its record will be compared.
   __builtin_prefetch(RecordAt(RecordOf(slot.load(std::memory_order_relaxed))));
   log::HeaderAt(record)->checksum = log::RecordChecksum(record, generation_, offset);
@@ -109,7 +111,7 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
     CountKey();
   }
   base::SyncPoint("lsm.record.linked");
-  Finish(offset, size);
+  Finish(offset, size, offset);
   if (lsn != nullptr) *lsn = base_lsn_ + offset;
   return true;
 }
@@ -140,8 +142,10 @@ bool MemTable::TakeKeys(uint64_t keys) {
 
 // The reservation is done with. A thread that writes alone also notes how far the log is complete;
 // where several write, the line of that note would be one more for them to meet in.
-void MemTable::Finish(uint64_t offset, uint64_t size) {
-  log::Complete(index_->tail, size);
+void MemTable::Finish(uint64_t offset, uint64_t size, uint64_t last) {
+  log::SegmentTail::Stripe& stripe = index_->tail.OwnStripe();
+  stripe.last.store(last, std::memory_order_release);
+  stripe.finished.fetch_add(size, std::memory_order_release);
   Streak& own = streak;
   const bool first = offset == log::kSegmentHeaderBytes;
   const bool follows = own.generation == generation_ && own.end == offset;
@@ -175,34 +179,54 @@ bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
     return false;
   }
   std::atomic<uint64_t>& own_keys = index_->tail.OwnStripe().keys;
+  const uint64_t predecessor = LastFinished();
   const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, bytes);
   if (offset == log::kNoRoom) {
     own_keys.fetch_sub(keys, std::memory_order_relaxed);
     return false;
   }
-  const uint64_t last = WriteRecords(offset, ops, atomic);
+  const uint64_t last = WriteRecords(offset, ops, atomic, predecessor);
   if (stored_ != nullptr) stored_->Stored(offset, bytes);
   const uint64_t new_keys = LinkRecords(offset + (atomic ? kBatchBeginBytes : 0), ops);
   if (atomic) log::HeaderAt(data_ + offset)->prev.store(1, std::memory_order_release);
   own_keys.fetch_sub(keys - new_keys, std::memory_order_relaxed);
-  Finish(offset, bytes);
+  Finish(offset, bytes, atomic ? offset : last);
   if (last_lsn != nullptr) *last_lsn = base_lsn_ + last;
   return true;
 }
 
-void MemTable::WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch) {
+// A record that this thread, or another one, has finished; 0: none is known.
+uint64_t MemTable::LastFinished() const {
+  const uint64_t own = index_->tail.OwnStripe().last.load(std::memory_order_acquire);
+  if (own != 0) [[likely]] return own;
+  uint64_t newest = 0;
+  for (const log::SegmentTail::Stripe& stripe : index_->tail.stripes) {
+    newest = std::max(newest, stripe.last.load(std::memory_order_acquire));
+  }
+  return newest;
+}
+
+void MemTable::NamePredecessor(uint64_t offset, uint64_t predecessor) {
+  if (predecessor != 0) log::SetPredecessor(data_ + offset, Units(offset - predecessor));
+}
+
+void MemTable::WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch,
+                           uint64_t predecessor) {
   char* const record = data_ + offset;
   log::EncodeRecord(record, op.type, op.key, op.value, batch);
+  NamePredecessor(offset, predecessor);
   log::HeaderAt(record)->checksum = log::RecordChecksum(record, generation_, offset);
 }
 
-// Writes the records of a batch; the offset of the last.
-uint64_t MemTable::WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic) {
+// Writes the records of a batch; the offset of the last. Those of one that is not atomic are
+// finished one after the other.
+uint64_t MemTable::WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic,
+                                uint64_t predecessor) {
   uint64_t at = offset + (atomic ? kBatchBeginBytes : 0);
-  uint64_t last = at;
+  uint64_t last = atomic ? 0 : predecessor;
   for (const WriteOp& op : ops) {
+    WriteRecord(at, op, atomic ? Units(at - offset) : 0, atomic ? 0 : last);
     last = at;
-    WriteRecord(at, op, atomic ? Units(at - offset) : 0);
     at += log::RecordSize(op.key.size(), op.value.size());
   }
   if (!atomic) return last;
@@ -210,7 +234,7 @@ uint64_t MemTable::WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops
   base::StoreLe(extent, static_cast<uint32_t>(ops.size()));
   base::StoreLe(extent + 4, static_cast<uint32_t>(at - offset - kBatchBeginBytes));
   WriteRecord(offset, {log::RecordType::kBatchBegin, Slice("\0", 1), Slice(extent, sizeof extent)},
-              0);
+              0, predecessor);
   return last;
 }
 
@@ -302,7 +326,7 @@ void MemTable::LinkRangeDelete(uint64_t offset) {
 
 // Whether the batch that the record belongs to, if any, is whole.
 bool MemTable::Visible(uint32_t record) const {
-  const uint32_t batch = log::HeaderAt(RecordAt(record))->batch;
+  const uint32_t batch = log::BatchDistance(*log::HeaderAt(RecordAt(record)));
   return batch == 0 ||
          log::HeaderAt(RecordAt(record - batch))->prev.load(std::memory_order_acquire) != 0;
 }

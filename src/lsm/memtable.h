@@ -138,13 +138,16 @@ class MemTable {
   bool TooManyRangeDeletes() const;
   void CountKey();
   bool TakeKeys(uint64_t keys);
-  void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch);
-  void Finish(uint64_t offset, uint64_t size);
+  uint64_t LastFinished() const;
+  void NamePredecessor(uint64_t offset, uint64_t predecessor);
+  void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch, uint64_t predecessor);
+  void Finish(uint64_t offset, uint64_t size, uint64_t last);
   bool LinkKey(uint64_t offset, Slice key, uint64_t hash);
   void LinkVersion(IndexSlot& slot, uint64_t word, uint32_t mine);
   void LinkBehind(uint32_t newer, uint32_t mine);
   void LinkRangeDelete(uint64_t offset);
-  uint64_t WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic);
+  uint64_t WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic,
+                        uint64_t predecessor);
   uint64_t LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops);
   bool Visible(uint32_t record) const;
   uint32_t FindNewest(Slice key, uint64_t hash) const;

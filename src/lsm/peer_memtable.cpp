@@ -39,7 +39,8 @@ bool PeerMemTable::Load(uint32_t at, Record* record) const {
   const uint64_t key_size = (rest >> 32 & 0xFFFF) + 1;
   if (offset + log::RecordSize(key_size, value_size) > segment_bytes_) return false;
   record->prev = static_cast<uint32_t>(chain_and_value);
-  record->batch = static_cast<uint32_t>(rest);
+  const bool in_batch = (rest >> 56 & log::kPredecessorFlag) == 0;
+  record->batch = in_batch ? static_cast<uint32_t>(rest) : 0;
   record->type = static_cast<log::RecordType>(rest >> 48 & 0xFF);
   record->key = Slice(header + sizeof(log::RecordHeader), key_size);
   record->value = Slice(header + sizeof(log::RecordHeader) + key_size, value_size);

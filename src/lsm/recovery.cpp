@@ -243,6 +243,7 @@ Status LogRecovery::Take(const LogFile& file) {
   log_.end_generation = file.header.generation;
   log_.records += report.records;
   log_.holes += report.holes;
+  log_.torn_bytes += report.torn_bytes;
   if (report.holes != 0 || !SameBoot(file.header, boot_id_) || handle->pool_slot() < 0) {
     log_.must_flush = true;
   }
@@ -267,11 +268,27 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
                     }
                     taken.end = offset + log::SizeOf(record);
                     return handle.table().Adopt(offset);
-                  });
+                  },
+                  CompleteEnd(file));
   if (report.ok()) return report;
   if (report.status().code() != Code::kNotFound) return report.status().WithContext(file.path);
   taken.holes = 1;
+  const uint64_t known_end = std::max(
+      CompleteEnd(file), log::CompleteMark(handle.table().data(), file.header.generation));
+  taken.torn_bytes = known_end > taken.end ? known_end - taken.end : 0;
   return taken;
+}
+
+// The segment that goes on after this one was begun when all records here were finished. 0: none
+// was.
+uint64_t LogRecovery::CompleteEnd(const LogFile& file) const {
+  const uint64_t base_lsn = file.header.base_lsn;
+  for (const LogFile& next : files_) {
+    if (next.header.previous_generation != file.header.generation) continue;
+    const uint64_t end_lsn = next.header.previous_end_lsn;
+    if (end_lsn > base_lsn) return end_lsn - base_lsn;
+  }
+  return 0;
 }
 
 // After a power loss: the offset of the first record, or batch with a record, whose separated value
@@ -284,9 +301,10 @@ Result<uint64_t> LogRecovery::EndOfWholeValues(const MemoryHandle& handle, const
   const Result<log::ReplayReport> report =
       log::Replay(data, file.header, boot_id_, file.path, [&](uint64_t offset, const char* record) {
         if (offset < durable || ValueIsWhole(record)) return Status();
-        end = offset - uint64_t{log::HeaderAt(record)->batch} * 8;
+        end = offset - uint64_t{log::BatchDistance(*log::HeaderAt(record))} * 8;
         return StopReplay();
-      });
+      },
+                  CompleteEnd(file));
   if (!report.ok() && report.status().code() != Code::kNotFound) return report.status();
   return end;
 }
@@ -306,6 +324,7 @@ Status LogRecovery::CheckUnchained(const LogFile& file) {
                          log::CompleteMark(page.data(), generation) > log::kSegmentHeaderBytes);
   if (!promised) {
     ++log_.holes;
+    log_.torn_bytes += log::CompleteMark(page.data(), generation) - log::kSegmentHeaderBytes;
     return Status();
   }
   return Status(Code::kCorruption,

@@ -64,7 +64,8 @@ struct RecoveredLog {
   uint64_t end_generation = 0;
   uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may hold
   uint64_t records = 0;
-  uint64_t holes = 0;
+  uint64_t holes = 0;        ///< places that were stepped over or end it
+  uint64_t torn_bytes = 0;   ///< finished records that a power loss took, and what lies behind them
   std::set<uint64_t> value_segments;   ///< that records refer to
   /// before anything new is promised: the log could not be read the same way again
   bool must_flush = false;
@@ -97,6 +98,7 @@ class LogRecovery {
   const LogFile* Successor() const;
   Status Take(const LogFile& file);
   Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
+  uint64_t CompleteEnd(const LogFile& file) const;
   Result<uint64_t> EndOfWholeValues(const MemoryHandle& handle, const LogFile& file);
   bool ValueIsWhole(const char* record) const;
   Result<std::string> HeaderPage(const LogFile& file);

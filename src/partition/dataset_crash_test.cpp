@@ -66,7 +66,9 @@ class Life {
     RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) { Write(core); });
     if (failed_) ++cut_count_;
     if (disk_->crashed()) {
-      const auto kind = random_.OneIn(2) ? io::CrashKind::kPower : io::CrashKind::kProcess;
+      const auto kind = random_.OneIn(2)   ? io::CrashKind::kPower
+                        : random_.OneIn(2) ? io::CrashKind::kMoved
+                                           : io::CrashKind::kProcess;
       disk_->Restart(kind, seed_);
     } else {
       disk_->CrashAfter(UINT64_MAX);

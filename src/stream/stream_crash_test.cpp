@@ -164,7 +164,9 @@ struct Crash {
 
 void CrashAt(uint64_t seed, uint64_t step, const Crash& crash) {
   SCOPED_TRACE("history " + std::to_string(seed) + ", crash after step " + std::to_string(step) +
-               (crash.kind == io::CrashKind::kPower ? ", power" : ", process"));
+               (crash.kind == io::CrashKind::kPower   ? ", power"
+                : crash.kind == io::CrashKind::kMoved ? ", process, another node"
+                                                      : ", process"));
   StreamMachine machine;
   machine.fs().SetPersistent(crash.persistent);
   Told told;
@@ -191,10 +193,11 @@ uint64_t StepsOf(uint64_t seed, bool persistent) {
   return machine.fs().steps();
 }
 
-void CrashEverywhere(const Crash& crash) {
+// Every `stride`-th history, from `first` on.
+void CrashEverywhere(const Crash& crash, uint64_t first = 1, uint64_t stride = 1) {
   const auto histories = static_cast<uint64_t>(test::ScaledCount(kHistories));
   uint64_t points = 0;
-  for (uint64_t seed = 1; seed <= histories; ++seed) {
+  for (uint64_t seed = first; seed <= std::max(histories, first); seed += stride) {
     const uint64_t steps = StepsOf(seed, crash.persistent);
     for (uint64_t step = 1; step <= steps && !::testing::Test::HasFailure(); ++step, ++points) {
       CrashAt(seed, step, crash);
@@ -204,7 +207,10 @@ void CrashEverywhere(const Crash& crash) {
 }
 
 TEST(StreamCrash, OfTheProcessLosesNoVersionThatWasCommitted) {
-  CrashEverywhere({io::CrashKind::kProcess, false});
+  CrashEverywhere({io::CrashKind::kProcess, false}, 1, 2);
+}
+TEST(StreamCrash, OfTheProcessLosesNoVersionOnAnotherNode) {
+  CrashEverywhere({io::CrashKind::kMoved, false}, 2, 2);
 }
 TEST(StreamCrash, OfThePowerLosesNoVersionThatWasSynced) {
   CrashEverywhere({io::CrashKind::kPower, false});
