@@ -144,6 +144,22 @@ Status ExchangeImpl::SendFrames(Peer& peer, MessageHeader header, Slice head, Sl
   return Status();
 }
 
+// Ends a thread's right to send to a peer, also where the transport throws.
+class ExchangeImpl::Sending {
+ public:
+  Sending(ExchangeImpl* exchange, Peer* peer) : exchange_(exchange), peer_(peer) {}
+  ~Sending() {
+    peer_->sending.store(false, std::memory_order_release);
+    exchange_->sleepers_.Notify(peer_);
+  }
+  Sending(const Sending&) = delete;
+  Sending& operator=(const Sending&) = delete;
+
+ private:
+  ExchangeImpl* const exchange_;
+  Peer* const peer_;
+};
+
 Status ExchangeImpl::SendMessage(Peer& peer, MessageHeader header, Slice head, Slice body,
                                  uint64_t deadline_ns) {
   auto acquire = [&] { return !peer.sending.exchange(true, std::memory_order_acquire); };
@@ -152,10 +168,8 @@ Status ExchangeImpl::SendMessage(Peer& peer, MessageHeader header, Slice head, S
     QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(acquire)));
   }
   header.total_size = head.size() + body.size();
-  const Status status = SendFrames(peer, header, head, body, deadline_ns);
-  peer.sending.store(false, std::memory_order_release);
-  sleepers_.Notify(&peer);
-  return status;
+  const Sending sending(this, &peer);
+  return SendFrames(peer, header, head, body, deadline_ns);
 }
 
 Status ExchangeImpl::SendToSelf(MessageKind kind, uint32_t channel, uint64_t call, Slice head,

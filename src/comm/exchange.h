@@ -116,8 +116,9 @@ class Exchange {
   virtual void Progress() = 0;
 
   /// Collective. Every rank is here, or an error. The errors of collectives: kTimedOut,
-  /// kPeerFailed; kInvalidArgument where the ranks are in different collectives. A rank that hears
-  /// of a failure passes it on, so that all hear of it soon.
+  /// kPeerFailed; kInvalidArgument where the ranks are in different collectives. A rank that gives
+  /// a call up makes all give it up, so that their next calls match. If a rank had just completed
+  /// it, this and every later call returns kPeerFailed on all ranks: the context is of no use.
   virtual Status Barrier() = 0;
   /// Collective. OK where all ranks gave OK; else everywhere the code of the lowest failing rank,
   /// its text with the rank. A rank that died, or is not there by the deadline, counts as failing;

@@ -100,6 +100,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
     std::atomic<uint64_t> buffered_bytes{0};
   };
   struct Collective;
+  class Sending;
 
   // exchange.cpp: sending.
   Status CheckUse(int destination) const;
@@ -156,9 +157,18 @@ class ExchangeImpl final : public Exchange, private FrameSink {
 
   // collective.cpp
   Status RunCollective(Collective& collective);
-  void SendPart(Collective& collective, int destination, uint64_t number, int distance);
-  void ReceivePart(Collective& collective, int source, uint64_t number, int distance);
-  Status AwaitPart(int source, uint64_t number, uint64_t deadline_ns, std::string* payload);
+  void RunPasses(Collective& collective);
+  void RunRounds(Collective& collective);
+  template <typename Step>
+  Status WithMemory(const Collective& collective, const Step& step);
+  Status SendPart(Collective& collective, int destination, int round);
+  void ReceivePart(Collective& collective, int source, int round);
+  Status AwaitPart(Collective& collective, int source, uint64_t number);
+  Status TakePart(Collective& collective, int source, int distance);
+  void GiveUp(Collective& collective, int rank, const Status& why);
+  void JoinGivingUp(Collective& collective);
+  void TellGivenUp(Collective& collective);
+  bool HasParted(const Collective& collective);
 
   const std::unique_ptr<Transport> transport_;
   const ExchangeOptions options_;
@@ -173,7 +183,10 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   ServiceTable services_;
   SignalBox signals_;
   CollectiveBox parts_;
-  uint64_t collective_count_ = 0;  ///< belongs to the thread that is in a collective
+  // Of the thread that is in a collective.
+  uint64_t collective_count_ = 0;
+  uint64_t first_given_up_ = 0;  ///< of those in a row; 0: this rank completed the last one
+  bool calls_parted_ = false;    ///< one ended on some ranks and was given up on others
   WaitSet sleepers_;
   Counters counters_;
 

@@ -57,8 +57,10 @@ void ExchangeImpl::HandleLost(Peer& peer, const MessageHeader& header) {
     SendAnswer(peer, header.call, status, &answer_);
   } else if (header.kind == MessageKind::kAnswer) {
     EndCall(peer, header.call, status, {});
-  } else {
+  } else if (header.kind != MessageKind::kCollective || !parts_.Add(peer.rank, header.call, {})) {
     FailPeer(peer, status);
+  } else {
+    sleepers_.Notify(&parts_);
   }
 }
 
@@ -75,7 +77,7 @@ void ExchangeImpl::HandleMessage(Peer& peer, const MessageHeader& header, Slice 
     case MessageKind::kAnswer:
       return CompleteCall(peer, header, payload, owned);
     case MessageKind::kCollective:
-      if (!parts_.Add(peer.rank, header.call, std::string(payload))) {
+      if (!parts_.Add(peer.rank, header.call, payload)) {
         return FailPeer(peer, Status(Code::kCorruption,
                                      "received more parts of collectives than "
                                      "one rank can have under way"));

@@ -1,5 +1,9 @@
 #include "comm/mailbox.h"
 
+#include <algorithm>
+
+#include "base/coding.h"
+
 namespace quire::comm {
 namespace {
 
@@ -41,41 +45,107 @@ bool SignalBox::TakeAll(int signal, const std::vector<int>& ranks, int* missing)
   return true;
 }
 
-bool CollectiveBox::Add(int source, uint64_t number, std::string payload) {
+CollectiveBox::SmallPart* CollectiveBox::FindSmall(int source, uint64_t number) {
+  for (SmallPart& part : small_) {
+    if (part.source == source && (source < 0 || part.number == number)) return &part;
+  }
+  return nullptr;
+}
+
+uint32_t CollectiveBox::CountOf(int source) const {
+  uint32_t count = 0;
+  for (const SmallPart& part : small_) count += part.source == source ? 1 : 0;
+  for (auto part = large_.lower_bound({source, 0});
+       part != large_.end() && part->first.first == source; ++part) {
+    ++count;
+  }
+  return count;
+}
+
+bool CollectiveBox::AddNote(int source, uint64_t last, Slice why) {
+  base::Reader reader(why);
+  uint64_t first = 0;
+  if (!reader.Fixed(&first) || first == 0 || first > last) return false;
+  Note& note = notes_[source];
+  if (last < note.last) return false;
+  note.why.assign(why);
+  note.first = first;
+  note.last = last;
+  if (last > given_up_.load(std::memory_order_relaxed)) {
+    given_up_.store(last, std::memory_order_release);
+  }
+  return true;
+}
+
+bool CollectiveBox::WasGivenUp(uint64_t call) {
+  if (call == 0 || !IsGivenUp(call)) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(notes_.begin(), notes_.end(), [call](const auto& entry) {
+    return entry.second.first <= call && call <= entry.second.last;
+  });
+}
+
+bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if ((number & kGivenUpRound) == kGivenUpRound) {
+    return AddNote(source, number >> kCallShift, payload);
+  }
   if (number < below_) return true;
-  uint32_t& count = counts_[source];
-  if (count >= kPartsMax) return false;
-  const uint64_t bytes = payload.size();
-  if (!parts_.try_emplace({source, number}, std::move(payload)).second) return false;
-  ++count;
-  bytes_ += bytes;
+  const auto note = notes_.find(source);
+  if (note != notes_.end() && number >> kCallShift <= note->second.last) return true;
+  if (CountOf(source) >= kPartsMax || FindSmall(source, number) != nullptr ||
+      large_.contains({source, number})) {
+    return false;
+  }
+  SmallPart* const free = payload.size() <= kSmallBytesMax ? FindSmall(-1, 0) : nullptr;
+  if (free != nullptr) {
+    payload.copy(free->bytes, payload.size());
+    free->number = number;
+    free->size = static_cast<uint32_t>(payload.size());
+    free->source = source;
+  } else {
+    large_.try_emplace({source, number}, payload);
+  }
+  bytes_ += payload.size();
   return true;
 }
 
 bool CollectiveBox::Take(int source, uint64_t number, std::string* payload) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto part = parts_.find({source, number});
-  if (part == parts_.end()) return false;
-  *payload = std::move(part->second);
+  if (SmallPart* const small = FindSmall(source, number); small != nullptr) {
+    payload->assign(small->bytes, small->size);
+    small->source = -1;
+  } else if (const auto part = large_.find({source, number}); part != large_.end()) {
+    *payload = std::move(part->second);
+    large_.erase(part);
+  } else {
+    return false;
+  }
   bytes_ -= payload->size();
-  parts_.erase(part);
-  if (--counts_[source] == 0) counts_.erase(source);
   return true;
+}
+
+std::string CollectiveBox::WhyGivenUp(uint64_t call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [source, note] : notes_) {
+    if (note.last >= call) return note.why;
+  }
+  return {};
 }
 
 void CollectiveBox::Forget(uint64_t below) {
   const std::lock_guard<std::mutex> lock(mutex_);
   below_ = below;
-  for (auto part = parts_.begin(); part != parts_.end();) {
-    if (part->first.second >= below) {
-      ++part;
-      continue;
-    }
-    bytes_ -= part->second.size();
-    if (--counts_[part->first.first] == 0) counts_.erase(part->first.first);
-    part = parts_.erase(part);
+  for (SmallPart& part : small_) {
+    if (part.source < 0 || part.number >= below) continue;
+    bytes_ -= part.size;
+    part.source = -1;
   }
+  std::erase_if(large_, [&](const auto& part) {
+    if (part.first.second >= below) return false;
+    bytes_ -= part.second.size();
+    return true;
+  });
 }
 
 uint64_t CollectiveBox::buffered_bytes() {

@@ -5,12 +5,15 @@
 /// Threads    any
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "quire/slice.h"
 
 namespace quire::comm {
 
@@ -29,24 +32,60 @@ class SignalBox {
   std::map<int, uint32_t> kinds_;  ///< different signals that lie here, by source
 };
 
-/// Holds the parts of collectives by (source, number of the part).
+/// The number of a part is that of its call, shifted so far, and the round. A gathering has a
+/// second pass of rounds; the last number of a call says that its sender gave the call up.
+constexpr int kCallShift = 8;
+constexpr uint64_t kPassRounds = 64;
+constexpr uint64_t kGivenUpRound = 255;
+
+/// Holds the parts of collectives by (source, number of the part). Small ones take no memory: a
+/// rank that has begun a call does not fail for want of it.
 class CollectiveBox {
  public:
-  /// Keeps a part, or drops it where it belongs to a collective that this rank has left. false:
-  /// `source` is further ahead than it can be.
-  bool Add(int source, uint64_t number, std::string payload);
-  /// Takes the part out if it is there.
+  CollectiveBox() : small_(kSmallPartsMax) {}
+  /// Keeps a part, or drops it where it belongs to a collective that this rank has left. An empty
+  /// one stands for a part that was lost for want of memory. false: `source` is further ahead than
+  /// it can be. Throws std::bad_alloc.
+  bool Add(int source, uint64_t number, Slice payload);
+  /// Takes the part out if it is there; `payload` has room for a small one.
   bool Take(int source, uint64_t number, std::string* payload);
+  /// Some rank gave up this call, or a later one that this rank has not reached.
+  bool IsGivenUp(uint64_t call) const {
+    return call <= given_up_.load(std::memory_order_acquire);
+  }
+  /// Some rank gave up just this call.
+  bool WasGivenUp(uint64_t call);
+  /// What a rank that gave it up sent: the first call in a row that it gave up, and why.
+  std::string WhyGivenUp(uint64_t call);
   /// Parts with lower numbers are of no use any more.
   void Forget(uint64_t below);
   uint64_t buffered_bytes();
 
  private:
+  static constexpr size_t kSmallPartsMax = 64;
+  static constexpr size_t kSmallBytesMax = 96;
+  struct SmallPart {
+    int source = -1;  ///< none: the place is free
+    uint64_t number = 0;
+    uint32_t size = 0;
+    char bytes[kSmallBytesMax];
+  };
+  struct Note {
+    uint64_t first = 0;
+    uint64_t last = 0;
+    std::string why;
+  };
+  bool AddNote(int source, uint64_t last, Slice why);
+  SmallPart* FindSmall(int source, uint64_t number);
+  uint32_t CountOf(int source) const;
+
   std::mutex mutex_;
   uint64_t below_ = 0;
   uint64_t bytes_ = 0;
-  std::map<std::pair<int, uint64_t>, std::string> parts_;
-  std::map<int, uint32_t> counts_;
+  std::vector<SmallPart> small_;
+  std::map<std::pair<int, uint64_t>, std::string> large_;
+  std::map<int, Note> notes_;  ///< the last calls that each source gave up
+  std::atomic<uint64_t> given_up_{0};
 };
 
 }  // namespace quire::comm

@@ -230,7 +230,7 @@ TEST(Refusals, ABatchWithADeadOwnerIsAppliedByTheOthersAlsoBehindWhatIsStagedFor
           ASSERT_OK(db.Put(SimCluster::KeyOwnedBy(db, 2, "staged"), "value"));
         }
         ASSERT_OK(context.Notify(2, {2}));
-        while (!cluster.network().Killed(2)) context.Progress();
+        ASSERT_OK(context.WaitSignal(3, {1}));  // sends nothing that is staged
         Batch batch;
         for (const int owner : {0, 1, 2}) {
           for (const std::string& key : KeysOf(db, owner, "k", 2)) batch.Put(key, "value");
@@ -247,6 +247,8 @@ TEST(Refusals, ABatchWithADeadOwnerIsAppliedByTheOthersAlsoBehindWhatIsStagedFor
         EXPECT_EQ(db.Fence().ok(), !staged);
         ASSERT_OK(context.Notify(1, {1}));
       } else {
+        while (!cluster.network().Killed(2)) context.Progress();
+        ASSERT_OK(context.Notify(3, {0}));
         ASSERT_OK(context.WaitSignal(1, {0}));
       }
     });

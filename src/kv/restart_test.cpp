@@ -234,6 +234,7 @@ TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
   const std::string large(5000, 'l');
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
     for (int i = 0; i < kKeys; ++i) ASSERT_OK(db.Put(Key(i), large));
+    ASSERT_OK(db.Put("small", "s"));
     ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
     ASSERT_OK(db.Close());
   });
@@ -242,6 +243,7 @@ TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
     ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.in_place = true})));
     auto db = context.Open("db", Existing());
     ASSERT_OK(db.status());
+    EXPECT_EQ(SimCluster::ValueOf(**db, "small"), "s");  // the part is open now
     const std::string part = "/pfs/db/1/rank-0";
     for (const io::FileInfo& file : *cluster.disk(0).List(part)) {
       ASSERT_OK(cluster.disk(0).Unlink(part + "/" + file.name));

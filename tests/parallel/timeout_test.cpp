@@ -40,5 +40,39 @@ TEST_F(Timeouts, HoldWhileAContextIsOpened) {
   ASSERT_OK((*together)->Barrier());
 }
 
+TEST_F(Timeouts, LeaveBarriersThatMatch) {
+  const auto context = NewContext(Impatient());
+  DatabaseOptions options = Small();
+  options.consistency = Consistency::kSequential;
+  const auto db = NewDatabase(*context, "db", options);
+  for (int step = 1; step <= 3; ++step) {
+    if (step == 1) BeLate(1.6);
+    if (rank_ == 0) {
+      ASSERT_OK(db->Put("step", std::to_string(step)));
+    }
+    Status met(Code::kTimedOut);
+    for (int tries = 0; tries < 10 && met.code() == Code::kTimedOut; ++tries) {
+      met = db->Barrier(Level::kMemTable);
+      if (step == 1 && tries == 0) EXPECT_CODE(met, Code::kTimedOut) << met.ToString();
+    }
+    ASSERT_OK(met);
+    EXPECT_EQ(GetOr(*db, "step", "(absent)"), std::to_string(step));
+    ASSERT_OK(context->Barrier());
+  }
+  ASSERT_OK(db->Close());
+}
+
+TEST_F(Timeouts, LeaveADatabaseThatOpens) {
+  const auto context = NewContext(Impatient());
+  BeLate(1.6);
+  EXPECT_CODE(context->Open("db", Small()).status(), Code::kTimedOut);
+  const auto db = NewDatabase(*context, "db", Small());
+  ASSERT_NE(db, nullptr);
+  ASSERT_OK(db->Put(Key(rank_, 0), "v"));
+  ASSERT_OK(db->Barrier(Level::kMemTable));
+  for (int rank = 0; rank < size_; ++rank) EXPECT_EQ(GetOr(*db, Key(rank, 0), "-"), "v");
+  ASSERT_OK(db->Close());
+}
+
 }  // namespace
 }  // namespace quire::test

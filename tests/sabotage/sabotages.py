@@ -671,4 +671,10 @@ SABOTAGES = [
     Sabotage("asks-itself", "an owner that cannot read a value asks itself for it",
              "src/kv/database_get.cpp", "if (!MustAsk(place, near)) return near;",
              "if (near.code() != Code::kBusy) return near;", KV, "RestartInPlace.*"),
+    Sabotage("given-up-calls", "a late rank completes a collective call that others gave up",
+             "src/comm/mailbox.cpp", "given_up_.store(last, std::memory_order_release);", "",
+             COMM, "Collectives.ALateRank*"),
+    Sabotage("parted-calls", "collective calls go on although ranks are in different ones",
+             "src/comm/collective.cpp", "if (collective.before == (kCompleted | kGivenUp)) {",
+             "if (false) {", COMM, "Collectives.WhateverRanks*"),
 ] + STREAM_SABOTAGES
