@@ -16,6 +16,7 @@
 #include "comm/exchange.h"
 #include "comm/mpi_transport.h"
 #include "io/machine.h"
+#include "io/shared_memory.h"
 
 namespace quire::comm {
 namespace {
@@ -252,6 +253,27 @@ TEST(CommParallel, MixesSharedMemoryAndMpiWhereRanksAreOnTwoNodes) {
   EXPECT_TRUE(exchange->Notify(1, {(rank + 1) % size}).ok());
   EXPECT_TRUE(exchange->WaitSignal(1, {(rank + size - 1) % size}).ok());
   EXPECT_TRUE(exchange->Barrier().ok());
+}
+
+// /dev/shm is full, read-only or another user's: for the rank that creates there, or for another.
+TEST(CommParallel, UsesMpiWhereARankOfTheNodeCannotShareMemory) {
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (const int without : {0, size - 1}) {
+    if (rank == without) io::SharedMemory::LimitForTests(1);
+    const auto exchange = Join();
+    io::SharedMemory::LimitForTests(UINT64_MAX);
+    EXPECT_EQ(exchange->transport().Name(), size == 1 ? "self" : "mpi");
+    exchange->Serve(kEcho, Echo);
+    std::string answer;
+    EXPECT_TRUE(exchange->Ask((rank + 1) % size, kEcho, "x", "y", &answer).ok());
+    EXPECT_EQ(answer, "xy");
+    EXPECT_TRUE(exchange->Barrier().ok());
+  }
+  const auto again = Join();
+  EXPECT_EQ(again->transport().SharesMemory((rank + 1) % size), size == 1 || !ForcesMpi());
 }
 
 TEST(CommParallel, RefusesCommunicatorsThatAreNone) {

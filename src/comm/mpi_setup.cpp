@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/log_sink.h"
 #include "comm/core_set.h"
 #include "comm/hybrid_transport.h"
 #include "comm/mpi_link.h"
@@ -85,35 +86,51 @@ Status CheckCards(const std::vector<Card>& cards) {
   return Status();
 }
 
+void LogWithoutRegion(const Status& why) {
+  if (!base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "the ranks of this node share no memory, and use MPI instead: " + why.ToString());
+}
+
+// The region, with its name in `card`; null, and no name, where the system refuses it.
+std::unique_ptr<ShmRegion> CreateRegion(int count, uint64_t ring_bytes_total_max, uint32_t number,
+                                        RegionCard* card) {
+  auto created = ShmRegion::Create(count, ring_bytes_total_max, number);
+  if (!created.ok()) {
+    LogWithoutRegion(created.status());
+    return nullptr;
+  }
+  card->ring_bytes = (*created)->ring_bytes();
+  std::strncpy(card->name, (*created)->name().c_str(), kNameBytesMax - 1);
+  return std::move(*created);
+}
+
 // Collective: the region of this rank's node, made by the node's lowest rank; null on a rank that
-// is alone on its node. An error on one rank is an error on all.
+// is alone on its node, and on all ranks of a node where one cannot have it.
 Result<std::unique_ptr<ShmRegion>> ShareRegion(MpiSession& session, const std::vector<int>& members,
                                                uint64_t ring_bytes_total_max, uint32_t number) {
   const int count = static_cast<int>(members.size());
   const bool creates = count > 1 && members[0] == session.rank();
   std::unique_ptr<ShmRegion> region;
   RegionCard mine{};
-  Status status;
-  if (creates) {
-    auto created = ShmRegion::Create(count, ring_bytes_total_max, number);
-    status = created.status();
-    if (created.ok()) {
-      region = std::move(*created);
-      mine.ring_bytes = region->ring_bytes();
-      std::strncpy(mine.name, region->name().c_str(), kNameBytesMax - 1);
+  if (creates) region = CreateRegion(count, ring_bytes_total_max, number, &mine);
+  QUIRE_ASSIGN_OR_RETURN(std::vector<RegionCard> cards, session.Gather(mine));
+  RegionCard& card = cards[static_cast<size_t>(members[0])];
+  card.name[kNameBytesMax - 1] = '\0';
+  if (!creates && card.name[0] != '\0') {
+    auto opened = ShmRegion::Open(card.name, count, card.ring_bytes, number);
+    if (opened.ok()) {
+      region = std::move(*opened);
+    } else {
+      LogWithoutRegion(opened.status());
     }
   }
-  QUIRE_RETURN_IF_ERROR(session.Agree(status));
-  QUIRE_ASSIGN_OR_RETURN(std::vector<RegionCard> cards, session.Gather(mine));
-  if (count > 1 && !creates) {
-    RegionCard& card = cards[static_cast<size_t>(members[0])];
-    card.name[kNameBytesMax - 1] = '\0';
-    auto opened = ShmRegion::Open(card.name, count, card.ring_bytes, number);
-    status = opened.status();
-    if (opened.ok()) region = std::move(*opened);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<char> have,
+                         session.Gather(static_cast<char>(region != nullptr)));
+  if (creates && region != nullptr) region->Unlink();
+  for (const int member : members) {
+    if (have[static_cast<size_t>(member)] == 0) return std::unique_ptr<ShmRegion>();
   }
-  QUIRE_RETURN_IF_ERROR(session.Agree(status));
-  if (creates) region->Unlink();
   return region;
 }
 
@@ -139,9 +156,10 @@ Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
     QUIRE_ASSIGN_OR_RETURN(
         std::unique_ptr<ShmRegion> region,
         ShareRegion(*session, place.members, options.ring_bytes_total_max, number));
-    if (region != nullptr) shm = NewShmTransport(std::move(region), place);
+    const bool shares = region != nullptr;
+    if (shares) shm = NewShmTransport(std::move(region), place);
     // All on one node: no MPI call from here on, whatever the thread level.
-    if (static_cast<int>(place.members.size()) == session->size()) return shm;
+    if (shares && static_cast<int>(place.members.size()) == session->size()) return shm;
   }
 
   MpiLinkOptions link;

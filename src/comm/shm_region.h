@@ -41,7 +41,8 @@ struct alignas(64) ShmMember {
 class ShmRegion {
  public:
   /// A new region; its rings as large as `ring_bytes_total_max` and /dev/shm allow, but at least
-  /// kShmRingBytesMin each. Errors: kNoSpace; kInvalidArgument where there are more than
+  /// kShmRingBytesMin each: if there are more than 64 members, all together have more than 64 MiB.
+  /// Errors: kNoSpace, kIo (/dev/shm cannot be written); kInvalidArgument if there are more than
   /// kShmMembersMax members.
   static Result<std::unique_ptr<ShmRegion>> Create(int member_count, uint64_t ring_bytes_total_max,
                                                    uint32_t session);

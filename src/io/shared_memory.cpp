@@ -122,6 +122,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::Open(const std::string& name
     return Status(Code::kInvalidArgument, "\"" + name + "\" names no shared memory of Quire");
   }
   const std::string path = kDirectory + name;
+  if (size > size_limit.load()) return ShmStatus(ENOMEM, "open", path);
   const int mode = access == Access::kRead ? O_RDONLY : O_RDWR;
   const Descriptor fd = Descriptor::Open(path, mode | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) {

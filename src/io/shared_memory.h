@@ -26,7 +26,7 @@ class SharedMemory {
   /// than `size`.
   static Result<std::unique_ptr<SharedMemory>> Open(const std::string& name, uint64_t size,
                                                     Access access);
-  /// For tests: from now on Create finds room for no region above `size`.
+  /// For tests: from now on Create finds room for no region above `size`, and Open refuses it.
   static void LimitForTests(uint64_t size);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
