@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/log_sink.h"
 #include "comm/service_table.h"
 
 namespace quire::comm {
@@ -9,7 +10,11 @@ namespace quire::comm {
 void PendingCall::Complete(Status status, std::string answer) {
   if (then_ != nullptr) {
     const ServiceScope scope;
-    std::exchange(then_, nullptr)(status, answer);
+    try {
+      std::exchange(then_, nullptr)(status, answer);
+    } catch (...) {
+      base::Log(LogLevel::kError, "the callback of a request's answer threw an exception");
+    }
   }
   status_ = std::move(status);
   answer_ = std::move(answer);
@@ -19,8 +24,9 @@ void PendingCall::Complete(Status status, std::string answer) {
 uint64_t CallTable::Add(std::shared_ptr<PendingCall> call) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(slots_.size()));
+    free_.reserve(slots_.size() + 1);  // so that to forget a call takes no memory
     slots_.emplace_back();
+    free_.push_back(static_cast<uint32_t>(slots_.size() - 1));
   }
   const uint32_t index = free_.back();
   free_.pop_back();
@@ -39,17 +45,16 @@ std::shared_ptr<PendingCall> CallTable::Take(uint64_t number) {
   return std::exchange(slots_[index].call, nullptr);
 }
 
-std::vector<std::shared_ptr<PendingCall>> CallTable::TakeAll(int destination) {
-  std::vector<std::shared_ptr<PendingCall>> taken;
+std::shared_ptr<PendingCall> CallTable::TakeOne(int destination) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (slot.call == nullptr || slot.call->destination() != destination) continue;
     ++slot.generation;
     free_.push_back(static_cast<uint32_t>(i));
-    taken.push_back(std::exchange(slot.call, nullptr));
+    return std::exchange(slot.call, nullptr);
   }
-  return taken;
+  return nullptr;
 }
 
 }  // namespace quire::comm

@@ -30,7 +30,7 @@ class PendingCall : public Call {
   int destination() const { return destination_; }
   /// What it takes of the window to its destination until it is answered.
   uint64_t window_bytes() const { return window_bytes_; }
-  /// Ends it; runs the callback.
+  /// Ends it; runs the callback. Throws nothing: what the callback throws is dropped.
   void Complete(Status status, std::string answer);
   /// What it ended with; once Done().
   Status TakeOutcome(std::string* answer) {
@@ -53,8 +53,9 @@ class CallTable {
   uint64_t Add(std::shared_ptr<PendingCall> call);
   /// The call with that number, which the table forgets; null where it has none.
   std::shared_ptr<PendingCall> Take(uint64_t number);
-  /// All calls to `destination`, which the table forgets.
-  std::vector<std::shared_ptr<PendingCall>> TakeAll(int destination);
+  /// One of the calls to `destination`, which the table forgets; null: there is none. Takes no
+  /// memory.
+  std::shared_ptr<PendingCall> TakeOne(int destination);
 
  private:
   struct Slot {

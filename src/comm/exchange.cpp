@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "comm/exchange_impl.h"
 
@@ -200,17 +201,23 @@ Result<std::shared_ptr<PendingCall>> ExchangeImpl::StartCall(int destination, ui
   }
   Peer& peer = peers_.Get(destination);
   const uint64_t window_bytes = total + kRequestOverheadBytes;
-  QUIRE_RETURN_IF_ERROR(AcquireWindow(peer, window_bytes));
   auto call = std::make_shared<PendingCall>(destination, window_bytes, std::move(then));
+  QUIRE_RETURN_IF_ERROR(AcquireWindow(peer, window_bytes));
   MessageHeader header;
   header.channel = channel;
-  header.call = calls_.Add(call);
-  Status status;
-  if (destination == rank_) {
-    status = SendToSelf(MessageKind::kRequest, channel, header.call, head, body);
-  } else {
-    status = SendMessage(peer, header, head, body, 0);
+  const Status added = base::OrOutOfMemory([&] {
+    header.call = calls_.Add(call);
+    return Status();
+  });
+  if (!added.ok()) {
+    ReleaseWindow(peer, window_bytes);
+    sleepers_.Notify(&peer);
+    return added;
   }
+  Status status = base::OrOutOfMemory([&] {
+    if (destination != rank_) return SendMessage(peer, header, head, body, 0);
+    return SendToSelf(MessageKind::kRequest, channel, header.call, head, body);
+  });
   // A peer that failed before the call was in the table has not ended it.
   if (status.ok() && peer.failed.load(std::memory_order_acquire)) status = peer.Failure();
   if (!status.ok() && calls_.Take(header.call) != nullptr) {

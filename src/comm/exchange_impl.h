@@ -118,16 +118,17 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   // exchange_wait.cpp
   Status AwaitMissing(WaitSpec& spec, Missing missing);
   Status WaitUntil(WaitSpec& spec, Condition done);
-  Status WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, bool leads);
+  class Lead;
+  class Polling;
+  Status WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, Lead& lead);
   bool PollEagerly(Condition done);
   bool Sleep(Sleeper& sleeper, Condition done, bool in_transport, uint64_t timeout_ns);
   bool NobodyPolls() const;
   void CheckPeer(const WaitSpec& spec);
-  bool TakeLead();
-  void LeaveLead();
   int TryPoll();
   void PollInCall();
   int PollHeld();
+  void FailAll(const Status& why);
   void PollGroup();
   void HandlerLoop();
   Status TimedOut(const WaitSpec& spec) const;
@@ -136,6 +137,9 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   void OnFrame(int source, Slice frame) override;
   void OnPeerFailed(int source, const Status& why) override;
   void OnRoom(int destination) override;
+  void TakeFrame(Peer& peer, Slice frame);
+  void KeepMessage(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
+  void HandleKept(Peer& peer, const HeldMessage& message);
   void HandleMessage(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
   void HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Slice payload);
   void HandleSignal(Peer& peer, int signal);
@@ -145,6 +149,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   void CompleteCall(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
   void EndCall(Peer& peer, uint64_t number, Status status, std::string answer);
   void SendAnswer(Peer& peer, uint64_t call, const Status& status, std::string* answer);
+  void PutAnswer(Peer& peer, uint64_t call, const Status& status, std::string* answer);
   void FlushAnswers(Peer& peer);
   void DropAnswers(Peer& peer);
   void FailPeer(Peer& peer, const Status& why);

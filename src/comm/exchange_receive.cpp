@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "comm/exchange_impl.h"
 
 namespace quire::comm {
@@ -20,8 +21,19 @@ void ExchangeImpl::Buffer(uint64_t before, uint64_t now) {
   counters_.buffered_bytes.fetch_add(now - before, std::memory_order_relaxed);
 }
 
+// A frame that does not fit into memory fails what it belongs to, and else its sender: a message
+// that is lost must not be waited for.
 void ExchangeImpl::OnFrame(int source, Slice frame) {
   Peer& peer = peers_.Get(source);
+  if (!base::OrOutOfMemory([&] {
+        TakeFrame(peer, frame);
+        return Status();
+      }).ok()) {
+    FailPeer(peer, base::OutOfMemory());
+  }
+}
+
+void ExchangeImpl::TakeFrame(Peer& peer, Slice frame) {
   if (peer.failed.load(std::memory_order_relaxed)) return;
   AddPolled(counters_.bytes_received, frame.size());
   Slice part;
@@ -49,9 +61,11 @@ void ExchangeImpl::OnFrame(int source, Slice frame) {
 }
 
 void ExchangeImpl::HandleLost(Peer& peer, const MessageHeader& header) {
-  const Status status(Code::kOutOfMemory, "rank " + std::to_string(rank_) +
-                                              " had no memory to receive a message of " +
-                                              std::to_string(header.total_size) + " bytes");
+  const Status status = base::OrOutOfMemory([&] {
+    return Status(Code::kOutOfMemory, "rank " + std::to_string(rank_) +
+                                          " had no memory to receive a message of " +
+                                          std::to_string(header.total_size) + " bytes");
+  });
   if (header.kind == MessageKind::kRequest) {
     answer_.clear();
     SendAnswer(peer, header.call, status, &answer_);
@@ -66,6 +80,16 @@ void ExchangeImpl::HandleLost(Peer& peer, const MessageHeader& header) {
 
 void ExchangeImpl::HandleMessage(Peer& peer, const MessageHeader& header, Slice payload,
                                  std::string* owned) {
+  const Status kept = base::OrOutOfMemory([&] {
+    KeepMessage(peer, header, payload, owned);
+    return Status();
+  });
+  if (!kept.ok()) HandleLost(peer, header);
+}
+
+// What throws std::bad_alloc in here has not been handled.
+void ExchangeImpl::KeepMessage(Peer& peer, const MessageHeader& header, Slice payload,
+                               std::string* owned) {
   switch (header.kind) {
     case MessageKind::kRequest:
     case MessageKind::kSignal:
@@ -114,10 +138,21 @@ void ExchangeImpl::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Sl
     return;
   }
   answer_.clear();
-  if (answer_.capacity() > kKeptBytesMax) answer_.shrink_to_fit();
+  if (answer_.capacity() > kKeptBytesMax) std::string().swap(answer_);
   const Status status = services_.Run(channel, peer.rank, payload, &answer_);
   AddPolled(counters_.requests_handled, 1);
   SendAnswer(peer, call, status, &answer_);
+}
+
+// What was served is answered, or its sender hears nothing more: its outcome is unknown there, and
+// not that it failed.
+void ExchangeImpl::SendAnswer(Peer& peer, uint64_t call, const Status& status,
+                              std::string* answer) {
+  const Status sent = base::OrOutOfMemory([&] {
+    PutAnswer(peer, call, status, answer);
+    return Status();
+  });
+  if (!sent.ok()) FailPeer(peer, sent);
 }
 
 void ExchangeImpl::CompleteCall(Peer& peer, const MessageHeader& header, Slice payload,
@@ -147,14 +182,14 @@ void ExchangeImpl::EndCall(Peer& peer, uint64_t number, Status status, std::stri
   sleepers_.Notify(call.get(), &peer);
 }
 
-void ExchangeImpl::SendAnswer(Peer& peer, uint64_t call, const Status& status,
-                              std::string* answer) {
+void ExchangeImpl::PutAnswer(Peer& peer, uint64_t call, const Status& status,
+                             std::string* answer) {
   if (answer->size() > options_.message_bytes_max) {
     const Status too_long(Code::kInvalidArgument, "an answer of " + std::to_string(answer->size()) +
                                                       " bytes; messages may have at most " +
                                                       std::to_string(options_.message_bytes_max));
     std::string().swap(*answer);
-    return SendAnswer(peer, call, too_long, answer);
+    return PutAnswer(peer, call, too_long, answer);
   }
   if (peer.rank == rank_) return EndCall(peer, call, status, std::move(*answer));
   const std::string& text = status.message();
@@ -171,10 +206,10 @@ void ExchangeImpl::SendAnswer(Peer& peer, uint64_t call, const Status& status,
   }
   QueuedAnswer queued{header, {}};
   queued.payload = text.empty() ? std::move(*answer) : text + *answer;
+  peer.queued_answers.push_back(std::move(queued));
   peer.queued_bytes += header.total_size;
   queued_bytes_ += header.total_size;
   Buffer(0, header.total_size);
-  peer.queued_answers.push_back(std::move(queued));
   FlushAnswers(peer);
 }
 
@@ -224,8 +259,9 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
   DropAnswers(peer);
   for (const HeldMessage& message : peer.held) Buffer(message.payload.size(), 0);
   peer.held.clear();
-  for (const std::shared_ptr<PendingCall>& call : calls_.TakeAll(peer.rank)) {
-    call->Complete(peer.Failure(), {});
+  const Status failure = base::OrOutOfMemory([&] { return peer.Failure(); });
+  while (const std::shared_ptr<PendingCall> call = calls_.TakeOne(peer.rank)) {
+    call->Complete(failure, {});
     ReleaseWindow(peer, call->window_bytes());
   }
   if (!held_list_.empty()) deferred_.store(true, std::memory_order_relaxed);
@@ -234,6 +270,23 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
 
 int ExchangeImpl::HandleDeferred() {
   return HandleOwn() + HandleUnserved() + HandleAllHeld();
+}
+
+void ExchangeImpl::HandleKept(Peer& peer, const HeldMessage& message) {
+  const Status kept = base::OrOutOfMemory([&] {
+    if (message.kind == MessageKind::kSignal) {
+      HandleSignal(peer, static_cast<int>(message.channel));
+    } else {
+      HandleRequest(peer, message.channel, message.call, message.payload);
+    }
+    return Status();
+  });
+  if (kept.ok()) return;
+  MessageHeader header;
+  header.kind = message.kind;
+  header.call = message.call;
+  header.total_size = message.payload.size();
+  HandleLost(peer, header);
 }
 
 int ExchangeImpl::HandleOwn() {
@@ -245,11 +298,7 @@ int ExchangeImpl::HandleOwn() {
   Peer& self = peers_.Get(rank_);
   for (const HeldMessage& message : messages) {
     Buffer(message.payload.size(), 0);
-    if (message.kind == MessageKind::kSignal) {
-      HandleSignal(self, static_cast<int>(message.channel));
-    } else {
-      HandleRequest(self, message.channel, message.call, message.payload);
-    }
+    HandleKept(self, message);
   }
   return static_cast<int>(messages.size());
 }
@@ -268,7 +317,7 @@ int ExchangeImpl::HandleUnserved() {
       Buffer(message.payload.size(), 0);
       ++count;
       if (peer.failed.load(std::memory_order_relaxed)) continue;
-      HandleRequest(peer, message.channel, message.call, message.payload);
+      HandleKept(peer, message);
     }
   }
   return count;
@@ -276,13 +325,14 @@ int ExchangeImpl::HandleUnserved() {
 
 int ExchangeImpl::HandleAllHeld() {
   int count = 0;
-  std::vector<Peer*> peers;
-  peers.swap(held_list_);
-  for (Peer* peer : peers) {
+  size_t kept = 0;
+  for (size_t i = 0; i < held_list_.size(); ++i) {
+    Peer* const peer = held_list_[i];
     count += HandleHeld(*peer);
     peer->in_held_list = !peer->held.empty();
-    if (peer->in_held_list) held_list_.push_back(peer);
+    if (peer->in_held_list) held_list_[kept++] = peer;
   }
+  held_list_.resize(kept);
   return count;
 }
 
@@ -294,11 +344,7 @@ int ExchangeImpl::HandleHeld(Peer& peer) {
     peer.held.pop_front();
     Buffer(message.payload.size(), 0);
     ++count;
-    if (message.kind == MessageKind::kSignal) {
-      HandleSignal(peer, static_cast<int>(message.channel));
-    } else {
-      HandleRequest(peer, message.channel, message.call, message.payload);
-    }
+    HandleKept(peer, message);
   }
   return count;
 }

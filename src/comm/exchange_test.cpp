@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -329,6 +330,59 @@ TEST_P(ExchangeOverSim, GathersAndAddsUpOverAllRanks) {
       }
     });
   }
+}
+
+// What the program's functions throw ends their own request, and nothing else.
+TEST_P(ExchangeOverSim, AnswersForAServiceThatThrowsAndGoesOn) {
+  Run(2, [](Exchange& exchange) {
+    exchange.Serve(kEcho, Echo);
+    exchange.Serve(kOther, [](int, Slice request, std::string* answer) -> Status {
+      answer->assign("half an answer");
+      if (request == "int") throw 7;
+      throw std::runtime_error("it is " + std::string(request));
+    });
+    EXPECT_TRUE(exchange.Barrier().ok());
+    for (const int rank : {0, 1}) {
+      std::string answer;
+      const Status known = exchange.Ask(rank, kOther, "wrong", {}, &answer);
+      EXPECT_EQ(known.code(), Code::kInvalidArgument);
+      EXPECT_NE(known.message().find("it is wrong"), std::string::npos) << known.ToString();
+      EXPECT_EQ(answer, "");
+      EXPECT_EQ(exchange.Ask(rank, kOther, "int", {}, &answer).code(), Code::kInvalidArgument);
+      EXPECT_TRUE(exchange.Ask(rank, kEcho, "x", {}, &answer).ok());
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());
+  });
+}
+
+TEST_P(ExchangeOverSim, GoesOnWhereAQuestionOrACallbackThrows) {
+  Run(2, [](Exchange& exchange) {
+    exchange.Serve(kEcho, Echo);
+    EXPECT_TRUE(exchange.Barrier().ok());
+    const int other = 1 - exchange.rank();
+    for (int turn = 0; turn < 5; ++turn) {
+      int asked = 0;
+      const auto question = [&asked]() -> int {
+        if (++asked > 2) throw std::runtime_error("the question");
+        return 0;
+      };
+      EXPECT_THROW(static_cast<void>(exchange.Await(&asked, "nothing", question)),
+                   std::runtime_error);
+      bool called = false;
+      EXPECT_TRUE(exchange
+                      .StartThen(other, kEcho, "x", {},
+                                 [&](const Status&, Slice) {
+                                   called = true;
+                                   throw std::runtime_error("the callback");
+                                 })
+                      .ok());
+      std::string answer;
+      EXPECT_TRUE(exchange.Ask(other, kEcho, "behind it", {}, &answer).ok());
+      EXPECT_EQ(answer, "behind it");
+      EXPECT_TRUE(called);
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());
+  });
 }
 
 TEST_P(ExchangeOverSim, TellsRanksThatAreInDifferentCollectives) {

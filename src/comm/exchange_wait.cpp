@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "comm/exchange_impl.h"
 
 namespace quire::comm {
@@ -16,37 +17,81 @@ constexpr uint64_t kHandlerSleepNs = 10'000 * kNsPerMs;
 
 }  // namespace
 
+// The right to poll, given back however the poll ends.
+class ExchangeImpl::Polling {
+ public:
+  explicit Polling(PollRight* right) : right_(right) {}
+  ~Polling() { right_->Unlock(); }
+  Polling(const Polling&) = delete;
+  Polling& operator=(const Polling&) = delete;
+
+ private:
+  PollRight* const right_;
+};
+
+// By the holder of the poll right. Nothing leaves it: a poll that has no memory may have lost
+// something of any rank, and all hear of that.
 int ExchangeImpl::PollHeld() {
-  int count = transport_->Poll(*this, kFramesPerPoll);
-  if (deferred_.load(std::memory_order_relaxed) && deferred_.exchange(false)) {
-    count += HandleDeferred();
-  }
+  int count = 0;
+  const Status polled = base::OrOutOfMemory([&] {
+    count = transport_->Poll(*this, kFramesPerPoll);
+    if (deferred_.load(std::memory_order_relaxed) && deferred_.exchange(false)) {
+      count += HandleDeferred();
+    }
+    return Status();
+  });
+  if (!polled.ok()) FailAll(polled);
   return count;
+}
+
+void ExchangeImpl::FailAll(const Status& why) {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    static_cast<void>(base::OrOutOfMemory([&] {
+      FailPeer(peers_.Get(rank), why);
+      return Status();
+    }));
+  }
 }
 
 int ExchangeImpl::TryPoll() {
   if (!poll_right_.TryLock()) return -1;
-  const int count = PollHeld();
-  poll_right_.Unlock();
-  return count;
+  const Polling polling(&poll_right_);
+  return PollHeld();
 }
 
 void ExchangeImpl::PollGroup() {
   if (group_ != nullptr) group_->PollOthers(this);
 }
 
-bool ExchangeImpl::TakeLead() {
-  if (led_.load(std::memory_order_relaxed) || led_.exchange(true, std::memory_order_acquire)) {
-    return false;
-  }
-  transport_->CallerArrives();
-  return true;
-}
+// The lead among the threads that wait, left however the wait ends: a question of the program may
+// throw.
+class ExchangeImpl::Lead {
+ public:
+  explicit Lead(ExchangeImpl* exchange) : exchange_(exchange) { Take(); }
+  ~Lead() { Leave(); }
+  Lead(const Lead&) = delete;
+  Lead& operator=(const Lead&) = delete;
 
-void ExchangeImpl::LeaveLead() {
-  transport_->CallerLeaves();
-  led_.store(false, std::memory_order_release);
-}
+  bool held() const { return held_; }
+  void Take() {
+    std::atomic<bool>& led = exchange_->led_;
+    if (held_ || led.load(std::memory_order_relaxed)) return;
+    if (led.exchange(true, std::memory_order_acquire)) return;
+    exchange_->transport_->CallerArrives();
+    held_ = true;
+  }
+  void Leave() {
+    if (!held_) return;
+    exchange_->transport_->CallerLeaves();
+    exchange_->led_.store(false, std::memory_order_release);
+    held_ = false;
+  }
+
+ private:
+  ExchangeImpl* const exchange_;
+  bool held_ = false;
+};
 
 // Without a handler thread somebody who waits must poll. Whoever stops polling hands over to a
 // sleeper it sees; a sleeper it does not see comes here, and finds that nobody polls.
@@ -112,18 +157,18 @@ Status ExchangeImpl::AwaitMissing(WaitSpec& spec, Missing missing) {
 }
 
 Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {
-  const bool leads = TakeLead();
+  Lead lead(this);
   const uint64_t spin_ns = caller_spin_.BudgetNs();
   if (spin_ns != 0 && PollEagerly(done)) {
-    if (leads) LeaveLead();
+    lead.Leave();
     if (!has_handler_thread()) sleepers_.HandOver();
     caller_spin_.Succeeded();
     return Status();
   }
-  return WaitLong(spec, done, spin_ns, leads);
+  return WaitLong(spec, done, spin_ns, lead);
 }
 
-Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, bool leads) {
+Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, Lead& lead) {
   io::Clock& clock = transport_->clock();
   const uint64_t start_ns = clock.NowNs();
   const uint64_t deadline_ns =
@@ -149,16 +194,13 @@ Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, 
     } else if (now_ns < spin_end_ns) {
       CpuRelax();
     } else {
-      if (!leads) leads = TakeLead();
-      if (leads && polled < 0) {  // somebody polls, perhaps for long, and will notify this thread
-        LeaveLead();
-        leads = false;
-      }
+      lead.Take();
+      if (polled < 0) lead.Leave();  // another thread polls, and will notify this one
       slept = true;
-      came_true = Sleep(sleeper, done, leads, std::min(deadline_ns, check_ns) - now_ns);
+      came_true = Sleep(sleeper, done, lead.held(), std::min(deadline_ns, check_ns) - now_ns);
     }
   }
-  if (leads) LeaveLead();
+  lead.Leave();
   if (spin_ns != 0) slept ? caller_spin_.Failed() : caller_spin_.Succeeded();
   if (!has_handler_thread()) sleepers_.HandOver();
   return came_true ? Status() : TimedOut(spec);
@@ -176,9 +218,12 @@ void ExchangeImpl::HandlerLoop() {
       spin_end_ns = 0;
       if (!transport_->Wait(Waiter::kHandler, kHandlerSleepNs)) continue;
     }
-    poll_right_.Lock();
-    const int count = PollHeld();
-    poll_right_.Unlock();
+    int count = 0;
+    {
+      poll_right_.Lock();
+      const Polling polling(&poll_right_);
+      count = PollHeld();
+    }
     if (count > 0) {
       if (spin_end_ns != 0) spin.Succeeded();
       const uint64_t spin_ns = spin.BudgetNs();

@@ -26,6 +26,8 @@ MpiLink::MpiLink(std::unique_ptr<MpiSession> session, const MpiLinkOptions& opti
   peers_.resize(static_cast<size_t>(session_->size()));
   receives_.assign(kReceiveCount, MPI_REQUEST_NULL);
   receive_buffers_.resize(kReceiveCount);
+  unposted_.reserve(kReceiveCount);
+  send_spare_.reserve(kSendBuffersMax);
   test_indices_.resize(kReceiveCount);
   test_statuses_.resize(kReceiveCount);
   for (size_t slot = 0; slot < kReceiveCount; ++slot) PostReceive(slot);
@@ -51,8 +53,7 @@ void MpiLink::PostReceive(size_t slot) {
 
 // Posting a receive again takes longer than handing on what it brought, and can wait.
 void MpiLink::PostReceives() {
-  for (size_t slot : unposted_) PostReceive(slot);
-  unposted_.clear();
+  for (; !unposted_.empty(); unposted_.pop_back()) PostReceive(unposted_.back());
 }
 
 // The receive at `position` of receive_order_ is complete: takes the frame. false: it failed, of
@@ -119,12 +120,19 @@ bool MpiLink::TakeArrived(Arrived* arrived) {
 MpiLink::Buffer MpiLink::TakeSendBuffer() {
   if (send_spare_.empty()) {
     if (send_buffer_count_ == kSendBuffersMax) return nullptr;
+    auto buffer = std::make_unique_for_overwrite<char[]>(kFrameBufferBytes);
     ++send_buffer_count_;
-    return std::make_unique_for_overwrite<char[]>(kFrameBufferBytes);
+    return buffer;
   }
   Buffer buffer = std::move(send_spare_.back());
   send_spare_.pop_back();
   return buffer;
+}
+
+void MpiLink::ReserveSend() {
+  if (sends_.size() < sends_.capacity() && send_records_.size() < send_records_.capacity()) return;
+  sends_.reserve(2 * sends_.size() + 1);
+  send_records_.reserve(2 * sends_.size() + 1);
 }
 
 Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
@@ -141,6 +149,7 @@ Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
     if (!std::exchange(peer.refused, true)) refused_.push_back(destination);
     return false;
   }
+  ReserveSend();  // what MPI has begun to send is not given up for want of memory
   JoinParts(frame, buffer.get() + kFrameHeaderBytes);
   FrameHeader header;
   header.size = static_cast<uint32_t>(frame.size());
@@ -200,9 +209,10 @@ void MpiLink::TellRefused(Lock& lock, FrameSink& sink) {
 }
 
 void MpiLink::MarkGone(int rank, Peer& peer, const Status& why) {
-  Health expected = Health::kSound;
+  // Under the mutex. The first reason stays: TellGone may be handing it out.
+  if (peer.health.load(std::memory_order_relaxed) != Health::kSound) return;
   peer.why = why;
-  if (!peer.health.compare_exchange_strong(expected, Health::kGone)) return;
+  peer.health.store(Health::kGone, std::memory_order_seq_cst);
   gone_count_.fetch_add(1, std::memory_order_seq_cst);
   session_->Leak();
   base::Log(LogLevel::kWarning, "rank " + std::to_string(rank) + ": " + why.ToString());
@@ -217,8 +227,9 @@ int MpiLink::TellGone(Lock& lock, FrameSink& sink) {
     gone_count_.fetch_sub(1, std::memory_order_relaxed);
     peer->early.clear();
     ++count;
+    const Status why = peer->why;
     lock.unlock();
-    sink.OnPeerFailed(static_cast<int>(rank), peer->why);
+    sink.OnPeerFailed(static_cast<int>(rank), why);
     lock.lock();
   }
   return count;

@@ -106,6 +106,7 @@ class MpiLink final : public Transport {
   void MarkGone(int rank, Peer& peer, const Status& why);
   int TellGone(Lock& lock, FrameSink& sink);
   Buffer TakeSendBuffer();
+  void ReserveSend();
 
   // mpi_close.cpp
   bool Quiesce();

@@ -1,7 +1,10 @@
 #include "comm/service_table.h"
 
+#include <exception>
 #include <new>
 #include <utility>
+
+#include "base/out_of_memory.h"
 
 namespace quire::comm {
 namespace {
@@ -47,6 +50,17 @@ bool ServiceTable::Has(uint32_t channel) {
   return Find(channel) != nullptr;
 }
 
+// A function of the program runs in some services: what it throws ends the request alone.
+Status ServiceTable::Refused(int source, uint32_t channel, const char* thrown,
+                             std::string* answer) {
+  answer->clear();
+  return base::OrOutOfMemory([&] {
+    return Status(Code::kInvalidArgument, "the service of channel " + std::to_string(channel) +
+                                              ", asked by rank " + std::to_string(source) +
+                                              ", threw an exception: " + thrown);
+  });
+}
+
 Status ServiceTable::Run(uint32_t channel, int source, Slice request, std::string* answer) {
   Entry* const entry = Find(channel);
   if (entry == nullptr) return Status(Code::kNotFound);
@@ -57,9 +71,11 @@ Status ServiceTable::Run(uint32_t channel, int source, Slice request, std::strin
     return entry->service(source, request, answer);
   } catch (const std::bad_alloc&) {
     answer->clear();
-    return Status(Code::kOutOfMemory, "no memory to handle a request from rank " +
-                                          std::to_string(source) + " on channel " +
-                                          std::to_string(channel));
+    return base::OutOfMemory();
+  } catch (const std::exception& error) {
+    return Refused(source, channel, error.what(), answer);
+  } catch (...) {
+    return Refused(source, channel, "something that is no std::exception", answer);
   }
 }
 

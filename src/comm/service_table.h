@@ -25,8 +25,8 @@ class ServiceTable {
   void Set(uint32_t channel, Service service);
   /// True where a service was ever set, even if it was taken away.
   bool Has(uint32_t channel);
-  /// Runs the channel's service; kNotFound where it was taken away. What throws std::bad_alloc
-  /// gives kOutOfMemory.
+  /// Runs the channel's service; kNotFound if it was taken away. If it throws: kOutOfMemory for
+  /// std::bad_alloc, kInvalidArgument with the text for all else.
   Status Run(uint32_t channel, int source, Slice request, std::string* answer);
 
  private:
@@ -35,6 +35,7 @@ class ServiceTable {
     Service service;  ///< guarded by `running`; empty: taken away
   };
   Entry* Find(uint32_t channel);
+  static Status Refused(int source, uint32_t channel, const char* thrown, std::string* answer);
 
   std::mutex mutex_;
   std::unordered_map<uint32_t, std::unique_ptr<Entry>> entries_;  ///< never taken out again

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "kv/wire.h"
 
@@ -76,8 +77,10 @@ void Dispatcher::SendNext(int owner, StagedBatchPtr batch) {
     // This runs where nothing may be sent: the thread does it, or the next call.
     if (self->staging_.HasSendable(owner)) self->Enqueue(owner);
   };
-  const Status started = exchange_->StartThen(owner, Channel(database_number_, Operation::kApply),
-                                              {}, batch->contents(), std::move(done));
+  const Status started = base::OrOutOfMemory([&] {
+    return exchange_->StartThen(owner, Channel(database_number_, Operation::kApply), {},
+                                batch->contents(), std::move(done));
+  });
   if (!started.ok()) OnAnswer(owner, batch, started, {});
 }
 
@@ -91,8 +94,10 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
     GiveUp(owner, status);
     return;
   }
-  Result<Damage> damage =
-      status.ok() ? DecodeDamage(answer) : Damage{count, OwnerStatus(owner, status)};
+  const Result<Damage> damage = base::OrOutOfMemory([&]() -> Result<Damage> {
+    if (status.ok()) return DecodeDamage(answer);
+    return Damage{count, OwnerStatus(owner, status)};
+  });
   if (!damage.ok()) {
     counters_->Add(Counter::kOperationsUnknown, count);
     failures_.AddUnknown(owner, count, damage.status());
@@ -227,33 +232,54 @@ void Dispatcher::WakeThread() {
   wake_.notify_one();
 }
 
+// Where memory runs out in a turn, the next one comes a while later, and looks at all owners: what
+// the turn was about to send is not known any more.
 void Dispatcher::RunThread() {
-  uint64_t tick = 1;
   std::unique_lock<std::mutex> lock(mutex_);
+  bool starved = false;
   while (!stopping_) {
-    if (!ready_.empty()) {
-      const int owner = ready_.front();
-      ready_.pop_front();
-      lock.unlock();
-      Pump(owner);
-      lock.lock();
-      continue;
-    }
-    if (staging_.HasOpenBatches()) {
-      const bool early = wake_.wait_for(lock, std::chrono::nanoseconds(kLingerNs),
-                                        [this] { return stopping_ || !ready_.empty(); });
-      if (early) continue;
-      lock.unlock();
-      // Opened before the tick that ends now: open for at least one whole tick.
-      for (const int owner : staging_.SealOlderThan(tick)) Pump(owner);
-      staging_.SetTick(++tick);
-      lock.lock();
-      continue;
-    }
-    asleep_.store(true);
-    wake_.wait(lock, [this] { return stopping_ || !ready_.empty() || staging_.HasOpenBatches(); });
-    asleep_.store(false);
+    const Status turn = base::OrOutOfMemory([&] {
+      if (starved) PumpAll(lock);
+      starved = false;
+      RunTurn(lock);
+      return Status();
+    });
+    if (turn.ok()) continue;
+    starved = true;
+    if (!lock.owns_lock()) lock.lock();
+    wake_.wait_for(lock, std::chrono::nanoseconds(kLingerNs), [this] { return stopping_; });
   }
+}
+
+void Dispatcher::PumpAll(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  for (const int owner : staging_.Owners()) Pump(owner);
+  lock.lock();
+}
+
+void Dispatcher::RunTurn(std::unique_lock<std::mutex>& lock) {
+  if (!ready_.empty()) {
+    const int owner = ready_.front();
+    ready_.pop_front();
+    lock.unlock();
+    Pump(owner);
+    lock.lock();
+    return;
+  }
+  if (staging_.HasOpenBatches()) {
+    const bool early = wake_.wait_for(lock, std::chrono::nanoseconds(kLingerNs),
+                                      [this] { return stopping_ || !ready_.empty(); });
+    if (early) return;
+    lock.unlock();
+    // Opened before the tick that ends now: open for at least one whole tick.
+    for (const int owner : staging_.SealOlderThan(tick_)) Pump(owner);
+    staging_.SetTick(++tick_);
+    lock.lock();
+    return;
+  }
+  asleep_.store(true);
+  wake_.wait(lock, [this] { return stopping_ || !ready_.empty() || staging_.HasOpenBatches(); });
+  asleep_.store(false);
 }
 
 }  // namespace quire::kv

@@ -74,6 +74,8 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
   void GiveUp(int owner, const Status& why);
   void Enqueue(int owner);
   void RunThread();
+  void RunTurn(std::unique_lock<std::mutex>& lock);
+  void PumpAll(std::unique_lock<std::mutex>& lock);
   void WakeThread();
 
   comm::Exchange* const exchange_;
@@ -86,6 +88,7 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
   std::condition_variable wake_;
   std::deque<int> ready_;  // owners with batches for the thread to send
   bool stopping_ = false;
+  uint64_t tick_ = 1;                // the thread's
   std::atomic<bool> asleep_{false};  // until there is work: no linger clock runs
   std::thread thread_;
 };
