@@ -39,7 +39,7 @@ struct Environment {
   bool share_memory = false;
   std::string holder;                     ///< for the lock file: host, pid, job
   std::shared_ptr<const BaseLayer> base;  ///< null: none
-  /// a write waits so long for iterators that pin all MemTables
+  /// a write waits so long for a MemTable to become free
   uint64_t pinned_wait_ms_max = 60'000;
 };
 
@@ -150,7 +150,7 @@ class Db {
   virtual ~Db() = default;
 
   /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text:
-  /// which). kNoSpace: not applied. kBusy: iterators pinned all MemTables for
+  /// which). kNoSpace: not applied. kBusy: no MemTable became free for
   /// Environment::pinned_wait_ms_max; not applied. Blocks, asleep, while the flushing queue is
   /// full.
   virtual Status Put(Slice key, Slice value) = 0;

@@ -36,6 +36,8 @@
 
 namespace quire::lsm {
 
+struct IteratorSources;
+
 class RunWriter;
 
 /// What a lookup found, wherever it was.
@@ -149,6 +151,8 @@ class DbImpl final : public Db {
   bool HasBase() const;
   struct UpdateCall;
   Status AskBase(Slice key, UpdateCall& call) const;
+  void PinSources(IteratorSources* sources);
+  uint64_t PinTables(IteratorSources* sources);
   Status RunUpdate(Slice key, UpdateCall& call);
   Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done, bool* full);
   Status ReadPresent(const Version& version, const Found& found, UpdateCall& call,

@@ -173,17 +173,43 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
   sources.read_value = [this](const log::ValueRef& reference, const AllocateFn& allocate) {
     return ReadValue(reference, allocate);
   };
-  {
-    // Under one guard, so that no segment which the Version's MemTables refer to goes in between.
-    const base::EpochGuard guard;
-    sources.version = version_.load(std::memory_order_acquire)->shared_from_this();
-    sources.young_segments =
-        segments_.HandlesBetween(sources.version->segments_floor, values_->next_id());
+  PinSources(&sources);
+  uint64_t now = 0;
+  if (pool_->MayPin()) {
+    now = sources.version->active->table().QuiescedLsn();
+  } else {
+    // The writers need the MemTables: what they hold goes into tables, and those are read.
+    sources.version = nullptr;
+    sources.young_segments.clear();
+    const Status flushed = Flush();
+    if (!flushed.ok()) return NewFailedIterator(flushed);
+    now = PinTables(&sources);
   }
-  const uint64_t now = sources.version->active->table().QuiescedLsn();
   sources.snapshot = options.snapshot == nullptr ? now : options.snapshot->lsn();
   AddVersion(&sources);
   return NewUserIterator(std::move(sources), options);
+}
+
+void DbImpl::PinSources(IteratorSources* sources) {
+  // Under one guard, so that no segment which the Version's MemTables refer to goes in between.
+  const base::EpochGuard guard;
+  sources->version = version_.load(std::memory_order_acquire)->shared_from_this();
+  sources->young_segments =
+      segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());
+}
+
+// The tables of the present Version, which hold every record below the LSN that is returned.
+uint64_t DbImpl::PinTables(IteratorSources* sources) {
+  PinSources(sources);
+  const Version& version = *sources->version;
+  const MemoryHandle& oldest =
+      version.immutables.empty() ? *version.active : *version.immutables.back();
+  const uint64_t end = oldest.base_lsn();
+  auto tables = std::make_shared<Version>(version);
+  tables->active = nullptr;
+  tables->immutables.clear();
+  sources->version = std::move(tables);
+  return end;
 }
 
 }  // namespace quire::lsm

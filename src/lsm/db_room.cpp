@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookAgain(2);
 // A slot that is about to be free is worth waiting for so long before one is made outside of the
 // pool.
-constexpr uint64_t kOutsideAfterNs = 50'000'000;
+constexpr uint64_t kOutsideAfterNs = 5'000'000;
 constexpr uint64_t kNsPerMs = 1'000'000;
 // Beside the MemTable's own bytes, a flush needs room for the index, the filter and the manifest.
 constexpr uint64_t kFlushSlackBytes = 1 << 20;
@@ -47,7 +47,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
       if (ready_ != nullptr) continue;
       if (pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
         return Status(Code::kBusy,
-                      directory_ + ": iterators pin all MemTables, no write can go on: end some");
+                      directory_ + ": no MemTable became free: try again, or end some iterators");
       }
     }
     QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, &retried));

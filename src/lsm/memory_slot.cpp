@@ -22,8 +22,14 @@ uint64_t NewGeneration() {
 }
 
 constexpr std::align_val_t kPage{4096};
-// Iterators that pin more MemTables than these have to go before writes go on.
-constexpr size_t kOutsideMax = 16;
+// While so many are in use outside of the pool, iterators pin no more MemTables.
+constexpr size_t kPinnedOutsideMax = 8;
+
+// An iterator pins what there is when it is made: the pool, and outside of it fewer than the
+// maximum above. Whatever iterators pin, writers find as many again as the pool has.
+size_t OutsideMax(size_t pool_slots) {
+  return kPinnedOutsideMax + pool_slots;
+}
 
 OwnMemory NewMemory(uint64_t bytes) {
   return OwnMemory(static_cast<char*>(::operator new(bytes, kPage)));
@@ -121,7 +127,7 @@ Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config)
   std::shared_ptr<MemoryPool> pool(new MemoryPool(config));
   QUIRE_ASSIGN_OR_RETURN(pool->arena_, NewArena(config));
   pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
-  pool->stray_.reserve(kOutsideMax);  // a destructor fills it
+  pool->stray_.reserve(OutsideMax(pool->slots_.size()));  // a destructor fills it
   return pool;
 }
 
@@ -199,10 +205,15 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
   return handle;
 }
 
+bool MemoryPool::MayPin() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return outside_.size() - stray_.size() < kPinnedOutsideMax;
+}
+
 // 0: none is left.
 uint64_t MemoryPool::TakeOutsideNumber() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (outside_.size() >= kOutsideMax) return 0;
+  if (outside_.size() >= OutsideMax(slots_.size())) return 0;
   uint64_t number = slots_.size();
   while (outside_.contains(number)) ++number;
   outside_.insert(number);

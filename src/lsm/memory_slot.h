@@ -124,6 +124,9 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its
   /// file goes when it was flushed. Null: there are too many of these already.
   Result<std::shared_ptr<MemoryHandle>> PrepareOutside();
+  /// Whether an iterator may pin the MemTables that there are. Asked when it has them: if it gives
+  /// them back where the answer is no, iterators never take the last MemTable from the writers.
+  bool MayPin() const;
   /// Removes the files of segments outside of the pool that are not needed any more.
   Status RemoveStray();
   /// The segment `segment` that a dead process left, with an empty index: in its own slot where it

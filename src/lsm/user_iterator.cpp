@@ -194,6 +194,24 @@ Slice UserIterator::ReadSeparated(Slice reference) {
   return separated_value_;
 }
 
+class FailedIterator final : public Iterator {
+ public:
+  explicit FailedIterator(Status status) : status_(std::move(status)) {}
+  bool Valid() const override { return false; }
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(Slice /*key*/) override {}
+  void SeekForPrev(Slice /*key*/) override {}
+  void Next() override {}
+  void Prev() override {}
+  Slice key() const override { return {}; }
+  Slice value() override { return {}; }
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
 }  // namespace
 
 void AddVersion(IteratorSources* sources) {
@@ -219,6 +237,10 @@ void AddVersion(IteratorSources* sources) {
     }
   }
   if (version.base != nullptr) sources->entries.push_back(version.base->NewIterator());
+}
+
+std::unique_ptr<Iterator> NewFailedIterator(Status status) {
+  return std::make_unique<FailedIterator>(std::move(status));
 }
 
 std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options) {

@@ -33,6 +33,9 @@ struct IteratorSources {
 /// their range tombstones.
 void AddVersion(IteratorSources* sources);
 
+/// An iterator over nothing, whose status() is `status`.
+std::unique_ptr<Iterator> NewFailedIterator(Status status);
+
 std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options);
 
 }  // namespace quire::lsm
