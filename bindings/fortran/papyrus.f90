@@ -19,7 +19,17 @@ module papyrus
   integer, parameter, public :: PAPYRUSKV_SUCCESS = 0
   integer, parameter, public :: PAPYRUSKV_ERR = -1
   integer, parameter, public :: PAPYRUSKV_INVALID_DB = -2
-  integer, parameter, public :: PAPYRUSKV_NOT_FOUND = -3
+  integer, parameter, public :: PAPYRUSKV_NOT_FOUND = PAPYRUSKV_ERR
+  integer, parameter, public :: PAPYRUSKV_INVALID_ARGUMENT = -3
+  integer, parameter, public :: PAPYRUSKV_READ_ONLY = -4
+  integer, parameter, public :: PAPYRUSKV_NO_SPACE = -5
+  integer, parameter, public :: PAPYRUSKV_IO = -6
+  integer, parameter, public :: PAPYRUSKV_CORRUPTION = -7
+  integer, parameter, public :: PAPYRUSKV_BUSY = -8
+  integer, parameter, public :: PAPYRUSKV_TIMED_OUT = -9
+  integer, parameter, public :: PAPYRUSKV_PEER_FAILED = -10
+  integer, parameter, public :: PAPYRUSKV_OUT_OF_MEMORY = -11
+  integer, parameter, public :: PAPYRUSKV_UNSUPPORTED = -12
   integer, parameter, public :: PAPYRUSKV_MEMTABLE = 1
   integer, parameter, public :: PAPYRUSKV_SSTABLE = 2
   integer, parameter, public :: PAPYRUSKV_SEQUENTIAL = 1
@@ -214,7 +224,7 @@ contains
   end subroutine papyruskv_put
 
   ! A disassociated VAL gets memory, which PAPYRUSKV_FREE takes back; an associated one is filled,
-  ! and PAPYRUSKV_ERR says that it is too small, with the length that it should have.
+  ! and PAPYRUSKV_INVALID_ARGUMENT says that it is too small, with the length that it should have.
   subroutine papyruskv_get(db, key, keylen, val, vallen, ierror)
     integer, intent(in) :: db
     character(kind=c_char), intent(in) :: key(*)
@@ -256,7 +266,7 @@ contains
     character(kind=c_char), pointer :: from(:)
     integer(kind=8) :: i, first
     integer :: freed
-    ierror = PAPYRUSKV_ERR
+    ierror = PAPYRUSKV_INVALID_ARGUMENT
     if (size(val, kind=8) >= length) then
       call c_f_pointer(bytes, from, [length])
       first = lbound(val, 1, kind=8)

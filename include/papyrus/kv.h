@@ -7,11 +7,11 @@
  *            asked MPI for MPI_THREAD_MULTIPLE (papyrus/mpi.h). Collective calls: all ranks of
  *            MPI_COMM_WORLD, one thread each, in the same order.
  *
- * Every function answers PAPYRUSKV_OK or a negative number. Without papyruskv_init, after
- * papyruskv_finalize, with a null where something must be, and for every failure that has no number
- * of its own it is PAPYRUSKV_ERR; a handle that is not open is PAPYRUSKV_INVALID_DB. Why a call
- * failed is said by the log (QUIRE_LOG=warning). Lengths are bytes; keys and values are any
- * bytes. */
+ * Every function returns PAPYRUSKV_OK or a negative number. An absent key is PAPYRUSKV_NOT_FOUND,
+ * which is PAPYRUSKV_ERR: programs compare with either. Every failure has another number; without
+ * papyruskv_init, after papyruskv_finalize, and with a null where something must be it is
+ * PAPYRUSKV_INVALID_ARGUMENT. Why a call failed is said by the log (QUIRE_LOG=warning). Lengths are
+ * bytes; keys and values are any bytes. */
 #ifndef PAPYRUS_KV_H_
 #define PAPYRUS_KV_H_
 
@@ -27,8 +27,18 @@ extern "C" {
 #define PAPYRUSKV_OK 0
 #define PAPYRUSKV_SUCCESS PAPYRUSKV_OK
 #define PAPYRUSKV_ERR (-1)
-#define PAPYRUSKV_INVALID_DB (-2) /* no database is open under this handle */
-#define PAPYRUSKV_NOT_FOUND (-3)  /* the key, or the database to be opened, is not there */
+#define PAPYRUSKV_NOT_FOUND PAPYRUSKV_ERR /* the key, or the database to be opened, is absent */
+#define PAPYRUSKV_INVALID_DB (-2)         /* no database is open under this handle */
+#define PAPYRUSKV_INVALID_ARGUMENT (-3)   /* the program asked for what cannot be */
+#define PAPYRUSKV_READ_ONLY (-4)          /* protected, or read-only after a failure */
+#define PAPYRUSKV_NO_SPACE (-5)           /* the device is full */
+#define PAPYRUSKV_IO (-6)                 /* the system refused a call on a file */
+#define PAPYRUSKV_CORRUPTION (-7)         /* stored or received bytes are damaged */
+#define PAPYRUSKV_BUSY (-8)               /* open elsewhere, or here already */
+#define PAPYRUSKV_TIMED_OUT (-9)          /* a rank did not answer: the outcome is unknown */
+#define PAPYRUSKV_PEER_FAILED (-10)       /* a rank died: the outcome is unknown */
+#define PAPYRUSKV_OUT_OF_MEMORY (-11)     /* an allocation failed */
+#define PAPYRUSKV_UNSUPPORTED (-12)       /* made by a newer version */
 
 /* Levels of fence and barrier. */
 #define PAPYRUSKV_MEMTABLE (1 << 0)
@@ -137,16 +147,16 @@ QUIRE_EXPORT int papyruskv_destroy(int db, int* event);
 QUIRE_EXPORT int papyruskv_checkpoint(int db, const char* path, int* event);
 /* Brings `name` back from its newest complete checkpoint below `path`, in the background, in place
  * of a closed database of that name. `*db` is its handle, which is good once the event has been
- * waited for; until then calls with it are PAPYRUSKV_ERR. With a null `event` it waits here.
+ * waited for; until then calls with it are PAPYRUSKV_BUSY. With a null `event` it waits here.
  * Collective. */
 QUIRE_EXPORT int papyruskv_restart(const char* path, const char* name, int flags,
                                    papyruskv_option_t* opt, int* db, int* event);
-/* Waits for an event of the database, once. PAPYRUSKV_ERR also where what it stands for has failed.
+/* Waits for an event of the database, once. It fails also if what the event stands for has failed.
  * Several may be under way. Collective. */
 QUIRE_EXPORT int papyruskv_wait(int db, int event);
 
 /* Distributes the keys of an empty database by `fn` from now on (null: Quire's own hash).
- * PAPYRUSKV_ERR where it has pairs: give papyruskv_open the function then. Collective. */
+ * PAPYRUSKV_INVALID_ARGUMENT if it has pairs: give papyruskv_open the function then. Collective. */
 QUIRE_EXPORT int papyruskv_hash(int db, papyruskv_hash_fn_t fn);
 
 /* Begins a walk over the pairs that this rank owns, in order of keys, as they are now; `*iter`

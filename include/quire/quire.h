@@ -66,8 +66,8 @@ typedef struct quire_reader quire_reader;
 QUIRE_EXPORT const char* quire_version(void);
 /* The name of a code, as "not found". Lives for ever. */
 QUIRE_EXPORT const char* quire_code_name(int code);
-/* Why this thread's last failed call failed; "" where none has. Valid until this thread's next call
- * that fails. */
+/* Why this thread's last call that returned a code failed; "" if it succeeded. Valid until this
+ * thread's next such call. */
 QUIRE_EXPORT const char* quire_error_message(void);
 /* Frees what a function of this library gave out. Null is allowed. */
 QUIRE_EXPORT void quire_free(void* pointer);

@@ -7,16 +7,16 @@
 namespace quire::api {
 namespace {
 
-// Of the last call on this thread that failed.
+// Why the last call on this thread failed; empty if it succeeded.
 thread_local std::string last_message;
 
 }  // namespace
 
 int CodeOf(const Status& status) {
-  if (!status.ok() && status.code() != Code::kNotFound) {
+  if (status.ok()) {
+    last_message.clear();
+  } else {
     last_message = status.message().empty() ? CodeName(status.code()) : status.message();
-  } else if (!status.ok() && !status.message().empty()) {
-    last_message = status.message();
   }
   return static_cast<int>(status.code());
 }

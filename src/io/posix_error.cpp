@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "io/machine.h"
+
 namespace quire::io {
 namespace {
 
@@ -51,6 +53,10 @@ Status ErrnoStatus(int error, const std::string& action, const std::string& path
 }
 
 Status LockedStatus(const std::string& path, const std::string& holder) {
+  if (holder == ProcessDescription()) {
+    return Status(Code::kBusy, path + " is locked by this process (" + holder +
+                                   "), which has it open already; close it there first");
+  }
   return Status(Code::kBusy, path + " is locked by " + holder + "; wait for it to end, or end it");
 }
 

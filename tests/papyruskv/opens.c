@@ -29,8 +29,8 @@ static void check_lengths(size_t keylen, size_t vallen, int consistency) {
   CHECK_OK(papyruskv_put(db, large, kPastLimit - 1, "v", 1));
   CHECK_VALUE(db, large, kPastLimit - 1, "v", 1);
   /* Past the limit: an error, and nothing else is wrong. */
-  CHECK(papyruskv_put(db, large, kPastLimit, "v", 1) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_put(db, large, 0, "v", 1) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_put(db, large, kPastLimit, "v", 1) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_put(db, large, 0, "v", 1) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK(papyruskv_delete(db, large, kPastLimit) != PAPYRUSKV_OK);
   CHECK_VALUE(db, "k", 1, "as long as it is", 16);
   CHECK_OK(papyruskv_close(db));
@@ -42,15 +42,15 @@ static void check_protections(void) {
   char* value = NULL;
   int db = open_with(PAPYRUSKV_RDONLY, NULL);
   CHECK_VALUE(db, "k", 1, "as long as it is", 16);
-  CHECK(papyruskv_put(db, "k", 1, "v", 1) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_delete(db, "k", 1) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_put(db, "k", 1, "v", 1) == PAPYRUSKV_READ_ONLY);
+  CHECK(papyruskv_delete(db, "k", 1) == PAPYRUSKV_READ_ONLY);
   CHECK_OK(papyruskv_close(db));
   db = open_with(PAPYRUSKV_UDONLY | PAPYRUSKV_SEQUENTIAL, NULL);
   CHECK_VALUE(db, "k", 1, "as long as it is", 16);
-  CHECK(papyruskv_put(db, "k", 1, "v", 1) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_put(db, "k", 1, "v", 1) == PAPYRUSKV_READ_ONLY);
   CHECK_OK(papyruskv_close(db));
   db = open_with(PAPYRUSKV_WRONLY, NULL);
-  CHECK(papyruskv_get(db, "k", 1, &value, NULL) == PAPYRUSKV_ERR && value == NULL);
+  CHECK(papyruskv_get(db, "k", 1, &value, NULL) == PAPYRUSKV_INVALID_ARGUMENT && value == NULL);
   CHECK_OK(papyruskv_put(db, "k", 1, "as long as it is", 16));
   CHECK_OK(papyruskv_close(db));
 }
@@ -58,7 +58,7 @@ static void check_protections(void) {
 /* Put back as `protection` says: the flags of a restart are those of an open. */
 static void check_restart(int protection) {
   int db = -1, event = -1;
-  const int put = protection == PAPYRUSKV_RDWR ? PAPYRUSKV_OK : PAPYRUSKV_ERR;
+  const int put = protection == PAPYRUSKV_RDWR ? PAPYRUSKV_OK : PAPYRUSKV_READ_ONLY;
   papyruskv_option_t opt = {0, 0, NULL};
   CHECK_OK(papyruskv_restart("./checkpoints", "opened",
                              PAPYRUSKV_CREATE | PAPYRUSKV_SEQUENTIAL | protection, &opt, &db,

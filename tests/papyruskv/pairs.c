@@ -55,7 +55,7 @@ static void check_shapes(int db) {
   CHECK_VALUE(db, key, keylen, large, kLarge);
   CHECK_OK(papyruskv_put(db, large, kLongKey, "long", 4));
   CHECK_VALUE(db, large, kLongKey, "long", 4);
-  CHECK(papyruskv_put(db, key, 0, large, 1) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_put(db, key, 0, large, 1) == PAPYRUSKV_INVALID_ARGUMENT);
   free(large);
 }
 
@@ -99,7 +99,7 @@ static void check_walks(int db) {
     ++seen;
     CHECK_OK(papyruskv_iter_next(db, &iter));
   }
-  CHECK(papyruskv_iter_next(db, &iter) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_iter_next(db, &iter) == PAPYRUSKV_INVALID_ARGUMENT);
   MPI_Allreduce(&seen, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   CHECK(all == size * (kPairs - kPairs / 10));
 }

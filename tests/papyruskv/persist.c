@@ -51,11 +51,11 @@ static void check_checkpoints(int db) {
   CHECK_OK(papyruskv_checkpoint(db, checkpoints, &second));
   put_all(db, 3);
   CHECK(first > 0 && second > 0 && first != second);
-  CHECK(papyruskv_wait(db, second + 1) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_wait(db + 1, first) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_wait(db, second + 1) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_wait(db + 1, first) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK_OK(papyruskv_wait(db, second));
   CHECK_OK(papyruskv_wait(db, first));
-  CHECK(papyruskv_wait(db, first) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_wait(db, first) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_MEMTABLE));
   check_all(db, 3);
 }
@@ -66,10 +66,10 @@ static void check_restart(const char* name, int generation) {
   char* value = NULL;
   CHECK_OK(papyruskv_restart(checkpoints, name, PAPYRUSKV_RDWR, NULL, &db, &event));
   CHECK(db > 0 && event > 0);
-  CHECK(papyruskv_get(db, "key 1", 5, &value, NULL) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_close(db) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_get(db, "key 1", 5, &value, NULL) == PAPYRUSKV_BUSY);
+  CHECK(papyruskv_close(db) == PAPYRUSKV_BUSY);
   CHECK_OK(papyruskv_wait(db, event));
-  CHECK(papyruskv_wait(db, event) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_wait(db, event) == PAPYRUSKV_INVALID_ARGUMENT);
   check_all(db, generation);
   CHECK_OK(papyruskv_put(db, "more", 4, "x", 1));
   CHECK_OK(papyruskv_close(db));
@@ -141,7 +141,7 @@ static void empty_tables_of(const char* name) {
 static void check_kept(void) {
   int db = open_it("kept"), event = -1;
   char other[310];
-  snprintf(other, sizeof other, "%s%s", rank == 0 ? "" : "/.", checkpoints);
+  snprintf(other, sizeof other, "%s%s", checkpoints, rank == 0 ? "" : "-other");
   put_all(db, 20);
   CHECK_OK(papyruskv_checkpoint(db, checkpoints, NULL));
   put_all(db, 21);

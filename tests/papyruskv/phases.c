@@ -38,17 +38,17 @@ static void check_protection(int db) {
   size_t length = 0;
   int key = 7;
   CHECK_OK(papyruskv_protect(db, PAPYRUSKV_RDONLY));
-  CHECK(papyruskv_put(db, (char*)&key, sizeof key, "x", 1) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_delete(db, (char*)&key, sizeof key) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_put(db, (char*)&key, sizeof key, "x", 1) == PAPYRUSKV_READ_ONLY);
+  CHECK(papyruskv_delete(db, (char*)&key, sizeof key) == PAPYRUSKV_READ_ONLY);
   CHECK_VALUE(db, (char*)&key, sizeof key, "protected", 9);
   CHECK_VALUE(db, (char*)&key, sizeof key, "protected", 9);
   CHECK_OK(papyruskv_protect(db, PAPYRUSKV_WRONLY));
   CHECK_OK(papyruskv_put(db, (char*)&key, sizeof key, "written", 7));
-  CHECK(papyruskv_get(db, (char*)&key, sizeof key, &value, &length) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_get(db, (char*)&key, sizeof key, &value, &length) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK_OK(papyruskv_protect(db, PAPYRUSKV_UDONLY));
-  CHECK(papyruskv_put(db, (char*)&key, sizeof key, "x", 1) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_put(db, (char*)&key, sizeof key, "x", 1) == PAPYRUSKV_READ_ONLY);
   CHECK_VALUE(db, (char*)&key, sizeof key, "written", 7);
-  CHECK(papyruskv_protect(db, PAPYRUSKV_RDONLY | PAPYRUSKV_WRONLY) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_protect(db, PAPYRUSKV_RDONLY | PAPYRUSKV_WRONLY) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK_OK(papyruskv_protect(db, PAPYRUSKV_RDWR));
 }
 
@@ -81,10 +81,10 @@ int main(int argc, char** argv) {
   CHECK(count_tables() == 0);
   CHECK_OK(papyruskv_fence(db, PAPYRUSKV_SSTABLE));
   CHECK(count_tables() >= 1);
-  CHECK(papyruskv_fence(db, 4) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_barrier(db, 0) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_consistency(db, 3) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_signal_notify(1, &nobody, 1) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_fence(db, 4) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_barrier(db, 0) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_consistency(db, 3) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_signal_notify(1, &nobody, 1) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK_OK(papyruskv_finalize());
   return end();
 }

@@ -26,8 +26,8 @@ static void check_bad(void) {
     const char* const before = getenv(name);
     char* const kept = before == NULL ? NULL : strdup(before);
     if (i % 2 == 1 || rank == i / 2 % size) setenv(name, kBad[i / 2][1], 1);
-    CHECK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY") == PAPYRUSKV_ERR);
-    CHECK(papyruskv_open("db", PAPYRUSKV_CREATE, NULL, &db) == PAPYRUSKV_ERR);
+    CHECK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY") == PAPYRUSKV_INVALID_ARGUMENT);
+    CHECK(papyruskv_open("db", PAPYRUSKV_CREATE, NULL, &db) == PAPYRUSKV_INVALID_ARGUMENT);
     if (kept == NULL) {
       unsetenv(name);
     } else {

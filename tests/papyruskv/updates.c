@@ -125,8 +125,9 @@ static void check_shapes(int db) {
   CHECK_VALUE(db, key, keylen, "abab", 4);
   CHECK_OK(papyruskv_update(db, key, keylen, NULL, kReplace, "other", 5, NULL, 0));
   CHECK_VALUE(db, key, keylen, "other", 5);
-  CHECK(papyruskv_update(db, key, keylen, NULL, kRefuse, NULL, 0, out, 1) == PAPYRUSKV_ERR);
-  CHECK(papyruskv_update(db, key, keylen, NULL, 77, NULL, 0, out, 1) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_update(db, key, keylen, NULL, kRefuse, NULL, 0, out, 1) ==
+        PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_update(db, key, keylen, NULL, 77, NULL, 0, out, 1) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK_VALUE(db, key, keylen, "other", 5);
   CHECK_OK(papyruskv_update(db, "absent", 6, NULL, kGrow, NULL, 0, out, 1));
   CHECK_ABSENT(db, "absent", 6);
@@ -193,7 +194,7 @@ static void check_hashes(void) {
   CHECK_OK(papyruskv_open("hash at open", PAPYRUSKV_CREATE, &opt, &db));
   put_three_each(db);
   check_owned(db, 3 * size);
-  CHECK(papyruskv_hash(db, NULL) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_hash(db, NULL) == PAPYRUSKV_INVALID_ARGUMENT);
   check_owned(db, 3 * size);
   CHECK_OK(papyruskv_close(db));
 
@@ -206,7 +207,7 @@ static void check_hashes(void) {
   CHECK_OK(papyruskv_update(db, "\0\0\0\0", 4, NULL, kAdd, &one, sizeof one, &one, sizeof one));
   CHECK(one == 0 || size > 1);
   CHECK_OK(papyruskv_close(db));
-  CHECK(papyruskv_open("hash later", PAPYRUSKV_RDWR, NULL, &db) == PAPYRUSKV_ERR);
+  CHECK(papyruskv_open("hash later", PAPYRUSKV_RDWR, NULL, &db) == PAPYRUSKV_INVALID_ARGUMENT);
   CHECK_OK(papyruskv_open("hash later", PAPYRUSKV_RDWR, &opt, &db));
   CHECK_OK(papyruskv_close(db));
 }

@@ -46,6 +46,8 @@ int Guarded(const Body& body) {
     return CodeOf(base::OutOfMemory());
   } catch (const std::exception& error) {
     return CodeOf(Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+  } catch (...) {
+    return CodeOf(Status(Code::kInvalidArgument, "exception: not a std::exception"));
   }
 }
 

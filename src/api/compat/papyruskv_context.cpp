@@ -123,6 +123,8 @@ int papyruskv_init(int* argc, char*** argv, const char* repository) {
 
 int papyruskv_finalize(void) {
   const Session* const session = Session::Current();
+  const Status may_call = session == nullptr ? Status() : session->CheckCaller();
+  if (!may_call.ok()) return quire::compat::CodeOf("papyruskv_finalize", may_call);
   const bool end_mpi = session != nullptr && session->started_mpi();
   const int code = Guarded("papyruskv_finalize", [] { return quire::compat::End(); });
   if (end_mpi) quire::comm::EndMpi();

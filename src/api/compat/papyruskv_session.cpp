@@ -151,7 +151,8 @@ int CodeOf(const char* call, const Status& status) {
   if (!(absent && status.message().empty()) && base::LogEnabled()) {
     base::Log(LogLevel::kWarning, std::string(call) + ": " + status.ToString());
   }
-  return absent ? PAPYRUSKV_NOT_FOUND : PAPYRUSKV_ERR;
+  // Numbers of their own: -3 for Code 2, and so on (papyrus/kv.h).
+  return absent ? PAPYRUSKV_NOT_FOUND : -1 - static_cast<int>(status.code());
 }
 
 }  // namespace quire::compat

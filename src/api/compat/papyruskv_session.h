@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "api/compat/papyruskv_settings.h"
+#include "base/forked_child.h"
 #include "base/out_of_memory.h"
 #include "papyrus/kv.h"
 #include "quire/database.h"
@@ -70,6 +71,8 @@ class Session {
   Context& context() { return *context_; }
   const Settings& settings() const { return settings_; }
   bool started_mpi() const { return started_mpi_; }
+  /// kInvalidArgument in a forked child, and inside a function that the library calls.
+  Status CheckCaller() const { return process_.Check("the library of PapyrusKV"); }
 
   /// The open database with this handle, or null.
   OpenDatabase* Find(int handle) const;
@@ -97,6 +100,7 @@ class Session {
  private:
   Status FinishRestart(int handle);
 
+  const base::OwnProcess process_;
   std::unique_ptr<Context> context_;
   const Settings settings_;
   const bool started_mpi_;
@@ -122,10 +126,12 @@ int Guarded(const char* call, const Body& body) {
     return CodeOf(call, base::OutOfMemory());
   } catch (const std::exception& error) {
     return CodeOf(call, Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+  } catch (...) {
+    return CodeOf(call, Status(Code::kInvalidArgument, "exception: not a std::exception"));
   }
 }
 
-/// Guarded, with the session; PAPYRUSKV_ERR where there is none.
+/// Guarded, with the session; PAPYRUSKV_INVALID_ARGUMENT if there is none.
 template <typename Body>
 int WithSession(const char* call, const Body& body) {
   return Guarded(call, [&]() -> Status {
@@ -133,6 +139,7 @@ int WithSession(const char* call, const Body& body) {
     if (session == nullptr) {
       return Status(Code::kInvalidArgument, "call papyruskv_init first, and not after finalize");
     }
+    QUIRE_RETURN_IF_ERROR(session->CheckCaller());
     return body(*session);
   });
 }

@@ -36,7 +36,8 @@ TEST_F(PapyruskvCodes, WhatElseIsAbsentIsLoggedWithTheCall) {
 }
 
 TEST_F(PapyruskvCodes, AFailureIsLoggedWithTheCall) {
-  EXPECT_EQ(CodeOf("papyruskv_put", Status(Code::kNoSpace, "the disk is full")), PAPYRUSKV_ERR);
+  EXPECT_EQ(CodeOf("papyruskv_put", Status(Code::kNoSpace, "the disk is full")),
+            PAPYRUSKV_NO_SPACE);
   EXPECT_THAT(lines_, testing::ElementsAre(testing::HasSubstr("papyruskv_put")));
 }
 
