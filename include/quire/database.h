@@ -10,8 +10,8 @@
 ///
 /// Unless a call says otherwise: it is not collective; an error means that nothing was stored; and
 /// these codes may come from every call, so that they are not repeated below:
-///   kInvalidArgument  The database or context is closed, or this thread may not call (MPI at
-///                     MPI_THREAD_FUNNELED).
+///   kInvalidArgument  The database or context is closed, or this thread may not call (a forked
+///                     child; inside a function that Quire calls; MPI at MPI_THREAD_FUNNELED).
 ///   kTimedOut         A rank did not answer within ContextOptions::timeout_ms. Whether a write was
 ///                     applied is unknown.
 ///   kPeerFailed       A rank died or left. Whether a write was applied is unknown.
@@ -69,7 +69,7 @@ enum class Level { kMemTable = 1, kSsTable = 2 };
 /// How Open treats what is there.
 enum class OpenMode { kOpenOrCreate, kMustExist, kMustNotExist };
 
-/// Owner rank of a key: a pure function, the same on all ranks, answering [0, rank_count).
+/// Owner rank of a key, in [0, rank_count): pure, the same on all ranks. Throwing fails the call.
 using Partitioner = std::function<int(Slice key, int rank_count)>;
 
 /// One database's properties. The same on all ranks (checked; a difference is kInvalidArgument on
@@ -112,7 +112,7 @@ struct DatabaseOptions {
 
 /// Changes the value of a key at its owner. `present` is null where the key is absent. Answer OK to
 /// store `updated` (given empty), kNotFound to write nothing, anything else to fail the update.
-/// Must be quick, and must not call the Database.
+/// Must be quick. If it throws, the update fails; calls of Quire inside it fail.
 using UpdateFunction =
     std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
 
@@ -301,7 +301,7 @@ class PendingGet {
 };
 
 /// Ordered walk over the pairs that this rank owns, as they were when it was made. Keys are ordered
-/// as unsigned bytes. Ends before its Context.
+/// as unsigned bytes. Close ends the walk (kInvalidArgument), and must not run beside a call of it.
 class LocalIterator {
  public:
   virtual ~LocalIterator() = default;
@@ -351,8 +351,8 @@ class Batch {
   std::vector<Operation> operations_;
 };
 
-/// Gives the place for `size` bytes of a value; null refuses (kOutOfMemory). May be called more
-/// than once in a get: the last place has the value.
+/// Gives the place for `size` bytes of a value; null refuses (kOutOfMemory). May be called again:
+/// the last place has the value. If it throws, the get fails; calls of Quire inside it fail.
 using PlaceFunction = std::function<char*(size_t size)>;
 
 /// An open database. Ends before its Context.
@@ -364,7 +364,7 @@ class Database {
 
   /// The name it was opened by.
   virtual const std::string& name() const = 0;
-  /// The rank that owns `key`: what the partitioner answers.
+  /// The rank that owns `key`: what the partitioner answers; negative if it throws.
   virtual int Owner(Slice key) const = 0;
 
   /// Inserts one pair, or replaces the value of an existing key.
@@ -383,8 +383,8 @@ class Database {
   /// Errors       kInvalidArgument  A size is out of range, or the partitioner answered no rank.
   ///              kReadOnly         Protected, or after a background failure: the text says which.
   ///              kNoSpace          The device is full. Works again once there is room.
-  ///              kBusy             Iterators pinned all MemTables for half of
-  ///                                ContextOptions::timeout_ms.
+  ///              kBusy             No MemTable became free for half of
+  ///                                ContextOptions::timeout_ms. Iterators alone are no cause.
   ///              A relaxed remote Put that fails later, on its owner, is reported by this rank's
   ///              next Fence() or Barrier(), with the count of lost operations; never dropped.
   ///
@@ -516,7 +516,7 @@ class Database {
 
   /// An iterator over the pairs that this rank owns. Never null: errors are in its status().
   ///
-  /// Cost         The first one after many puts sorts their keys.
+  /// Cost         The first one after many puts sorts their keys. With many open, a Flush.
   virtual std::unique_ptr<LocalIterator> NewLocalIterator() = 0;
   /// Merges this rank's tables into one run, without dead versions. Waits.
   virtual Status Compact() = 0;

@@ -16,8 +16,8 @@ namespace quire QUIRE_EXPORT {
 enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
 /// Takes one line, without its end. Called by any thread of the library, also by several at once,
-/// and while the library holds locks of its own: it calls nothing of Quire, does not throw, and
-/// takes no lock that is held anywhere during a call of Quire.
+/// and while the library holds locks of its own: calls of Quire inside it fail, what it throws is
+/// dropped, and it must take no lock that is held anywhere during a call of Quire.
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
 /// Replaces the sink of this process; an empty one is silence, the default. Without one, the

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/fork_generation.h"
+#include "base/program_call.h"
 #include "quire/status.h"
 
 namespace quire::base {
@@ -20,8 +21,13 @@ class OwnProcess {
  public:
   /// True in a forked child. One load.
   bool forked() const { return generation_ != ForkGeneration(); }
-  /// kInvalidArgument in a forked child; `what` names the object: "the database".
-  Status Check(const char* what) const { return forked() ? InForkedChild(what) : Status(); }
+  /// True unless the caller is a forked child, or inside a function that Quire called.
+  bool MayCall() const { return !forked() && !InProgramCall(); }
+  /// kInvalidArgument unless MayCall(); `what` names the object: "the database".
+  Status Check(const char* what) const {
+    if (forked()) return InForkedChild(what);
+    return InProgramCall() ? CalledInside(what) : Status();
+  }
 
  private:
   uint32_t generation_ = ForkGeneration();

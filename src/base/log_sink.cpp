@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 
+#include "base/program_call.h"
+
 namespace quire::base {
 namespace {
 
@@ -36,7 +38,13 @@ void Log(LogLevel level, const std::string& text) {
     const std::lock_guard<std::mutex> lock(sink.mutex);
     current = sink.current;
   }
-  if (current) (*current)(level, text);  // outside the mutex: sinks run side by side
+  if (!current) return;
+  const ProgramCall inside;
+  try {
+    (*current)(level, text);  // outside the mutex: sinks run side by side
+  } catch (...) {
+    // Nobody is left to be told.
+  }
 }
 
 bool LogEnabled() { return TheSink().enabled.load(std::memory_order_acquire); }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "kv/partitioner.h"
 #include "lsm/manifest.h"
 
 namespace quire::kv {
@@ -34,9 +35,7 @@ Result<int> Chain::OwnerAmong(Slice key, int rank_count) const {
   if (!options_.partitioner) return base::OwnerOf(base::HashKey(key), rank_count);
   const int owner = options_.partitioner(key, rank_count);
   if (owner >= 0 && owner < rank_count) return owner;
-  return Status(Code::kInvalidArgument, "the partitioner answers rank " + std::to_string(owner) +
-                                            " of " + std::to_string(rank_count) +
-                                            " for a key that the database has");
+  return NoSuchOwner(owner, rank_count).WithContext("a key that the database has");
 }
 
 Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {

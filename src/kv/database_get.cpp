@@ -2,6 +2,7 @@
 // group, by message.
 #include <cstring>
 
+#include "base/program_call.h"
 #include "kv/database_impl.h"
 #include "kv/pending_get.h"
 #include "kv/wire.h"
@@ -11,12 +12,14 @@ namespace quire::kv {
 Status DatabaseImpl::Get(Slice key, const PlaceFunction& place_value) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
-  const Place place = Locate(key);
-  PairCache::Ticket ticket;
-  const Status near = GetWithoutMessage(place, key, place_value, &ticket);
-  if (!MustAsk(place, near)) return near;
-  if (InGroup(place.owner)) return GetInGroup(place, key, place_value, ticket);
-  return GetByMessage(place, key, place_value, ticket);
+  return base::CallProgram([] { return std::string("the place function"); }, [&] {
+    const Place place = Locate(key);
+    PairCache::Ticket ticket;
+    const Status near = GetWithoutMessage(place, key, place_value, &ticket);
+    if (!MustAsk(place, near)) return near;
+    if (InGroup(place.owner)) return GetInGroup(place, key, place_value, ticket);
+    return GetByMessage(place, key, place_value, ticket);
+  });
 }
 
 Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/log_sink.h"
+#include "kv/partitioner.h"
 #include "kv/wire.h"
 
 namespace quire::kv {
@@ -147,9 +148,7 @@ DatabaseImpl::Place DatabaseImpl::Locate(Slice key) const {
 }
 
 Status DatabaseImpl::BadOwner(int owner) const {
-  return Status(Code::kInvalidArgument, "the partitioner of database " + name_ + " answered " +
-                                            std::to_string(owner) + "; there are ranks 0 to " +
-                                            std::to_string(size_ - 1));
+  return NoSuchOwner(owner, size_).WithContext("database " + name_);
 }
 
 Status DatabaseImpl::Put(Slice key, Slice value) {

@@ -114,7 +114,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   static uint32_t GateOf(Protection protection, Consistency consistency);
   Status Admit(uint32_t needed) const {
     const bool open = (gate_.load(std::memory_order_acquire) & needed) == needed;
-    return open && !process_.forked() ? Status() : Refuse(needed);
+    return open && process_.MayCall() ? Status() : Refuse(needed);
   }
   Status Refuse(uint32_t needed) const;
   Status CheckSizes(Slice key, Slice value) const;

@@ -12,6 +12,7 @@
 #include "kv/locked_database.h"
 #include "kv/old_parts.h"
 #include "kv/part_files.h"
+#include "kv/partitioner.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/options_text.h"
@@ -302,6 +303,7 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
   opening.core = core;
   opening.parts.name = name;
   opening.parts.options = options;
+  opening.parts.options.partitioner = GuardedPartitioner(options.partitioner);
   opening.parts.number = core->TakeNumber();
   const Status checked = CheckRequest(name, &opening.parts.options);
   opening.generation.rank_count = core->size();

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "base/forked_child.h"
+#include "base/program_call.h"
 #include "io/machine.h"
 #include "kv/chain.h"
 #include "kv/checkpoint_files.h"
 #include "kv/local_iterator.h"
+#include "kv/partitioner.h"
 
 namespace quire::kv {
 namespace {
@@ -45,6 +47,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   DatabaseReaderImpl(io::FileSystem& fs, std::string directory,
                      const DatabaseReaderOptions& options)
       : fs_(fs), directory_(std::move(directory)), options_(options) {
+    options_.partitioner = GuardedPartitioner(options.partitioner);
     reader_.storage.cache_bytes = options.cache_bytes;
     reader_.cache = table::NewBlockCache(options.cache_bytes);
   }
@@ -57,7 +60,8 @@ class DatabaseReaderImpl final : public DatabaseReader {
 
   Status Get(Slice key, const PlaceFunction& place) const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
-    return Present()->Get(key, place);
+    return base::CallProgram([] { return std::string("the place function"); },
+                             [&] { return Present()->Get(key, place); });
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
     if (process_.forked()) return NewFailedIterator(process_.Check("the reader"));
@@ -112,7 +116,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   const base::OwnProcess process_;
   io::FileSystem& fs_;
   const std::string directory_;
-  const DatabaseReaderOptions options_;
+  DatabaseReaderOptions options_;
   lsm::ReaderOptions reader_;
   std::atomic<std::shared_ptr<const Chain>> chain_;
 };

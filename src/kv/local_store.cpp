@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/program_call.h"
 #include "log/record.h"
 
 namespace quire::kv {
@@ -84,7 +85,9 @@ Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice
   std::string unheard;
   if (answer == nullptr) answer = &unheard;
   answer->clear();
-  return (*function)(key, present, argument, updated, answer);
+  return base::CallProgram(
+      [id] { return "update function " + std::to_string(id); },
+      [&] { return (*function)(key, present, argument, updated, answer); });
 }
 
 Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,

@@ -8,8 +8,8 @@ namespace {
 
 constexpr uint64_t kShardBytesMin = 1ull << 20;
 constexpr uint64_t kShardsMax = 16;
-// List node, hash node, two string headers.
-constexpr uint64_t kEntryOverheadBytes = 144;
+// List node, hash node, two string headers, the value's block of references.
+constexpr uint64_t kEntryOverheadBytes = 176;
 // More writes than memory has room for their guards: the count never reaches the other half.
 constexpr uint64_t kUnderWayMask = 0xFFFFFFFF;
 constexpr int kEndedShift = 32;
@@ -51,22 +51,29 @@ PairCache::Ticket PairCache::Look(uint64_t hash) const {
 Status PairCache::Get(Slice key, uint64_t hash, const Ticket& ticket,
                       const lsm::AllocateFn& place) {
   if (!ticket.usable) return Status(Code::kNotFound);
+  const std::shared_ptr<const std::string> value = Find(key, hash);
+  if (value == nullptr) return Status(Code::kNotFound);
+  char* const to = place(value->size());
+  if (to == nullptr) return Status(Code::kOutOfMemory, "no place for a value of the cache");
+  if (!value->empty()) std::memcpy(to, value->data(), value->size());
+  return Status();
+}
+
+std::shared_ptr<const std::string> PairCache::Find(Slice key, uint64_t hash) {
   Shard& shard = ShardOf(hash);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   const auto found = shard.index.find(key);
-  if (found == shard.index.end()) return Status(Code::kNotFound);
+  if (found == shard.index.end()) return nullptr;
   shard.entries.splice(shard.entries.begin(), shard.entries, found->second);
-  const std::string& value = found->second->value;
-  char* const to = place(value.size());
-  if (to == nullptr) return Status(Code::kOutOfMemory, "no place for a value of the cache");
-  if (!value.empty()) std::memcpy(to, value.data(), value.size());
-  return Status();
+  return found->second->value;
 }
 
 void PairCache::Insert(Slice key, Slice value, uint64_t hash, const Ticket& ticket) {
   const uint64_t charge = ChargeOf(key, value);
   const uint64_t shard_capacity = capacity_bytes_ / shard_count_;
   if (!ticket.usable || charge > shard_capacity / 2) return;
+  std::list<Entry> fresh;
+  fresh.push_front({std::string(key), std::make_shared<const std::string>(value)});
   Shard& shard = ShardOf(hash);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   // Under the lock: a write that begins after this look erases what is inserted here.
@@ -77,8 +84,8 @@ void PairCache::Insert(Slice key, Slice value, uint64_t hash, const Ticket& tick
   }
   Erase(shard, key);
   while (shard.charged_bytes + charge > shard_capacity) Erase(shard, shard.entries.back().key);
-  shard.entries.push_front({std::string(key), std::string(value)});
-  shard.index.emplace(shard.entries.front().key, shard.entries.begin());
+  shard.index.emplace(fresh.front().key, fresh.begin());  // without memory nothing has changed
+  shard.entries.splice(shard.entries.begin(), fresh);
   shard.charged_bytes += charge;
 }
 
@@ -86,7 +93,7 @@ void PairCache::Erase(Shard& shard, Slice key) {
   const auto found = shard.index.find(key);
   if (found == shard.index.end()) return;
   const auto entry = found->second;
-  shard.charged_bytes -= ChargeOf(entry->key, entry->value);
+  shard.charged_bytes -= ChargeOf(entry->key, *entry->value);
   shard.index.erase(found);
   shard.entries.erase(entry);
 }

@@ -43,8 +43,8 @@ class PairCache {
 
   /// Taken by a reader before it looks into MemTables.
   Ticket Look(uint64_t hash) const;
-  /// Copies the value of `key` into the place that `place` gives. kNotFound: not here.
-  /// kOutOfMemory: `place` refused.
+  /// Copies the value of `key` into the place that `place` gives, which is asked without a lock.
+  /// kNotFound: not here. kOutOfMemory: `place` refused.
   Status Get(Slice key, uint64_t hash, const Ticket& ticket, const lsm::AllocateFn& place);
   /// Takes the pair in, unless a write of the key has come since `ticket`, or it is too large for
   /// the cache.
@@ -71,7 +71,7 @@ class PairCache {
   friend class WriteGuard;
   struct Entry {
     std::string key;
-    std::string value;
+    std::shared_ptr<const std::string> value;  // readers copy it without the mutex
   };
   struct Shard {
     mutable std::mutex mutex;
@@ -88,6 +88,7 @@ class PairCache {
 
   Shard& ShardOf(uint64_t hash) const { return shards_[(hash >> 32) % shard_count_]; }
   WriteMark& MarkOf(uint64_t hash) const { return marks_[(hash >> 16) % kMarkCount]; }
+  std::shared_ptr<const std::string> Find(Slice key, uint64_t hash);
   void Erase(Shard& shard, Slice key);
 
   const uint64_t capacity_bytes_;

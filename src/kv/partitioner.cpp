@@ -1,0 +1,39 @@
+#include "kv/partitioner.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "base/program_call.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr int kThrew = std::numeric_limits<int>::min();
+
+// Why the last one on this thread that threw did.
+thread_local Status last_failure;
+
+}  // namespace
+
+Partitioner GuardedPartitioner(Partitioner partitioner) {
+  if (!partitioner) return {};
+  return [partitioner = std::move(partitioner)](Slice key, int rank_count) {
+    int owner = kThrew;
+    const Status called = base::CallProgram([] { return std::string("the partitioner"); },
+                                            [&]() -> Status {
+                                              owner = partitioner(key, rank_count);
+                                              return Status();
+                                            });
+    if (!called.ok()) last_failure = called;
+    return owner;
+  };
+}
+
+Status NoSuchOwner(int owner, int rank_count) {
+  if (owner == kThrew && !last_failure.ok()) return last_failure;
+  return Status(Code::kInvalidArgument, "the partitioner answers rank " + std::to_string(owner) +
+                                            " of " + std::to_string(rank_count));
+}
+
+}  // namespace quire::kv
