@@ -42,14 +42,16 @@ Status DatabaseImpl::WriteEach(size_t count, const WriteOne& write_one) {
 }
 
 Status DatabaseImpl::PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayPut));
+  const WriteCall call(*this, kOpen | kMayPut);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   if (sequential() && size_ > 1) return WriteGrouped(pairs, log::RecordType::kPut);
   // Staged writes travel in messages of many anyway.
   return WriteEach(pairs.size(), [&](size_t i) { return Put(pairs[i].first, pairs[i].second); });
 }
 
 Status DatabaseImpl::DeleteMany(const std::vector<Slice>& keys) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayPut));
+  const WriteCall call(*this, kOpen | kMayPut);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   if (!sequential() || size_ == 1) {
     return WriteEach(keys.size(), [&](size_t i) { return Delete(keys[i]); });
   }
@@ -87,7 +89,8 @@ Status DatabaseImpl::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pa
 }
 
 Status DatabaseImpl::Write(const Batch& batch) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayPut));
+  const WriteCall call(*this, kOpen | kMayPut);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   lsm::WriteBatch local;
   GroupedWriter writer(core_->exchange.get(), number_, Operation::kWrite);
   for (const Batch::Operation& operation : batch.operations()) {

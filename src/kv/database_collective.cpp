@@ -137,11 +137,16 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
   const bool known = IsProtection(protection) && IsConsistency(consistency);
   const uint32_t before = gate_.load();
   const uint32_t after = known ? GateOf(protection, consistency) : before;
-  // Until all ranks are here, only what is allowed both before and after; and no rank may trust
-  // pairs that another may already change.
-  gate_.store((before & after) | (before & kSequential));
+  // Until all ranks are here, only what is allowed both before and after; what was admitted before
+  // ends first, or it would land in the phase that forbids it; and no rank may trust pairs that
+  // another may already change.
+  gate_.store((before & after) | (before & kSequential) | kChanging);
   remote_cache_->SetOn(false);
-  Status fenced = base::OrOutOfMemory([&] { return Fence(); });
+  Status fenced = base::OrOutOfMemory([&] {
+    const Status written = AwaitWrites();
+    const Status sent = Fence();
+    return written.ok() ? sent : written;
+  });
   if (!known) {
     fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
                                                 " or no consistency " + NumberOf(consistency));
@@ -170,7 +175,7 @@ void DatabaseImpl::SwitchCaches(Protection protection) {
 std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
   const Status admitted = Admit(kOpen | kMayGet);
   if (!admitted.ok()) return NewFailedIterator(admitted);
-  return NewPairIterator(core_->executor, store_->shared_db());
+  return iterators_.New(core_->executor, store_->shared_db());
 }
 
 // The next program reads manifests, not logs. Where there is no room for tables, a log keeps what
@@ -235,6 +240,7 @@ void DatabaseImpl::Shutdown() {
 void DatabaseImpl::Teardown() {
   if (store_ == nullptr) return;
   gate_.store(0);
+  iterators_.End(ClosedStatus());
   if (redistribution_ != nullptr) redistribution_->Stop();
   to_move_ = {};  // it holds the storage
   for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {

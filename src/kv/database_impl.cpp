@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/log_sink.h"
+#include "base/sync_point.h"
 #include "kv/partitioner.h"
 #include "kv/wire.h"
 
@@ -107,6 +108,27 @@ uint32_t DatabaseImpl::GateOf(Protection protection, Consistency consistency) {
   return gate;
 }
 
+DatabaseImpl::WriteCall::WriteCall(DatabaseImpl& database, uint32_t needed)
+    : counts_(database.size_ > 1 ? &database : nullptr) {
+  if (counts_ != nullptr) counts_->writes_.Begin();
+  admitted_ = database.Admit(needed);
+  base::SyncPoint("kv.write.admitted");
+}
+
+DatabaseImpl::WriteCall::~WriteCall() {
+  if (counts_ == nullptr) return;
+  counts_->writes_.End();
+  if ((counts_->gate_.load() & kChanging) != 0) counts_->core_->exchange->Nudge(&counts_->writes_);
+}
+
+// Waits for the writes that were admitted before the gate was closed.
+Status DatabaseImpl::AwaitWrites() {
+  if (size_ == 1) return Status();
+  return core_->exchange->Await(&writes_, "a write under way to end", [this] {
+    return writes_.None() ? comm::Exchange::kNobody : rank_;
+  });
+}
+
 Status DatabaseImpl::ClosedStatus() const {
   return Status(Code::kInvalidArgument, "database " + name_ + " is closed");
 }
@@ -152,7 +174,8 @@ Status DatabaseImpl::BadOwner(int owner) const {
 }
 
 Status DatabaseImpl::Put(Slice key, Slice value) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayPut));
+  const WriteCall call(*this, kOpen | kMayPut);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, value));
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kPut, key, value);
@@ -161,7 +184,8 @@ Status DatabaseImpl::Put(Slice key, Slice value) {
 }
 
 Status DatabaseImpl::Delete(Slice key) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayPut));
+  const WriteCall call(*this, kOpen | kMayPut);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kDelete, key, {});
@@ -185,7 +209,6 @@ Status DatabaseImpl::RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunctio
 }
 
 Status DatabaseImpl::CheckUpdate(Slice key, Slice argument) const {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayUpdate));
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
   // It travels as the value of a record, behind the function's number.
   constexpr uint64_t kArgumentBytesMax = log::kValueBytesMax - sizeof(uint32_t);
@@ -198,6 +221,8 @@ Status DatabaseImpl::CheckUpdate(Slice key, Slice argument) const {
 
 Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) {
   answer->clear();
+  const WriteCall call(*this, kOpen | kMayUpdate);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
   const Place place = Locate(key);
   if (place.owner == rank_) {
@@ -213,6 +238,8 @@ Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std
 }
 
 Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
+  const WriteCall call(*this, kOpen | kMayUpdate);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
   const Place place = Locate(key);
   if (place.owner == rank_) {

@@ -21,10 +21,12 @@
 #include "kv/direct_reader.h"
 #include "kv/dispatcher.h"
 #include "kv/group_reader.h"
+#include "kv/local_iterator.h"
 #include "kv/local_store.h"
 #include "kv/pair_cache.h"
 #include "kv/redistribution.h"
 #include "kv/service.h"
+#include "kv/writes_under_way.h"
 #include "quire/database.h"
 #include "runtime/core.h"
 #include "runtime/job.h"
@@ -105,6 +107,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
     kMayUpdate = 4,
     kMayGet = 8,
     kSequential = 16,  ///< not a permission: the consistency mode
+    kChanging = 32,    ///< the same: writes that end tell so
   };
   struct Place {
     int owner;
@@ -117,6 +120,20 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
     return open && process_.MayCall() ? Status() : Refuse(needed);
   }
   Status Refuse(uint32_t needed) const;
+  /// A write of this rank, from the question whether it may go on to its end.
+  class WriteCall {
+   public:
+    WriteCall(DatabaseImpl& database, uint32_t needed);
+    ~WriteCall();
+    WriteCall(const WriteCall&) = delete;
+    WriteCall& operator=(const WriteCall&) = delete;
+    const Status& admitted() const { return admitted_; }
+
+   private:
+    DatabaseImpl* const counts_;  // null: on one rank nobody else has copies of pairs
+    Status admitted_;
+  };
+  Status AwaitWrites();
   Status CheckSizes(Slice key, Slice value) const;
   Status CheckUpdate(Slice key, Slice argument) const;
   Place Locate(Slice key) const;
@@ -172,6 +189,8 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   const int size_;
 
   std::atomic<uint32_t> gate_;
+  WritesUnderWay writes_;
+  OpenIterators iterators_;
   Protection protection_;    ///< changed by collective calls alone
   Consistency consistency_;  ///< the same
   const std::shared_ptr<Counters> shared_counters_ = std::make_shared<Counters>();

@@ -8,42 +8,42 @@
 namespace quire::kv {
 namespace {
 
-// In a forked child an iterator stands nowhere, and says why.
+// In a forked child, and once the database is closed, it stands nowhere and says why.
 class PairIterator final : public LocalIterator {
  public:
-  PairIterator(std::shared_ptr<base::Executor> executor, std::shared_ptr<lsm::Db> db)
-      : executor_(std::move(executor)), db_(std::move(db)), iterator_(db_->NewIterator({})) {}
+  explicit PairIterator(std::shared_ptr<HeldPairs> held) : held_(std::move(held)) {}
   ~PairIterator() override {
-    if (process_.forked()) base::LeaveInChild(executor_, db_, iterator_);
+    if (process_.forked()) base::LeaveInChild(held_);
   }
-  bool Valid() const override { return !process_.forked() && iterator_->Valid(); }
+  bool Valid() const override { return Open() && Walk().Valid(); }
   void SeekToFirst() override {
-    if (!process_.forked()) iterator_->SeekToFirst();
+    if (Open()) Walk().SeekToFirst();
   }
   void SeekToLast() override {
-    if (!process_.forked()) iterator_->SeekToLast();
+    if (Open()) Walk().SeekToLast();
   }
   void Seek(Slice key) override {
-    if (!process_.forked()) iterator_->Seek(key);
+    if (Open()) Walk().Seek(key);
   }
   void Next() override {
-    if (Valid()) iterator_->Next();
+    if (Valid()) Walk().Next();
   }
   void Prev() override {
-    if (Valid()) iterator_->Prev();
+    if (Valid()) Walk().Prev();
   }
-  Slice key() const override { return iterator_->key(); }
-  Slice value() override { return process_.forked() ? Slice() : iterator_->value(); }
+  Slice key() const override { return Open() ? Walk().key() : Slice(); }
+  Slice value() override { return Open() ? Walk().value() : Slice(); }
   Status status() const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
-    return iterator_->status();
+    return Open() ? Walk().status() : held_->closed;
   }
 
  private:
+  bool Open() const { return !process_.forked() && held_->iterator != nullptr; }
+  lsm::Iterator& Walk() const { return *held_->iterator; }
+
   const base::OwnProcess process_;
-  std::shared_ptr<base::Executor> executor_;
-  std::shared_ptr<lsm::Db> db_;
-  std::unique_ptr<lsm::Iterator> iterator_;
+  std::shared_ptr<HeldPairs> held_;
 };
 
 // Entries turn round by seeking anew.
@@ -115,9 +115,31 @@ class FailedIterator final : public LocalIterator {
 
 }  // namespace
 
-std::unique_ptr<LocalIterator> NewPairIterator(std::shared_ptr<base::Executor> executor,
-                                               std::shared_ptr<lsm::Db> db) {
-  return std::make_unique<PairIterator>(std::move(executor), std::move(db));
+std::unique_ptr<LocalIterator> OpenIterators::New(std::shared_ptr<base::Executor> executor,
+                                                  std::shared_ptr<lsm::Db> db) {
+  auto held = std::make_shared<HeldPairs>();
+  held->executor = std::move(executor);
+  held->db = std::move(db);
+  held->iterator = held->db->NewIterator({});
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(held_, [](const auto& other) { return other.expired(); });
+    held_.push_back(held);
+  }
+  return std::make_unique<PairIterator>(std::move(held));
+}
+
+void OpenIterators::End(const Status& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::weak_ptr<HeldPairs>& each : held_) {
+    const std::shared_ptr<HeldPairs> held = each.lock();
+    if (held == nullptr) continue;
+    held->closed = why;
+    held->iterator.reset();
+    held->db.reset();
+    held->executor.reset();
+  }
+  held_.clear();
 }
 
 std::unique_ptr<LocalIterator> NewEntryPairIterator(std::unique_ptr<table::EntryIterator> entries) {
