@@ -189,13 +189,15 @@ TEST(PosixFileSystem, ALockEndsWithItsProcess) {
   ::close(ready[1]);
 }
 
-// Takes both kinds of lock, leaves a forked child behind, reports it, and waits to be killed.
+// Takes both kinds of lock, and waits to be killed; so does a forked child, which reports itself.
 [[noreturn]] void LockAndFork(const TempDirectory& directory, int report) {
   const auto lock = PosixFileSystem().Lock(directory / "LOCK", "the writer");
   const auto shared = PosixFileSystem().LockShared(directory / "SHARED");
   if (!lock.ok() || !shared.ok()) ::_exit(1);
-  const pid_t child = ::fork();
-  if (child != 0 && ::write(report, &child, sizeof child) != sizeof child) ::_exit(1);
+  if (::fork() == 0) {  // behind the handlers of fork
+    const pid_t child = ::getpid();
+    if (::write(report, &child, sizeof child) != sizeof child) ::_exit(1);
+  }
   while (true) ::pause();
 }
 

@@ -222,7 +222,6 @@ TEST(Process, StartsAProgramAndTellsHowItsBeginningEnded) {
   EXPECT_EQ(StartDetached(shell, {"-c", "exit 3"}, In(kLongNs)).code(), Code::kPeerFailed);
   EXPECT_EQ(StartDetached("/absent/program", {}, In(kLongNs)).code(), Code::kNotFound);
   EXPECT_EQ(FindProgram("quire-no-such-program"), "");
-  EXPECT_EQ(AskToEnd(0).code(), Code::kNotFound);
 }
 
 }  // namespace
