@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/random.h"
 #include "stream/delta.h"
+#include "stream/part.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
@@ -85,6 +89,85 @@ TEST_F(MirrorTest, TakesRoomFromWhatNobodyViewsAndGoesOnForLong) {
     ASSERT_OK(Fetch(version, bytes, i));
     ASSERT_TRUE(Got(version) == bytes) << i;
   }
+}
+
+// As a mirror does, with an index of 16 objects and room in the log for some 100.
+TEST_F(MirrorTest, ForgetsTheObjectsThatWereFetchedLongestAgo) {
+  constexpr int kObjects = 1000;
+  StreamOptions options = SmallLog(32 << 10);
+  options.keep_versions = 0;
+  auto part = Part::Open(machine_.fs(), {"/place", "many", 0}, options, true);
+  ASSERT_OK(part.status());
+  base::Random random(3);
+  std::map<std::string, std::string> fetched;
+  std::vector<std::string> order;
+  for (uint64_t i = 1; i <= kObjects; ++i) {
+    const bool again = !order.empty() && random.OneIn(3);
+    const std::string key = again ? order[order.size() - 1 - random.Below(std::min<size_t>(
+                                                                  order.size(), 30))]
+                                  : std::to_string(i) + std::string(random.Below(1000), 'k');
+    const std::string bytes = BytesOf(key, i, 1 + random.Below(300));
+    Entry entry;
+    entry.key = key;
+    entry.version = entry.snapshot = entry.unix_time_ns = i;
+    entry.bytes = bytes.size();
+    const auto room = (*part)->Reserve(entry);
+    ASSERT_OK(room.status());
+    std::copy(bytes.begin(), bytes.end(), room->bytes);
+    ASSERT_OK((*part)->CommitReserved(DataHash(bytes)));
+    fetched[key] = bytes;
+    std::erase(order, key);
+    order.push_back(key);
+    auto reader = OpenLocalReader(machine_.fs(), "/place", "many", 0);
+    ASSERT_OK(reader.status());
+    for (size_t back = 0; back < std::min<size_t>(order.size(), 20); ++back) {
+      const std::string& known = order[order.size() - 1 - back];
+      std::string got;
+      const Status status = (*reader)->Get(known, 0, &got);
+      ASSERT_TRUE(status.ok() ? got == fetched[known] : status.code() == Code::kNotFound)
+          << status.ToString();
+      ASSERT_TRUE(status.ok() || back >= 8 || known.size() > 300) << back << " at " << i;
+    }
+  }
+  part->reset();
+  part = Part::Open(machine_.fs(), {"/place", "many", 0}, options, true);
+  ASSERT_OK(part.status());
+  auto reader = OpenLocalReader(machine_.fs(), "/place", "many", 0);
+  std::string got;
+  ASSERT_OK((*reader)->Get(order.back(), 0, &got));
+  EXPECT_TRUE(got == fetched[order.back()]);
+}
+
+TEST_F(MirrorTest, AnObjectThatIsViewedIsNotForgotten) {
+  StreamOptions options = SmallLog(32 << 10);
+  options.keep_versions = 0;
+  auto part = Part::Open(machine_.fs(), {"/place", "many", 0}, options, true);
+  ASSERT_OK(part.status());
+  std::unique_ptr<StreamReader> reader;
+  std::unique_ptr<StreamView> view;
+  Code code = Code::kOk;
+  const auto fetch = [&](uint64_t i) {
+    Entry entry;
+    entry.key = std::to_string(i);
+    entry.version = entry.snapshot = i;
+    entry.bytes = 1;
+    const auto room = (*part)->Reserve(entry);
+    code = room.status().code();
+    if (!room.ok()) return;
+    room->bytes[0] = static_cast<char>('a' + i % 26);
+    ASSERT_OK((*part)->CommitReserved(DataHash(Slice(room->bytes, 1))));
+  };
+  fetch(1);
+  reader = *OpenLocalReader(machine_.fs(), "/place", "many", 0);
+  view = *reader->View("1", 0);
+  for (uint64_t i = 2; i <= 40 && code == Code::kOk; ++i) fetch(i);
+  EXPECT_EQ(code, Code::kNoSpace) << "all that came later lies behind what is viewed";
+  EXPECT_EQ(view->bytes(), "b");
+  view.reset();
+  fetch(41);
+  EXPECT_EQ(code, Code::kOk);
+  std::string got;
+  EXPECT_OK(reader->Get("41", 0, &got));
 }
 
 TEST(HashOf, IsWhatTheWriterStoredAndNotWhatLiesThereNow) {

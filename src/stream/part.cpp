@@ -146,7 +146,12 @@ Result<Room> Part::Reserve(const Entry& entry) {
   const uint64_t bytes = kRecordBytes + AlignUp(entry.bytes, kRecordBytes) +
                          EntryBytes(entry.key.size(), entry.shape.extents.size());
   QUIRE_RETURN_IF_ERROR(MakeRoom(bytes, {}, 1));
-  QUIRE_ASSIGN_OR_RETURN(reserved_[0].slot, SlotOf(entry.key));
+  Result<uint32_t> slot = SlotOf(entry.key);
+  if (slot.status().code() == Code::kNoSpace) {
+    QUIRE_RETURN_IF_ERROR(ForgetObjects());
+    slot = SlotOf(entry.key);
+  }
+  QUIRE_ASSIGN_OR_RETURN(reserved_[0].slot, std::move(slot));
   QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));
   reserved_[0].entry = entry;
   reserved_[0].entry.data = heap_->cursor();

@@ -98,6 +98,8 @@ class Part {
   bool RoomForBoth(uint64_t bytes, uint64_t whole);
 
   /// Begins a commit of one version whose bytes the caller fills in himself: the room for them.
+  /// Where the index has no room for another object, those that were stored longest ago go, under
+  /// the policy that nothing is kept for its own sake.
   Result<Room> Reserve(const Entry& entry);
   /// Commits it: DataHash of its bytes is `hash`. Its snapshot may be any. A version that the
   /// object has under the same number gives way to it.
@@ -159,6 +161,7 @@ class Part {
   Status Recover();
   Status JudgeEnd(const WalkEnd& end, bool same_boot);
   Status MakeIndex(const LogContents& found);
+  Status ForgetObjects();
   void Announce();
 
   Status Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "base/log_sink.h"
@@ -178,14 +179,51 @@ Status Part::MakeIndex(const LogContents& found) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
                          fs_.Open(temporary, io::OpenMode::kCreate));
   QUIRE_RETURN_IF_ERROR(file->Allocate(bytes));
-  QUIRE_ASSIGN_OR_RETURN(index_map_, fs_.Map(temporary, bytes, io::MapMode::kReadWrite));
-  Index::Format(index_map_->data(), sizes, heap_->identity().log_id, number);
-  QUIRE_ASSIGN_OR_RETURN(
-      Index index, Index::Attach(index_map_->data(), bytes, heap_->identity().log_id, number));
-  index_ = std::make_unique<Index>(std::move(index));
-  QUIRE_RETURN_IF_ERROR(FillIndex(found, index_.get()));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,
+                         fs_.Map(temporary, bytes, io::MapMode::kReadWrite));
+  Index::Format(map->data(), sizes, heap_->identity().log_id, number);
+  QUIRE_ASSIGN_OR_RETURN(Index index,
+                         Index::Attach(map->data(), bytes, heap_->identity().log_id, number));
+  QUIRE_RETURN_IF_ERROR(FillIndex(found, &index));
   QUIRE_RETURN_IF_ERROR(fs_.Rename(temporary, path));
+  // The one before, if there is one, counts until here.
+  index_ = std::make_unique<Index>(std::move(index));
+  index_map_ = std::move(map);
   gate_->SetIndexNumber(number);
+  return Status();
+}
+
+// Keys stay in an index without their versions, until it is made anew: with the objects of the
+// newest commits, half as many as there can be.
+Status Part::ForgetObjects() {
+  SlotSet newest;
+  Position to = heap_->tail();
+  for (auto commit = live_.rbegin(); commit != live_.rend(); ++commit) {
+    for (const LiveEntry& entry : commit->entries) newest.insert(entry.slot);
+    if (newest.size() > options_.objects_max / 2) break;
+    to = commit->at;
+  }
+  QUIRE_RETURN_IF_ERROR(MoveHead(to));
+  LogContents found;
+  std::vector<std::pair<uint32_t, const std::string*>> stay;
+  std::vector<VersionRef> refs;
+  index_->EachObject([&](uint32_t object, Slice key) {
+    if (!index_->Versions(object, &refs).ok() || refs.empty()) return;
+    const auto known = found.objects.try_emplace(std::string(key)).first;
+    for (const VersionRef& ref : refs) known->second[ref.version] = ref;
+    found.version_count += refs.size();
+    found.key_bytes += key.size();
+    stay.emplace_back(object, &known->first);
+  });
+  QUIRE_RETURN_IF_ERROR(MakeIndex(found));
+  std::unordered_map<uint32_t, uint32_t> slots;  // before, and now
+  for (const auto& [before, key] : stay) {
+    QUIRE_ASSIGN_OR_RETURN(slots[before], index_->Find(*key));
+  }
+  for (LiveCommit& commit : live_) {
+    std::erase_if(commit.entries, [&](const LiveEntry& one) { return !slots.contains(one.slot); });
+    for (LiveEntry& entry : commit.entries) entry.slot = slots.at(entry.slot);
+  }
   return Status();
 }
 

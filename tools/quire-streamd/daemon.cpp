@@ -37,6 +37,11 @@ std::string Answer(const Result<std::string>& body) {
                    : stream::EncodeAnswer(body.status(), {});
 }
 
+std::string AnswerTo(const Result<uint64_t>& newest) {
+  return Answer(newest.ok() ? Result<std::string>(stream::EncodeNumber(*newest))
+                            : Result<std::string>(newest.status()));
+}
+
 }  // namespace
 
 Daemon::Daemon(const DaemonOptions& options, const Token& token, Streams streams)
@@ -53,7 +58,16 @@ Daemon::Daemon(const DaemonOptions& options, const Token& token, Streams streams
                 return remote;
               }()),
       for_readers_(options.threads_max),
-      for_peers_(options.threads_max) {}
+      for_peers_(options.threads_max),
+      reader_waits_(options.threads_max,
+                    [this](const Waits::Question& question, uint64_t timeout_ms,
+                           uint64_t deadline_ns) {
+                      return AskOwner(question, timeout_ms, deadline_ns);
+                    }),
+      peer_waits_(options.threads_max, [this](const Waits::Question& question,
+                                              uint64_t timeout_ms, uint64_t /*deadline_ns*/) {
+        return local_.Wait(question.part, question.after, timeout_ms);
+      }) {}
 
 Daemon::~Daemon() = default;
 
@@ -87,9 +101,14 @@ Status Daemon::Run(const io::Descriptor* signals) {
 
 bool Daemon::Finish(uint64_t timeout_ms) {
   const uint64_t deadline = In(timeout_ms * kNsPerMs);
-  bool ended = for_readers_.Stop(timeout_ms);
-  const uint64_t now = io::RealClock().NowNs();
-  ended = for_peers_.Stop(deadline > now ? (deadline - now) / kNsPerMs : 0) && ended;
+  const auto left_ms = [deadline] {
+    const uint64_t now = io::RealClock().NowNs();
+    return deadline > now ? (deadline - now) / kNsPerMs : 0;
+  };
+  bool ended = reader_waits_.Stop(left_ms());
+  ended = peer_waits_.Stop(left_ms()) && ended;
+  ended = for_readers_.Stop(left_ms()) && ended;
+  ended = for_peers_.Stop(left_ms()) && ended;
   std::vector<stream::ToldPart> parts;
   {
     const std::unique_lock<std::mutex> lock(tick_mutex_, std::try_to_lock);
@@ -101,25 +120,58 @@ bool Daemon::Finish(uint64_t timeout_ms) {
 }
 
 void Daemon::OnRequest(uint64_t id, const std::shared_ptr<Channel>& channel) {
-  const Status status = ServePeer(*channel);
+  std::optional<OpenWait> wait;
+  const Status status = Serve(*channel, &wait);
+  if (wait) return Await(*wait, id, channel);
+  EndRequest(id, status);
+}
+
+void Daemon::EndRequest(uint64_t id, const Status& status) {
   gate_->Resume(id, status.ok());
   if (!status.ok() && status.code() != Code::kPeerFailed) {
     closed_.Warn("a connection was closed: " + status.ToString(), io::RealClock().NowNs());
   }
 }
 
+// Sending may take its time: that is for the threads that serve daemons.
+void Daemon::Await(const OpenWait& wait, uint64_t id, const std::shared_ptr<Channel>& channel) {
+  const auto tell = [this, id, channel, number = wait.id](const Result<uint64_t>& newest) {
+    for_peers_.Run([this, id, channel, number, answer = AnswerTo(newest)] {
+      EndRequest(id, channel->Send(FrameKind::kAnswer, number, answer, In(kFrameNs)));
+    });
+  };
+  const uint64_t until = In(wait.request.timeout_ms * kNsPerMs);
+  peer_waits_.Add({wait.request.part, wait.request.number}, {until, until, tell});
+}
+
 Status Daemon::ServePeer(Channel& channel) {
+  std::optional<OpenWait> wait;
+  const Status status = Serve(channel, &wait);
+  if (!wait) return status;
+  const Request& request = wait->request;
+  const auto newest = local_.Wait(request.part, request.number, request.timeout_ms);
+  return channel.Send(FrameKind::kAnswer, wait->id, AnswerTo(newest), In(kFrameNs));
+}
+
+// A wait is left to the caller.
+Status Daemon::Serve(Channel& channel, std::optional<OpenWait>* wait) {
   QUIRE_ASSIGN_OR_RETURN(const FrameHead head, channel.ReceiveHead(In(kFrameNs)));
   if (head.kind != FrameKind::kRequest) {
     return Status(Code::kCorruption, "another daemon sent what is no request");
   }
   std::string encoded(head.size, '\0');
   QUIRE_RETURN_IF_ERROR(channel.ReceivePayload(head, encoded.data(), In(kFrameNs)));
-  QUIRE_ASSIGN_OR_RETURN(const Request request, stream::DecodeRequest(encoded));
-  const bool metadata =
-      request.operation == Operation::kRegister || request.operation == Operation::kLookup;
-  return metadata ? ServeMetadata(request, head.id, channel)
-                  : local_.Serve(request, head.id, channel);
+  QUIRE_ASSIGN_OR_RETURN(Request request, stream::DecodeRequest(encoded));
+  switch (request.operation) {
+    case Operation::kRegister:
+    case Operation::kLookup:
+      return ServeMetadata(request, head.id, channel);
+    case Operation::kWait:
+      wait->emplace(OpenWait{std::move(request), head.id});
+      return Status();
+    default:
+      return local_.Serve(request, head.id, channel);
+  }
 }
 
 Status Daemon::ServeMetadata(const Request& request, uint64_t id, Channel& channel) {
@@ -143,18 +195,35 @@ Status Daemon::ServeMetadata(const Request& request, uint64_t id, Channel& chann
 
 void Daemon::OnBell(const std::shared_ptr<stream::QueueServer>& queue) {
   for (const auto& asked : queue->Take()) {
-    for_readers_.Run([this, queue, asked] {
-      const auto tell = [&](const stream::Arrival& arrival) { queue->Tell(asked.slot, arrival); };
-      queue->Answer(asked.slot, ServeReader(asked.request, asked.deadline_ns, tell));
-    });
+    for_readers_.Run([this, queue, asked] { ServeReader(queue, asked); });
   }
 }
 
-std::string Daemon::ServeReader(const std::string& encoded, uint64_t deadline_ns,
-                                const stream::OnArrival& tell) {
-  const auto request = stream::DecodeRequest(encoded);
-  if (!request.ok()) return stream::EncodeAnswer(request.status(), {});
-  return Answer(remote_.Serve(*request, DeadlineToTell(deadline_ns), tell));
+void Daemon::ServeReader(const std::shared_ptr<stream::QueueServer>& queue,
+                         const stream::QueueServer::Asked& asked) {
+  const auto request = stream::DecodeRequest(asked.request);
+  if (!request.ok()) return queue->Answer(asked.slot, Answer(request.status()));
+  const uint64_t deadline = DeadlineToTell(asked.deadline_ns);
+  if (request->operation == Operation::kWait) {
+    const auto tell = [queue, slot = asked.slot](const Result<uint64_t>& newest) {
+      queue->Answer(slot, AnswerTo(newest));
+    };
+    const uint64_t until = std::min(In(request->timeout_ms * kNsPerMs), deadline);
+    return reader_waits_.Add({request->part, request->number}, {until, deadline, tell});
+  }
+  const auto tell = [&](const stream::Arrival& arrival) { queue->Tell(asked.slot, arrival); };
+  queue->Answer(asked.slot, Answer(remote_.Serve(*request, deadline, tell)));
+}
+
+Result<uint64_t> Daemon::AskOwner(const Waits::Question& question, uint64_t timeout_ms,
+                                  uint64_t deadline_ns) {
+  Request request;
+  request.operation = Operation::kWait;
+  request.part = question.part;
+  request.number = question.after;
+  request.timeout_ms = timeout_ms;
+  QUIRE_ASSIGN_OR_RETURN(const std::string body, remote_.Serve(request, deadline_ns, {}));
+  return stream::DecodeNumber(body);
 }
 
 void Daemon::OnTick() {

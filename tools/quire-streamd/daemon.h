@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "tools/quire-streamd/rare_log.h"
 #include "tools/quire-streamd/remote_parts.h"
 #include "tools/quire-streamd/tending.h"
+#include "tools/quire-streamd/waits.h"
 #include "tools/quire-streamd/workers.h"
 
 namespace quire::streamd {
@@ -35,7 +37,7 @@ struct DaemonOptions {
   bool metadata_here = false;  // this daemon is the service
   uint64_t mirror_bytes = 256ull << 20;
   uint64_t tend_ms = 10'000;
-  int threads_max = 256;  // for readers, and as many for other daemons
+  int threads_max = 256;  // for readers, as many for other daemons, and each for those that wait
   GateLimits limits;
 };
 
@@ -72,14 +74,24 @@ class Daemon {
   Status ServePeer(Channel& channel);
 
  private:
+  // A request of another daemon that is answered once there is something to say.
+  struct OpenWait {
+    stream::Request request;
+    uint64_t id = 0;
+  };
   Daemon(const DaemonOptions& options, const Token& token, Streams streams);
 
   void OnRequest(uint64_t id, const std::shared_ptr<Channel>& channel);
+  Status Serve(Channel& channel, std::optional<OpenWait>* wait);
+  void Await(const OpenWait& wait, uint64_t id, const std::shared_ptr<Channel>& channel);
+  void EndRequest(uint64_t id, const Status& status);
   void OnBell(const std::shared_ptr<stream::QueueServer>& queue);
   void OnTick();
   Status ServeMetadata(const stream::Request& request, uint64_t id, Channel& channel);
-  std::string ServeReader(const std::string& encoded, uint64_t deadline_ns,
-                          const stream::OnArrival& tell);
+  void ServeReader(const std::shared_ptr<stream::QueueServer>& queue,
+                   const stream::QueueServer::Asked& asked);
+  Result<uint64_t> AskOwner(const Waits::Question& question, uint64_t timeout_ms,
+                            uint64_t deadline_ns);
   void Tick();
   Status Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms);
   Status RegisterSome(stream::Request request, uint64_t deadline_ns);
@@ -104,6 +116,9 @@ class Daemon {
   // the one tick): so no two daemons wait for one another for want of threads. These end first.
   Workers for_readers_;
   Workers for_peers_;
+  // Of parts elsewhere, by readers here; and of parts here, by other daemons.
+  Waits reader_waits_;
+  Waits peer_waits_;
 };
 
 }  // namespace quire::streamd

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -322,6 +323,49 @@ TEST(Daemons, ServeOneAnotherWhileTheirReadersWait) {
   std::thread beside([&] { ask(left, of_right); });
   ask(right, of_left);
   beside.join();
+}
+
+// Few threads on both sides, and many that wait: for what is the same, and for what is not.
+TEST(Daemons, ServeOthersWhileMoreReadersWaitThanThereAreThreads) {
+  constexpr int kReaders = 8;
+  constexpr int kWaits = kReaders * stream::kQueueSlots;
+  Node writer(true, kPart, 2);
+  Node reader(false, kPart, 2);
+  ASSERT_OK(writer.Start(""));
+  ASSERT_OK(reader.Start(writer.address()));
+  writer.part->Put("T", "bytes");
+  ASSERT_OK(reader.AskUntilKnown(Of(Operation::kState)).status());
+  std::vector<std::unique_ptr<stream::DaemonClient>> clients;
+  for (int i = 0; i < kReaders; ++i) {
+    clients.push_back(std::make_unique<stream::DaemonClient>(reader.place()));
+  }
+  std::atomic<int> woken{0};
+  std::vector<std::thread> waiting;
+  for (int i = 0; i < kWaits; ++i) {
+    waiting.emplace_back([&, i] {
+      Request wait = Of(Operation::kWait, "", 1 + static_cast<uint64_t>(i % 10));
+      wait.timeout_ms = stream::kWaitMsMax;
+      for (int tries = 0; tries < 10; ++tries) {
+        const Status status = clients[static_cast<size_t>(i % kReaders)]->Call(wait, In(kLongNs))
+                                  .status();
+        woken += status.ok() ? 1 : 0;
+        if (status.code() != Code::kTimedOut) return;
+      }
+    });
+  }
+  uint64_t slowest = 0;
+  for (int i = 0; i < 50; ++i) {
+    const uint64_t begin = io::RealClock().NowNs();
+    EXPECT_OK(reader.Ask(Of(Operation::kFetch, "T", 1), 5000 * kMs).status());
+    EXPECT_OK(reader.Ask(Of(Operation::kVersions, "T"), 5000 * kMs).status());
+    // And a wait for what is there.
+    EXPECT_OK(reader.Ask(Of(Operation::kWait), 5000 * kMs).status());
+    slowest = std::max(slowest, io::RealClock().NowNs() - begin);
+  }
+  EXPECT_LT(slowest, 5000 * kMs);
+  for (int i = 0; i < 10; ++i) writer.part->Put("T", "more");
+  for (std::thread& thread : waiting) thread.join();
+  EXPECT_EQ(woken, kWaits);
 }
 
 // Three nodes: the metadata service, who writes, who reads.

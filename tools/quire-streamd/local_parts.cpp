@@ -48,11 +48,6 @@ Result<std::string> BodyFrom(StreamReader& reader, const Request& request) {
       return ObjectsBehind(reader, request.key);
     case Operation::kVersions:
       return VersionsBelow(reader, request);
-    case Operation::kWait: {
-      QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot,
-                             reader.Wait(request.number, request.timeout_ms));
-      return stream::EncodeNumber(snapshot);
-    }
     default:
       return Status(Code::kUnsupported, "a reader does not do that");
   }
@@ -73,10 +68,17 @@ Status LocalParts::Serve(const Request& request, uint64_t id, Channel& channel) 
   if (request.operation == Operation::kFetch) return ServeFetch(request, id, channel);
   const auto reader = ReaderOf(request.part);
   const auto body = reader.ok() ? BodyFrom(**reader, request) : reader.status();
-  if (!body.ok() && body.status().code() != Code::kTimedOut) Forget(request.part);
+  if (!body.ok()) Forget(request.part);
   return channel.Send(FrameKind::kAnswer, id,
                       EncodeAnswer(body.status(), body.ok() ? Slice(*body) : Slice()),
                       FrameDeadline());
+}
+
+Result<uint64_t> LocalParts::Wait(const StorePart& part, uint64_t after, uint64_t timeout_ms) {
+  const auto reader = ReaderOf(part);
+  const auto newest = reader.ok() ? (*reader)->Wait(after, timeout_ms) : reader.status();
+  if (!newest.ok() && newest.status().code() != Code::kTimedOut) Forget(part);
+  return newest;
 }
 
 Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& channel) {

@@ -27,9 +27,11 @@ class LocalParts {
  public:
   explicit LocalParts(OpenPart open) : open_(std::move(open)) {}
 
-  // Answers a request over `channel`, the bytes of a version from where they lie. A failure is one
-  // of the connection: it is to be closed.
+  // Answers a request but a wait over `channel`, the bytes of a version from where they lie. A
+  // failure is one of the connection: it is to be closed.
   Status Serve(const stream::Request& request, uint64_t id, Channel& channel);
+  // StreamReader::Wait of the part.
+  Result<uint64_t> Wait(const stream::StorePart& part, uint64_t after, uint64_t timeout_ms);
   // Readers that were opened before now are opened anew: their stores may have gone, or come again.
   void Refresh();
 
