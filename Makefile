@@ -11,7 +11,7 @@ help:
 	@echo "make asan    the tests with AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make tsan    the tests with ThreadSanitizer, over the simulated transport"
 	@echo "make fuzz    every fuzzer for a minute (clang)"
-	@echo "make soak    the long runs: hours"
+	@echo "make soak    the long runs, with new seeds: HOURS=6"
 	@echo "make format  clang-format on all sources"
 	@echo "make clean   remove build/"
 	@echo "QUIRE_MPI_FLAVOR=openmpi|mpich picks the MPI; openmpi by default."
@@ -35,7 +35,7 @@ fuzz:
 	@QUIRE_FUZZ_SECONDS=$${QUIRE_FUZZ_SECONDS:-60} scripts/fuzz
 
 soak:
-	@scripts/soak
+	@scripts/soak --hours $${HOURS:-6}
 
 format:
 	@git ls-files '*.h' '*.cpp' '*.c' | xargs clang-format -i

@@ -114,6 +114,23 @@ function(quire_test name)
     ENVIRONMENT "${QUIRE_TEST_ENVIRONMENT}")
 endfunction()
 
+# The first test program compiles the headers, the others use what it has compiled: their flags are
+# the same but for the folders of headers.
+function(quire_precompile target)
+  get_property(first GLOBAL PROPERTY QUIRE_FIRST_PRECOMPILED)
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY QUIRE_FIRST_PRECOMPILED ${target})
+    target_precompile_headers(
+      ${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/tests/support/precompiled.h>")
+  endif()
+  # The compiler's cache sees in it that the headers are precompiled.
+  target_compile_options(${target}
+                         PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endfunction()
+
 # Test code is compiled once and run for seconds: optimising it fully costs more than it gives.
 # It may include from the top: "tests/support/test_scale.h".
 function(quire_test_defaults target)
@@ -121,6 +138,9 @@ function(quire_test_defaults target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
                                            $<$<CONFIG:RelWithDebInfo>:-Og>)
+  if(QUIRE_PRECOMPILE)
+    quire_precompile(${target})
+  endif()
 endfunction()
 
 function(quire_fuzzer module source)

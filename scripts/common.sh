@@ -7,6 +7,8 @@ cd "$root"
 
 # What ccache kept of one checkout serves another, wherever the two lie.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-yes}
+# It stores also what was compiled with precompiled headers.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
 # Says on standard error what happens next; standard output belongs to results.
 say() { printf '== %s\n' "$*" >&2; }
@@ -42,18 +44,20 @@ configure() {
   (($# == 0)) || shift
   mkdir -p "$dir"
   log=$dir/configure.log
-  if ! cmake --preset "$preset" -B "$dir" -DQUIRE_MPI_FLAVOR="$(mpi_flavor)" "$@" >"$log" 2>&1; then
+  if ! cmake --preset "$preset" -B "$dir" -DQUIRE_MPI_FLAVOR="$(mpi_flavor)" -DQUIRE_PRECOMPILE=ON \
+    "$@" >"$log" 2>&1; then
     cat "$log" >&2
     die "configuring $dir failed (cmake --preset $preset)"
   fi
 }
 
-# build DIR [targets...]: one line of progress, all of the log when it fails.
+# build DIR [targets...]: shows how far it is, and the errors if it fails.
 build() {
   local dir=$1 log=$1/build.log
   shift
   say "building $dir ($(job_count) jobs)"
-  if ! cmake --build "$dir" -j "$(job_count)" ${1:+--target "$@"} >"$log" 2>&1; then
+  if ! cmake --build "$dir" -j "$(job_count)" ${1:+--target "$@"} 2>&1 |
+    scripts/progress.py build "$log"; then
     grep -A15 -E '^FAILED|error|Error' "$log" | head -n 60 >&2 || true
     die "building $dir failed; all of it is in $log"
   fi
@@ -74,10 +78,19 @@ run_ctest() {
   shift
   local run=env
   if grep -q '^QUIRE_SANITIZE:STRING=.' "$dir/CMakeCache.txt"; then run=without_aslr; fi
-  "$run" ctest --test-dir "$dir" -j "$(nproc)" --output-on-failure "$@" 2>&1 | tee "$log" | quiet_passes || rc=$?
+  "$run" ctest --test-dir "$dir" -j "$(nproc)" --output-on-failure "$@" 2>&1 |
+    scripts/progress.py test "$log" tests/seconds.txt || rc=$?
   say_counts "$dir"
   summarise_skips "$dir" "$log"
   return "$rc"
+}
+
+# A regular expression for CTest: the tests that repeat what they do as often as they are asked to.
+counted_tests() {
+  local suites
+  suites=$(grep -rl 'ScaledCount(' --include='*_test.cpp' src tests tools |
+    xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
+  echo "^([A-Za-z0-9]+/)?($suites)\\.|^(kill|kv_histories|heat|streamd)\\."
 }
 
 # What the tests counted, of what they were asked for: the crashes of the simulated machines, under
@@ -86,11 +99,6 @@ say_counts() {
   local points
   points=$(awk '/^[0-9]+ crash points: / {sum += $1} END {print sum + 0}' "$1/Testing/Temporary/LastTest.log")
   if ((points > 0)); then echo "$points crash points of the simulated machines"; fi
-}
-
-# Keeps failures and the summary; the lines of what passed stay in ctest.log.
-quiet_passes() {
-  grep -vE '^Internal ctest changing|^ *Start +[0-9]+: |[0-9]+/[0-9]+ Test +#[0-9]+: .*(Passed|\*\*\*Skipped) ' || true
 }
 
 summarise_skips() {

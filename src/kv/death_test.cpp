@@ -375,8 +375,9 @@ void LiveAndDie(const Plan& plan) {
 }
 
 void RunDeaths(int64_t count, io::CrashKind crash, bool deterministic) {
-  for (int64_t seed = 1; seed <= count; ++seed) {
-    LiveAndDie(PlanFor(static_cast<uint64_t>(seed), crash, deterministic));
+  const uint64_t first = test::FirstSeed();
+  for (uint64_t seed = first; seed < first + static_cast<uint64_t>(count); ++seed) {
+    LiveAndDie(PlanFor(seed, crash, deterministic));
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
   }
 }

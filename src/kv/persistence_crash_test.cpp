@@ -323,7 +323,8 @@ TEST_P(PersistenceCrash, LeavesTheOldOrTheNewWholeForEveryNumberOfRanks) {
   int64_t own_disks = 0;
   int64_t lives = 0;
   for (; points < wanted; ++lives) {
-    const auto seed = static_cast<uint64_t>(lives * kPhases + static_cast<int64_t>(GetParam()) + 1);
+    const auto seed = static_cast<uint64_t>(lives * kPhases + static_cast<int64_t>(GetParam())) +
+                      test::FirstSeed();
     Life life(GetParam(), seed);
     life.Run();
     ASSERT_FALSE(HasFailure()) << "seed " << seed << ": " << life.Describe();

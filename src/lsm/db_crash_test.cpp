@@ -278,7 +278,7 @@ void CrashManyLives(Case kind, int percent) {
   const int64_t asked = test::ScaledCount("QUIRE_CRASH_POINTS", kUsualPoints);
   const auto least = static_cast<uint64_t>((asked * percent + 99) / 100);
   uint64_t points = 0;
-  for (uint64_t seed = 1; points < least; ++seed) {
+  for (uint64_t seed = test::FirstSeed(); points < least; ++seed) {
     kind.compaction = seed % 3 == 0 ? CompactionPolicy::kEveryNth : CompactionPolicy::kTiered;
     kind.keys = seed % 2 == 0 ? 300 : 50;
     ASSERT_NO_FATAL_FAILURE(CrashEverywhere(kind, seed, least - points, &points));

@@ -16,7 +16,7 @@ struct Pinned {
 
 class ModelTest : public testing::TestWithParam<int> {
  protected:
-  ModelTest() : test_(SmallOptions(), GetParam()), random_(20240611) {
+  ModelTest() : test_(SmallOptions(), GetParam()), random_(20240610 + test::FirstSeed()) {
     for (int i = 0; i < 400; ++i) keys_.push_back(RandomKey());
   }
 

@@ -158,7 +158,7 @@ class Life {
 
 void Live(Mishap mishap, int64_t points) {
   int64_t cut_count = 0;
-  for (uint64_t seed = 1; cut_count < points; ++seed) {
+  for (uint64_t seed = test::FirstSeed(); cut_count < points; ++seed) {
     Life life(mishap, seed * 1'000'000);
     life.Run();
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;

@@ -125,7 +125,7 @@ uint64_t CrashAt(uint64_t seed, uint64_t step, io::CrashKind kind) {
 void CrashEverywhere(io::CrashKind kind) {
   const auto histories = static_cast<uint64_t>(test::ScaledCount(kHistories));
   uint64_t found = 0;
-  for (uint64_t seed = 1; seed <= histories; ++seed) {
+  for (uint64_t seed = test::FirstSeed(), end = seed + histories; seed < end; ++seed) {
     StreamMachine machine;
     Daemon(machine, seed).Run(1000);
     const uint64_t steps = machine.fs().steps();

@@ -15,6 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)
 prefix=$work/prefix
 mkdir -p "$work"
+cd "$work" # where Fortran compilers leave their modules
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 flavor=$(cached QUIRE_MPI_FLAVOR)
 cxx=$(cached CMAKE_CXX_COMPILER)
