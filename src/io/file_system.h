@@ -126,11 +126,11 @@ class FileSystem {
   /// place of a directory meanwhile.
   virtual Status RemoveTree(const std::string& directory);
   virtual Result<std::vector<FileInfo>> List(const std::string& directory) = 0;
-  /// Creations, renames and unlinks in `directory` made durable.
+  /// Creations, renames and unlinks in `directory` made durable. Where none can be: OK, and logged.
   virtual Status SyncDirectory(const std::string& directory) = 0;
   virtual Result<bool> Exists(const std::string& path) = 0;
   /// An exclusive open-file-description lock on `path` (created where absent), with `holder`
-  /// written into it. kBusy with the present holder's text, at once, where somebody else has it.
+  /// written into it. kBusy with its holder's text, at once, if taken. kUnsupported: no locks here.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                                  const std::string& holder) = 0;
   /// A lock on an existing `path` that any number may have at once, and that keeps Lock away (it

@@ -37,7 +37,7 @@ const char* AdviceOn(int error) {
     case EFBIG: return "raise the limit on file size (ulimit -f)";
     case EIO: return "the device failed; look at the kernel's log";
     case ESTALE: return "the file server lost the file; mount it again";
-    case ENOLCK: return "the file system offers no locks; choose another place";
+    case EINTR: return "signals interrupt it without end; slow down the timer that sends them";
     default: return nullptr;
   }
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/posix_error.h"
+#include "io/room.h"
 #include "io/stores.h"
 
 namespace quire::io {
@@ -91,13 +92,10 @@ Status PosixFile::WriteAt(uint64_t offset, Slice bytes) {
 
 Status PosixFile::Allocate(uint64_t size) {
   if (size == 0) return Status();
-  int result = 0;
-  do {
-    result = ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size));
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) return Status();
-  if (errno == EOPNOTSUPP || errno == ENOSYS) return AllocateByWriting(size);
-  return ErrnoStatus(errno, "set aside " + std::to_string(size) + " bytes for", path_);
+  const int error = SetAside(fd_.get(), size);
+  if (error == 0) return Status();
+  if (error == EOPNOTSUPP || error == ENOSYS) return AllocateByWriting(size);
+  return ErrnoStatus(error, "set aside " + std::to_string(size) + " bytes for", path_);
 }
 
 Status PosixFile::AllocateByWriting(uint64_t size) {

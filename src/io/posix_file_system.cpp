@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
+#include "base/log_sink.h"
 #include "io/file_system.h"
+#include "io/file_system_type.h"
 #include "io/fork_closed.h"
 #include "io/machine.h"
 #include "io/ownership.h"
@@ -91,11 +94,28 @@ Status LockedElsewhere(int fd, const std::string& path) {
   return LockedStatus(path, only_read ? kReadingHolder : ReadHolder(fd));
 }
 
+// A file system that has no locks at all answers one of these.
+bool NoLocks(int error) {
+  return error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
+}
+
+Status NoLocksStatus(int error, const std::string& path) {
+  const std::string type = FileSystemType(path);
+  std::string advice = "choose a repository on another file system";
+  if (type == "lustre") advice = "have it mounted with the option flock, or " + advice;
+  if (type == "nfs") advice = "have its server run a lock manager (NFS 3: no nolock), or " + advice;
+  // ENOLCK may pass.
+  return Status(error == ENOLCK ? Code::kIo : Code::kUnsupported,
+                "cannot lock " + path + ": its file system (" + type +
+                    ") offers no locks: " + ErrnoText(error) + "; " + advice);
+}
+
 // OK and locked; kNotFound where the file was unlinked meanwhile (then try again).
 Status LockDescriptor(int fd, short type, const std::string& path) {
   struct flock region = WholeFile(type);
   if (::fcntl(fd, F_OFD_SETLK, &region) != 0) {
     if (errno == EAGAIN || errno == EACCES) return LockedElsewhere(fd, path);
+    if (NoLocks(errno) || errno == ENOLCK) return NoLocksStatus(errno, path);
     return ErrnoStatus(errno, "lock", path);
   }
   struct stat info;
@@ -109,6 +129,18 @@ Status WriteHolder(int fd, const std::string& path, const std::string& holder) {
   PosixFile file(std::move(copy), path);
   QUIRE_RETURN_IF_ERROR(file.Truncate(0));
   return file.WriteAt(0, Slice(holder).substr(0, kHolderBytesMax));
+}
+
+// Some file systems (FUSE, CIFS, 9p) cannot sync directories: the names in them become durable when
+// the server pleases, and nothing that we do changes that. Said once in a process.
+void WarnOfUnsynced(const std::string& directory, int error) {
+  static std::atomic<bool> said = false;
+  if (said.exchange(true)) return;
+  base::Log(LogLevel::kWarning,
+            "the directory " + directory + " cannot be synced (" + ErrnoText(error) +
+                ", file system " + FileSystemType(directory) +
+                "): after a loss of power, files that were made or renamed shortly before may be "
+                "missing; choose another file system if this matters");
 }
 
 class PosixFs : public FileSystem {
@@ -203,13 +235,22 @@ Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
 }
 
 Status PosixFs::SyncDirectory(const std::string& directory) {
-  const Descriptor fd = OpenRaw(directory, O_RDONLY | O_DIRECTORY);
+  // Links are followed: directories above a repository may be reached through them ($SCRATCH).
+  const Descriptor fd = Descriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!fd.ok() && errno == EACCES) {
+    WarnOfUnsynced(directory, errno);  // one may make files in it, and not read it
+    return Status();
+  }
   if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
   int result = 0;
   do {
     result = ::fsync(fd.get());
   } while (result != 0 && errno == EINTR);
   if (result == 0) return Status();
+  if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {
+    WarnOfUnsynced(directory, errno);
+    return Status();
+  }
   return Status(Code::kIo, ErrnoStatus(errno, "sync the directory", directory).message());
 }
 
@@ -239,7 +280,9 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
 Result<std::unique_ptr<FileLock>> PosixFs::LockShared(const std::string& path) {
   const NoFork no_fork;
   QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDONLY));
-  QUIRE_RETURN_IF_ERROR(LockDescriptor(fd.get(), F_RDLCK, path));
+  const Status locked = LockDescriptor(fd.get(), F_RDLCK, path);
+  // Where there are no locks Lock fails, too: nobody can write what is read.
+  if (!locked.ok() && locked.code() != Code::kUnsupported) return locked;
   return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd), no_fork));
 }
 
@@ -249,6 +292,7 @@ Result<std::string> PosixFs::LockHolder(const std::string& path) {
   QUIRE_RETURN_IF_ERROR(fd.status());
   struct flock region = WholeFile(F_RDLCK);  // which only Lock's stands against
   if (::fcntl(fd->get(), F_OFD_GETLK, &region) != 0) {
+    if (NoLocks(errno)) return std::string();  // nobody can have one
     return ErrnoStatus(errno, "ask about the lock on", path);
   }
   return region.l_type == F_UNLCK ? std::string() : ReadHolder(fd->get());

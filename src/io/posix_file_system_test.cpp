@@ -42,6 +42,18 @@ TEST(PosixFileSystem, FilesAndDirectoriesAreTheUsersAlone) {
   EXPECT_EQ(ModeOf(directory / "L"), 0600u);
 }
 
+// As $SCRATCH of many clusters.
+TEST(PosixFileSystem, TheDirectoryAboveMayBeALink) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "real");
+  std::filesystem::create_symlink("real", directory / "scratch");
+  FileSystem& fs = PosixFileSystem();
+  EXPECT_TRUE(MakeDurableDirectory(fs, directory / "scratch/repository").ok());
+  EXPECT_TRUE(ReplaceFile(fs, directory / "scratch/file", "bytes").ok());
+  EXPECT_TRUE(fs.SyncDirectory(directory / "scratch").ok());
+  EXPECT_TRUE(std::filesystem::exists(directory / "real/repository"));
+}
+
 TEST(PosixFileSystem, PlantedLinksAreNotFollowed) {
   const TempDirectory directory;
   std::filesystem::create_directory(directory / "elsewhere");

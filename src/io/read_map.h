@@ -42,7 +42,8 @@ class ReadMap {
 
   /// Copies [offset, offset + size) to `to`. False where the read is pread's: it is large, goes
   /// beyond the file, would meet the device, or met an error, which pread will name; or this thread
-  /// had SIGBUS blocked when it first asked.
+  /// had SIGBUS blocked when it first asked. (A thread that blocks it later is not noticed: asking
+  /// takes a system call. Then an error of the device ends the process: docs/limitations.md.)
   bool TryCopy(uint64_t offset, size_t size, char* to);
 
  private:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/posix_error.h"
+#include "io/room.h"
 
 namespace quire::io {
 namespace {
@@ -21,8 +22,7 @@ Result<std::unique_ptr<SealedMemory>> SealedMemory::Create(uint64_t size) {
   Descriptor fd(::memfd_create("quire-requests", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return ErrnoStatus(errno, "make", kWhat);
   // Room is set aside: stores to it never meet a full machine.
-  int error = EINTR;
-  while (error == EINTR) error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size));
+  const int error = SetAside(fd.get(), size);
   if (error != 0) return ErrnoStatus(error, "set aside room for", kWhat);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return ErrnoStatus(errno, "seal", kWhat);
   std::unique_ptr<SealedMemory> memory(new SealedMemory(std::move(fd), size));

@@ -16,6 +16,7 @@
 #include "io/machine.h"
 #include "io/posix_error.h"
 #include "io/posix_file.h"
+#include "io/room.h"
 
 namespace quire::io {
 namespace {
@@ -51,12 +52,8 @@ Status ShmStatus(int error, const std::string& action, const std::string& path) 
 std::atomic<uint64_t> size_limit{UINT64_MAX};
 
 Status AllocateAll(int fd, uint64_t size, const std::string& path) {
-  int error = size > size_limit.load() ? ENOSPC : 0;
-  while (error == 0) {
-    error = ::posix_fallocate(fd, 0, static_cast<off_t>(size));
-    if (error == 0) return Status();
-    if (error == EINTR) error = 0;
-  }
+  const int error = size > size_limit.load() ? ENOSPC : SetAside(fd, size);
+  if (error == 0) return Status();
   return ShmStatus(error, "set aside " + std::to_string(size) + " bytes for", path);
 }
 

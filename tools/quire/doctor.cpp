@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "io/file_system.h"
+#include "io/file_system_type.h"
 #include "io/machine.h"
 #include "tools/quire/examination.h"
 #include "tools/quire/machine_facts.h"
@@ -172,8 +173,8 @@ void CheckPlace(io::FileSystem& fs, const std::string& path, Examination* examin
   if (!free.ok()) {
     return examination->Wrong("directory", free.status().message(), "make it, or name another");
   }
-  const std::string type = FileSystemType(path);
-  if (IsShared(type)) {
+  const std::string type = io::FileSystemType(path);
+  if (io::IsSharedType(type)) {
     examination->Note("file system", type + ", which machines share",
                       "good for checkpoints; a repository is faster on a node's own device");
   } else {

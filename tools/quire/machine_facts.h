@@ -11,10 +11,6 @@
 
 namespace quire::tool {
 
-/// The file system that holds `path`: "ext4", "nfs", "lustre", ..., or its number.
-std::string FileSystemType(const std::string& path);
-/// Whether machines share such a file system.
-bool IsShared(const std::string& type);
 /// Bytes of the file system in all; 0: unknown.
 uint64_t FileSystemBytes(const std::string& path);
 /// Whether a file without a name can be made in `directory` (O_TMPFILE).
