@@ -130,6 +130,10 @@ class FaultFile : public File {
     QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultWrite, "truncate", path()));
     return base_->Truncate(size);
   }
+  Status Deallocate(uint64_t offset, uint64_t size) override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultWrite, "give back room of", path()));
+    return base_->Deallocate(offset, size);
+  }
   Status Sync() override {
     QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultSync, "sync", path()));
     return base_->Sync();

@@ -40,6 +40,7 @@ class Section final : public PartOfFile {
   Status WriteAt(uint64_t /*offset*/, Slice /*bytes*/) override { return ReadOnly(); }
   Status Allocate(uint64_t /*size*/) override { return ReadOnly(); }
   Status Truncate(uint64_t /*size*/) override { return ReadOnly(); }
+  Status Deallocate(uint64_t /*offset*/, uint64_t /*size*/) override { return ReadOnly(); }
   Status Sync() override { return file_->Sync(); }
   Result<uint64_t> Size() const override { return size_; }
 
@@ -61,6 +62,9 @@ class Tail final : public PartOfFile {
   }
   Status Allocate(uint64_t size) override { return file_->Allocate(begin_ + size); }
   Status Truncate(uint64_t size) override { return file_->Truncate(begin_ + size); }
+  Status Deallocate(uint64_t offset, uint64_t size) override {
+    return file_->Deallocate(begin_ + offset, size);
+  }
   Status Sync() override {
     QUIRE_ASSIGN_OR_RETURN(const uint64_t size, Size());
     StartWriteBack(0, size);

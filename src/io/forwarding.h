@@ -23,6 +23,9 @@ class ForwardingFile : public File {
   Status WriteAt(uint64_t offset, Slice bytes) override { return base_->WriteAt(offset, bytes); }
   Status Allocate(uint64_t size) override { return base_->Allocate(size); }
   Status Truncate(uint64_t size) override { return base_->Truncate(size); }
+  Status Deallocate(uint64_t offset, uint64_t size) override {
+    return base_->Deallocate(offset, size);
+  }
   Status Sync() override { return base_->Sync(); }
   void StartWriteBack(uint64_t offset, uint64_t size) override {
     base_->StartWriteBack(offset, size);

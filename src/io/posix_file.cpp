@@ -122,6 +122,17 @@ Status PosixFile::Truncate(uint64_t size) {
   return result == 0 ? Status() : ErrnoStatus(errno, "truncate", path_);
 }
 
+Status PosixFile::Deallocate(uint64_t offset, uint64_t size) {
+  if (size == 0) return Status();
+  int result = 0;
+  do {
+    result = ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                         static_cast<off_t>(offset), static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return Status();
+  return ErrnoStatus(errno, "give back room" + At(offset), path_);
+}
+
 Status PosixFile::Sync() { return DataSync(fd_.get(), path_); }
 
 void PosixFile::StartWriteBack(uint64_t offset, uint64_t size) {

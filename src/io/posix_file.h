@@ -23,6 +23,7 @@ class PosixFile : public File {
   Status WriteAt(uint64_t offset, Slice bytes) override;
   Status Allocate(uint64_t size) override;
   Status Truncate(uint64_t size) override;
+  Status Deallocate(uint64_t offset, uint64_t size) override;
   Status Sync() override;
   void StartWriteBack(uint64_t offset, uint64_t size) override;
   Result<uint64_t> Size() const override;
@@ -32,6 +33,7 @@ class PosixFile : public File {
   Status AllocateByWriting(uint64_t size);
 
  private:
+
   Descriptor fd_;
   std::string path_;
   std::unique_ptr<ReadMap> map_;

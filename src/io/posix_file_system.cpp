@@ -227,7 +227,8 @@ Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
     const uint64_t modified_ns = static_cast<uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
                                  static_cast<uint64_t>(info.st_mtim.tv_nsec);
     files.push_back(
-        {name, S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size), modified_ns});
+        {name, S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size), modified_ns,
+         static_cast<uint64_t>(info.st_blocks) * 512});
   }
   std::sort(files.begin(), files.end(),
             [](const FileInfo& a, const FileInfo& b) { return a.name < b.name; });

@@ -62,6 +62,17 @@ class SimFile : public File {
     return Status();
   }
 
+  // The zeros are there; the room stays taken.
+  Status Deallocate(uint64_t offset, uint64_t size) override {
+    const Guard guard(state_->mutex);
+    QUIRE_RETURN_IF_ERROR(CheckWritable("give back room of"));
+    const uint64_t end = std::min(node_->content.size(), offset + size);
+    if (offset < end) node_->content.Write(offset, std::string(end - offset, '\0'));
+    state_->NoteModified(node_.get());
+    state_->Step();
+    return Status();
+  }
+
   Status Sync() override {
     const Guard guard(state_->mutex);
     QUIRE_RETURN_IF_ERROR(state_->CheckHandle(incarnation_));
@@ -368,7 +379,8 @@ Result<std::vector<FileInfo>> SimFs::List(const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const SimNodePtr node, state_.FindDirectory(directory));
   std::vector<FileInfo> files;
   for (const auto& [name, child] : node->entries) {
-    files.push_back({name, child->is_directory, child->content.size(), child->modified});
+    const uint64_t size = child->content.size();
+    files.push_back({name, child->is_directory, size, child->modified, size});
   }
   return files;
 }

@@ -118,6 +118,8 @@ class DbImpl final : public Db {
   Status SyncRecoveredValues(const std::set<uint64_t>& segment_ids);
   Status RemoveStrayLogs(const DirectoryContents& contents);
   Status RemoveAll(const std::vector<std::string>& paths);
+  bool NothingInTheLogLocked() const;
+  Status FreeLog(uint64_t active_number);
 
   // db_write.cpp
   Status CheckWrite(Slice key, uint64_t value_size) const;

@@ -1,5 +1,6 @@
 // Opening: the manifest, the tables, what the log promises; and closing.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/epoch.h"
@@ -245,8 +246,10 @@ DbImpl::~DbImpl() {
     pool_->arena().MarkClosed();
   }
   std::shared_ptr<const Version> last;
+  std::optional<uint64_t> free_log;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (NothingInTheLogLocked()) free_log = current_->active->file_number();
     if (current_ != nullptr && current_->active != nullptr) current_->active->Close();
     last = std::move(current_);
     version_.store(nullptr, std::memory_order_release);
@@ -254,7 +257,23 @@ DbImpl::~DbImpl() {
   ready_.reset();
   base::EpochSynchronize();
   last.reset();
+  if (free_log.has_value()) LogFailure(FreeLog(*free_log));
   if (values_ != nullptr) CleanUp();
+}
+
+// Whether all that was written is in tables.
+bool DbImpl::NothingInTheLogLocked() const {
+  return options_.wal != WalMode::kOff && failure_.ok() && current_ != nullptr &&
+         current_->active != nullptr && current_->immutables.empty() &&
+         current_->active->table().empty();
+}
+
+// A closed database takes what its tables take. An opener that came since has log segments of its
+// own: nothing of them is touched.
+Status DbImpl::FreeLog(uint64_t active_number) {
+  QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
+  if (stored.epoch != manifest_.epoch) return Status();
+  return pool_->FreeFiles(active_number);
 }
 
 }  // namespace quire::lsm

@@ -1,10 +1,14 @@
 // What opening a closed database costs: its manifest, whatever its tables hold.
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "lsm/db_test_support.h"
 #include "lsm/reader.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::lsm {
 namespace {
@@ -65,7 +69,102 @@ TEST(DbOpening, AReaderOfAClosedDatabaseCopiesNoLog) {
     ASSERT_OK(reader.status());
     EXPECT_EQ((*reader)->State().log_records, 0u);
   }
-  EXPECT_EQ(calls[true] + 3, calls[false]) << "its size, its header, and all of it";
+  EXPECT_EQ(calls[true] + 5, calls[false])
+      << "its size, its header, and all of it; size and header of the one that was made ahead";
+}
+
+uint64_t Allocated(const std::string& directory, const std::string& suffix) {
+  uint64_t bytes = 0;
+  const auto files = io::PosixFileSystem().List(directory);
+  EXPECT_OK(files.status());
+  for (const io::FileInfo& file : *files) {
+    if (file.name.ends_with(suffix)) bytes += file.allocated;
+  }
+  return bytes;
+}
+
+// With segments of the usual size, on a real file system.
+TEST(DbSpace, AClosedDatabaseTakesItsTablesAndAMebibyteAtMost) {
+  const test::TempDirectory home;
+  const std::string directory = home / "db";
+  const std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "test").value();
+  Environment environment;
+  environment.fs = &io::PosixFileSystem();
+  environment.executor = executor.get();
+  for (int round = 0; round < 3; ++round) {
+    auto db = Db::Open(environment, directory, StorageOptions(), OpenFlags::kOpenOrCreate);
+    ASSERT_OK(db.status());
+    for (int i = 0; i < round; ++i) EXPECT_EQ(GetText(**db, std::to_string(i)), "value");
+    ASSERT_OK((*db)->Put(std::to_string(round), "value"));
+    EXPECT_GE(Allocated(directory, ".seg"), StorageOptions().memtable_bytes) << "set aside";
+    ASSERT_OK((*db)->Flush());
+    ASSERT_OK((*db)->WaitIdle());
+    db->reset();
+    EXPECT_LE(Allocated(directory, ""), Allocated(directory, ".sst") + (1 << 20));
+    ::testing::Test::RecordProperty("bytes", std::to_string(Allocated(directory, "")));
+  }
+}
+
+TEST(DbSpace, ALogWithRecordsStaysWhenTheDatabaseIsClosed) {
+  TestDb test(SmallOptions());
+  ASSERT_OK(test.Open());
+  ASSERT_OK(test->Put("flushed", "1"));
+  ASSERT_OK(test->Flush());
+  ASSERT_OK(test->Put("logged", "2"));
+  ASSERT_OK(test.Reopen());
+  EXPECT_EQ(GetText(test.db(), "logged"), "2");
+  EXPECT_EQ(GetText(test.db(), "flushed"), "1");
+}
+
+// Its lock lost, as by a file system without locks: the next one's log is none of its own.
+TEST(DbSpace, AnOrphanThatClosesTakesNothingOfTheNextOpenersLog) {
+  TestDb orphan(SmallOptions());
+  ASSERT_OK(orphan.Open());
+  ASSERT_OK(orphan->Put("a", "1"));
+  ASSERT_OK(orphan->Flush());
+  ASSERT_TRUE(orphan.fs().Damage("/db/MANIFEST", [&](std::string* bytes) {
+                      Result<Manifest> manifest = DecodeManifest(*bytes, "MANIFEST");
+                      ASSERT_OK(manifest.status());
+                      ++manifest->epoch;
+                      *bytes = EncodeManifest(*manifest);
+                    }).ok());
+  orphan.Close();
+  const auto exists = orphan.fs().Exists("/db/log-0.seg");
+  EXPECT_TRUE(exists.ok() && *exists);
+}
+
+// Of a segment only what is about to be stored to is made present: such pages are written out.
+TEST(DbSpace, OnlyWhatIsStoredToIsMadePresent) {
+  class Counting : public io::MappedFile {
+   public:
+    explicit Counting(std::vector<char>* bytes) {
+      data_ = bytes->data();
+      size_ = bytes->size();
+    }
+    Status Sync(uint64_t, uint64_t) override { return Status(); }
+    void Prefault(uint64_t offset, uint64_t size) override {
+      EXPECT_EQ(offset, present);
+      present = offset + size;
+    }
+    const std::string& path() const override { return path_; }
+    uint64_t present = 0;
+
+   private:
+    const std::string path_;
+  };
+  constexpr uint64_t kBytes = 16 << 20;
+  std::vector<char> records(kBytes);
+  const std::unique_ptr<char, void (*)(void*)> index(
+      static_cast<char*>(std::aligned_alloc(4096, IndexBytes(kBytes))), std::free);
+  Counting file(&records);
+  MemTable table(index.get(), records.data(), kBytes, 1, 0, &file);
+  const std::string value(1000, 'v');
+  for (uint64_t i = 0; table.Add({log::RecordType::kPut, std::to_string(i), value}, nullptr); ++i) {
+    const uint64_t used = log::kSegmentHeaderBytes + table.data_bytes();
+    ASSERT_GE(file.present, used);
+    ASSERT_LE(file.present, used + std::max<uint64_t>(used / 4, 128 << 10));
+  }
+  EXPECT_EQ(file.present, kBytes);
 }
 
 }  // namespace

@@ -76,9 +76,7 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
 Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {
   return base::OrOutOfMemory([&]() -> Result<std::shared_ptr<MemoryHandle>> {
     if (outside) return pool_->PrepareOutside();
-    Result<std::shared_ptr<MemoryHandle>> prepared = pool_->Prepare();
-    if (prepared.ok() && *prepared != nullptr) (*prepared)->Prefault();
-    return prepared;
+    return pool_->Prepare();
   });
 }
 

@@ -57,7 +57,9 @@ MemoryHandle::~MemoryHandle() {
   table_.reset();  // before the memory it lies in
   if (pool_ == nullptr) return;
   if (pool_slot_ >= 0) {
-    pool_->Return(pool_slot_, std::move(segment_));
+    const bool exists = segment_ != nullptr;
+    if (adopted_) segment_.reset();  // its next use sets its room aside first
+    pool_->Return(pool_slot_, std::move(segment_), exists);
     return;
   }
   segment_.reset();
@@ -104,10 +106,6 @@ Status MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_en
   return segment_->Recycle(header_);
 }
 
-void MemoryHandle::Prefault() {
-  if (segment_ != nullptr) segment_->map().Prefault(0, header_.capacity);
-}
-
 Status MemoryHandle::SyncHeader() {
   if (segment_ == nullptr || header_durable_.load(std::memory_order_acquire)) return Status();
   QUIRE_RETURN_IF_ERROR(segment_->map().Sync(0, log::kSegmentHeaderBytes));
@@ -138,7 +136,10 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare() {
   if (pool_slot < 0) return std::shared_ptr<MemoryHandle>();
   Result<std::shared_ptr<MemoryHandle>> handle =
       base::OrOutOfMemory([&] { return PrepareSlot(pool_slot, segment, base_lsn); });
-  if (!handle.ok()) Return(pool_slot, std::move(segment));
+  if (!handle.ok()) {
+    const bool exists = segment != nullptr;
+    Return(pool_slot, std::move(segment), exists);
+  }
   return handle;
 }
 
@@ -250,6 +251,27 @@ Status MemoryPool::RemoveStray() {
   }
 }
 
+Status MemoryPool::FreeFiles(uint64_t kept) {
+  Status status;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.taken || !slot.exists || arena_->records_inside()) continue;
+    slot.segment.reset();
+    Status freed;
+    if (i == kept) {
+      QUIRE_ASSIGN_OR_RETURN(auto file, config_.fs->Open(PathOf(i), io::OpenMode::kReadWrite));
+      const uint64_t records = config_.options.memtable_bytes - log::kSegmentHeaderBytes;
+      freed = file->Deallocate(log::kSegmentHeaderBytes, records);
+    } else {
+      freed = config_.fs->Unlink(PathOf(i));
+      slot.exists = false;
+    }
+    if (freed.code() != Code::kNotFound && status.ok()) status = freed;
+  }
+  return status;
+}
+
 uint64_t MemoryPool::TakeBaseLsn() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t base_lsn = next_lsn_;
@@ -261,6 +283,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
   std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
   const log::SegmentHeader& header = segment->header();
   handle->header_ = header;
+  handle->adopted_ = true;
   char* index = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -304,7 +327,7 @@ int MemoryPool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* b
   return best;
 }
 
-void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment) {
+void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists) {
   base::SyncPoint("lsm.recycle.before");
   std::function<void()> freed;
   {
@@ -312,7 +335,7 @@ void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment) {
     Slot& slot = slots_[static_cast<size_t>(pool_slot)];
     QUIRE_CHECK(slot.taken);
     slot.taken = false;
-    slot.exists = segment != nullptr || arena_->records_inside();
+    slot.exists = exists || arena_->records_inside();
     slot.segment = std::move(segment);
     freed = freed_;
   }

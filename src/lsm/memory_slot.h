@@ -76,8 +76,6 @@ class MemoryHandle {
   /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the
   /// log's chain.
   Status Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
-  /// Makes the segment's pages present, so that stores do not fault.
-  void Prefault();
   /// The segment's header durable (P2), so that the manifest may demand it. Only the first call
   /// does something.
   Status SyncHeader();
@@ -91,6 +89,7 @@ class MemoryHandle {
 
   std::shared_ptr<MemoryPool> pool_;          // null: adopted from elsewhere, nothing to give back
   int pool_slot_ = -1;
+  bool adopted_ = false;  // its file may have given its room back when it was closed
   log::SegmentHeader header_;
   std::unique_ptr<log::Segment> segment_;     // null: the log is off
   OwnMemory own_index_;                       // outside of the pool
@@ -129,6 +128,9 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   bool MayPin() const;
   /// Removes the files of segments outside of the pool that are not needed any more.
   Status RemoveStray();
+  /// Of a database that was closed, all of whose records are in tables: the files of free slots go,
+  /// but for number `kept`, which the manifest may list and which gives its room back.
+  Status FreeFiles(uint64_t kept);
   /// The segment `segment` that a dead process left, with an empty index: in its own slot where it
   /// fits this pool, else with an index on the heap.
   Result<std::shared_ptr<MemoryHandle>> Adopt(std::unique_ptr<log::Segment> segment);
@@ -158,7 +160,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   std::string PathOf(uint64_t number) const;
   void ReturnOutside(uint64_t number, bool needed);
   int TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn);
-  void Return(int pool_slot, std::unique_ptr<log::Segment> segment);
+  void Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists);
   Result<std::shared_ptr<MemoryHandle>> PrepareSlot(int pool_slot,
                                                     std::unique_ptr<log::Segment>& segment,
                                                     uint64_t base_lsn);

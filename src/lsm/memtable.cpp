@@ -28,6 +28,8 @@ constexpr uint32_t kStreak = 4;
 constexpr uint64_t kBytesPerBatchKey = 80;  // 64 bytes a slot, 80 % of the slots
 constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent));
 constexpr size_t kLinkAhead = 8;
+constexpr uint64_t kPresentBytesMin = 128 << 10;
+constexpr uint64_t kPresentBytesMax = 2 << 20;
 
 constexpr uint64_t SlotWord(uint64_t hash, uint32_t record) {
   return (hash & ~uint64_t{0xFFFFFFFF}) | record;
@@ -68,6 +70,7 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
       generation_(generation),
       base_lsn_(base_lsn),
       stored_(stored),
+      present_end_(stored == nullptr ? segment_bytes : 0),
       views_(std::make_unique<Views>()) {
   QUIRE_CHECK(reinterpret_cast<uintptr_t>(index) % alignof(IndexHeader) == 0);
   QUIRE_CHECK(generation != 0 && segment_bytes / 8 <= std::numeric_limits<uint32_t>::max());
@@ -97,6 +100,7 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   const uint64_t predecessor = LastFinished();
   const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size);
   if (offset == log::kNoRoom) return false;
+  MakePresent(offset + size);
   base::SyncPoint("lsm.record.reserved");
   char* const record = data_ + offset;
   log::EncodeRecord(record, op.type, op.key, op.value, 0);
@@ -114,6 +118,21 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   Finish(offset, size, offset);
   if (lsn != nullptr) *lsn = base_lsn_ + offset;
   return true;
+}
+
+// Makes the pages below `end` present, and some more, where that was not done: in one call a page
+// costs a third of what its fault would. Each piece once, by the writer that comes to it first. The
+// pieces grow with what was stored, so that little is made present that is never stored to: such
+// pages are written out all the same.
+void MemTable::MakePresentTo(uint64_t end) {
+  uint64_t begin = present_end_.load(std::memory_order_relaxed);
+  uint64_t next = 0;
+  do {
+    if (end <= begin) return;
+    const uint64_t piece = std::clamp(begin / 4, kPresentBytesMin, kPresentBytesMax);
+    next = std::min(segment_bytes_, std::max(end, begin + piece));
+  } while (!present_end_.compare_exchange_weak(begin, next, std::memory_order_relaxed));
+  stored_->Prefault(begin, next - begin);
 }
 
 void MemTable::CloseForWriters() {
@@ -185,6 +204,7 @@ bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
     own_keys.fetch_sub(keys, std::memory_order_relaxed);
     return false;
   }
+  MakePresent(offset + bytes);
   const uint64_t last = WriteRecords(offset, ops, atomic, predecessor);
   if (stored_ != nullptr) stored_->Stored(offset, bytes);
   const uint64_t new_keys = LinkRecords(offset + (atomic ? kBatchBeginBytes : 0), ops);

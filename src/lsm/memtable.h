@@ -139,6 +139,10 @@ class MemTable {
   void CountKey();
   bool TakeKeys(uint64_t keys);
   uint64_t LastFinished() const;
+  void MakePresent(uint64_t end) {
+    if (end > present_end_.load(std::memory_order_relaxed)) [[unlikely]] MakePresentTo(end);
+  }
+  void MakePresentTo(uint64_t end);
   void NamePredecessor(uint64_t offset, uint64_t predecessor);
   void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch, uint64_t predecessor);
   void Finish(uint64_t offset, uint64_t size, uint64_t last);
@@ -164,6 +168,7 @@ class MemTable {
   uint64_t generation_;
   uint64_t base_lsn_;
   io::MappedFile* stored_;
+  std::atomic<uint64_t> present_end_;  // the pages below it were made present
   bool adopted_ = false;
   std::unique_ptr<Views> views_;
 };

@@ -155,6 +155,8 @@ def test_ls(tool):
         for part in database["parts"]:
             listed = {f"t-{one['ssid']}.sst": one["bytes"] for run in part["runs"] for one in run}
             assert listed == sizes_of(part["directory"], "t-*.sst"), part
+            taken = [path.stat().st_blocks * 512 for path in Path(part["directory"]).iterdir()]
+            assert part["allocated_bytes"] == sum(taken), part
     text = tool.run("ls", tool.repository)
     sizes = re.findall(r"t-\d+.sst  (\d+) B  ", text)
     assert sorted(map(int, sizes)) == sorted(
@@ -173,6 +175,7 @@ def test_stat(tool):
     assert total["log_records"] == 1 and total["runs"] == 1
     assert total["value_segments"] == 1 and total["referenced_value_bytes"] > 3000
     assert total["space_amplification"] >= 1.0
+    assert total["allocated_bytes"] == sum(part["allocated_bytes"] for part in numbers["parts"]) > 0
     assert sum(part["entries"] for part in numbers["parts"]) == 162
     assert "162 entries, 10 tombstones" in tool.run("stat", tool.repository / "numbers")
 

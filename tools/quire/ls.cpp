@@ -37,6 +37,7 @@ Json PartToJson(io::FileSystem& fs, const Part& part, int* exit_code) {
     return json;
   }
   json["edition"] = manifest->edition;
+  json["allocated_bytes"] = AllocatedBytes(fs, part.directory);
   json["runs"] = Json::array();
   for (const std::vector<table::TableInfo>& run : manifest->runs) {
     Json tables = Json::array();
@@ -87,7 +88,8 @@ void PrintPart(const Json& part) {
     std::cout << ": " << part["problem"].get<std::string>() << "\n";
     return;
   }
-  std::cout << ": " << part["runs"].size() << " runs\n";
+  std::cout << ": " << part["runs"].size() << " runs, "
+            << ShowSize(part["allocated_bytes"].get<uint64_t>()) << " on the device\n";
   for (const Json& run : part["runs"]) {
     for (const Json& table : run) {
       std::cout << "      t-" << table["ssid"] << ".sst  "

@@ -168,6 +168,14 @@ std::string DatabaseLockPath(const std::string& directory) {
   return directory + "/LOCK";
 }
 
+uint64_t AllocatedBytes(io::FileSystem& fs, const std::string& directory) {
+  const Result<std::vector<io::FileInfo>> files = fs.List(directory);
+  uint64_t bytes = 0;
+  if (!files.ok()) return bytes;
+  for (const io::FileInfo& file : *files) bytes += file.allocated;
+  return bytes;
+}
+
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& named) {
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));

@@ -43,6 +43,8 @@ struct DatabasePlace {
 /// directory with parts alone (a checkpoint, a generation), or a part's own, something like one.
 /// Errors  kNotFound: nothing of the kind is there; kIo.
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& path);
+/// Bytes that the files in `directory` take on the device; of a directory that cannot be listed 0.
+uint64_t AllocatedBytes(io::FileSystem& fs, const std::string& directory);
 /// The only one. kInvalidArgument, with their names, where there are several.
 Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path);
 

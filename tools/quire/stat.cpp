@@ -23,6 +23,7 @@ struct Sums {
   uint64_t log_records = 0;
   uint64_t oldest_run_bytes = 0;  // with the values it refers to
   uint64_t tables_written = 0;    // since the database was made
+  uint64_t allocated_bytes = 0;   // on the device, of all files
 
   void Add(const Sums& other);
   void AddRun(const std::vector<table::TableInfo>& run);
@@ -43,6 +44,7 @@ void Sums::Add(const Sums& other) {
   log_records += other.log_records;
   oldest_run_bytes += other.oldest_run_bytes;
   tables_written += other.tables_written;
+  allocated_bytes += other.allocated_bytes;
 }
 
 void Sums::AddRun(const std::vector<table::TableInfo>& run) {
@@ -93,6 +95,7 @@ Json ToJson(const Sums& sums) {
   json["referenced_value_bytes"] = sums.referenced_bytes;
   json["log_records"] = sums.log_records;
   json["tables_written"] = sums.tables_written;
+  json["allocated_bytes"] = sums.allocated_bytes;
   // Of what would be there after a full merge, the oldest run is the best guess.
   json["space_amplification"] =
       Ratio(sums.table_bytes + sums.value_segment_bytes, sums.oldest_run_bytes);
@@ -111,7 +114,8 @@ Json PartToJson(io::FileSystem& fs, const Part& part, Sums* total, int* exit_cod
   const Result<lsm::Inspection> found = lsm::Inspect(fs, part.directory, options);
   std::string problem = found.ok() ? "" : found.status().ToString();
   if (found.ok()) {
-    const Sums sums = SumsOf(*found);
+    Sums sums = SumsOf(*found);
+    sums.allocated_bytes = AllocatedBytes(fs, part.directory);
     total->Add(sums);
     json.update(ToJson(sums));
     if (!found->writer.empty()) json["open_in"] = found->writer;
@@ -151,6 +155,7 @@ void PrintSums(const Json& sums, const char* indent) {
             << indent << sums["value_segments"] << " value segments, "
             << size("value_segment_bytes") << ", of which tables refer to "
             << size("referenced_value_bytes") << "\n"
+            << indent << size("allocated_bytes") << " on the device, logs included\n"
             << indent << "space amplification at most " << ratio << ", a get looks into at most "
             << sums["read_amplification"] << " runs\n";
 }
