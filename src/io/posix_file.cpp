@@ -1,7 +1,9 @@
 #include "io/posix_file.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -11,6 +13,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/log_sink.h"
 #include "io/posix_error.h"
 #include "io/room.h"
 #include "io/stores.h"
@@ -90,8 +93,29 @@ Status PosixFile::WriteAt(uint64_t offset, Slice bytes) {
   return Status();
 }
 
+// A copy-on-write file system writes each page to a new place, whatever was set aside for the file:
+// stores to a mapping of it raise SIGBUS where there is no room for that. btrfs can be told to write
+// a new file in place.
+void PosixFile::WriteInPlace() {
+  struct statfs system;
+  if (::fstatfs(fd_.get(), &system) != 0 || system.f_type != BTRFS_SUPER_MAGIC) return;
+  const Result<uint64_t> present = Size();
+  int flags = 0;
+  const bool known = ::ioctl(fd_.get(), FS_IOC_GETFLAGS, &flags) == 0;
+  if (known && (flags & FS_NOCOW_FL) != 0) return;
+  flags |= FS_NOCOW_FL;
+  const bool fresh = present.ok() && *present == 0;
+  if (known && fresh && ::ioctl(fd_.get(), FS_IOC_SETFLAGS, &flags) == 0) return;
+  if (!base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            path_ + " is written to a new place at each change (btrfs, without the attribute C): if "
+                    "the file system runs full, the program can end with SIGBUS; make the file "
+                    "anew in a directory without compression");
+}
+
 Status PosixFile::Allocate(uint64_t size) {
   if (size == 0) return Status();
+  WriteInPlace();
   const int error = SetAside(fd_.get(), size);
   if (error == 0) return Status();
   if (error == EOPNOTSUPP || error == ENOSYS) return AllocateByWriting(size);

@@ -33,6 +33,7 @@ class PosixFile : public File {
   Status AllocateByWriting(uint64_t size);
 
  private:
+  void WriteInPlace();
 
   Descriptor fd_;
   std::string path_;

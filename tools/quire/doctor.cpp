@@ -177,6 +177,11 @@ void CheckPlace(io::FileSystem& fs, const std::string& path, Examination* examin
   if (io::IsSharedType(type)) {
     examination->Note("file system", type + ", which machines share",
                       "good for checkpoints; a repository is faster on a node's own device");
+  } else if (type == "zfs") {
+    examination->Note("file system", type + ", which writes each page to a new place",
+                      "keep room free: if it runs full, a program can end with SIGBUS");
+  } else if (type == "btrfs") {
+    examination->Fine("file system", type + "; logs are made without copy-on-write");
   } else {
     examination->Fine("file system", type);
   }
