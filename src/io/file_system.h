@@ -41,8 +41,9 @@ class File {
   /// to `size`.
   virtual Status Allocate(uint64_t size) = 0;
   virtual Status Truncate(uint64_t size) = 0;
-  /// Gives the room of [offset, offset + size) back: it reads as zeros then, and writing there takes
-  /// an Allocate first. The size stays. OK also where the file system cannot: then nothing changes.
+  /// Gives the room of [offset, offset + size) back: it reads as zeros then, and writing there
+  /// takes an Allocate first. The size stays. OK also if the file system cannot: then nothing
+  /// changes.
   virtual Status Deallocate(uint64_t offset, uint64_t size) = 0;
   /// Data (and the size) durable against power loss (P2). A failure is never retried as if it could
   /// help.

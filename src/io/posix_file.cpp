@@ -94,8 +94,8 @@ Status PosixFile::WriteAt(uint64_t offset, Slice bytes) {
 }
 
 // A copy-on-write file system writes each page to a new place, whatever was set aside for the file:
-// stores to a mapping of it raise SIGBUS where there is no room for that. btrfs can be told to write
-// a new file in place.
+// stores to a mapping of it raise SIGBUS where there is no room for that. btrfs can be told to
+// write a new file in place.
 void PosixFile::WriteInPlace() {
   struct statfs system;
   if (::fstatfs(fd_.get(), &system) != 0 || system.f_type != BTRFS_SUPER_MAGIC) return;
@@ -108,9 +108,9 @@ void PosixFile::WriteInPlace() {
   if (known && fresh && ::ioctl(fd_.get(), FS_IOC_SETFLAGS, &flags) == 0) return;
   if (!base::LogEnabled()) return;
   base::Log(LogLevel::kWarning,
-            path_ + " is written to a new place at each change (btrfs, without the attribute C): if "
-                    "the file system runs full, the program can end with SIGBUS; make the file "
-                    "anew in a directory without compression");
+            path_ + " is written to a new place at each change (btrfs, without the attribute C): "
+                    "if the file system runs full, the program can end with SIGBUS; make the "
+                    "file anew in a directory without compression");
 }
 
 Status PosixFile::Allocate(uint64_t size) {

@@ -620,6 +620,31 @@ TEST_F(SegmentTest, ReplayOfACraftedSegmentTakesBoundedTime) {
   EXPECT_EQ(report.status().code(), Code::kCorruption);
 }
 
+// A value of integers that each look like sizes and the number of a batch, whose writer was killed.
+TEST_F(SegmentTest, ReplayStepsOverAnUnfinishedValueOfIntegersInBoundedTime) {
+  SegmentHeader header = HeaderFor(42);
+  header.capacity = 4 << 20;
+  std::vector<uint64_t> words(header.capacity / 8);
+  char* const data = reinterpret_cast<char*>(words.data());
+  EncodeSegmentHeader(header, data);
+  const uint64_t begin = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
+  base::Random random(1);
+  std::string value;
+  while (value.size() < 3 << 20) {
+    base::PutFixed(&value, static_cast<uint32_t>(65536 + random.Below(65536)));
+  }
+  EncodeRecord(data + begin, RecordType::kPut, "b", value, 0);
+  Put(data, kGeneration, begin + RecordSize(1, value.size()), "c", "3");
+  std::string keys;
+  const auto report = Replay(data, header, 42, kPath, [&](uint64_t, const char* record) {
+    keys += KeyOf(record);
+    return Status();
+  });
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_EQ(keys, "ac");
+  EXPECT_EQ(report->holes, 1u);
+}
+
 TEST_F(SegmentTest, AfterAPowerLossEverySyncedRecordIsThereAndNoneIsMadeUp) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     fs_ = io::NewSimFileSystem();

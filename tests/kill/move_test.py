@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Kills a program that writes a database with several threads, a stream and a dataset, and opens
+what it left under another boot id, as a job does that goes on on another node: nothing that was
+acknowledged may be lost.
+
+    move_test.py MOVE_PROGRAM WHERE
+
+WHERE is `here` (the temporary directory), or ext4, xfs or btrfs: a file system of that kind in a
+file, which is mounted; every second kill falls when it is full. Another boot id is a file that is
+mounted over the kernel's, in a namespace of its own. What the machine does not allow is skipped,
+with the reason (exit status 77).
+
+QUIRE_KILL_COUNT (6) kills; half of the places are opened where they are, half as a copy. The
+random choices follow from QUIRE_KILL_SEED (printed).
+"""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+SKIPPED = 77
+SECONDS = 120
+IMAGE_BYTES = 420 << 20  # xfs wants 300 MiB
+LOST = 3
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def say(text):
+    print(f"move_test: {text}", flush=True)
+
+
+def skip(why):
+    say(f"skipped: {why}")
+    sys.exit(SKIPPED)
+
+
+def elsewhere(boot_file, command):
+    """The command, under the boot id that is in the file."""
+    return ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c",
+            f'mount --bind "$0" {BOOT_ID} && exec "$@"', str(boot_file)] + command
+
+
+def check_boot_id(home):
+    boot_file = home / "boot-id"
+    boot_file.write_text(f"{uuid.uuid4()}\n")
+    if shutil.which("unshare") is None:
+        skip("there is no unshare(1) for another boot id")
+    seen = subprocess.run(elsewhere(boot_file, ["cat", BOOT_ID]), capture_output=True, text=True)
+    if seen.stdout != boot_file.read_text():
+        skip(f"no other boot id can be mounted over {BOOT_ID}: {seen.stderr.strip()}")
+    return boot_file
+
+
+class Image:
+    """A file system in a file, mounted."""
+
+    def __init__(self, kind, home):
+        self.place = home / "mounted"
+        self.place.mkdir()
+        image = home / "image"
+        if os.geteuid() != 0:
+            skip("mounting takes root")
+        if shutil.which(f"mkfs.{kind}") is None:
+            skip(f"there is no mkfs.{kind}")
+        with open(image, "wb") as file:
+            file.truncate(IMAGE_BYTES)
+        force = ["-F"] if kind == "ext4" else ["-f"]
+        for command in ([f"mkfs.{kind}", "-q"] + force + [str(image)],
+                        ["mount", "-o", "loop", str(image), str(self.place)]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode != 0:
+                skip(f"{' '.join(command)}: {done.stderr.strip()}")
+
+    def remove(self):
+        subprocess.run(["umount", "-l", str(self.place)], check=False)
+
+
+class Writer:
+    def __init__(self, program, place, told, threads):
+        self.output = open(told.with_suffix(".out"), "w+")
+        self.process = subprocess.Popen([program, "write", str(place), str(told), str(threads)],
+                                        stdout=self.output, stderr=subprocess.STDOUT)
+
+    def text(self):
+        return Path(self.output.name).read_text(errors="replace")
+
+    def wait_until(self, done, what):
+        end = time.monotonic() + SECONDS
+        while not done():
+            if self.process.poll() is not None:
+                code = self.process.returncode
+                raise SystemExit(f"move_test: the writer ended by itself ({code})\n{self.text()}")
+            if time.monotonic() > end:
+                self.kill()
+                raise SystemExit(f"move_test: {what} takes too long\n{self.text()}")
+            time.sleep(0.005)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+def acknowledged(told):
+    """The counts that the program was told; all zero as long as there are none."""
+    try:
+        words = told.read_bytes()
+    except FileNotFoundError:
+        return [0]
+    return [int.from_bytes(words[at:at + 8], "little") for at in range(0, len(words), 64)] or [0]
+
+
+def kill_and_check(program, home, place, boot_file, choose, number, until_full):
+    threads = choose.randint(2, 8)
+    told = home / f"told-{number}"
+    work = place / f"work-{number}"
+    work.mkdir(mode=0o700)
+    writer = Writer(program, work, told, threads)
+    writer.wait_until(lambda: sum(acknowledged(told)[:threads]) > 500, "beginning to write")
+    if until_full:
+        writer.wait_until(lambda: "full" in writer.text(), "filling the device")
+    else:
+        time.sleep(choose.uniform(0, 0.4))
+    writer.kill()
+    copied = number % 2 == 1 or until_full  # a full device has no room for what opening writes
+    if copied:
+        shutil.copytree(work, home / "copy", symlinks=True)
+        shutil.rmtree(work)
+        work = home / "copy"
+    boot_file.write_text(f"{uuid.uuid4()}\n")
+    command = [program, "check", str(work), str(told), str(threads)]
+    checked = subprocess.run(elsewhere(boot_file, command), capture_output=True, text=True,
+                             timeout=SECONDS)
+    say(f"{threads} threads, {'a copy' if copied else 'in place'}{', full' if until_full else ''}: "
+        f"{checked.stdout.strip()}")
+    if checked.returncode == LOST:
+        raise SystemExit("move_test: what was acknowledged is lost")
+    if checked.returncode != 0:
+        raise SystemExit(f"move_test: the check failed with {checked.returncode}\n"
+                         f"{checked.stdout}{checked.stderr}")
+    shutil.rmtree(work)
+
+
+def main():
+    program, where = sys.argv[1:3]
+    home = Path(tempfile.mkdtemp(prefix="quire-move-"))
+    image = None
+    try:
+        boot_file = check_boot_id(home)
+        place = home
+        if where != "here":
+            image = Image(where, home)
+            place = image.place
+        count = int(os.environ.get("QUIRE_KILL_COUNT") or
+                    max(2, 6 * float(os.environ.get("QUIRE_TEST_SCALE") or 1)))
+        seed = int(os.environ.get("QUIRE_KILL_SEED") or random.SystemRandom().randrange(1 << 32))
+        say(f"QUIRE_KILL_SEED={seed} QUIRE_KILL_COUNT={count}")
+        choose = random.Random(seed)
+        for number in range(count):
+            until_full = image is not None and number % 2 == 1
+            kill_and_check(program, home, place, boot_file, choose, number, until_full)
+        say(f"{count} kills, 0 acknowledged writes lost")
+    finally:
+        if image is not None:
+            image.remove()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
