@@ -25,8 +25,7 @@ namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kMemoryNapNs = kNsPerMs;
-// What a part without a text takes, and more: strings of this size need no memory on the way.
-constexpr size_t kPlainPartBytes = 128;
+constexpr uint64_t kLastNewsNs = 1'000 * kNsPerMs;
 
 enum Operation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
 enum Ending : uint8_t { kCompleted = 1, kGivenUp = 2 };
@@ -45,9 +44,14 @@ struct Failure {
     const bool first = death == other_death ? other.rank < rank : other_death;
     if (rank < 0 || first) *this = std::move(other);
   }
+  // The code alone where there is no memory for the sentence: it is the same on all ranks.
   Status ToStatus() const {
     if (rank < 0) return Status();
-    return Status(code, "rank " + std::to_string(rank) + (text.empty() ? "" : ": " + text));
+    try {
+      return Status(code, "rank " + std::to_string(rank) + (text.empty() ? "" : ": " + text));
+    } catch (const std::bad_alloc&) {
+      return Status(code);
+    }
   }
 };
 
@@ -200,9 +204,9 @@ void ExchangeImpl::TellGivenUp(Collective& collective) {
   collective.given_up = true;
   if (first_given_up_ == 0) first_given_up_ = collective.call;
   const auto encode = [&](const Failure& failure) {
-    collective.outgoing.clear();
-    base::PutFixed<uint64_t>(&collective.outgoing, first_given_up_);
-    EncodeFailure(failure, &collective.outgoing);
+    note_.clear();
+    base::PutFixed<uint64_t>(&note_, first_given_up_);
+    EncodeFailure(failure, &note_);
     return Status();
   };
   const Failure& failure = collective.failure;
@@ -215,13 +219,25 @@ void ExchangeImpl::TellGivenUp(Collective& collective) {
   const uint64_t now_ns = transport_->clock().NowNs();
   for (int distance = 1; distance < size_; distance *= 2) {
     Peer& peer = peers_.Get((rank_ - distance + size_) % size_);
-    if (peer.failed.load(std::memory_order_acquire)) continue;
+    // Also to one that this rank hears nothing from any more: it may be alive.
     static_cast<void>(base::OrOutOfMemory(
-        [&] { return SendMessage(peer, header, collective.outgoing, {}, now_ns + 1); }));
+        [&] { return SendMessage(peer, header, note_, {}, now_ns + 1); }));
   }
 }
 
+// Unless another rank did so before: a rank that gives up may leave, and its note counts first.
 void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
+  Peer& peer = peers_.Get(rank);
+  auto heard = [&] {
+    return parts_.IsGivenUp(collective.call) || peer.failed.load(std::memory_order_acquire);
+  };
+  // To send to a rank that has left fails before what it sent has arrived.
+  if (why.code() == Code::kPeerFailed && !heard()) {
+    WaitSpec spec{&parts_, rank, "what it sent before it left"};
+    spec.deadline_ns = std::min(collective.deadline_ns, transport_->clock().NowNs() + kLastNewsNs);
+    static_cast<void>(base::OrOutOfMemory([&] { return WaitUntil(spec, Condition(heard)); }));
+  }
+  if (parts_.IsGivenUp(collective.call)) return JoinGivingUp(collective);
   collective.failure.Merge({rank, why.code(), why.message(), false});
   TellGivenUp(collective);
 }
@@ -245,7 +261,7 @@ void ExchangeImpl::JoinGivingUp(Collective& collective) {
 
 // Some rank gave up the call before, which this one has completed.
 bool ExchangeImpl::HasParted(const Collective& collective) {
-  return calls_parted_ || (first_given_up_ == 0 && parts_.WasGivenUp(collective.call - 1));
+  return calls_parted_ || (first_given_up_ == 0 && parts_.IsGivenUp(collective.call - 1));
 }
 
 void ExchangeImpl::RunRounds(Collective& collective) {
@@ -296,7 +312,23 @@ Status ExchangeImpl::RunCollective(Collective& collective) {
   RunPasses(collective);
   if (!collective.given_up) first_given_up_ = 0;
   calls_parted_ = calls_parted_ || collective.failure.lasting;
-  return base::OrOutOfMemory([&] { return collective.failure.ToStatus(); });
+  return collective.failure.ToStatus();
+}
+
+Status ExchangeImpl::Fail(const Status& why) {
+  QUIRE_RETURN_IF_ERROR(CheckUse(rank_));
+  Collective collective{kAgree, {}, {}};
+  collective.call = ++collective_count_;
+  parts_.Forget(collective.call << kCallShift);
+  collective.failure = {rank_, why.code(), {}, false};
+  static_cast<void>(base::OrOutOfMemory([&] {
+    collective.failure.text = why.message();
+    return Status();
+  }));
+  collective.failure.lasting = HasParted(collective);
+  TellGivenUp(collective);
+  calls_parted_ = collective.failure.lasting;
+  return why;
 }
 
 Status ExchangeImpl::Barrier() {

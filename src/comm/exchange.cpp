@@ -49,6 +49,7 @@ ExchangeImpl::ExchangeImpl(std::unique_ptr<Transport> transport, const ExchangeO
       peers_(size_),
       sleepers_(transport_.get()),
       caller_spin_(transport_->spin_ns()) {
+  note_.reserve(kPlainPartBytes);
   if (threads_allowed_ && options_.handler_thread) {
     Result<std::thread> handler = base::StartThread("quire-handler", [this] { HandlerLoop(); });
     handler_status_ = handler.status();

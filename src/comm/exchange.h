@@ -124,6 +124,9 @@ class Exchange {
   /// its text with the rank. A rank that died, or is not there by the deadline, counts as failing;
   /// kPeerFailed comes before other codes.
   virtual Status Agree(const Status& mine) = 0;
+  /// In place of the next collective call, whichever that is: this rank cannot make it, and all
+  /// ranks return `why` from theirs. Returns `why`. Takes no memory.
+  virtual Status Fail(const Status& why) = 0;
   /// Collective. Every rank's bytes, by rank. For small things.
   virtual Result<std::vector<std::string>> AllGather(Slice mine) = 0;
   /// Collective. The sum over the ranks.

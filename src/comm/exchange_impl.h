@@ -82,6 +82,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   void Progress() override;
   Status Barrier() override;
   Status Agree(const Status& mine) override;
+  Status Fail(const Status& why) override;
   Result<std::vector<std::string>> AllGather(Slice mine) override;
   Result<uint64_t> Sum(uint64_t mine) override;
   Status Notify(int signal, const std::vector<int>& ranks) override;
@@ -191,6 +192,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   // Of the thread that is in a collective.
   uint64_t collective_count_ = 0;
   uint64_t first_given_up_ = 0;  ///< of those in a row; 0: this rank completed the last one
+  std::string note_;             ///< that a call is given up
   bool calls_parted_ = false;    ///< one ended on some ranks and was given up on others
   WaitSet sleepers_;
   Counters counters_;

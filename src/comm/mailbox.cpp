@@ -77,12 +77,10 @@ bool CollectiveBox::AddNote(int source, uint64_t last, Slice why) {
   return true;
 }
 
-bool CollectiveBox::WasGivenUp(uint64_t call) {
-  if (call == 0 || !IsGivenUp(call)) return false;
+bool CollectiveBox::FindNote(uint64_t call) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(notes_.begin(), notes_.end(), [call](const auto& entry) {
-    return entry.second.first <= call && call <= entry.second.last;
-  });
+  return std::any_of(notes_.begin(), notes_.end(),
+                     [call](const auto& entry) { return entry.second.Covers(call); });
 }
 
 bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
@@ -92,7 +90,7 @@ bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
   }
   if (number < below_) return true;
   const auto note = notes_.find(source);
-  if (note != notes_.end() && number >> kCallShift <= note->second.last) return true;
+  if (note != notes_.end() && note->second.Covers(number >> kCallShift)) return true;
   if (CountOf(source) >= kPartsMax || FindSmall(source, number) != nullptr ||
       large_.contains({source, number})) {
     return false;
@@ -128,7 +126,7 @@ bool CollectiveBox::Take(int source, uint64_t number, std::string* payload) {
 std::string CollectiveBox::WhyGivenUp(uint64_t call) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [source, note] : notes_) {
-    if (note.last >= call) return note.why;
+    if (note.Covers(call)) return note.why;
   }
   return {};
 }

@@ -38,6 +38,9 @@ constexpr int kCallShift = 8;
 constexpr uint64_t kPassRounds = 64;
 constexpr uint64_t kGivenUpRound = 255;
 
+/// What a part without a text takes, and more: strings of this size need no memory on the way.
+constexpr size_t kPlainPartBytes = 128;
+
 /// Holds the parts of collectives by (source, number of the part). Small ones take no memory: a
 /// rank that has begun a call does not fail for want of it.
 class CollectiveBox {
@@ -49,12 +52,10 @@ class CollectiveBox {
   bool Add(int source, uint64_t number, Slice payload);
   /// Takes the part out if it is there; `payload` has room for a small one.
   bool Take(int source, uint64_t number, std::string* payload);
-  /// Some rank gave up this call, or a later one that this rank has not reached.
-  bool IsGivenUp(uint64_t call) const {
-    return call <= given_up_.load(std::memory_order_acquire);
+  /// Some rank gave up this call. One load where none has given up this or a later one.
+  bool IsGivenUp(uint64_t call) {
+    return call <= given_up_.load(std::memory_order_acquire) && FindNote(call);
   }
-  /// Some rank gave up just this call.
-  bool WasGivenUp(uint64_t call);
   /// What a rank that gave it up sent: the first call in a row that it gave up, and why.
   std::string WhyGivenUp(uint64_t call);
   /// Parts with lower numbers are of no use any more.
@@ -74,7 +75,10 @@ class CollectiveBox {
     uint64_t first = 0;
     uint64_t last = 0;
     std::string why;
+
+    bool Covers(uint64_t call) const { return first <= call && call <= last; }
   };
+  bool FindNote(uint64_t call);
   bool AddNote(int source, uint64_t last, Slice why);
   SmallPart* FindSmall(int source, uint64_t number);
   uint32_t CountOf(int source) const;

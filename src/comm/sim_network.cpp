@@ -27,6 +27,7 @@ SimCore::SimCore(const Options& options) : options_(options), random_(options.se
   const auto count = static_cast<size_t>(options.rank_count);
   for (size_t i = 0; i < count; ++i) ranks_.push_back(std::make_unique<Rank>());
   paths_.resize(count * count);
+  able_.reserve(count);
 }
 
 SimCore::Path& SimCore::PathOf(int source, int destination) {
@@ -78,7 +79,8 @@ bool SimCore::MayRun(const Rank& rank, int number) {
 // Chooses among the ranks that can go on; where none can, lets the time pass until one can.
 int SimCore::PickNext() {
   for (;;) {
-    std::vector<int> able;
+    std::vector<int>& able = able_;  // a turn takes no memory
+    able.clear();
     uint64_t next_ns = kNever;
     for (int i = 0; i < options_.rank_count; ++i) {
       const Rank& rank = RankOf(i);
@@ -136,11 +138,13 @@ Result<bool> SimCore::TrySend(int rank, int destination, const FrameParts& parts
     path.room_wanted = true;
     return false;
   }
+  // All memory first: a frame that finds none was not sent.
+  std::string bytes(kFrameHeaderBytes + parts.size(), '\0');
+  path.frames.push_back({0, {}});
   FrameHeader header;
   header.size = static_cast<uint32_t>(parts.size());
   header.session = kSession;
   header.sequence = path.sent_count++;
-  std::string bytes(kFrameHeaderBytes + parts.size(), '\0');
   JoinParts(parts, bytes.data() + kFrameHeaderBytes);
   SealFrame({rank, destination}, header, bytes.data());
   if (std::exchange(path.damage_next, false)) {
@@ -148,7 +152,7 @@ Result<bool> SimCore::TrySend(int rank, int destination, const FrameParts& parts
   }
   const uint64_t delay_ns = options_.deterministic ? random_.Below(options_.delay_ns_max + 1) : 0;
   path.last_arrival_ns = std::max(path.last_arrival_ns, TimeLocked() + delay_ns);
-  path.frames.push_back({path.last_arrival_ns, std::move(bytes)});
+  path.frames.back() = {path.last_arrival_ns, std::move(bytes)};
   RankOf(destination).changed.notify_all();
   return true;
 }

@@ -83,6 +83,7 @@ class SimCore final : public SimNetwork {
   void EnterCall(Lock& lock, int rank);
   void GiveTurn(Lock& lock, int rank);
   int PickNext();
+  std::vector<int> able_;  ///< PickNext's
   bool MayRun(const Rank& rank, int number);
   bool HasEvent(int rank);
   uint64_t NextEventNs(int rank);

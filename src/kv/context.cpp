@@ -6,6 +6,7 @@
 #include "base/forked_child.h"
 #include "kv/database_open.h"
 #include "kv/restart.h"
+#include "runtime/agreement.h"
 #include "runtime/job.h"
 
 namespace quire::kv {
@@ -39,33 +40,35 @@ class ContextImpl final : public Context {
   }
   Status Destroy(const std::string& name) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, StartDestruction(core_, name));
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, BeginDestruction(name));
     return job->Wait();
   }
   Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, StartDestruction(core_, name));
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, BeginDestruction(name));
     return runtime::NewJobEvent(job);
   }
   Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                          const RestartOptions& options) override {
     QUIRE_RETURN_IF_ERROR(Check());
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job,
-                           StartRestart(core_, path, name, options));
+                           runtime::Together(*core_->exchange, [&] {
+                             return StartRestart(core_, path, name, options);
+                           }));
     return runtime::NewJobEvent(job);
   }
 
   Result<std::vector<std::string>> ListDatabases() override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return kv::ListDatabases(*core_);
+    return runtime::Together(*core_->exchange, [&] { return kv::ListDatabases(*core_); });
   }
   Status Agree(const Status& mine) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return core_->exchange->Agree(mine);
+    return runtime::Together(*core_->exchange, [&] { return core_->exchange->Agree(mine); });
   }
   Status Barrier() override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return core_->exchange->Barrier();
+    return runtime::Together(*core_->exchange, [&] { return core_->exchange->Barrier(); });
   }
   Status Notify(int signal, const std::vector<int>& ranks) override {
     QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));
@@ -80,6 +83,9 @@ class ContextImpl final : public Context {
   }
 
  private:
+  Result<std::shared_ptr<runtime::Job>> BeginDestruction(const std::string& name) {
+    return runtime::Together(*core_->exchange, [&] { return StartDestruction(core_, name); });
+  }
   Status Check() const { return process_.Check("the context"); }
   Status CheckRanks(const std::vector<int>& ranks) const {
     QUIRE_RETURN_IF_ERROR(Check());

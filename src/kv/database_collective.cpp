@@ -57,8 +57,9 @@ Status DatabaseImpl::Barrier(Level level) {
   if (!IsLevel(level)) {
     fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
   }
-  QUIRE_RETURN_IF_ERROR(
-      runtime::AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level"));
+  QUIRE_RETURN_IF_ERROR(runtime::Together(*core_->exchange, [&] {
+    return runtime::AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level");
+  }));
   if (level == Level::kMemTable) return Status();
   return core_->exchange->Agree(base::OrOutOfMemory([&] { return store_->db().Flush(); }));
 }
@@ -151,9 +152,11 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
     fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
                                                 " or no consistency " + NumberOf(consistency));
   }
-  const std::string argument = NumberOf(protection) + "/" + NumberOf(consistency);
-  const Status agreed = runtime::AgreeOn(*core_->exchange, fenced, argument,
-                                         "the protection or consistency asked for");
+  const Status agreed = runtime::Together(*core_->exchange, [&] {
+    return runtime::AgreeOn(*core_->exchange, fenced,
+                            NumberOf(protection) + "/" + NumberOf(consistency),
+                            "the protection or consistency asked for");
+  });
   if (agreed.ok()) {
     protection_ = protection;
     consistency_ = consistency;
@@ -204,7 +207,8 @@ Status DatabaseImpl::Close() {
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
   Teardown();
   // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
-  const Status closed = core->exchange->Agree(kept);
+  const Status closed =
+      runtime::Together(*core->exchange, [&] { return core->exchange->Agree(kept); });
   return fenced.ok() ? closed : fenced;
 }
 

@@ -294,11 +294,8 @@ Status OpenParts(Opening* opening) {
   return core.exchange->Agree(made);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
-                                               const std::string& name,
-                                               const DatabaseOptions& options) {
+Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& core,
+                                       const std::string& name, const DatabaseOptions& options) {
   Opening opening;
   opening.core = core;
   opening.parts.name = name;
@@ -315,7 +312,8 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
                          core->budget->Take(&opening.parts.options, core->size(), planned));
   const DatabaseOptions& asked = opening.parts.options;
   const bool at_once = asked.redistribute || asked.force_redistribute;
-  const Status opened = base::OrOutOfMemory([&] { return OpenParts(&opening); });
+  const Status opened =
+      runtime::Together(*core->exchange, [&] { return OpenParts(&opening); });
   if (!opened.ok()) {
     opening.request = {};
     opening.database.reset();
@@ -334,6 +332,14 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
     QUIRE_RETURN_IF_ERROR(opening.database->Redistribute(std::move(opening.request), wait));
   }
   return std::unique_ptr<Database>(std::move(opening.database));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
+                                               const std::string& name,
+                                               const DatabaseOptions& options) {
+  return runtime::Together(*core->exchange, [&] { return Open(core, name, options); });
 }
 
 }  // namespace quire::kv

@@ -37,10 +37,13 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
   gathered.heard = parts.ok();
   gathered.status = parts.status();
   if (!parts.ok()) return gathered;
-  for (size_t rank = 0; rank < parts->size(); ++rank) {
+  gathered.parts = std::move(*parts);
+  // Where all ranks gave OK this takes no memory: no rank fails alone.
+  for (size_t rank = 0; rank < gathered.parts.size(); ++rank) {
+    std::string& part = gathered.parts[rank];
     Slice own;
     Status status;
-    const Status decoded = DecodeOutcome((*parts)[rank], &status, &own);
+    const Status decoded = DecodeOutcome(part, &status, &own);
     if (!decoded.ok()) status = decoded;
     if (!status.ok()) {
       // On one rank there is no other that it could have been.
@@ -48,7 +51,7 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
       gathered.status = alone ? status : status.WithContext("rank " + std::to_string(rank));
       return gathered;
     }
-    gathered.parts.emplace_back(own);
+    part.erase(0, part.size() - own.size());
   }
   return gathered;
 }

@@ -7,9 +7,11 @@
 /// Threads    collective, as the Exchange's collectives
 #pragma once
 
+#include <new>
 #include <string>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "comm/exchange.h"
 #include "quire/slice.h"
 #include "quire/status.h"
@@ -37,6 +39,17 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes);
 /// lowest failing rank, its text with that rank.
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
                                               Slice bytes);
+
+/// What `body` returns, a Status or a Result, which makes collective calls. If it throws
+/// std::bad_alloc, this rank's next call fails on all ranks: none waits for what does not come.
+template <typename Body>
+auto Together(comm::Exchange& exchange, const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return exchange.Fail(base::OutOfMemory());
+  }
+}
 
 /// OK where all ranks gave OK and the same `argument`; `what` says in an error what differs.
 Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/coding.h"
+#include "base/out_of_memory.h"
 #include "io/machine.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
@@ -106,6 +107,34 @@ Status StartExecutor(const Environment& environment, Core* core) {
   return Status();
 }
 
+// What a rank concludes from what all ranks are: no rank has a core alone.
+Status Conclude(const std::vector<Introduction>& ranks, Core* core) {
+  for (const Introduction& rank : ranks) core->machine_ids.push_back(rank.machine_id);
+  const uint64_t limit = MemoryLimit(ranks, core->options.memory_bytes);
+  const uint64_t messages = MemoryBudget::MessagesShare(limit, core->size());
+  core->budget = std::make_unique<MemoryBudget>(limit, messages);
+  core->exchange->LimitAnswers(messages);
+  if (core->size() > 1) {
+    core->description +=
+        core->exchange->has_handler_thread() ? ", handler thread" : ", progress inside calls";
+  }
+  return Status();
+}
+
+Status Join(const Environment& environment, const Status& prepared, Core* core) {
+  Introduction own;
+  own.repository = core->repository;
+  own.node_id = io::NodeId();
+  own.machine_id = io::MachineId();
+  own.machine_bytes =
+      environment.machine_bytes != 0 ? environment.machine_bytes : io::MemoryLimitBytes();
+  own.options = OptionsText(core->options, ", ");
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
+                         Introduce(*core->exchange, prepared, own));
+  QUIRE_RETURN_IF_ERROR(CheckRepositories(ranks));
+  return core->exchange->Agree(base::OrOutOfMemory([&] { return Conclude(ranks, core); }));
+}
+
 }  // namespace
 
 uint32_t Core::TakeNumber() {
@@ -173,8 +202,11 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
   core->options = given;
   const std::string transport_name = transport->Name();
-  Status prepared = Prepare(environment.prepared, core.get(), repository, &core->options);
-  if (prepared.ok()) prepared = StartExecutor(environment, core.get());
+  Status prepared = base::OrOutOfMemory(
+      [&] { return Prepare(environment.prepared, core.get(), repository, &core->options); });
+  if (prepared.ok()) {
+    prepared = base::OrOutOfMemory([&] { return StartExecutor(environment, core.get()); });
+  }
   comm::ExchangeOptions exchange_options;
   if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
   core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
@@ -182,27 +214,10 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
   core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
   core->manual_background = !environment.background_threads;
-  Introduction own;
-  own.repository = core->repository;
-  own.node_id = io::NodeId();
-  own.machine_id = io::MachineId();
-  own.machine_bytes =
-      environment.machine_bytes != 0 ? environment.machine_bytes : io::MemoryLimitBytes();
-  own.options = OptionsText(core->options, ", ");
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks,
-                         Introduce(*core->exchange, prepared, own));
-  QUIRE_RETURN_IF_ERROR(CheckRepositories(ranks));
-  for (const Introduction& rank : ranks) core->machine_ids.push_back(rank.machine_id);
-  const uint64_t limit = MemoryLimit(ranks, core->options.memory_bytes);
-  const uint64_t messages = MemoryBudget::MessagesShare(limit, core->size());
-  core->budget = std::make_unique<MemoryBudget>(limit, messages);
-  core->exchange->LimitAnswers(messages);
   core->description = transport_name;
   if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;
-  if (core->size() > 1) {
-    core->description +=
-        core->exchange->has_handler_thread() ? ", handler thread" : ", progress inside calls";
-  }
+  QUIRE_RETURN_IF_ERROR(
+      Together(*core->exchange, [&] { return Join(environment, prepared, core.get()); }));
   return core;
 }
 
