@@ -197,11 +197,9 @@ uint64_t StepsOf(uint64_t seed, bool persistent) {
 void CrashEverywhere(const Crash& crash, uint64_t first = 1, uint64_t stride = 1) {
   const auto histories = static_cast<uint64_t>(test::ScaledCount(kHistories));
   uint64_t points = 0;
-<<<<<<< HEAD
-  for (uint64_t seed = first; seed <= std::max(histories, first); seed += stride) {
-=======
-  for (uint64_t seed = test::FirstSeed(), end = seed + histories; seed < end; ++seed) {
->>>>>>> 05144ad (wip2)
+  const uint64_t before = test::FirstSeed() - 1;
+  for (uint64_t turn = first; turn <= std::max(histories, first); turn += stride) {
+    const uint64_t seed = before + turn;
     const uint64_t steps = StepsOf(seed, crash.persistent);
     for (uint64_t step = 1; step <= steps && !::testing::Test::HasFailure(); ++step, ++points) {
       CrashAt(seed, step, crash);
