@@ -156,6 +156,7 @@ TEST(FullDevice, IsToldByOpenOnAllRanksAndLeavesNoHalfDatabase) {
         EXPECT_EQ(SimCluster::ValueOf(**again, SimCluster::KeyOwnedBy(**again, owner)),
                   there ? "kept" : kAbsent);
       }
+      ASSERT_OK(context.Barrier());  // all have looked
       ASSERT_OK((*again)->Put("k", "v"));
       ASSERT_OK((*again)->Close());
     });
