@@ -41,7 +41,7 @@ class RemoveTree : public testing::Test {
  protected:
   void Make(FileSystem& fs, const std::string& root) {
     ASSERT_OK(fs.MakeDirectory(root));
-    for (const std::string& below : {"/a", "/a/b", "/a/b/c"}) {
+    for (const std::string below : {"/a", "/a/b", "/a/b/c"}) {
       ASSERT_OK(fs.MakeDirectory(root + below));
       ASSERT_OK(WriteFile(fs, root + below + "/file", "x"));
     }
@@ -80,14 +80,14 @@ TEST_F(RemoveTree, FollowsNoLinkThatTakesThePlaceOfADirectoryMeanwhile) {
   Make(fs_, directory_ / "victim");
   int round = 0;
   for (const std::string& point : {std::string(kListed), std::string(kDirectory)}) {
-    for (const std::string& below : {"", "/a"}) {
+    for (const std::string below : {"", "/a"}) {
       const std::string tree = directory_ / "tree" + std::to_string(++round);
       Make(fs_, tree);
       Swap swap(point, tree + below, directory_ / "victim");
       const base::ScopedSyncPoints installed(&swap);
       (void)fs_.RemoveTree(tree).ok();  // it may fail, or go on
       EXPECT_TRUE(swap.swapped());
-      for (const std::string& kept : {"victim/file", "victim/a/file", "victim/a/b/c/file"}) {
+      for (const std::string kept : {"victim/file", "victim/a/file", "victim/a/b/c/file"}) {
         EXPECT_TRUE(*fs_.Exists(directory_ / kept)) << kept << ": " << point << below;
       }
     }
