@@ -62,7 +62,9 @@ enum class StreamDeltas {
 /// from which its name and its environment variable (QUIRE_STREAM_<NAME>) follow.
 struct StreamOptions {
   /// [bytes, 1 MiB .. 16 TiB] Room of the log, set aside when it is made. A snapshot lies in one
-  /// piece: for k versions of s bytes in all plan (k + 2) s.
+  /// piece, and what is kept is moved out of the way: for k versions of s bytes in all (of each
+  /// object, its size and 256 more, with kept snapshots in k) plan (k + 2) s. Then no put is
+  /// refused for want of room unless a reader holds the log.
   uint64_t log_bytes = 256ull << 20;
   /// [1 .. 2^20] Newest versions of each object that are kept.
   uint32_t keep_versions = 1;
@@ -185,7 +187,7 @@ class StreamWriter {
 
   /// All that makes up `snapshot` is kept whatever the policy, until Release. For all programs:
   /// kept beyond this one's end. kNotFound: parts of it have gone, or it never was. kNoSpace: 480
-  /// are kept already.
+  /// are kept already, or with it the log had no room to go on.
   virtual Status Keep(uint64_t snapshot) = 0;
   /// The policy alone decides about `snapshot` again. kNotFound: it is not kept.
   virtual Status Release(uint64_t snapshot) = 0;

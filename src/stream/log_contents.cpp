@@ -12,6 +12,12 @@ constexpr uint64_t kKeyBytes = 64;  // for each object that the index has room f
 
 }  // namespace
 
+EntrySizes SizesOf(const Entry& entry) {
+  const uint64_t of_entry = EntryBytes(entry.key.size(), entry.shape.extents.size());
+  return {AlignUp(entry.stored, kRecordBytes) + of_entry,
+          AlignUp(entry.bytes, kRecordBytes) + of_entry};
+}
+
 VersionRef RefOf(const Entry& entry, Position at) {
   return {entry.version,      entry.snapshot, at,         std::min(entry.data, at),
           entry.unix_time_ns, entry.stored,   entry.delta};
@@ -31,7 +37,7 @@ void KeepReadable(std::vector<VersionRef>* refs, Position from) {
 Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end) {
   LogContents contents;
   const auto take = [&](Position at, const Record& record, const std::vector<Entry>& entries) {
-    if (!entries.empty()) contents.largest_commit = std::max(contents.largest_commit, record.bytes);
+    uint64_t whole_bytes = kRecordBytes;
     contents.commits.push_back({at, record.bytes, {}});
     Position entry_at = at + record.directory;
     for (const Entry& entry : entries) {
@@ -41,9 +47,13 @@ Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end) {
       const VersionRef ref = RefOf(entry, entry_at);
       contents.version_count += versions.insert_or_assign(entry.version, ref).second ? 1 : 0;
       contents.snapshot = std::max(contents.snapshot, entry.snapshot);
-      contents.commits.back().entries.push_back({&object->first, entry.version, entry_at});
+      const EntrySizes entry_sizes = SizesOf(entry);
+      contents.commits.back().entries.push_back(
+          {&object->first, entry.version, entry_at, entry_sizes});
+      whole_bytes += std::max(entry_sizes.stored, entry_sizes.whole);
       entry_at += entry.encoded;
     }
+    contents.largest_commit = std::max(contents.largest_commit, whole_bytes);
     return Status();
   };
   QUIRE_ASSIGN_OR_RETURN(*end, heap->Walk(check_data, take));

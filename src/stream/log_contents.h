@@ -16,12 +16,21 @@
 
 namespace quire::stream {
 
+/// [bytes] What an entry and its data take in a log, and would take if they were whole and not
+/// packed.
+struct EntrySizes {
+  uint64_t stored = 0;
+  uint64_t whole = 0;
+};
+EntrySizes SizesOf(const Entry& entry);
+
 /// A commit that a walk met, and its entries.
 struct FoundCommit {
   struct FoundEntry {
     const std::string* key;
     uint64_t version;
     Position at;
+    EntrySizes sizes;
   };
   Position at;
   uint64_t bytes;
@@ -35,7 +44,7 @@ struct LogContents {
   uint64_t version_count = 0;
   uint64_t key_bytes = 0;
   uint64_t snapshot = 0;        ///< the newest
-  uint64_t largest_commit = 0;  ///< [bytes]
+  uint64_t largest_commit = 0;  ///< [bytes] were all its versions whole
 };
 
 /// What the index has to say of an entry that lies at `at`.

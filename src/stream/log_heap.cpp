@@ -195,13 +195,9 @@ Result<uint64_t> LogHeap::EraseBehindTail() {
   return records;
 }
 
-uint64_t LogHeap::NeedsBehind(uint64_t first, uint64_t bytes) const {
-  const uint64_t rest = RestOf(tail_ + first);
-  return rest < bytes ? rest + bytes : bytes;
-}
-
 uint64_t LogHeap::Needs(uint64_t bytes) const {
-  return NeedsBehind(0, bytes);
+  const uint64_t rest = RestOf(tail_);
+  return rest < bytes ? rest + bytes : bytes;
 }
 
 void LogHeap::Skip(uint64_t bytes) {

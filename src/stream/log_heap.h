@@ -73,8 +73,8 @@ class LogHeap {
 
   /// What the tail moves by where a commit of `bytes` is appended: it lies in one piece.
   uint64_t Needs(uint64_t bytes) const;
-  /// The same, were the tail `first` bytes further.
-  uint64_t NeedsBehind(uint64_t first, uint64_t bytes) const;
+  /// From the tail on to the end of the file.
+  uint64_t rest_of_file() const { return RestOf(tail_); }
   uint64_t free_bytes() const { return identity_.capacity - live_bytes(); }
 
   /// Begins a commit of at most `bytes`. One that was begun and not committed is forgotten.

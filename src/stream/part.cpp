@@ -11,7 +11,7 @@
 #include "stream/log_contents.h"
 
 namespace quire::stream {
-uint64_t CommitBytes(const std::vector<Item>& items) {
+uint64_t CommitBytes(std::span<const Item> items) {
   uint64_t bytes = kRecordBytes;
   for (const Item& item : items) {
     for (const Slice piece : item.pieces) bytes += AlignUp(piece.size(), kRecordBytes);
@@ -88,7 +88,8 @@ void Part::AddLive(Position at, const std::vector<Item>& items, std::list<LiveCo
   commit.at = at;
   commit.bytes = heap_->tail() - at;
   for (size_t i = 0; i < items.size(); ++i) {
-    commit.entries.push_back({items[i].slot, items[i].entry.version, places_[i]});
+    const Entry& entry = items[i].entry;
+    commit.entries.push_back({items[i].slot, entry.version, places_[i], SizesOf(entry)});
   }
   live_.splice(live_.end(), *fresh);
 }
@@ -100,7 +101,7 @@ void Part::FillLive(const LogContents& found) {
     live.bytes = commit.bytes;
     for (const FoundCommit::FoundEntry& entry : commit.entries) {
       const Result<uint32_t> slot = index_->Find(*entry.key);
-      if (slot.ok()) live.entries.push_back({*slot, entry.version, entry.at});
+      if (slot.ok()) live.entries.push_back({*slot, entry.version, entry.at, entry.sizes});
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,16 +20,17 @@
 #include "io/machine.h"
 #include "stream/gate.h"
 #include "stream/index.h"
+#include "stream/log_contents.h"
 #include "stream/log_heap.h"
+#include "stream/room_plan.h"
 
 namespace quire::stream {
 
-struct LogContents;
 using SlotSet = std::unordered_set<uint32_t>;
 
 /// [bytes] What a commit of the items takes.
 struct Item;
-uint64_t CommitBytes(const std::vector<Item>& items);
+uint64_t CommitBytes(std::span<const Item> items);
 
 /// Whose part, and where.
 struct PartName {
@@ -93,9 +95,9 @@ class Part {
   /// Errors  kNoSpace: the text says what holds the log. Nothing was stored.
   Status Commit(std::vector<Item>* items, uint64_t snapshot);
 
-  /// Whether there is room for a commit of `bytes` and behind it for one of `whole`; what can go
-  /// is collected.
-  bool RoomForBoth(uint64_t bytes, uint64_t whole);
+  /// Whether there is room for the items, of which some are deltas, and behind them for whole ones
+  /// in their place; what can go is collected.
+  bool LeavesRoom(const std::vector<Item>& items);
 
   /// Begins a commit of one version whose bytes the caller fills in himself: the room for them.
   /// Where the index has no room for another object, those that were stored longest ago go, under
@@ -117,7 +119,10 @@ class Part {
   Status Collect();
   /// Collect, where the log is filled beyond collect_percent.
   Status CollectAtThreshold();
+  /// Which snapshots are kept whatever the policy.
   Status SetKept(std::vector<uint64_t> kept);
+  /// The same with one more, which is whole. kNoSpace: the log cannot keep it, and go on.
+  Status KeepAlso(uint64_t snapshot);
   Status Sync() { return heap_->Sync(); }
   Status Finish();
 
@@ -133,6 +138,7 @@ class Part {
     uint32_t slot;
     uint64_t version;
     Position at;
+    EntrySizes sizes;
   };
   struct LiveCommit {
     Position at;
@@ -142,8 +148,12 @@ class Part {
   // What the policy says of objects that a collection meets, each looked at once.
   class Policy {
    public:
-    explicit Policy(const Part& part) : part_(part) {}
+    /// `superseded`: objects of which one more version comes, which rests upon none.
+    explicit Policy(const Part& part, SlotSet superseded = {})
+        : part_(part), superseded_(std::move(superseded)) {}
     Status Look(const LiveEntry& entry, bool* needed);
+    /// Whether the entry, which is needed, is the newest of its object, and a delta.
+    bool EndsInDelta(const LiveEntry& entry) const;
 
    private:
     struct Object {
@@ -151,6 +161,7 @@ class Part {
       std::vector<bool> needed;
     };
     const Part& part_;
+    const SlotSet superseded_;
     std::unordered_map<uint32_t, Object> objects_;  // by slot
   };
 
@@ -175,7 +186,8 @@ class Part {
   bool RoomFor(uint64_t bytes, uint64_t spare) const;
   Status MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions);
   Status MakeIndexRoom(uint64_t versions);
-  Result<uint64_t> MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items);
+  Result<RoomQuestion> AskFor(uint64_t bytes, const std::vector<Item>& items) const;
+  Status MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits);
   Status MoveHead(Position to);
   Status LetGo(Position to);
   Position EndBelow(Position pin, Position to) const;
@@ -183,13 +195,9 @@ class Part {
   Result<Position> FirstNeeded(uint64_t bytes) const;
   Status CollectFor(uint64_t bytes);
   Status RelocateHead(bool* moved);
+  Status AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns);
   Status DropBelow(Position to);
   Status Full(uint64_t bytes, const char* why) const;
-  struct NeededSums {
-    uint64_t all = 0;
-    uint64_t largest = 0;  // of one commit
-  };
-  NeededSums SumNeeded(const SlotSet& superseded) const;
 
   io::FileSystem& fs_;
   PartName name_;

@@ -1,6 +1,7 @@
 // How a log's room comes back: the head moves over what is not needed, and what is needed and
 // stands in its way is appended again.
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -13,6 +14,16 @@
 #include "stream/part.h"
 
 namespace quire::stream {
+namespace {
+
+// What a commit takes at the most in which all items are whole.
+uint64_t WholeBytes(const std::vector<Item>& items) {
+  uint64_t bytes = kRecordBytes;
+  for (const Item& item : items) bytes += SizesOf(item.entry).whole;
+  return bytes;
+}
+
+}  // namespace
 
 // Which of an object's versions, newest first, the policy keeps; with each what it rests upon. Of
 // those behind the last that is needed only the first may be among `refs`.
@@ -41,12 +52,20 @@ Status Part::Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* ref
 Status Part::Policy::Look(const LiveEntry& entry, bool* needed) {
   Object& object = objects_[entry.slot];
   if (object.refs.empty()) {
-    QUIRE_RETURN_IF_ERROR(part_.Needed(entry.slot, false, &object.refs, &object.needed));
+    QUIRE_RETURN_IF_ERROR(part_.Needed(entry.slot, superseded_.contains(entry.slot), &object.refs,
+                                       &object.needed));
   }
   const int which = FindVersion(object.refs, entry.version);
   const auto at = static_cast<size_t>(which);
   *needed = which >= 0 && object.refs[at].entry == entry.at && object.needed[at];
   return Status();
+}
+
+bool Part::Policy::EndsInDelta(const LiveEntry& entry) const {
+  const auto object = objects_.find(entry.slot);
+  if (object == objects_.end() || superseded_.contains(entry.slot)) return false;
+  const VersionRef& newest = object->second.refs.front();
+  return newest.delta && newest.version == entry.version;
 }
 
 // The first commit that is needed, or behind which there is room for `bytes`.
@@ -187,7 +206,7 @@ Status Part::CollectAtThreshold() {
 }
 
 // Appends what is needed of the head's commit again, under the numbers that it has; then the head
-// can move over it.
+// can move over it. In two commits where the file ends between them: so little is left free there.
 Status Part::RelocateHead(bool* moved) {
   *moved = false;
   if (live_.empty()) return Status();
@@ -195,16 +214,32 @@ Status Part::RelocateHead(bool* moved) {
   if (LowestPin() < commit.at + commit.bytes) return Status();
   QUIRE_ASSIGN_OR_RETURN(const Record record, heap_->RecordAt(commit.at));
   QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> needed, NeededOfHead(record));
-  uint64_t bytes = kRecordBytes;
-  for (const Entry& entry : needed) {
-    bytes += AlignUp(entry.stored, kRecordBytes) + entry.encoded;
+  if (needed.empty()) return Status();
+  std::vector<NeededEntry> sizes;
+  for (const Entry& entry : needed) sizes.push_back({SizesOf(entry).stored});
+  const size_t first = EntriesBeforeEnd(sizes, heap_->rest_of_file());
+  const std::vector<NeededEntry> behind(sizes.begin() + static_cast<std::ptrdiff_t>(first),
+                                        sizes.end());
+  const uint64_t bytes =
+      behind.empty() ? CommitOf(sizes) : heap_->rest_of_file() + CommitOf(behind);
+  if (bytes > heap_->free_bytes()) return Status();
+  const auto split = needed.begin() + static_cast<std::ptrdiff_t>(first);
+  for (const auto& [begin, end] : {std::pair(needed.begin(), split), {split, needed.end()}}) {
+    if (begin != end) QUIRE_RETURN_IF_ERROR(AppendAgain({begin, end}, record.unix_time_ns));
   }
-  if (needed.empty() || heap_->Needs(bytes) > heap_->free_bytes()) return Status();
-  std::vector<Item> items(needed.size());
+  *moved = true;
+  base::SyncPoint("stream.relocate.after_index");
+  return Collect();
+}
+
+Status Part::AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns) {
+  std::vector<Item> items(entries.size());
   std::list<LiveCommit> fresh = NewLive(items.size());
+  uint64_t bytes = kRecordBytes;
+  for (const Entry& entry : entries) bytes += SizesOf(entry).stored;
   QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));
-  for (size_t i = 0; i < needed.size(); ++i) {
-    Entry& entry = items[i].entry = std::move(needed[i]);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Entry& entry = items[i].entry = std::move(entries[i]);
     QUIRE_ASSIGN_OR_RETURN(items[i].slot, index_->Find(entry.key));
     const char* const from = heap_->At(entry.data);
     QUIRE_RETURN_IF_ERROR(CheckStored(entry, from).WithContext(heap_->path()));
@@ -212,34 +247,12 @@ Status Part::RelocateHead(bool* moved) {
     heap_->Append(Slice(from, entry.stored), 0);
     relocated_bytes_ += entry.stored;
   }
-  EndCommit(RecordKind::kRelocation, 0, record.unix_time_ns, items, &fresh);
+  EndCommit(RecordKind::kRelocation, 0, unix_time_ns, items, &fresh);
   base::SyncPoint("stream.relocate.before_index");
   for (size_t i = 0; i < items.size(); ++i) {
     QUIRE_CHECK(index_->Move(items[i].slot, RefOf(items[i].entry, places_[i])));
   }
-  *moved = true;
-  base::SyncPoint("stream.relocate.after_index");
-  return Collect();
-}
-
-// What is needed of each commit, were the objects in `superseded` stored once more.
-Part::NeededSums Part::SumNeeded(const SlotSet& superseded) const {
-  std::unordered_map<uint64_t, uint64_t> of_commit;
-  std::vector<VersionRef> refs;
-  std::vector<bool> needed;
-  NeededSums sums;
-  index_->EachObject([&](uint32_t object, Slice key) {
-    if (!Needed(object, superseded.contains(object), &refs, &needed).ok()) return;
-    for (size_t i = 0; i < refs.size(); ++i) {
-      if (!needed[i]) continue;
-      uint64_t& commit = of_commit[refs[i].snapshot];
-      uint64_t bytes = commit == 0 ? kRecordBytes : 0;
-      bytes += AlignUp(refs[i].stored, kRecordBytes) + EntryBytes(key.size(), kExtentsMax);
-      sums.all += bytes;
-      sums.largest = std::max(sums.largest, commit += bytes);
-    }
-  });
-  return sums;
+  return Status();
 }
 
 Status Part::Full(uint64_t bytes, const char* why) const {
@@ -254,29 +267,30 @@ bool Part::RoomFor(uint64_t bytes, uint64_t spare) const {
   return heap_->Needs(bytes) + spare <= heap_->free_bytes();
 }
 
-// What is kept and comes to stand at the head must be appended again while there is room for it: so
-// room is left for twice the largest commit of which something is kept (it lies in one piece).
+// What is kept and comes to stand at the head must be appended again while there is room for it
+// (room_plan.h): no commit takes that room, also not beside a reader, behind which the head stands
+// still.
 Status Part::MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions) {
   pinned_ = false;
   if (bytes > heap_->identity().capacity) return Full(bytes, "and a commit lies in one piece");
-  largest_commit_ = std::max(largest_commit_, bytes);
+  largest_commit_ = std::max({largest_commit_, bytes, WholeBytes(items)});
   if (index_->free_versions() < versions) QUIRE_RETURN_IF_ERROR(MakeIndexRoom(versions));
   if (index_->free_versions() < versions) {
     return Full(bytes, "the index has no room for more versions");
   }
+  // Enough for any commit that is there, wherever it falls: nothing is to be looked at.
   if (RoomFor(bytes, 2 * largest_commit_)) return Status();
   // What nobody keeps goes bit by bit, as a cache does; else all that can go goes at once.
   QUIRE_RETURN_IF_ERROR(options_.keep_versions == 0 ? CollectFor(bytes) : Collect());
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t reserve, MoveWhatIsKept(bytes, items));
+  bool fits = false;
+  QUIRE_RETURN_IF_ERROR(MoveWhatIsKept(bytes, items, &fits));
   if (heap_->live_bytes() == 0 && !RoomFor(bytes, 0)) {
     heap_->SkipRest();  // the log is empty, and its tail lies where nothing large fits behind it
     gate_->SetTail(heap_->tail());
     QUIRE_RETURN_IF_ERROR(Collect());
   }
-  // What is kept cannot be moved out of the way while a reader looks at it. Afterwards it takes the
-  // room that is left for that: it must not have been used up meanwhile.
   pinned_ = pinned_ || LowestPin() < heap_->tail();
-  if (RoomFor(bytes, pinned_ ? reserve : 0)) return Status();
+  if (fits && RoomFor(bytes, 0)) return Status();
   return Full(bytes,
               pinned_ ? "and a reader holds what could go" : "and what is kept lies in the way");
 }
@@ -293,35 +307,77 @@ Status Part::MakeIndexRoom(uint64_t versions) {
   return Status();
 }
 
-// Whether there is room for a commit of `bytes`, and behind it for one of `whole`.
-bool Part::RoomForBoth(uint64_t bytes, uint64_t whole) {
-  const auto both = [&] {
-    const uint64_t first = heap_->Needs(bytes);
-    return first + heap_->NeedsBehind(first, whole) <= heap_->free_bytes();
-  };
-  return both() || (Collect().ok() && both());
+bool Part::LeavesRoom(const std::vector<Item>& items) {
+  const uint64_t bytes = CommitBytes(items);
+  const uint64_t largest = std::max(largest_commit_, WholeBytes(items));
+  if (RoomFor(bytes, 2 * largest)) return true;
+  if (!Collect().ok()) return false;
+  if (RoomFor(bytes, 2 * largest)) return true;
+  const Result<RoomQuestion> question = AskFor(bytes, items);
+  return question.ok() && MovesFor(*question).has_value();
 }
 
-// Moves what is kept from the head to the tail until there is room for `bytes`, and to move what is
-// kept once more. Returns the room that is to be left where that could not be reached.
-Result<uint64_t> Part::MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items) {
-  const uint64_t capacity = heap_->identity().capacity;
+// The log as it is, and as it is once the items are there.
+Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<Item>& items) const {
+  RoomQuestion question;
+  question.capacity = heap_->identity().capacity;
+  question.head = heap_->head().head;
+  question.tail = heap_->tail();
+  question.put_stays = options_.keep_versions != 0;
   SlotSet superseded;
+  bool deltas = false;
   for (const Item& item : items) {
     if (!item.entry.delta) superseded.insert(item.slot);
+    deltas = deltas || item.entry.delta;
+    question.put.push_back({CommitBytes({&item, 1}) - kRecordBytes});
   }
-  for (const Position lap = heap_->tail(); heap_->head().head < lap;) {
-    const NeededSums sums = SumNeeded(superseded);
-    const uint64_t spare = 2 * sums.largest;
-    largest_commit_ = std::max(bytes, sums.largest);
-    const bool reachable = sums.all + bytes + spare <= capacity;
-    const bool enough = RoomFor(bytes, spare) || (RoomFor(bytes, 0) && !reachable);
-    if (enough || sums.all + bytes > capacity) break;
-    bool moved = false;
-    QUIRE_RETURN_IF_ERROR(RelocateHead(&moved));
-    if (!moved) return reachable ? spare : 0;
+  // Of a version whose bytes are filled in later only the sum is known.
+  if (items.empty() && bytes != 0) question.put.push_back({bytes - kRecordBytes});
+  // Deltas go only with the whole versions that come after them, as one commit.
+  if (deltas) question.reserve = WholeBytes(items);
+  Policy now(*this);
+  Policy after(*this, std::move(superseded));
+  for (auto at = live_.begin(); at != live_.end(); ++at) {
+    const LiveCommit& commit = *at;
+    // With the rest of the file, if that was skipped behind it.
+    const Position end = std::next(at) == live_.end() ? heap_->tail() : std::next(at)->at;
+    const Position begin = question.pieces.empty() ? question.head : commit.at;
+    LogPiece piece;
+    piece.bytes = end - begin;
+    uint64_t of_deltas = 0;
+    for (const LiveEntry& entry : commit.entries) {
+      bool needed = false;
+      QUIRE_RETURN_IF_ERROR(now.Look(entry, &needed));
+      if (!needed) continue;
+      QUIRE_RETURN_IF_ERROR(after.Look(entry, &needed));
+      piece.needed.push_back({entry.sizes.stored, needed});
+      if (!needed) continue;
+      if (after.EndsInDelta(entry)) of_deltas += entry.sizes.whole;
+    }
+    if (of_deltas != 0) question.reserve = std::max(question.reserve, kRecordBytes + of_deltas);
+    if (!piece.needed.empty() || question.pieces.empty()) {
+      question.pieces.push_back(std::move(piece));
+    } else {
+      question.pieces.back().bytes += piece.bytes;
+    }
   }
-  return 0;
+  return question;
+}
+
+// Moves what is kept from the head to the tail, until there is room for `bytes`, and behind it to
+// move what is kept for ever. Where a reader holds what is to be moved, it stays.
+Status Part::MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits) {
+  QUIRE_ASSIGN_OR_RETURN(const RoomQuestion question, AskFor(bytes, items));
+  largest_commit_ = std::max(bytes, question.reserve);
+  for (const LogPiece& piece : question.pieces) {
+    largest_commit_ = std::max(largest_commit_, CommitOf(piece.needed));
+  }
+  const std::optional<uint64_t> moves = MovesFor(question);
+  *fits = moves.has_value();
+  for (uint64_t i = 0; *fits && i < *moves; ++i) {
+    QUIRE_RETURN_IF_ERROR(RelocateHead(fits));
+  }
+  return Status();
 }
 
 Status Part::SetKept(std::vector<uint64_t> kept) {
@@ -329,6 +385,24 @@ Status Part::SetKept(std::vector<uint64_t> kept) {
   head.kept = std::move(kept);
   look_again_ = 0;
   return heap_->WriteHead(std::move(head));
+}
+
+// More that is kept takes no more of the room by which the head moves than a commit does.
+Status Part::KeepAlso(uint64_t snapshot) {
+  const std::vector<uint64_t> before = heap_->head().kept;
+  std::vector<uint64_t> kept = before;
+  kept.insert(std::lower_bound(kept.begin(), kept.end(), snapshot), snapshot);
+  QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
+  if (RoomFor(0, 2 * largest_commit_)) return Status();
+  bool fits = false;
+  const Status moved = MoveWhatIsKept(0, {}, &fits);
+  if (moved.ok() && fits) return Status();
+  QUIRE_RETURN_IF_ERROR(SetKept(before));
+  QUIRE_RETURN_IF_ERROR(moved);
+  return Status(Code::kNoSpace, heap_->path() + " has no room to keep snapshot " +
+                                    std::to_string(snapshot) +
+                                    " beside what is kept: give a larger stream_log_bytes, or "
+                                    "keep fewer versions");
 }
 
 }  // namespace quire::stream

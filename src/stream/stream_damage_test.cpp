@@ -300,7 +300,7 @@ void WriteMoved(StreamMachine& machine) {
     std::map<RecordKind, int> kinds = KindsIn(machine);
     return kinds[RecordKind::kRelocation] != 0 && kinds[RecordKind::kSkip] != 0;
   };
-  for (int i = 0; i < 8; ++i) history.Put("b");
+  for (int i = 0; i < 12; ++i) history.Put("b");
   for (int i = 0; i < 200 && !has_all(); ++i) history.Put("b");
   EXPECT_TRUE(has_all());
   EXPECT_OK(history.writer().Finish());

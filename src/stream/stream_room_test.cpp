@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "io/machine.h"
 #include "stream/delta.h"
 #include "stream/gate.h"
@@ -15,6 +17,7 @@
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::stream {
 namespace {
@@ -116,6 +119,93 @@ TEST_F(StreamRoom, WhatIsPlannedForSufficesForObjectsOfManyExtents) {
       if (snapshot == 3) ASSERT_OK((*writer)->Keep(3));
     }
   }
+}
+
+// Objects that are stored each at its own rate, alone and together, in a log that is as large as
+// stream_log_bytes says for the newest versions.
+class PlannedLog {
+ public:
+  PlannedLog(io::FileSystem& fs, uint64_t seed) : random_(seed) {
+    StreamOptions options;
+    options.objects_max = 16;
+    options.keep_versions = 1 + static_cast<uint32_t>(random_.Below(4));
+    std::vector<uint64_t> sizes(1 + random_.Below(6));
+    uint64_t all = 0;
+    for (uint64_t& size : sizes) {
+      size = 1 + random_.Below(random_.OneIn(3) ? 40'000 : 2'000);
+      rates_.push_back(1 + random_.Below(20));
+      all += AlignUp(size, kRecordBytes) + kRecordBytes + EntryBytes(1, 0);
+    }
+    options.log_bytes = std::max((options.keep_versions + 2) * all, kPageBytes);
+    auto writer = OpenWriter(fs, "/place", "store" + std::to_string(seed), 0, options);
+    EXPECT_OK(writer.status());
+    writer_ = *std::move(writer);
+    for (size_t i = 0; i < sizes.size(); ++i) EXPECT_OK(writer_->Create(Key(i), sizes[i]).status());
+  }
+
+  Status StoreSome() {
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < rates_.size(); ++i) {
+      if (writer_->LastSnapshot() == 0 || random_.OneIn(rates_[i])) keys.push_back(Key(i));
+    }
+    if (keys.empty()) return Status();
+    return writer_->Snapshot(std::vector<Slice>(keys.begin(), keys.end())).status();
+  }
+  void KeepOne() {
+    const uint64_t snapshot = writer_->LastSnapshot() - random_.Below(3);
+    const Status status = writer_->Keep(snapshot);
+    if (status.ok()) kept_.insert(snapshot);
+    if (status.code() != Code::kNoSpace && status.code() != Code::kNotFound) EXPECT_OK(status);
+  }
+  void ReleaseAll() {
+    for (const uint64_t snapshot : kept_) EXPECT_OK(writer_->Release(snapshot));
+    kept_.clear();
+  }
+  bool keeps() const { return !kept_.empty(); }
+  base::Random& random() { return random_; }
+
+ private:
+  static std::string Key(size_t i) { return std::string(1, static_cast<char>('a' + i)); }
+
+  base::Random random_;
+  std::vector<uint64_t> rates_;
+  std::unique_ptr<StreamWriter> writer_;
+  std::set<uint64_t> kept_;
+};
+
+TEST_F(StreamRoom, WhatIsPlannedForSufficesWhicheverObjectsAreStored) {
+  const auto logs = static_cast<uint64_t>(test::ScaledCount(120));
+  for (uint64_t seed = 1; seed <= logs; ++seed) {
+    machine_.fs().Restart(io::CrashKind::kProcess, 1);
+    PlannedLog log(machine_.fs(), seed);
+    for (int step = 0; step < 200; ++step) {
+      const Status stored = log.StoreSome();
+      ASSERT_TRUE(stored.ok()) << "seed " << seed << " step " << step << ": " << stored.ToString();
+    }
+  }
+}
+
+// Then it is too small, and says so. As soon as nothing is kept all can be stored again.
+TEST_F(StreamRoom, ALogThatKeepsMoreThanWasPlannedForIsNeverStuck) {
+  const auto logs = static_cast<uint64_t>(test::ScaledCount(120));
+  int refused = 0;
+  for (uint64_t seed = 1; seed <= logs; ++seed) {
+    machine_.fs().Restart(io::CrashKind::kProcess, 1);
+    PlannedLog log(machine_.fs(), seed);
+    for (int step = 0; step < 200; ++step) {
+      Status stored = log.StoreSome();
+      if (!stored.ok() && log.keeps()) {
+        EXPECT_CODE(stored, Code::kNoSpace);
+        ++refused;
+        log.ReleaseAll();
+        stored = log.StoreSome();
+      }
+      ASSERT_TRUE(stored.ok()) << "seed " << seed << " step " << step << ": " << stored.ToString();
+      if (log.random().OneIn(5)) log.KeepOne();
+      if (log.random().OneIn(30)) log.ReleaseAll();
+    }
+  }
+  EXPECT_GT(refused, 0);
 }
 
 // A reader is in the way, but not what it fails for.

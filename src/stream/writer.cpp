@@ -208,14 +208,9 @@ Result<uint64_t> Writer::Store(const std::vector<WriterObject*>& objects) {
 // A delta keeps all that it rests upon, and only a whole version behind it frees that: there must
 // be room left for one.
 Status Writer::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
-  uint64_t whole_bytes = kRecordBytes;
-  bool deltas = false;
-  for (const Item& item : items_) {
-    deltas = deltas || item.entry.delta;
-    whole_bytes += AlignUp(item.entry.bytes, kRecordBytes) +
-                   EntryBytes(item.entry.key.size(), item.entry.shape.extents.size());
-  }
-  if (!deltas || part_->RoomForBoth(CommitBytes(items_), whole_bytes)) return Status();
+  const bool deltas = std::any_of(items_.begin(), items_.end(),
+                                  [](const Item& item) { return item.entry.delta; });
+  if (!deltas || part_->LeavesRoom(items_)) return Status();
   for (size_t i = 0; i < objects.size(); ++i) {
     QUIRE_RETURN_IF_ERROR(objects[i]->PrepareWhole(&items_[i]));
   }
@@ -303,14 +298,12 @@ Status Writer::Keep(uint64_t snapshot) {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
   QUIRE_RETURN_IF_ERROR(part_->WhetherWhole(snapshot));
-  std::vector<uint64_t> kept = part_->heap().head().kept;
-  const auto at = std::lower_bound(kept.begin(), kept.end(), snapshot);
-  if (at != kept.end() && *at == snapshot) return Status();
+  const std::vector<uint64_t>& kept = part_->heap().head().kept;
+  if (std::binary_search(kept.begin(), kept.end(), snapshot)) return Status();
   if (kept.size() == kKeptMax) {
     return Status(Code::kNoSpace, std::to_string(kKeptMax) + " snapshots are kept already");
   }
-  kept.insert(at, snapshot);
-  return part_->SetKept(std::move(kept));
+  return base::OrOutOfMemory([&] { return part_->KeepAlso(snapshot); });
 }
 
 Status Writer::Release(uint64_t snapshot) {

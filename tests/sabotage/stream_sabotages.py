@@ -325,6 +325,15 @@ STREAM_SABOTAGES = [
              "if (entry.delta && !entry.packed) return true;",
              STREAM, "*StreamForms.EachVersion*"),
 
+    # The room by which the head moves.
+    Sabotage("stream-room-reserve", "a commit takes the room by which the head moves",
+             "src/stream/room_plan.cpp", "if (fits && StaysMovable(ring, question)) return moves;",
+             "if (fits) return moves;", STREAM, "StreamRoom.WhatIsPlannedForSufficesWhich*"),
+    Sabotage("stream-room-skip", "what is skipped at the file's end is not counted",
+             "src/stream/part_room.cpp", "piece.bytes = end - begin;",
+             "piece.bytes = commit.bytes;", STREAM,
+             "StreamRoom.WhatIsPlannedForSufficesWhich*"),
+
     # Readers beside a writer.
     Sabotage("stream-read-order", "the gate's snapshot is loaded before the index is read",
              "src/stream/local_reader.cpp",
