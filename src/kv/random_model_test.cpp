@@ -380,7 +380,9 @@ class Player {
       EXPECT_EQ(db_.DeleteMany({key}).code(), Code::kReadOnly);
     }
     std::string value;
-    if (!MayGet()) EXPECT_EQ(db_.Get(key, &value).code(), Code::kInvalidArgument);
+    if (!MayGet()) {
+      EXPECT_EQ(db_.Get(key, &value).code(), Code::kInvalidArgument);
+    }
   }
 
   void CheckAll() {

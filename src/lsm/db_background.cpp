@@ -29,7 +29,8 @@ void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!status.ok()) FailLocked(status, "background work");
   this->*queued = false;
-  MaybeScheduleLocked();
+  // A segment that found no room is not tried again from here: the job would come back for ever.
+  if (queued != &DbImpl::prepare_queued_) MaybeScheduleLocked();
   --jobs_;
   changed_.notify_all();
 }

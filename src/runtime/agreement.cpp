@@ -47,8 +47,9 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
     if (!decoded.ok()) status = decoded;
     if (!status.ok()) {
       // On one rank there is no other that it could have been.
-      const bool alone = parts->size() == 1;
+      const bool alone = gathered.parts.size() == 1;
       gathered.status = alone ? status : status.WithContext("rank " + std::to_string(rank));
+      gathered.parts.resize(rank);
       return gathered;
     }
     part.erase(0, part.size() - own.size());

@@ -53,7 +53,9 @@ TEST_F(Timeouts, LeaveBarriersThatMatch) {
     Status met(Code::kTimedOut);
     for (int tries = 0; tries < 10 && met.code() == Code::kTimedOut; ++tries) {
       met = db->Barrier(Level::kMemTable);
-      if (step == 1 && tries == 0) EXPECT_CODE(met, Code::kTimedOut) << met.ToString();
+      if (step == 1 && tries == 0) {
+        EXPECT_CODE(met, Code::kTimedOut) << met.ToString();
+      }
     }
     ASSERT_OK(met);
     EXPECT_EQ(GetOr(*db, "step", "(absent)"), std::to_string(step));
