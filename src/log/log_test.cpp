@@ -633,8 +633,9 @@ TEST_F(SegmentTest, ReplayStepsOverAnUnfinishedValueOfIntegersInBoundedTime) {
   while (value.size() < 3 << 20) {
     base::PutFixed(&value, static_cast<uint32_t>(65536 + random.Below(65536)));
   }
-  EncodeRecord(data + begin, RecordType::kPut, "b", value, 0);
-  Put(data, kGeneration, begin + RecordSize(1, value.size()), "c", "3");
+  // The key has four bytes, so that the integers lie as the fields of a header do.
+  EncodeRecord(data + begin, RecordType::kPut, "bbbb", value, 0);
+  Put(data, kGeneration, begin + RecordSize(4, value.size()), "c", "3");
   std::string keys;
   const auto report = Replay(data, header, 42, kPath, [&](uint64_t, const char* record) {
     keys += KeyOf(record);
