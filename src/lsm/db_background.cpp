@@ -29,8 +29,7 @@ void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!status.ok()) FailLocked(status, "background work");
   this->*queued = false;
-  // A segment that found no room is not tried again from here: the job would come back for ever.
-  if (queued != &DbImpl::prepare_queued_) MaybeScheduleLocked();
+  MaybeScheduleLocked();
   --jobs_;
   changed_.notify_all();
 }
@@ -49,7 +48,7 @@ void DbImpl::MaybeScheduleLocked() {
 }
 
 bool DbImpl::PrepareDueLocked() const {
-  if (ready_ != nullptr || preparing_ || !pool_->HasFreeSlot()) return false;
+  if (ready_ != nullptr || preparing_ || prepare_refused_ || !pool_->HasFreeSlot()) return false;
   // One that Flush closed with little in it is through before the active one is full: its memory,
   // which is there already, is taken again. New memory costs a page fault for each page.
   const auto& closed = current_->immutables;
@@ -61,8 +60,9 @@ bool DbImpl::PrepareDueLocked() const {
 void DbImpl::PrepareIfDue() {
   std::unique_lock<std::mutex> lock(mutex_);
   // Without room for it there is nothing to be done now: the writer that needs it asks again.
-  if (!closing_ && failure_.ok() && PrepareDueLocked())
-    static_cast<void>(PrepareLocked(lock, false));
+  if (!closing_ && failure_.ok() && PrepareDueLocked()) {
+    prepare_refused_ = !PrepareLocked(lock, false).ok();
+  }
 }
 
 // Lets a deterministic executor do one job. What the caller knew before may have changed at return.

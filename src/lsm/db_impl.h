@@ -297,6 +297,7 @@ class DbImpl final : public Db {
   int merging_ = 0;                 // merges under way
   std::set<const Run*> busy_runs_;  // their inputs
   bool prepare_queued_ = false;
+  bool prepare_refused_ = false;  // no room: the writer that needs a MemTable tries again
   bool preparing_ = false;
   uint64_t early_generation_ = 0;  // of the MemTable that Flush closed last
   bool closing_ = false;

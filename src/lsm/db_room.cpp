@@ -66,6 +66,7 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
   counters_.Add(Counter::kLogBytes, full->table().data_bytes());
   auto next = std::make_shared<Version>(*current_);
   next->active = std::exchange(ready_, nullptr);
+  prepare_refused_ = false;
   next->immutables.insert(next->immutables.begin(), full);
   InstallLocked(std::move(next), retirement);
   MaybeScheduleLocked();
