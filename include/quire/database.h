@@ -16,8 +16,8 @@
 ///                     applied is unknown.
 ///   kPeerFailed       A rank died or left. Whether a write was applied is unknown.
 ///   kOutOfMemory      An allocation failed.
-///   kIo, kCorruption  The device refused, or what it gave back is damaged. The text names file
-///                     and offset.
+///   kIo, kCorruption  The device refused (whether a write was applied is unknown), or what it
+///                     gave back is damaged. The text names file and offset.
 /// Where a collective call fails, it fails on all ranks with one code, and the text names the rank.
 #pragma once
 
@@ -112,7 +112,8 @@ struct DatabaseOptions {
 
 /// Changes the value of a key at its owner. `present` is null where the key is absent. Answer OK to
 /// store `updated` (given empty), kNotFound to write nothing, anything else to fail the update.
-/// Must be quick. If it throws, the update fails; calls of Quire inside it fail.
+/// Must be quick. If it throws, the update fails; calls of Quire inside it fail. It runs again if
+/// the key changes before the value is stored.
 using UpdateFunction =
     std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
 

@@ -22,8 +22,11 @@ class Outcome {
   }
   Status Take() const {
     if (failed_count_ == 0) return Status();
+    const Code code = first_.code();
+    const bool unknown = code == Code::kIo || code == Code::kTimedOut || code == Code::kPeerFailed;
     return first_.WithContext(std::to_string(failed_count_) + " of " + std::to_string(count_) +
-                              " operations failed; the first");
+                              " operations failed" +
+                              (unknown ? " or have an unknown outcome" : "") + "; the first");
   }
 
  private:

@@ -132,7 +132,8 @@ class Capture {
 };
 
 /// Reads the present value (absent: null) and gives the new one; false: leave it as it is. Runs
-/// atomically for the key.
+/// atomically for the key. Runs again if another write changed the key while the update waited for
+/// room.
 using UpdateFn = std::function<bool(Slice key, const Slice* present, std::string* updated)>;
 
 class Db {
@@ -150,9 +151,10 @@ class Db {
   virtual ~Db() = default;
 
   /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text:
-  /// which). kNoSpace: not applied. kBusy: no MemTable became free for
-  /// Environment::pinned_wait_ms_max; not applied. Blocks, asleep, while the flushing queue is
-  /// full.
+  /// which): not applied. kNoSpace: not applied. kBusy: no MemTable became free for
+  /// Environment::pinned_wait_ms_max; not applied. kIo: the outcome is unknown. If the sync of
+  /// WalMode::kSync failed, the write is stored and seen, but a loss of power may take it. Blocks,
+  /// asleep, while the flushing queue is full.
   virtual Status Put(Slice key, Slice value) = 0;
   virtual Status Delete(Slice key) = 0;
   virtual Status DeleteRange(Slice begin, Slice end) = 0;
@@ -160,10 +162,11 @@ class Db {
   /// (kInvalidArgument).
   virtual Status Write(const WriteBatch& batch) = 0;
   /// The operations one after another, as if each came by its own call, in one go (migration).
-  /// `applied` counts those that are there at the log's level. One that is wrong in itself, or
-  /// whose update function fails, takes no other with it; after any other failure the rest is not
-  /// tried, and that failure is returned, else the first refusal. kUpdate operations run
-  /// `update(function id, argument, ...)`, which may be empty if there are none.
+  /// `applied` counts those that are there at the log's level (after kIo: none, though they may
+  /// be). One that is wrong in itself, or whose update function fails, takes no other with it; after
+  /// any other failure the rest is not tried, and that failure is returned, else the first refusal.
+  /// kUpdate operations run `update(function id, argument, ...)`, which may be empty if there are
+  /// none.
   using WireUpdateFn =
       std::function<Status(uint32_t function, Slice argument, Slice key, const Slice* present,
                            std::string* updated, bool* write)>;

@@ -2,9 +2,11 @@
 // full.
 #include <new>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "lsm/db_test_support.h"
+#include "tests/support/held_thread.h"
 
 namespace quire::lsm {
 namespace {
@@ -244,10 +246,40 @@ TEST(Faults, AFailedSyncOfTheLogIsNotTriedAgain) {
   ASSERT_TRUE(db.ok());
   ASSERT_TRUE((*db)->Put("a", "1").ok());
   machine.faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
-  EXPECT_EQ((*db)->Put("b", "2").code(), Code::kIo);
+  const Status unknown = (*db)->Put("b", "2");
+  EXPECT_EQ(unknown.code(), Code::kIo);
+  EXPECT_NE(unknown.message().find("is not known"), std::string::npos) << unknown.ToString();
+  EXPECT_EQ(GetText(**db, "b"), "2") << "what readers see was not reported as failed";
   // The device would say yes now, of pages that it may have thrown away.
   EXPECT_EQ((*db)->Put("c", "3").code(), Code::kReadOnly);
   EXPECT_EQ((*db)->SyncLog().code(), Code::kReadOnly);
+}
+
+// One write syncs and fails while another one has stored its record and waits for the same sync.
+TEST(Faults, AWriteThatWaitedForASyncThatFailedHasAnUnknownOutcome) {
+  FaultyMachine machine;
+  StorageOptions options = SmallOptions();
+  options.wal = WalMode::kSync;
+  const Result<std::unique_ptr<Db>> db = machine.Open(options);
+  ASSERT_TRUE(db.ok());
+  ASSERT_TRUE((*db)->Put("a", "1").ok());
+  machine.faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+  Status first;
+  Status second;
+  {
+    test::HeldThread holder({.place = "lsm.log.sync.before", .wait_ms_max = 60'000});
+    std::thread syncs([&] { first = (*db)->Put("b", "2"); });
+    ASSERT_TRUE(holder.WaitUntilHeld());
+    std::thread waits([&] { second = (*db)->Put("c", "3"); });
+    while (GetText(**db, "c") != "3") std::this_thread::yield();
+    holder.Release();
+    syncs.join();
+    waits.join();
+  }
+  EXPECT_EQ(first.code(), Code::kIo) << first.ToString();
+  EXPECT_EQ(second.code(), Code::kIo) << second.ToString();
+  EXPECT_EQ((*db)->Put("d", "4").code(), Code::kReadOnly);
+  EXPECT_EQ(GetText(**db, "d"), "<absent>");
 }
 
 TEST(Faults, AFullDeviceRefusesWritesUntilThereIsRoomAgain) {

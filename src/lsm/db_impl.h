@@ -143,6 +143,7 @@ class DbImpl final : public Db {
   bool CountValue(MemoryHandle& memory, uint64_t value_bytes) const;
   void RotateEarly(uint64_t full_generation);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
+  Status StoredUnsynced(const Status& why) const;
   Status SyncThrough(uint64_t lsn);
   Status SyncMemory(const Version& version, uint64_t* end_lsn);
   KeyLocks::Set LocksOf(const std::vector<WriteOp>& ops) const;

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "lsm/db_test_support.h"
+#include "tests/support/status_asserts.h"
 #include "lsm/manifest.h"
 
 namespace quire::lsm {
@@ -99,6 +100,25 @@ TEST_F(DbTest, AValueThatFitsNoMemTableIsSeparatedWhateverTheThreshold) {
   EXPECT_EQ(Get("a").size(), 50'000u);
   EXPECT_EQ(Get("b").size(), 100'000u);
   EXPECT_GT(test_->Statistics().value_segment_bytes, 0u);
+}
+
+TEST_F(DbTest, AnUpdateFunctionRunsOnceWhereNobodyElseWritesTheKey) {
+  constexpr int kUpdates = 2000;
+  int runs = 0;
+  for (int i = 0; i < kUpdates; ++i) {
+    const std::string key = "k" + std::to_string(i % 50);
+    ASSERT_OK(test_->Update(key, [&](Slice, const Slice* present, std::string* updated) {
+      ++runs;
+      *updated = present == nullptr ? "0" : std::to_string(std::stoi(std::string(*present)) + 1);
+      updated->resize(200, ' ');
+      return true;
+    }));
+  }
+  EXPECT_EQ(runs, kUpdates);
+  EXPECT_GT(test_->Statistics().flush_count, 0u) << "some update found its MemTable full";
+  for (int key = 0; key < 50; ++key) {
+    EXPECT_EQ(std::stoi(GetText(test_.db(), "k" + std::to_string(key))), kUpdates / 50 - 1);
+  }
 }
 
 TEST_F(DbTest, UpdateSeesThePresentValueWhereverItIs) {

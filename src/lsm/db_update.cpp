@@ -34,6 +34,20 @@ struct DbImpl::UpdateCall {
   uint64_t lsn = 0;  // of what was written; 0: nothing was
   uint64_t user_bytes = 0;
   bool refused = false;  // it failed because it is wrong in itself
+  // The function ran and there was no room for what it gave: what it was given.
+  bool ran = false;
+  bool ran_on_value = false;
+  std::string ran_on;
+
+  void Remember(const Slice* value) {
+    ran = true;
+    ran_on_value = value != nullptr;
+    ran_on.assign(value == nullptr ? Slice() : *value);
+  }
+  // Whether `updated` is what the function gave for this value: it does not run once more then.
+  bool Ran(const Slice* value) const {
+    return ran && ran_on_value == (value != nullptr) && (value == nullptr || ran_on == *value);
+  }
 
   Status Refuse(const Status& why) {
     refused = true;
@@ -61,6 +75,7 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
   if (!checked.ok()) return call.Refuse(checked);
   call.base.reset();
   call.base_asked = false;
+  call.ran = false;
   while (true) {
     bool done = false;
     bool full = false;
@@ -99,13 +114,18 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
   }
   const Slice* present = nullptr;
   QUIRE_RETURN_IF_ERROR(ReadPresent(version, found, call, &present));
-  bool write = false;
-  call.updated.clear();
-  const Status ran = call.Run(key, present, &write);
-  if (!ran.ok()) return call.Refuse(ran);
-  *done = true;
-  if (!write) return Status();
-  return AddUpdated(version, {log::RecordType::kPut, key, call.updated}, call, done, full);
+  if (!call.Ran(present)) {
+    bool write = false;
+    call.updated.clear();
+    const Status ran = call.Run(key, present, &write);
+    if (!ran.ok()) return call.Refuse(ran);
+    *done = true;
+    if (!write) return Status();
+  }
+  QUIRE_RETURN_IF_ERROR(
+      AddUpdated(version, {log::RecordType::kPut, key, call.updated}, call, done, full));
+  if (!*done) call.Remember(present);
+  return Status();
 }
 
 // Outside of the guard and the key's lock: it may open files and replay logs. Where it goes

@@ -228,7 +228,16 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
 
 Status DbImpl::Committed(uint64_t user_bytes, uint64_t lsn) {
   counters_.Add(Counter::kUserBytes, user_bytes);
-  return options_.wal == WalMode::kSync ? SyncThrough(lsn) : Status();
+  if (options_.wal != WalMode::kSync) return Status();
+  const Status synced = SyncThrough(lsn);
+  return synced.ok() ? synced : StoredUnsynced(synced);
+}
+
+// A write that was stored before the sync failed: readers see it, and it is not taken back.
+Status DbImpl::StoredUnsynced(const Status& why) const {
+  return Status(Code::kIo, why.ToString() + "; whether the write is stored is not known: readers "
+                                            "of " + directory_ + " see it, but a loss of power may "
+                                            "take it; reopen the database and look");
 }
 
 // Whoever comes first syncs what is complete by then, for all that wait behind it: group commit.
