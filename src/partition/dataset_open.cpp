@@ -141,14 +141,15 @@ Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
   dataset.core = core;
   dataset.options = options;
   dataset.number = core->TakeNumber();
-  QUIRE_RETURN_IF_ERROR(runtime::Together(*core->exchange, [&] {
+  const Status opened = runtime::Together(*core->exchange, [&] {
     const Status checked = CheckRequest(name, &dataset.options);
     QUIRE_RETURN_IF_ERROR(runtime::AgreeOn(*core->exchange, checked,
                                            Request(name, dataset.options),
                                            "the dataset or its options"));
     dataset.directory = core->DirectoryOf(name);
     return OpenAll(&dataset);
-  }));
+  });
+  QUIRE_RETURN_IF_ERROR(opened);
   return dataset;
 }
 
