@@ -1,5 +1,5 @@
-/// Tells a forked child that it is one. A child has the parent's memory but none of its threads, and
-/// shares its locks: no object of Quire that the parent opened can be used in it.
+/// Detects that the caller is a forked child. A child has the parent's memory but none of its
+/// threads, and shares its locks: it can use no object of Quire that the parent opened.
 ///
 /// Layer      base
 /// Threads    any
