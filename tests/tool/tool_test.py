@@ -372,6 +372,19 @@ def test_open_elsewhere(tool):
         tool.run("scan", tool.repository / "numbers")
 
 
+def test_drop_of_what_is_no_checkpoint(tool):
+    results = tool.directory / "results"
+    for name in ("2024/rank-0", "2025"):
+        (results / name).mkdir(parents=True)
+        (results / name / "MANIFEST").write_text("a result")
+    before = state_of(results)
+    for name in ("2024", "2025"):
+        for yes in ([], ["--yes"]):
+            tool.run("checkpoint", "drop", *yes, results / name, code=CANNOT_READ)
+            assert "is no checkpoint" in tool.errors, tool.errors
+    assert state_of(results) == before
+
+
 def test_checkpoint(tool):
     checkpoints = tool.directory / "repository-checkpoints"
     one = checkpoints / "own/1"

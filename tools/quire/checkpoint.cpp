@@ -66,6 +66,16 @@ void PrintOne(const Json& one) {
   std::cout << "\n";
 }
 
+// A directory whose name is a number is a checkpoint only if it has a commit record, sound or not.
+Status CheckIsCheckpoint(io::FileSystem& fs, const CheckpointPlace& place) {
+  if (place.found.state != kv::CheckpointState::kComplete) return Status();
+  const std::string record = place.found.directory + "/" + kv::kCommitName;
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(record));
+  if (there) return Status();
+  return Status(Code::kNotFound, place.found.directory + " is no checkpoint: there is no " +
+                                     record + "; nothing of it was removed");
+}
+
 // Whoever writes it goes on with it: it is not dropped.
 Status Drop(io::FileSystem& fs, const CheckpointPlace& place) {
   if (place.found.state == kv::CheckpointState::kPartial) {
@@ -135,6 +145,8 @@ int CheckpointDrop(const ChangeOptions& options) {
   for (const std::string& path : options.paths) {
     const Result<CheckpointPlace> place = FindCheckpointPlace(fs, path);
     if (!place.ok()) return Fail(place.status());
+    const Status is_one = CheckIsCheckpoint(fs, *place);
+    if (!is_one.ok()) return Fail(is_one);
     const Status dropped = options.yes ? Drop(fs, *place) : Status();
     if (!dropped.ok()) return Fail(dropped);
     list.push_back(ToJson(*place));
