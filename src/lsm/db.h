@@ -164,7 +164,8 @@ class Db {
   /// The operations one after another, as if each came by its own call, in one go (migration).
   /// `applied` counts those that are there at the log's level (after kIo: none, though they may
   /// be). One that is wrong in itself, or whose update function fails, takes no other with it.
-  /// After any other failure the rest is not tried, and that failure is returned, else the first refusal.
+  /// After any other failure the rest is not tried, and that failure is returned, else the first
+  /// refusal.
   /// kUpdate operations run `update(function id, argument, ...)`, which may be empty if there
   /// are none.
   using WireUpdateFn =
