@@ -187,7 +187,8 @@ class StreamWriter {
 
   /// All that makes up `snapshot` is kept whatever the policy, until Release. For all programs:
   /// kept beyond this one's end. kNotFound: parts of it have gone, or it never was. kNoSpace: 480
-  /// are kept already, or with it the log had no room to go on.
+  /// are kept already, or with it the log had no room to go on; up to wait_ms are waited for
+  /// readers, as by a put.
   virtual Status Keep(uint64_t snapshot) = 0;
   /// The policy alone decides about `snapshot` again. kNotFound: it is not kept.
   virtual Status Release(uint64_t snapshot) = 0;

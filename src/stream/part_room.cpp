@@ -211,7 +211,11 @@ Status Part::RelocateHead(bool* moved) {
   *moved = false;
   if (live_.empty()) return Status();
   const LiveCommit& commit = live_.front();
-  if (LowestPin() < commit.at + commit.bytes) return Status();
+  base::SyncPoint("stream.relocate.before_pins");
+  if (LowestPin() < commit.at + commit.bytes) {
+    pinned_ = true;
+    return Status();
+  }
   QUIRE_ASSIGN_OR_RETURN(const Record record, heap_->RecordAt(commit.at));
   QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> needed, NeededOfHead(record));
   if (needed.empty()) return Status();
@@ -289,6 +293,7 @@ Status Part::MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t v
     gate_->SetTail(heap_->tail());
     QUIRE_RETURN_IF_ERROR(Collect());
   }
+  base::SyncPoint("stream.room.before_pins");
   pinned_ = pinned_ || LowestPin() < heap_->tail();
   if (fits && RoomFor(bytes, 0)) return Status();
   return Full(bytes,
@@ -393,6 +398,7 @@ Status Part::KeepAlso(uint64_t snapshot) {
   std::vector<uint64_t> kept = before;
   kept.insert(std::lower_bound(kept.begin(), kept.end(), snapshot), snapshot);
   QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
+  pinned_ = false;
   if (RoomFor(0, 2 * largest_commit_)) return Status();
   bool fits = false;
   const Status moved = MoveWhatIsKept(0, {}, &fits);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "stream/delta.h"
 #include "stream/gate.h"
@@ -125,22 +126,30 @@ TEST_F(StreamRoom, WhatIsPlannedForSufficesForObjectsOfManyExtents) {
 // stream_log_bytes says for the newest versions.
 class PlannedLog {
  public:
-  PlannedLog(io::FileSystem& fs, uint64_t seed) : random_(seed) {
-    StreamOptions options;
-    options.objects_max = 16;
-    options.keep_versions = 1 + static_cast<uint32_t>(random_.Below(4));
-    std::vector<uint64_t> sizes(1 + random_.Below(6));
+  PlannedLog(io::FileSystem& fs, uint64_t seed)
+      : fs_(fs), store_("store" + std::to_string(seed)), random_(seed) {
+    options_.objects_max = 16;
+    options_.keep_versions = 1 + static_cast<uint32_t>(random_.Below(4));
+    sizes_.resize(1 + random_.Below(6));
     uint64_t all = 0;
-    for (uint64_t& size : sizes) {
+    for (uint64_t& size : sizes_) {
       size = 1 + random_.Below(random_.OneIn(3) ? 40'000 : 2'000);
       rates_.push_back(1 + random_.Below(20));
       all += AlignUp(size, kRecordBytes) + kRecordBytes + EntryBytes(1, 0);
     }
-    options.log_bytes = std::max((options.keep_versions + 2) * all, kPageBytes);
-    auto writer = OpenWriter(fs, "/place", "store" + std::to_string(seed), 0, options);
-    EXPECT_OK(writer.status());
+    options_.log_bytes = std::max((options_.keep_versions + 2) * all, kPageBytes);
+    Open();
+  }
+
+  // Its writer is gone, and another goes on.
+  void Open() {
+    writer_.reset();
+    auto writer = OpenWriter(fs_, "/place", store_, 0, options_);
+    ASSERT_OK(writer.status());
     writer_ = *std::move(writer);
-    for (size_t i = 0; i < sizes.size(); ++i) EXPECT_OK(writer_->Create(Key(i), sizes[i]).status());
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      ASSERT_OK(writer_->Create(Key(i), sizes_[i]).status());
+    }
   }
 
   Status StoreSome() {
@@ -167,6 +176,10 @@ class PlannedLog {
  private:
   static std::string Key(size_t i) { return std::string(1, static_cast<char>('a' + i)); }
 
+  io::FileSystem& fs_;
+  const std::string store_;
+  StreamOptions options_;
+  std::vector<uint64_t> sizes_;
   base::Random random_;
   std::vector<uint64_t> rates_;
   std::unique_ptr<StreamWriter> writer_;
@@ -181,6 +194,7 @@ TEST_F(StreamRoom, WhatIsPlannedForSufficesWhicheverObjectsAreStored) {
     for (int step = 0; step < 200; ++step) {
       const Status stored = log.StoreSome();
       ASSERT_TRUE(stored.ok()) << "seed " << seed << " step " << step << ": " << stored.ToString();
+      if (log.random().OneIn(40)) log.Open();
     }
   }
 }
@@ -203,9 +217,52 @@ TEST_F(StreamRoom, ALogThatKeepsMoreThanWasPlannedForIsNeverStuck) {
       ASSERT_TRUE(stored.ok()) << "seed " << seed << " step " << step << ": " << stored.ToString();
       if (log.random().OneIn(5)) log.KeepOne();
       if (log.random().OneIn(30)) log.ReleaseAll();
+      if (log.random().OneIn(40)) log.Open();
     }
   }
   EXPECT_GT(refused, 0);
+}
+
+// Holds a view from the moment at which the writer looks whether it may move what is kept, until it
+// is about to refuse the commit.
+class PassingView final : public base::SyncPointListener {
+ public:
+  PassingView(StreamReader& reader, std::string key) : reader_(reader), key_(std::move(key)) {}
+  void Reach(const char* name) override {
+    const std::string_view place(name);
+    if (place == "stream.relocate.before_pins" && !came_) {
+      came_ = true;
+      view_ = *reader_.View(key_, 0);
+    }
+    if (place == "stream.room.before_pins") view_.reset();
+  }
+  bool came() const { return came_; }
+
+ private:
+  StreamReader& reader_;
+  const std::string key_;
+  std::unique_ptr<StreamView> view_;
+  bool came_ = false;
+};
+
+// "kept" stays at the head until the log is full.
+void FillAroundWhatIsKept(StreamWriter& writer) {
+  ASSERT_OK(writer.Create("kept", 100'000).status());
+  ASSERT_OK(writer.Create("other", 200'000).status());
+  ASSERT_OK(writer.Put("kept").status());
+  for (int i = 0; i < 3; ++i) ASSERT_OK(writer.Put("other").status());
+}
+
+TEST_F(StreamRoom, APutWaitsForAReaderThatComesAndGoesWhileItMovesWhatIsKept) {
+  StreamOptions options = SmallLog(kMiB);
+  options.wait_ms = 600'000;
+  Open(options);
+  FillAroundWhatIsKept(*writer_);
+  const auto reader = Reader();
+  PassingView view(*reader, "kept");
+  const base::ScopedSyncPoints installed(&view);
+  for (int i = 0; i < 10; ++i) ASSERT_OK(writer_->Put("other").status());
+  EXPECT_TRUE(view.came());
 }
 
 // A reader is in the way, but not what it fails for.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <new>
@@ -72,7 +73,7 @@ class Writer final : public StreamWriter {
   Status Check() const;
   Result<uint64_t> Store(const std::vector<WriterObject*>& objects);
   Status WholeWhereRoomEnds(const std::vector<WriterObject*>& objects);
-  Status CommitOrWait(std::vector<Item>* items, uint64_t snapshot);
+  Status WaitForReaders(const std::function<Status()>& try_once);
   void Count(const std::vector<Item>& items);
   Result<uint64_t> VersionAt(const WriterObject& object, uint64_t snapshot) const;
 
@@ -191,7 +192,7 @@ Result<uint64_t> Writer::Store(const std::vector<WriterObject*>& objects) {
     bytes += objects[i]->bytes();
   }
   QUIRE_RETURN_IF_ERROR(WholeWhereRoomEnds(objects));
-  QUIRE_RETURN_IF_ERROR(CommitOrWait(&items_, snapshot));
+  QUIRE_RETURN_IF_ERROR(WaitForReaders([&] { return part_->Commit(&items_, snapshot); }));
   // Each object's share of the time, by its size.
   const uint64_t took_ns = io::RealClock().NowNs() - begin_ns;
   for (WriterObject* object : objects) {
@@ -218,10 +219,10 @@ Status Writer::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
 }
 
 // Readers let go without a word: whether there is room is asked every millisecond.
-Status Writer::CommitOrWait(std::vector<Item>* items, uint64_t snapshot) {
+Status Writer::WaitForReaders(const std::function<Status()>& try_once) {
   const uint64_t deadline = io::RealClock().NowNs() + options_.wait_ms * 1'000'000;
   while (true) {
-    const Status status = part_->Commit(items, snapshot);
+    const Status status = try_once();
     const bool wait =
         status.code() == Code::kNoSpace && part_->pinned() && io::RealClock().NowNs() < deadline;
     if (!wait) return status;
@@ -303,7 +304,8 @@ Status Writer::Keep(uint64_t snapshot) {
   if (kept.size() == kKeptMax) {
     return Status(Code::kNoSpace, std::to_string(kKeptMax) + " snapshots are kept already");
   }
-  return base::OrOutOfMemory([&] { return part_->KeepAlso(snapshot); });
+  return base::OrOutOfMemory(
+      [&] { return WaitForReaders([&] { return part_->KeepAlso(snapshot); }); });
 }
 
 Status Writer::Release(uint64_t snapshot) {

@@ -333,6 +333,9 @@ STREAM_SABOTAGES = [
              "src/stream/part_room.cpp", "piece.bytes = end - begin;",
              "piece.bytes = commit.bytes;", STREAM,
              "StreamRoom.WhatIsPlannedForSufficesWhich*"),
+    Sabotage("stream-room-passing-reader", "who moves what is kept tells of no reader in the way",
+             "src/stream/part_room.cpp", "    pinned_ = true;\n    return Status();",
+             "    return Status();", STREAM, "StreamRoom.APutWaitsForAReaderThatComes*"),
 
     # Readers beside a writer.
     Sabotage("stream-read-order", "the gate's snapshot is loaded before the index is read",
