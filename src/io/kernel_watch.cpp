@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "base/fork_generation.h"
 #include "io/descriptor.h"
 #include "io/page_memory.h"
 #include "io/page_watch_kinds.h"
@@ -62,7 +63,7 @@ Status Unsupported(const std::string& what) {
 // What all watches of a process share, open as long as one of them lives. A child of fork has its
 // parent's: these act on the memory of the parent, and must not be used.
 struct Descriptors {
-  int process = 0;
+  uint32_t generation = 0;  // of the process that opened them
   std::shared_ptr<const Descriptor> faults;
   std::shared_ptr<const Descriptor> pagemap;
 };
@@ -86,7 +87,7 @@ Result<Descriptors> OpenDescriptors() {
   }
   Descriptor pagemap = Descriptor::Open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (!pagemap.ok()) return Unsupported("/proc/self/pagemap is not there");
-  return Descriptors{::getpid(), std::make_shared<const Descriptor>(std::move(faults)),
+  return Descriptors{base::ForkGeneration(), std::make_shared<const Descriptor>(std::move(faults)),
                      std::make_shared<const Descriptor>(std::move(pagemap))};
 }
 
@@ -94,7 +95,7 @@ Result<Descriptors> TheDescriptors() {
   static std::mutex mutex;
   static Descriptors shared;
   const std::lock_guard lock(mutex);
-  if (shared.process == ::getpid()) return shared;
+  if (shared.faults != nullptr && shared.generation == base::ForkGeneration()) return shared;
   QUIRE_ASSIGN_OR_RETURN(shared, OpenDescriptors());
   return shared;
 }
@@ -107,7 +108,7 @@ class KernelWatch : public PageWatch {
         bytes_(pages * PageBytes()) {}
 
   ~KernelWatch() override {
-    if (!registered_ || open_.process != ::getpid()) return;
+    if (!registered_ || open_.generation != base::ForkGeneration()) return;
     uffdio_range range = {begin_, bytes_};
     Retry(UFFDIO_UNREGISTER, &range);  // else the end of the memory ends it
   }
@@ -133,7 +134,7 @@ class KernelWatch : public PageWatch {
 
  private:
   Status Scan(uint64_t flags, std::vector<PageRun>* written) const {
-    if (open_.process != ::getpid()) {
+    if (open_.generation != base::ForkGeneration()) {
       return Status(Code::kUnsupported, "userfaultfd watches the parent of this process");
     }
     std::array<PageRegion, 256> regions;

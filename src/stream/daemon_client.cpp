@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/fork_generation.h"
 #include "io/file_system.h"
 #include "io/machine.h"
 #include "io/process.h"
@@ -17,10 +18,10 @@ constexpr uint64_t kLookNs = 5'000'000;
 }  // namespace
 
 struct DaemonClient::Link {
-  explicit Link(io::Socket connected) : line(std::move(connected)), process(io::ProcessId()) {}
+  explicit Link(io::Socket connected) : line(std::move(connected)) {}
 
   io::Socket line;
-  const int process;  // of a child after a fork it is not the line
+  const uint32_t generation = base::ForkGeneration();  // a forked child has no line
   std::unique_ptr<QueueClient> queue;
 };
 
@@ -39,7 +40,7 @@ Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline
 
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadline_ns) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool ours = link_ && link_->process == io::ProcessId();
+  const bool ours = link_ && link_->generation == base::ForkGeneration();
   if (ours && !link_->line.PeerGone()) return link_;
   link_.reset();
   auto link = Connect(deadline_ns);

@@ -16,8 +16,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/fork_generation.h"
 #include "io/file_system.h"
-#include "io/machine.h"
 #include "stream/gate.h"
 #include "stream/index.h"
 #include "stream/log_contents.h"
@@ -84,7 +84,7 @@ class Part {
   const PartName& name() const { return name_; }
   uint64_t snapshot() const { return snapshot_; }
   /// Whether this process opened it, and not one that it was forked from.
-  bool own() const { return process_id_ == io::ProcessId(); }
+  bool own() const { return generation_ == base::ForkGeneration(); }
 
   /// An object's slot in the index, for as long as the part is open. kNoSpace.
   Result<uint32_t> SlotOf(Slice key) { return index_->FindOrAdd(key); }
@@ -201,7 +201,7 @@ class Part {
 
   io::FileSystem& fs_;
   PartName name_;
-  const int process_id_ = io::ProcessId();
+  const uint32_t generation_ = base::ForkGeneration();
   StreamOptions options_;
   std::unique_ptr<io::FileLock> lock_;
   std::unique_ptr<LogHeap> heap_;

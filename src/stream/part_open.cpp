@@ -247,7 +247,7 @@ Status Part::Finish() {
 
 // What a forked program has of its parent's is not its own.
 Part::~Part() {
-  if (process_id_ != io::ProcessId()) return;
+  if (!own()) return;
   if (gate_ != nullptr && index_ != nullptr && !finished_) gate_->SetState(GateState::kEnded);
 }
 

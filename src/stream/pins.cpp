@@ -1,5 +1,6 @@
 #include "stream/pins.h"
 
+#include "base/fork_generation.h"
 #include "io/machine.h"
 
 namespace quire::stream {
@@ -9,7 +10,7 @@ Pins::~Pins() {
 }
 
 bool Pins::HasSlot() const {
-  return lock_ != nullptr && process_id_ == io::ProcessId();
+  return lock_ != nullptr && generation_ == base::ForkGeneration();
 }
 
 Status Pins::TakeSlot() {
@@ -20,7 +21,7 @@ Status Pins::TakeSlot() {
     if (lock.ok()) {
       slot_ = slot;
       lock_ = *std::move(lock);
-      process_id_ = io::ProcessId();
+      generation_ = base::ForkGeneration();
       gate_->Pin(slot_, kNoPin);
       return Status();
     }

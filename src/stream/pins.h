@@ -10,7 +10,6 @@
 #include <set>
 
 #include "io/file_system.h"
-#include "io/machine.h"
 #include "stream/gate.h"
 #include "stream/part.h"
 
@@ -36,7 +35,7 @@ class Pins {
 
   io::FileSystem& fs_;
   PartName name_;
-  int process_id_ = 0;  // which took the slot; of one that it forked the slot is not
+  uint32_t generation_ = 0;  // of the process that took the slot: a forked child has none
   Gate* gate_;
   bool shared_;
   std::mutex mutex_;
