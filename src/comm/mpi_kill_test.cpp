@@ -75,18 +75,25 @@ std::string Read(const std::string& path) {
   return text;
 }
 
+// As one word of a shell, whatever is in it.
+std::string Word(const std::string& text) {
+  std::string word = "'";
+  for (const char letter : text) word += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return word + "'";
+}
+
 bool RunJob(const std::string& mpirun, const std::string& kind, int victim, int signal) {
   const auto folder =
       std::filesystem::temp_directory_path() / ("quire-mpi-kill-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
-  const std::string arguments =
-      folder.string() + " " + kind + " " + std::to_string(victim) + " " + std::to_string(signal);
+  const std::string arguments = Word(folder.string()) + " " + kind + " " + std::to_string(victim) +
+                                " " + std::to_string(signal);
   // A shell around each rank, which outlives it: else MPICH's launcher ends the survivors at once.
   const std::string job =
-      mpirun + " -n " + std::to_string(kRanks) +
+      Word(mpirun) + " -n " + std::to_string(kRanks) +
       " sh -c '\"$0\" --rank \"$@\"; while test -d \"$1\"; do sleep 0.1; done' " +
-      std::filesystem::read_symlink("/proc/self/exe").string() + " " + arguments + " >" +
-      (folder / "output").string() + " 2>&1 &";
+      Word(std::filesystem::read_symlink("/proc/self/exe").string()) + " " + arguments + " >" +
+      Word((folder / "output").string()) + " 2>&1 &";
   bool right = std::system(job.c_str()) == 0;
   // The survivors have 4 seconds, and the launcher as many to start them.
   bool complete = false;
@@ -108,7 +115,7 @@ bool RunJob(const std::string& mpirun, const std::string& kind, int victim, int 
     std::fprintf(stderr, "%s, victim %d, signal %d: rank %d: %s\n", kind.c_str(), victim, signal,
                  rank, seen.empty() ? "no answer" : seen.c_str());
   }
-  if (!right) (void)std::system(("cat " + (folder / "output").string() + " >&2").c_str());
+  if (!right) (void)std::system(("cat " + Word((folder / "output").string()) + " >&2").c_str());
   std::filesystem::remove_all(folder);
   return right;
 }

@@ -58,6 +58,7 @@ class Cluster:
         self.home = home
         self.storage = home / "storage"
         self.shared = home / "shared"
+        self.agent = home / "enter"
         self.nodes = [Node(index, home) for index in range(len(shape.ranks))]
 
     # --- made of ---------------------------------------------------------------------------------
@@ -81,6 +82,8 @@ class Cluster:
             for path in paths if size else []:
                 kernel.mount("tmpfs", path, "tmpfs", kernel.MS_NOSUID, f"size={size},mode=0755")
         kernel.mount("tmpfs", self.home / "tmp", "tmpfs", kernel.MS_NOSUID)
+        # Launchers split the agent's path at blanks, which the path of a checkout may have.
+        shutil.copy(HERE / "enter", self.agent)
         hosts = self.home / "hosts"
         hosts.write_text("127.0.0.1 localhost\n" + f"{NETWORK}.254 head\n" +
                          "".join(f"{node.address} {node.name}\n" for node in self.nodes))
@@ -213,11 +216,10 @@ class Cluster:
     def _launcher(self, nodes, survivors, environment):
         """Options (and environment) of the MPI at hand that start a job on `nodes` over TCP."""
         hosts = self.home / "hostfile"
-        agent = str(HERE / "enter")
         if launcher_is_open_mpi():
             hosts.write_text("".join(f"{name} slots={count}\n" for name, count in nodes))
             environment.update({
-                "OMPI_MCA_plm": "rsh", "OMPI_MCA_plm_rsh_agent": agent,
+                "OMPI_MCA_plm": "rsh", "OMPI_MCA_plm_rsh_agent": str(self.agent),
                 "OMPI_MCA_plm_rsh_no_tree_spawn": "1", "OMPI_MCA_pml": "ob1",
                 "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": f"{NETWORK}.0/24",
                 "OMPI_MCA_oob_tcp_if_include": f"{NETWORK}.0/24", "OMPI_MCA_osc": "^ucx",
@@ -228,8 +230,8 @@ class Cluster:
                             "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"})
         # Hydra takes a rank that ends without MPI_Finalize (as in tests/support/mpi_program.h)
         # for one that has died, and would kill those that have not yet ended.
-        return ["-launcher", "ssh", "-launcher-exec", agent, "-f", str(hosts), "-iface", "eth0",
-                "-disable-auto-cleanup"]
+        return ["-launcher", "ssh", "-launcher-exec", str(self.agent), "-f", str(hosts),
+                "-iface", "eth0", "-disable-auto-cleanup"]
 
 
 def launcher_is_open_mpi():

@@ -10,6 +10,7 @@ permits no simulated nodes.
 """
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -55,8 +56,9 @@ class Streams:
     def start(self, node, *words, **popen):
         """A program on a node, without MPI."""
         environment = dict(os.environ, QUIRE_NODES_HOME=str(self.nodes.home))
-        return subprocess.Popen([str(HERE / "enter"), node.name, "exec", *map(str, words)],
-                                env=environment, stdin=subprocess.DEVNULL, **popen)
+        command = "exec " + shlex.join(map(str, words))
+        return subprocess.Popen([str(HERE / "enter"), node.name, command], env=environment,
+                                stdin=subprocess.DEVNULL, **popen)
 
     def start_daemon(self, node):
         address = f"{self.nodes.nodes[0].address}:{PORT}"

@@ -162,9 +162,9 @@ static void check_kept(void) {
 static void damage_one(const char* name, int number) {
   char command[1000];
   snprintf(command, sizeof command,
-           "set -e; table=$(ls '%s/%s/%d'/rank-*/t-*.sst | tail -n 1); cp $table $table.x;"
-           "printf XXXXXXXX | dd of=$table.x bs=1 seek=30 conv=notrunc status=none;"
-           "mv $table.x $table",
+           "set -e; table=$(ls '%s/%s/%d'/rank-*/t-*.sst | tail -n 1); cp \"$table\" \"$table.x\";"
+           "printf XXXXXXXX | dd of=\"$table.x\" bs=1 seek=30 conv=notrunc status=none;"
+           "mv \"$table.x\" \"$table\"",
            checkpoints, name, number);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) CHECK(system(command) == 0);

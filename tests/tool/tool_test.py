@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import struct
@@ -671,8 +672,8 @@ def test_doctor(tool):
     report = tool.json("doctor", tool.directory / "nowhere", code=FOUND_WRONG)
     assert not report["ready"]
     # Without MPI, and with few files, it says so and what to do.
-    done = subprocess.run(["bash", "-c", f"ulimit -n 64; PATH=/nowhere {tool.quire} doctor "
-                           f"{tool.directory}"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run(["bash", "-c", 'ulimit -n 64; PATH=/nowhere "$0" "$@"', tool.quire,
+                           "doctor", tool.directory], capture_output=True, text=True, timeout=60,
                           check=False)
     assert done.returncode == FOUND_WRONG
     assert "neither mpiexec nor mpirun" in done.stdout and "ulimit -n 4096" in done.stdout
@@ -693,7 +694,7 @@ def doctor_with(tool, launcher):
 
 def test_doctor_mpi(tool):
     """Two ranks are started with the launcher in PATH; what comes of that is told."""
-    mpirun = Path(__file__).resolve().parents[2] / "scripts/mpirun"
+    mpirun = shlex.quote(str(Path(__file__).resolve().parents[2] / "scripts/mpirun"))
     ranks, threads = doctor_with(tool, f'exec {mpirun} "$@"')
     assert ranks["level"] == "ok" and "MPI" in ranks["what"], ranks
     assert threads["level"] == "ok" and threads["what"] == "MPI_THREAD_MULTIPLE", threads
