@@ -72,7 +72,8 @@ class QUIRE_EXPORT OptionTable {
   /// that is set.
   ///
   /// Errors  kInvalidArgument  A variable's value is not of the option's type or out of range:
-  /// names it.
+  /// names it. Or a variable that begins with QUIRE_ has nearly the name of one that Quire reads:
+  /// names both.
   static Status ApplyEnvironment(ContextOptions* options);
   static Status ApplyEnvironment(DatabaseOptions* options);
   static Status ApplyEnvironment(DatasetOptions* options);

@@ -152,6 +152,18 @@ std::optional<std::string> Environment(const char* name) {
   return std::string(value);
 }
 
+std::vector<std::string> EnvironmentNames(const std::string& prefix) {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t equals = text.find('=');
+    if (text.rfind(prefix, 0) != 0 || equals >= text.size() - 1) continue;
+    names.push_back(text.substr(0, equals));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Result<std::string> AbsolutePath(const std::string& path) {
   if (path.empty()) return Status(Code::kInvalidArgument, "a path is empty; give a directory");
   std::string whole;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "quire/status.h"
 
@@ -49,6 +50,8 @@ int ProcessId();
 bool ProcessAlive(int pid);
 /// An environment variable.
 std::optional<std::string> Environment(const char* name);
+/// The names, sorted, of the environment variables that begin with `prefix` and are not empty.
+std::vector<std::string> EnvironmentNames(const std::string& prefix);
 /// `path` from the root, by the working directory of now; "." and ".." resolved as the kernel does.
 Result<std::string> AbsolutePath(const std::string& path);
 /// Fails where the machine is not one Quire runs on (big-endian, ...). Called once by Context.

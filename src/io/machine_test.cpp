@@ -13,6 +13,8 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/hash.h"
 #include "io/proc_file.h"
@@ -55,6 +57,16 @@ TEST(Machine, NodeIdCanBeForced) {
   EXPECT_EQ(Environment("QUIRE_NODE_ID"), "other");
   ASSERT_EQ(::unsetenv("QUIRE_NODE_ID"), 0);
   EXPECT_EQ(Environment("QUIRE_NODE_ID"), std::nullopt);
+}
+
+TEST(Machine, ListsEnvironmentVariablesThatHaveAValue) {
+  const std::string prefix = "QUIRE_MACHINE_TEST_";
+  for (const auto& [name, value] : {std::pair{"TWO", "2=2"}, {"ONE", "1"}, {"NONE", ""}}) {
+    ASSERT_EQ(::setenv((prefix + name).c_str(), value, 1), 0);
+  }
+  EXPECT_EQ(EnvironmentNames(prefix), (std::vector{prefix + "ONE", prefix + "TWO"}));
+  for (const char* name : {"TWO", "ONE", "NONE"}) ::unsetenv((prefix + name).c_str());
+  EXPECT_TRUE(EnvironmentNames(prefix).empty());
 }
 
 TEST(Machine, PathsBeginWhereTheProgramRuns) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "io/machine.h"
+#include "runtime/nearest_name.h"
 
 namespace quire {
 namespace {
@@ -438,21 +439,6 @@ Scope ScopeOf(const Field& field) {
   }
 }
 
-size_t EditDistance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 Status NoSuchOption(const std::string& name, Scope scope) {
   const std::string text = "there is no option \"" + name.substr(0, 64) + "\" of " +
                            kScopeNames[static_cast<size_t>(scope)];
@@ -461,17 +447,12 @@ Status NoSuchOption(const std::string& name, Scope scope) {
     return Status(Code::kInvalidArgument, text + "; it is an option of " +
                                               kScopeNames[static_cast<size_t>(ScopeOf(field))]);
   }
-  const Field* nearest = nullptr;
-  size_t nearest_distance = std::numeric_limits<size_t>::max();
+  std::vector<std::string> known;
   for (const Field& field : Fields()) {
-    if (ScopeOf(field) != scope) continue;
-    const size_t distance = EditDistance(name.substr(0, 64), field.row.name);
-    if (distance < nearest_distance) {
-      nearest = &field;
-      nearest_distance = distance;
-    }
+    if (ScopeOf(field) == scope) known.push_back(field.row.name);
   }
-  return Status(Code::kInvalidArgument, text + "; the nearest is \"" + nearest->row.name + "\"");
+  return Status(Code::kInvalidArgument,
+                text + "; the nearest is \"" + runtime::FindNearestName(name, known).name + "\"");
 }
 
 Result<const Field*> FindField(const std::string& name, Scope scope) {
@@ -485,6 +466,7 @@ Status BadValue(const Field& field, const std::string& value) {
   std::string wanted = field.row.type;
   if (!field.row.range.empty()) wanted += " in " + field.row.range;
   if (wanted == "switch") wanted = "on or off";
+  if (field.row.type == "bytes") wanted += "; its units are KiB, MiB, GiB, TiB";
   return Status(Code::kInvalidArgument, "option " + field.row.name + " is \"" +
                                             value.substr(0, 64) + "\"; it must be " + wanted);
 }
@@ -581,8 +563,15 @@ Status CheckAll(const Options& options) {
   return Status();
 }
 
+Status CheckVariableNames() {
+  std::vector<std::string> known;
+  for (const Field& field : Fields()) known.push_back(field.row.environment);
+  return runtime::CheckVariableNames(known);
+}
+
 template <typename Options>
 Status ApplyEnvironmentTo(Options* options) {
+  QUIRE_RETURN_IF_ERROR(CheckVariableNames());
   AllOptions all = With(*options);
   for (const Field& field : Fields()) {
     if (ScopeOf(field) != ScopeOf(options)) continue;

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <set>
+#include <string>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -166,6 +168,48 @@ TEST(OptionTable, ABadEnvironmentVariableIsNamed) {
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("QUIRE_WAL"));
   EXPECT_THAT(status.message(), HasSubstr("off|on|sync"));
+}
+
+TEST(OptionTable, AMisspeltEnvironmentVariableIsNamedWithTheNearest) {
+  const std::pair<const char*, const char*> misspelt[] = {
+      {"QUIRE_MEMTABLE_BYTE", "QUIRE_MEMTABLE_BYTES"},
+      {"QUIRE_MEMTABLE_SIZE", "QUIRE_MEMTABLE_BYTES"},
+      {"QUIRE_STREAM_LOGBYTES", "QUIRE_STREAM_LOG_BYTES"},
+      {"QUIRE_LOGS", "QUIRE_LOG"},
+      {"QUIRE_STREAM_PLACES", "QUIRE_STREAM_PLACE"}};
+  for (const auto& [name, nearest] : misspelt) {
+    const Variable variable(name, "1MiB");
+    ContextOptions context;
+    StreamOptions stream;
+    for (const Status& status :
+         {OptionTable::ApplyEnvironment(&context), OptionTable::ApplyEnvironment(&stream)}) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << name;
+      EXPECT_THAT(status.message(), HasSubstr(std::string(name) + ":"));
+      EXPECT_THAT(status.message(), HasSubstr(std::string("nearest is ") + nearest + ";"));
+    }
+  }
+}
+
+TEST(OptionTable, EnvironmentVariablesOfOthersAreLeftAlone) {
+  const std::string overlong = "QUIRE_MEMTABLE_BYTES" + std::string(100, 'S');
+  for (const char* name :
+       {"QUIRE_TEST_SCALE", "QUIRE_NODES_STORAGE", "QUIRE_MPI_FLAVOR", "QUIRE_DEMO_DATA",
+        "QUIRE_STREAMD_TOKEN", "QUIRE_LOG", "QUIRE_", "QUIREMENT", overlong.c_str()}) {
+    const Variable variable(name, "1MiB");
+    DatabaseOptions options;
+    EXPECT_TRUE(OptionTable::ApplyEnvironment(&options).ok()) << name;
+  }
+  const Variable empty("QUIRE_MEMTABLE_BYTE", "");
+  DatabaseOptions options;
+  EXPECT_TRUE(OptionTable::ApplyEnvironment(&options).ok());
+}
+
+TEST(OptionTable, AWrongUnitIsAnsweredWithTheUnits) {
+  DatabaseOptions options;
+  const Status status = OptionTable::Set("memtable_bytes", "16MB", &options);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("\"16MB\""));
+  EXPECT_THAT(status.message(), HasSubstr("KiB, MiB, GiB, TiB"));
 }
 
 }  // namespace

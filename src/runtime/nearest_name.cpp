@@ -1,0 +1,62 @@
+#include "runtime/nearest_name.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "io/machine.h"
+
+namespace quire::runtime {
+namespace {
+
+constexpr char kPrefix[] = "QUIRE_";
+// What the library and its daemon read beside the options.
+constexpr const char* kOtherVariables[] = {"QUIRE_LOG",           "QUIRE_NODE_ID",
+                                           "QUIRE_STREAM_PLACE",  "QUIRE_STREAMD",
+                                           "QUIRE_STREAMD_TOKEN", "QUIRE_STREAMD_METADATA"};
+// No name of Quire is longer.
+constexpr size_t kLettersMax = 64;
+
+size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+NearestName FindNearestName(const std::string& name, const std::vector<std::string>& known) {
+  NearestName nearest = {"", std::numeric_limits<size_t>::max()};
+  const std::string start = name.substr(0, kLettersMax);
+  for (const std::string& one : known) {
+    const size_t distance = EditDistance(start, one);
+    if (distance < nearest.distance) nearest = {one, distance};
+  }
+  return nearest;
+}
+
+Status CheckVariableNames(const std::vector<std::string>& options) {
+  std::vector<std::string> known = options;
+  known.insert(known.end(), std::begin(kOtherVariables), std::end(kOtherVariables));
+  for (const std::string& name : io::EnvironmentNames(kPrefix)) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (name.size() > kLettersMax) continue;
+    const size_t letters = name.size() - std::string(kPrefix).size();
+    const NearestName nearest = FindNearestName(name, known);
+    if (nearest.distance > std::max<size_t>(1, letters / 3)) continue;
+    return Status(Code::kInvalidArgument,
+                  "environment variable " + name + ": Quire has no such variable; the nearest is " +
+                      nearest.name + "; correct the name, or unset the variable");
+  }
+  return Status();
+}
+
+}  // namespace quire::runtime

@@ -1,0 +1,31 @@
+/// Finds the known name that a misspelt one is meant to be, and environment variables of Quire that
+/// are misspelt.
+///
+/// Layer      runtime
+/// Threads    pure functions; the environment is read, which no thread may change meanwhile
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "quire/status.h"
+
+namespace quire::runtime {
+
+struct NearestName {
+  std::string name;
+  size_t distance;  ///< letters to insert, remove or replace
+};
+
+/// The one of `known` (at least one) with the smallest distance from `name`.
+NearestName FindNearestName(const std::string& name, const std::vector<std::string>& known);
+
+/// Looks for variables of the environment that begin with QUIRE_, have a value, and are neither in
+/// `options` nor another variable of the library. Such a name is misspelt if at most a third of its
+/// letters differ from a known name; the others belong to the program or to scripts.
+///
+/// Errors   kInvalidArgument  A variable is misspelt: names it and the nearest name.
+Status CheckVariableNames(const std::vector<std::string>& options);
+
+}  // namespace quire::runtime
