@@ -191,13 +191,14 @@ class Part {
   Status MoveHead(Position to);
   Status LetGo(Position to);
   Position EndBelow(Position pin, Position to) const;
-  Position LowestPin() const;
+  Position LowestPin(Status* doubt = nullptr) const;
+  std::string HeldText() const;
   Result<Position> FirstNeeded(uint64_t bytes) const;
   Status CollectFor(uint64_t bytes);
   Status RelocateHead(bool* moved);
   Status AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns);
   Status DropBelow(Position to);
-  Status Full(uint64_t bytes, const char* why) const;
+  Status Full(uint64_t bytes, const std::string& why) const;
 
   io::FileSystem& fs_;
   PartName name_;

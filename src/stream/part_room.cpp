@@ -101,9 +101,10 @@ Result<std::vector<Entry>> Part::NeededOfHead(const Record& record) const {
   return needed;
 }
 
-// Of readers that live. A slot whose reader is gone is cleared by who has its lock: a new reader
+// Of readers that live, and of those of which that is not known: `doubt` says why it is not of the
+// lowest. A slot whose reader is gone is cleared by who has its lock: a new reader
 // may come to it at any time.
-Position Part::LowestPin() const {
+Position Part::LowestPin(Status* doubt) const {
   Position lowest = kNoPin;
   for (uint32_t slot = 0; slot < gate_->pin_slots(); ++slot) {
     const Position at = gate_->pin(slot);
@@ -114,9 +115,18 @@ Position Part::LowestPin() const {
       gate_->Pin(slot, kNoPin);
     } else {
       lowest = at;
+      const bool lives = dead.status().code() == Code::kBusy;
+      if (doubt != nullptr) *doubt = lives ? Status() : dead.status();
     }
   }
   return lowest;
+}
+
+std::string Part::HeldText() const {
+  Status doubt;
+  LowestPin(&doubt);
+  if (doubt.ok()) return "a reader holds what could go";
+  return "a reader holds what could go, and whether it lives is not known: " + doubt.ToString();
 }
 
 // The commits from the head on that lie wholly below `pin`, and not above `to`.
@@ -259,7 +269,7 @@ Status Part::AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns) {
   return Status();
 }
 
-Status Part::Full(uint64_t bytes, const char* why) const {
+Status Part::Full(uint64_t bytes, const std::string& why) const {
   return Status(Code::kNoSpace, heap_->path() + " has no room for " + std::to_string(bytes) +
                                     " bytes: of " + std::to_string(heap_->identity().capacity) +
                                     " are " + std::to_string(heap_->live_bytes()) + " in use, " +
@@ -297,7 +307,7 @@ Status Part::MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t v
   pinned_ = pinned_ || LowestPin() < heap_->tail();
   if (fits && RoomFor(bytes, 0)) return Status();
   return Full(bytes,
-              pinned_ ? "and a reader holds what could go" : "and what is kept lies in the way");
+              "and " + (pinned_ ? HeldText() : "what is kept lies in the way"));
 }
 
 // What is kept and lies at the head keeps those behind it in the index.
@@ -407,8 +417,8 @@ Status Part::KeepAlso(uint64_t snapshot) {
   QUIRE_RETURN_IF_ERROR(moved);
   return Status(Code::kNoSpace, heap_->path() + " has no room to keep snapshot " +
                                     std::to_string(snapshot) +
-                                    " beside what is kept: give a larger stream_log_bytes, or "
-                                    "keep fewer versions");
+                                    " beside what is kept" + (pinned_ ? ": " + HeldText() : "") +
+                                    "; give a larger stream_log_bytes, or keep fewer versions");
 }
 
 }  // namespace quire::stream

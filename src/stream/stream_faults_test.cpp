@@ -1,13 +1,17 @@
 // A device that fails under a writer and a reader of a stream, at any call: they are told, what was
 // committed stays, and both go on.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stream/gate.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr uint64_t kBytes = 9000;
 
@@ -150,6 +154,48 @@ TEST_F(StreamFaults, AReadOnlyPlaceIsNotReadBesideALivingWriter) {
   EXPECT_CODE(OpenLocalReader(*fs, "/place", "store", 0).status(), Code::kReadOnly);
   writer->reset();
   ExpectNewest(*fs);
+}
+
+// A reader that died holds the log: its pin stays behind, and nobody has its lock.
+class StreamDeadReader : public StreamFaults {
+ protected:
+  void Open(uint64_t wait_ms) {
+    StreamOptions options = Options();
+    options.wait_ms = wait_ms;
+    auto writer = OpenWriter(*fs_, "/place", "store", 0, options);
+    ASSERT_OK(writer.status());
+    writer_ = *std::move(writer);
+    ASSERT_OK(writer_->Create("key", kBytes, {}).status());
+    const auto gate = Gate::Open(*disk_, "/place/store/gate-0");
+    ASSERT_OK(gate.status());
+    (*gate)->Pin(0, 0);
+  }
+  // Puts more than the log holds; so many calls that open a file fail.
+  Status PutMany(uint64_t failures) {
+    fs_->FailAt(io::kFaultOpen, 1, failures, Code::kIo);
+    Status status;
+    for (int i = 0; i < 20 && status.ok(); ++i) status = writer_->Put("key").status();
+    return status;
+  }
+
+  const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+  const std::unique_ptr<io::FaultFileSystem> fs_ = io::NewFaultFileSystem(*disk_);
+  std::unique_ptr<StreamWriter> writer_;
+};
+
+TEST_F(StreamDeadReader, WhoseLockCannotBeTriedIsToldWithTheReason) {
+  Open(0);
+  const Status status = PutMany(UINT64_MAX);
+  EXPECT_CODE(status, Code::kNoSpace);
+  EXPECT_THAT(status.message(), HasSubstr("whether it lives is not known"));
+  EXPECT_THAT(status.message(), HasSubstr("lock /place/store/reader-0-0.lock"));
+  EXPECT_OK(PutMany(0));
+}
+
+TEST_F(StreamDeadReader, IsWaitedForUntilItsLockCanBeTried) {
+  Open(600'000);
+  EXPECT_OK(PutMany(9));
+  EXPECT_EQ(fs_->failures(), 9u);
 }
 
 TEST_F(StreamFaults, ASyncThatFailedOnceFailsForGood) {

@@ -364,4 +364,7 @@ STREAM_SABOTAGES = [
              "src/stream/pins.cpp", "return lock_ != nullptr && generation_",
              "return lock_ != nullptr && io::ProcessId() != 0 && generation_",
              STREAM, "SystemCallsDeathTest.*"),
+    Sabotage("stream-pin-doubt", "a reader of which nothing is known is told of as a living one",
+             "src/stream/part_room.cpp", "*doubt = lives ? Status() : dead.status();",
+             "*doubt = Status();", STREAM, "StreamDeadReader.*"),
 ]
