@@ -288,7 +288,7 @@ STREAM_SABOTAGES = [
              "src/io/private_file.cpp", "} else if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {",
              "} else if (false) {", STREAMD, "Token.IsMadeOnce*"),
     Sabotage("stream-forked-pin", "a forked program lets go of what its parent holds",
-             "src/stream/pins.cpp", "return lock_ != nullptr && process_id_ == io::ProcessId();",
+             "src/stream/pins.cpp", "return lock_ != nullptr && generation_ == base::ForkGeneration();",
              "return lock_ != nullptr;",
              STREAM, "Pins.OfAForked*"),
     Sabotage("stream-untold", "beside a writer is read what nobody told him of",
