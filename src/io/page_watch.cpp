@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "io/descriptor.h"
 #include "io/machine.h"
@@ -20,6 +24,17 @@ constexpr uint64_t kTestPages = 64;
 constexpr int kTestRounds = 3;
 
 std::array<std::atomic<bool>, kKinds> fails_for_tests;
+
+// Ranges of addresses that are watched, by where they begin.
+struct TakenRanges {
+  std::mutex mutex;
+  std::map<uintptr_t, uintptr_t> end_of;
+};
+
+TakenRanges& AllTaken() {
+  static TakenRanges& all = *new TakenRanges;  // watches of static objects end after everything
+  return all;
+}
 
 Result<std::unique_ptr<PageWatch>> NewUntested(WatchKind kind, char* memory, uint64_t pages) {
   return kind == WatchKind::kKernel ? NewKernelWatch(memory, pages)
@@ -96,10 +111,46 @@ const Result<uint64_t>& Tested(WatchKind kind) {
 
 }  // namespace
 
+// Pages that no other watch may have. A child of fork keeps what its parent's watches had taken:
+// there nobody can watch these pages.
+class PagesTaken {
+ public:
+  static Result<std::unique_ptr<PagesTaken>> Take(const char* memory, uint64_t pages) {
+    const auto begin = reinterpret_cast<uintptr_t>(memory);
+    const uintptr_t end = begin + pages * PageBytes();
+    TakenRanges& all = AllTaken();
+    const std::lock_guard lock(all.mutex);
+    const auto next = all.end_of.lower_bound(begin);
+    const bool meets_next = next != all.end_of.end() && next->first < end;
+    if (meets_next || (next != all.end_of.begin() && std::prev(next)->second > begin)) {
+      return Status(Code::kUnsupported,
+                    "pages of this memory are watched for another object, and each page can be "
+                    "watched for one object only");
+    }
+    all.end_of.emplace(begin, end);
+    return std::unique_ptr<PagesTaken>(new PagesTaken(begin));
+  }
+  ~PagesTaken() {
+    TakenRanges& all = AllTaken();
+    const std::lock_guard lock(all.mutex);
+    all.end_of.erase(begin_);
+  }
+
+ private:
+  explicit PagesTaken(uintptr_t begin) : begin_(begin) {}
+  const uintptr_t begin_;
+};
+
 Result<std::unique_ptr<PageWatch>> PageWatch::New(WatchKind kind, char* memory, uint64_t pages) {
   QUIRE_RETURN_IF_ERROR(FirstStoreNs(kind).status());
-  return NewUntested(kind, memory, pages);
+  QUIRE_ASSIGN_OR_RETURN(auto taken, PagesTaken::Take(memory, pages));
+  QUIRE_ASSIGN_OR_RETURN(auto watch, NewUntested(kind, memory, pages));
+  watch->taken_ = std::move(taken);
+  return watch;
 }
+
+PageWatch::PageWatch() = default;
+PageWatch::~PageWatch() = default;
 
 Result<uint64_t> FirstStoreNs(WatchKind kind) {
   if (fails_for_tests[static_cast<size_t>(kind)]) return Unseen("as asked for");

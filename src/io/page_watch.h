@@ -35,16 +35,20 @@ struct PageRun {
   uint64_t count;
 };
 
+class PagesTaken;
+
 class PageWatch {
  public:
   /// Begins with no page noted. `memory` begins at a page and can be written to. The first of a
   /// kind in a process tests the kind on pages of its own.
   ///
-  /// Errors   kUnsupported  This machine, or this memory, cannot do it: the text says why.
+  /// Errors   kUnsupported  This machine, or this memory, cannot do it, or another watch has one of
+  ///                         the pages: the text says why.
   ///          kNoSpace      Too many mappings.
   static Result<std::unique_ptr<PageWatch>> New(WatchKind kind, char* memory, uint64_t pages);
+  PageWatch();
   /// Nothing is watched any more.
-  virtual ~PageWatch() = default;
+  virtual ~PageWatch();
 
   /// Appends the pages that were written to since the Collect before, rising, and forgets them.
   /// Pages beside each other are one run, mostly.
@@ -54,6 +58,9 @@ class PageWatch {
   /// The same pages, and forgets none: cheaper where most were written to, for Collect begins to
   /// watch each anew.
   virtual Status Look(std::vector<PageRun>* written) const = 0;
+
+ private:
+  std::unique_ptr<PagesTaken> taken_;  // released after the watch has ended
 };
 
 /// [ns] What the first store to a watched page costs the program, as measured by the kind's test of

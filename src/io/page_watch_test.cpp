@@ -53,6 +53,28 @@ TEST_P(PageWatchTest, TellsEachWrittenPageOnce) {
   EXPECT_EQ(Collected(*watch), Pages{8});
 }
 
+// Each Collect forgets what it tells: a second watch would never hear of it.
+TEST_P(PageWatchTest, APageIsWatchedByOneWatchAtATime) {
+  const PageMemory memory = NewMemory(10);
+  const auto new_watch = [&](WatchKind kind, uint64_t first, uint64_t pages) {
+    return PageWatch::New(kind, memory.data() + first * PageBytes(), pages);
+  };
+  auto watch = new_watch(GetParam(), 3, 4);
+  ASSERT_TRUE(watch.ok()) << watch.status().ToString();
+  for (const WatchKind kind : {WatchKind::kKernel, WatchKind::kProtect}) {
+    for (const auto& [first, pages] : {std::pair(0, 4), {0, 10}, {3, 4}, {4, 1}, {6, 4}}) {
+      const Status status = new_watch(kind, first, pages).status();
+      EXPECT_EQ(status.code(), Code::kUnsupported) << first << " " << status.ToString();
+    }
+  }
+  EXPECT_TRUE(new_watch(GetParam(), 0, 3).ok());
+  EXPECT_TRUE(new_watch(GetParam(), 7, 3).ok());
+  Store(memory, 4);
+  EXPECT_EQ(Collected(**watch), Pages{1});
+  watch->reset();
+  EXPECT_TRUE(new_watch(GetParam(), 0, 10).ok());
+}
+
 TEST_P(PageWatchTest, ALookForgetsNothing) {
   const PageMemory memory = NewMemory(200);
   const auto watch = NewWatch(GetParam(), memory);

@@ -367,4 +367,9 @@ STREAM_SABOTAGES = [
     Sabotage("stream-pin-doubt", "a reader of which nothing is known is told of as a living one",
              "src/stream/part_room.cpp", "*doubt = lives ? Status() : dead.status();",
              "*doubt = Status();", STREAM, "StreamDeadReader.*"),
+    Sabotage("page-watched-twice", "two objects watch one page, and each takes the other's changes",
+             "src/io/page_watch.cpp",
+             "const bool meets_next = next != all.end_of.end() && next->first < end;",
+             "const bool meets_next = false;", "quire_io_test",
+             "*PageWatchTest.APageIsWatchedByOneWatch*"),
 ]
