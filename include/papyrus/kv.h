@@ -37,7 +37,7 @@ extern "C" {
 #define PAPYRUSKV_BUSY (-8)               /* open elsewhere, or here already */
 #define PAPYRUSKV_TIMED_OUT (-9)          /* a rank did not answer: the outcome is unknown */
 #define PAPYRUSKV_PEER_FAILED (-10)       /* a rank died: the outcome is unknown */
-#define PAPYRUSKV_OUT_OF_MEMORY (-11)     /* an allocation failed */
+#define PAPYRUSKV_OUT_OF_MEMORY (-11)     /* memory, descriptors or threads are short */
 #define PAPYRUSKV_UNSUPPORTED (-12)       /* made by a newer version */
 
 /* Levels of fence and barrier. */

@@ -15,7 +15,7 @@
 ///   kTimedOut         A rank did not answer within ContextOptions::timeout_ms. Whether a write was
 ///                     applied is unknown.
 ///   kPeerFailed       A rank died or left. Whether a write was applied is unknown.
-///   kOutOfMemory      An allocation failed.
+///   kOutOfMemory      Memory, descriptors or threads are short. Works again once there are some.
 ///   kIo, kCorruption  The device refused (whether a write was applied is unknown), or what it
 ///                     gave back is damaged. The text names file and offset.
 /// Where a collective call fails, it fails on all ranks with one code, and the text names the rank.

@@ -34,7 +34,7 @@ enum {
   QUIRE_BUSY = 7,             /* somebody else holds it */
   QUIRE_TIMED_OUT = 8,        /* a deadline passed; the outcome is unknown */
   QUIRE_PEER_FAILED = 9,      /* a rank died or left; the outcome there is unknown */
-  QUIRE_OUT_OF_MEMORY = 10,   /* an allocation failed; nothing was done */
+  QUIRE_OUT_OF_MEMORY = 10,   /* memory, descriptors or threads are short; nothing was done */
   QUIRE_UNSUPPORTED = 11      /* this build, machine or file version cannot do it */
 };
 

@@ -25,7 +25,7 @@ enum class Code : int {
   kBusy = 7,             ///< Somebody else holds it. The text names the holder.
   kTimedOut = 8,         ///< A deadline passed. The outcome at the other side is unknown.
   kPeerFailed = 9,       ///< A rank died or left. The outcome at that rank is unknown.
-  kOutOfMemory = 10,     ///< An allocation failed. Nothing was done.
+  kOutOfMemory = 10,     ///< Memory, descriptors or threads are short. Nothing was done.
   kUnsupported = 11,     ///< This build, machine or file version cannot do it.
 };
 

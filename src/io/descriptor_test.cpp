@@ -196,7 +196,7 @@ TEST_F(StandardStreamsTest, WithoutAHigherNumberOpeningFails) {
     seen = OpenStandardNumbers();
     ::setrlimit(RLIMIT_NOFILE, &before);
   }
-  EXPECT_EQ(opened.code(), Code::kIo);
+  EXPECT_EQ(opened.code(), Code::kOutOfMemory);
   EXPECT_NE(opened.message().find("ulimit -n"), std::string::npos) << opened.ToString();
   EXPECT_EQ(seen, "");
 }

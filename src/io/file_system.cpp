@@ -5,6 +5,14 @@ namespace {
 
 constexpr size_t kNameBytesMax = 255;
 
+// A new file with `bytes`, synced and still open.
+Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
+  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
+  QUIRE_RETURN_IF_ERROR(file->Sync());
+  return file;
+}
+
 bool IsNameByte(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '_' || c == '-';
@@ -30,23 +38,27 @@ Status FileSystem::RemoveTree(const std::string& directory) {
 }
 
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
-  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
-  return file->Sync();
+  return WriteNew(fs, path, bytes).status();
 }
 
 Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
   const std::string temporary = path + ".tmp";
+  const std::string directory = DirectoryOf(path);
   const Status unlinked = fs.Unlink(temporary);  // what a crash may have left
   if (!unlinked.ok() && unlinked.code() != Code::kNotFound) return unlinked;
-  Status status = WriteFile(fs, temporary, bytes);
+  Result<std::unique_ptr<File>> written = WriteNew(fs, temporary, bytes);
+  Status status = written.status();
   if (status.ok()) status = fs.Rename(temporary, path);
   if (!status.ok()) {
     // The first error is the one to tell. A temporary file that stays is removed by the next call.
     static_cast<void>(fs.Unlink(temporary));
     return status;
   }
-  return fs.SyncDirectory(DirectoryOf(path));
+  // The new contents are there now, and no lack of descriptors may keep them from becoming durable:
+  // the directory is opened by the one that is let go here.
+  written->reset();
+  const Status synced = fs.SyncDirectory(directory);
+  return synced.ok() ? synced : Status(Code::kIo, synced.message());
 }
 
 Status MakeDurableDirectory(FileSystem& fs, const std::string& path) {

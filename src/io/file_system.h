@@ -161,8 +161,8 @@ std::string DirectoryOf(const std::string& path);
 /// crash may leave any beginning of it.
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// Replaces the contents of `path` by `bytes`, or leaves it as it was: temporary file
-/// (`path`.tmp), sync, rename, directory sync. Where only the last of these fails, the new contents
-/// are there, but a power loss may still bring the old ones back.
+/// (`path`.tmp), sync, rename, directory sync. If only the last of these fails (kIo, no shortage),
+/// the new contents are there, but a power loss may still bring the old ones back.
 Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// Makes one directory as FileSystem::MakeDirectory does, and its name in the one above durable.
 Status MakeDurableDirectory(FileSystem& fs, const std::string& path);

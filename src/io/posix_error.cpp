@@ -13,6 +13,8 @@ Code CodeOf(int error) {
     case ENOSPC:
     case EDQUOT: return Code::kNoSpace;
     case ENOENT: return Code::kNotFound;
+    case EMFILE:
+    case ENFILE:
     case ENOMEM: return Code::kOutOfMemory;
     case EEXIST:
     case EISDIR:

@@ -12,8 +12,9 @@ namespace quire::io {
 
 /// The status of a failed call: "cannot <action> <path>: <strerror>; <what to do>".
 ///
-/// ENOSPC, EDQUOT: kNoSpace. ENOENT: kNotFound. ENOMEM: kOutOfMemory. A path that is not what it
-/// should be (a link, a directory, there already, too long): kInvalidArgument. All else: kIo.
+/// ENOSPC, EDQUOT: kNoSpace. ENOENT: kNotFound. ENOMEM, EMFILE, ENFILE: kOutOfMemory. A path that
+/// is not what it should be (a link, a directory, there already, too long): kInvalidArgument. All
+/// else: kIo.
 Status ErrnoStatus(int error, const std::string& action, const std::string& path);
 
 /// What Lock and LockShared say where `holder` has the lock on `path`.

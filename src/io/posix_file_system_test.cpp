@@ -10,7 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "io/file_system.h"
 #include "io/posix_error.h"
@@ -123,7 +126,55 @@ TEST(PosixFileSystem, ErrorsSayWhatWhereWhyAndWhatToDo) {
   EXPECT_NE(ErrnoStatus(EACCES, "open", "/a").message().find("permissions"), std::string::npos);
   EXPECT_NE(ErrnoStatus(EROFS, "open", "/a").message().find("read-only"), std::string::npos);
   EXPECT_EQ(ErrnoStatus(ENOMEM, "map", "/a").code(), Code::kOutOfMemory);
+  EXPECT_EQ(ErrnoStatus(EMFILE, "open", "/a").code(), Code::kOutOfMemory);
+  EXPECT_EQ(ErrnoStatus(ENFILE, "open", "/a").code(), Code::kOutOfMemory);
   EXPECT_EQ(ErrnoStatus(EIO, "sync", "/a").code(), Code::kIo);
+}
+
+// While it lives the process can have `left` descriptors more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t left) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    struct rlimit limit = before_;
+    limit.rlim_cur = 256;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.push_back(fd);
+    for (; left > 0; --left) GiveOne();
+  }
+  ~FewDescriptors() {
+    while (!taken_.empty()) GiveOne();
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  void GiveOne() {
+    ::close(taken_.back());
+    taken_.pop_back();
+  }
+
+  struct rlimit before_;
+  std::vector<int> taken_;
+};
+
+// With any number of descriptors left the file is replaced as a whole, or nothing has changed.
+TEST(PosixFileSystem, ReplacingAFileWithFewDescriptorsIsAllOrNothing) {
+  const TempDirectory directory;
+  FileSystem& fs = PosixFileSystem();
+  ASSERT_TRUE(ReplaceFile(fs, directory / "f", "old").ok());
+  for (size_t left = 0; left < 3; ++left) {
+    Status replaced;
+    {
+      const FewDescriptors few(left);
+      replaced = ReplaceFile(fs, directory / "f", "new");
+    }
+    const Result<std::string> bytes = ReadFile(fs, directory / "f", 10);
+    ASSERT_TRUE(bytes.ok());
+    EXPECT_EQ(*bytes, left == 0 ? "old" : "new");
+    EXPECT_EQ(replaced.code(), left == 0 ? Code::kOutOfMemory : Code::kOk) << replaced.ToString();
+  }
 }
 
 TEST(PosixFileSystem, AFullDeviceIsNoSpaceAndItsFailedSyncIsNot) {

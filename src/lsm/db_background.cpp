@@ -75,24 +75,25 @@ bool DbImpl::RunOneUnlocked(std::unique_lock<std::mutex>& lock) {
 }
 
 Status DbImpl::WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
-  const auto over = [&] { return done() || !failure_.ok() || !no_space_.ok(); };
+  const auto over = [&] { return done() || !failure_.ok() || !shortage_.ok(); };
   while (!over()) {
     if (RunOneUnlocked(lock) || over()) continue;
     changed_.wait(lock);
   }
   if (done()) return Status();
   QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
-  return no_space_;
+  return shortage_;
 }
 
 void DbImpl::FailLocked(const Status& status, const char* what) noexcept {
   const Status failure = base::OrOutOfMemory([&] {
     Status described = status.WithContext(std::string(what) + " in " + directory_);
-    if (base::LogEnabled()) base::Log(LogLevel::kError, described.ToString());
+    const bool told = IsShortage(status) && std::exchange(shortage_logged_, true);
+    if (!told && base::LogEnabled()) base::Log(LogLevel::kError, described.ToString());
     return described;
   });
-  if (status.code() == Code::kNoSpace) {
-    no_space_ = failure;
+  if (IsShortage(status)) {
+    shortage_ = failure;
   } else if (failure_.ok()) {
     failure_ = failure;
     writes_refused_.store(true, std::memory_order_relaxed);

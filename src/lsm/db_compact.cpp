@@ -4,6 +4,7 @@
 
 #include "base/coding.h"
 #include "base/epoch.h"
+#include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "lsm/db_impl.h"
 #include "lsm/merging_iterator.h"
@@ -96,7 +97,7 @@ std::vector<RunShape> DbImpl::ShapesLocked() const {
 }
 
 bool DbImpl::CompactionWantedLocked() const {
-  if (!compaction_no_space_.ok()) return false;
+  if (!compaction_shortage_.ok()) return false;
   return merge_all_ || collect_due_ || PickCompaction(ShapesLocked(), options_).count > 0;
 }
 
@@ -108,7 +109,7 @@ void DbImpl::CompactionJob() {
 
 // Takes the inputs of the merge that is due; false: none is.
 bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
-  if (closing_ || !failure_.ok() || !compaction_no_space_.ok()) return false;
+  if (closing_ || !failure_.ok() || !compaction_shortage_.ok()) return false;
   const std::vector<std::shared_ptr<const Run>>& runs = current_->runs;
   CompactionChoice choice = PickCompaction(ShapesLocked(), options_);
   if (merge_all_ && !only_urgent && busy_runs_.empty()) {
@@ -143,8 +144,9 @@ void DbImpl::EndMerge(Merge& merge, const Status& status) {
   CleanUp();
   const std::lock_guard<std::mutex> lock(mutex_);
   merge.EndLocked();
-  if (status.code() == Code::kNoSpace) {
-    compaction_no_space_ = status.WithContext("merging tables in " + directory_);
+  if (IsShortage(status)) {
+    compaction_shortage_ = base::OrOutOfMemory(
+        [&] { return status.WithContext("merging tables in " + directory_); });
   } else if (!status.ok() && !closing_) {
     FailLocked(status, "merging tables");
   }
@@ -159,7 +161,7 @@ bool DbImpl::CompactOnce(int depth) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!BeginMergeLocked(merge, depth > 0)) return false;
   }
-  const Status status = RunMerge(merge, depth);
+  const Status status = base::OrOutOfMemory([&] { return RunMerge(merge, depth); });
   EndMerge(merge, status);
   return status.ok();
 }
@@ -169,7 +171,7 @@ bool DbImpl::CollectOnce() {
   Merge merge;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !failure_.ok() || !compaction_no_space_.ok() || !collect_due_) return false;
+    if (closing_ || !failure_.ok() || !compaction_shortage_.ok() || !collect_due_) return false;
     merge.collect = segments_.MostlyDead(UsesOf(current_->runs));
     if (!FindCollectableLocked(merge)) {
       collect_due_ = false;
@@ -177,7 +179,7 @@ bool DbImpl::CollectOnce() {
     }
     merge.BeginLocked(*this);
   }
-  const Status status = RunMerge(merge, 0);
+  const Status status = base::OrOutOfMemory([&] { return RunMerge(merge, 0); });
   EndMerge(merge, status);
   return status.ok();
 }
@@ -286,7 +288,7 @@ bool DbImpl::Interrupted(int depth) {
     if (closing_ || !failure_.ok()) return true;
     flush = FlushDueLocked();
     prepare = PrepareDueLocked();
-    merge = depth == 0 && compaction_no_space_.ok() &&
+    merge = depth == 0 && compaction_shortage_.ok() &&
             PickCompaction(ShapesLocked(), options_).count > 0;
   }
   if (prepare) PrepareIfDue();
@@ -303,12 +305,12 @@ Status DbImpl::Compact() {
   ObserveSegments();
   base::EpochSynchronize();
   std::unique_lock<std::mutex> lock(mutex_);
-  compaction_no_space_ = Status();
+  compaction_shortage_ = Status();
   merge_all_ = true;
   MaybeScheduleLocked();
   const auto idle = [this] { return !merge_all_ && merging_ == 0; };
-  QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return idle() || !compaction_no_space_.ok(); }));
-  QUIRE_RETURN_IF_ERROR(compaction_no_space_);
+  QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return idle() || !compaction_shortage_.ok(); }));
+  QUIRE_RETURN_IF_ERROR(compaction_shortage_);
   QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a merge that failed is over, too
   lock.unlock();
   QUIRE_RETURN_IF_ERROR(PublishNow());  // looks at the value segments anew

@@ -28,12 +28,12 @@ std::vector<table::RangeTombstone> RealTombstones(const SortedView& view) {
 bool DbImpl::TooManyRunsLocked() const {
   const size_t idle = current_->runs.size() - busy_runs_.size();
   const size_t count = idle + (busy_runs_.empty() ? 0 : 1);
-  if (count < RunCountMax(options_) || !compaction_no_space_.ok()) return false;
+  if (count < RunCountMax(options_) || !compaction_shortage_.ok()) return false;
   return merging_ > 0 || PickCompaction(ShapesLocked(), options_).count > 0;
 }
 
 bool DbImpl::FlushDueLocked() const {
-  return !flushing_ && !closing_ && failure_.ok() && no_space_.ok() &&
+  return !flushing_ && !closing_ && failure_.ok() && shortage_.ok() &&
          !current_->immutables.empty() && !TooManyRunsLocked();
 }
 
@@ -57,7 +57,8 @@ bool DbImpl::FlushOnce() {
   const std::lock_guard<std::mutex> lock(mutex_);
   flushing_ = false;
   if (status.ok()) {
-    compaction_no_space_ = Status();
+    compaction_shortage_ = Status();
+    shortage_logged_ = false;
   } else {
     FailLocked(status, "flushing a MemTable");
   }

@@ -58,6 +58,12 @@ struct RunEdit {
   std::shared_ptr<MemoryHandle> flushed;
 };
 
+/// Whether the cause may pass by itself: no room on the device, no memory, no descriptors. Nothing
+/// was done, and the same can be tried again.
+inline bool IsShortage(const Status& status) {
+  return status.code() == Code::kNoSpace || status.code() == Code::kOutOfMemory;
+}
+
 class DbImpl final : public Db {
  public:
   DbImpl(const Environment& environment, std::string directory, const StorageOptions& options);
@@ -169,6 +175,7 @@ class DbImpl final : public Db {
   Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
   Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried);
+  Status RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried);
 
   // db_read.cpp
   Status Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn, Found* found) const;
@@ -217,6 +224,7 @@ class DbImpl final : public Db {
   std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
   static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
   Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);
+  Status InDoubt(const Status& why);
   Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
                         uint64_t open_floor) const;
   void InstallLocked(std::shared_ptr<Version> next, Retirement& retirement);
@@ -286,9 +294,11 @@ class DbImpl final : public Db {
   uint64_t edition_ = 0;                 // of the last manifest
   uint64_t flushed_lsn_ = 0;
   Status failure_;  // why writes are refused, for good
-  // why the last flush failed; tried again when somebody asks
-  Status no_space_;
-  Status compaction_no_space_;  // the same for merges; tried again after a flush
+  // why the last flush failed, if room, memory or descriptors are short; tried again when somebody
+  // asks
+  Status shortage_;
+  Status compaction_shortage_;    // the same for merges; tried again after a flush
+  bool shortage_logged_ = false;  // once until a flush is done
   int jobs_ = 0;                // queued or running
   bool flush_queued_ = false;
   bool flushing_ = false;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/epoch.h"
+#include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "lsm/db_impl.h"
 
@@ -100,12 +101,22 @@ Manifest DbImpl::NextManifest(const RunEdit& edit,
 
 // kIo where it is not certain that the old manifest stands: what the new one names must stay then.
 Status DbImpl::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) {
-  const Status status = PublishManifest(fs_, directory_, manifest, previous_epoch);
-  if (status.ok() || status.code() == Code::kBusy) return status;  // busy: nothing was written
+  Status status;
+  try {
+    status = PublishManifest(fs_, directory_, manifest, previous_epoch);
+    // Busy, and a shortage that a call reports: the old one stands (ReplaceFile).
+    if (status.ok() || status.code() == Code::kBusy || IsShortage(status)) return status;
+  } catch (const std::bad_alloc&) {
+    status = base::OutOfMemory();  // before the rename, or after it
+  }
   const Result<uint64_t> edition = StoredEdition(fs_, directory_);
   if (edition.ok() && *edition != manifest.edition) return status;
+  return InDoubt(status);
+}
+
+Status DbImpl::InDoubt(const Status& why) {
   manifest_in_doubt_.store(true, std::memory_order_release);
-  return Status(Code::kIo, status.ToString() + "; whether the new manifest counts is not known");
+  return Status(Code::kIo, why.ToString() + "; whether the new manifest counts is not known");
 }
 
 Status DbImpl::Publish(const RunEdit& edit) {
@@ -133,8 +144,7 @@ Status DbImpl::Publish(const RunEdit& edit) {
     ShowPublished(edit, std::move(next));
   } catch (const std::bad_alloc&) {
     // The new manifest may count while readers here see the old runs: nothing may be built on that.
-    manifest_in_doubt_.store(true, std::memory_order_release);
-    return Status(Code::kOutOfMemory, "an allocation failed while runs were published");
+    return InDoubt(base::OutOfMemory());
   }
   base::SyncPoint("lsm.publish.after");
   return Status();

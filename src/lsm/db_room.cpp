@@ -96,27 +96,32 @@ Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
     return Status();
   }
   // Nothing is damaged: the next writer tries again.
-  const Code code = prepared.status().code();
-  if (code == Code::kNoSpace || code == Code::kOutOfMemory) return prepared.status();
+  if (IsShortage(prepared.status())) return prepared.status();
   FailLocked(prepared.status(), "making a log segment");
   return WriteStatusLocked();
 }
 
-// Waits until something changes. After a flush that failed for lack of room it is tried once more,
-// if there is room now.
-Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
-  if (!no_space_.ok()) {
-    if (*retried || current_->immutables.empty()) return no_space_;
-    *retried = true;
+// A flush that failed for a shortage is tried once more for each writer that needs it, and of a
+// full device only if there is room now: nothing tries again while nobody writes.
+Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
+  if (*retried || current_->immutables.empty()) return shortage_;
+  *retried = true;
+  if (shortage_.code() == Code::kNoSpace) {
     const uint64_t needed = current_->immutables.back()->table().data_bytes() + kFlushSlackBytes;
-    const Status no_space = no_space_;
+    const Status no_space = shortage_;
     lock.unlock();
     const Result<uint64_t> free = fs_.FreeBytes(directory_);
     lock.lock();
     if (!free.ok() || *free < needed) return no_space;
-    no_space_ = Status();
-    MaybeScheduleLocked();
   }
+  shortage_ = Status();
+  MaybeScheduleLocked();
+  return Status();
+}
+
+// Waits until something changes.
+Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
+  if (!shortage_.ok()) QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, retried));
   io::Clock& clock = io::RealClock();
   const uint64_t begin_ns = clock.NowNs();
   if (!RunOneUnlocked(lock)) changed_.wait_for(lock, kLookAgain);
@@ -127,7 +132,7 @@ Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retri
 Status DbImpl::Flush() {
   std::unique_lock<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
-  no_space_ = Status();
+  shortage_ = Status();
   MaybeScheduleLocked();
   if (!current_->active->table().empty()) {
     const uint64_t generation = current_->active->generation();

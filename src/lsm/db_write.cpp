@@ -253,6 +253,7 @@ Status DbImpl::SyncThrough(uint64_t lsn) {
   const std::shared_ptr<const Version> version = PinVersion();
   base::SyncPoint("lsm.log.sync.before");
   const Status status = SyncMemory(*version, &end_lsn);
+  if (IsShortage(status)) return status;  // no sync was tried, and a later one can succeed
   if (!status.ok()) {
     const std::lock_guard<std::mutex> lock(mutex_);
     FailLocked(status, "syncing the log");
