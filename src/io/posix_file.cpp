@@ -167,7 +167,7 @@ void PosixFile::StartWriteBack(uint64_t offset, uint64_t size) {
 
 Result<uint64_t> PosixFile::Size() const { return SizeOf(fd_.get(), path_); }
 
-Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(Descriptor fd, std::string path,
+Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(const Descriptor& fd, std::string path,
                                                          uint64_t size, MapMode mode) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t present, SizeOf(fd.get(), path));
   if (present < size) {
@@ -184,13 +184,12 @@ Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(Descriptor fd, std::str
   const bool persistent = address != MAP_FAILED;
   if (!persistent) address = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
   if (address == MAP_FAILED) return ErrnoStatus(errno, "map", path);
-  std::unique_ptr<PosixMappedFile> file(
-      new PosixMappedFile(std::move(fd), std::move(path), mode));
+  std::unique_ptr<PosixMappedFile> file(new PosixMappedFile(std::move(path), mode));
   file->data_ = static_cast<char*>(address);
   file->size_ = size;
   file->persistent_ = persistent;
   struct statfs system;
-  file->in_memory_ = persistent || (::fstatfs(file->fd_.get(), &system) == 0 &&
+  file->in_memory_ = persistent || (::fstatfs(fd.get(), &system) == 0 &&
                                     system.f_type == TMPFS_MAGIC);
   return std::unique_ptr<MappedFile>(std::move(file));
 }

@@ -42,19 +42,17 @@ class PosixFile : public File {
 
 class PosixMappedFile : public MappedFile {
  public:
-  /// Maps [0, size) of `fd`; kCorruption where the file is shorter.
-  static Result<std::unique_ptr<MappedFile>> Map(Descriptor fd, std::string path, uint64_t size,
-                                                 MapMode mode);
+  /// Maps [0, size) of `fd`, which is not needed afterwards; kCorruption if the file is shorter.
+  static Result<std::unique_ptr<MappedFile>> Map(const Descriptor& fd, std::string path,
+                                                 uint64_t size, MapMode mode);
   ~PosixMappedFile() override;
   Status Sync(uint64_t offset, uint64_t size) override;
   void Prefault(uint64_t offset, uint64_t size) override;
   const std::string& path() const override { return path_; }
 
  private:
-  PosixMappedFile(Descriptor fd, std::string path, MapMode mode)
-      : fd_(std::move(fd)), path_(std::move(path)), mode_(mode) {}
+  PosixMappedFile(std::string path, MapMode mode) : path_(std::move(path)), mode_(mode) {}
 
-  Descriptor fd_;
   std::string path_;
   MapMode mode_;
 };

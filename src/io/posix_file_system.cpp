@@ -154,9 +154,9 @@ class PosixFs : public FileSystem {
 
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
                                           MapMode mode) override {
-    QUIRE_ASSIGN_OR_RETURN(Descriptor fd,
+    QUIRE_ASSIGN_OR_RETURN(const Descriptor fd,
                            OpenRegular(path, mode == MapMode::kRead ? O_RDONLY : O_RDWR));
-    return PosixMappedFile::Map(std::move(fd), path, size, mode);
+    return PosixMappedFile::Map(fd, path, size, mode);
   }
 
   Status Rename(const std::string& from, const std::string& to) override {

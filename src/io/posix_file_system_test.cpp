@@ -177,6 +177,25 @@ TEST(PosixFileSystem, ReplacingAFileWithFewDescriptorsIsAllOrNothing) {
   }
 }
 
+// The mapping alone keeps the file: a program has many mapped files, and few descriptors.
+TEST(PosixFileSystem, AMappedFileKeepsNoDescriptor) {
+  const TempDirectory directory;
+  FileSystem& fs = PosixFileSystem();
+  ASSERT_TRUE(ReplaceFile(fs, directory / "f", std::string(8192, 'a')).ok());
+  std::vector<std::unique_ptr<MappedFile>> maps;
+  {
+    const FewDescriptors few(1);
+    for (int i = 0; i < 3; ++i) {
+      auto map = fs.Map(directory / "f", 8192, MapMode::kReadWrite);
+      ASSERT_TRUE(map.ok()) << map.status().ToString();
+      maps.push_back(std::move(*map));
+    }
+  }
+  maps[0]->data()[0] = 'b';
+  EXPECT_TRUE(maps[0]->Sync(0, 8192).ok());
+  EXPECT_EQ(ReadFile(fs, directory / "f", 8192).value()[0], 'b');
+}
+
 TEST(PosixFileSystem, AFullDeviceIsNoSpaceAndItsFailedSyncIsNot) {
   // /dev/full is no regular file, so a limit on file size stands in for the real thing.
   const TempDirectory directory;
