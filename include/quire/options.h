@@ -37,7 +37,7 @@ enum class CompactionPolicy {
 
 /// One rank's storage: MemTables, log, tables, compaction.
 struct StorageOptions {
-  /// [bytes, 64 KiB .. 16 GiB] capacity of a MemTable (its log segment)
+  /// [bytes, 64 KiB .. 16 GiB] capacity of a MemTable (its log segment); rounded down to 4 KiB
   uint64_t memtable_bytes = 64ull << 20;
   /// [1 .. 64] immutable MemTables that may wait for flushing
   int flushing_queue_length = 2;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint64_t kMemTableBytesMin = 64 << 10;
 constexpr uint64_t kMemTableBytesMax = 16ull << 30;
+constexpr uint64_t kMemTableBytesStep = 4 << 10;
 constexpr uint64_t kTableBytesMin = 64 << 10;
 constexpr int kQueueLengthMax = 64;
 
@@ -24,9 +25,8 @@ Status Refuse(const std::string& option, const std::string& range) {
 
 // What the storage itself relies on; the option table tells users about every range.
 Status CheckOptions(const StorageOptions& options) {
-  if (options.memtable_bytes < kMemTableBytesMin || options.memtable_bytes > kMemTableBytesMax ||
-      options.memtable_bytes % 4096 != 0) {
-    return Refuse("memtable_bytes", "64 KiB to 16 GiB, in steps of 4 KiB");
+  if (options.memtable_bytes < kMemTableBytesMin || options.memtable_bytes > kMemTableBytesMax) {
+    return Refuse("memtable_bytes", "64 KiB to 16 GiB");
   }
   if (options.flushing_queue_length < 1 || options.flushing_queue_length > kQueueLengthMax) {
     return Refuse("flushing_queue_length", "1 to 64");
@@ -37,6 +37,12 @@ Status CheckOptions(const StorageOptions& options) {
   if (options.compaction_trigger < 2) return Refuse("compaction_trigger", "2 to 1000");
   if (options.dead_percent_max < 1) return Refuse("dead_percent_max", "10 to 1000");
   return Status();
+}
+
+// A MemTable is of whole pages, and no larger than its caller planned.
+StorageOptions InWholePages(StorageOptions options) {
+  options.memtable_bytes -= options.memtable_bytes % kMemTableBytesStep;
+  return options;
 }
 
 Status UnlinkIfThere(io::FileSystem& fs, const std::string& path) {
@@ -79,7 +85,7 @@ Result<std::unique_ptr<Db>> Db::Open(const Environment& environment, const std::
       environment.holder.empty() ? io::ProcessDescription() : environment.holder;
   Result<std::unique_ptr<io::FileLock>> lock = fs.Lock(LockPath(directory), holder);
   if (!lock.ok()) return lock.status().WithContext("open the database in " + directory);
-  auto db = std::make_unique<DbImpl>(environment, directory, options);
+  auto db = std::make_unique<DbImpl>(environment, directory, InWholePages(options));
   QUIRE_RETURN_IF_ERROR(db->Start(std::move(*lock), flags));
   return std::unique_ptr<Db>(std::move(db));
 }

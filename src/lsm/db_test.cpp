@@ -372,11 +372,31 @@ TEST_F(DbTest, RefusesOptionsOutOfRange) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
   };
   refused([](StorageOptions* options) { options->memtable_bytes = 1000; });
-  refused([](StorageOptions* options) { options->memtable_bytes = 65537; });
+  refused([](StorageOptions* options) { options->memtable_bytes = (16ull << 30) + 1; });
   refused([](StorageOptions* options) { options->flushing_queue_length = 0; });
   refused([](StorageOptions* options) { options->table_bytes_max = 1; });
   refused([](StorageOptions* options) { options->compaction_trigger = 1; });
   refused([](StorageOptions* options) { options->dead_percent_max = 0; });
+}
+
+TEST_F(DbTest, AMemTableMayHaveAnySizeInItsRange) {
+  for (const uint64_t bytes : {uint64_t{65537}, uint64_t{75} * 1024, uint64_t{1000003}}) {
+    SCOPED_TRACE(bytes);
+    StorageOptions options = SmallOptions();
+    options.memtable_bytes = bytes;
+    TestDb test(options);
+    ASSERT_TRUE(test.Open().ok());
+    Model model;
+    for (int i = 0; i < 6000; ++i) {
+      const std::string key = "k" + std::to_string(i);
+      ASSERT_TRUE(test->Put(key, std::string(200, 'v')).ok());
+      model[key] = std::string(200, 'v');
+    }
+    ASSERT_TRUE(test->Flush().ok());
+    EXPECT_GT(test->Statistics().flush_count, 1u);
+    ASSERT_TRUE(test.Reopen().ok());
+    EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+  }
 }
 
 TEST_F(DbTest, DestroyRemovesEveryFileAndTheDirectory) {
