@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/sanitizer.h"
+#include "base/sync_point.h"
 
 namespace quire::base {
 namespace {
@@ -128,13 +129,22 @@ uint64_t OldestEpoch() {
   return oldest;
 }
 
+bool AnyRetiredBefore(RetireList& list, uint64_t epoch) {
+  const std::lock_guard<std::mutex> lock(list.mutex);
+  return !list.objects.empty() && list.objects.front().epoch < epoch;
+}
+
 }  // namespace
 
 EpochGuard::EpochGuard() {
   ThreadState& state = thread_state;
   if (state.depth++ != 0) return;
-  if (state.slot == nullptr) [[unlikely]] state.slot = TakeSlot();
-  PublishEpoch(state.slot->epoch, global_epoch.load(std::memory_order_acquire));
+  const uint64_t epoch = global_epoch.load(std::memory_order_acquire);
+  if (state.slot == nullptr) [[unlikely]] {
+    state.slot = TakeSlot();
+    SyncPoint("base.epoch.first");
+  }
+  PublishEpoch(state.slot->epoch, epoch);
 }
 
 EpochGuard::~EpochGuard() {
@@ -191,10 +201,15 @@ bool EpochMaySynchronize() {
 void EpochSynchronize() {
   QUIRE_CHECK(EpochMaySynchronize());
   const uint64_t epoch = global_epoch.fetch_add(1, std::memory_order_seq_cst);
-  // Guards are never held across a wait, so this is short; yielding lets a preempted holder run.
-  while (OldestEpoch() <= epoch) std::this_thread::yield();
-  EpochCollect();
   RetireList& list = TheRetireList();
+  do {
+    // Guards are never held across a wait, so this is short; yielding lets a preempted holder run.
+    while (OldestEpoch() <= epoch) std::this_thread::yield();
+    SyncPoint("base.epoch.waited");
+    EpochCollect();
+    // A guard that read the epoch before this call and published it after the look above has seen
+    // nothing that is retired, but it keeps everything until it leaves.
+  } while (AnyRetiredBefore(list, epoch));
   std::unique_lock<std::mutex> lock(list.mutex);
   list.idle.wait(lock, [&list] { return list.collections == 0; });
 }

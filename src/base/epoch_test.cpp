@@ -4,8 +4,11 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "base/sync_point.h"
 
 namespace quire::base {
 namespace {
@@ -55,6 +58,45 @@ TEST(Epoch, AGuardOfAnotherThreadKeepsToo) {
   EXPECT_FALSE(freed);
   stage = 2;
   EpochSynchronize();  // waits for the reader
+  EXPECT_TRUE(freed);
+  reader.join();
+}
+
+// Holds a thread that has read the epoch and not yet published it, until another has looked for
+// guards and found none; then holds that one until the first has entered.
+class LateGuard final : public SyncPointListener {
+ public:
+  void Reach(const char* name) override {
+    const std::string place = name;
+    if (place == "base.epoch.first") {
+      has_read = true;
+      WaitFor(looked);
+    } else if (place == "base.epoch.waited" && !looked.exchange(true)) {
+      WaitFor(inside);
+    }
+  }
+  static void WaitFor(const std::atomic<bool>& flag) {
+    while (!flag) std::this_thread::yield();
+  }
+
+  std::atomic<bool> has_read{false};
+  std::atomic<bool> looked{false};
+  std::atomic<bool> inside{false};
+};
+
+TEST(Epoch, SynchronizingFreesAlsoBesideAGuardThatEntersMeanwhile) {
+  { const EpochGuard place_of_this_thread; }
+  LateGuard late;
+  const ScopedSyncPoints installed(&late);
+  std::thread reader([&late] {
+    const EpochGuard guard;
+    late.inside = true;
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  });
+  LateGuard::WaitFor(late.has_read);
+  bool freed = false;
+  EpochRetire([&freed] { freed = true; });
+  EpochSynchronize();
   EXPECT_TRUE(freed);
   reader.join();
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "io/machine.h"
 
 namespace quire::log {
 namespace {
@@ -28,6 +29,8 @@ constexpr uint64_t kClosedMarkSalt = 0x71C6A7D3E58B92F1;
 
 constexpr uint64_t kMarkFactor = 0x9E3779B97F4A7C15;
 constexpr int kSpinsBeforeYield = 64;
+constexpr int kSpinsBeforeSleep = 4096;
+constexpr uint64_t kSleepNs = 100'000;
 
 void Relax() {
 #if defined(__x86_64__)
@@ -35,14 +38,18 @@ void Relax() {
 #endif
 }
 
-// Waits for other threads' few instructions; gives the core away where one of them lost its own.
+// Waits for other threads' few instructions; gives the core away if one of them lost its own. One
+// that waits for a page of its value (a mapped file of the program on a slow device) takes longer:
+// then this thread sleeps.
 template <typename Predicate>
 void SpinUntil(Predicate predicate) {
   for (int spins = 0; !predicate(); ++spins) {
     if (spins < kSpinsBeforeYield) {
       Relax();
-    } else {
+    } else if (spins < kSpinsBeforeSleep) {
       std::this_thread::yield();
+    } else {
+      io::RealClock().SleepNs(kSleepNs);
     }
   }
 }
