@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -265,6 +266,31 @@ TEST(Lifecycle, ADestructionDoesNotFailWhereSomebodyLooks) {
   cluster.Run([](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
   EXPECT_TRUE(looked);
   EXPECT_FALSE(*disk.Exists(kDirectory));
+}
+
+// As a network file system makes them of files that are removed while somebody has them open.
+TEST(Lifecycle, FilesOfOthersKeepNoNameFromBeingUsedAgain) {
+  for (const bool own_disks : {true, false}) {
+    SimCluster cluster(Ranks(own_disks));
+    for (int round = 0; round < 2; ++round) {
+      Fill(cluster);
+      io::FileSystem& disk = cluster.disk(1);
+      ASSERT_OK(io::WriteFile(disk, std::string(kDirectory) + "/gen-1/rank-1/.nfs01", "x"));
+      cluster.Run([](int, Context& context) {
+        ASSERT_OK(context.Destroy("db"));
+        EXPECT_EQ(context.Destroy("db").code(), Code::kNotFound);
+        EXPECT_EQ(context.Open("db", Opening(OpenMode::kMustExist)).status().code(),
+                  Code::kNotFound);
+      });
+    }
+    cluster.RunDatabase(Opening(OpenMode::kMustNotExist), [](int rank, Context&, Database& db) {
+      EXPECT_EQ(SimCluster::ValueOf(db, SimCluster::KeyOwnedBy(db, rank)), "<not found>");
+    });
+    const auto left = cluster.disk(1).List(std::string(kDirectory) + "/gen-1");
+    ASSERT_OK(left.status());
+    const auto is_left = [](const auto& file) { return file.name.starts_with("rank-1.left-"); };
+    EXPECT_EQ(std::count_if(left->begin(), left->end(), is_left), 2);
+  }
 }
 
 TEST(Lifecycle, LookingForADatabaseThatGoesAwayMakesNoDirectory) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/log_sink.h"
 #include "io/machine.h"
 #include "log/record.h"
 #include "lsm/db_impl.h"
@@ -70,6 +71,28 @@ Status RemoveFiles(io::FileSystem& fs, const std::string& directory) {
   return Status();
 }
 
+// Files of others (.nfs* of a file that is still open elsewhere, core) are nobody's to remove, and
+// must not keep the name from being used again.
+Status RemoveOrSetAside(io::FileSystem& fs, const std::string& directory) {
+  const Status removed = fs.RemoveDirectory(directory);
+  if (removed.ok()) return removed;
+  const Result<std::vector<io::FileInfo>> rest = fs.List(directory);
+  const auto is_lock = [&](const io::FileInfo& file) {
+    return directory + "/" + file.name == LockPath(directory);  // somebody is opening it
+  };
+  if (!rest.ok() || rest->empty() || std::any_of(rest->begin(), rest->end(), is_lock)) {
+    return removed;
+  }
+  const std::string left = directory + ".left-" + std::to_string(io::RandomU64());
+  QUIRE_RETURN_IF_ERROR(fs.Rename(directory, left));
+  if (base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "files that are not Quire's (" + rest->front().name +
+                                      ") stay of a database that was removed: look at " + left +
+                                      ", and remove it");
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Db>> Db::Open(const Environment& environment, const std::string& directory,
@@ -109,7 +132,7 @@ Status DestroyDb(io::FileSystem& fs, const std::string& directory,
                  std::unique_ptr<io::FileLock> /*lock*/) {
   QUIRE_RETURN_IF_ERROR(RemoveFiles(fs, directory));
   QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, LockPath(directory)));
-  return fs.RemoveDirectory(directory);
+  return RemoveOrSetAside(fs, directory);
 }
 
 }  // namespace quire::lsm

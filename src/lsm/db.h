@@ -218,7 +218,7 @@ class Db {
   virtual void UnlinkArena() = 0;
 };
 
-/// Removes every file of the database in `directory`, and the directory. kBusy while it is open.
+/// Removes the database in `directory`. Files of others stay, in `directory`.left-*. kBusy: open.
 Status DestroyDb(io::FileSystem& fs, const std::string& directory);
 /// The same, by the one who has its lock.
 Status DestroyDb(io::FileSystem& fs, const std::string& directory,

@@ -407,6 +407,24 @@ TEST_F(DbTest, DestroyRemovesEveryFileAndTheDirectory) {
   EXPECT_TRUE(DestroyDb(test_.fs(), "/db").ok()) << "nothing to be done";
 }
 
+TEST_F(DbTest, DestroyLeavesFilesOfOthersUnderAnotherName) {
+  io::FileSystem& fs = test_.fs();
+  test_.Close();
+  ASSERT_TRUE(io::WriteFile(fs, "/db/.nfs000000000070a4b7", "x").ok());
+  ASSERT_TRUE(fs.MakeDirectory("/db/notes").ok());
+  ASSERT_TRUE(DestroyDb(fs, "/db").ok());
+  EXPECT_FALSE(*fs.Exists("/db"));
+  const Result<std::vector<io::FileInfo>> names = fs.List("/");
+  ASSERT_TRUE(names.ok());
+  ASSERT_EQ(names->size(), 1u);
+  const std::string left = "/" + names->front().name;
+  EXPECT_TRUE(left.starts_with("/db.left-")) << left;
+  EXPECT_EQ(io::ReadFile(fs, left + "/.nfs000000000070a4b7", 10).value(), "x");
+  EXPECT_TRUE(*fs.Exists(left + "/notes"));
+  EXPECT_EQ(fs.List(left)->size(), 2u);
+  ASSERT_TRUE(test_.Open(OpenFlags::kMustNotExist).ok());
+}
+
 TEST_F(DbTest, RemovesWhatACrashLeftBehind) {
   Put("a", "1");
   ASSERT_TRUE(test_->Flush().ok());
