@@ -76,6 +76,16 @@ bool DecodeFailure(base::Reader& reader, int size, Failure* failure) {
   return (rank >= 0) == (failure->code != Code::kOk);
 }
 
+// Without its sentence where there is no memory for that.
+Failure FailureOf(int rank, const Status& status) {
+  Failure failure{rank, status.code(), {}, false};
+  static_cast<void>(base::OrOutOfMemory([&] {
+    failure.text = status.message();
+    return Status();
+  }));
+  return failure;
+}
+
 Failure PartedFailure(int rank) {
   return {rank, Code::kPeerFailed,
           "an earlier collective call ended on some ranks and was given up on others; close the "
@@ -302,8 +312,12 @@ void ExchangeImpl::RunPasses(Collective& collective) {
 
 Status ExchangeImpl::RunCollective(Collective& collective) {
   QUIRE_RETURN_IF_ERROR(CheckUse(rank_));
-  collective.outgoing.reserve(kPlainPartBytes);
-  collective.incoming.reserve(kPlainPartBytes);
+  const Status ready = base::OrOutOfMemory([&] {
+    collective.outgoing.reserve(kPlainPartBytes);
+    collective.incoming.reserve(kPlainPartBytes);
+    return Status();
+  });
+  if (!ready.ok()) return Fail(ready);
   collective.call = ++collective_count_;
   collective.operations = collective.operation;
   collective.before = first_given_up_ == 0 ? kCompleted : kGivenUp;
@@ -320,11 +334,7 @@ Status ExchangeImpl::Fail(const Status& why) {
   Collective collective{kAgree, {}, {}};
   collective.call = ++collective_count_;
   parts_.Forget(collective.call << kCallShift);
-  collective.failure = {rank_, why.code(), {}, false};
-  static_cast<void>(base::OrOutOfMemory([&] {
-    collective.failure.text = why.message();
-    return Status();
-  }));
+  collective.failure = FailureOf(rank_, why);
   collective.failure.lasting = HasParted(collective);
   TellGivenUp(collective);
   calls_parted_ = collective.failure.lasting;
@@ -337,13 +347,20 @@ Status ExchangeImpl::Barrier() {
 
 Status ExchangeImpl::Agree(const Status& mine) {
   Collective collective{kAgree, {}, {}};
-  if (!mine.ok()) collective.failure = {rank_, mine.code(), mine.message(), false};
+  if (!mine.ok()) collective.failure = FailureOf(rank_, mine);
   return RunCollective(collective);
 }
 
 Result<std::vector<std::string>> ExchangeImpl::AllGather(Slice mine) {
-  Collective collective{kGather, {}, {std::string(mine)}};
-  std::vector<std::string> by_rank(static_cast<size_t>(size_));
+  Collective collective{kGather, {}, {}};
+  std::vector<std::string> by_rank;
+  const Status ready = base::OrOutOfMemory([&] {
+    collective.blocks.reserve(static_cast<size_t>(size_));
+    collective.blocks.emplace_back(mine);
+    by_rank.resize(static_cast<size_t>(size_));
+    return Status();
+  });
+  if (!ready.ok()) return Fail(ready);
   QUIRE_RETURN_IF_ERROR(RunCollective(collective));
   for (int i = 0; i < size_; ++i) {
     by_rank[static_cast<size_t>((rank_ + i) % size_)] =

@@ -79,7 +79,11 @@ Status ExchangeImpl::CheckUse(int destination) const {
 }
 
 void ExchangeImpl::Serve(uint32_t channel, Service service) {
-  services_.Set(channel, std::move(service));
+  if (service == nullptr) {
+    services_.TakeAway(channel);
+  } else {
+    services_.Set(channel, std::move(service));
+  }
   deferred_.store(true, std::memory_order_release);
   transport_->Wake(Waiter::kHandler);
   sleepers_.NotifyAll();

@@ -208,7 +208,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   std::unordered_map<uint32_t, std::deque<std::pair<int, HeldMessage>>> unserved_;  ///< poller's
 
   std::mutex own_mutex_;
-  std::deque<HeldMessage> own_;  ///< from this rank to itself
+  std::vector<HeldMessage> own_;  ///< from this rank to itself
 
   std::atomic<bool> stop_{false};
   Status handler_status_;

@@ -201,8 +201,11 @@ void ExchangeImpl::PutAnswer(Peer& peer, uint64_t call, const Status& status,
   header.total_size = text.size() + answer->size();
   const uint64_t part_max = transport_->frame_bytes_max(peer.rank) - kMessageHeaderBytes;
   if (peer.queued_answers.empty() && header.total_size <= part_max) {
-    const Result<bool> sent = TrySendFrame(peer, header, text, *answer);
-    if (!sent.ok() || *sent) return;  // a peer that failed needs no answer
+    // Without memory for the frame it is queued as where there is no room, and tried once more.
+    const Result<bool> sent =
+        base::OrOutOfMemory([&] { return TrySendFrame(peer, header, text, *answer); });
+    const bool again = sent.status().code() == Code::kOutOfMemory;
+    if (!again && (!sent.ok() || *sent)) return;  // a peer that failed needs no answer
   }
   QueuedAnswer queued{header, {}};
   queued.payload = text.empty() ? std::move(*answer) : text + *answer;
@@ -290,7 +293,7 @@ void ExchangeImpl::HandleKept(Peer& peer, const HeldMessage& message) {
 }
 
 int ExchangeImpl::HandleOwn() {
-  std::deque<HeldMessage> messages;
+  std::vector<HeldMessage> messages;  // a deque takes memory even where it is empty
   {
     const std::lock_guard<std::mutex> lock(own_mutex_);
     messages.swap(own_);

@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct Peer {
   /// Why it failed, with its rank; once it has.
   Status Failure() const { return why_failed.WithContext("rank " + std::to_string(rank)); }
 
-  const int rank;
+  int rank;  ///< set once, before anybody sees it
 
   // Any thread.
   std::atomic<uint64_t> outstanding_bytes{0};  ///< requests under way to it
@@ -53,9 +54,18 @@ struct Peer {
   bool in_held_list = false;
 };
 
+/// Makes a peer when it is first asked for. One is ready at any time: what a rank hears first from
+/// another is not lost where an allocation fails.
 class PeerTable {
  public:
-  explicit PeerTable(int size) : peers_(static_cast<size_t>(size)) {}
+  explicit PeerTable(int size)
+      : peers_(static_cast<size_t>(size)), spare_(std::make_unique<Peer>(0)) {}
+  ~PeerTable() {
+    for (const std::atomic<Peer*>& place : peers_) delete place.load();
+  }
+  PeerTable(const PeerTable&) = delete;
+  PeerTable& operator=(const PeerTable&) = delete;
+
   /// The peer of that rank, which must be in range.
   Peer& Get(int rank) {
     std::atomic<Peer*>& place = peers_[static_cast<size_t>(rank)];
@@ -68,14 +78,21 @@ class PeerTable {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::atomic<Peer*>& place = peers_[static_cast<size_t>(rank)];
     if (Peer* const peer = place.load(std::memory_order_acquire); peer != nullptr) return *peer;
-    owned_.push_back(std::make_unique<Peer>(rank));
-    place.store(owned_.back().get(), std::memory_order_release);
-    return *owned_.back();
+    if (spare_ == nullptr) spare_ = std::make_unique<Peer>(rank);
+    Peer* const made = spare_.release();
+    made->rank = rank;
+    place.store(made, std::memory_order_release);
+    try {
+      spare_ = std::make_unique<Peer>(0);
+    } catch (const std::bad_alloc&) {
+      // The next one is made when it is asked for.
+    }
+    return *made;
   }
 
   std::vector<std::atomic<Peer*>> peers_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Peer>> owned_;
+  std::unique_ptr<Peer> spare_;
 };
 
 }  // namespace quire::comm

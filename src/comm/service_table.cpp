@@ -46,6 +46,13 @@ void ServiceTable::Set(uint32_t channel, Service service) {
   if (channel < kQuickChannels) quick_[channel].store(entry, std::memory_order_release);
 }
 
+void ServiceTable::TakeAway(uint32_t channel) {
+  Entry* const entry = Find(channel);
+  if (entry == nullptr) return Set(channel, {});
+  const std::lock_guard<std::mutex> lock(entry->running);
+  entry->service = nullptr;
+}
+
 bool ServiceTable::Has(uint32_t channel) {
   return Find(channel) != nullptr;
 }

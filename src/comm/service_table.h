@@ -23,6 +23,8 @@ class ServiceTable {
  public:
   /// `service` handles the channel from now on; the one before it runs no more when this returns.
   void Set(uint32_t channel, Service service);
+  /// The channel's service runs no more when this returns. Takes no memory where there was one.
+  void TakeAway(uint32_t channel);
   /// True where a service was ever set, even if it was taken away.
   bool Has(uint32_t channel);
   /// Runs the channel's service; kNotFound if it was taken away. If it throws: kOutOfMemory for

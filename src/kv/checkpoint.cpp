@@ -245,16 +245,19 @@ Status CheckCheckpointPath(const std::string& path) {
                                             "\" is not absolute; give one that begins with /");
 }
 
-Result<std::shared_ptr<runtime::Job>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
+Result<std::unique_ptr<Event>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
+                                               uint32_t number,
                                                       const CheckpointRequest& request,
-                                                      std::shared_ptr<const lsm::Capture> capture) {
+                                                      std::shared_ptr<const lsm::Capture> capture,
+                                                      std::shared_ptr<runtime::Job>* job) {
   Prepared prepared;
   QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*core, request, &prepared));
   const std::string what = "checkpoint " + std::to_string(prepared.number) + " of " +
                            request.database + " in " + request.path;
-  return runtime::Job::Start(
-      core, what,
-      std::make_unique<CheckpointWork>(core, request, std::move(capture), std::move(prepared)));
+  return runtime::Job::StartTogether(
+      core, number, what,
+      std::make_unique<CheckpointWork>(core, request, std::move(capture), std::move(prepared)),
+      job);
 }
 
 }  // namespace quire::kv

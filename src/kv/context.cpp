@@ -40,22 +40,19 @@ class ContextImpl final : public Context {
   }
   Status Destroy(const std::string& name) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, BeginDestruction(name));
-    return job->Wait();
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Event> destroyed, BeginDestruction(name));
+    return destroyed->Wait();
   }
   Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job, BeginDestruction(name));
-    return runtime::NewJobEvent(job);
+    return BeginDestruction(name);
   }
   Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                          const RestartOptions& options) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job,
-                           runtime::Together(*core_->exchange, [&] {
-                             return StartRestart(core_, path, name, options);
-                           }));
-    return runtime::NewJobEvent(job);
+    const uint32_t number = core_->TakeNumber();
+    return runtime::Together(*core_->exchange,
+                             [&] { return StartRestart(core_, number, path, name, options); });
   }
 
   Result<std::vector<std::string>> ListDatabases() override {
@@ -83,8 +80,10 @@ class ContextImpl final : public Context {
   }
 
  private:
-  Result<std::shared_ptr<runtime::Job>> BeginDestruction(const std::string& name) {
-    return runtime::Together(*core_->exchange, [&] { return StartDestruction(core_, name); });
+  Result<std::unique_ptr<Event>> BeginDestruction(const std::string& name) {
+    const uint32_t number = core_->TakeNumber();
+    return runtime::Together(*core_->exchange,
+                             [&] { return StartDestruction(core_, number, name); });
   }
   Status Check() const { return process_.Check("the context"); }
   Status CheckRanks(const std::vector<int>& ranks) const {

@@ -64,23 +64,24 @@ Status DatabaseImpl::Barrier(Level level) {
   return core_->exchange->Agree(base::OrOutOfMemory([&] { return store_->db().Flush(); }));
 }
 
-Status DatabaseImpl::Redistribute(RedistributionRequest request, bool wait) {
+Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request, bool wait) {
   old_parts_ = request.chain;
   to_move_ = request;
   to_move_.chain.reset();
-  redistribution_ = StartRedistribution(core_, std::move(request));
+  QUIRE_RETURN_IF_ERROR(
+      StartRedistribution(core_, number, std::move(request), &redistribution_));
   return wait ? redistribution_->Wait() : Status();
 }
 
 // That it has failed, every rank has heard. Where it was full there may be room now.
-Status DatabaseImpl::AwaitRedistribution() {
+Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
   const Status moved = redistribution_->Wait();
   const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
   RedistributionRequest again = to_move_;
   again.chain = old_parts_.lock();
   if (moved.ok() || !may_go_on || again.chain == nullptr) return moved;
-  return Redistribute(std::move(again), true);
+  return Redistribute(number, std::move(again), true);
 }
 
 // What iterators kept, and a redistribution has left therefore.
@@ -96,10 +97,18 @@ void DatabaseImpl::RemoveMovedParts() {
 Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
                                                         const CheckpointOptions& options) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  const CheckpointNumbers numbers = {core_->TakeNumber(), core_->TakeNumber()};
+  return runtime::Together(*core_->exchange,
+                           [&] { return BeginCheckpoint(numbers, path, options); });
+}
+
+Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNumbers& numbers,
+                                                             const std::string& path,
+                                                             const CheckpointOptions& options) {
   Status ready = Fence();
   if (ready.ok()) ready = CheckCheckpointPath(path);
   // A checkpoint is of one generation.
-  const Status moved = AwaitRedistribution();
+  const Status moved = AwaitRedistribution(numbers.redistribution);
   if (ready.ok()) ready = moved;
   if (ready.ok() && options.keep < 0) {
     ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
@@ -110,19 +119,20 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
   QUIRE_RETURN_IF_ERROR(
       runtime::AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
-  CheckpointRequest request;
-  Result<std::shared_ptr<const lsm::Capture>> capture = base::OrOutOfMemory([&] {
-    request = {path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
-    std::erase_if(checkpoints_,
-                  [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
-    checkpoints_.reserve(checkpoints_.size() + 1);
-    return store_->db().NewCapture();
-  });
+  const CheckpointRequest request = {path,         name_,
+                                     directory_,   partitioner_,
+                                     ShapingOptions(options_), options.keep};
+  std::erase_if(checkpoints_,
+                [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
+  checkpoints_.reserve(checkpoints_.size() + 1);
+  Result<std::shared_ptr<const lsm::Capture>> capture = store_->db().NewCapture();
   QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Job> job,
-                         StartCheckpoint(core_, request, std::move(*capture)));
-  checkpoints_.push_back(job);
-  return runtime::NewJobEvent(job);
+  std::shared_ptr<runtime::Job> job;
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> event,
+                         StartCheckpoint(core_, numbers.checkpoint, request, std::move(*capture),
+                                         &job));
+  checkpoints_.push_back(std::move(job));
+  return event;
 }
 
 Status DatabaseImpl::SetConsistency(Consistency consistency) {
@@ -196,19 +206,22 @@ Status DatabaseImpl::FlushToClose() {
 
 Status DatabaseImpl::Close() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  const Status fenced = core_->exchange->Agree(base::OrOutOfMemory([&] { return Fence(); }));
+  const std::shared_ptr<runtime::Core> core = core_;
+  return runtime::Together(*core->exchange, [&] { return CloseTogether(*core->exchange); });
+}
+
+Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
+  const Status fenced = exchange.Agree(base::OrOutOfMemory([&] { return Fence(); }));
   // They read this rank's files. How they ended is their events' to tell, and the log's.
   for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
     static_cast<void>(checkpoint->Wait());
   }
   if (redistribution_ != nullptr) EndRedistribution();
   const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
-  const std::shared_ptr<runtime::Core> core = core_;
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
   Teardown();
   // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
-  const Status closed =
-      runtime::Together(*core->exchange, [&] { return core->exchange->Agree(kept); });
+  const Status closed = exchange.Agree(kept);
   return fenced.ok() ? closed : fenced;
 }
 
@@ -244,9 +257,11 @@ void DatabaseImpl::Shutdown() {
 void DatabaseImpl::Teardown() {
   if (store_ == nullptr) return;
   gate_.store(0);
-  iterators_.End(ClosedStatus());
+  const Status closed = base::OrOutOfMemory([this] { return ClosedStatus(); });
+  iterators_.End(closed);
   if (redistribution_ != nullptr) redistribution_->Stop();
-  to_move_ = {};  // it holds the storage
+  to_move_.chain.reset();  // these two hold the storage
+  to_move_.db.reset();
   for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
     // One that has ended may still have to tell another rank.
     if (!checkpoint->finished()) checkpoint->Stop();
@@ -256,7 +271,7 @@ void DatabaseImpl::Teardown() {
     const std::lock_guard<std::mutex> lock(core_->mutex);
     std::erase(core_->tenants, this);
   }
-  if (dispatcher_ != nullptr) dispatcher_->Stop(ClosedStatus());
+  if (dispatcher_ != nullptr) dispatcher_->Stop(closed);
   if (service_ != nullptr) service_->Detach(core_->exchange.get(), number_);
   direct_.reset();
   group_.reset();

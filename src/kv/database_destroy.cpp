@@ -123,7 +123,8 @@ class DestroyWork final : public runtime::JobWork {
 
 }  // namespace
 
-Result<std::shared_ptr<runtime::Job>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
+Result<std::unique_ptr<Event>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
+                                                uint32_t number,
                                                        const std::string& name) {
   QUIRE_RETURN_IF_ERROR(
       runtime::AgreeOn(*core->exchange, io::CheckName(name), name, "the name to destroy"));
@@ -132,7 +133,7 @@ Result<std::shared_ptr<runtime::Job>> StartDestruction(const std::shared_ptr<run
     return Status(Code::kNotFound, "there is no database at " + locked.directory);
   }
   QUIRE_RETURN_IF_ERROR(core->exchange->Agree(MarkDestroying(*core, &locked)));
-  return runtime::Job::Start(core, "the destruction of " + name,
+  return runtime::Job::StartTogether(core, number, "the destruction of " + name,
                              std::make_unique<DestroyWork>(core, std::move(locked)));
 }
 

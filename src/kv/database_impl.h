@@ -91,9 +91,9 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
   /// The pairs of older generations come to their owners, in the background or before it returns.
   /// Collective, once, behind Begin.
-  Status Redistribute(RedistributionRequest request, bool wait);
+  Status Redistribute(uint32_t number, RedistributionRequest request, bool wait);
   /// Waits for its end; where it has failed, begins it again. Collective.
-  Status AwaitRedistribution();
+  Status AwaitRedistribution(uint32_t number);
   /// Closes without other ranks: the Context is going, or nobody called Close.
   void Shutdown() override;
   /// Sends what lingers, where no dispatcher thread does.
@@ -174,6 +174,15 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   void EndRedistribution();
   void RemoveMovedParts();
   void Teardown();
+  Status CloseTogether(comm::Exchange& exchange);
+  // Of channels: every rank takes them, before anything can fail on one alone.
+  struct CheckpointNumbers {
+    uint32_t checkpoint;
+    uint32_t redistribution;
+  };
+  Result<std::unique_ptr<Event>> BeginCheckpoint(const CheckpointNumbers& numbers,
+                                                 const std::string& path,
+                                                 const CheckpointOptions& options);
   Status ClosedStatus() const;
   void LeaveAll();
 

@@ -30,17 +30,22 @@ Result<std::vector<std::string>> ListDatabases(const runtime::Core& core) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                          runtime::GatherAgreed(*core.exchange, listed, mine));
   std::set<std::string> names;
+  Status read;
   for (const std::string& text : texts) {
     base::Reader reader(text);
     Slice name;
-    while (!reader.rest().empty()) {
-      if (!reader.LengthPrefixed(&name)) {
-        return Status(Code::kCorruption, "a rank's list of databases ends inside a name");
+    while (read.ok() && !reader.rest().empty()) {
+      if (reader.LengthPrefixed(&name)) {
+        names.insert(std::string(name));
+      } else {
+        read = Status(Code::kCorruption, "a rank's list of databases ends inside a name");
       }
-      names.insert(std::string(name));
     }
   }
-  return std::vector<std::string>(names.begin(), names.end());
+  std::vector<std::string> list(names.begin(), names.end());
+  // No rank has the list alone.
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(read));
+  return list;
 }
 
 }  // namespace quire::kv

@@ -29,6 +29,7 @@ struct Opening {
   Generation generation;  // the one that these ranks write to
   bool creating = false;  // there is no database
   bool growing = false;   // there is none of these ranks
+  bool at_once = false;   // what is old moves before the program goes on
   OldParts old;           // of other ranks
   std::shared_ptr<table::BlockCache> cache;
   RedistributionRequest request;
@@ -232,7 +233,7 @@ Status LockAndCheck(Opening* opening) {
   return opening->creating ? Status() : ArrangeGenerations(opening);
 }
 
-// Members whose memory is shared are read there, and of the others their tables.
+// Members whose memory is shared are read there, and of the others their tables. Collective.
 Status JoinGroup(Opening* opening, bool share) {
   const runtime::Core& core = *opening->core;
   DatabaseParts& parts = opening->parts;
@@ -288,50 +289,70 @@ Status OpenParts(Opening* opening) {
       core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
   QUIRE_RETURN_IF_ERROR(
       core.exchange->Agree(base::OrOutOfMemory([&] { return FinishDescriptor(*opening); })));
+  QUIRE_RETURN_IF_ERROR(JoinGroup(opening, share));
   // What each rank does by itself ends in one more agreement: no rank has the database alone.
-  Status made = base::OrOutOfMemory([&] { return JoinGroup(opening, share); });
-  if (made.ok()) made = base::OrOutOfMemory([&] { return MakeDatabase(opening); });
-  return core.exchange->Agree(made);
+  return core.exchange->Agree(MakeDatabase(opening));
+}
+
+// Numbers that all ranks take alike, before anything can fail on one of them.
+struct Numbers {
+  uint32_t database;
+  uint32_t redistribution;
+};
+
+Status OpenTogether(const std::shared_ptr<runtime::Core>& core, const std::string& name,
+                    const DatabaseOptions& options, Opening* opening) {
+  opening->core = core;
+  opening->parts.name = name;
+  opening->parts.options = options;
+  opening->parts.options.partitioner = GuardedPartitioner(options.partitioner);
+  const Status checked = CheckRequest(name, &opening->parts.options);
+  const DatabaseOptions& asked = opening->parts.options;
+  opening->at_once = asked.redistribute || asked.force_redistribute;
+  opening->generation.rank_count = core->size();
+  opening->generation.partitioner = PartitionerName(opening->parts.options);
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t planned,
+                         AgreeOnRequest(*core, checked, Request(name, opening->parts.options)));
+  // All ranks have the same limit, and so the same plan.
+  QUIRE_ASSIGN_OR_RETURN(opening->parts.memory,
+                         core->budget->Take(&opening->parts.options, core->size(), planned));
+  return OpenParts(opening);
+}
+
+// Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead, the
+// others may already be somewhere else.
+void GiveUpOpening(comm::Exchange& exchange, const Status& why, Opening* opening) {
+  if (opening != nullptr) {
+    opening->request = {};
+    opening->database.reset();
+    opening->parts.direct.reset();
+    opening->parts.db.reset();
+  }
+  const bool all_here = why.code() != Code::kPeerFailed && why.code() != Code::kTimedOut;
+  if (all_here) static_cast<void>(exchange.Barrier());
 }
 
 Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& core,
-                                       const std::string& name, const DatabaseOptions& options) {
-  Opening opening;
-  opening.core = core;
-  opening.parts.name = name;
-  opening.parts.options = options;
-  opening.parts.options.partitioner = GuardedPartitioner(options.partitioner);
-  opening.parts.number = core->TakeNumber();
-  const Status checked = CheckRequest(name, &opening.parts.options);
-  opening.generation.rank_count = core->size();
-  opening.generation.partitioner = PartitionerName(opening.parts.options);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t planned,
-                         AgreeOnRequest(*core, checked, Request(name, opening.parts.options)));
-  // All ranks have the same limit, and so the same plan.
-  QUIRE_ASSIGN_OR_RETURN(opening.parts.memory,
-                         core->budget->Take(&opening.parts.options, core->size(), planned));
-  const DatabaseOptions& asked = opening.parts.options;
-  const bool at_once = asked.redistribute || asked.force_redistribute;
-  const Status opened =
-      runtime::Together(*core->exchange, [&] { return OpenParts(&opening); });
+                                       const Numbers& numbers, const std::string& name,
+                                       const DatabaseOptions& options) {
+  std::unique_ptr<Opening> opening;
+  const Status opened = runtime::Together(*core->exchange, [&] {
+    opening = std::make_unique<Opening>();
+    opening->parts.number = numbers.database;
+    return OpenTogether(core, name, options, opening.get());
+  });
   if (!opened.ok()) {
-    opening.request = {};
-    opening.database.reset();
-    opening.parts.direct.reset();
-    opening.parts.db.reset();
-    // Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead,
-    // the others may already be somewhere else.
-    const bool all_here = opened.code() != Code::kPeerFailed && opened.code() != Code::kTimedOut;
-    if (all_here) static_cast<void>(core->exchange->Barrier());
+    GiveUpOpening(*core->exchange, opened, opening.get());
     return opened;
   }
-  opening.database->Keep(std::move(opening.locked.lock));
-  if (opening.request.chain != nullptr) {
-    opening.old.chain.reset();
-    const bool wait = at_once || !opening.old.shared;
-    QUIRE_RETURN_IF_ERROR(opening.database->Redistribute(std::move(opening.request), wait));
+  opening->database->Keep(std::move(opening->locked.lock));
+  if (opening->request.chain != nullptr) {
+    const bool wait = opening->at_once || !opening->old.shared;
+    opening->old.chain.reset();
+    QUIRE_RETURN_IF_ERROR(opening->database->Redistribute(numbers.redistribution,
+                                                          std::move(opening->request), wait));
   }
-  return std::unique_ptr<Database>(std::move(opening.database));
+  return std::unique_ptr<Database>(std::move(opening->database));
 }
 
 }  // namespace
@@ -339,7 +360,8 @@ Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& cor
 Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
                                                const std::string& name,
                                                const DatabaseOptions& options) {
-  return runtime::Together(*core->exchange, [&] { return Open(core, name, options); });
+  const Numbers numbers = {core->TakeNumber(), core->TakeNumber()};
+  return runtime::Together(*core->exchange, [&] { return Open(core, numbers, name, options); });
 }
 
 }  // namespace quire::kv

@@ -29,7 +29,9 @@ Dispatcher::Dispatcher(comm::Exchange* exchange, const Options& options, Counter
       staging_(options.staging, this) {}
 
 Dispatcher::~Dispatcher() {
-  Stop(Status(Code::kInvalidArgument, "the database is closed"));
+  Stop(base::OrOutOfMemory([] {
+    return Status(Code::kInvalidArgument, "the database is closed");
+  }));
 }
 
 void Dispatcher::Stop(const Status& why) {

@@ -256,11 +256,11 @@ void RedistributionWork::Finish(const Status& status) {
 
 }  // namespace
 
-std::shared_ptr<runtime::Job> StartRedistribution(const std::shared_ptr<runtime::Core>& core,
-                                                  RedistributionRequest request) {
+Status StartRedistribution(const std::shared_ptr<runtime::Core>& core, uint32_t number,
+                           RedistributionRequest request, std::shared_ptr<runtime::Job>* job) {
   const std::string what = "the redistribution of " + request.database;
-  return runtime::Job::Start(core, what,
-                             std::make_unique<RedistributionWork>(core, std::move(request)));
+  auto work = std::make_unique<RedistributionWork>(core, std::move(request));
+  return runtime::Job::StartTogether(core, number, what, std::move(work), job).status();
 }
 
 }  // namespace quire::kv

@@ -35,8 +35,9 @@ struct RedistributionRequest {
   std::shared_ptr<std::atomic<bool>> closing = std::make_shared<std::atomic<bool>>(false);
 };
 
-/// Begins it. The database serves its requests already.
-std::shared_ptr<runtime::Job> StartRedistribution(const std::shared_ptr<runtime::Core>& core,
-                                                  RedistributionRequest request);
+/// Begins it, which is `*job`. The database serves its requests already. Collective, within
+/// Together(); errors alike on all ranks.
+Status StartRedistribution(const std::shared_ptr<runtime::Core>& core, uint32_t number,
+                           RedistributionRequest request, std::shared_ptr<runtime::Job>* job);
 
 }  // namespace quire::kv

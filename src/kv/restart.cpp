@@ -303,7 +303,8 @@ Status BeginRestart(const runtime::Core& core, LockedDatabase* locked, const Can
 
 }  // namespace
 
-Result<std::shared_ptr<runtime::Job>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+                                                uint32_t number,
                                                    const std::string& path, const std::string& name,
                                                    const RestartOptions& options) {
   Status checked = io::CheckName(name);
@@ -317,8 +318,8 @@ Result<std::shared_ptr<runtime::Job>> StartRestart(const std::shared_ptr<runtime
                          AgreeOnCandidates(*core, path, name, options.number));
   QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/true));
   QUIRE_RETURN_IF_ERROR(BeginRestart(*core, &locked, candidates[0], options.replace));
-  return runtime::Job::Start(
-      core, "the restart of " + name + " from " + path,
+  return runtime::Job::StartTogether(
+      core, number, "the restart of " + name + " from " + path,
       std::make_unique<RestartWork>(core, std::move(locked), std::move(candidates), options));
 }
 

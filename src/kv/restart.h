@@ -18,7 +18,8 @@
 namespace quire::kv {
 
 /// As Context::Restart.
-Result<std::shared_ptr<runtime::Job>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+                                                uint32_t number,
                                                    const std::string& path, const std::string& name,
                                                    const RestartOptions& options);
 

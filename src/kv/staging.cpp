@@ -41,6 +41,10 @@ class StageLock {
 
 }  // namespace
 
+BufferPool::BufferPool(uint64_t buffer_bytes) : buffer_bytes_(buffer_bytes) {
+  buffers_.reserve(kPoolBuffersMax);
+}
+
 BatchBuffer BufferPool::Take() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

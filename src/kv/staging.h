@@ -32,10 +32,10 @@ using BatchBuffer = std::unique_ptr<char[]>;
 /// Buffers of full size, kept for the next batches. Outlives the batches that came from it.
 class BufferPool {
  public:
-  explicit BufferPool(uint64_t buffer_bytes) : buffer_bytes_(buffer_bytes) {}
+  explicit BufferPool(uint64_t buffer_bytes);
   /// Null: no memory.
   BatchBuffer Take();
-  /// Keeps `buffer`, or frees it where there are enough.
+  /// Keeps `buffer`, or frees it where there are enough. Takes no memory.
   void Give(BatchBuffer buffer);
   uint64_t idle_bytes() const;
 

@@ -29,7 +29,11 @@ void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!status.ok()) FailLocked(status, "background work");
   this->*queued = false;
-  MaybeScheduleLocked();
+  const Status next = base::OrOutOfMemory([this] {
+    MaybeScheduleLocked();
+    return Status();
+  });
+  if (!next.ok()) FailLocked(next, "background work");
   --jobs_;
   changed_.notify_all();
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/epoch.h"
 #include "base/log_sink.h"
 #include "io/machine.h"
@@ -257,7 +258,8 @@ DbImpl::~DbImpl() {
   ready_.reset();
   base::EpochSynchronize();
   last.reset();
-  if (free_log.has_value()) LogFailure(FreeLog(*free_log));
+  // Where there is no memory for it, the next open does.
+  if (free_log.has_value()) LogFailure(base::OrOutOfMemory([&] { return FreeLog(*free_log); }));
   if (values_ != nullptr) CleanUp();
 }
 

@@ -31,9 +31,10 @@ class Arrival::Work final : public runtime::JobWork {
 };
 
 Arrival::Arrival(const std::shared_ptr<runtime::Core>& core, const char* what) {
+  const uint32_t number = core->TakeNumber();
   auto work = std::make_unique<Work>();
   work_ = work.get();
-  job_ = runtime::Job::Start(core, what, std::move(work));
+  job_ = runtime::Job::Start(core, number, what, std::move(work));
 }
 
 Arrival::~Arrival() {

@@ -139,9 +139,9 @@ Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
                                    const std::string& name, const DatasetOptions& options) {
   OpenDataset dataset;
   dataset.core = core;
-  dataset.options = options;
   dataset.number = core->TakeNumber();
   const Status opened = runtime::Together(*core->exchange, [&] {
+    dataset.options = options;
     const Status checked = CheckRequest(name, &dataset.options);
     QUIRE_RETURN_IF_ERROR(runtime::AgreeOn(*core->exchange, checked,
                                            Request(name, dataset.options),

@@ -12,26 +12,26 @@ void Errands::Run(std::function<void()> errand) {
 }
 
 void Errands::Drop() {
-  std::deque<std::function<void()>> dropped;  // destroyed without the lock
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    dropped.swap(queue_);
-    count_.store(0, std::memory_order_release);
+  for (std::function<void()> dropped; TakeFirst(&dropped);) {
+    dropped = nullptr;  // destroyed without the lock
   }
+}
+
+bool Errands::TakeFirst(std::function<void()>* errand) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (queue_.empty()) return false;
+  *errand = std::move(queue_.front());
+  queue_.pop_front();
+  count_.store(queue_.size(), std::memory_order_release);
+  return true;
 }
 
 bool Errands::RunPending() {
   bool any = false;
-  while (pending()) {
-    std::function<void()> errand;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (queue_.empty()) break;
-      errand = std::move(queue_.front());
-      queue_.pop_front();
-      count_.store(queue_.size(), std::memory_order_release);
-    }
+  std::function<void()> errand;
+  while (pending() && TakeFirst(&errand)) {
     errand();
+    errand = nullptr;
     any = true;
   }
   return any;

@@ -31,6 +31,8 @@ class Errands {
   bool pending() const { return count_.load(std::memory_order_acquire) != 0; }
 
  private:
+  bool TakeFirst(std::function<void()>* errand);
+
   const bool in_calls_;
   const std::shared_ptr<base::Executor> executor_;
   std::atomic<size_t> count_{0};

@@ -32,20 +32,21 @@ class JobEvent final : public Event {
   std::shared_ptr<Job> job_;
 };
 
-}  // namespace
-
-std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job) {
+// What the work of a job that does not come to be holds goes at once, and not with the context.
+template <typename Part>
+auto OrStop(const std::shared_ptr<Job>& job, const Part& part) -> decltype(part()) {
   try {
-    return std::make_unique<JobEvent>(job);
+    return part();
   } catch (const std::bad_alloc&) {
-    job->Stop();  // nobody could wait for it
+    job->Stop();
     throw;
   }
 }
 
-std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string what,
-                                std::unique_ptr<JobWork> work) {
-  const uint32_t number = core->TakeNumber();
+}  // namespace
+
+std::shared_ptr<Job> Job::Prepare(const std::shared_ptr<Core>& core, uint32_t number,
+                                  std::string what, std::unique_ptr<JobWork> work) {
   std::shared_ptr<Job> job(new Job(core, std::move(what), std::move(work)));
   job->channel_ = Channel(number, kJobOperation);
   std::vector<std::shared_ptr<Job>> settled;  // stopped now: they may outlive the exchange
@@ -59,15 +60,37 @@ std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, std::string w
     core->jobs.push_back(job);
   }
   for (const std::shared_ptr<Job>& other : settled) other->Stop();
-  try {
+  OrStop(job, [&] {
     job->work_->Attach(job);
     job->Serve();
-    job->Schedule();
-  } catch (const std::bad_alloc&) {
-    job->Stop();  // what the work holds is not held until the context is closed
-    throw;
-  }
+  });
   return job;
+}
+
+std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, uint32_t number,
+                                std::string what, std::unique_ptr<JobWork> work) {
+  std::shared_ptr<Job> job = Prepare(core, number, std::move(what), std::move(work));
+  OrStop(job, [&] { job->Schedule(); });
+  return job;
+}
+
+Result<std::unique_ptr<Event>> Job::StartTogether(const std::shared_ptr<Core>& core,
+                                                  uint32_t number, std::string what,
+                                                  std::unique_ptr<JobWork> work,
+                                                  std::shared_ptr<Job>* job) {
+  const std::shared_ptr<Job> made = Prepare(core, number, std::move(what), std::move(work));
+  std::unique_ptr<Event> event;
+  const Status agreed = OrStop(made, [&] {
+    event = std::make_unique<JobEvent>(made);
+    return core->exchange->Agree(Status());
+  });
+  if (!agreed.ok()) {
+    made->Stop();
+    return agreed;
+  }
+  if (job != nullptr) *job = made;
+  made->Guarded([&] { made->Schedule(); });
+  return event;
 }
 
 Job::Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work)

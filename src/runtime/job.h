@@ -72,9 +72,16 @@ class JobWork {
 
 class Job : public std::enable_shared_from_this<Job> {
  public:
-  /// Collective; waits for nobody. `what` is for errors: "the checkpoint of particles".
-  static std::shared_ptr<Job> Start(const std::shared_ptr<Core>& core, std::string what,
-                                    std::unique_ptr<JobWork> work);
+  /// Collective; waits for nobody. `number`: of Core::TakeNumber, which the caller takes before
+  /// anything can fail on this rank alone. `what` is for errors: "the checkpoint of particles".
+  static std::shared_ptr<Job> Start(const std::shared_ptr<Core>& core, uint32_t number,
+                                    std::string what, std::unique_ptr<JobWork> work);
+  /// The same where all ranks wait for each other: if one cannot make its job, there is none on
+  /// any. Call it within Together(). Returns the job's public face; `*job`, if asked for, is it.
+  static Result<std::unique_ptr<Event>> StartTogether(const std::shared_ptr<Core>& core,
+                                                      uint32_t number, std::string what,
+                                                      std::unique_ptr<JobWork> work,
+                                                      std::shared_ptr<Job>* job = nullptr);
   ~Job();
 
   bool finished() const { return finished_; }
@@ -98,6 +105,8 @@ class Job : public std::enable_shared_from_this<Job> {
     std::string note;
   };
   Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work);
+  static std::shared_ptr<Job> Prepare(const std::shared_ptr<Core>& core, uint32_t number,
+                                      std::string what, std::unique_ptr<JobWork> work);
   void Serve();
   void Schedule();
   template <typename Part>
@@ -161,8 +170,5 @@ void Job::Guarded(const Part& part) {
     EndWithoutMemory();
   }
 }
-
-/// The public face of a job.
-std::unique_ptr<Event> NewJobEvent(const std::shared_ptr<Job>& job);
 
 }  // namespace quire::runtime

@@ -42,11 +42,14 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
     if (exchange_->rank() == 0) SetHeard(source);
     return Status();
   }
-  if (exchange_->rank() == 0) {
-    TakeReport(source, {true, news.status, std::move(news.note)});
-  } else {
-    Go(news.step, news.status, std::move(news.note));
-  }
+  // Without memory the job ends here: its sender would not hear of it, or not say it to the others.
+  Guarded([&] {
+    if (exchange_->rank() == 0) {
+      TakeReport(source, {true, news.status, std::move(news.note)});
+    } else {
+      Go(news.step, news.status, std::move(news.note));
+    }
+  });
   return Status();
 }
 
@@ -141,7 +144,14 @@ void Job::Proceed(int step, const Status& status, std::string news) {
     told_end_ = step == kJobEnd;
     told_status_ = status;
   }
-  for (int rank = 1; rank < exchange_->size(); ++rank) Tell(rank);
+  for (int rank = 1; rank < exchange_->size(); ++rank) {
+    const auto tell = [&] {
+      Tell(rank);
+      return Status();
+    };
+    // Once more without memory. Who still is not told asks, after a deadline.
+    if (!base::OrOutOfMemory(tell).ok()) static_cast<void>(base::OrOutOfMemory(tell));
+  }
   Go(step, status, std::move(news));
 }
 

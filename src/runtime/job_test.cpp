@@ -83,7 +83,7 @@ TEST_P(Jobs, GoThroughTheirStepsTogether) {
     Run(count, [&](const std::shared_ptr<Core>& core) {
       const int rank = core->rank();
       const auto job =
-          Job::Start(core, "the test", std::make_unique<StepWork>(rank, count, &shared));
+          Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StepWork>(rank, count, &shared));
       ASSERT_OK(job->Wait());
       EXPECT_TRUE(job->Ready());
       EXPECT_EQ(job->Progress().bytes_done, 30u);
@@ -103,7 +103,7 @@ TEST_P(Jobs, EndOnAllRanksWithTheFailureOfOne) {
     shared.failing_rank = failing;
     Run(3, [&](const std::shared_ptr<Core>& core) {
       const auto job =
-          Job::Start(core, "the test", std::make_unique<StepWork>(core->rank(), 3, &shared));
+          Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StepWork>(core->rank(), 3, &shared));
       const Status status = job->Wait();
       EXPECT_EQ(status.code(), Code::kNoSpace);
       EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(failing)));
@@ -119,9 +119,9 @@ TEST_P(Jobs, GoOnWithoutTheirHandleAndBesideEachOther) {
   Shared first;
   Shared second;
   Run(2, [&](const std::shared_ptr<Core>& core) {
-    Job::Start(core, "the first", std::make_unique<StepWork>(core->rank(), 2, &first));
+    Job::Start(core, core->TakeNumber(), "the first", std::make_unique<StepWork>(core->rank(), 2, &first));
     const auto job =
-        Job::Start(core, "the second", std::make_unique<StepWork>(core->rank(), 2, &second));
+        Job::Start(core, core->TakeNumber(), "the second", std::make_unique<StepWork>(core->rank(), 2, &second));
     ASSERT_OK(job->Wait());
     for (const std::shared_ptr<Job>& other : core->jobs) ASSERT_OK(other->Wait());
     ASSERT_OK(core->exchange->Barrier());
@@ -141,7 +141,7 @@ class StuckWork final : public JobWork {
 std::shared_ptr<Job> StartStuck(const std::shared_ptr<Core>& core, int stuck, Shared* shared) {
   std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
   if (core->rank() != stuck) work = std::make_unique<StepWork>(0, 0, shared);
-  return Job::Start(core, "the test", std::move(work));
+  return Job::Start(core, core->TakeNumber(), "the test", std::move(work));
 }
 
 TEST_P(Jobs, EndWhenARankDies) {
@@ -198,7 +198,7 @@ TEST_P(Jobs, TellWhatWasLostToThoseWhoAsk) {
   Run(2, [&](const std::shared_ptr<Core>& core) {
     comm::Exchange& exchange = *core->exchange;
     const auto job =
-        Job::Start(core, "the test", std::make_unique<StepWork>(core->rank(), 2, &shared));
+        Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StepWork>(core->rank(), 2, &shared));
     if (core->rank() == 0) {
       // Nobody serves this on rank 1: it fills the window for good.
       const std::string body(5 << 20, 'x');
@@ -240,7 +240,7 @@ TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
     for (int count = 2; count <= 4; ++count) {
       std::atomic<int> done{0};
       Run(count, [&](const std::shared_ptr<Core>& core) {
-        const auto job = Job::Start(core, "the test",
+        const auto job = Job::Start(core, core->TakeNumber(), "the test",
                                     std::make_unique<UndoWork>(core->rank(), failing_step, &done));
         const Status status = job->Wait();
         EXPECT_EQ(status.code(), Code::kIo);
@@ -255,7 +255,7 @@ TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
 TEST_P(Jobs, ThatAreStoppedRunNoMore) {
   Shared shared;
   Run(1, [&](const std::shared_ptr<Core>& core) {
-    const auto job = Job::Start(core, "the test", std::make_unique<StuckWork>());
+    const auto job = Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StuckWork>());
     job->Stop();
     EXPECT_TRUE(job->Ready());
     EXPECT_THAT(job->Wait().message(), HasSubstr("given up"));
