@@ -109,7 +109,8 @@ TEST_P(JobMemory, ThatIsNotThereEndsTheJobOnAllRanksAlike) {
         shared.rank = rank;
         RunRanks(count, by_turns, 60'000, [&](const std::shared_ptr<Core>& core) {
           const auto job =
-              Job::Start(core, core->TakeNumber(), "the test", std::make_unique<HungryWork>(core->rank(), &shared));
+              Job::Start(core, core->TakeNumber(), "the test",
+                         std::make_unique<HungryWork>(core->rank(), &shared));
           const Status told = job->Wait();
           EXPECT_EQ(told.code(), GetParam().told) << told.ToString();
           if (told.code() != Code::kOutOfMemory) return;
@@ -135,7 +136,8 @@ TEST(JobStart, WithoutMemoryEndsTheWorkAtOnce) {
     RunRanks(count, false, 3000, [&](const std::shared_ptr<Core>& core) {
       auto work = std::make_unique<HungryWork>(core->rank(), &shared);
       if (core->rank() == shared.rank) {
-        EXPECT_THROW(Job::Start(core, core->TakeNumber(), "the test", std::move(work)), std::bad_alloc);
+        EXPECT_THROW(Job::Start(core, core->TakeNumber(), "the test",
+                                std::move(work)), std::bad_alloc);
         EXPECT_GE(shared.finished, 1);
         while (shared.finished < count) std::this_thread::yield();
       } else {

@@ -83,7 +83,8 @@ TEST_P(Jobs, GoThroughTheirStepsTogether) {
     Run(count, [&](const std::shared_ptr<Core>& core) {
       const int rank = core->rank();
       const auto job =
-          Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StepWork>(rank, count, &shared));
+          Job::Start(core, core->TakeNumber(), "the test",
+                     std::make_unique<StepWork>(rank, count, &shared));
       ASSERT_OK(job->Wait());
       EXPECT_TRUE(job->Ready());
       EXPECT_EQ(job->Progress().bytes_done, 30u);
@@ -103,7 +104,8 @@ TEST_P(Jobs, EndOnAllRanksWithTheFailureOfOne) {
     shared.failing_rank = failing;
     Run(3, [&](const std::shared_ptr<Core>& core) {
       const auto job =
-          Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StepWork>(core->rank(), 3, &shared));
+          Job::Start(core, core->TakeNumber(), "the test",
+                     std::make_unique<StepWork>(core->rank(), 3, &shared));
       const Status status = job->Wait();
       EXPECT_EQ(status.code(), Code::kNoSpace);
       EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(failing)));
@@ -119,9 +121,11 @@ TEST_P(Jobs, GoOnWithoutTheirHandleAndBesideEachOther) {
   Shared first;
   Shared second;
   Run(2, [&](const std::shared_ptr<Core>& core) {
-    Job::Start(core, core->TakeNumber(), "the first", std::make_unique<StepWork>(core->rank(), 2, &first));
+    Job::Start(core, core->TakeNumber(), "the first",
+               std::make_unique<StepWork>(core->rank(), 2, &first));
     const auto job =
-        Job::Start(core, core->TakeNumber(), "the second", std::make_unique<StepWork>(core->rank(), 2, &second));
+        Job::Start(core, core->TakeNumber(), "the second",
+                   std::make_unique<StepWork>(core->rank(), 2, &second));
     ASSERT_OK(job->Wait());
     for (const std::shared_ptr<Job>& other : core->jobs) ASSERT_OK(other->Wait());
     ASSERT_OK(core->exchange->Barrier());
@@ -198,7 +202,8 @@ TEST_P(Jobs, TellWhatWasLostToThoseWhoAsk) {
   Run(2, [&](const std::shared_ptr<Core>& core) {
     comm::Exchange& exchange = *core->exchange;
     const auto job =
-        Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StepWork>(core->rank(), 2, &shared));
+        Job::Start(core, core->TakeNumber(), "the test",
+                   std::make_unique<StepWork>(core->rank(), 2, &shared));
     if (core->rank() == 0) {
       // Nobody serves this on rank 1: it fills the window for good.
       const std::string body(5 << 20, 'x');
@@ -255,7 +260,8 @@ TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
 TEST_P(Jobs, ThatAreStoppedRunNoMore) {
   Shared shared;
   Run(1, [&](const std::shared_ptr<Core>& core) {
-    const auto job = Job::Start(core, core->TakeNumber(), "the test", std::make_unique<StuckWork>());
+    const auto job = Job::Start(core, core->TakeNumber(), "the test",
+                                std::make_unique<StuckWork>());
     job->Stop();
     EXPECT_TRUE(job->Ready());
     EXPECT_THAT(job->Wait().message(), HasSubstr("given up"));
