@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace quire::api {
 namespace {
 
@@ -16,7 +18,8 @@ int CodeOf(const Status& status) {
   if (status.ok()) {
     last_message.clear();
   } else {
-    last_message = status.message().empty() ? CodeName(status.code()) : status.message();
+    const std::string& message = status.message();
+    last_message = message.empty() ? CodeName(status.code()) : base::Legible(message);
   }
   return static_cast<int>(status.code());
 }

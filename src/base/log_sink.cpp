@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/printable.h"
 #include "base/program_call.h"
 
 namespace quire::base {
@@ -41,7 +42,7 @@ void Log(LogLevel level, const std::string& text) {
   if (!current) return;
   const ProgramCall inside;
   try {
-    (*current)(level, text);  // outside the mutex: sinks run side by side
+    (*current)(level, Legible(text));  // outside the mutex: sinks run side by side
   } catch (...) {
     // Nobody is left to be told.
   }

@@ -1,4 +1,4 @@
-/// Keys and values as a person can read them.
+/// Keys, values and texts as a person can read them, on a terminal, too.
 ///
 /// Layer      base
 /// Threads    pure functions
@@ -12,6 +12,10 @@ namespace quire::base {
 
 /// The bytes as they are where they are printable ASCII; a backslash as \\, any other byte as \xNN.
 std::string Printable(Slice bytes);
+/// The text with every byte escaped as \xNN that a terminal could obey, or that would begin a line:
+/// control characters (C0, DEL, C1) and what is not UTF-8. For paths, names and messages, which
+/// others may have chosen; a text that is legible already comes back as it is.
+std::string Legible(Slice text);
 /// Two digits for each byte.
 std::string Hex(Slice bytes);
 

@@ -1,6 +1,7 @@
 #include "quire/status.h"
 
 #include "base/out_of_memory.h"
+#include "base/printable.h"
 
 namespace quire {
 
@@ -29,7 +30,7 @@ const std::string& Status::message() const {
 
 std::string Status::ToString() const {
   std::string text = CodeName(code_);
-  if (message_) text.append(": ").append(*message_);
+  if (message_) text.append(": ").append(base::Legible(*message_));
   return text;
 }
 

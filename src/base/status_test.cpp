@@ -47,6 +47,13 @@ TEST(Status, ContextStandsBeforeTheSentence) {
   EXPECT_TRUE(Status().WithContext("anything").ok());
 }
 
+TEST(Status, ShowsNoControlCharacterOfItsSentence) {
+  const Status status(Code::kIo, "open /run\n\x1b[31m/\xc3\xa4");
+  EXPECT_EQ(status.ToString(), "input/output error: open /run\\x0a\\x1b[31m/\xc3\xa4");
+  EXPECT_EQ(status.WithContext("\x07").ToString(),
+            "input/output error: \\x07: open /run\\x0a\\x1b[31m/\xc3\xa4");
+}
+
 TEST(Status, CodesKeepTheirNumbersAndHaveNames) {
   EXPECT_EQ(static_cast<int>(Code::kOk), 0);
   EXPECT_EQ(static_cast<int>(Code::kNotFound), 1);
@@ -87,10 +94,11 @@ TEST(LogSink, ReceivesLinesWhileInstalled) {
   });
   EXPECT_TRUE(base::LogEnabled());
   base::Log(LogLevel::kWarning, " heard");
+  base::Log(LogLevel::kError, " \x1b[2J\nquire error: forged");
   SetLogSink(nullptr);
   EXPECT_FALSE(base::LogEnabled());
   base::Log(LogLevel::kError, "into silence again");
-  EXPECT_EQ(lines, std::vector<std::string>{"1 heard"});
+  EXPECT_EQ(lines, (std::vector<std::string>{"1 heard", "0 \\x1b[2J\\x0aquire error: forged"}));
 }
 
 TEST(CheckDeathTest, NamesRankFileLineAndCondition) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/printable.h"
 #include "stream/delta.h"
 
 namespace quire::stream {
@@ -69,7 +70,7 @@ Status WriterObject::Prepare(uint64_t version, bool audit, Item* item) {
   prepared_delta_ = item->entry.delta;
   if (audit) {
     if (tracker_ != nullptr) {
-      QUIRE_RETURN_IF_ERROR(tracker_->Audit().WithContext("object " + key_));
+      QUIRE_RETURN_IF_ERROR(tracker_->Audit().WithContext("object " + base::Printable(key_)));
     }
     item->entry.has_content_hash = true;
     item->entry.content_hash = DataHash(Slice(memory_, bytes_));

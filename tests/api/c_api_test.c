@@ -80,6 +80,8 @@ static void check_options(quire_options** options) {
   quire_free(text);
   CHECK(quire_options_set(*options, "memtable_bite", "1") == QUIRE_INVALID_ARGUMENT);
   CHECK(strstr(quire_error_message(), "memtable_bytes") != NULL);
+  CHECK(quire_options_set(*options, "memtable\x1b[2J", "1") == QUIRE_INVALID_ARGUMENT);
+  CHECK(strstr(quire_error_message(), "memtable\\x1b[2J") != NULL);
   CHECK(quire_options_set(*options, "wal", "sometimes") == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_options_set(NULL, "wal", "on") == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_options_explain(*options, &text) == QUIRE_OK);

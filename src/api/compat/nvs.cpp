@@ -12,6 +12,7 @@
 
 #include "api/compat/nvs_session.h"
 #include "base/out_of_memory.h"
+#include "base/printable.h"
 #include "io/machine.h"
 
 namespace quire::compat {
@@ -33,7 +34,8 @@ thread_local std::string last_message;
 int CodeOf(const Status& status) {
   if (status.ok()) return NVS_OK;
   last_code = -static_cast<int>(status.code());
-  last_message = status.message().empty() ? CodeName(status.code()) : status.message();
+  const std::string& message = status.message();
+  last_message = message.empty() ? CodeName(status.code()) : base::Legible(message);
   return last_code;
 }
 
