@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 #include "kv/locked_database.h"
-#include "lsm/db.h"
 #include "runtime/sealed_text.h"
 
 namespace quire::kv {
@@ -100,24 +99,11 @@ std::optional<uint64_t> NumberBehind(const std::string& name, Slice prefix) {
   return ours ? number : std::nullopt;
 }
 
-Status UnlinkIfThere(io::FileSystem& fs, const std::string& path) {
-  const Status removed = fs.Unlink(path);
-  return removed.code() == Code::kNotFound ? Status() : removed;
-}
-
-Status RemoveTree(io::FileSystem& fs, const std::string& directory) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
-  for (const io::FileInfo& entry : entries) {
-    const std::string path = directory + "/" + entry.name;
-    if (!entry.is_directory) {
-      QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path));
-      continue;
-    }
-    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path + "/" + kFilesName));
-    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path + "/" + kFilesName + std::string(".tmp")));
-    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, path));
-  }
-  return fs.RemoveDirectory(directory);
+// Of a directory whose name is a number. One that cannot be looked into is taken for complete:
+// whoever uses it is told why.
+CheckpointState StateOf(io::FileSystem& fs, const std::string& directory) {
+  const Result<bool> recorded = fs.Exists(directory + "/" + kCommitName);
+  return !recorded.ok() || *recorded ? CheckpointState::kComplete : CheckpointState::kUnrecorded;
 }
 
 }  // namespace
@@ -254,7 +240,7 @@ Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const s
     if (!entry.is_directory) continue;
     const std::string directory = home + "/" + entry.name;
     if (const auto complete = NumberBehind(entry.name, "")) {
-      found.push_back({*complete, CheckpointState::kComplete, directory});
+      found.push_back({*complete, StateOf(fs, directory), directory});
     } else if (const auto dropped = NumberBehind(entry.name, kDroppedPrefix)) {
       found.push_back({*dropped, CheckpointState::kDropped, directory});
     } else if (const auto partial = NumberBehind(entry.name, kPartialPrefix)) {
@@ -271,11 +257,16 @@ Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const s
 }
 
 Status DropCheckpoint(io::FileSystem& fs, const std::string& home, const CheckpointFound& found) {
-  if (found.state != CheckpointState::kComplete) return RemoveTree(fs, found.directory);
+  if (found.state == CheckpointState::kUnrecorded) {
+    return Status(Code::kInvalidArgument, found.directory + " is no checkpoint: there is no " +
+                                              found.directory + "/" + kCommitName +
+                                              "; nothing of it was removed");
+  }
+  if (found.state != CheckpointState::kComplete) return fs.RemoveTree(found.directory);
   const std::string dropped = home + "/" + kDroppedPrefix + std::to_string(found.number);
   QUIRE_RETURN_IF_ERROR(fs.Rename(found.directory, dropped));
   QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(home));
-  return RemoveTree(fs, dropped);
+  return fs.RemoveTree(dropped);
 }
 
 }  // namespace quire::kv

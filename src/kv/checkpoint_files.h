@@ -4,7 +4,8 @@
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    pure functions of their arguments and the files
-/// Invariants a directory whose name is a number is a complete checkpoint
+/// Invariants a directory whose name is a number, and that has a commit record, is a complete
+///            checkpoint
 #pragma once
 
 #include <cstdint>
@@ -81,6 +82,7 @@ enum class CheckpointState {
   kPartial,  ///< being written
   kFailed,   ///< left unfinished
   kDropped,  ///< being removed
+  kUnrecorded,  ///< its name is a number, but it has no commit record: none of ours, or damaged
 };
 /// A checkpoint that is there, in whatever state.
 struct CheckpointFound {
@@ -95,7 +97,9 @@ std::string CheckpointDirectory(const std::string& home, uint64_t number);
 std::string PartialDirectory(const std::string& home, uint64_t number);
 /// Those in `home`, by rising number. No directory: none. Looks at locks, and takes none.
 Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const std::string& home);
-/// Removes a checkpoint: under another name first, so that none is ever half there.
+/// Removes a checkpoint: under another name first, so that none is ever half there. Of what is in
+/// its directory everything goes, and nothing outside it.
+/// Errors  kInvalidArgument: it is kUnrecorded, and stays as it is; kNotFound, kIo.
 Status DropCheckpoint(io::FileSystem& fs, const std::string& home, const CheckpointFound& found);
 
 }  // namespace quire::kv

@@ -453,18 +453,27 @@ TEST_P(Checkpoints, AFullDiskFailsOneAndTheDatabaseAndTheOneBeforeItGoOn) {
 }
 
 TEST_P(Checkpoints, ALeftoverThatStaysIsInNobodysWay) {
-  SimCluster cluster(Ranks(2));
+  std::unique_ptr<io::FaultFileSystem> faulty;
+  SimCluster* made = nullptr;
+  SimCluster::Options options = Ranks(2);
+  options.file_system = [&](int rank) {
+    return rank == 0 ? static_cast<io::FileSystem*>(faulty.get()) : &made->disk(0);
+  };
+  SimCluster cluster(options);
+  made = &cluster;
   io::SimFileSystem& fs = cluster.disk(0);
+  faulty = io::NewFaultFileSystem(fs);
+  faulty->OnlyBelow("/pfs/db/.partial-1/rank-0");
+  faulty->FailAt(io::kFaultUnlink, 1, UINT64_MAX, Code::kIo);
   LogLines log;
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     PutShare(db, rank, 2, 0, 100);
     if (rank == 0) {
-      // A directory in a part: none of ours, and in the way of its removal.
       for (const char* directory :
-           {"/pfs", kHome, "/pfs/db/.partial-1", "/pfs/db/.partial-1/rank-0",
-            "/pfs/db/.partial-1/rank-0/notes"}) {
+           {"/pfs", kHome, "/pfs/db/.partial-1", "/pfs/db/.partial-1/rank-0"}) {
         ASSERT_OK(fs.MakeDirectory(directory));
       }
+      ASSERT_OK(io::WriteFile(fs, "/pfs/db/.partial-1/rank-0/t-1.sst", "a beginning"));
     }
     ASSERT_OK(context.Barrier());
     ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
@@ -475,6 +484,46 @@ TEST_P(Checkpoints, ALeftoverThatStaysIsInNobodysWay) {
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[1].number, 2u);
   EXPECT_EQ(found[1].state, CheckpointState::kComplete);
+}
+
+// A number as a name makes no checkpoint: the commit record does.
+TEST_P(Checkpoints, ADirectoryWithoutACommitRecordIsNone) {
+  SimCluster cluster(Ranks(2));
+  io::SimFileSystem& fs = cluster.disk(0);
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    PutShare(db, rank, 2, 0, 100);
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    if (rank == 0) {
+      for (const char* directory : {"/pfs/db/2", "/pfs/db/2/rank-0"}) {
+        ASSERT_OK(fs.MakeDirectory(directory));
+      }
+      ASSERT_OK(io::WriteFile(fs, "/pfs/db/2/rank-0/results", "of somebody"));
+    }
+    ASSERT_OK(context.Barrier());
+    PutShare(db, rank, 2, 1, 100);
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {.keep = 2})));
+    ASSERT_OK(db.Close());
+    // None to restart from; the newest is the one that was made after it.
+    EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", {.number = 2, .replace = true})).code(),
+              Code::kCorruption);
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.replace = true})));
+    auto again = context.Open("db", Existing());
+    ASSERT_OK(again.status());
+    ExpectShare(**again, rank, 2, 1, 100);
+    ASSERT_OK((*again)->Close());
+  });
+  std::map<uint64_t, CheckpointState> states;
+  for (const CheckpointFound& one : Found(cluster)) {
+    states[one.number] = one.state;
+    const Status dropped =
+        one.number == 2 ? DropCheckpoint(fs, kHome, one) : Status(Code::kInvalidArgument);
+    EXPECT_EQ(dropped.code(), Code::kInvalidArgument) << dropped.ToString();
+  }
+  using enum CheckpointState;
+  EXPECT_EQ(states, (std::map<uint64_t, CheckpointState>{
+                        {1, kComplete}, {2, kUnrecorded}, {3, kComplete}}))
+      << "keep counts checkpoints alone";
+  EXPECT_TRUE(*fs.Exists("/pfs/db/2/rank-0/results"));
 }
 
 // Somebody who removed the oldest was killed when it had another name, or when parts were gone.

@@ -30,7 +30,9 @@ Result<std::vector<Candidate>> FindCandidates(io::FileSystem& fs, const std::str
   std::vector<Candidate> candidates;
   Status damage;
   for (size_t i = found.size(); i-- > 0;) {
-    if (found[i].state != CheckpointState::kComplete) continue;
+    const bool published = found[i].state == CheckpointState::kComplete ||
+                           found[i].state == CheckpointState::kUnrecorded;
+    if (!published) continue;
     if (wanted != 0 && found[i].number != wanted) continue;
     Candidate candidate{found[i].number, found[i].directory, {}};
     const Status read = ReadCandidate(fs, name, &candidate);
