@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/log_sink.h"
+#include "base/printable.h"
 #include "io/descriptor.h"
 #include "io/machine.h"
 #include "io/process.h"
@@ -98,14 +99,16 @@ int ShowStatus(io::FileSystem& fs, const std::string& place) {
   const auto holder = RunningDaemon(fs, place);
   if (!holder.ok()) return Fail(holder.status());
   if (holder->empty()) {
-    std::cout << "no daemon runs for " << place << '\n';
+    std::cout << "no daemon runs for " << base::Legible(place) << '\n';
     return kNotRunning;
   }
   const auto file = ReadDaemonFile(fs, place);
-  std::cout << "running on " << *holder << '\n';
+  std::cout << "running on " << base::Legible(*holder) << '\n';
   if (file.ok()) {
-    std::cout << "address " << file->address << '\n';
-    if (!file->metadata.empty()) std::cout << "metadata " << file->metadata << '\n';
+    std::cout << "address " << base::Legible(file->address) << '\n';
+    if (!file->metadata.empty()) {
+      std::cout << "metadata " << base::Legible(file->metadata) << '\n';
+    }
   }
   return kDone;
 }
@@ -114,7 +117,7 @@ int Stop(io::FileSystem& fs, const std::string& place) {
   const Status stopped = StopDaemon(fs, place, kStopMs);
   if (stopped.ok()) return kDone;
   if (stopped.code() != Code::kNotFound) return Fail(stopped);
-  std::cout << "no daemon runs for " << place << '\n';
+  std::cout << "no daemon runs for " << base::Legible(place) << '\n';
   return kNotRunning;
 }
 
@@ -160,6 +163,10 @@ int Main(int argc, char** argv) {
       "  quire-streamd --place /dev/shm/me --listen 0.0.0.0:0 --metadata node1:4711 \\\n"
       "                --token ~/.streams --detach\n"
       "  quire-streamd --place /dev/shm/me --stop");
+  app.failure_message([](const CLI::App* /*app*/, const CLI::Error& error) {
+    return "quire-streamd: " + base::Legible(error.what()) +
+           "; quire-streamd --help says what can be given\n";
+  });
   Command command;
   AddOptions(app, &command);
   try {

@@ -1,15 +1,25 @@
 // quire checkpoint: list, verify, drop, export.
+#include <algorithm>
 #include <iostream>
 
+#include "base/printable.h"
 #include "io/machine.h"
 #include "tools/quire/checkpoints.h"
+#include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 
 namespace quire::tool {
 namespace {
 
-constexpr const char* kStateNames[] = {"complete", "partial", "failed", "dropped"};
+constexpr const char* kStateNames[] = {"complete", "partial", "failed", "dropped",
+                                       "unrecorded"};
+
+// Whether it is one to restart from, or passes for one.
+bool IsPublished(const CheckpointPlace& place) {
+  return place.found.state == kv::CheckpointState::kComplete ||
+         place.found.state == kv::CheckpointState::kUnrecorded;
+}
 
 Json ToJson(const CheckpointPlace& place) {
   Json json;
@@ -23,7 +33,7 @@ Json ToJson(const CheckpointPlace& place) {
 // With what the commit record says.
 Json DescribedToJson(io::FileSystem& fs, const CheckpointPlace& place, int* exit_code) {
   Json json = ToJson(place);
-  if (place.found.state != kv::CheckpointState::kComplete) return json;
+  if (!IsPublished(place)) return json;
   const Result<kv::CommitRecord> record = kv::ReadCommitRecord(fs, place.found.directory);
   if (!record.ok()) {
     *exit_code = kFoundWrong;
@@ -44,36 +54,43 @@ Json DescribedToJson(io::FileSystem& fs, const CheckpointPlace& place, int* exit
   return json;
 }
 
+// A directory of checkpoints, or for them, in which there is none any more.
+bool IsEmptied(io::FileSystem& fs, const std::string& path) {
+  const Result<std::vector<io::FileInfo>> entries = fs.List(path);
+  if (!entries.ok()) return false;
+  return std::all_of(entries->begin(), entries->end(), [&](const io::FileInfo& entry) {
+    if (!entry.is_directory) return false;
+    const Result<std::vector<io::FileInfo>> within = fs.List(path + "/" + entry.name);
+    return within.ok() && within->empty();
+  });
+}
+
 Result<std::vector<CheckpointPlace>> FindAll(io::FileSystem& fs,
                                              const std::vector<std::string>& paths) {
   std::vector<CheckpointPlace> all;
   for (const std::string& path : paths) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places,
                            FindCheckpointPlaces(fs, path));
+    if (places.empty() && !IsEmptied(fs, path)) {
+      return Absent(fs, "there is no checkpoint in " + path, path);
+    }
     all.insert(all.end(), places.begin(), places.end());
   }
   return all;
 }
 
 void PrintOne(const Json& one) {
-  std::cout << one["database"].get<std::string>() << " " << one["number"] << "  "
-            << one["state"].get<std::string>();
+  std::cout << Text(one["database"]) << " " << one["number"] << "  " << Text(one["state"]);
   if (one.contains("ranks")) {
     std::cout << "  " << one["ranks"] << " ranks  " << one["files"] << " files  "
               << ShowSize(one["bytes"].get<uint64_t>());
   }
-  if (one.contains("problem")) std::cout << "  " << one["problem"].get<std::string>();
+  if (one.contains("problem")) std::cout << "  " << Text(one["problem"]);
   std::cout << "\n";
 }
 
-// A directory whose name is a number is a checkpoint only if it has a commit record, sound or not.
-Status CheckIsCheckpoint(io::FileSystem& fs, const CheckpointPlace& place) {
-  if (place.found.state != kv::CheckpointState::kComplete) return Status();
-  const std::string record = place.found.directory + "/" + kv::kCommitName;
-  QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(record));
-  if (there) return Status();
-  return Status(Code::kNotFound, place.found.directory + " is no checkpoint: there is no " +
-                                     record + "; nothing of it was removed");
+void PrintFinding(const CheckpointFinding& finding) {
+  std::cout << base::Legible(finding.path) << ": " << finding.status.ToString() << "\n";
 }
 
 // Whoever writes it goes on with it: it is not dropped.
@@ -114,7 +131,7 @@ int CheckpointVerify(const VerifyOptions& options) {
   bool sound = true;
   Json list = Json::array();
   for (const CheckpointPlace& place : *places) {
-    if (place.found.state != kv::CheckpointState::kComplete) continue;
+    if (!IsPublished(place)) continue;
     Progress line(place.found.directory, options.progress || OnTerminal());
     uint64_t bytes = 0;
     const std::vector<CheckpointFinding> findings = VerifyCheckpoint(
@@ -127,13 +144,17 @@ int CheckpointVerify(const VerifyOptions& options) {
     one["findings"] = Json::array();
     for (const CheckpointFinding& finding : findings) {
       one["findings"].push_back({{"path", finding.path}, {"problem", finding.status.ToString()}});
-      if (!options.json) std::cout << finding.path << ": " << finding.status.ToString() << "\n";
+      if (!options.json) PrintFinding(finding);
     }
     if (!options.json) {
-      std::cout << place.database << " " << place.found.number
+      std::cout << base::Legible(place.database) << " " << place.found.number
                 << (findings.empty() ? "  sound, " : "  not sound, ") << ShowSize(bytes) << "\n";
     }
     list.push_back(std::move(one));
+  }
+  if (list.empty()) {
+    return Fail(Status(Code::kNotFound, "there is no complete checkpoint to verify; quire "
+                                        "checkpoint list shows what there is"));
   }
   if (options.json) PrintJson({{"sound", sound}, {"checkpoints", list}});
   return sound ? kFine : kFoundWrong;
@@ -145,13 +166,12 @@ int CheckpointDrop(const ChangeOptions& options) {
   for (const std::string& path : options.paths) {
     const Result<CheckpointPlace> place = FindCheckpointPlace(fs, path);
     if (!place.ok()) return Fail(place.status());
-    const Status is_one = CheckIsCheckpoint(fs, *place);
-    if (!is_one.ok()) return Fail(is_one);
     const Status dropped = options.yes ? Drop(fs, *place) : Status();
     if (!dropped.ok()) return Fail(dropped);
     list.push_back(ToJson(*place));
     if (!options.json) {
-      std::cout << (options.yes ? "dropped " : "to be dropped: ") << place->found.directory << "\n";
+      std::cout << (options.yes ? "dropped " : "to be dropped: ")
+                << base::Legible(place->found.directory) << "\n";
     }
   }
   if (options.json) PrintJson({{"done", options.yes}, {"checkpoints", list}});
@@ -173,7 +193,7 @@ int CheckpointExport(const ExportOptions& options) {
   if (options.json) {
     PrintJson({{"directory", *copy}});
   } else {
-    std::cout << *copy << "\n";
+    std::cout << base::Legible(*copy) << "\n";
   }
   return kFine;
 }

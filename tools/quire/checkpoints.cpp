@@ -19,6 +19,11 @@ std::string PartIn(const std::string& directory, size_t rank) {
 
 Status AddHome(io::FileSystem& fs, const std::string& home, std::vector<CheckpointPlace>* places) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<kv::CheckpointFound> all, kv::FindCheckpoints(fs, home));
+  // Directories that have numbers for names, and of which none has a commit record, are no home.
+  const bool is_home = std::any_of(all.begin(), all.end(), [](const kv::CheckpointFound& one) {
+    return one.state != kv::CheckpointState::kUnrecorded;
+  });
+  if (!is_home) return Status();
   for (const kv::CheckpointFound& found : all) places->push_back({LastPart(home), home, found});
   return Status();
 }
@@ -148,9 +153,11 @@ Result<CheckpointPlace> FindCheckpointPlace(io::FileSystem& fs, const std::strin
   std::vector<CheckpointPlace> beside;
   QUIRE_RETURN_IF_ERROR(AddHome(fs, io::DirectoryOf(path), &beside));
   for (CheckpointPlace& place : beside) {
-    if (place.found.directory == path) return std::move(place);
+    const bool recorded = place.found.state != kv::CheckpointState::kUnrecorded;
+    if (place.found.directory == path && recorded) return std::move(place);
   }
-  return Status(Code::kNotFound, path + " is no checkpoint; quire checkpoint list shows them");
+  return Status(Code::kNotFound, path + " is no checkpoint: there is no " + path + "/" +
+                                     kv::kCommitName + "; quire checkpoint list shows them");
 }
 
 std::vector<CheckpointFinding> VerifyCheckpoint(

@@ -24,7 +24,7 @@ struct CheckpointPlace {
 };
 
 /// Those that `path` names: of all databases there, of one database, or the one whose directory it
-/// is.
+/// is. Perhaps none.
 /// Errors  kNotFound: `path` is not there; kIo.
 Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
                                                           const std::string& path);

@@ -1,6 +1,7 @@
 // quire clean: what dead processes of this user left behind.
 #include <iostream>
 
+#include "base/printable.h"
 #include "io/machine.h"
 #include "kv/checkpoint_files.h"
 #include "tools/quire/machine_facts.h"
@@ -103,8 +104,8 @@ void Print(const std::vector<Leftover>& found, bool done, bool json) {
   Json list = Json::array();
   for (const Leftover& one : found) {
     if (!json) {
-      std::cout << (done ? "removed " : "to be removed: ") << one.kind << " " << one.path << " ("
-                << one.why << ", " << ShowSize(one.bytes) << ")\n";
+      std::cout << (done ? "removed " : "to be removed: ") << one.kind << " "
+                << base::Legible(one.path) << " (" << one.why << ", " << ShowSize(one.bytes) << ")\n";
     }
     list.push_back(
         {{"kind", one.kind}, {"path", one.path}, {"why", one.why}, {"bytes", one.bytes}});

@@ -5,6 +5,7 @@
 #include "io/machine.h"
 #include "partition/files.h"
 #include "quire/dataset.h"
+#include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 
@@ -46,15 +47,15 @@ Json DatasetToJson(io::FileSystem& fs, const std::string& directory, int* exit_c
 }
 
 void PrintDataset(const Json& dataset) {
-  std::cout << dataset["directory"].get<std::string>();
+  std::cout << Text(dataset["directory"]);
   if (dataset.contains("problem")) {
-    std::cout << ": " << dataset["problem"].get<std::string>() << "\n";
+    std::cout << ": " << Text(dataset["problem"]) << "\n";
     return;
   }
   if (dataset.contains("open_in")) {
-    std::cout << "  (open in " << dataset["open_in"].get<std::string>() << ")";
+    std::cout << "  (open in " << Text(dataset["open_in"]) << ")";
   }
-  std::cout << "\n  " << dataset["format"].get<std::string>() << ", " << dataset["epochs"].size()
+  std::cout << "\n  " << Text(dataset["format"]) << ", " << dataset["epochs"].size()
             << " epochs, " << ShowSize(dataset["bytes"].get<uint64_t>()) << "\n";
   for (const Json& epoch : dataset["epochs"]) {
     std::cout << "  epoch " << epoch["epoch"] << ": " << epoch["pairs"] << " pairs of "
@@ -69,15 +70,22 @@ void PrintValue(const DatasetGetOptions& options, Slice key, const DatasetValue&
     line["epoch"] = value.epoch;
     line["rank"] = value.rank;
     SetBytes(&line, "value", value.value);
-    std::cout << line.dump() << "\n";
+    PrintJsonLine(line);
     return;
   }
   std::cout << value.epoch << "\t" << value.rank << "\t" << ShowBytes(value.value, options.format)
             << "\n";
 }
 
+// Where there is no dataset, the status says what is there instead.
+Result<Reader> OpenAt(const std::string& path) {
+  Result<Reader> reader = DatasetReader::Open(path);
+  if (reader.status().code() != Code::kNotFound) return reader;
+  return Absent(io::PosixFileSystem(), reader.status().message(), path);
+}
+
 Result<int> GetAll(const DatasetGetOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(options.path));
+  QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path));
   int exit_code = kFine;
   for (const std::string& given : options.keys) {
     const Result<std::string> key = options.hex_keys ? ParseHex(given) : Result<std::string>(given);
@@ -96,7 +104,7 @@ Result<int> GetAll(const DatasetGetOptions& options) {
 }
 
 Status ScanOne(const DatasetScanOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, DatasetReader::Open(options.path));
+  QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path));
   const auto scan = reader->Scan(options.epoch);
   const bool json = options.json || options.format == ByteFormat::kJson;
   for (uint64_t count = 0; scan->Valid(); scan->Next()) {
@@ -105,7 +113,7 @@ Status ScanOne(const DatasetScanOptions& options) {
       SetBytes(&line, "key", scan->key());
       line["rank"] = scan->rank();
       if (!options.keys_only) SetBytes(&line, "value", scan->value());
-      std::cout << line.dump() << "\n";
+      PrintJsonLine(line);
     } else {
       std::cout << ShowBytes(scan->key(), options.format) << "\t" << scan->rank();
       if (!options.keys_only) std::cout << "\t" << ShowBytes(scan->value(), options.format);
@@ -118,7 +126,7 @@ Status ScanOne(const DatasetScanOptions& options) {
 
 Status VerifyOne(const std::string& path, bool progress, uint64_t* epochs, Json* findings) {
   QUIRE_ASSIGN_OR_RETURN(const std::string directory, io::AbsolutePath(path));
-  const Result<Reader> reader = DatasetReader::Open(directory);
+  const Result<Reader> reader = OpenAt(directory);
   if (!reader.ok()) {
     if (reader.status().code() != Code::kCorruption) return reader.status();
     findings->push_back({{"directory", directory}, {"problem", reader.status().ToString()}});
@@ -146,7 +154,7 @@ int DatasetList(const PathsOptions& options) {
   for (const std::string& path : options.paths) {
     const Result<std::vector<std::string>> found = FindDatasets(fs, path);
     if (!found.ok()) return Fail(found.status());
-    if (found->empty()) return Fail(Status(Code::kNotFound, "there is no dataset in " + path));
+    if (found->empty()) return Fail(Absent(fs, "there is no dataset in " + path, path));
     for (const std::string& directory : *found) {
       datasets.push_back(DatasetToJson(fs, directory, &exit_code));
     }
@@ -181,7 +189,7 @@ int DatasetVerify(const VerifyOptions& options) {
     PrintJson({{"sound", sound}, {"epochs", epochs}, {"findings", findings}});
   } else {
     for (const Json& finding : findings) {
-      std::cout << finding["problem"].get<std::string>() << "\n";
+      std::cout << Text(finding["problem"]) << "\n";
     }
     std::cout << (sound ? "sound: " : "not sound; looked at ") << epochs << " epochs\n";
   }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <iostream>
 
+#include "base/printable.h"
 #include "io/file_system.h"
 #include "io/file_system_type.h"
 #include "io/machine.h"
@@ -209,9 +210,9 @@ int Doctor(const DoctorOptions& options) {
     list.push_back(
         {{"check", check.name}, {"level", level}, {"what", check.what}, {"todo", check.todo}});
     if (options.json) continue;
-    std::cout << level << "\t" << check.name << ": " << check.what << "\n";
+    std::cout << level << "\t" << check.name << ": " << base::Legible(check.what) << "\n";
     if (!check.todo.empty() && check.level != Check::Level::kFine) {
-      std::cout << "\t  " << check.todo << "\n";
+      std::cout << "\t  " << base::Legible(check.todo) << "\n";
     }
   }
   if (options.json) {

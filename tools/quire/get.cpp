@@ -13,6 +13,7 @@ int Get(const GetOptions& options) {
   Chain chain(io::PosixFileSystem(), *place);
   const bool json = options.json || options.format == ByteFormat::kJson;
   int exit_code = kFine;
+  if (!json) NoteWriter(*place);
   for (const std::string& given : options.keys) {
     const Result<std::string> key = options.hex_keys ? ParseHex(given) : Result<std::string>(given);
     if (!key.ok()) return Fail(key.status());
@@ -26,7 +27,8 @@ int Get(const GetOptions& options) {
       SetBytes(&line, "key", *key);
       line["found"] = !absent;
       if (!absent) SetBytes(&line, "value", value);
-      std::cout << line.dump() << "\n";
+      if (!place->writer.empty()) line["open_in"] = place->writer;
+      PrintJsonLine(line);
     } else if (absent) {
       std::cerr << "quire: " << base::Printable(*key) << " is not there\n";
     } else {

@@ -4,6 +4,7 @@
 
 #include "base/printable.h"
 #include "lsm/manifest.h"
+#include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 
@@ -85,7 +86,7 @@ void PrintPart(const Json& part) {
     return;
   }
   if (part.contains("problem")) {
-    std::cout << ": " << part["problem"].get<std::string>() << "\n";
+    std::cout << ": " << Text(part["problem"]) << "\n";
     return;
   }
   std::cout << ": " << part["runs"].size() << " runs, "
@@ -101,21 +102,21 @@ void PrintPart(const Json& part) {
 }
 
 void PrintPlace(const Json& place) {
-  std::cout << place["name"].get<std::string>();
+  std::cout << Text(place["name"]);
   if (place.contains("open_in")) {
-    std::cout << "  (open in " << place["open_in"].get<std::string>() << ")";
+    std::cout << "  (" << MemoryNote(Text(place["open_in"])) << ")";
   }
   if (place.contains("problem")) {
-    std::cout << "\n  " << place["problem"].get<std::string>() << "\n";
+    std::cout << "\n  " << Text(place["problem"]) << "\n";
     return;
   }
-  if (place["state"] != "ready") std::cout << "  (" << place["state"].get<std::string>() << ")";
+  if (place["state"] != "ready") std::cout << "  (" << Text(place["state"]) << ")";
   std::cout << "\n";
   for (const Json& generation : place["generations"]) {
     std::cout << "  generation " << generation["number"] << ": " << generation["ranks"]
-              << " ranks, partitioner " << generation["partitioner"].get<std::string>();
+              << " ranks, partitioner " << Text(generation["partitioner"]);
     if (generation.contains("location")) {
-      std::cout << ", in " << generation["location"].get<std::string>();
+      std::cout << ", in " << Text(generation["location"]);
     }
     std::cout << "\n";
     for (const Json& part : place["parts"]) {
@@ -124,34 +125,63 @@ void PrintPlace(const Json& place) {
   }
 }
 
+// What has a command of its own.
+struct Others {
+  Json datasets = Json::array();
+  Json checkpoints = Json::array();
+  Json stores = Json::array();
+
+  void Add(const Contents& contents) {
+    for (const std::string& one : contents.datasets) datasets.push_back(one);
+    for (const std::string& one : contents.checkpoints) checkpoints.push_back(one);
+    for (const std::string& one : contents.stores) stores.push_back(one);
+  }
+  void Print() const {
+    PrintEach(datasets, "a dataset: quire dataset list ");
+    PrintEach(checkpoints, "checkpoints: quire checkpoint list ");
+    for (const Json& store : stores) {
+      const std::string directory = Text(store);
+      std::cout << LastPart(directory) << "  (a stream: " << StreamCommand({directory}) << ")\n";
+    }
+  }
+
+ private:
+  static void PrintEach(const Json& directories, const char* command) {
+    for (const Json& directory : directories) {
+      const std::string path = Text(directory);
+      std::cout << LastPart(path) << "  (" << command << path << ")\n";
+    }
+  }
+};
+
 }  // namespace
 
 int Ls(const PathsOptions& options) {
   io::FileSystem& fs = io::PosixFileSystem();
   int exit_code = kFine;
   Json databases = Json::array();
-  Json datasets = Json::array();
+  Others others;
   for (const std::string& path : options.paths) {
-    const Result<std::vector<std::string>> found = FindDatasets(fs, path);
-    if (!found.ok()) return Fail(found.status());
-    for (const std::string& directory : *found) datasets.push_back(directory);
-    const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
-    if (!places.ok() && (found->empty() || places.status().code() != Code::kNotFound)) {
-      return Fail(places.status());
+    const Result<std::vector<DatabasePlace>> places = DatabasesAt(fs, path);
+    if (!places.ok()) return Fail(places.status());
+    const Contents contents = ContentsOf(fs, path);
+    if (places->empty() && contents.empty()) {
+      return Fail(Absent(fs, "there is no database in " + path, path));
     }
-    for (const DatabasePlace& place : places.ok() ? *places : std::vector<DatabasePlace>()) {
+    others.Add(contents);
+    for (const DatabasePlace& place : *places) {
       databases.push_back(PlaceToJson(fs, place, &exit_code));
     }
   }
   if (options.json) {
-    PrintJson({{"databases", databases}, {"datasets", datasets}});
+    PrintJson({{"databases", databases},
+               {"datasets", others.datasets},
+               {"checkpoints", others.checkpoints},
+               {"streams", others.stores}});
     return exit_code;
   }
   for (const Json& database : databases) PrintPlace(database);
-  for (const Json& directory : datasets) {
-    const std::string path = directory.get<std::string>();
-    std::cout << LastPart(path) << "  (a dataset: quire dataset list " << path << ")\n";
-  }
+  others.Print();
   return exit_code;
 }
 

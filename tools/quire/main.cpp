@@ -6,9 +6,12 @@
 #include <map>
 #include <new>
 
+#include "base/printable.h"
 #include "io/descriptor.h"
 #include "quire/version.h"
+#include "runtime/nearest_name.h"
 #include "tools/quire/commands.h"
+#include "tools/quire/output.h"
 
 namespace quire::tool {
 namespace {
@@ -320,7 +323,38 @@ class Commands {
   std::map<CLI::App*, Run> runs_;
 };
 
+// What was given on the command line is shown to a terminal.
+std::string UsageText(const CLI::App* /*app*/, const CLI::Error& error) {
+  return "quire: " + base::Legible(error.what()) + "; quire --help says what can be given\n";
+}
+
+// kInvalidArgument: a word on the command line stands where a command must, and is none.
+Status CheckCommands(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* within = &app;
+  std::string so_far = "quire";
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    std::vector<std::string> names;
+    const CLI::App* named = nullptr;
+    for (const CLI::App* one : within->get_subcommands([](const CLI::App*) { return true; })) {
+      names.push_back(one->get_name());
+      if (one->get_name() == argv[i]) named = one;
+    }
+    if (names.empty()) break;
+    if (named == nullptr) {
+      const std::string nearest = runtime::FindNearestName(argv[i], names).name;
+      return Status(Code::kInvalidArgument, std::string("there is no command \"") + argv[i] +
+                                                "\" of " + so_far + "; did you mean \"" + nearest +
+                                                "\"? " + so_far + " --help shows all");
+    }
+    so_far += " " + named->get_name();
+    within = named;
+  }
+  return Status();
+}
+
 int ParseAndRun(CLI::App& app, const Commands& commands, int argc, char** argv) {
+  const Status known = CheckCommands(app, argc, argv);
+  if (!known.ok()) return Fail(known);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -334,6 +368,7 @@ int Main(int argc, char** argv) {
   app.name("quire");
   app.set_version_flag("--version", std::string(Version()));
   app.require_subcommand(1);
+  app.failure_message(UsageText);
   app.footer(kExamples + std::string(kExitCodes));
   const Commands commands(app);
   try {

@@ -33,7 +33,15 @@ int DigitOf(char c) {
 }  // namespace
 
 void PrintJson(const Json& document) {
-  std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  std::cout << document.dump(2, ' ', true, Json::error_handler_t::replace) << "\n";
+}
+
+void PrintJsonLine(const Json& document) {
+  std::cout << document.dump(-1, ' ', true, Json::error_handler_t::replace) << "\n";
+}
+
+std::string Text(const Json& text) {
+  return base::Legible(text.get<std::string>());
 }
 
 int Fail(const Status& status) {
@@ -63,6 +71,10 @@ std::string ShowBytes(Slice bytes, ByteFormat format) {
   return format == ByteFormat::kHex ? base::Hex(bytes) : base::Printable(bytes);
 }
 
+std::string MemoryNote(const std::string& writer) {
+  return "open in " + base::Legible(writer) + "; what only its memory has is not shown";
+}
+
 std::string ShowSize(uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   int unit = 0;
@@ -86,7 +98,8 @@ Result<std::string> ParseHex(const std::string& digits) {
                 "\"" + base::Printable(digits) + "\" is not made of pairs of hexadecimal digits");
 }
 
-Progress::Progress(std::string what, bool wanted) : what_(std::move(what)), wanted_(wanted) {}
+Progress::Progress(const std::string& what, bool wanted)
+    : what_(base::Legible(what)), wanted_(wanted) {}
 
 Progress::~Progress() {
   if (shown_ >= 0) std::cerr << "\n";

@@ -17,8 +17,13 @@ namespace quire::tool {
 
 using Json = nlohmann::ordered_json;
 
-/// The document, indented, and a line's end.
+/// Prints the document, indented, and a line's end. In ASCII alone, so that no terminal obeys what
+/// was stored; programs that parse it get the same texts.
 void PrintJson(const Json& document);
+/// The same on one line.
+void PrintJsonLine(const Json& document);
+/// A text of a document as people may be shown it: base::Legible.
+std::string Text(const Json& text);
 /// Says on standard error what went wrong; the exit code that belongs to it.
 int Fail(const Status& status);
 /// Sets object[name] to the bytes as text where they are valid UTF-8 without control characters,
@@ -26,6 +31,8 @@ int Fail(const Status& status);
 void SetBytes(Json* object, const std::string& name, Slice bytes);
 /// The bytes as `format` says, without a line's end; not for kJson.
 std::string ShowBytes(Slice bytes, ByteFormat format);
+/// What every command that shows a database says of it beside the job that has it open.
+std::string MemoryNote(const std::string& writer);
 /// "12.3 MiB".
 std::string ShowSize(uint64_t bytes);
 /// The bytes that pairs of digits stand for. kInvalidArgument: they are none.
@@ -34,7 +41,7 @@ Result<std::string> ParseHex(const std::string& digits);
 /// A line on a terminal that says how far something is; nothing where it was not asked for.
 class Progress {
  public:
-  Progress(std::string what, bool wanted);
+  Progress(const std::string& what, bool wanted);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

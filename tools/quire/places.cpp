@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iostream>
 #include <optional>
 
+#include "base/printable.h"
 #include "io/machine.h"
 #include "kv/checkpoint_files.h"
 #include "lsm/manifest.h"
 #include "runtime/repository.h"
+#include "tools/quire/contents.h"
+#include "tools/quire/output.h"
 
 namespace quire::tool {
 namespace {
@@ -154,30 +158,22 @@ Result<DatabasePlace> PlaceIn(io::FileSystem& fs, const std::string& directory,
   return place;
 }
 
+// A part can be open alone: by a rank of a job whose rank 0 is on another node, or by a program
+// that needs no more.
+void FindWriter(io::FileSystem& fs, DatabasePlace* place) {
+  for (const Part& part : place->parts) {
+    if (!place->writer.empty()) return;
+    if (!part.here) continue;
+    const Result<std::string> holder = fs.LockHolder(DatabaseLockPath(part.directory));
+    if (holder.ok()) place->writer = *holder;
+  }
+}
+
 bool IsDatabase(const std::vector<io::FileInfo>& entries) {
   return HasFile(entries, runtime::kDatabaseFile) || !GenerationsAmong(entries).empty();
 }
 
-}  // namespace
-
-std::string LastPart(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
-std::string DatabaseLockPath(const std::string& directory) {
-  return directory + "/LOCK";
-}
-
-uint64_t AllocatedBytes(io::FileSystem& fs, const std::string& directory) {
-  const Result<std::vector<io::FileInfo>> files = fs.List(directory);
-  uint64_t bytes = 0;
-  if (!files.ok()) return bytes;
-  for (const io::FileInfo& file : *files) bytes += file.allocated;
-  return bytes;
-}
-
-Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& named) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
+Result<std::vector<DatabasePlace>> PlacesAt(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   std::vector<DatabasePlace> places;
   if (IsDatabase(entries)) {
@@ -203,7 +199,42 @@ Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::
     QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, PlaceIn(fs, directory, *within));
     places.push_back(std::move(place));
   }
-  if (places.empty()) return Status(Code::kNotFound, "there is no database in " + path);
+  return places;
+}
+
+}  // namespace
+
+std::string LastPart(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string DatabaseLockPath(const std::string& directory) {
+  return directory + "/LOCK";
+}
+
+void NoteWriter(const DatabasePlace& place) {
+  if (place.writer.empty()) return;
+  std::cerr << "quire: " << base::Legible(place.name) << " is " << MemoryNote(place.writer) << "\n";
+}
+
+uint64_t AllocatedBytes(io::FileSystem& fs, const std::string& directory) {
+  const Result<std::vector<io::FileInfo>> files = fs.List(directory);
+  uint64_t bytes = 0;
+  if (!files.ok()) return bytes;
+  for (const io::FileInfo& file : *files) bytes += file.allocated;
+  return bytes;
+}
+
+Result<std::vector<DatabasePlace>> DatabasesAt(io::FileSystem& fs, const std::string& named) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
+  QUIRE_ASSIGN_OR_RETURN(std::vector<DatabasePlace> places, PlacesAt(fs, path));
+  for (DatabasePlace& place : places) FindWriter(fs, &place);
+  return places;
+}
+
+Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<DatabasePlace> places, DatabasesAt(fs, path));
+  if (places.empty()) return Absent(fs, "there is no database in " + path, path);
   return places;
 }
 

@@ -35,13 +35,16 @@ struct DatabasePlace {
   bool described = false;  ///< its DATABASE was read
   kv::Descriptor descriptor;
   std::vector<Part> parts;  ///< newest generation first, by rank
-  std::string writer;       ///< who has it open; empty: nobody
+  std::string writer;       ///< who has it, or a part of it, open; empty: nobody
 };
 
 /// The databases that `path` names: all of a repository (on a node other than rank 0's: their parts
 /// there), or the one whose directory it is; of a
 /// directory with parts alone (a checkpoint, a generation), or a part's own, something like one.
-/// Errors  kNotFound: nothing of the kind is there; kIo.
+/// Perhaps none.
+/// Errors  kNotFound: `path` is not there; kIo.
+Result<std::vector<DatabasePlace>> DatabasesAt(io::FileSystem& fs, const std::string& path);
+/// The same, at least one. kNotFound: none is there; the text says what is.
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& path);
 /// Bytes that the files in `directory` take on the device; of a directory that cannot be listed 0.
 uint64_t AllocatedBytes(io::FileSystem& fs, const std::string& directory);
@@ -52,6 +55,8 @@ Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path);
 /// none.
 Result<std::vector<std::string>> FindDatasets(io::FileSystem& fs, const std::string& path);
 
+/// Says on standard error, if a job has the database open, that its memory is not shown.
+void NoteWriter(const DatabasePlace& place);
 /// What stands behind the last slash.
 std::string LastPart(const std::string& path);
 /// The file of the lock over a whole database.

@@ -54,13 +54,12 @@ Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabasePlace& pl
 
 void PrintPart(const Json& part) {
   if (!part["needed"].get<bool>() && part["losses"].empty()) return;
-  std::cout << part["directory"].get<std::string>() << "\n";
+  std::cout << Text(part["directory"]) << "\n";
   for (const Json& step : part["steps"]) {
-    std::cout << (part["done"].get<bool>() ? "  done: " : "  to do: ") << step.get<std::string>()
-              << "\n";
+    std::cout << (part["done"].get<bool>() ? "  done: " : "  to do: ") << Text(step) << "\n";
   }
   for (const Json& loss : part["losses"]) {
-    std::cout << "  lost: " << loss.get<std::string>() << "\n";
+    std::cout << "  lost: " << Text(loss) << "\n";
   }
 }
 

@@ -7,14 +7,20 @@
 namespace quire::tool {
 namespace {
 
-Status PrintPair(const ScanOptions& options, Slice key, const Chain::Value& read) {
+bool InJson(const ScanOptions& options) {
+  return options.json || options.format == ByteFormat::kJson;
+}
+
+Status PrintPair(const ScanOptions& options, const std::string& writer, Slice key,
+                 const Chain::Value& read) {
   std::string value;
   if (!options.keys_only) QUIRE_RETURN_IF_ERROR(read(&value));
-  if (options.json || options.format == ByteFormat::kJson) {
+  if (InJson(options)) {
     Json line;
     SetBytes(&line, "key", key);
     if (!options.keys_only) SetBytes(&line, "value", value);
-    std::cout << line.dump() << "\n";
+    if (!writer.empty()) line["open_in"] = writer;
+    PrintJsonLine(line);
     return Status();
   }
   std::cout << ShowBytes(key, options.format);
@@ -31,10 +37,12 @@ Status ScanAll(const ScanOptions& options) {
     QUIRE_ASSIGN_OR_RETURN(to, ParseHex(options.to));
   }
   QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, FindDatabase(io::PosixFileSystem(), options.path));
+  if (!InJson(options)) NoteWriter(place);
+  const std::string writer = place.writer;
   uint64_t count = 0;
   return Chain(io::PosixFileSystem(), std::move(place))
       .Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
-        QUIRE_RETURN_IF_ERROR(PrintPair(options, key, read));
+        QUIRE_RETURN_IF_ERROR(PrintPair(options, writer, key, read));
         return ++count != options.limit;
       });
 }

@@ -132,6 +132,7 @@ Json PlaceToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code)
   Json json;
   json["name"] = place.name;
   json["directory"] = place.directory;
+  if (!place.writer.empty()) json["open_in"] = place.writer;
   if (!place.status.ok()) {
     json["problem"] = place.status.ToString();
     *exit_code = kFoundWrong;
@@ -161,16 +162,20 @@ void PrintSums(const Json& sums, const char* indent) {
 }
 
 void PrintPlace(const Json& place) {
-  std::cout << place["name"].get<std::string>() << "\n";
+  std::cout << Text(place["name"]);
+  if (place.contains("open_in")) {
+    std::cout << "  (" << MemoryNote(Text(place["open_in"])) << ")";
+  }
+  std::cout << "\n";
   if (place.contains("problem")) {
-    std::cout << "  " << place["problem"].get<std::string>() << "\n";
+    std::cout << "  " << Text(place["problem"]) << "\n";
   }
   PrintSums(place["total"], "  ");
   for (const Json& part : place["parts"]) {
     std::cout << "  generation " << part["generation"] << " rank " << part["rank"]
               << (part["here"].get<bool>() ? "\n" : ": not here\n");
     if (part.contains("problem")) {
-      std::cout << "    " << part["problem"].get<std::string>() << "\n";
+      std::cout << "    " << Text(part["problem"]) << "\n";
     }
     if (part.contains("tables")) PrintSums(part, "    ");
   }

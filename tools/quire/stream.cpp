@@ -9,6 +9,7 @@
 #include "io/machine.h"
 #include "stream/listing.h"
 #include "stream/streams.h"
+#include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 #include "tools/quire/stream_form.h"
@@ -91,7 +92,7 @@ std::string KeyOf(const Json& object) {
 
 void PrintVersion(const Json& version) {
   std::cout << "    version " << version["version"] << ", snapshot " << version["snapshot"] << ": "
-            << version["element"].get<std::string>();
+            << Text(version["element"]);
   for (size_t i = 0; i < version["extents"].size(); ++i) {
     std::cout << (i == 0 ? " " : " x ") << version["extents"][i];
   }
@@ -105,7 +106,7 @@ void PrintVersion(const Json& version) {
 void PrintPart(const Json& part) {
   std::cout << "rank " << part["rank"] << ": ";
   if (part.contains("problem")) {
-    std::cout << part["problem"].get<std::string>() << "\n";
+    std::cout << Text(part["problem"]) << "\n";
     return;
   }
   std::cout << "snapshot " << part["last_snapshot"]
@@ -119,17 +120,24 @@ void PrintPart(const Json& part) {
 // The parts that the command is about: of one rank, or of all.
 Result<std::vector<PartName>> PartsOf(const StreamPartOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::string place, io::AbsolutePath(options.path));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> ranks,
-                         stream::ListRanks(io::PosixFileSystem(), place, options.name));
+  io::FileSystem& fs = io::PosixFileSystem();
+  const Result<std::vector<uint32_t>> ranks = stream::ListRanks(fs, place, options.name);
+  if (ranks.status().code() == Code::kNotFound) {
+    return Absent(fs, "there is no stream " + options.name + " at " + place, place);
+  }
+  QUIRE_RETURN_IF_ERROR(ranks.status());
+  if (ranks->empty()) {
+    const std::string directory = place + "/" + options.name;
+    return Absent(fs, directory + " is no stream", directory);
+  }
   std::vector<PartName> parts;
-  for (const uint32_t rank : ranks) {
+  for (const uint32_t rank : *ranks) {
     if (options.rank.has_value() && *options.rank != rank) continue;
     parts.push_back({place, options.name, rank});
   }
-  if (parts.empty()) {
-    return Status(Code::kNotFound, "there is no part of " + options.name + " at " + place);
-  }
-  return parts;
+  if (!parts.empty()) return parts;
+  return Status(Code::kNotFound, "there is no part of rank " + std::to_string(*options.rank) +
+                                     " of " + options.name + " at " + place);
 }
 
 Result<int> ListStore(const StreamPartOptions& options) {
@@ -154,12 +162,13 @@ Result<int> ListPlace(const StreamPartOptions& options) {
     const Result<std::vector<uint32_t>> ranks = stream::ListRanks(fs, place, name);
     if (ranks.ok()) stores.push_back({{"store", name}, {"ranks", *ranks}});
   }
+  if (stores.empty()) return Absent(fs, "there is no stream at " + place, place);
   if (options.json) {
     PrintJson({{"place", place}, {"stores", stores}});
     return kFine;
   }
   for (const Json& store : stores) {
-    std::cout << store["store"].get<std::string>() << ": ranks";
+    std::cout << Text(store["store"]) << ": ranks";
     for (const Json& rank : store["ranks"]) std::cout << " " << rank;
     std::cout << "\n";
   }
@@ -194,7 +203,7 @@ Status StatPart(const PartName& part, Json* json) {
 void PrintCounts(const Json& part) {
   std::cout << "rank " << part["rank"] << ": ";
   if (part.contains("problem")) {
-    std::cout << part["problem"].get<std::string>() << "\n";
+    std::cout << Text(part["problem"]) << "\n";
     return;
   }
   std::cout << part["objects"] << " objects, " << part["versions"] << " versions, "
@@ -283,8 +292,7 @@ Result<int> VerifyStore(const StreamPartOptions& options) {
     PrintJson({{"sound", sound}, {"versions", findings.versions}, {"findings", findings.list}});
   } else {
     for (const Json& finding : findings.list) {
-      std::cout << "rank " << finding["rank"] << ": " << finding["problem"].get<std::string>()
-                << "\n";
+      std::cout << "rank " << finding["rank"] << ": " << Text(finding["problem"]) << "\n";
     }
     std::cout << (sound ? "sound: " : "not sound; looked at ") << findings.versions
               << " versions\n";

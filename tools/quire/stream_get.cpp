@@ -7,6 +7,7 @@
 #include "io/file_system.h"
 #include "io/machine.h"
 #include "stream/streams.h"
+#include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 #include "tools/quire/stream_form.h"
@@ -61,9 +62,13 @@ Result<int> GetOne(const StreamGetOptions& options) {
       options.hex_keys ? ParseHex(options.key) : Result<std::string>(options.key);
   QUIRE_RETURN_IF_ERROR(key.status());
   QUIRE_ASSIGN_OR_RETURN(const std::string place, io::AbsolutePath(options.path));
-  QUIRE_ASSIGN_OR_RETURN(const auto reader,
-                         stream::OpenLocalReader(io::PosixFileSystem(), place, options.name,
-                                                 options.rank));
+  io::FileSystem& fs = io::PosixFileSystem();
+  const auto opened = stream::OpenLocalReader(fs, place, options.name, options.rank);
+  if (opened.status().code() == Code::kNotFound) {
+    return Absent(fs, opened.status().message(), place);
+  }
+  QUIRE_RETURN_IF_ERROR(opened.status());
+  StreamReader* const reader = opened->get();
   const Result<std::unique_ptr<StreamView>> view = Seen(*reader, *key, options);
   if (view.status().code() == Code::kNotFound) {
     std::cerr << "quire: " << base::Printable(*key) << ": " << view.status().ToString() << "\n";

@@ -16,6 +16,7 @@ struct Verified {
   uint64_t values = 0;
   uint64_t log_records = 0;
   uint64_t parts = 0;
+  Json open_in = Json::object();  // who has a database open, by directory
   Json findings = Json::array();
 };
 
@@ -53,6 +54,8 @@ int Verify(const VerifyOptions& options) {
     const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
     if (!places.ok()) return Fail(places.status());
     for (const DatabasePlace& place : *places) {
+      if (!options.json) NoteWriter(place);
+      if (!place.writer.empty()) verified.open_in[place.directory] = place.writer;
       if (!place.status.ok()) {
         AddFinding("descriptor", kv::DescriptorPath(place.directory), place.status, &verified);
       }
@@ -63,17 +66,19 @@ int Verify(const VerifyOptions& options) {
   }
   const bool sound = verified.findings.empty();
   if (options.json) {
-    PrintJson({{"sound", sound},
-               {"parts", verified.parts},
-               {"tables", verified.tables},
-               {"values", verified.values},
-               {"log_records", verified.log_records},
-               {"bytes", verified.bytes},
-               {"findings", verified.findings}});
+    Json report = {{"sound", sound},
+                   {"parts", verified.parts},
+                   {"tables", verified.tables},
+                   {"values", verified.values},
+                   {"log_records", verified.log_records},
+                   {"bytes", verified.bytes},
+                   {"findings", verified.findings}};
+    if (!verified.open_in.empty()) report["open_in"] = verified.open_in;
+    PrintJson(report);
   } else {
     for (const Json& finding : verified.findings) {
-      std::cout << finding["kind"].get<std::string>() << " " << finding["path"].get<std::string>()
-                << ": " << finding["problem"].get<std::string>() << "\n";
+      std::cout << Text(finding["kind"]) << " " << Text(finding["path"])
+                << ": " << Text(finding["problem"]) << "\n";
     }
     std::cout << (sound ? "sound: " : "not sound; looked at ") << verified.parts << " parts, "
               << verified.tables << " tables, " << verified.values << " large values, "

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""What quire says where it is not the one to ask, beside a job, and of names that others chose:
+other_test.py QUIRE MAKE_REPOSITORY
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # the sources may be read-only
+from tool_test import CANNOT_READ, FOUND_WRONG, locked, run_tests  # noqa: E402
+
+
+def test_beside_a_running_job(tool):
+    """Who has it open is said, and that what only its memory has is not shown."""
+    numbers = tool.repository / "numbers"
+    for lock in (tool.part(2) / "LOCK", numbers / "LOCK"):
+        lock.touch()
+        with locked(lock):
+            for command in (["ls", numbers], ["stat", numbers], ["verify", numbers],
+                            ["get", numbers, "k000"], ["scan", numbers]):
+                told = tool.run(*command) + tool.errors
+                assert told.count("numbers") and "open in node7 pid 12" in told, told
+                assert "what only its memory has is not shown" in told, told
+            for command in ("ls", "stat"):
+                told = tool.json(command, tool.repository)["databases"]
+                assert [one.get("open_in") for one in told] == ["node7 pid 12", None], told
+            assert tool.json("verify", tool.repository)["open_in"] == {str(numbers): "node7 pid 12"}
+            for command in (["get", "--json", numbers, "k000"], ["scan", "--json", numbers]):
+                line = json.loads(tool.run(*command).splitlines()[-1])
+                assert line["open_in"] == "node7 pid 12", line
+                assert tool.errors == "", tool.errors
+    assert "open" not in tool.run("ls", numbers) + tool.run("stat", numbers)
+    assert "open_in" not in tool.json("verify", numbers)
+    tool.run("get", numbers, "k000")
+    assert tool.errors == ""
+
+
+def test_something_else(tool):
+    """Of another kind it says what is there, and which command shows it."""
+    database, checkpoints = tool.repository / "numbers", Path(f"{tool.repository}-checkpoints")
+    dataset = tool.directory / "particles"
+    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden/base", dataset)
+    streams = tool.directory / "streams"
+    (streams / "heat").mkdir(parents=True)
+    (streams / "heat/log-0").write_bytes(b"a log")
+    photos = tool.directory / "photos"
+    photos.mkdir()
+    (photos / "2024.jpg").write_bytes(b"a photo")
+    there = {database: f"a database (quire ls {database})",
+             dataset: f"a dataset (quire dataset list {dataset})",
+             checkpoints: f"quire checkpoint list {checkpoints})",
+             streams: f"a stream (quire stream ls {streams} heat)",
+             photos: "nothing of Quire is there"}
+    commands = {database: (["stat"], ["verify"], ["repair"], ["get", "k"], ["scan"]),
+                checkpoints: (["checkpoint", "list"], ["checkpoint", "verify"]),
+                dataset: (["dataset", "list"], ["dataset", "get", "k"], ["dataset", "verify"],
+                          ["dataset", "scan", "--epoch", 1]),
+                streams: (["stream", "ls"], ["stream", "stat", "heat"],
+                          ["stream", "verify", "heat"], ["stream", "get", "heat", 0, "k"])}
+    for own, own_commands in commands.items():
+        for command in own_commands:
+            words = 1 + (command[0] in ("checkpoint", "dataset", "stream"))
+            for place, told in there.items():
+                if place == own:
+                    continue
+                line = command[:words] + [place] + command[words:]
+                assert tool.run(*line, code=CANNOT_READ) == "", line
+                assert told in tool.errors, (line, tool.errors)
+    for command in ("drop", "export"):
+        line = ["checkpoint", command, database] + [tool.directory / "x"] * (command == "export")
+        tool.run(*line, code=CANNOT_READ)
+        assert "is no checkpoint" in tool.errors, tool.errors
+    # ls shows all kinds, each with the command that shows more.
+    for place, command in ((dataset, f"particles  (a dataset: quire dataset list {dataset})"),
+                           (checkpoints, "own  (checkpoints: quire checkpoint list "
+                            f"{checkpoints}/own)"),
+                           (streams, f"heat  (a stream: quire stream ls {streams} heat)")):
+        assert command in tool.run("ls", place)
+    assert tool.json("ls", tool.directory)["datasets"] == [str(dataset)]
+    assert tool.json("ls", streams)["streams"] == [str(streams / "heat")]
+    assert tool.json("ls", checkpoints)["checkpoints"] == [str(checkpoints / "own")]
+
+
+def test_a_number_without_a_commit_record(tool):
+    """Is no checkpoint to restart from; beside checkpoints it is named, alone it is none."""
+    home = Path(f"{tool.repository}-checkpoints") / "own"
+    (home / "7").mkdir()
+    (home / "7/results").write_text("none of ours")
+    listed = tool.json("checkpoint", "list", home, code=FOUND_WRONG)["checkpoints"]
+    assert [(one["number"], one["state"]) for one in listed] == [(1, "complete"), (7, "unrecorded")]
+    report = tool.json("checkpoint", "verify", home, code=FOUND_WRONG)
+    assert [one["sound"] for one in report["checkpoints"]] == [True, False], report
+    for command in (["drop", "--yes", home / "7"], ["export", home / "7", tool.directory / "x"]):
+        tool.run("checkpoint", *command, code=CANNOT_READ)
+        assert "is no checkpoint" in tool.errors, tool.errors
+    assert (home / "7/results").exists()
+    shutil.rmtree(home / "1")
+    tool.run("checkpoint", "list", home, code=CANNOT_READ)
+    (home / ".partial-8").mkdir()
+    tool.run("checkpoint", "verify", home / ".partial-8", code=CANNOT_READ)
+    assert "no complete checkpoint" in tool.errors, tool.errors
+
+
+def controls(output):
+    """What a terminal would obey in an output, but for the ends of lines and fields."""
+    text = output.decode("utf-8", errors="surrogateescape")
+    for end in "\n\t\r":
+        text = text.replace(end, "")
+    return [c for c in text if ord(c) < 32 or 0x7f <= ord(c) < 0xa0 or 0xdc80 <= ord(c) < 0xdd00]
+
+
+def test_nothing_is_said_to_the_terminal(tool):
+    """Names, and what others wrote into locks, reach the terminal escaped, in text and in JSON."""
+    evil = "\x1b]0;owned\x07\x1b[31m\n\x7f\u009b\udc9b"
+    place = tool.directory / f"run{evil}"
+    shutil.copytree(tool.repository, place)
+    shutil.copytree(f"{tool.repository}-checkpoints/own/1", place / f"{evil}/1")
+    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden/base",
+                    place / "particles")
+    numbers, one = place / "numbers", place / f"{evil}/1"
+    (numbers / "gen-2/rank-1/MANIFEST").unlink()
+    (numbers / "LOCK").write_bytes(b"")
+    (one / "rank-1/MANIFEST").unlink()
+    commands = [["ls", place], ["ls", one], ["stat", place], ["verify", "--progress", place],
+                ["repair", numbers], ["get", numbers, f"k{evil}"], ["get", place, "k"],
+                ["scan", numbers], ["get", one, "mine"], ["clean", place],
+                ["ls", place / "nowhere"], ["doctor", place], ["doctor", place / "nowhere"],
+                ["checkpoint", "list", place], ["checkpoint", "verify", "--progress", place],
+                ["checkpoint", "drop", one], ["checkpoint", "export", one, place / "copy"],
+                ["dataset", "list", place], ["dataset", "verify", place],
+                ["dataset", "get", place / "particles", f"k{evil}"], ["stream", "ls", place],
+                ["stream", "ls", place, f"s{evil}"], ["stream", "get", place, "numbers", "0", evil],
+                ["nothing" + evil], ["checkpoint", "nothing" + evil], ["ls", "--x" + evil, place]]
+    with locked(numbers / "LOCK", b"node\x1b[2J pid 1\x9b"):
+        for command in commands:
+            for json_too in ([], ["--json"]):
+                done = subprocess.run([tool.quire, *map(os.fsencode, command), *json_too],
+                                      capture_output=True, timeout=60, check=False)
+                found = controls(done.stdout) + controls(done.stderr)
+                assert not found, (command, done.stdout, done.stderr)
+                assert done.stdout or done.stderr, command
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(dict(globals())))

@@ -1,0 +1,92 @@
+#include "tools/quire/contents.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/machine.h"
+#include "stream/listing.h"
+#include "tools/quire/checkpoints.h"
+#include "tools/quire/places.h"
+
+namespace quire::tool {
+namespace {
+
+// What lies in a checkpoint can be looked at like a database, but is a checkpoint first.
+std::vector<std::string> DatabasesOf(io::FileSystem& fs, const std::string& path,
+                                     bool is_checkpoint) {
+  std::vector<std::string> directories;
+  const Result<std::vector<DatabasePlace>> places = DatabasesAt(fs, path);
+  if (!places.ok()) return directories;
+  for (const DatabasePlace& place : *places) {
+    if (place.described || !is_checkpoint) directories.push_back(place.directory);
+  }
+  return directories;
+}
+
+std::vector<std::string> CheckpointHomesOf(io::FileSystem& fs, const std::string& path) {
+  std::vector<std::string> homes;
+  const Result<std::vector<CheckpointPlace>> places = FindCheckpointPlaces(fs, path);
+  if (!places.ok()) return homes;
+  for (const CheckpointPlace& place : *places) {
+    if (homes.empty() || homes.back() != place.home) homes.push_back(place.home);
+  }
+  return homes;
+}
+
+std::vector<std::string> StoresOf(io::FileSystem& fs, const std::string& path) {
+  const Result<std::vector<uint32_t>> ranks =
+      stream::ListRanks(fs, io::DirectoryOf(path), LastPart(path));
+  if (ranks.ok() && !ranks->empty()) return {path};
+  std::vector<std::string> stores;
+  const Result<std::vector<std::string>> names = stream::ListStores(fs, path);
+  for (const std::string& name : names.ok() ? *names : stores) stores.push_back(path + "/" + name);
+  return stores;
+}
+
+// "a database (quire ls /run)", or "2 databases (...)".
+void Add(size_t count, const std::string& kind, const std::string& command, std::string* text) {
+  if (count == 0) return;
+  if (!text->empty()) *text += " and ";
+  *text += (count == 1 ? "a " + kind : std::to_string(count) + " " + kind + "s") + " (" + command +
+           ")";
+}
+
+std::string Described(const Contents& contents, const std::string& path) {
+  std::string text;
+  Add(contents.databases.size(), "database", "quire ls " + path, &text);
+  Add(contents.datasets.size(), "dataset", "quire dataset list " + path, &text);
+  Add(contents.checkpoints.size(), "checkpointed database", "quire checkpoint list " + path,
+      &text);
+  if (contents.stores.empty()) return text;
+  Add(contents.stores.size(), "stream", StreamCommand(contents.stores), &text);
+  return text;
+}
+
+}  // namespace
+
+std::string StreamCommand(const std::vector<std::string>& directories) {
+  const std::string command = "quire stream ls " + io::DirectoryOf(directories.front());
+  return directories.size() == 1 ? command + " " + LastPart(directories.front()) : command;
+}
+
+Contents ContentsOf(io::FileSystem& fs, const std::string& named) {
+  Contents contents;
+  const Result<std::string> path = io::AbsolutePath(named);
+  if (!path.ok()) return contents;
+  contents.checkpoints = CheckpointHomesOf(fs, *path);
+  contents.databases = DatabasesOf(fs, *path, !contents.checkpoints.empty());
+  Result<std::vector<std::string>> datasets = FindDatasets(fs, *path);
+  if (datasets.ok()) contents.datasets = std::move(*datasets);
+  contents.stores = StoresOf(fs, *path);
+  return contents;
+}
+
+Status Absent(io::FileSystem& fs, const std::string& missing, const std::string& named) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
+  QUIRE_RETURN_IF_ERROR(fs.List(path).status());
+  const std::string instead = Described(ContentsOf(fs, path), path);
+  return Status(Code::kNotFound, missing + "; " + (instead.empty() ? "nothing of Quire is there"
+                                                                   : "there is " + instead));
+}
+
+}  // namespace quire::tool
