@@ -2,7 +2,8 @@
 # run.sh MODE BUILD_DIR WORK_DIR: builds and runs a small program against Quire as another project would.
 #
 #   install          puts BUILD_DIR into WORK_DIR/prefix, for:
-#   find_package, pkg_config, c_program, headers, tool, nvs, papyruskv, fortran
+#   find_package, pkg_config, c_program, headers, tool, nvs, papyruskv, fortran, readme
+#   moved            installs into another folder, moves that, and uses it there
 #   add_subdirectory, shared, serial
 #                    build the library again, from the compiler's cache where there is one: as a part
 #                    of the program's build, as a shared library, and without MPI
@@ -55,6 +56,15 @@ run() {
 
 # The compiler of the MPI at hand: mpicc, mpifort.
 wrapper() { echo "$1${flavor:+.$flavor}"; }
+
+# Sets `fortran`; ends the test where there is none.
+need_fortran() {
+  fortran=$(wrapper mpifort)
+  if ! command -v "$fortran" >/dev/null || [ ! -e "$prefix/include/papyrus.mod" ]; then
+    echo "no Fortran compiler, or no MPI for it: install gfortran"
+    exit 77
+  fi
+}
 
 # run_ranks COUNT PROGRAM...: of a program that is written for PapyrusKV.
 programs=$source_dir/tests/papyruskv
@@ -117,6 +127,44 @@ case $mode in
     ;;
   c_program)
     configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
+    ;;
+  moved)
+    # What is installed names neither the folder that it was installed into nor that of the build.
+    rm -rf "$work/$mode" "$work/$mode-from" "$work/$mode-to"
+    cmake --install "$build" --prefix "$work/$mode-from" >/dev/null
+    mv "$work/$mode-from" "$work/$mode-to"
+    prefix=$work/$mode-to
+    find "$prefix" '(' -name '*.pc' -o -name '*.cmake' ')' -exec cat '{}' + >"$work/$mode.files"
+    for path in "$work/$mode-from" "$build" "$source_dir"; do
+      if grep -F "$path" "$work/$mode.files"; then
+        echo "run.sh: an installed file names $path" >&2
+        exit 1
+      fi
+    done
+    configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
+    pkg_config --cflags --libs quire
+    "$cxx" -std=c++20 "$here/consumer/main.cpp" "${flags[@]}" -o "$work/$mode/consumer"
+    run "$work/$mode/consumer"
+    rm -rf "$prefix"
+    ;;
+  readme)
+    need_fortran
+    # The compilers that the library was built with, by the names of the README.
+    rm -rf "${work:?}/$mode"
+    mkdir -p "$work/$mode/bin"
+    named() {
+      printf '#!/bin/sh\nexec "%s" "$@"\n' "$2" >"$work/$mode/bin/$1"
+      chmod +x "$work/$mode/bin/$1"
+    }
+    named c++ "$cxx"
+    named cc "$cc"
+    named mpifort "$fortran"
+    ln -s "$source_dir/examples" "$source_dir/scripts" "$work/$mode/"
+    cd "$work/$mode"
+    PATH="$work/$mode/bin:$PATH" "$here/readme.py" --installed "$prefix" 2>&1 | tee "$work/$mode.out"
+    # Of the CMake project 4 ranks; of the 3 programs that pkg-config helps to build 2.
+    [ "$(grep -cE '^rank 0 says hello to rank [0-3]$' "$work/$mode.out")" = 10 ]
+    rm -rf "${work:?}/$mode"
     ;;
   shared)
     prefix=$work/prefix-$mode
@@ -221,11 +269,7 @@ case $mode in
     rm -rf "$work/$mode-kept"
     ;;
   fortran)
-    fortran=$(wrapper mpifort)
-    if ! command -v "$fortran" >/dev/null || [ ! -e "$prefix/include/papyrus.mod" ]; then
-      echo "no Fortran compiler, or no MPI for it: install gfortran"
-      exit 77
-    fi
+    need_fortran
     mkdir -p "$work/$mode"
     static=(-lstdc++ -llz4 -lzstd -pthread)
     flags=(-I"$prefix/include" -L"$prefix/lib")
@@ -244,10 +288,16 @@ case $mode in
     "$fortran" -J"$work/$mode/modules" "$prefix/share/quire/fortran/quire.f90" \
       "$source_dir/tests/fortran/quire_test.f90" -L"$prefix/lib" -lquire "${static[@]}" \
       -o "$work/$mode/quire-sources"
+    pkg_config --cflags --libs quire_fortran
+    "$fortran" "$source_dir/tests/fortran/quire_test.f90" "${flags[@]}" -o "$work/$mode/pkg_config"
+    cmake -S "$here/fortran_consumer" -B "$work/$mode/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" \
+      -DMPI_Fortran_COMPILER="$(command -v "$fortran")" -DCMAKE_PREFIX_PATH="$prefix" \
+      -DPROGRAM="$source_dir/tests/fortran/quire_test.f90"
+    cmake --build "$work/$mode/cmake"
     rm -rf "$work/$mode"/repository* "$work/$mode-checkpoints" # what a failed run left
     for ranks in 1 3 4; do run_ranks $ranks "$work/$mode/shared"; done
-    for program in shared static sources quire quire-sources; do
-      run_ranks 2 "$work/$mode/$program" "$work/$mode/repository-$program"
+    for program in shared static sources quire quire-sources pkg_config cmake/consumer; do
+      run_ranks 2 "$work/$mode/$program" "$work/$mode/repository-$(basename "$program")"
     done
     rm -rf "$work/$mode"/repository* "$work/$mode-checkpoints"
     run_ranks 2 "$work/$mode/plain"

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Runs the commands of the README as a reader does who pastes them: all its blocks of sh, from the
+top, in one shell, in the working directory. Prints each, and fails at the first that fails.
+
+    readme.py                      from the top of a clone: all of them, make test included
+    readme.py --installed PREFIX   without make: PREFIX is what "make install" has made
+
+The home directory of the commands is a temporary one.
+"""
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+BEGIN = """set -Eeuo pipefail
+trap 'echo "readme.py: exit status $?: $BASH_COMMAND" >&2' ERR
+set -v
+"""
+
+
+def commands(text):
+    """The blocks of sh. The shell would not end at a failure before `&&`."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+    if not blocks:
+        sys.exit("readme.py: the README has no commands")
+    joined = "".join(blocks)
+    if "&&" in joined:
+        sys.exit("readme.py: write the commands of the README one to a line, without &&")
+    return joined
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--installed", type=Path)
+    options = parser.parse_args()
+    script = commands(README.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as home:
+        if options.installed:
+            (Path(home) / "quire").symlink_to(options.installed.resolve())
+            script = re.sub(r"^make .*\n", "", script, flags=re.M)
+        # Not the variable: the compiler's cache is in the home directory of the caller.
+        pasted = Path(home) / "pasted.sh"
+        pasted.write_text(BEGIN + script.replace("$HOME", home), encoding="utf-8")
+        return subprocess.run(["bash", pasted], stdin=subprocess.DEVNULL, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
