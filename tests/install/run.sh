@@ -161,7 +161,8 @@ case $mode in
     named mpifort "$fortran"
     ln -s "$source_dir/examples" "$source_dir/scripts" "$work/$mode/"
     cd "$work/$mode"
-    PATH="$work/$mode/bin:$PATH" "$here/readme.py" --installed "$prefix" 2>&1 | tee "$work/$mode.out"
+    PATH="$work/$mode/bin:$PATH" "$here/readme.py" --installed "$prefix" 2>&1 |
+      tee "$work/$mode.out"
     # Of the CMake project 4 ranks; of the 3 programs that pkg-config helps to build 2.
     [ "$(grep -cE '^rank 0 says hello to rank [0-3]$' "$work/$mode.out")" = 10 ]
     rm -rf "${work:?}/$mode"

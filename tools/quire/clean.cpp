@@ -105,7 +105,8 @@ void Print(const std::vector<Leftover>& found, bool done, bool json) {
   for (const Leftover& one : found) {
     if (!json) {
       std::cout << (done ? "removed " : "to be removed: ") << one.kind << " "
-                << base::Legible(one.path) << " (" << one.why << ", " << ShowSize(one.bytes) << ")\n";
+                << base::Legible(one.path) << " (" << one.why
+                << ", " << ShowSize(one.bytes) << ")\n";
     }
     list.push_back(
         {{"kind", one.kind}, {"path", one.path}, {"why", one.why}, {"bytes", one.bytes}});
