@@ -65,8 +65,11 @@ class DatasetFaults : public DatasetJobs {
       ASSERT_OK(WriteEpoch(**writer, 3, rank, kRanks, kFew));
       ASSERT_OK((*writer)->Finish());
     });
+    // What a sync of a directory that fails leaves is not known: that is kIo, whatever it met.
+    const bool directory = told[0].message().find("sync directory") != std::string::npos;
+    const Code expected = directory ? Code::kIo : Code::kNoSpace;
     for (const Status& status : told) {
-      EXPECT_EQ(status.code(), failed ? Code::kNoSpace : Code::kOk) << status.ToString();
+      EXPECT_EQ(status.code(), failed ? expected : Code::kOk) << status.ToString();
     }
     ExpectThree(failed ? kFew : kFew + kMore);
     return failed;
