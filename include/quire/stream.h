@@ -68,7 +68,9 @@ struct StreamOptions {
   uint64_t log_bytes = 256ull << 20;
   /// [1 .. 2^20] Newest versions of each object that are kept.
   uint32_t keep_versions = 1;
-  /// [ms, to 100 years] Versions younger than this are kept, too.
+  /// [ms, to 100 years] Versions younger than this are kept, too, by the machine's clock. No
+  /// version counts as younger than the next one: if the clock is set, versions can go earlier, and
+  /// those from a time that the clock has left do not fill the log.
   uint64_t keep_ms = 0;
   /// [10 .. 100] From so much of the log on versions that are not kept are collected.
   uint32_t collect_percent = 75;

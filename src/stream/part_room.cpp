@@ -27,17 +27,20 @@ uint64_t WholeBytes(const std::vector<Item>& items) {
 
 // Which of an object's versions, newest first, the policy keeps; with each what it rests upon. Of
 // those behind the last that is needed only the first may be among `refs`.
-// `superseded`: one more is about to come, which rests upon none.
+// `superseded`: one more is about to come, which rests upon none. No version counts as younger than
+// the one behind it: of a clock that was set back versions of before lie in the future, for long.
 Status Part::Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
                     std::vector<bool>* needed) const {
   const uint64_t now_ns = options_.keep_ms == 0 ? 0 : io::UnixTimeNs();
   const std::vector<uint64_t>& kept = heap_->head().kept;
   const size_t newer = superseded ? 1 : 0;
+  uint64_t time_ns = now_ns;
   const auto is_last = [&](const VersionRef& ref) {
     const size_t i = refs->size() - 1;
     const uint64_t until = i == 0 ? UINT64_MAX : (*refs)[i - 1].snapshot;
     const auto at = std::lower_bound(kept.begin(), kept.end(), ref.snapshot);
-    const bool young = ref.unix_time_ns + options_.keep_ms * 1'000'000 > now_ns;
+    time_ns = std::min(time_ns, ref.unix_time_ns);
+    const bool young = time_ns + options_.keep_ms * 1'000'000 > now_ns;
     const bool stays = i + newer < options_.keep_versions || (options_.keep_ms != 0 && young) ||
                        (at != kept.end() && *at < until) ||
                        (i != 0 && (*needed)[i - 1] && (*refs)[i - 1].delta);

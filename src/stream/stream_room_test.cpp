@@ -404,6 +404,18 @@ TEST_F(StreamAge, OfAVersionDecidesWhetherItGoes) {
   EXPECT_EQ(Versions("key"), (Numbers{6, 5, 4, 3}));
 }
 
+// Two hours ago the clock was two days ahead.
+TEST_F(StreamAge, OfAClockThatWasSetBackKeepsNothingFromTheFuture) {
+  constexpr uint64_t kAhead = UINT64_MAX - 2 * 24 * 60 + 1;  // minus two days
+  Open(60 * kMinuteMs);
+  Store("key", {kAhead, kAhead + 10, 120});
+  ASSERT_OK(part_->Collect());
+  EXPECT_EQ(Versions("key"), Numbers{3});
+  Store("other", {kAhead, kAhead + 10, 40});
+  ASSERT_OK(part_->Collect());
+  EXPECT_EQ(Versions("other"), (Numbers{6, 5, 4}));
+}
+
 TEST_F(StreamAge, IsThatOfTheVersionAlsoAfterItsWriterEnded) {
   Open(60 * kMinuteMs);
   Store("key", {180, 120, 40, 30, 5, 0});
