@@ -146,7 +146,8 @@ class StreamWriter {
   ///          kOutOfMemory
   virtual Result<char*> Create(Slice key, uint64_t bytes, const StreamShape& shape = {}) = 0;
   /// The same of memory that the program has and keeps until Free. Where it does not begin and
-  /// end at a page, hashes tell what changed.
+  /// end at a page, or shares pages with an object of this or another writer, hashes tell what
+  /// changed. Objects that share memory are restored in the order of their keys.
   virtual Status Attach(Slice key, char* memory, uint64_t bytes, const StreamShape& shape = {}) = 0;
   /// Lets go of an object's memory. Its versions stay, under the policy. kNotFound.
   virtual Status Free(Slice key) = 0;
@@ -225,7 +226,7 @@ class StreamView {
   virtual Slice bytes() const = 0;
   /// Which version they are of.
   virtual const StreamVersion& version() const = 0;
-  /// Whether they lie in the log.
+  /// Whether they lie in the log. Not if the reader cannot write to the place.
   virtual bool in_place() const = 0;
   /// Reads the bytes and compares their checksum; kCorruption.
   virtual Status Verify() const = 0;
@@ -246,7 +247,8 @@ class StreamReader {
   /// @param place  as of StreamWriter::Open; of another node's store this node's place.
   /// Errors   kNotFound     There is no such store, here or where the daemon looks.
   ///          kBusy         A writer has been opening it for a minute, or 1000 readers have it.
-  ///          kReadOnly     It is being written, in a place that this program cannot write to.
+  ///          kReadOnly     It is being written, in a place that this program cannot write to. If
+  ///                        a writer comes later, calls fail so until it ends; views stay.
   ///          kInvalidArgument  The name; or others than the place's owner may write to the store
   ///                        (docs/security.md).
   ///          kCorruption, kTimedOut, kPeerFailed
@@ -289,7 +291,7 @@ class StreamReader {
   ///
   /// Errors   kTimedOut    None came in `timeout_ms` (of another node: and what an answer takes).
   ///          kNotFound    None will come: the writer has finished.
-  ///          kPeerFailed  The writer is gone without having finished.
+  ///          kPeerFailed  The writer is gone without having finished, or the store was removed.
   virtual Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) = 0;
   /// Whether the writer has finished.
   virtual Result<bool> Finished() = 0;

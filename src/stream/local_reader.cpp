@@ -66,7 +66,8 @@ struct FoundVersion {
   Hold hold;
 
   const Entry& entry() const { return chain.front(); }
-  bool in_place() const { return !entry().delta && !entry().packed; }
+  // Where no pin can be told, a writer that comes later writes over what lies in the log.
+  bool in_place() const { return sight->shared() && !entry().delta && !entry().packed; }
 };
 
 class LocalView final : public HashedView {
@@ -132,12 +133,18 @@ class LocalReader final : public StreamReader {
     return Look(key, {snapshot, true});
   }
   Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) override;
-  Result<bool> Finished() override { return gate().state() == GateState::kFinished; }
+  Result<bool> Finished() override {
+    QUIRE_RETURN_IF_ERROR(StillAlone());
+    return gate().state() == GateState::kFinished;
+  }
   Result<std::shared_ptr<const char>> RoomAt(Position at, uint64_t bytes);
 
  private:
   Gate& gate() { return *gate_; }
   Result<std::shared_ptr<const Sight>> Now();
+  Status StillAlone();
+  Status Untouched(const Sight& sight);
+  Status CheckNotRemoved();
   Result<std::vector<VersionRef>> Visible(const Sight& sight, Slice key,
                                           const Index::Enough& enough = {});
   Result<std::vector<StreamVersion>> TryVersions(Slice key, bool* again);
@@ -162,6 +169,18 @@ Result<std::shared_ptr<const Sight>> LocalReader::Now() {
   if (sight_->current()) return sight_;
   QUIRE_ASSIGN_OR_RETURN(sight_, sight_->Renew(fs_, name_));
   return sight_;
+}
+
+// Where no pin can be told: what there is now was seen, unless somebody writes it.
+Status LocalReader::StillAlone() {
+  return shared_ ? Status() : Now().status();
+}
+
+// Whether what was read by `sight` was there all the while, pinned or written by nobody.
+Status LocalReader::Untouched(const Sight& sight) {
+  if (shared_ || sight.current()) return Status();
+  QUIRE_RETURN_IF_ERROR(Now().status());
+  return ChangesAlways();
 }
 
 // All versions that were committed; up to the first that is `enough`. The index is read before the
@@ -224,7 +243,9 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
   if (!held) return ChangesAlways();
   base::SyncPoint("stream.read.after_pin");
   found.hold = Hold(pins_.get(), lowest);
-  QUIRE_ASSIGN_OR_RETURN(found.chain, ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at)));
+  auto chain = ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at));
+  QUIRE_RETURN_IF_ERROR(Untouched(*found.sight));
+  QUIRE_ASSIGN_OR_RETURN(found.chain, std::move(chain));
   return found;
 }
 
@@ -236,14 +257,19 @@ Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& pla
   QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
   char* const to = place(found.entry().bytes);
   if (to == nullptr) return Status(Code::kOutOfMemory, "the program gave no place for a version");
-  return Assemble(found.sight->heap(), found.chain, to);
+  const Status copied = Assemble(found.sight->heap(), found.chain, to);
+  QUIRE_RETURN_IF_ERROR(Untouched(*found.sight));
+  return copied;
 }
 
 Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& which) {
   QUIRE_ASSIGN_OR_RETURN(FoundVersion found, Find(key, which));
   return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<StreamView>> {
+    const std::shared_ptr<const Sight> sight = found.sight;
     auto view = std::make_unique<LocalView>(std::move(found));
-    QUIRE_RETURN_IF_ERROR(view->Fill());
+    const Status filled = view->Fill();
+    QUIRE_RETURN_IF_ERROR(Untouched(*sight));
+    QUIRE_RETURN_IF_ERROR(filled);
     return std::unique_ptr<StreamView>(std::move(view));
   });
 }
@@ -255,6 +281,7 @@ Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t by
   };
   const auto held = std::make_shared<HeldRoom>();
   QUIRE_ASSIGN_OR_RETURN(held->sight, Now());
+  if (!shared_) return Status(Code::kReadOnly, name_.directory() + " cannot be written to");
   const LogHeap& heap = held->sight->heap();
   if (!heap.HasRoomAt(at, bytes)) {
     return Status(Code::kCorruption, heap.path() + " has no room of " + std::to_string(bytes) +
@@ -298,8 +325,10 @@ Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* aga
   const Hold hold(pins_.get(), lowest);
   std::vector<StreamVersion> versions;
   for (const VersionRef& ref : *refs) {
-    QUIRE_ASSIGN_OR_RETURN(const Entry entry, sight->heap().EntryAt(ref.entry));
-    versions.push_back(VersionOf(entry));
+    const Result<Entry> entry = sight->heap().EntryAt(ref.entry);
+    QUIRE_RETURN_IF_ERROR(Untouched(*sight));
+    QUIRE_RETURN_IF_ERROR(entry.status());
+    versions.push_back(VersionOf(*entry));
   }
   return versions;
 }
@@ -309,12 +338,24 @@ Result<uint64_t> LocalReader::LastSnapshot() {
   return gate().snapshot();
 }
 
+// What has the log's name may be another by now, with a writer of its own.
+Status LocalReader::CheckNotRemoved() {
+  const Result<std::unique_ptr<Gate>> now = Gate::Open(fs_, name_.path("gate"));
+  const bool removed = now.status().code() == Code::kNotFound;
+  if (!removed) QUIRE_RETURN_IF_ERROR(now.status());
+  const std::lock_guard guard(mutex_);
+  if (!removed && (*now)->Holds(sight_->heap().identity().log_id)) return Status();
+  return Status(Code::kPeerFailed, "the store at " + name_.directory() +
+                                       " was removed since this reader opened it: open it again");
+}
+
 // Whether the one that says it is writing is not there any more. Then the index is made anew: the
 // last commit may not be in it.
 Result<bool> LocalReader::WriterGone() {
   const GateState state = gate().state();
   const bool told = state == GateState::kFinished || state == GateState::kEnded;
   if (told || !shared_) return false;
+  QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
   if (!holder.empty()) return false;
   const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
@@ -327,6 +368,7 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
   const uint64_t begin = io::RealClock().NowNs();
   const uint64_t timeout_ns = std::min(timeout_ms, UINT64_MAX / 2'000'000) * 1'000'000;
   while (true) {
+    QUIRE_RETURN_IF_ERROR(StillAlone());
     const GateState state = gate().state();
     const uint64_t newest = gate().snapshot();
     if (newest > after) return newest;

@@ -1,6 +1,7 @@
 #include "stream/sight.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "io/machine.h"
@@ -60,9 +61,47 @@ class SightOpener {
     return std::shared_ptr<const Sight>(std::move(sight));
   }
 
-  // One of this reader alone: the log is walked, with all its bytes.
-  Result<std::shared_ptr<const Sight>> Alone() {
+  // One of this reader alone, of a log that nobody writes: in a place that it cannot write to, it
+  // can tell no pin. `gate`: the reader's own.
+  Result<std::shared_ptr<const Sight>> Alone(std::shared_ptr<Gate> gate) {
+    QUIRE_RETURN_IF_ERROR(NobodyWrites());
+    Result<std::shared_ptr<const Sight>> sight = Walked(std::move(gate));
+    // A writer that comes amid the walk looks like damage.
+    if (!sight.ok()) QUIRE_RETURN_IF_ERROR(NobodyWrites());
+    return sight;
+  }
+
+  // The part as it is: with the index of who writes or wrote it, made anew where he died.
+  Result<std::shared_ptr<const Sight>> Open() {
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
+    if (!there) return Status(Code::kNotFound, "there is no " + name_.path("log"));
+    Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
+    if (gate.ok() && (*gate)->state() != GateState::kNone && WriterAsTold(**gate)) {
+      Result<std::shared_ptr<const Sight>> sight = Shared(*std::move(gate));
+      const bool replaced =
+          sight.status().code() == Code::kBusy || sight.status().code() == Code::kNotFound;
+      if (!replaced) return sight;
+    }
+    const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
+    if (recovered.ok() || recovered.code() == Code::kBusy) return Status(Code::kBusy);
+    const bool read_only = recovered.code() == Code::kReadOnly || recovered.code() == Code::kIo;
+    return read_only ? Alone(Gate::Private()) : recovered;
+  }
+
+ private:
+  Status NobodyWrites() {
+    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
+    if (holder.empty()) return Status();
+    return Status(Code::kReadOnly, name_.path("log") + " is being written (" + holder +
+                                       "), and this program cannot write to its directory, as a "
+                                       "reader beside a writer must: read it when the writer has "
+                                       "ended");
+  }
+
+  // The log is walked, with all its bytes.
+  Result<std::shared_ptr<const Sight>> Walked(std::shared_ptr<Gate> gate) {
     auto sight = std::make_shared<Sight>();
+    sight->gate_ = std::move(gate);
     QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
     WalkEnd end;
     QUIRE_ASSIGN_OR_RETURN(const LogContents contents,
@@ -81,7 +120,6 @@ class SightOpener {
     QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.data(), bytes, log_id, 1));
     sight->index_ = std::make_unique<Index>(std::move(index));
     QUIRE_RETURN_IF_ERROR(FillIndex(contents, sight->index_.get()));
-    sight->gate_ = Gate::Private();
     sight->shared_ = false;
     sight->gate_->Assign(log_id, fs_.BootId());
     sight->gate_->SetHead(sight->heap_->head().head);
@@ -91,29 +129,6 @@ class SightOpener {
     return std::shared_ptr<const Sight>(std::move(sight));
   }
 
-  // The part as it is: with the index of who writes or wrote it, made anew where he died.
-  Result<std::shared_ptr<const Sight>> Open() {
-    QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
-    if (!there) return Status(Code::kNotFound, "there is no " + name_.path("log"));
-    Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
-    if (gate.ok() && (*gate)->state() != GateState::kNone && WriterAsTold(**gate)) {
-      Result<std::shared_ptr<const Sight>> sight = Shared(*std::move(gate));
-      const bool replaced =
-          sight.status().code() == Code::kBusy || sight.status().code() == Code::kNotFound;
-      if (!replaced) return sight;
-    }
-    const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
-    if (recovered.ok() || recovered.code() == Code::kBusy) return Status(Code::kBusy);
-    // In a place that cannot be written to no pin can be told: a log is read that nobody writes.
-    const bool read_only = recovered.code() == Code::kReadOnly || recovered.code() == Code::kIo;
-    if (!read_only) return recovered;
-    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
-    if (holder.empty()) return Alone();
-    return recovered.WithContext("beside a writer (" + holder +
-                                 ") who reads must tell what he holds");
-  }
-
- private:
   bool WriterAsTold(const Gate& gate) {
     if (gate.state() != GateState::kWriting) return true;
     const Result<std::string> holder = fs_.LockHolder(name_.path("log") + ".lock");
@@ -124,12 +139,18 @@ class SightOpener {
   const PartName& name_;
 };
 
+// A log that is only read is as it was until a writer opens it, and so stores a head.
 bool Sight::current() const {
-  return !shared_ ||
-         (gate_->index_number() == index_number_ && gate_->Holds(heap_->identity().log_id));
+  if (!shared_) {
+    std::atomic_thread_fence(std::memory_order_acquire);  // what was read before was read before
+    const Result<Head> head = heap_->ReadHead();
+    return head.ok() && head->sequence == heap_->head().sequence;
+  }
+  return gate_->index_number() == index_number_ && gate_->Holds(heap_->identity().log_id);
 }
 
 Result<std::shared_ptr<const Sight>> Sight::Renew(io::FileSystem& fs, const PartName& name) const {
+  if (!shared_) return SightOpener(fs, name).Alone(gate_);
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
     Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Shared(gate_);

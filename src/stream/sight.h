@@ -24,9 +24,10 @@ class Sight {
   const std::shared_ptr<Gate>& gate() const { return gate_; }
   /// False: an index of this reader alone, of a log in a place that cannot be written to.
   bool shared() const { return shared_; }
-  /// Whether no index has been made since, and the log is the one that it was.
+  /// Whether no index has been made since, and the log is the one that it was; if the sight is not
+  /// shared, whether no writer has opened the log since.
   bool current() const;
-  /// What there is now, with the same gate.
+  /// What there is now, with the same gate. kReadOnly: not shared, and somebody writes the log.
   Result<std::shared_ptr<const Sight>> Renew(io::FileSystem& fs, const PartName& name) const;
   /// Whether `snapshot` is one that is kept whole.
   bool Kept(uint64_t snapshot) const;
