@@ -158,7 +158,7 @@ case $mode in
     }
     named c++ "$cxx"
     named cc "$cc"
-    named mpifort "$fortran"
+    named mpifort "$(command -v "$fortran")"
     ln -s "$source_dir/examples" "$source_dir/scripts" "$work/$mode/"
     cd "$work/$mode"
     PATH="$work/$mode/bin:$PATH" "$here/readme.py" --installed "$prefix" 2>&1 |
