@@ -151,7 +151,8 @@ STREAM_SABOTAGES = [
              "if (block > hashes_.blocks()) {", STREAM, "Tracker.AnAudit*"),
     Sabotage("stream-audit-every", "what nobody noted is found, and stored all the same",
              "src/stream/writer_object.cpp",
-             'QUIRE_RETURN_IF_ERROR(tracker_->Audit().WithContext("object " + base::Printable(key_)));',
+             'QUIRE_RETURN_IF_ERROR('
+             'tracker_->Audit().WithContext("object " + base::Printable(key_)));',
              "static_cast<void>(tracker_->Audit());", STREAM, "Mechanisms/StreamAudit.*"),
     Sabotage("stream-content", "an object that was put together wrongly is given out",
              "src/stream/part.cpp",
