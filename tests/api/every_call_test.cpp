@@ -30,8 +30,8 @@ bool in_forked_child = false;
 }  // namespace
 
 // LeakSanitizer asks for it when a process ends. The threads of the parent are not in a forked
-// child, and it takes for lost what only they know.
-extern "C" int __lsan_is_turned_off();
+// child, and it takes for lost what only they know. It is found from the sanitizer's own library.
+extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off();
 int __lsan_is_turned_off() {
   return in_forked_child ? 1 : 0;
 }
