@@ -1,5 +1,7 @@
 #include "io/file_system.h"
 
+#include "base/out_of_memory.h"
+
 namespace quire::io {
 namespace {
 
@@ -57,7 +59,10 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
   // The new contents are there now, and no lack of descriptors may keep them from becoming durable:
   // the directory is opened by the one that is let go here.
   written->reset();
-  const Status synced = fs.SyncDirectory(directory);
+  const auto sync = [&] { return fs.SyncDirectory(directory); };
+  Status synced = base::OrOutOfMemory(sync);
+  // Nor may an allocation: nobody could say which contents count.
+  if (synced.code() == Code::kOutOfMemory) synced = base::OrOutOfMemory(sync);
   return synced.ok() ? synced : Status(Code::kIo, synced.message());
 }
 

@@ -46,10 +46,12 @@ struct DbImpl::Merge {
     const std::lock_guard<std::mutex> lock(owner->mutex_);
     EndLocked();
   }
+  // Without memory for all of it, the destructor ends it: a run that stayed busy would be waited for
+  // for ever.
   void BeginLocked(DbImpl& db) {
-    for (const std::shared_ptr<const Run>& run : inputs) db.busy_runs_.insert(run.get());
-    ++db.merging_;
     owner = &db;
+    ++db.merging_;
+    for (const std::shared_ptr<const Run>& run : inputs) db.busy_runs_.insert(run.get());
   }
   void EndLocked() {
     for (const std::shared_ptr<const Run>& run : inputs) owner->busy_runs_.erase(run.get());
@@ -102,7 +104,16 @@ bool DbImpl::CompactionWantedLocked() const {
 }
 
 void DbImpl::CompactionJob() {
-  while (CompactOnce(0) || CollectOnce()) {
+  const Status done = base::OrOutOfMemory([this] {
+    while (CompactOnce(0) || CollectOnce()) {
+    }
+    return Status();
+  });
+  if (!done.ok()) {
+    // A merge that cannot even begin is not tried again at once.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    compaction_shortage_ = done;
+    changed_.notify_all();
   }
   CleanUp();
 }
@@ -112,12 +123,17 @@ bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
   if (closing_ || !failure_.ok() || !compaction_shortage_.ok()) return false;
   const std::vector<std::shared_ptr<const Run>>& runs = current_->runs;
   CompactionChoice choice = PickCompaction(ShapesLocked(), options_);
-  if (merge_all_ && !only_urgent && busy_runs_.empty()) {
+  const bool all = merge_all_ && !only_urgent && busy_runs_.empty();
+  if (all) choice = {0, NothingToDropLocked() ? 0 : runs.size()};
+  const auto begun = [&] {
+    if (!all) return;
     merge_all_ = false;
-    choice = {0, NothingToDropLocked() ? 0 : runs.size()};
     changed_.notify_all();
+  };
+  if (choice.count == 0) {
+    begun();
+    return false;
   }
-  if (choice.count == 0) return false;
   merge.bottom = choice.first + choice.count == runs.size() && current_->base == nullptr;
   for (size_t i = choice.first; i < choice.first + choice.count; ++i) {
     merge.inputs.push_back(runs[i]);
@@ -125,6 +141,7 @@ bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
   }
   if (collect_due_) merge.collect = segments_.MostlyDead(UsesOf(runs));
   merge.BeginLocked(*this);
+  begun();
   return true;
 }
 
