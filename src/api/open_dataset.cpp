@@ -11,10 +11,7 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(Context& context,
                                                            const std::string& name,
                                                            const DatasetOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Core> core, kv::CoreOf(context));
-  QUIRE_ASSIGN_OR_RETURN(partition::OpenDataset dataset,
-                         partition::OpenForWriting(core, name, options));
-  return std::unique_ptr<DatasetWriter>(
-      std::make_unique<partition::DatasetWriterImpl>(std::move(dataset)));
+  return partition::NewDatasetWriter(core, name, options);
 }
 
 }  // namespace quire

@@ -193,8 +193,8 @@ int SimCore::DeliverFailures(Lock& lock, int rank, FrameSink& sink) {
     if (path.failure_told) continue;
     const bool killed = RankOf(rank).killed;
     if (!killed && (!GoneKnown(peer) || !path.frames.empty())) continue;
-    path.failure_told = true;
     const Status why = killed ? KilledStatus() : WhyGone(peer);
+    path.failure_told = true;
     lock.unlock();
     sink.OnPeerFailed(peer, why);
     lock.lock();

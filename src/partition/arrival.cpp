@@ -30,8 +30,7 @@ class Arrival::Work final : public runtime::JobWork {
   std::optional<Status> mine_;
 };
 
-Arrival::Arrival(const std::shared_ptr<runtime::Core>& core, const char* what) {
-  const uint32_t number = core->TakeNumber();
+Arrival::Arrival(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what) {
   auto work = std::make_unique<Work>();
   work_ = work.get();
   job_ = runtime::Job::Start(core, number, what, std::move(work));

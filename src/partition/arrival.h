@@ -15,8 +15,9 @@ namespace quire::partition {
 
 class Arrival {
  public:
-  /// Collective; waits for nobody. From now on this rank is waited for. `what` is for errors.
-  Arrival(const std::shared_ptr<runtime::Core>& core, const char* what);
+  /// Collective; waits for nobody. From now on this rank is waited for. `number`: of
+  /// Core::TakeNumber, taken before anything can fail on this rank alone. `what` is for errors.
+  Arrival(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what);
   /// Who has not come has failed.
   ~Arrival();
   Arrival(const Arrival&) = delete;

@@ -26,7 +26,7 @@ void RunThree(const std::function<void(const std::shared_ptr<runtime::Core>&)>& 
 TEST(Arrival, WaitsForARankThatTakesMuchLongerThanADeadline) {
   for (const int late : {0, 2}) {
     RunThree([late](const std::shared_ptr<runtime::Core>& core) {
-      Arrival arrival(core, "a test");
+      Arrival arrival(core, core->TakeNumber(), "a test");
       if (core->rank() == late) core->exchange->transport().clock().SleepNs(kLateNs);
       EXPECT_OK(arrival.Come(Status()));
     });
@@ -35,7 +35,7 @@ TEST(Arrival, WaitsForARankThatTakesMuchLongerThanADeadline) {
 
 TEST(Arrival, WithAFailureIsToldToAll) {
   RunThree([](const std::shared_ptr<runtime::Core>& core) {
-    Arrival arrival(core, "a test");
+    Arrival arrival(core, core->TakeNumber(), "a test");
     const bool fails = core->rank() == 1;
     EXPECT_CODE(arrival.Come(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
   });
@@ -45,7 +45,7 @@ TEST(Arrival, WithAFailureIsToldToAll) {
 TEST(Arrival, WhoNeverComesHasFailed) {
   RunThree([](const std::shared_ptr<runtime::Core>& core) {
     {
-      Arrival arrival(core, "a test");
+      Arrival arrival(core, core->TakeNumber(), "a test");
       if (core->rank() != 1) {
         EXPECT_FALSE(arrival.Come(Status()).ok());
       }

@@ -34,8 +34,7 @@ Result<std::unique_ptr<DatasetWriter>> OpenWriter(const std::shared_ptr<runtime:
                                                   const DatasetOptions& options,
                                                   const std::string& name) {
   QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(*core->fs, core->repository));
-  QUIRE_ASSIGN_OR_RETURN(OpenDataset dataset, OpenForWriting(core, name, options));
-  return std::unique_ptr<DatasetWriter>(std::make_unique<DatasetWriterImpl>(std::move(dataset)));
+  return NewDatasetWriter(core, name, options);
 }
 
 Pairs PairsOf(uint64_t epoch, int rank, int rank_count, int count, size_t value_bytes_max) {

@@ -149,27 +149,34 @@ Status DatasetWriterImpl::EndEpoch() {
 // attempt and the step: a rank that was given up and is in another call gives something else.
 DatasetWriterImpl::Step DatasetWriterImpl::Take(StepName name, const Status& mine,
                                                 uint64_t number) {
-  std::string bytes;
-  base::PutFixed(&bytes, attempt_);
-  base::PutFixed(&bytes, static_cast<uint64_t>(name));
-  const size_t head = bytes.size();
-  base::PutFixed(&bytes, number);
+  constexpr size_t kHead = 2 * sizeof(uint64_t);
+  char text[kHead + sizeof(uint64_t)];
+  base::StoreLe(text, attempt_);
+  base::StoreLe(text + sizeof(uint64_t), static_cast<uint64_t>(name));
+  base::StoreLe(text + kHead, number);
+  const Slice bytes(text, sizeof text);
+  std::vector<uint64_t> numbers;
+  const Status ready = base::OrOutOfMemory([&] {
+    numbers.reserve(route_.size());
+    return Status();
+  });
+  if (!ready.ok()) return {dataset_.core->exchange->Fail(ready), false, {}};
   runtime::Gathered gathered = runtime::Gather(*dataset_.core->exchange, mine, bytes);
-  Step step{gathered.status, gathered.heard, {}};
+  Step step{gathered.status, gathered.heard, std::move(numbers)};
   for (size_t rank = 0; rank < gathered.parts.size(); ++rank) {
     const std::string& part = gathered.parts[rank];
-    if (part.size() != bytes.size() || part.compare(0, head, bytes, 0, head) != 0) {
+    if (part.size() != bytes.size() || part.compare(0, kHead, text, kHead) != 0) {
       const std::string text = "rank " + std::to_string(rank) + " is not at the end of this epoch";
       return {Status(Code::kInvalidArgument, text), false, {}};
     }
-    step.numbers.push_back(base::LoadLe<uint64_t>(part.data() + head));
+    step.numbers.push_back(base::LoadLe<uint64_t>(part.data() + kHead));
   }
   return step;
 }
 
 // All have ended the same epoch.
-DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch() {
-  Step step = Take(StepName::kBegun, CheckBegun(), epoch_.value_or(0));
+DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch(const Status& ready) {
+  Step step = Take(StepName::kBegun, ready.ok() ? CheckBegun() : ready, epoch_.value_or(0));
   for (size_t rank = 0; step.status.ok() && rank < step.numbers.size(); ++rank) {
     if (step.numbers[rank] == step.numbers[0]) continue;
     step.status =
@@ -182,7 +189,7 @@ DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch() {
 }
 
 // Where all ranks have done this, what they put is where it belongs.
-Status DatasetWriterImpl::SendAll() {
+Status DatasetWriterImpl::SendAll(Arrival* arrival) {
   Status mine = failed_;
   if (mine.ok()) {
     mine = base::OrOutOfMemory([this] {
@@ -190,12 +197,11 @@ Status DatasetWriterImpl::SendAll() {
       return lane_->status();
     });
   }
-  return shuffle_->Flush(mine);
+  return shuffle_->Flush(arrival, mine);
 }
 
 // This rank's part of the epoch is durable. Others may take longer, as long as they live.
-Status DatasetWriterImpl::Seal() {
-  Arrival arrival(dataset_.core, "the writing of an epoch of a dataset");
+Status DatasetWriterImpl::Seal(Arrival* arrival) {
   const Status mine = base::OrOutOfMemory([this] {
     collector_.Finish();
     lane_->Run([this] {
@@ -204,7 +210,7 @@ Status DatasetWriterImpl::Seal() {
     });
     return lane_->Drain();
   });
-  const Status all = arrival.Come(mine);
+  const Status all = arrival->Come(mine);
   return mine.ok() ? all : mine;
 }
 
@@ -212,10 +218,19 @@ Status DatasetWriterImpl::Seal() {
 // stays kUnknown: rank 0 may find that all is well, and publish the epoch, while this rank hears of
 // nothing. Then nothing of it may be taken back.
 Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
-  Step step = AgreeOnEpoch();
-  if (step.status.ok()) step = Take(StepName::kSent, SendAll(), 0);
+  runtime::Core& core = *dataset_.core;
+  const uint32_t numbers[] = {core.TakeNumber(), core.TakeNumber()};
+  std::optional<Arrival> sending, sealing;
+  // Before the first step: no rank waits for one that cannot come.
+  const Status ready = base::OrOutOfMemory([&] {
+    sending.emplace(dataset_.core, numbers[0], "the sending of batches of a dataset");
+    sealing.emplace(dataset_.core, numbers[1], "the writing of an epoch of a dataset");
+    return Status();
+  });
+  Step step = AgreeOnEpoch(ready);
+  if (step.status.ok()) step = Take(StepName::kSent, SendAll(&*sending), 0);
   if (step.status.ok()) {
-    const Status sealed = Seal();
+    const Status sealed = Seal(&*sealing);
     step = Take(StepName::kSealed, sealed, dataset_.part->pair_count());
   }
   if (!step.status.ok()) {
@@ -274,10 +289,13 @@ Status DatasetWriterImpl::Finish() {
     mine = Status(Code::kInvalidArgument,
                   "the epoch " + std::to_string(*epoch_) + " has begun: end it first");
   }
+  Status finished = base::OrOutOfMemory([] {
+    return Status(Code::kInvalidArgument, "the dataset was finished: open it again");
+  });
   QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->Agree(mine));
   dataset_.part->LetGo();
   dataset_.lock.reset();
-  broken_ = Status(Code::kInvalidArgument, "the dataset was finished: open it again");
+  broken_ = std::move(finished);
   return Status();
 }
 
@@ -294,6 +312,18 @@ DatasetWriterStatistics DatasetWriterImpl::Statistics() const {
   statistics.table_bytes = dataset_.part->table_bytes();
   statistics.map_bytes = dataset_.part->map_bytes();
   return statistics;
+}
+
+Result<std::unique_ptr<DatasetWriter>> NewDatasetWriter(const std::shared_ptr<runtime::Core>& core,
+                                                        const std::string& name,
+                                                        const DatasetOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(OpenDataset dataset, OpenForWriting(core, name, options));
+  std::unique_ptr<DatasetWriter> writer;
+  QUIRE_RETURN_IF_ERROR(runtime::Together(*core->exchange, [&] {
+    writer = std::make_unique<DatasetWriterImpl>(std::move(dataset));
+    return core->exchange->Agree(Status());
+  }));
+  return writer;
 }
 
 }  // namespace quire::partition

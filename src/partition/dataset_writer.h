@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/forked_child.h"
+#include "partition/arrival.h"
 #include "partition/collector.h"
 #include "partition/double_buffer.h"
 #include "partition/files.h"
@@ -70,9 +71,9 @@ class DatasetWriterImpl final : public DatasetWriter {
     std::vector<uint64_t> numbers;  ///< that the ranks gave
   };
   Step Take(StepName name, const Status& mine, uint64_t number);
-  Step AgreeOnEpoch();
-  Status SendAll();
-  Status Seal();
+  Step AgreeOnEpoch(const Status& ready);
+  Status SendAll(Arrival* arrival);
+  Status Seal(Arrival* arrival);
   Status WriteEpoch(Outcome* outcome);
   Status Publish(uint64_t pair_count);
   Status Unpublish();
@@ -96,5 +97,10 @@ class DatasetWriterImpl final : public DatasetWriter {
   Status broken_;  ///< why nothing more can be written
   DatasetWriterStatistics statistics_;
 };
+
+/// Collective, as DatasetWriter::Open: no rank has a writer alone.
+Result<std::unique_ptr<DatasetWriter>> NewDatasetWriter(const std::shared_ptr<runtime::Core>& core,
+                                                        const std::string& name,
+                                                        const DatasetOptions& options);
 
 }  // namespace quire::partition

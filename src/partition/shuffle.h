@@ -16,6 +16,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "partition/arrival.h"
 #include "partition/batches.h"
 #include "partition/collector.h"
 #include "partition/entry.h"
@@ -42,9 +43,9 @@ class Shuffle {
   void BeginAttempt(uint64_t attempt);
   /// Sends one entry, sooner or later. Waits while there is no room; *waited says whether.
   Status Add(const Entry& entry, bool* waited);
-  /// Collective. Sends the rest: where all ranks come back with OK, their collectors have all that
-  /// is for them. Its own failure, `mine` before others.
-  Status Flush(const Status& mine);
+  /// Collective. Sends the rest, and comes to `arrival` between: where all ranks come back with OK,
+  /// their collectors have all that is for them. Its own failure, `mine` before others.
+  Status Flush(Arrival* arrival, const Status& mine);
   /// After a failure: forgets what is left, and takes nothing more of the attempt.
   void Drop();
 

@@ -63,6 +63,11 @@ class Shuffles : public testing::TestWithParam<std::tuple<uint32_t, bool>> {
 INSTANTIATE_TEST_SUITE_P(Routes, Shuffles,
                          testing::Combine(testing::Values(1024u, 2u), testing::Bool()));
 
+Status FlushAll(const std::shared_ptr<runtime::Core>& core, Shuffle* shuffle) {
+  Arrival arrival(core, core->TakeNumber(), "a test");
+  return shuffle->Flush(&arrival, Status());
+}
+
 // What others send of an attempt that this rank has given up, on its way already, counts neither in
 // that attempt nor in the next.
 TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
@@ -72,7 +77,7 @@ TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
       if (core->rank() == 1) end.shuffle().Drop();
       ASSERT_OK(core->exchange->Barrier());
       if (core->rank() != 1) ASSERT_OK(end.AddSome());
-      ASSERT_OK(core->exchange->Agree(end.shuffle().Flush(Status())));
+      ASSERT_OK(core->exchange->Agree(FlushAll(core, &end.shuffle())));
       EXPECT_EQ(end.received() > 0, core->rank() != 1);
       const uint64_t before = end.received();
       end.shuffle().Drop();
@@ -81,7 +86,7 @@ TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
       end.shuffle().BeginAttempt(kAttempt + 1);
       ASSERT_OK(core->exchange->Barrier());
       ASSERT_OK(end.AddSome());
-      ASSERT_OK(core->exchange->Agree(end.shuffle().Flush(Status())));
+      ASSERT_OK(core->exchange->Agree(FlushAll(core, &end.shuffle())));
       const Result<uint64_t> sum = core->exchange->Sum(end.received() - before);
       ASSERT_OK(sum.status());
       EXPECT_EQ(*sum, static_cast<uint64_t>(size * kEntries));
@@ -113,7 +118,7 @@ TEST_P(Shuffles, WhatBelongsToAnotherColumnIsNotPassedOn) {
       EXPECT_EQ(told[0], Code::kCorruption);
       EXPECT_EQ(told[1], Code::kOk);
     }
-    ASSERT_OK(core->exchange->Agree(end.shuffle().Flush(Status())));
+    ASSERT_OK(core->exchange->Agree(FlushAll(core, &end.shuffle())));
     const Result<uint64_t> sum = core->exchange->Sum(end.received());
     ASSERT_OK(sum.status());
     EXPECT_GT(*sum, 0u);

@@ -33,7 +33,13 @@ Status DecodeOutcome(Slice text, Status* status, Slice* bytes) {
 
 Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
   Gathered gathered;
-  Result<std::vector<std::string>> parts = exchange.AllGather(EncodeOutcome(mine, bytes));
+  std::string text;
+  const Status encoded = base::OrOutOfMemory([&] {
+    text = EncodeOutcome(mine, bytes);
+    return Status();
+  });
+  if (!encoded.ok()) return {exchange.Fail(encoded), false, {}};
+  Result<std::vector<std::string>> parts = exchange.AllGather(text);
   gathered.heard = parts.ok();
   gathered.status = parts.status();
   if (!parts.ok()) return gathered;

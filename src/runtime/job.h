@@ -92,8 +92,9 @@ class Job : public std::enable_shared_from_this<Job> {
   /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
   Status Wait();
   EventProgress Progress() const;
-  /// For the work that said kWaiting. Any thread, also where nothing may be sent.
-  void Resume() { Schedule(); }
+  /// For the work that said kWaiting. Any thread, also where nothing may be sent. Without memory,
+  /// the job ends.
+  void Resume();
   /// Nothing of it runs any more when this returns: it ends here, unfinished, and others may wait
   /// for it in vain.
   void Stop();

@@ -202,6 +202,10 @@ void Job::End(const Status& status) {
   Schedule();
 }
 
+void Job::Resume() {
+  Guarded([this] { Schedule(); });
+}
+
 // Somebody is missing for good. Nobody else tells the others, should rank 0 hear of it.
 void Job::Fail(const Status& status) {
   {

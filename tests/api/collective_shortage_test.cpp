@@ -13,6 +13,7 @@
 #include "failing_allocations.h"
 #include "kv/sim_cluster_testing.h"
 #include "quire/database.h"
+#include "quire/dataset.h"
 
 namespace quire::kv {
 namespace {
@@ -29,17 +30,19 @@ constexpr int kTries = 2;  // one allocation fails: what failed works when it is
 
 enum Step {
   kOpenContext, kOpen, kMemTable, kSsTable, kRelaxed, kReadOnly, kReadWrite, kCheckpoint, kWait,
-  kClose, kRestart, kRestarted, kList, kAgree, kDestroy, kSteps
+  kClose, kRestart, kRestarted, kList, kAgree, kDestroy,
+  kOpenDataset, kBegin, kEnd, kFinish, kSteps
 };
 constexpr std::array<const char*, kSteps> kNames = {
     "OpenContext", "Open", "Barrier(kMemTable)", "Barrier(kSsTable)", "SetConsistency",
     "Protect(kReadOnly)", "Protect(kReadWrite)", "Checkpoint", "Event::Wait", "Close", "Restart",
-    "the restart's Wait", "ListDatabases", "Agree", "Destroy"};
+    "the restart's Wait", "ListDatabases", "Agree", "Destroy", "DatasetWriter::Open",
+    "BeginEpoch", "EndEpoch", "Finish"};
 
 const std::string kCheckpoints = "/checkpoints";
 const std::string kValue = "v";
 const std::string kDb = "db";
-const std::string kOther = "other";
+const std::string kSet = "set";
 
 // What all ranks heard, in the order of their calls. Takes no memory once it is made.
 struct Record {
@@ -99,8 +102,14 @@ class Job {
     }
     Again(kClose, [this] { return database_->Close(); });
     database_.reset();
+    if (Again(kRestart, [this] { return RestartDatabase(); })) {
+      Again(kRestarted, [this] { return event_->Wait(); });
+      event_.reset();
+    }
     Again(kList, [this] { return context_.ListDatabases().status(); });
     Again(kAgree, [this] { return context_.Agree(Status()); });
+    Again(kDestroy, [this] { return context_.Destroy(kDb); });
+    WriteDataset();
   }
 
  private:
@@ -123,12 +132,31 @@ class Job {
     QUIRE_ASSIGN_OR_RETURN(event_, database_->Checkpoint(kCheckpoints, {}));
     return Status();
   }
+  Status RestartDatabase() {
+    RestartOptions options;
+    options.replace = true;
+    QUIRE_ASSIGN_OR_RETURN(event_, context_.Restart(kCheckpoints, kDb, options));
+    return Status();
+  }
   void Put(int i) {
     char key[8];
     std::snprintf(key, sizeof key, "%d/%d", rank_, i);
     record_->put[static_cast<size_t>(rank_)][static_cast<size_t>(i)] =
         base::OrOutOfMemory([&] { return database_->Put(key, kValue); }).ok();
   }
+  void WriteDataset() {
+    std::unique_ptr<DatasetWriter> writer;
+    const auto open = [&]() -> Status {
+      QUIRE_ASSIGN_OR_RETURN(writer, DatasetWriter::Open(context_, kSet));
+      return Status();
+    };
+    if (!Again(kOpenDataset, open)) return;
+    Again(kBegin, [&] { return writer->BeginEpoch(1); });
+    static_cast<void>(base::OrOutOfMemory([&] { return writer->Put(kDb, kValue); }));
+    Again(kEnd, [&] { return writer->EndEpoch(); });
+    Again(kFinish, [&] { return writer->Finish(); });
+  }
+
   Record* const record_;
   const int rank_;
   Context& context_;
