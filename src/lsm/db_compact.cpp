@@ -46,8 +46,8 @@ struct DbImpl::Merge {
     const std::lock_guard<std::mutex> lock(owner->mutex_);
     EndLocked();
   }
-  // Without memory for all of it, the destructor ends it: a run that stayed busy would be waited for
-  // for ever.
+  // Without memory for all of it, the destructor ends it: a run that stayed busy would be waited
+  // for without end.
   void BeginLocked(DbImpl& db) {
     owner = &db;
     ++db.merging_;
