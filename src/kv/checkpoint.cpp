@@ -246,10 +246,9 @@ Status CheckCheckpointPath(const std::string& path) {
 }
 
 Result<std::unique_ptr<Event>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
-                                               uint32_t number,
-                                                      const CheckpointRequest& request,
-                                                      std::shared_ptr<const lsm::Capture> capture,
-                                                      std::shared_ptr<runtime::Job>* job) {
+                                               uint32_t number, const CheckpointRequest& request,
+                                               std::shared_ptr<const lsm::Capture> capture,
+                                               std::shared_ptr<runtime::Job>* job) {
   Prepared prepared;
   QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*core, request, &prepared));
   const std::string what = "checkpoint " + std::to_string(prepared.number) + " of " +

@@ -34,9 +34,8 @@ Status CheckCheckpointPath(const std::string& path);
 /// Begins one of `capture`, which is `*job`. Collective, within Together(); errors alike on all
 /// ranks.
 Result<std::unique_ptr<Event>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
-                                               uint32_t number,
-                                                      const CheckpointRequest& request,
-                                                      std::shared_ptr<const lsm::Capture> capture,
+                                               uint32_t number, const CheckpointRequest& request,
+                                               std::shared_ptr<const lsm::Capture> capture,
                                                std::shared_ptr<runtime::Job>* job);
 
 }  // namespace quire::kv

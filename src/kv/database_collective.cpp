@@ -119,9 +119,8 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   QUIRE_RETURN_IF_ERROR(
       runtime::AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
-  const CheckpointRequest request = {path,         name_,
-                                     directory_,   partitioner_,
-                                     ShapingOptions(options_), options.keep};
+  const CheckpointRequest request = {
+      path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
   std::erase_if(checkpoints_,
                 [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
   checkpoints_.reserve(checkpoints_.size() + 1);

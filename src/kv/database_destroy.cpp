@@ -124,8 +124,7 @@ class DestroyWork final : public runtime::JobWork {
 }  // namespace
 
 Result<std::unique_ptr<Event>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
-                                                uint32_t number,
-                                                       const std::string& name) {
+                                                uint32_t number, const std::string& name) {
   QUIRE_RETURN_IF_ERROR(
       runtime::AgreeOn(*core->exchange, io::CheckName(name), name, "the name to destroy"));
   QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/false));

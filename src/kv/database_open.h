@@ -25,8 +25,7 @@ Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Co
 
 /// As Context::DestroyAsync: the descriptor says at return that it is being destroyed.
 Result<std::unique_ptr<Event>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
-                                                uint32_t number,
-                                                       const std::string& name);
+                                                uint32_t number, const std::string& name);
 /// The names of the directories below the repository that have a descriptor, on any rank, in order.
 Result<std::vector<std::string>> ListDatabases(const runtime::Core& core);
 

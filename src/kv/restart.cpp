@@ -304,9 +304,9 @@ Status BeginRestart(const runtime::Core& core, LockedDatabase* locked, const Can
 }  // namespace
 
 Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>& core,
-                                                uint32_t number,
-                                                   const std::string& path, const std::string& name,
-                                                   const RestartOptions& options) {
+                                            uint32_t number, const std::string& path,
+                                            const std::string& name,
+                                            const RestartOptions& options) {
   Status checked = io::CheckName(name);
   if (checked.ok()) checked = CheckCheckpointPath(path);
   const std::string arguments = path + ", " + name + ", " + std::to_string(options.number) +

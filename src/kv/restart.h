@@ -19,8 +19,7 @@ namespace quire::kv {
 
 /// As Context::Restart.
 Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>& core,
-                                                uint32_t number,
-                                                   const std::string& path, const std::string& name,
-                                                   const RestartOptions& options);
+                                            uint32_t number, const std::string& path,
+                                            const std::string& name, const RestartOptions& options);
 
 }  // namespace quire::kv

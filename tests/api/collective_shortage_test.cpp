@@ -28,16 +28,17 @@ constexpr int kRanks = 3;
 constexpr int kPairs = 20;
 constexpr int kTries = 2;  // one allocation fails: what failed works when it is tried again
 
+// The calls of the job, in their order.
 enum Step {
   kOpenContext, kOpen, kMemTable, kSsTable, kRelaxed, kReadOnly, kReadWrite, kCheckpoint, kWait,
-  kClose, kRestart, kRestarted, kList, kAgree, kDestroy,
-  kOpenDataset, kBegin, kEnd, kFinish, kSteps
+  kClose, kRestart, kRestarted, kList, kAgree, kDestroy, kOpenDataset, kBegin, kEnd, kFinish,
+  kSteps
 };
 constexpr std::array<const char*, kSteps> kNames = {
     "OpenContext", "Open", "Barrier(kMemTable)", "Barrier(kSsTable)", "SetConsistency",
     "Protect(kReadOnly)", "Protect(kReadWrite)", "Checkpoint", "Event::Wait", "Close", "Restart",
-    "the restart's Wait", "ListDatabases", "Agree", "Destroy", "DatasetWriter::Open",
-    "BeginEpoch", "EndEpoch", "Finish"};
+    "the restart's Wait", "ListDatabases", "Agree", "Destroy", "DatasetWriter::Open", "BeginEpoch",
+    "EndEpoch", "Finish"};
 
 const std::string kCheckpoints = "/checkpoints";
 const std::string kValue = "v";
