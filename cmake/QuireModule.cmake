@@ -88,7 +88,7 @@ endfunction()
 set(QUIRE_TEST_ENVIRONMENT "")
 if(QUIRE_SANITIZE STREQUAL "address")
   list(APPEND QUIRE_TEST_ENVIRONMENT
-       "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
+       "LSAN_OPTIONS=suppressions='${PROJECT_SOURCE_DIR}/tests/support/lsan.supp':print_suppressions=0"
        "UBSAN_OPTIONS=print_stacktrace=1")
 elseif(QUIRE_SANITIZE STREQUAL "thread")
   list(APPEND QUIRE_TEST_ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
