@@ -37,13 +37,15 @@ mpi_flavor() {
   fi
 }
 
-# configure PRESET [BUILD_DIR] [cmake options...]: quiet unless it fails.
+# configure PRESET [BUILD_DIR] [cmake options...]: quiet unless it fails. Where CI is set, warnings
+# are errors in the release build, too: else those of the sanitizers alone tell of them, much later.
 configure() {
   local preset=$1 dir=${2:-build/$1} log
   shift
   (($# == 0)) || shift
   mkdir -p "$dir"
   log=$dir/configure.log
+  if [ -n "${CI:-}" ] && [ "$preset" = release ]; then set -- -DQUIRE_WERROR=ON "$@"; fi
   if ! cmake --preset "$preset" -B "$dir" -DQUIRE_MPI_FLAVOR="$(mpi_flavor)" -DQUIRE_PRECOMPILE=ON \
     "$@" >"$log" 2>&1; then
     cat "$log" >&2
@@ -61,6 +63,7 @@ build() {
     grep -A15 -E '^FAILED|error|Error' "$log" | head -n 60 >&2 || true
     die "building $dir failed; all of it is in $log"
   fi
+  grep -E -A3 ' warning: ' "$log" | head -n 60 >&2 || true
 }
 
 # Address space randomisation of new kernels is too wide for the sanitizers of older compilers.

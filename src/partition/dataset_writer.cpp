@@ -166,8 +166,8 @@ DatasetWriterImpl::Step DatasetWriterImpl::Take(StepName name, const Status& min
   for (size_t rank = 0; rank < gathered.parts.size(); ++rank) {
     const std::string& part = gathered.parts[rank];
     if (part.size() != bytes.size() || part.compare(0, kHead, text, kHead) != 0) {
-      const std::string text = "rank " + std::to_string(rank) + " is not at the end of this epoch";
-      return {Status(Code::kInvalidArgument, text), false, {}};
+      const std::string why = "rank " + std::to_string(rank) + " is not at the end of this epoch";
+      return {Status(Code::kInvalidArgument, why), false, {}};
     }
     step.numbers.push_back(base::LoadLe<uint64_t>(part.data() + kHead));
   }
