@@ -63,8 +63,8 @@ enum class StreamDeltas {
 struct StreamOptions {
   /// [bytes, 1 MiB .. 16 TiB] Room of the log, set aside when it is made. A snapshot lies in one
   /// piece, and what is kept is moved out of the way: for k versions of s bytes in all (of each
-  /// object, its size and 256 more, with kept snapshots in k) plan (k + 2) s. Then no put is
-  /// refused for want of room unless a reader holds the log.
+  /// object, its size, its key and 256 more, with kept snapshots in k) plan (k + 2) s. Then no put
+  /// is refused for want of room unless a reader holds the log.
   uint64_t log_bytes = 256ull << 20;
   /// [1 .. 2^20] Newest versions of each object that are kept.
   uint32_t keep_versions = 1;
@@ -189,9 +189,9 @@ class StreamWriter {
   virtual StreamDurability durability() const = 0;
 
   /// All that makes up `snapshot` is kept whatever the policy, until Release. For all programs:
-  /// kept beyond this one's end. kNotFound: parts of it have gone, or it never was. kNoSpace: 480
-  /// are kept already, or with it the log had no room to go on; up to wait_ms are waited for
-  /// readers, as by a put.
+  /// kept beyond this one's end. kNotFound: it never was, parts of it have gone, or nobody knows:
+  /// an object that came later has lost its first version. kNoSpace: 480 are kept already, or with
+  /// it the log had no room to go on; up to wait_ms are waited for readers, as by a put.
   virtual Status Keep(uint64_t snapshot) = 0;
   /// The policy alone decides about `snapshot` again. kNotFound: it is not kept.
   virtual Status Release(uint64_t snapshot) = 0;

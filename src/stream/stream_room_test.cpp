@@ -57,6 +57,26 @@ TEST_F(StreamRoom, WhatIsKeptAtTheHeadKeepsTheIndexFromNobody) {
   for (int i = 0; i < 20'000; ++i) ASSERT_OK(writer_->Put("small").status());
 }
 
+// Whether a snapshot is whole is not known where a later object has lost its first version; of one
+// that is kept it is.
+TEST_F(StreamRoom, ASnapshotThatIsKeptCanBeKeptAgain) {
+  Open(SmallLog(kMiB));
+  ASSERT_OK(writer_->Create("first", 8).status());
+  ASSERT_OK(writer_->Put("first").status());
+  ASSERT_OK(writer_->Put("first").status());
+  ASSERT_OK(writer_->Create("later", 8).status());
+  ASSERT_OK(writer_->Put("later").status());
+  ASSERT_OK(writer_->Keep(2));
+  // The kept one is moved, then the later object's first version goes.
+  ASSERT_OK(writer_->Create("large", 300'000).status());
+  for (int i = 0; i < 8; ++i) ASSERT_OK(writer_->Snapshot().status());
+  const std::unique_ptr<StreamReader> reader = Reader();
+  std::string bytes;
+  EXPECT_CODE(reader->Get("later", 1, &bytes), Code::kNotFound);
+  EXPECT_OK(writer_->Keep(2));
+  EXPECT_CODE(writer_->Keep(3), Code::kNotFound);
+}
+
 TEST_F(StreamRoom, DeltasLeaveRoomForTheNextWholeVersion) {
   StreamOptions options = SmallLog(3 * kMiB + 64 * 1024);
   options.deltas = StreamDeltas::kHash;

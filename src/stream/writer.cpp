@@ -298,9 +298,9 @@ Status Writer::Sync() {
 Status Writer::Keep(uint64_t snapshot) {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
-  QUIRE_RETURN_IF_ERROR(part_->WhetherWhole(snapshot));
   const std::vector<uint64_t>& kept = part_->heap().head().kept;
   if (std::binary_search(kept.begin(), kept.end(), snapshot)) return Status();
+  QUIRE_RETURN_IF_ERROR(part_->WhetherWhole(snapshot));
   if (kept.size() == kKeptMax) {
     return Status(Code::kNoSpace, std::to_string(kKeptMax) + " snapshots are kept already");
   }

@@ -385,4 +385,11 @@ STREAM_SABOTAGES = [
     Sabotage("stream-future", "versions from before the clock was set back are young for long",
              "src/stream/part_room.cpp", "time_ns = std::min(time_ns, ref.unix_time_ns);",
              "time_ns = ref.unix_time_ns;", STREAM, "StreamAge.OfAClock*"),
+    Sabotage("stream-keep-again", "a snapshot that is kept is judged as one that may have gone",
+             "src/stream/writer.cpp",
+             "if (std::binary_search(kept.begin(), kept.end(), snapshot)) return Status();", "",
+             STREAM, "StreamRoom.ASnapshotThatIsKept*"),
+    Sabotage("stream-kept-version", "the policy alone decides which versions go",
+             "src/stream/part_room.cpp", "(at != kept.end() && *at < until) ||", "",
+             "quire_api_test", "StreamModel.*"),
 ]
