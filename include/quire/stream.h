@@ -242,18 +242,22 @@ struct StreamReaderOptions {
 /// Reads one rank's part of a store, beside its writer, after it, or from another node. The writer
 /// takes no notice of it; but what a view holds cannot be collected, and a full log waits for it or
 /// says so (StreamWriter::Put).
+///
+/// In a place that this program cannot write to it holds nothing: its views are copies, which are
+/// made again if the writer overwrites meanwhile what they are copied from, and Wait looks every
+/// few milliseconds.
 class StreamReader {
  public:
   /// @param place  as of StreamWriter::Open; of another node's store this node's place.
   /// Errors   kNotFound     There is no such store, here or where the daemon looks.
   ///          kBusy         A writer has been opening it for a minute, or 1000 readers have it.
-  ///          kReadOnly     It is being written, in a place that this program cannot write to. If
-  ///                        a writer comes later, calls fail so until it ends; views stay.
   ///          kInvalidArgument  The name; or others than the place's owner may write to the store
   ///                        (docs/security.md).
   ///          kCorruption, kTimedOut, kPeerFailed
   /// Cost     Two mappings. The first after a writer that died walks the log and makes its index
-  ///          anew, and after the machine was started anew reads its bytes, too.
+  ///          anew, and after the machine was started anew reads its bytes, too: a writer that
+  ///          opens the part meanwhile waits. If this program cannot write there, each reader does
+  ///          so for itself, and no writer waits.
   static Result<std::unique_ptr<StreamReader>> Open(const std::string& place,
                                                     const std::string& name, uint32_t rank,
                                                     const StreamReaderOptions& options = {});
@@ -270,8 +274,10 @@ class StreamReader {
   /// this reader.
   ///
   /// Errors   kNotFound  No such object or version, or it has been collected. kCorruption. kBusy
-  ///          1000 readers hold something. kOutOfMemory  Also where `place` gives no memory. After
-  ///          an error that place may have any bytes.
+  ///          1000 readers hold something; or the writer overwrote what was copied 1000 times in a
+  ///          row, in a place that this program cannot write to. kOutOfMemory  Also where `place`
+  ///          gives no memory. After an error that place may have any bytes. `place` is asked again
+  ///          if a copy has to be made again.
   /// Cost     One copy; of a delta of each version back to the last whole one. Of another node's:
   ///          while it comes.
   virtual Status Get(Slice key, uint64_t version, const PlaceFunction& place) = 0;

@@ -28,7 +28,8 @@ namespace {
 TEST(Gate, WhoSleepsIsWokenByWhatIsPublished) {
   constexpr uint64_t kRounds = 200;
   constexpr uint64_t kLongNs = 600'000'000'000;
-  const std::unique_ptr<Gate> gate = Gate::Private();
+  const auto fs = io::NewSimFileSystem();
+  const std::unique_ptr<Gate> gate = *Gate::Create(*fs, "/gate");
   gate->SetState(GateState::kWriting);
   std::atomic<uint64_t> waits = 0;
   std::thread reader([&] {
@@ -49,8 +50,8 @@ TEST(Pins, WhoComesTooLateIsToldSo) {
   const auto fs = io::NewSimFileSystem();
   ASSERT_OK(fs->MakeDirectory("/place"));
   ASSERT_OK(fs->MakeDirectory("/place/store"));
-  const std::unique_ptr<Gate> gate = Gate::Private();
-  Pins pins(*fs, {"/place", "store", 0}, gate.get(), true);
+  const std::unique_ptr<Gate> gate = *Gate::Create(*fs, "/place/store/gate-0");
+  Pins pins(*fs, {"/place", "store", 0}, gate.get());
   gate->SetHead(640);
   const Result<bool> late = pins.Hold(576);
   ASSERT_OK(late.status());

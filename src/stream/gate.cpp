@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "io/machine.h"
 #include "io/shared_memory.h"
 
 namespace quire::stream {
@@ -12,6 +13,7 @@ constexpr uint64_t kGateMagic = 0x31455441474D5453;  // "STMGATE1"
 constexpr uint64_t kPinsOffset = kPageBytes;
 constexpr uint64_t kPinSlotBytes = 64;
 constexpr uint64_t kGateBytes = AlignUp(kPinsOffset + kPinsMax * kPinSlotBytes, kPageBytes);
+constexpr uint64_t kLookNs = 2'000'000;
 
 }  // namespace
 
@@ -30,23 +32,16 @@ Result<std::unique_ptr<Gate>> Gate::Create(io::FileSystem& fs, const std::string
   return gate;
 }
 
-Result<std::unique_ptr<Gate>> Gate::Open(io::FileSystem& fs, const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,
-                         fs.Map(path, kGateBytes, io::MapMode::kReadWrite));
+Result<std::unique_ptr<Gate>> Gate::Open(io::FileSystem& fs, const std::string& path,
+                                         io::MapMode mode) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map, fs.Map(path, kGateBytes, mode));
   std::unique_ptr<Gate> gate(new Gate);
+  gate->writable_ = mode == io::MapMode::kReadWrite;
   gate->data_ = map->data();
   gate->map_ = std::move(map);
   if (gate->words().magic != kGateMagic) {
     return Status(Code::kCorruption, path + " is no gate of a stream");
   }
-  return gate;
-}
-
-std::unique_ptr<Gate> Gate::Private() {
-  std::unique_ptr<Gate> gate(new Gate);
-  gate->own_ = std::make_unique<char[]>(kGateBytes + kPinSlotBytes);
-  const auto address = reinterpret_cast<uintptr_t>(gate->own_.get());
-  gate->data_ = gate->own_.get() + (AlignUp(address, kPinSlotBytes) - address);
   return gate;
 }
 
@@ -96,6 +91,15 @@ void Gate::Wake() {
 }
 
 void Gate::Wait(uint64_t snapshot, GateState state, uint64_t timeout_ns) const {
+  if (!writable_) {
+    const uint64_t begin_ns = io::RealClock().NowNs();
+    while (this->snapshot() <= snapshot && this->state() == state) {
+      const uint64_t waited_ns = io::RealClock().NowNs() - begin_ns;
+      if (waited_ns >= timeout_ns) return;
+      io::RealClock().SleepNs(std::min(timeout_ns - waited_ns, kLookNs));
+    }
+    return;
+  }
   const uint32_t seen = words().wake.load(std::memory_order_seq_cst);
   words().waiting.store(1, std::memory_order_seq_cst);
   if (this->snapshot() > snapshot || this->state() != state) return;

@@ -34,11 +34,14 @@ class Gate {
  public:
   /// Makes the file where it is absent. Under the log's lock.
   static Result<std::unique_ptr<Gate>> Create(io::FileSystem& fs, const std::string& path);
-  /// kNotFound, kCorruption.
-  static Result<std::unique_ptr<Gate>> Open(io::FileSystem& fs, const std::string& path);
-  /// One of this process alone, for a log on which nobody writes.
-  static std::unique_ptr<Gate> Private();
+  /// With MapMode::kRead nothing is stored in it: only accessors and Wait may be called.
+  ///
+  /// Errors  kNotFound, kCorruption.
+  static Result<std::unique_ptr<Gate>> Open(io::FileSystem& fs, const std::string& path,
+                                            io::MapMode mode = io::MapMode::kReadWrite);
 
+  /// Whether pins can be stored in it.
+  bool writable() const { return writable_; }
   /// Whether it belongs to this log and this boot.
   bool Describes(uint64_t log_id, uint64_t boot_id) const;
   /// Whether it belongs to this log.
@@ -61,7 +64,8 @@ class Gate {
   void Publish(uint64_t snapshot);
   void SetState(GateState state);
   /// Sleeps until Publish or SetState, at most `timeout_ns`, unless something was published after
-  /// `snapshot` or the state is not `state`.
+  /// `snapshot` or the state is not `state`. If the gate is not writable, the writer cannot know
+  /// who sleeps: it looks every few milliseconds.
   void Wait(uint64_t snapshot, GateState state, uint64_t timeout_ns) const;
 
   /// Slots that readers have ever had: of [0, pin_slots()).
@@ -95,8 +99,8 @@ class Gate {
   void Wake();
 
   std::unique_ptr<io::MappedFile> map_;
-  std::unique_ptr<char[]> own_;
   char* data_ = nullptr;
+  bool writable_ = true;
 };
 
 }  // namespace quire::stream

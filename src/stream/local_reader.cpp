@@ -24,6 +24,16 @@ struct Which {
   bool of_snapshot = false;
 };
 
+// The lowest position that is read for refs[at], back to the whole version that it rests upon.
+Position LowestOf(const std::vector<VersionRef>& refs, size_t at) {
+  Position lowest = kNoPin;
+  for (size_t i = at; i < refs.size(); ++i) {
+    lowest = std::min(lowest, refs[i].data);
+    if (!refs[i].delta) break;
+  }
+  return lowest;
+}
+
 // What `look` finds, which looks again where the writer changed what it looked at.
 template <typename Body>
 auto Again(const Body& look) -> decltype(look(nullptr)) {
@@ -59,15 +69,16 @@ class Hold {
   Position at_ = 0;
 };
 
-// A version that was found: its entries back to the whole one, held.
+// A version that was found: its entries back to the whole one, held if the sight is pinned.
 struct FoundVersion {
   std::shared_ptr<const Sight> sight;
   std::vector<Entry> chain;
+  Position lowest = 0;  // of the log, that is read for it
   Hold hold;
 
   const Entry& entry() const { return chain.front(); }
-  // Where no pin can be told, a writer that comes later writes over what lies in the log.
-  bool in_place() const { return sight->shared() && !entry().delta && !entry().packed; }
+  // What no pin holds a writer overwrites in the log.
+  bool in_place() const { return sight->pinned() && !entry().delta && !entry().packed; }
 };
 
 class LocalView final : public HashedView {
@@ -109,11 +120,11 @@ class LocalReader final : public StreamReader {
  public:
   LocalReader(io::FileSystem& fs, PartName name) : fs_(fs), name_(std::move(name)) {}
 
-  Status Open() {
-    QUIRE_ASSIGN_OR_RETURN(sight_, OpenSight(fs_, name_));
+  Status Open(Access access) {
+    QUIRE_ASSIGN_OR_RETURN(sight_, OpenSight(fs_, name_, access));
+    if (!sight_->pinned()) return Status();
     gate_ = sight_->gate();
-    shared_ = sight_->shared();
-    pins_ = std::make_unique<Pins>(fs_, name_, gate_.get(), shared_);
+    pins_ = std::make_unique<Pins>(fs_, name_, gate_.get());
     return Status();
   }
 
@@ -134,16 +145,23 @@ class LocalReader final : public StreamReader {
   }
   Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) override;
   Result<bool> Finished() override {
-    QUIRE_RETURN_IF_ERROR(StillAlone());
-    return gate().state() == GateState::kFinished;
+    QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+    return told.state == GateState::kFinished;
   }
   Result<std::shared_ptr<const char>> RoomAt(Position at, uint64_t bytes);
 
  private:
-  Gate& gate() { return *gate_; }
+  // What the writer says. The state is read first: what is finished has no further snapshot.
+  struct Told {
+    std::shared_ptr<Gate> gate;  // null: nobody writes
+    GateState state;
+    uint64_t snapshot;
+  };
   Result<std::shared_ptr<const Sight>> Now();
-  Status StillAlone();
-  Status Untouched(const Sight& sight);
+  Result<Told> AsTold();
+  Result<uint64_t> SnapshotNow();
+  Result<bool> HoldFrom(const Sight& sight, Position from);
+  bool Counts(const Sight& sight, Position from) const;
   Status CheckNotRemoved();
   Result<std::vector<VersionRef>> Visible(const Sight& sight, Slice key,
                                           const Index::Enough& enough = {});
@@ -156,31 +174,41 @@ class LocalReader final : public StreamReader {
 
   io::FileSystem& fs_;
   PartName name_;
-  std::shared_ptr<Gate> gate_;  // the same for all its life
-  bool shared_ = true;
-  std::mutex mutex_;  // guards sight_
+  std::shared_ptr<Gate> gate_;  // of a reader that pins, the same for all its life; else null
+  std::mutex mutex_;            // guards sight_
   std::shared_ptr<const Sight> sight_;
-  std::unique_ptr<Pins> pins_;
+  bool stale_ = false;          // the sight's writer has died, and this reader only looks
+  std::unique_ptr<Pins> pins_;  // null: this reader only looks
 };
 
 // What there is to be seen by now: another index where the writer has made one.
 Result<std::shared_ptr<const Sight>> LocalReader::Now() {
   const std::lock_guard guard(mutex_);
-  if (sight_->current()) return sight_;
+  if (!stale_ && sight_->current()) return sight_;
   QUIRE_ASSIGN_OR_RETURN(sight_, sight_->Renew(fs_, name_));
+  stale_ = false;
   return sight_;
 }
 
-// Where no pin can be told: what there is now was seen, unless somebody writes it.
-Status LocalReader::StillAlone() {
-  return shared_ ? Status() : Now().status();
+Result<LocalReader::Told> LocalReader::AsTold() {
+  if (gate_ != nullptr) {
+    const GateState state = gate_->state();
+    return Told{gate_, state, gate_->snapshot()};
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
+  const GateState state = sight->state();
+  return Told{sight->gate(), state, sight->snapshot()};
 }
 
-// Whether what was read by `sight` was there all the while, pinned or written by nobody.
-Status LocalReader::Untouched(const Sight& sight) {
-  if (shared_ || sight.current()) return Status();
-  QUIRE_RETURN_IF_ERROR(Now().status());
-  return ChangesAlways();
+// False: what lies there has been collected, or is about to be.
+Result<bool> LocalReader::HoldFrom(const Sight& sight, Position from) {
+  if (pins_ != nullptr) return pins_->Hold(from);
+  return sight.Untouched(from);
+}
+
+// Whether what was read from `from` on was there all the while.
+bool LocalReader::Counts(const Sight& sight, Position from) const {
+  return pins_ != nullptr || sight.Untouched(from);
 }
 
 // All versions that were committed; up to the first that is `enough`. The index is read before the
@@ -200,7 +228,7 @@ Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice k
   }
   QUIRE_RETURN_IF_ERROR(read);
   base::SyncPoint("stream.read.after_index");
-  const uint64_t committed = gate().snapshot();
+  const uint64_t committed = sight.snapshot();
   std::erase_if(refs, [&](const VersionRef& ref) { return ref.snapshot > committed; });
   if (refs.empty()) return Status(Code::kNotFound);
   return refs;
@@ -210,7 +238,7 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
   *again = false;
   FoundVersion found;
   // Before the index is chosen and read: then it has all versions of snapshots up to this one.
-  const uint64_t snapshot = gate().snapshot();
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());
   QUIRE_ASSIGN_OR_RETURN(found.sight, Now());
   base::SyncPoint("stream.read.after_sight");
   if (which.of_snapshot && which.number > snapshot) {
@@ -232,19 +260,16 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
     if (at < 0 && found.sight->Kept(which.number)) at = VersionAt(*refs, which.number, true);
   }
   if (at < 0) return Status(Code::kNotFound);
-  Position lowest = kNoPin;
-  for (size_t i = static_cast<size_t>(at); i < refs->size(); ++i) {
-    lowest = std::min(lowest, (*refs)[i].data);
-    if (!(*refs)[i].delta) break;
-  }
+  found.lowest = LowestOf(*refs, static_cast<size_t>(at));
   base::SyncPoint("stream.read.before_pin");
-  QUIRE_ASSIGN_OR_RETURN(const bool held, pins_->Hold(lowest));
+  QUIRE_ASSIGN_OR_RETURN(const bool held, HoldFrom(*found.sight, found.lowest));
   *again = !held;
   if (!held) return ChangesAlways();
   base::SyncPoint("stream.read.after_pin");
-  found.hold = Hold(pins_.get(), lowest);
+  found.hold = Hold(pins_.get(), found.lowest);
   auto chain = ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at));
-  QUIRE_RETURN_IF_ERROR(Untouched(*found.sight));
+  *again = !Counts(*found.sight, found.lowest);
+  if (*again) return ChangesAlways();
   QUIRE_ASSIGN_OR_RETURN(found.chain, std::move(chain));
   return found;
 }
@@ -254,21 +279,25 @@ Result<FoundVersion> LocalReader::Find(Slice key, const Which& which) {
 }
 
 Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& place) {
-  QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
-  char* const to = place(found.entry().bytes);
-  if (to == nullptr) return Status(Code::kOutOfMemory, "the program gave no place for a version");
-  const Status copied = Assemble(found.sight->heap(), found.chain, to);
-  QUIRE_RETURN_IF_ERROR(Untouched(*found.sight));
-  return copied;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
+    char* const to = place(found.entry().bytes);
+    if (to == nullptr) return Status(Code::kOutOfMemory, "the program gave no place for a version");
+    const Status copied = Assemble(found.sight->heap(), found.chain, to);
+    if (Counts(*found.sight, found.lowest)) return copied;
+  }
+  return ChangesAlways();
 }
 
 Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& which) {
-  QUIRE_ASSIGN_OR_RETURN(FoundVersion found, Find(key, which));
-  return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<StreamView>> {
+  return Again([&](bool* again) -> Result<std::unique_ptr<StreamView>> {
+    QUIRE_ASSIGN_OR_RETURN(FoundVersion found, TryFind(key, which, again));
     const std::shared_ptr<const Sight> sight = found.sight;
+    const Position lowest = found.lowest;
     auto view = std::make_unique<LocalView>(std::move(found));
     const Status filled = view->Fill();
-    QUIRE_RETURN_IF_ERROR(Untouched(*sight));
+    *again = !Counts(*sight, lowest);
+    if (*again) return ChangesAlways();
     QUIRE_RETURN_IF_ERROR(filled);
     return std::unique_ptr<StreamView>(std::move(view));
   });
@@ -281,7 +310,9 @@ Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t by
   };
   const auto held = std::make_shared<HeldRoom>();
   QUIRE_ASSIGN_OR_RETURN(held->sight, Now());
-  if (!shared_) return Status(Code::kReadOnly, name_.directory() + " cannot be written to");
+  if (pins_ == nullptr) {
+    return Status(Code::kReadOnly, name_.directory() + " cannot be written to");
+  }
   const LogHeap& heap = held->sight->heap();
   if (!heap.HasRoomAt(at, bytes)) {
     return Status(Code::kCorruption, heap.path() + " has no room of " + std::to_string(bytes) +
@@ -319,14 +350,15 @@ Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* aga
   if (!refs.ok()) return refs.status();
   Position lowest = kNoPin;
   for (const VersionRef& ref : *refs) lowest = std::min(lowest, ref.data);
-  QUIRE_ASSIGN_OR_RETURN(const bool held, pins_->Hold(lowest));
+  QUIRE_ASSIGN_OR_RETURN(const bool held, HoldFrom(*sight, lowest));
   *again = !held;
   if (!held) return ChangesAlways();
   const Hold hold(pins_.get(), lowest);
   std::vector<StreamVersion> versions;
   for (const VersionRef& ref : *refs) {
     const Result<Entry> entry = sight->heap().EntryAt(ref.entry);
-    QUIRE_RETURN_IF_ERROR(Untouched(*sight));
+    *again = !Counts(*sight, lowest);
+    if (*again) return ChangesAlways();
     QUIRE_RETURN_IF_ERROR(entry.status());
     versions.push_back(VersionOf(*entry));
   }
@@ -335,12 +367,19 @@ Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* aga
 
 Result<uint64_t> LocalReader::LastSnapshot() {
   QUIRE_RETURN_IF_ERROR(Now().status());
-  return gate().snapshot();
+  return SnapshotNow();
+}
+
+Result<uint64_t> LocalReader::SnapshotNow() {
+  if (gate_ != nullptr) return gate_->snapshot();
+  QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+  return told.snapshot;
 }
 
 // What has the log's name may be another by now, with a writer of its own.
 Status LocalReader::CheckNotRemoved() {
-  const Result<std::unique_ptr<Gate>> now = Gate::Open(fs_, name_.path("gate"));
+  const Result<std::unique_ptr<Gate>> now =
+      Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
   const bool removed = now.status().code() == Code::kNotFound;
   if (!removed) QUIRE_RETURN_IF_ERROR(now.status());
   const std::lock_guard guard(mutex_);
@@ -349,15 +388,20 @@ Status LocalReader::CheckNotRemoved() {
                                        " was removed since this reader opened it: open it again");
 }
 
-// Whether the one that says it is writing is not there any more. Then the index is made anew: the
-// last commit may not be in it.
+// Whether the one that says it is writing is not there any more. Then the index is made anew, in
+// memory of this reader alone if it only looks: the last commit may not be in it.
 Result<bool> LocalReader::WriterGone() {
-  const GateState state = gate().state();
-  const bool told = state == GateState::kFinished || state == GateState::kEnded;
-  if (told || !shared_) return false;
+  QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+  const bool ended = told.state == GateState::kFinished || told.state == GateState::kEnded;
+  if (ended) return false;
   QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
   if (!holder.empty()) return false;
+  if (pins_ == nullptr) {
+    const std::lock_guard guard(mutex_);
+    stale_ = true;
+    return true;
+  }
   const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
   if (recovered.code() == Code::kBusy) return false;  // somebody opens it this moment
   QUIRE_RETURN_IF_ERROR(recovered);
@@ -368,12 +412,12 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
   const uint64_t begin = io::RealClock().NowNs();
   const uint64_t timeout_ns = std::min(timeout_ms, UINT64_MAX / 2'000'000) * 1'000'000;
   while (true) {
-    QUIRE_RETURN_IF_ERROR(StillAlone());
-    const GateState state = gate().state();
-    const uint64_t newest = gate().snapshot();
-    if (newest > after) return newest;
-    if (state == GateState::kFinished) return Status(Code::kNotFound, "the writer has finished");
-    if (state == GateState::kEnded) {
+    QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+    if (told.snapshot > after) return told.snapshot;
+    if (told.state == GateState::kFinished) {
+      return Status(Code::kNotFound, "the writer has finished");
+    }
+    if (told.state == GateState::kEnded) {
       return Status(Code::kPeerFailed,
                     "nobody writes " + name_.path("log") + ", and who did has not finished it");
     }
@@ -381,8 +425,8 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
     if (waited >= timeout_ns) {
       return Status(Code::kTimedOut, "no snapshot came after " + std::to_string(after));
     }
-    gate().Wait(after, state, std::min(timeout_ns - waited, kSliceNs));
-    if (gate().snapshot() > after) continue;
+    told.gate->Wait(after, told.state, std::min(timeout_ns - waited, kSliceNs));
+    if (told.gate->snapshot() > after) continue;
     const Status gone = WriterGone().status();
     if (gone.code() == Code::kCorruption) return gone;
     if (!gone.ok()) return Status(Code::kPeerFailed, gone.message());
@@ -408,9 +452,10 @@ std::string MirrorPlace(const std::string& place) {
 }
 
 Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
-                                                      const std::string& name, uint32_t rank) {
+                                                      const std::string& name, uint32_t rank,
+                                                      Access access) {
   auto reader = std::make_unique<LocalReader>(fs, PartName{place, name, rank});
-  QUIRE_RETURN_IF_ERROR(reader->Open());
+  QUIRE_RETURN_IF_ERROR(reader->Open(access));
   return std::unique_ptr<StreamReader>(std::move(reader));
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/sync_point.h"
+
 namespace quire::stream {
 namespace {
 
@@ -56,8 +58,18 @@ Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end) {
     contents.largest_commit = std::max(contents.largest_commit, whole_bytes);
     return Status();
   };
+  base::SyncPoint("stream.walk.before");
   QUIRE_ASSIGN_OR_RETURN(*end, heap->Walk(check_data, take));
   return contents;
+}
+
+Status CheckEnd(const LogHeap& heap, const WalkEnd& end, Position told, bool ordered) {
+  const Position trusted = std::max(heap.head().durable, told);
+  if (end.at >= trusted && (!ordered || end.status.ok())) return Status();
+  const std::string what = end.status.ok() ? "a commit is missing" : end.status.message();
+  return Status(Code::kCorruption,
+                heap.path() + " is damaged at position " + std::to_string(end.at) + " of " +
+                    std::to_string(std::max(trusted, end.at)) + ": " + what);
 }
 
 IndexSizes SizesFor(const LogContents& contents, uint32_t objects_min, uint64_t capacity) {

@@ -54,6 +54,12 @@ VersionRef RefOf(const Entry& entry, Position at);
 void KeepReadable(std::vector<VersionRef>* refs, Position from);
 /// Walks the log; `end` as of LogHeap::Walk.
 Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end);
+/// Whether a walk ended where the log does. `told`: how far a gate of this log and boot says that
+/// it goes; 0: there is no such gate. `ordered`: what was stored is there in the order in which it
+/// was stored; if not, what was not synced may be lost with the power, and is no damage.
+///
+/// Errors  kCorruption: commits are missing or damaged.
+Status CheckEnd(const LogHeap& heap, const WalkEnd& end, Position told, bool ordered);
 /// Sizes with room for them, for `objects_min` objects, and for what a log of `capacity` can hold.
 IndexSizes SizesFor(const LogContents& contents, uint32_t objects_min, uint64_t capacity);
 /// Into an empty index of such sizes.

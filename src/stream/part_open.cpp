@@ -146,17 +146,9 @@ Status Part::Recover() {
 // A record that is whole was stored after all that belongs to it, unless the power failed where
 // pages are written in any order.
 Status Part::JudgeEnd(const WalkEnd& end, bool same_boot) {
-  Position trusted = heap_->head().durable;
-  if (gate_->Describes(heap_->identity().log_id, fs_.BootId())) {
-    trusted = std::max(trusted, gate_->tail());
-  }
+  const bool described = gate_->Describes(heap_->identity().log_id, fs_.BootId());
   const bool ordered = same_boot || heap_->persistent();
-  if (end.at < trusted || (ordered && !end.status.ok())) {
-    const std::string what = end.status.ok() ? "a commit is missing" : end.status.message();
-    return Status(Code::kCorruption, heap_->path() + " is damaged at position " +
-                                         std::to_string(end.at) + " of " +
-                                         std::to_string(std::max(trusted, end.at)) + ": " + what);
-  }
+  QUIRE_RETURN_IF_ERROR(CheckEnd(*heap_, end, described ? gate_->tail() : 0, ordered));
   if (same_boot) return Status();
   QUIRE_ASSIGN_OR_RETURN(const uint64_t lost, heap_->EraseBehindTail());
   if (lost != 0 || !end.status.ok()) {

@@ -35,7 +35,6 @@ void Pins::Tell() {
 }
 
 Result<bool> Pins::Hold(Position at) {
-  if (!shared_) return true;
   const std::lock_guard guard(mutex_);
   // A forked program tells anew, in its own slot, also of what it has of its parent's.
   const bool first = !HasSlot();
@@ -49,7 +48,6 @@ Result<bool> Pins::Hold(Position at) {
 }
 
 void Pins::Release(Position at) {
-  if (!shared_) return;
   const std::lock_guard guard(mutex_);
   held_.erase(held_.find(at));
   if (HasSlot()) Tell();

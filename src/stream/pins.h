@@ -17,9 +17,9 @@ namespace quire::stream {
 
 class Pins {
  public:
-  /// Of a gate that lives longer. `shared`: others may collect; else nothing is to be told.
-  Pins(io::FileSystem& fs, PartName name, Gate* gate, bool shared)
-      : fs_(fs), name_(std::move(name)), gate_(gate), shared_(shared) {}
+  /// Of a gate that lives longer, and is writable.
+  Pins(io::FileSystem& fs, PartName name, Gate* gate)
+      : fs_(fs), name_(std::move(name)), gate_(gate) {}
   ~Pins();
   /// Holds all from `at` on until Release. False: it has been collected. The first takes a slot,
   /// and its lock, by which the collector knows that this reader lives.
@@ -37,7 +37,6 @@ class Pins {
   PartName name_;
   uint32_t generation_ = 0;  // of the process that took the slot: a forked child has none
   Gate* gate_;
-  bool shared_;
   std::mutex mutex_;
   std::multiset<Position> held_;
   uint32_t slot_ = 0;

@@ -61,96 +61,110 @@ class SightOpener {
     return std::shared_ptr<const Sight>(std::move(sight));
   }
 
-  // One of this reader alone, of a log that nobody writes: in a place that it cannot write to, it
-  // can tell no pin. `gate`: the reader's own.
-  Result<std::shared_ptr<const Sight>> Alone(std::shared_ptr<Gate> gate) {
-    QUIRE_RETURN_IF_ERROR(NobodyWrites());
-    Result<std::shared_ptr<const Sight>> sight = Walked(std::move(gate));
-    // A writer that comes amid the walk looks like damage.
-    if (!sight.ok()) QUIRE_RETURN_IF_ERROR(NobodyWrites());
-    return sight;
-  }
-
-  // The part as it is: with the index of who writes or wrote it, made anew where he died.
-  Result<std::shared_ptr<const Sight>> Open() {
+  // The part as it is, with the index of the program that writes or wrote it. kBusy: look again.
+  Result<std::shared_ptr<const Sight>> Open(Access access) {
     QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
     if (!there) return Status(Code::kNotFound, "there is no " + name_.path("log"));
-    Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
-    if (gate.ok() && (*gate)->state() != GateState::kNone && WriterAsTold(**gate)) {
-      Result<std::shared_ptr<const Sight>> sight = Shared(*std::move(gate));
+    const bool looks = access == Access::kLook;
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::shared_ptr<Gate> gate,
+        GateIfThere(looks ? io::MapMode::kRead : io::MapMode::kReadWrite, looks));
+    if (gate != nullptr && gate->state() != GateState::kNone && WriterAsTold(*gate)) {
+      Result<std::shared_ptr<const Sight>> sight = Shared(gate);
       const bool replaced =
           sight.status().code() == Code::kBusy || sight.status().code() == Code::kNotFound;
       if (!replaced) return sight;
     }
+    if (looks) return Alone(gate.get());
     const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
     if (recovered.ok() || recovered.code() == Code::kBusy) return Status(Code::kBusy);
     const bool read_only = recovered.code() == Code::kReadOnly || recovered.code() == Code::kIo;
-    return read_only ? Alone(Gate::Private()) : recovered;
+    return read_only ? Open(Access::kLook) : recovered;
   }
 
  private:
-  Status NobodyWrites() {
-    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
-    if (holder.empty()) return Status();
-    return Status(Code::kReadOnly, name_.path("log") + " is being written (" + holder +
-                                       "), and this program cannot write to its directory, as a "
-                                       "reader beside a writer must: read it when the writer has "
-                                       "ended");
+  // Null: there is none yet, or it is none. If it cannot be opened, `needed` makes that an error.
+  Result<std::shared_ptr<Gate>> GateIfThere(io::MapMode mode, bool needed) {
+    Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"), mode);
+    if (gate.ok()) return std::shared_ptr<Gate>(*std::move(gate));
+    const Code code = gate.status().code();
+    const bool absent = code == Code::kNotFound || code == Code::kCorruption;
+    if (absent || !needed) return std::shared_ptr<Gate>();
+    return gate.status();
   }
 
-  // The log is walked, with all its bytes.
-  Result<std::shared_ptr<const Sight>> Walked(std::shared_ptr<Gate> gate) {
-    auto sight = std::make_shared<Sight>();
-    sight->gate_ = std::move(gate);
-    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
-    WalkEnd end;
-    QUIRE_ASSIGN_OR_RETURN(const LogContents contents,
-                           ReadContents(sight->heap_.get(), true, &end));
-    // As Part::JudgeEnd: what was not synced may be lost with the power, and is no damage.
-    const bool ordered = sight->heap_->head().boot_id == fs_.BootId();
-    if (end.at < sight->heap_->head().durable || (ordered && !end.status.ok())) {
-      return Status(Code::kCorruption,
-                    name_.path("log") + " is damaged at position " + std::to_string(end.at));
-    }
-    const IndexSizes sizes = SizesFor(contents, 1, sight->heap_->identity().capacity);
-    const uint64_t bytes = Index::BytesFor(sizes);
-    QUIRE_ASSIGN_OR_RETURN(sight->own_index_, io::AllocatePages(bytes));
-    const uint64_t log_id = sight->heap_->identity().log_id;
-    Index::Format(sight->own_index_.data(), sizes, log_id, 1);
-    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.data(), bytes, log_id, 1));
-    sight->index_ = std::make_unique<Index>(std::move(index));
-    QUIRE_RETURN_IF_ERROR(FillIndex(contents, sight->index_.get()));
-    sight->shared_ = false;
-    sight->gate_->Assign(log_id, fs_.BootId());
-    sight->gate_->SetHead(sight->heap_->head().head);
-    sight->gate_->Publish(contents.snapshot);
-    sight->gate_->SetState(sight->heap_->head().finished ? GateState::kFinished
-                                                         : GateState::kEnded);
-    return std::shared_ptr<const Sight>(std::move(sight));
+  Result<bool> Written() {
+    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
+    return !holder.empty();
   }
 
   bool WriterAsTold(const Gate& gate) {
     if (gate.state() != GateState::kWriting) return true;
-    const Result<std::string> holder = fs_.LockHolder(name_.path("log") + ".lock");
-    return holder.ok() && !holder->empty();
+    const Result<bool> written = Written();
+    return written.ok() && *written;
+  }
+
+  // With an index of this reader alone, of a log that nobody writes. `gate` (null: none) may know
+  // how far the log goes. kBusy: a writer has come.
+  Result<std::shared_ptr<const Sight>> Alone(const Gate* gate) {
+    QUIRE_ASSIGN_OR_RETURN(const bool written, Written());
+    if (written) return Status(Code::kBusy);
+    auto sight = std::make_shared<Sight>();
+    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    const Status walked = Walk(gate, sight.get());
+    // A writer that came amid the walk looks like damage.
+    QUIRE_ASSIGN_OR_RETURN(const bool written_now, Written());
+    if (written_now || !sight->current()) return Status(Code::kBusy);
+    QUIRE_RETURN_IF_ERROR(walked);
+    return std::shared_ptr<const Sight>(std::move(sight));
+  }
+
+  // As a writer that opens the log walks it.
+  Status Walk(const Gate* gate, Sight* sight) {
+    LogHeap* const heap = sight->heap_.get();
+    const uint64_t log_id = heap->identity().log_id;
+    const bool same_boot = heap->head().boot_id == fs_.BootId();
+    WalkEnd end;
+    QUIRE_ASSIGN_OR_RETURN(const LogContents contents, ReadContents(heap, !same_boot, &end));
+    const bool described = gate != nullptr && gate->Describes(log_id, fs_.BootId());
+    QUIRE_RETURN_IF_ERROR(CheckEnd(*heap, end, described ? gate->tail() : 0, same_boot));
+    const IndexSizes sizes = SizesFor(contents, 1, heap->identity().capacity);
+    const uint64_t bytes = Index::BytesFor(sizes);
+    QUIRE_ASSIGN_OR_RETURN(sight->own_index_, io::AllocatePages(bytes));
+    Index::Format(sight->own_index_.data(), sizes, log_id, 1);
+    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.data(), bytes, log_id, 1));
+    sight->index_ = std::make_unique<Index>(std::move(index));
+    sight->snapshot_ = contents.snapshot;
+    return FillIndex(contents, sight->index_.get());
   }
 
   io::FileSystem& fs_;
   const PartName& name_;
 };
 
-// A log that is only read is as it was until a writer opens it, and so stores a head.
+GateState Sight::state() const {
+  if (gate_ != nullptr) return gate_->state();
+  return heap_->head().finished ? GateState::kFinished : GateState::kEnded;
+}
+
+// A log that nobody writes is as it was until a writer opens it, and so stores a head.
 bool Sight::current() const {
-  if (!shared_) {
-    std::atomic_thread_fence(std::memory_order_acquire);  // what was read before was read before
+  if (gate_ == nullptr) {
     const Result<Head> head = heap_->ReadHead();
     return head.ok() && head->sequence == heap_->head().sequence;
   }
   return gate_->index_number() == index_number_ && gate_->Holds(heap_->identity().log_id);
 }
 
+// The writer tells a new head in the gate before it overwrites what lies below it.
+bool Sight::Untouched(Position from) const {
+  std::atomic_thread_fence(std::memory_order_acquire);  // what was read before was read before
+  if (gate_ == nullptr) return current();
+  return gate_->Holds(heap_->identity().log_id) && gate_->head() <= from;
+}
+
 Result<std::shared_ptr<const Sight>> Sight::Renew(io::FileSystem& fs, const PartName& name) const {
-  if (!shared_) return SightOpener(fs, name).Alone(gate_);
+  if (!pinned()) return OpenSight(fs, name, Access::kLook);
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
     Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Shared(gate_);
@@ -165,12 +179,13 @@ bool Sight::Kept(uint64_t snapshot) const {
   return head.ok() && std::binary_search(head->kept.begin(), head->kept.end(), snapshot);
 }
 
-Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name) {
+Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name,
+                                               Access access) {
   QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   QUIRE_RETURN_IF_ERROR(CheckOwner(fs, name));
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
-    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Open();
+    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Open(access);
     const bool again = !sight.ok() && sight.status().code() == Code::kBusy;
     if (!again) return sight;
     if (io::RealClock().NowNs() >= deadline) {

@@ -13,6 +13,7 @@
 #include "stream/index.h"
 #include "stream/log_heap.h"
 #include "stream/part.h"
+#include "stream/streams.h"
 
 namespace quire::stream {
 
@@ -21,13 +22,21 @@ class Sight {
   virtual ~Sight() = default;
   const LogHeap& heap() const { return *heap_; }
   const Index& index() const { return *index_; }
+  /// Null: nobody wrote the log when it was walked, and the index is this reader's alone.
   const std::shared_ptr<Gate>& gate() const { return gate_; }
-  /// False: an index of this reader alone, of a log in a place that cannot be written to.
-  bool shared() const { return shared_; }
-  /// Whether no index has been made since, and the log is the one that it was; if the sight is not
-  /// shared, whether no writer has opened the log since.
+  /// The newest snapshot that readers may see, where the log ends, and who writes it.
+  uint64_t snapshot() const { return gate_ != nullptr ? gate_->snapshot() : snapshot_; }
+  Position tail() const { return gate_ != nullptr ? gate_->tail() : heap_->tail(); }
+  GateState state() const;
+  /// Whether pins hold what is read. If not, it is copied, and counts if it is Untouched then.
+  bool pinned() const { return gate_ != nullptr && gate_->writable(); }
+  /// Whether no index has been made since, and the log is the one that it was; without a gate,
+  /// whether no writer has opened the log since.
   bool current() const;
-  /// What there is now, with the same gate. kReadOnly: not shared, and somebody writes the log.
+  /// Whether nobody has overwritten anything from `from` on: what was read there before this call
+  /// is what was committed. False also if a writer is only about to.
+  bool Untouched(Position from) const;
+  /// What there is now: with the same gate if pins hold what is read, else as OpenSight finds it.
   Result<std::shared_ptr<const Sight>> Renew(io::FileSystem& fs, const PartName& name) const;
   /// Whether `snapshot` is one that is kept whole.
   bool Kept(uint64_t snapshot) const;
@@ -40,12 +49,18 @@ class Sight {
   io::PageMemory own_index_;
   std::unique_ptr<Index> index_;
   uint32_t index_number_ = 0;
-  bool shared_ = true;
+  uint64_t snapshot_ = 0;  // without a gate
 };
 
-/// Opens a part to read. Makes its index where nobody has, or where its writer died.
+/// Opens a part to read.
+///
+/// kShared    Makes the index again if its writer has died, as a writer that opens the part does.
+///            If this program cannot write there, as kLook.
+/// kLook      Takes no lock and writes nothing: if nobody writes the part and its index cannot be
+///            believed, the log is walked, and the index is in this program's memory.
 ///
 /// Errors  kNotFound, kCorruption, kBusy (a writer is opening it, for long)
-Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name);
+Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name,
+                                               Access access);
 
 }  // namespace quire::stream

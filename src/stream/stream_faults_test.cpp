@@ -140,8 +140,7 @@ TEST_F(StreamFaults, AReadOnlyPlaceIsReadWithoutAnIndexOfItsWriter) {
   ExpectNewest(*fs);
 }
 
-// Who cannot tell the writer what he holds would see it change under his hands.
-TEST_F(StreamFaults, AReadOnlyPlaceIsNotReadBesideALivingWriter) {
+TEST_F(StreamFaults, AReadOnlyPlaceIsReadBesideALivingWriter) {
   const auto disk = io::NewSimFileSystem();
   const auto fs = io::NewFaultFileSystem(*disk);
   auto writer = OpenWriter(*disk, "/place", "store", 0, Options());
@@ -151,7 +150,7 @@ TEST_F(StreamFaults, AReadOnlyPlaceIsNotReadBesideALivingWriter) {
   Compute(*memory, "key", ++newest_, kBytes);
   ASSERT_OK((*writer)->Put("key").status());
   fs->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
-  EXPECT_CODE(OpenLocalReader(*fs, "/place", "store", 0).status(), Code::kReadOnly);
+  ExpectNewest(*fs);
   writer->reset();
   ExpectNewest(*fs);
 }

@@ -1,14 +1,17 @@
-/// What tests of streams share: values that describe themselves, and a part of a store on a
-/// simulated machine.
+/// What tests of streams share: values that describe themselves, a part of a store on a simulated
+/// machine, and what happens at a place in the code.
 ///
 /// Layer      tests
 /// Threads    one at a time
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "base/sync_point.h"
 #include "io/sim_file_system.h"
 #include "quire/stream.h"
 
@@ -29,6 +32,24 @@ class StreamMachine {
 
  private:
   std::unique_ptr<io::SimFileSystem> fs_;
+};
+
+/// Does something once, when a thread first reaches a place.
+class AtPlace final : public base::SyncPointListener {
+ public:
+  AtPlace(std::string place, std::function<void()> work)
+      : place_(std::move(place)), work_(std::move(work)), installed_(this) {}
+  void Reach(const char* name) override {
+    if (place_ != name || done_) return;
+    done_ = true;
+    work_();
+  }
+
+ private:
+  const std::string place_;
+  const std::function<void()> work_;
+  bool done_ = false;
+  base::ScopedSyncPoints installed_;
 };
 
 /// Small enough that tests wrap it soon.

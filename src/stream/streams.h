@@ -20,9 +20,18 @@ namespace quire::stream {
 Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::string& place,
                                                  const std::string& name, uint32_t rank,
                                                  const StreamOptions& options);
+/// What a reader does at the place beside reading.
+enum class Access {
+  kShared,  ///< it pins what it holds, and makes the index of a writer that died, under its lock
+  kLook,    ///< nothing: no lock is taken, and no file is made or changed; its views are copies
+};
 /// StreamReader::Open of what lies at this place, and nowhere else.
+///
+/// A reader that looks never makes a writer wait. If the writer overwrites what is being copied,
+/// the copy is made again, of what is there by then; kBusy if that happens 1000 times in a row.
 Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
-                                                      const std::string& name, uint32_t rank);
+                                                      const std::string& name, uint32_t rank,
+                                                      Access access = Access::kShared);
 /// Of a reader that OpenLocalReader made: bytes of the log that its writer fills at this moment,
 /// held as by a view. What of them is there the writer knows. Must not outlive the reader.
 ///
@@ -48,9 +57,11 @@ Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::str
 Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
                     uint32_t rank);
 /// Walks a part's log as a writer does that opens it; with `check_data` the data's checksums count,
-/// too, also of versions that no reader sees. A writer may go on meanwhile.
+/// too, also of versions that no reader sees. A writer may go on meanwhile; it is not made to wait,
+/// and nothing is written.
 ///
-/// Errors  kCorruption: commits are missing or damaged, so that none can open it.
+/// Errors  kCorruption: commits are missing or damaged, so that none can open it. kBusy: the writer
+///         takes commits away faster than they can be read.
 Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string& name,
                 uint32_t rank, bool check_data);
 

@@ -53,7 +53,7 @@ STREAM_SABOTAGES = [
              "src/stream/part_open.cpp", "ReadContents(heap_.get(), !same_boot, &end)",
              "ReadContents(heap_.get(), false, &end)", STREAM, STREAM_POWER),
     Sabotage("stream-tail", "commits that the gate knows of may be missing",
-             "src/stream/part_open.cpp", "trusted = std::max(trusted, gate_->tail());", "",
+             "src/stream/part_open.cpp", "described ? gate_->tail() : 0", "0",
              STREAM, "StreamDamage.*"),
     Sabotage("stream-lock", "two programs write one part",
              "src/stream/part_open.cpp",
@@ -292,9 +292,17 @@ STREAM_SABOTAGES = [
              "src/stream/pins.cpp", "return lock_ != nullptr && generation_ == base::ForkGeneration();",
              "return lock_ != nullptr;",
              STREAM, "Pins.OfAForked*"),
-    Sabotage("stream-untold", "beside a writer is read what nobody told him of",
-             "src/stream/sight.cpp", "if (holder.empty()) return Status();", "return Status();",
-             STREAM, "StreamFaults.AReadOnlyPlaceIsNot*"),
+    Sabotage("stream-look-recovers", "a reader that only looks makes the index of a dead writer",
+             "src/stream/sight.cpp", "if (looks) return Alone(gate.get());", "",
+             STREAM, "Writers/Looking.ChangesNothing*"),
+    Sabotage("stream-look-walk", "a log that a writer changed amid the walk is taken as it was",
+             "src/stream/sight.cpp",
+             "if (written_now || !sight->current()) return Status(Code::kBusy);", "",
+             STREAM, "Writers/Looking.AWalk*"),
+    Sabotage("stream-look-check", "a check that the writer overtakes takes that for damage",
+             "src/stream/log_check.cpp",
+             "if (sound.ok() || sight->Untouched(end.at)) return sound;",
+             "return sound;", STREAM, "Writers/Looking.AWalk*"),
     Sabotage("stream-sync-again", "a second sync says OK where the first one failed",
              "src/stream/log_heap.cpp",
              "Status LogHeap::Sync() {\n  QUIRE_RETURN_IF_ERROR(sync_status_);",
@@ -342,21 +350,30 @@ STREAM_SABOTAGES = [
     Sabotage("stream-read-order", "the gate's snapshot is loaded before the index is read",
              "src/stream/local_reader.cpp",
              "  std::vector<VersionRef> refs;\n"
-             "  const Status read = sight.index().Versions(object, &refs, enough);\n",
-             "  std::vector<VersionRef> refs;\n"
-             "  struct { uint64_t s; uint64_t snapshot() { return s; } } told{gate_->snapshot()};\n"
-             "  const auto gate = [&] { return told; };\n"
+             "  const Status read = sight.index().Versions(object, &refs, enough);\n"
+             "  if (read.code() == Code::kBusy) {\n"
+             "    // Amid a change: its writer is slow, or has died there.\n"
+             "    QUIRE_ASSIGN_OR_RETURN(const bool gone, WriterGone());\n"
+             "    if (gone) return Status(Code::kBusy);\n"
+             "  }\n"
+             "  QUIRE_RETURN_IF_ERROR(read);\n"
              "  base::SyncPoint(\"stream.read.after_index\");\n"
-             "  const Status read = sight.index().Versions(object, &refs, enough);\n",
+             "  const uint64_t committed = sight.snapshot();\n",
+             "  const uint64_t committed = sight.snapshot();\n"
+             "  base::SyncPoint(\"stream.read.after_index\");\n"
+             "  std::vector<VersionRef> refs;\n"
+             "  const Status read = sight.index().Versions(object, &refs, enough);\n"
+             "  if (read.code() == Code::kBusy) return read;\n"
+             "  QUIRE_RETURN_IF_ERROR(read);\n",
              STREAM, "BesideOrder.Puts*"),
     Sabotage("stream-read-begin", "what a snapshot is asked by is loaded after the index is chosen",
              "src/stream/local_reader.cpp",
-             "  const uint64_t snapshot = gate().snapshot();\n"
+             "  QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());\n"
              "  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());\n"
              "  base::SyncPoint(\"stream.read.after_sight\");\n",
              "  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());\n"
              "  base::SyncPoint(\"stream.read.after_sight\");\n"
-             "  const uint64_t snapshot = gate().snapshot();\n",
+             "  QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());\n",
              STREAM, "BesideOrder.ASnapshot*"),
     Sabotage("stream-index-slot", "a slot that was free is taken for that of the key",
              "src/stream/index.cpp", "KeyOf(object(at)) != key)", "KeyOf(object(at)).empty())",
@@ -374,11 +391,12 @@ STREAM_SABOTAGES = [
              "const bool meets_next = false;", "quire_io_test",
              "*PageWatchTest.APageIsWatchedByOneWatch*"),
     Sabotage("stream-alone-view", "a view that no pin holds lies in the log",
-             "src/stream/local_reader.cpp", "return sight->shared() && !entry().delta",
+             "src/stream/local_reader.cpp", "return sight->pinned() && !entry().delta",
              "return !entry().delta", STREAM, "ReaderAlone.KeepsItsViews*"),
     Sabotage("stream-alone-stale", "what a later writer wrote over is read without a pin",
-             "src/stream/local_reader.cpp", "if (shared_ || sight.current()) return Status();",
-             "return Status();", STREAM, "ReaderAlone.GivesNothing*"),
+             "src/stream/local_reader.cpp",
+             "return pins_ != nullptr || sight.Untouched(from);",
+             "return pins_ != nullptr || from != kNoPin;", STREAM, "ReaderAlone.GivesNothing*"),
     Sabotage("stream-removed", "a reader waits for a writer of another store of the same name",
              "src/stream/local_reader.cpp", "QUIRE_RETURN_IF_ERROR(CheckNotRemoved());", "",
              STREAM, "ReaderOfARemovedStore.*"),

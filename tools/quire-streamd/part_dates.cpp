@@ -38,13 +38,14 @@ bool PartDates::Written(const StorePart& part) const {
 }
 
 PartDates::Known PartDates::Look(const StorePart& part) const {
-  const auto gate =
-      stream::Gate::Open(fs_, stream::PartName{place_, part.store, part.rank}.path("gate"));
+  const stream::PartName name{place_, part.store, part.rank};
+  const auto gate = stream::Gate::Open(fs_, name.path("gate"), io::MapMode::kRead);
   return gate.ok() ? Known{(*gate)->index_number(), (*gate)->snapshot(), 0} : Known();
 }
 
 uint64_t PartDates::NewestIn(const StorePart& part) const {
-  const auto reader = stream::OpenLocalReader(fs_, place_, part.store, part.rank);
+  const auto reader =
+      stream::OpenLocalReader(fs_, place_, part.store, part.rank, stream::Access::kLook);
   if (!reader.ok()) return 0;
   uint64_t newest_ns = 0;
   const auto keys = (*reader)->Objects();

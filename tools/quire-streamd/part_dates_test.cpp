@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "io/sim_file_system.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
@@ -54,6 +55,27 @@ TEST_F(PartDatesTest, NoticeAWriterThatTheyHaveNotSeen) {
   const uint64_t first = NewestTold();
   ASSERT_OK(Write()->Finish());
   EXPECT_GT(NewestTold(), first);
+}
+
+// The next writer may come at any moment.
+TEST(PartDates, ChangeNothingAndTakeNoLockWhereTheWriterDied) {
+  const auto disk = io::NewSimFileSystem();
+  const auto owners = io::NewFaultFileSystem(*disk);
+  auto writer = stream::OpenWriter(*owners, "/place", "store", 3, {.log_bytes = 1 << 20});
+  ASSERT_OK(writer.status());
+  ASSERT_OK((*writer)->Create("T", 100).status());
+  ASSERT_OK((*writer)->Put("T").status());
+  owners->Kill();
+  writer->reset();
+
+  const auto lookers = io::NewFaultFileSystem(*disk);
+  lookers->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
+  const uint64_t steps = disk->steps();
+  const auto told = PartDates(*lookers, "/place").Of({{"store", 3}});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_GT(told[0].newest_ns, 0u);
+  EXPECT_EQ(lookers->failures(), 0u);
+  EXPECT_EQ(disk->steps(), steps);
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct PartName {
 };
 
 Result<Reader> Open(const PartName& part) {
-  return stream::OpenLocalReader(io::PosixFileSystem(), part.place, part.name, part.rank);
+  return stream::OpenLocalReader(io::PosixFileSystem(), part.place, part.name, part.rank,
+                                 stream::Access::kLook);
 }
 
 Json VersionToJson(const StreamVersion& version) {

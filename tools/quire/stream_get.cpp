@@ -63,7 +63,8 @@ Result<int> GetOne(const StreamGetOptions& options) {
   QUIRE_RETURN_IF_ERROR(key.status());
   QUIRE_ASSIGN_OR_RETURN(const std::string place, io::AbsolutePath(options.path));
   io::FileSystem& fs = io::PosixFileSystem();
-  const auto opened = stream::OpenLocalReader(fs, place, options.name, options.rank);
+  const auto opened = stream::OpenLocalReader(fs, place, options.name, options.rank,
+                                              stream::Access::kLook);
   if (opened.status().code() == Code::kNotFound) {
     return Absent(fs, opened.status().message(), place);
   }

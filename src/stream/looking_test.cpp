@@ -1,0 +1,145 @@
+// Readers that only look (Access::kLook): they change nothing, and no writer waits for them.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "stream/stream_testing.h"
+#include "stream/streams.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kBytes = 9000;
+constexpr int kPuts = 20;  // more than the log holds
+
+// What became of the writer before anybody looks.
+enum class Writer { kWrites, kFinished, kEnded, kKilled, kKilledElsewhere };
+void PrintTo(Writer writer, std::ostream* out) {
+  const char* const names[] = {"Writes", "Finished", "Ended", "Killed", "KilledElsewhere"};
+  *out << names[static_cast<int>(writer)];
+}
+
+class Looking : public ::testing::TestWithParam<Writer> {
+ protected:
+  void SetUp() override {
+    Open(*owners_);
+    for (int i = 0; i < kPuts; ++i) Put();
+    switch (GetParam()) {
+      case Writer::kWrites:
+        return;
+      case Writer::kFinished:
+        ASSERT_OK(writer_->Finish());
+        break;
+      case Writer::kEnded:
+        break;
+      case Writer::kKilled:
+        owners_->Kill();
+        break;
+      case Writer::kKilledElsewhere:
+        disk_->Restart(io::CrashKind::kMoved, 1);
+        break;
+    }
+    writer_.reset();
+  }
+  void Open(io::FileSystem& fs) {
+    StreamOptions options = SmallLog(64 << 10);
+    options.keep_versions = 2;
+    auto writer = OpenWriter(fs, "/place", "store", 0, options);
+    ASSERT_OK(writer.status());
+    writer_ = *std::move(writer);
+    const Result<char*> memory = writer_->Create("key", kBytes, {});
+    ASSERT_OK(memory.status());
+    memory_ = *memory;
+  }
+  void Put() {
+    Compute(memory_, "key", ++newest_, kBytes);
+    ASSERT_OK(writer_->Put("key").status());
+  }
+  Result<std::unique_ptr<StreamReader>> Look(io::FileSystem& fs) {
+    return OpenLocalReader(fs, "/place", "store", 0, Access::kLook);
+  }
+  // All that a reader can be asked. What is the newest by now may have come while it looked.
+  void ExpectAll(io::FileSystem& fs) {
+    const uint64_t before = newest_;
+    const auto reader = Look(fs);
+    ASSERT_OK(reader.status());
+    EXPECT_EQ(*(*reader)->Objects(), std::vector<std::string>{"key"});
+    const auto versions = (*reader)->Versions("key");
+    ASSERT_OK(versions.status());
+    EXPECT_GE(versions->front().version, before);
+    EXPECT_GE(*(*reader)->LastSnapshot(), before);
+    ASSERT_OK((*reader)->Finished().status());
+    const auto view = (*reader)->View("key", 0);
+    ASSERT_OK(view.status());
+    EXPECT_FALSE((*view)->in_place());
+    EXPECT_OK((*view)->Verify());
+    EXPECT_GE((*view)->version().version, before);
+    EXPECT_EQ((*view)->bytes() == BytesOf("key", (*view)->version().version, kBytes), true);
+    std::string bytes;
+    ASSERT_OK((*reader)->Get("key", 0, &bytes));
+    EXPECT_EQ(bytes == BytesOf("key", newest_, kBytes), true);
+    EXPECT_OK(CheckLog(fs, "/place", "store", 0, true));
+  }
+
+  const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+  const std::unique_ptr<io::FaultFileSystem> owners_ = io::NewFaultFileSystem(*disk_);
+  const std::unique_ptr<io::FaultFileSystem> lookers_ = io::NewFaultFileSystem(*disk_);
+  std::unique_ptr<StreamWriter> writer_;
+  char* memory_ = nullptr;
+  uint64_t newest_ = 0;
+};
+
+TEST_P(Looking, ChangesNothingAndTakesNoLock) {
+  lookers_->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
+  const uint64_t steps = disk_->steps();
+  ExpectAll(*lookers_);
+  EXPECT_EQ(lookers_->failures(), 0u);
+  EXPECT_EQ(disk_->steps(), steps);
+}
+
+// Before the n-th call of whoever looks the owner comes, or goes on, and writes all of its log.
+TEST_P(Looking, NeverLocksTheOwnerOut) {
+  bool came = true;
+  for (uint64_t nth = 1; came && !HasFatalFailure(); ++nth) {
+    SCOPED_TRACE("before call " + std::to_string(nth));
+    uint64_t call = 0;
+    lookers_->BeforeCalls(io::kFaultAll, [&](const std::string&) {
+      if (++call != nth) return;
+      if (GetParam() != Writer::kWrites) Open(*disk_);
+      for (int i = 0; i < kPuts; ++i) Put();
+      if (GetParam() != Writer::kWrites) writer_.reset();
+    });
+    ExpectAll(*lookers_);
+    lookers_->BeforeCalls(io::kFaultAll, {});
+    came = call >= nth;
+  }
+}
+
+TEST_P(Looking, AWalkThatTheOwnerOvertakesBeginsAgain) {
+  const AtPlace comes("stream.walk.before", [&] {
+    if (GetParam() != Writer::kWrites) Open(*disk_);
+    for (int i = 0; i < kPuts; ++i) Put();
+  });
+  ExpectAll(*lookers_);
+}
+
+TEST_P(Looking, AWalkThatTheOwnerWasFasterThanBeginsAgain) {
+  const AtPlace comes("stream.walk.before", [&] {
+    if (GetParam() != Writer::kWrites) Open(*disk_);
+    for (int i = 0; i < kPuts; ++i) Put();
+    writer_.reset();
+  });
+  ExpectAll(*lookers_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Writers, Looking,
+                         testing::Values(Writer::kWrites, Writer::kFinished, Writer::kEnded,
+                                         Writer::kKilled, Writer::kKilledElsewhere),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace quire::stream

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""The commands of quire that look: looking_test.py QUIRE OWNER
+
+Each is run on each kind of thing (database, checkpoint, dataset, stream), as its owner left it when
+it ended or was killed, and beside the owner. It changes nothing there: no name, size, time or byte.
+And it never locks the owner out: while it is stopped, at any moment, the owner comes back.
+"""
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+COMMAND_WRONG = 2  # the exit code of a command line that is not understood
+SCALE = float(os.environ.get("QUIRE_TEST_SCALE", "1"))
+ROUNDS = max(1, round(10 * SCALE))  # stops of each command
+OWNER_SECONDS = 30  # less than an owner waits for whoever tends a stream
+
+# What looks, and on what; and what is told to change something, which is no matter here.
+LOOKS = {
+    "ls": ["{repository}"], "stat": ["{repository}"], "verify": ["{repository}"],
+    "get": ["{repository}/numbers", "k1"], "scan": ["{repository}/numbers"],
+    "repair": ["{repository}"], "clean": ["--shared-memory", "{empty}", "{directory}"],
+    "checkpoint list": ["{checkpoints}"], "checkpoint verify": ["{checkpoints}"],
+    "checkpoint drop": ["{checkpoints}/numbers/1"],
+    "checkpoint export": ["{checkpoints}/numbers/1", "{empty}"],
+    "dataset list": ["{repository}"], "dataset get": ["{repository}/atoms", "atom7"],
+    "dataset scan": ["--epoch", "1", "{repository}/atoms"],
+    "dataset verify": ["{repository}/atoms"],
+    "stream ls": ["{place}", "heat"], "stream get": ["{place}", "heat", "0", "object3"],
+    "stream stat": ["{place}", "heat"], "stream verify": ["{place}", "heat"],
+}
+CHANGES = {"doctor"}  # it makes a small directory, and removes it
+
+
+class Things:
+    """All kinds of things below a directory, and the programs."""
+
+    def __init__(self, quire, owner, directory):
+        self.quire, self.owner = quire, owner
+        self.directory = Path(directory) / "things"
+        self.empty = Path(directory) / "empty"
+        self.kept = Path(directory) / "kept"
+        self.directory.mkdir()
+        self.empty.mkdir()
+
+    def own(self, how):
+        return subprocess.Popen([self.owner, str(self.directory), how], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def stay(self):
+        """An owner that has everything open."""
+        owner = self.own("stay")
+        assert owner.stdout.readline() == b"ready\n", owner.stderr.read()
+        return owner
+
+    def come_back(self):
+        """The owner comes, writes, and ends; what it says where it cannot."""
+        owner = self.own("end")
+        try:
+            errors = owner.communicate(timeout=OWNER_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            owner.kill()
+            owner.communicate()
+            return f"it still waits after {OWNER_SECONDS} s"
+        return errors.decode() if owner.returncode != 0 else ""
+
+    def leave_killed(self):
+        owner = self.stay()
+        owner.kill()
+        owner.communicate()
+
+    def keep(self):
+        shutil.copytree(self.directory, self.kept)
+
+    def bring_back(self):
+        """As it was kept: the logs are sparse, and of this boot."""
+        shutil.rmtree(self.directory)
+        shutil.copytree(self.kept, self.directory)
+
+    def look(self, command):
+        """The command's process."""
+        places = {"directory": self.directory, "repository": self.directory / "repository",
+                  "checkpoints": self.directory / "checkpoints",
+                  "place": self.directory / "place", "empty": self.empty}
+        words = [word.format(**places) for word in command.split() + LOOKS[command]]
+        return subprocess.Popen([self.quire, *words], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def listing(directory):
+    """Every name below, itself included, with all that a change of it would change."""
+    found = {}
+    for path in [directory, *sorted(directory.rglob("*"))]:
+        info = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(info.st_mode) else b""
+        found[str(path)] = (info.st_ino, info.st_mode, info.st_nlink, info.st_size, info.st_blocks,
+                            info.st_mtime_ns, info.st_ctime_ns, hashlib.md5(content).hexdigest())
+    return found
+
+
+def differences(before, after):
+    return [name for name in sorted(before.keys() | after.keys())
+            if before.get(name) != after.get(name)]
+
+
+def expect_looks(things, state):
+    for command in LOOKS:
+        before = listing(things.directory)
+        process = things.look(command)
+        errors = process.communicate(timeout=60)[1]
+        changed = differences(before, listing(things.directory))
+        assert not changed, f"{state}: quire {command} has changed {changed}"
+        assert process.returncode == 0 or command in ("repair", "clean", "checkpoint drop"), \
+            (state, command, process.returncode, errors)
+        assert 0 <= process.returncode != COMMAND_WRONG, (state, command, errors)
+        shutil.rmtree(things.empty)
+        things.empty.mkdir()
+
+
+def test_every_command_looks_or_is_known_to_change_something(things):
+    """So that a new command is tried here, too."""
+    def names(*group):
+        text = subprocess.run([things.quire, *group, "--help"], capture_output=True, text=True,
+                              timeout=60, check=True).stdout
+        lines = text.split("Subcommands:\n")[1].split("\n\n")[0].splitlines()
+        return {line.split()[0] for line in lines if re.match("  [a-z]", line)}
+
+    groups = {"checkpoint", "dataset", "stream"}
+    commands = names() - groups
+    for group in groups:
+        commands |= {f"{group} {name}" for name in names(group)}
+    assert commands == set(LOOKS) | CHANGES, commands ^ (set(LOOKS) | CHANGES)
+
+
+def test_looking_changes_nothing_when_the_owner_has_ended(things):
+    assert not things.come_back()
+    expect_looks(things, "ended")
+
+
+def test_looking_changes_nothing_when_the_owner_was_killed(things):
+    things.leave_killed()
+    expect_looks(things, "killed")
+
+
+def test_looking_changes_nothing_beside_the_owner(things):
+    owner = things.stay()
+    try:
+        expect_looks(things, "beside its owner")
+    finally:
+        errors = owner.communicate()[1]
+    assert owner.returncode == 0, errors
+
+
+def test_looking_never_locks_the_owner_out(things):
+    """Stopped at a random moment, of a command that finds what a killed owner left."""
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    things.leave_killed()
+    things.keep()
+    for command in LOOKS:
+        begin = time.monotonic()
+        things.look(command).communicate(timeout=60)
+        seconds = time.monotonic() - begin
+        for _ in range(ROUNDS):
+            things.bring_back()
+            process = things.look(command)
+            time.sleep(chance.random() * seconds)
+            process.send_signal(signal.SIGSTOP)
+            try:
+                refusal = things.come_back()
+            finally:
+                process.send_signal(signal.SIGCONT)
+            errors = process.communicate(timeout=60)[1]
+            assert not refusal, f"seed {seed}: beside a stopped quire {command}: {refusal}"
+            assert process.returncode >= 0, (seed, command, process.returncode, errors)
+            shutil.rmtree(things.empty)
+            things.empty.mkdir()
+
+
+def main():
+    failed = 0
+    for name, test in list(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                test(Things(*sys.argv[1:], directory))
+                print(f"{name}: ok")
+            except AssertionError as error:
+                failed += 1
+                print(f"{name}: FAILED: {error}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

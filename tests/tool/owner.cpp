@@ -1,0 +1,134 @@
+// The program that owns what looking_test.py looks at: owner DIRECTORY HOW
+//
+//   repository/numbers  pairs k0 to k299 in tables and in the log
+//   repository/atoms    a dataset of two epochs
+//   checkpoints         one of numbers
+//   place/heat          rank 0 of a stream store, whose log has wrapped
+//
+// HOW is end: makes or opens all of them, writes, and ends properly; or stay: says "ready" instead
+// of ending, keeps all open, and writes nothing more until it is killed or its input ends. What is
+// there already goes on: epochs and snapshots have the next numbers.
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quire/database.h"
+#include "quire/dataset.h"
+#include "quire/stream.h"
+
+namespace quire {
+namespace {
+
+constexpr int kPairs = 300;
+constexpr int kObjects = 24;
+constexpr int kSnapshots = 40;
+constexpr uint64_t kObjectBytes = 8000;
+
+class Owner {
+ public:
+  explicit Owner(std::string directory) : directory_(std::move(directory)) {}
+
+  Status Write() {
+    QUIRE_ASSIGN_OR_RETURN(context_, Context::OpenSerial(directory_ + "/repository"));
+    QUIRE_RETURN_IF_ERROR(WriteDatabase());
+    QUIRE_RETURN_IF_ERROR(WriteDataset());
+    return WriteStream();
+  }
+
+  // The dataset has an epoch that was begun: it is dropped.
+  Status End() {
+    QUIRE_RETURN_IF_ERROR(stream_->Finish());
+    stream_.reset();
+    dataset_.reset();
+    return database_->Close();
+  }
+
+ private:
+  Status WriteDatabase() {
+    DatabaseOptions options;
+    options.storage.memtable_bytes = 256 << 10;
+    options.storage.value_segment_bytes = 256 << 10;
+    QUIRE_ASSIGN_OR_RETURN(database_, context_->Open("numbers", options));
+    QUIRE_RETURN_IF_ERROR(PutPairs(0, kPairs / 2));
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Event> copied,
+                           database_->Checkpoint(directory_ + "/checkpoints", {}));
+    QUIRE_RETURN_IF_ERROR(copied->Wait());
+    return PutPairs(kPairs / 2, kPairs);
+  }
+
+  Status PutPairs(int from, int to) {
+    for (int i = from; i < to; ++i) {
+      const std::string value(i % 10 == 0 ? 3000 : 30, 'v');
+      QUIRE_RETURN_IF_ERROR(database_->Put("k" + std::to_string(i), value));
+    }
+    return Status();
+  }
+
+  Status WriteDataset() {
+    DatasetOptions options;
+    options.table_bytes = 64 << 10;
+    QUIRE_ASSIGN_OR_RETURN(dataset_, DatasetWriter::Open(*context_, "atoms", options));
+    uint64_t next = dataset_->LastEpoch().value_or(0) + 1;
+    for (int i = 0; i < 2; ++i) {
+      QUIRE_RETURN_IF_ERROR(WriteEpoch(next++));
+      QUIRE_RETURN_IF_ERROR(dataset_->EndEpoch());
+    }
+    return WriteEpoch(next);
+  }
+
+  Status WriteEpoch(uint64_t number) {
+    QUIRE_RETURN_IF_ERROR(dataset_->BeginEpoch(number));
+    for (int i = 0; i < kPairs; ++i) {
+      QUIRE_RETURN_IF_ERROR(dataset_->Put("atom" + std::to_string(i), "at " + std::to_string(i)));
+    }
+    return Status();
+  }
+
+  Status WriteStream() {
+    StreamOptions options;
+    options.log_bytes = 2 << 20;
+    options.keep_versions = 3;
+    QUIRE_ASSIGN_OR_RETURN(stream_, StreamWriter::Open(directory_ + "/place", "heat", 0, options));
+    std::vector<char*> objects;
+    for (int i = 0; i < kObjects; ++i) {
+      QUIRE_ASSIGN_OR_RETURN(char* const memory,
+                             stream_->Create("object" + std::to_string(i), kObjectBytes));
+      objects.push_back(memory);
+    }
+    for (int snapshot = 0; snapshot < kSnapshots; ++snapshot) {
+      for (char* const object : objects) object[snapshot % kObjectBytes] = 'x';
+      QUIRE_RETURN_IF_ERROR(stream_->Snapshot().status());
+    }
+    return Status();
+  }
+
+  const std::string directory_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<DatasetWriter> dataset_;
+  std::unique_ptr<StreamWriter> stream_;
+};
+
+Status Run(const std::string& directory, bool stay) {
+  Owner owner(directory);
+  QUIRE_RETURN_IF_ERROR(owner.Write());
+  if (stay) {
+    std::cout << "ready" << std::endl;
+    std::string line;
+    while (std::getline(std::cin, line)) {
+    }
+  }
+  return owner.End();
+}
+
+}  // namespace
+}  // namespace quire
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const quire::Status done = quire::Run(argv[1], std::string(argv[2]) == "stay");
+  if (!done.ok()) std::fprintf(stderr, "owner: %s\n", done.ToString().c_str());
+  return done.ok() ? 0 : 1;
+}
