@@ -1,11 +1,16 @@
-// Readers that only look (Access::kLook): they change nothing, and no writer waits for them.
+// Readers that only look (Access::kLook): they change nothing, and no writer waits for them. And
+// those that make the index of a writer that died, for which the next writer waits.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/sync_point.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
@@ -140,6 +145,52 @@ INSTANTIATE_TEST_SUITE_P(Writers, Looking,
                          testing::Values(Writer::kWrites, Writer::kFinished, Writer::kEnded,
                                          Writer::kKilled, Writer::kKilledElsewhere),
                          testing::PrintToStringParamName());
+
+// Stops the first thread that reaches a place, until it is let go.
+class Stopped final : public base::SyncPointListener {
+ public:
+  explicit Stopped(std::string place) : place_(std::move(place)), installed_(this) {}
+  void Reach(const char* name) override {
+    if (place_ != name || reached_.exchange(true)) return;
+    go_on_.wait(false);
+  }
+  void AwaitReached() const {
+    while (!reached_) std::this_thread::yield();
+  }
+  void LetGo() {
+    go_on_ = true;
+    go_on_.notify_all();
+  }
+
+ private:
+  const std::string place_;
+  std::atomic<bool> reached_ = false;
+  std::atomic<bool> go_on_ = false;
+  base::ScopedSyncPoints installed_;
+};
+
+// The gate of the dead writer says that it writes: for longer than an owner waits for a writer.
+TEST(Tending, IsWaitedForByTheOwnerFromItsFirstMomentOn) {
+  constexpr auto kLongerThanForAWriter = std::chrono::milliseconds(700);
+  const auto disk = io::NewSimFileSystem();
+  const auto dies = io::NewFaultFileSystem(*disk);
+  auto first = OpenWriter(*dies, "/place", "store", 0, SmallLog(64 << 10));
+  ASSERT_OK(first.status());
+  ASSERT_OK((*first)->Create("key", kBytes, {}).status());
+  ASSERT_OK((*first)->Put("key").status());
+  dies->Kill();
+  first->reset();
+
+  Stopped stopped("stream.lock.after");
+  std::thread reader([&] { EXPECT_OK(OpenLocalReader(*disk, "/place", "store", 0).status()); });
+  stopped.AwaitReached();
+  std::thread owner(
+      [&] { EXPECT_OK(OpenWriter(*disk, "/place", "store", 0, SmallLog(64 << 10)).status()); });
+  std::this_thread::sleep_for(kLongerThanForAWriter);
+  stopped.LetGo();
+  reader.join();
+  owner.join();
+}
 
 }  // namespace
 }  // namespace quire::stream

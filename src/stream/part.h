@@ -166,7 +166,9 @@ class Part {
   };
 
   Part(io::FileSystem& fs, PartName name) : fs_(fs), name_(std::move(name)) {}
-  Status Lock(bool wait);
+  std::string lock_path() const { return name_.path("log") + ".lock"; }
+  bool HeldByWriter() const;
+  Status Lock();
   Status Open(const StreamOptions* options, bool create);
   Status Prepare(const StreamOptions& options);
   Status Recover();

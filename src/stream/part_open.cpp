@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "stream/log_contents.h"
 #include "stream/part.h"
@@ -14,6 +15,7 @@ constexpr uint64_t kLockTimeoutNs = 10'000'000'000;
 constexpr uint64_t kLockPauseNs = 1'000'000;
 constexpr uint64_t kWriterTimeoutNs = 500'000'000;  // of one that may just have died
 constexpr uint64_t kTendingTimeoutNs = 60'000'000'000;
+constexpr char kTends[] = ", which only tends it";
 constexpr char kRootText[] = "quire stream store, version 1\n";
 
 // Several ranks make a store at once.
@@ -57,17 +59,26 @@ Result<std::unique_ptr<Part>> Part::OpenExisting(io::FileSystem& fs, const PartN
   return part;
 }
 
-// Where nobody says that he writes, somebody tends the part: a reader that makes the index of a
-// writer that died, or the daemon. Who wants to write waits for them.
-Status Part::Lock(bool wait) {
+// Whoever only tends the part says so in the lock: the gate of a writer that died still says that
+// it writes.
+bool Part::HeldByWriter() const {
+  const Result<std::string> holder = fs_.LockHolder(lock_path());
+  if (holder.ok() && holder->ends_with(kTends)) return false;
+  const Result<std::unique_ptr<Gate>> gate =
+      Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
+  return gate.ok() && (*gate)->state() == GateState::kWriting;
+}
+
+// A reader that makes the index of a writer that died, or the daemon, tends the part: a program
+// that wants to write waits for them. They wait for nobody.
+Status Part::Lock() {
+  const std::string holder = io::ProcessDescription() + (writing_ ? "" : kTends);
   const uint64_t begin_ns = io::RealClock().NowNs();
   while (true) {
-    auto lock = fs_.Lock(name_.path("log") + ".lock", io::ProcessDescription());
+    auto lock = fs_.Lock(lock_path(), holder);
     if (lock.ok()) lock_ = std::move(lock).value();
-    if (lock.ok() || lock.status().code() != Code::kBusy || !wait) return lock.status();
-    const Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
-    const bool written = gate.ok() && (*gate)->state() == GateState::kWriting;
-    const uint64_t timeout_ns = written ? kWriterTimeoutNs : kTendingTimeoutNs;
+    if (lock.ok() || lock.status().code() != Code::kBusy || !writing_) return lock.status();
+    const uint64_t timeout_ns = HeldByWriter() ? kWriterTimeoutNs : kTendingTimeoutNs;
     if (io::RealClock().NowNs() - begin_ns >= timeout_ns) return lock.status();
     io::RealClock().SleepNs(kLockPauseNs);
   }
@@ -78,7 +89,8 @@ Status Part::Open(const StreamOptions* options, bool create) {
   QUIRE_ASSIGN_OR_RETURN(bool there, fs_.Exists(name_.path("log")));
   if (!there && !create) return Status(Code::kNotFound);
   writing_ = options != nullptr;
-  QUIRE_RETURN_IF_ERROR(Lock(writing_));
+  QUIRE_RETURN_IF_ERROR(Lock());
+  base::SyncPoint("stream.lock.after");
   QUIRE_ASSIGN_OR_RETURN(there, fs_.Exists(name_.path("log")));
   if (create && !there) {
     Identity identity;

@@ -57,7 +57,7 @@ STREAM_SABOTAGES = [
              STREAM, "StreamDamage.*"),
     Sabotage("stream-lock", "two programs write one part",
              "src/stream/part_open.cpp",
-             "QUIRE_RETURN_IF_ERROR(Lock(writing_));", "",
+             "QUIRE_RETURN_IF_ERROR(Lock());", "",
              STREAM, "Stream.WrongCalls*"),
 
     # What goes of a stream, and what stays.
@@ -303,6 +303,10 @@ STREAM_SABOTAGES = [
              "src/stream/log_check.cpp",
              "if (sound.ok() || sight->Untouched(end.at)) return sound;",
              "return sound;", STREAM, "Writers/Looking.AWalk*"),
+    Sabotage("stream-tends", "an owner takes a reader that makes the index for a living writer",
+             "src/stream/part_open.cpp",
+             "if (holder.ok() && holder->ends_with(kTends)) return false;", "",
+             STREAM, "Tending.*"),
     Sabotage("stream-sync-again", "a second sync says OK where the first one failed",
              "src/stream/log_heap.cpp",
              "Status LogHeap::Sync() {\n  QUIRE_RETURN_IF_ERROR(sync_status_);",
