@@ -122,12 +122,14 @@ constexpr uint8_t kEntry = 1;
 constexpr uint8_t kMore = 2;
 
 template <typename T, typename Put>
-std::string EncodeList(const std::vector<T>& entries, const Put& put) {
+std::string EncodeList(std::span<const T> entries, bool* more, const Put& put) {
   std::string body;
+  if (more != nullptr) *more = false;
   for (const T& entry : entries) {
     std::string one;
     put(&one, entry);
     if (body.size() + one.size() > kListBytesMax) {
+      if (more != nullptr) *more = true;
       base::PutFixed(&body, kMore);
       return body;
     }
@@ -242,9 +244,10 @@ Result<StateBody> DecodeState(Slice body) {
   return state;
 }
 
-std::string EncodeObjects(const std::vector<std::string>& keys) {
-  return EncodeList(
-      keys, [](std::string* to, const std::string& key) { base::PutLengthPrefixed(to, key); });
+std::string EncodeObjects(std::span<const std::string> keys, bool* more) {
+  return EncodeList(keys, more, [](std::string* to, const std::string& key) {
+    base::PutLengthPrefixed(to, key);
+  });
 }
 
 Result<ObjectsBody> DecodeObjects(Slice body) {
@@ -256,8 +259,8 @@ Result<ObjectsBody> DecodeObjects(Slice body) {
   return objects;
 }
 
-std::string EncodeVersions(const std::vector<StreamVersion>& versions) {
-  return EncodeList(versions, PutVersion);
+std::string EncodeVersions(std::span<const StreamVersion> versions, bool* more) {
+  return EncodeList(versions, more, PutVersion);
 }
 
 Result<VersionsBody> DecodeVersions(Slice body) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,19 +94,20 @@ struct StateBody {
 std::string EncodeState(const StateBody& state);
 Result<StateBody> DecodeState(Slice body);
 
-/// As many of `keys` as an answer has room for.
+/// As many of `keys` as an answer has room for; `more` (may be null): whether some are left.
 struct ObjectsBody {
   std::vector<std::string> keys;
   bool more = false;  ///< ask again, behind the last one
 };
-std::string EncodeObjects(const std::vector<std::string>& keys);
+std::string EncodeObjects(std::span<const std::string> keys, bool* more = nullptr);
 Result<ObjectsBody> DecodeObjects(Slice body);
 
 struct VersionsBody {
   std::vector<StreamVersion> versions;
   bool more = false;
 };
-std::string EncodeVersions(const std::vector<StreamVersion>& versions);
+/// As EncodeObjects.
+std::string EncodeVersions(std::span<const StreamVersion> versions, bool* more = nullptr);
 Result<VersionsBody> DecodeVersions(Slice body);
 
 /// `hash`: DataHash of the bytes of the version, which follow, or, to a reader, came for this

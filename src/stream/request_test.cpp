@@ -129,7 +129,7 @@ TEST(Answer, SaysWhereItHasNoRoomForAll) {
   EXPECT_TRUE(objects->more);
   EXPECT_GT(objects->keys.size(), 50u);
   EXPECT_LT(objects->keys.size(), keys.size());
-  auto few = DecodeVersions(EncodeVersions({Version(2), Version(1)}));
+  auto few = DecodeVersions(EncodeVersions(std::vector{Version(2), Version(1)}));
   ASSERT_OK(few.status());
   EXPECT_FALSE(few->more);
   EXPECT_EQ(few->versions.size(), 2u);

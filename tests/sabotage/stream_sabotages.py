@@ -350,6 +350,11 @@ STREAM_SABOTAGES = [
              "src/stream/part_room.cpp", "    pinned_ = true;\n    return Status();",
              "    return Status();", STREAM, "StreamRoom.APutWaitsForAReaderThatComes*"),
 
+    Sabotage("streamd-paged", "all objects are listed for each page of them",
+             "tools/quire-streamd/local_parts.cpp",
+             "if (more) objects_.Keep(request.part, keys);", "",
+             STREAMD, "LocalPartsTest.ListTheObjects*"),
+
     # Readers beside a writer.
     Sabotage("stream-read-order", "the gate's snapshot is loaded before the index is read",
              "src/stream/local_reader.cpp",

@@ -25,12 +25,14 @@ class FakeReader : public StreamReader {
 
   Result<std::vector<std::string>> Objects() override {
     const std::lock_guard<std::mutex> lock(part_->mutex);
+    ++part_->listed;
     std::vector<std::string> keys;
     for (const auto& object : part_->objects) keys.push_back(object.first);
     return keys;
   }
   Result<std::vector<StreamVersion>> Versions(Slice key) override {
     const std::lock_guard<std::mutex> lock(part_->mutex);
+    ++part_->listed;
     const auto found = part_->objects.find(std::string(key));
     if (found == part_->objects.end()) return Status(Code::kNotFound);
     std::vector<StreamVersion> versions;

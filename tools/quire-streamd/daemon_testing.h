@@ -33,6 +33,7 @@ struct FakePart {
   uint64_t snapshot = 0;
   bool finished = false;
   int reserved = 0;  // by a mirror
+  int listed = 0;    // objects or versions, by a reader
   uint64_t room = UINT64_MAX;
 
   // Commits one version more.

@@ -19,40 +19,6 @@ uint64_t FrameDeadline() {
   return io::RealClock().NowNs() + kFrameNs;
 }
 
-Result<std::string> ObjectsBehind(StreamReader& reader, const std::string& key) {
-  QUIRE_ASSIGN_OR_RETURN(auto keys, reader.Objects());
-  std::sort(keys.begin(), keys.end());
-  keys.erase(keys.begin(),
-             key.empty() ? keys.begin() : std::upper_bound(keys.begin(), keys.end(), key));
-  return stream::EncodeObjects(keys);
-}
-
-Result<std::string> VersionsBelow(StreamReader& reader, const Request& request) {
-  QUIRE_ASSIGN_OR_RETURN(auto versions, reader.Versions(request.key));
-  if (request.number != 0) {
-    std::erase_if(versions,
-                  [&](const StreamVersion& version) { return version.version >= request.number; });
-  }
-  return stream::EncodeVersions(versions);
-}
-
-Result<std::string> BodyFrom(StreamReader& reader, const Request& request) {
-  switch (request.operation) {
-    case Operation::kState: {
-      stream::StateBody state;
-      QUIRE_ASSIGN_OR_RETURN(state.last_snapshot, reader.LastSnapshot());
-      QUIRE_ASSIGN_OR_RETURN(state.finished, reader.Finished());
-      return stream::EncodeState(state);
-    }
-    case Operation::kObjects:
-      return ObjectsBehind(reader, request.key);
-    case Operation::kVersions:
-      return VersionsBelow(reader, request);
-    default:
-      return Status(Code::kUnsupported, "a reader does not do that");
-  }
-}
-
 Result<std::unique_ptr<StreamView>> ViewOf(StreamReader& reader, const Request& request) {
   return request.at_snapshot ? reader.ViewAt(request.key, request.number)
                              : reader.View(request.key, request.number);
@@ -66,12 +32,63 @@ Pace PaceOf(uint64_t bytes) {
 
 Status LocalParts::Serve(const Request& request, uint64_t id, Channel& channel) {
   if (request.operation == Operation::kFetch) return ServeFetch(request, id, channel);
-  const auto reader = ReaderOf(request.part);
-  const auto body = reader.ok() ? BodyFrom(**reader, request) : reader.status();
-  if (!body.ok()) Forget(request.part);
+  const auto body = BodyOf(request);
   return channel.Send(FrameKind::kAnswer, id,
                       EncodeAnswer(body.status(), body.ok() ? Slice(*body) : Slice()),
                       FrameDeadline());
+}
+
+Result<std::string> LocalParts::BodyOf(const Request& request) {
+  const auto reader = ReaderOf(request.part);
+  auto body = reader.ok() ? BodyFrom(**reader, request) : reader.status();
+  if (!body.ok()) Forget(request.part);
+  return body;
+}
+
+Result<std::string> LocalParts::BodyFrom(StreamReader& reader, const Request& request) {
+  switch (request.operation) {
+    case Operation::kState: {
+      stream::StateBody state;
+      QUIRE_ASSIGN_OR_RETURN(state.last_snapshot, reader.LastSnapshot());
+      QUIRE_ASSIGN_OR_RETURN(state.finished, reader.Finished());
+      return stream::EncodeState(state);
+    }
+    case Operation::kObjects:
+      return ObjectsBehind(reader, request);
+    case Operation::kVersions:
+      return VersionsBelow(reader, request);
+    default:
+      return Status(Code::kUnsupported, "a reader does not do that");
+  }
+}
+
+Result<std::string> LocalParts::ObjectsBehind(StreamReader& reader, const Request& request) {
+  const std::string& key = request.key;
+  const auto list = [&reader]() -> Result<std::vector<std::string>> {
+    QUIRE_ASSIGN_OR_RETURN(auto keys, reader.Objects());
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  };
+  QUIRE_ASSIGN_OR_RETURN(const auto keys, objects_.Get(request.part, key.empty(), list));
+  const auto begin =
+      key.empty() ? keys->begin() : std::upper_bound(keys->begin(), keys->end(), key);
+  bool more = false;
+  std::string body = stream::EncodeObjects({begin, keys->end()}, &more);
+  if (more) objects_.Keep(request.part, keys);
+  return body;
+}
+
+Result<std::string> LocalParts::VersionsBelow(StreamReader& reader, const Request& request) {
+  const bool all = request.number == 0;
+  const std::pair<StorePart, std::string> name(request.part, request.key);
+  const auto list = [&] { return reader.Versions(request.key); };
+  QUIRE_ASSIGN_OR_RETURN(const auto versions, versions_.Get(name, all, list));
+  const auto below = [&](const StreamVersion& one) { return all || one.version < request.number; };
+  const auto begin = std::find_if(versions->begin(), versions->end(), below);  // newest first
+  bool more = false;
+  std::string body = stream::EncodeVersions({begin, versions->end()}, &more);
+  if (more) versions_.Keep(name, versions);
+  return body;
 }
 
 Result<uint64_t> LocalParts::Wait(const StorePart& part, uint64_t after, uint64_t timeout_ms) {
@@ -127,6 +144,8 @@ void LocalParts::Refresh() {
   std::map<StorePart, std::shared_ptr<StreamReader>> old;
   const std::lock_guard<std::mutex> lock(mutex_);
   old.swap(readers_);
+  objects_.DropUnused();
+  versions_.DropUnused();
 }
 
 std::vector<StorePart> PartsAt(io::FileSystem& fs, const std::string& place) {

@@ -10,12 +10,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/file_system.h"
 #include "quire/stream.h"
 #include "stream/request.h"
 #include "tools/quire-streamd/frame.h"
+#include "tools/quire-streamd/paged_lists.h"
 
 namespace quire::streamd {
 
@@ -30,6 +32,9 @@ class LocalParts {
   // Answers a request but a wait over `channel`, the bytes of a version from where they lie. A
   // failure is one of the connection: it is to be closed.
   Status Serve(const stream::Request& request, uint64_t id, Channel& channel);
+  // The body that answers a request but a wait or a fetch. Of objects or versions that are asked
+  // for page by page, all pages come from one list, which is made for the first.
+  Result<std::string> BodyOf(const stream::Request& request);
   // StreamReader::Wait of the part.
   Result<uint64_t> Wait(const stream::StorePart& part, uint64_t after, uint64_t timeout_ms);
   // Readers that were opened before now are opened anew: their stores may have gone, or come again.
@@ -38,11 +43,16 @@ class LocalParts {
  private:
   Result<std::shared_ptr<StreamReader>> ReaderOf(const stream::StorePart& part);
   void Forget(const stream::StorePart& part);
+  Result<std::string> BodyFrom(StreamReader& reader, const stream::Request& request);
+  Result<std::string> ObjectsBehind(StreamReader& reader, const stream::Request& request);
+  Result<std::string> VersionsBelow(StreamReader& reader, const stream::Request& request);
   Status ServeFetch(const stream::Request& request, uint64_t id, Channel& channel);
 
   const OpenPart open_;
   std::mutex mutex_;
   std::map<stream::StorePart, std::shared_ptr<StreamReader>> readers_;
+  PagedLists<stream::StorePart, std::string> objects_;
+  PagedLists<std::pair<stream::StorePart, std::string>, StreamVersion> versions_;
 };
 
 // [ns] How long one answer, or one piece of a version, may take on its way.
