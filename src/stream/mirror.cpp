@@ -11,7 +11,7 @@ constexpr uint32_t kObjectsMin = 1 << 16;
 
 class LogMirror final : public Mirror {
  public:
-  explicit LogMirror(std::unique_ptr<Part> part) : part_(std::move(part)) {}
+  LogMirror(io::FileSystem& fs, std::unique_ptr<Part> part) : fs_(fs), part_(std::move(part)) {}
 
   Result<Room> Reserve(Slice key, const StreamVersion& version) override {
     QUIRE_RETURN_IF_ERROR(CheckShape(version.bytes, version.shape));
@@ -30,7 +30,15 @@ class LogMirror final : public Mirror {
 
   Status Commit(uint64_t hash) override { return part_->CommitReserved(hash); }
 
+  // Nobody else makes a mirror here. No file is opened: each fetch asks, also where the program has
+  // no descriptor left.
+  Result<bool> Removed() const override {
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(part_->name().path("log")));
+    return !there;
+  }
+
  private:
+  io::FileSystem& fs_;
   std::unique_ptr<Part> part_;
 };
 
@@ -46,7 +54,7 @@ Result<std::unique_ptr<Mirror>> Mirror::Open(io::FileSystem& fs, const std::stri
   cache.objects_max = std::max(options.objects_max, kObjectsMin);
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Part> part,
                          Part::Open(fs, PartName{place, name, rank}, cache, true));
-  return std::unique_ptr<Mirror>(std::make_unique<LogMirror>(std::move(part)));
+  return std::unique_ptr<Mirror>(std::make_unique<LogMirror>(fs, std::move(part)));
 }
 
 }  // namespace quire::stream

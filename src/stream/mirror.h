@@ -30,6 +30,8 @@ class Mirror {
   /// `hash`: DataHash of the bytes, which the caller has found to be right. A version that is there
   /// under the same number gives way, as of a store that was made anew; who views it keeps it.
   virtual Status Commit(uint64_t hash) = 0;
+  /// Whether its files were removed since it was opened: readers of the place do not find it.
+  virtual Result<bool> Removed() const = 0;
 };
 
 }  // namespace quire::stream

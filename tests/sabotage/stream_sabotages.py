@@ -355,6 +355,10 @@ STREAM_SABOTAGES = [
              "if (more) objects_.Keep(request.part, keys);", "",
              STREAMD, "LocalPartsTest.ListTheObjects*"),
 
+    Sabotage("streamd-mirror-removed", "versions go into a mirror that was removed",
+             "tools/quire-streamd/remote_parts.cpp", "if (removed) {", "if (false) {",
+             STREAMD, "FetchingNode.AMirror*"),
+
     # Readers beside a writer.
     Sabotage("stream-read-order", "the gate's snapshot is loaded before the index is read",
              "src/stream/local_reader.cpp",

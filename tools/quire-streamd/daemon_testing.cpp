@@ -107,6 +107,7 @@ class FakeMirror : public stream::Mirror {
     versions.push_back(std::move(stored_));
     return Status();
   }
+  Result<bool> Removed() const override { return false; }
 
  private:
   const std::shared_ptr<FakePart> part_;

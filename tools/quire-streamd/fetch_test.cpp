@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -174,6 +175,20 @@ TEST_F(FetchingNode, AGetCopiesWhatHasComeBeforeAllOfItHas) {
     EXPECT_TRUE(MirrorHas(version));
   }
   EXPECT_TRUE(before);
+}
+
+TEST_F(FetchingNode, AMirrorThatWasRemovedIsMadeAnew) {
+  const auto viewed = reader_->View("T", 1);
+  ASSERT_OK(viewed.status());
+  std::filesystem::remove_all(stream::MirrorPlace(here_.path()));
+  std::fill_n(memory_, kVersionBytes, 'x');
+  ASSERT_OK(writer_->Put("T").status());
+  std::string got;
+  ASSERT_OK(reader_->Get("T", 2, &got));
+  EXPECT_TRUE(got == std::string(kVersionBytes, 'x'));
+  EXPECT_TRUE(MirrorHas(2));
+  ASSERT_OK(reader_->View("T", 1).status());
+  EXPECT_TRUE((*viewed)->bytes() == std::string(kVersionBytes, '\0')) << "it is still there";
 }
 
 // The reader has room for eight requests at once.

@@ -110,7 +110,15 @@ Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t d
   return call(*found);
 }
 
+// One that somebody removed is made anew: the readers of this place look for it there.
 Status RemoteParts::OpenMirror(const StorePart& part, Remote& remote) {
+  if (remote.mirror) {
+    QUIRE_ASSIGN_OR_RETURN(const bool removed, remote.mirror->Removed());
+    if (removed) {
+      remote.mirrored.reset();
+      remote.mirror.reset();
+    }
+  }
   if (!remote.mirror) {
     QUIRE_ASSIGN_OR_RETURN(remote.mirror, options_.open_mirror(part));
   }
