@@ -3,12 +3,14 @@
 
 Each is run on each kind of thing (database, checkpoint, dataset, stream), as its owner left it when
 it ended or was killed, and beside the owner. It changes nothing there: no name, size, time or byte.
-And it never locks the owner out: while it is stopped, at any moment, the owner comes back.
+And it never locks the owner out: while it is stopped, at any moment, the owner comes back, or goes
+on writing.
 """
 import hashlib
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import stat
@@ -21,6 +23,7 @@ from pathlib import Path
 COMMAND_WRONG = 2  # the exit code of a command line that is not understood
 SCALE = float(os.environ.get("QUIRE_TEST_SCALE", "1"))
 ROUNDS = max(1, round(10 * SCALE))  # stops of each command
+LARGE_BYTES = 200_000  # of the object that is got: more than a pipe takes
 OWNER_SECONDS = 30  # less than an owner waits for whoever tends a stream
 
 # What looks, and on what; and what is told to change something, which is no matter here.
@@ -34,9 +37,10 @@ LOOKS = {
     "dataset list": ["{repository}"], "dataset get": ["{repository}/atoms", "atom7"],
     "dataset scan": ["--epoch", "1", "{repository}/atoms"],
     "dataset verify": ["{repository}/atoms"],
-    "stream ls": ["{place}", "heat"], "stream get": ["{place}", "heat", "0", "object3"],
+    "stream ls": ["{place}", "heat"], "stream get": ["{place}", "heat", "0", "large"],
     "stream stat": ["{place}", "heat"], "stream verify": ["{place}", "heat"],
 }
+CHANGE_IF_TOLD = {"repair", "clean", "checkpoint drop"}  # 1: there is something to do
 CHANGES = {"doctor"}  # it makes a small directory, and removes it
 
 
@@ -55,10 +59,10 @@ class Things:
         return subprocess.Popen([self.owner, str(self.directory), how], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def stay(self):
-        """An owner that has everything open."""
-        owner = self.own("stay")
-        assert owner.stdout.readline() == b"ready\n", owner.stderr.read()
+    def stay(self, how="stay"):
+        """An owner that has everything open; or, how="write", goes on writing."""
+        owner = self.own(how)
+        wait_until_ready(owner)
         return owner
 
     def come_back(self):
@@ -85,14 +89,32 @@ class Things:
         shutil.rmtree(self.directory)
         shutil.copytree(self.kept, self.directory)
 
-    def look(self, command):
+    def look(self, command, stdout=subprocess.DEVNULL):
         """The command's process."""
         places = {"directory": self.directory, "repository": self.directory / "repository",
                   "checkpoints": self.directory / "checkpoints",
                   "place": self.directory / "place", "empty": self.empty}
         words = [word.format(**places) for word in command.split() + LOOKS[command]]
         return subprocess.Popen([self.quire, *words], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                stdout=stdout, stderr=subprocess.PIPE)
+
+
+def drain(owner):
+    """What the owner has said so far is no answer to what comes."""
+    while select.select([owner.stdout], [], [], 0)[0]:
+        assert os.read(owner.stdout.fileno(), 4096), f"the owner has ended: {owner.stderr.read()}"
+
+
+def wait_until_ready(owner, times=1):
+    """Until the owner has said so often again that it has written everything."""
+    deadline = time.monotonic() + OWNER_SECONDS
+    said = 0
+    while said < times:
+        left = max(0, deadline - time.monotonic())
+        assert select.select([owner.stdout], [], [], left)[0], f"it writes no more: {owner.args}"
+        text = os.read(owner.stdout.fileno(), 4096)
+        assert text, f"the owner has ended: {owner.stderr.read()}"
+        said += text.count(b"\n")
 
 
 def listing(directory):
@@ -118,7 +140,7 @@ def expect_looks(things, state):
         errors = process.communicate(timeout=60)[1]
         changed = differences(before, listing(things.directory))
         assert not changed, f"{state}: quire {command} has changed {changed}"
-        assert process.returncode == 0 or command in ("repair", "clean", "checkpoint drop"), \
+        assert process.returncode == 0 or command in CHANGE_IF_TOLD, \
             (state, command, process.returncode, errors)
         assert 0 <= process.returncode != COMMAND_WRONG, (state, command, errors)
         shutil.rmtree(things.empty)
@@ -183,6 +205,48 @@ def test_looking_never_locks_the_owner_out(things):
             assert process.returncode >= 0, (seed, command, process.returncode, errors)
             shutil.rmtree(things.empty)
             things.empty.mkdir()
+
+
+def test_looking_never_holds_up_the_owner_that_writes(things):
+    """Stopped at a random moment, while the owner writes all of its logs more than once."""
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    owner = things.stay("write")
+    try:
+        for command in LOOKS:
+            for _ in range(max(1, ROUNDS // 2)):
+                process = things.look(command)
+                time.sleep(chance.random() * 0.03)
+                process.send_signal(signal.SIGSTOP)
+                drain(owner)
+                try:
+                    wait_until_ready(owner, times=2)
+                finally:
+                    process.send_signal(signal.SIGCONT)
+                errors = process.communicate(timeout=60)[1]
+                assert process.returncode == 0 or command in CHANGE_IF_TOLD, \
+                    f"seed {seed}: quire {command}: {process.returncode}, {errors}"
+                assert 0 <= process.returncode != COMMAND_WRONG, (seed, command, errors)
+                shutil.rmtree(things.empty)
+                things.empty.mkdir()
+    finally:
+        errors = owner.communicate()[1]
+    assert owner.returncode == 0, (seed, errors)
+
+
+def test_output_that_nobody_takes_holds_up_no_owner(things):
+    """As where it goes to a pager."""
+    owner = things.stay("write")
+    try:
+        process = things.look("stream get", stdout=subprocess.PIPE)
+        assert select.select([process.stdout], [], [], OWNER_SECONDS)[0], "it writes nothing"
+        drain(owner)
+        wait_until_ready(owner, times=5)
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 0 and len(output) == LARGE_BYTES, (len(output), errors)
+    finally:
+        errors = owner.communicate()[1]
+    assert owner.returncode == 0, errors
 
 
 def main():

@@ -3,15 +3,19 @@
 //   repository/numbers  pairs k0 to k299 in tables and in the log
 //   repository/atoms    a dataset of two epochs
 //   checkpoints         one of numbers
-//   place/heat          rank 0 of a stream store, whose log has wrapped
+//   place/heat          rank 0 of a stream store, whose log has wrapped: object0 to object23, large
 //
-// HOW is end: makes or opens all of them, writes, and ends properly; or stay: says "ready" instead
-// of ending, keeps all open, and writes nothing more until it is killed or its input ends. What is
-// there already goes on: epochs and snapshots have the next numbers.
+// HOW is end: makes or opens all of them, writes, and ends properly; stay: says "ready" instead of
+// ending, keeps all open, and writes nothing more until it is killed or its input ends; or write:
+// the same, but it writes all of that again and again, and says "ready" each time. What is there
+// already goes on: epochs and snapshots have the next numbers.
+#include <atomic>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "quire/database.h"
@@ -24,7 +28,9 @@ namespace {
 constexpr int kPairs = 300;
 constexpr int kObjects = 24;
 constexpr int kSnapshots = 40;
+constexpr uint64_t kEpochsMax = 40;  // each is verified by commands that verify
 constexpr uint64_t kObjectBytes = 8000;
+constexpr uint64_t kLargeBytes = 200'000;  // more than a pipe takes
 
 class Owner {
  public:
@@ -35,6 +41,16 @@ class Owner {
     QUIRE_RETURN_IF_ERROR(WriteDatabase());
     QUIRE_RETURN_IF_ERROR(WriteDataset());
     return WriteStream();
+  }
+
+  Status WriteMore() {
+    QUIRE_RETURN_IF_ERROR(PutPairs(0, kPairs));
+    QUIRE_RETURN_IF_ERROR(database_->Barrier(Level::kSsTable));
+    if (dataset_->LastEpoch() < kEpochsMax) {
+      QUIRE_RETURN_IF_ERROR(dataset_->EndEpoch());
+      QUIRE_RETURN_IF_ERROR(WriteEpoch(*dataset_->LastEpoch() + 1));
+    }
+    return MakeSnapshots();
   }
 
   // The dataset has an epoch that was begun: it is dropped.
@@ -88,17 +104,22 @@ class Owner {
 
   Status WriteStream() {
     StreamOptions options;
-    options.log_bytes = 2 << 20;
+    options.log_bytes = 4 << 20;
     options.keep_versions = 3;
     QUIRE_ASSIGN_OR_RETURN(stream_, StreamWriter::Open(directory_ + "/place", "heat", 0, options));
-    std::vector<char*> objects;
     for (int i = 0; i < kObjects; ++i) {
       QUIRE_ASSIGN_OR_RETURN(char* const memory,
                              stream_->Create("object" + std::to_string(i), kObjectBytes));
-      objects.push_back(memory);
+      objects_.push_back(memory);
     }
+    QUIRE_ASSIGN_OR_RETURN(char* const large, stream_->Create("large", kLargeBytes));
+    objects_.push_back(large);
+    return MakeSnapshots();
+  }
+
+  Status MakeSnapshots() {
     for (int snapshot = 0; snapshot < kSnapshots; ++snapshot) {
-      for (char* const object : objects) object[snapshot % kObjectBytes] = 'x';
+      for (char* const object : objects_) ++object[snapshot];
       QUIRE_RETURN_IF_ERROR(stream_->Snapshot().status());
     }
     return Status();
@@ -109,17 +130,30 @@ class Owner {
   std::unique_ptr<Database> database_;
   std::unique_ptr<DatasetWriter> dataset_;
   std::unique_ptr<StreamWriter> stream_;
+  std::vector<char*> objects_;
 };
 
-Status Run(const std::string& directory, bool stay) {
+Status WriteUntilInputEnds(Owner& owner) {
+  std::atomic<bool> ended = false;
+  std::thread input([&ended] {
+    std::cin.ignore(std::numeric_limits<std::streamsize>::max());
+    ended = true;
+  });
+  Status written;
+  while (written.ok() && !ended) {
+    written = owner.WriteMore();
+    std::cout << "ready" << std::endl;
+  }
+  input.join();
+  return written;
+}
+
+Status Run(const std::string& directory, const std::string& how) {
   Owner owner(directory);
   QUIRE_RETURN_IF_ERROR(owner.Write());
-  if (stay) {
-    std::cout << "ready" << std::endl;
-    std::string line;
-    while (std::getline(std::cin, line)) {
-    }
-  }
+  if (how != "end") std::cout << "ready" << std::endl;
+  if (how == "write") QUIRE_RETURN_IF_ERROR(WriteUntilInputEnds(owner));
+  if (how == "stay") std::cin.ignore(std::numeric_limits<std::streamsize>::max());
   return owner.End();
 }
 
@@ -128,7 +162,7 @@ Status Run(const std::string& directory, bool stay) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  const quire::Status done = quire::Run(argv[1], std::string(argv[2]) == "stay");
+  const quire::Status done = quire::Run(argv[1], argv[2]);
   if (!done.ok()) std::fprintf(stderr, "owner: %s\n", done.ToString().c_str());
   return done.ok() ? 0 : 1;
 }
