@@ -63,6 +63,10 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadl
     io::RealClock().SleepNs(kPauseNs);
     connected = io::Socket::ConnectLocal(place_, kDaemonSocket);
   }
+  if (connected.status().code() == Code::kBusy) {
+    return Status(Code::kTimedOut, "the daemon in " + place_ +
+                                       " takes no connection: it is stopped, or has no time");
+  }
   QUIRE_ASSIGN_OR_RETURN(io::Socket socket, std::move(connected));
   QUIRE_ASSIGN_OR_RETURN(const uint32_t user, socket.PeerUser());
   if (user != io::UserId()) {

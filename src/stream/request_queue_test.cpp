@@ -334,5 +334,29 @@ TEST(DaemonClient, TellsADaemonOfAnotherVersion) {
   }
 }
 
+// One that accepts nobody, as if by SIGSTOP: first a reader waits for its answer, and then, behind
+// as many as the kernel lets wait, for its connection.
+TEST(DaemonClient, TellsThatAStoppedDaemonDidNotAnswerInTime) {
+  constexpr uint64_t kTimeoutNs = 100 * kMs;
+  constexpr uint64_t kSpareNs = 10'000 * kMs;
+  const test::TempDirectory place;
+  const auto listener = io::Socket::ListenLocal(place.path(), kDaemonSocket);
+  ASSERT_OK(listener.status());
+  std::vector<io::Socket> waiting;
+  for (bool room = true; room;) {
+    const uint64_t begin = In(0);
+    const Status status = DaemonClient(place.path()).Call(Request(), begin + kTimeoutNs).status();
+    EXPECT_CODE(status, Code::kTimedOut) << waiting.size();
+    EXPECT_GE(In(0) - begin, kTimeoutNs);
+    EXPECT_LT(In(0) - begin, kTimeoutNs + kSpareNs);
+    room = waiting.empty();
+    auto one = io::Socket::ConnectLocal(place.path(), kDaemonSocket);
+    for (; one.ok(); one = io::Socket::ConnectLocal(place.path(), kDaemonSocket)) {
+      waiting.push_back(*std::move(one));
+    }
+    EXPECT_CODE(one.status(), Code::kBusy);
+  }
+}
+
 }  // namespace
 }  // namespace quire::stream

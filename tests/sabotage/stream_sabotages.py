@@ -350,6 +350,10 @@ STREAM_SABOTAGES = [
              "src/stream/part_room.cpp", "    pinned_ = true;\n    return Status();",
              "    return Status();", STREAM, "StreamRoom.APutWaitsForAReaderThatComes*"),
 
+    Sabotage("stream-daemon-stopped", "a daemon that takes no connection passes for a busy one",
+             "src/stream/daemon_client.cpp",
+             "if (connected.status().code() == Code::kBusy) {", "if (false) {",
+             STREAM, "DaemonClient.TellsThatAStopped*"),
     Sabotage("streamd-paged", "all objects are listed for each page of them",
              "tools/quire-streamd/local_parts.cpp",
              "if (more) objects_.Keep(request.part, keys);", "",
