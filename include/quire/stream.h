@@ -255,9 +255,9 @@ class StreamReader {
   ///                        (docs/security.md).
   ///          kCorruption, kTimedOut, kPeerFailed
   /// Cost     Two mappings. The first after a writer that died walks the log and makes its index
-  ///          anew, and after the machine was started anew reads its bytes, too: a writer that
-  ///          opens the part meanwhile waits. If this program cannot write there, each reader does
-  ///          so for itself, and no writer waits.
+  ///          anew, and after the machine was started anew reads its bytes, too; it gives way to a
+  ///          writer that opens the part meanwhile. If this program cannot write there, each reader
+  ///          does so for itself.
   static Result<std::unique_ptr<StreamReader>> Open(const std::string& place,
                                                     const std::string& name, uint32_t rank,
                                                     const StreamReaderOptions& options = {});

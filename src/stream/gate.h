@@ -68,6 +68,10 @@ class Gate {
   /// who sleeps: it looks every few milliseconds.
   void Wait(uint64_t snapshot, GateState state, uint64_t timeout_ns) const;
 
+  /// How often owners have asked whoever only tends the part to give way to them.
+  uint32_t asked() const { return words().asked.load(std::memory_order_acquire); }
+  void Ask() { words().asked.fetch_add(1, std::memory_order_acq_rel); }
+
   /// Slots that readers have ever had: of [0, pin_slots()).
   uint32_t pin_slots() const;
   /// The position from which on the reader in `slot` holds the log.
@@ -89,6 +93,7 @@ class Gate {
     std::atomic<uint32_t> wake;     // counts what who waits should look at
     std::atomic<uint32_t> waiting;  // somebody may sleep
     std::atomic<uint32_t> pin_slots;
+    std::atomic<uint32_t> asked;
   };
   struct alignas(64) PinSlot {
     std::atomic<uint64_t> position;  // plus 1; 0: none

@@ -36,9 +36,12 @@ void KeepReadable(std::vector<VersionRef>* refs, Position from) {
   std::erase_if(*refs, [](const VersionRef& ref) { return ref.version == 0; });
 }
 
-Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end) {
+Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end,
+                                 const std::function<Status()>& go_on) {
   LogContents contents;
-  const auto take = [&](Position at, const Record& record, const std::vector<Entry>& entries) {
+  const auto take = [&](Position at, const Record& record,
+                        const std::vector<Entry>& entries) -> Status {
+    if (go_on) QUIRE_RETURN_IF_ERROR(go_on());
     uint64_t whole_bytes = kRecordBytes;
     contents.commits.push_back({at, record.bytes, {}});
     Position entry_at = at + record.directory;

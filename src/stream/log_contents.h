@@ -52,8 +52,10 @@ VersionRef RefOf(const Entry& entry, Position at);
 /// Takes away those of an object's versions, newest first, that lie below `from`, and those that
 /// rest upon one that is not there.
 void KeepReadable(std::vector<VersionRef>* refs, Position from);
-/// Walks the log; `end` as of LogHeap::Walk.
-Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end);
+/// Walks the log; `end` as of LogHeap::Walk. An error of `go_on` (empty: none), which is asked at
+/// each commit, ends it.
+Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end,
+                                 const std::function<Status()>& go_on = {});
 /// Whether a walk ended where the log does. `told`: how far a gate of this log and boot says that
 /// it goes; 0: there is no such gate. `ordered`: what was stored is there in the order in which it
 /// was stored; if not, what was not synced may be lost with the power, and is no damage.

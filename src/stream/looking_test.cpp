@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/sync_point.h"
+#include "stream/gate.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
@@ -169,26 +170,50 @@ class Stopped final : public base::SyncPointListener {
   base::ScopedSyncPoints installed_;
 };
 
-// The gate of the dead writer says that it writes: for longer than an owner waits for a writer.
-TEST(Tending, IsWaitedForByTheOwnerFromItsFirstMomentOn) {
-  constexpr auto kLongerThanForAWriter = std::chrono::milliseconds(700);
-  const auto disk = io::NewSimFileSystem();
-  const auto dies = io::NewFaultFileSystem(*disk);
-  auto first = OpenWriter(*dies, "/place", "store", 0, SmallLog(64 << 10));
-  ASSERT_OK(first.status());
-  ASSERT_OK((*first)->Create("key", kBytes, {}).status());
-  ASSERT_OK((*first)->Put("key").status());
-  dies->Kill();
-  first->reset();
+// What a writer left that was killed.
+class Tending : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto dies = io::NewFaultFileSystem(*disk_);
+    auto writer = Own(*dies);
+    ASSERT_OK(writer.status());
+    ASSERT_OK((*writer)->Create("key", kBytes, {}).status());
+    ASSERT_OK((*writer)->Put("key").status());
+    dies->Kill();
+    writer->reset();
+  }
+  static Result<std::unique_ptr<StreamWriter>> Own(io::FileSystem& fs) {
+    return OpenWriter(fs, "/place", "store", 0, SmallLog(64 << 10));
+  }
 
+  const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+};
+
+// The gate of the dead writer says that it writes: for longer than an owner waits for a writer.
+TEST_F(Tending, IsWaitedForByTheOwnerFromItsFirstMomentOn) {
+  constexpr auto kLongerThanForAWriter = std::chrono::milliseconds(700);
   Stopped stopped("stream.lock.after");
-  std::thread reader([&] { EXPECT_OK(OpenLocalReader(*disk, "/place", "store", 0).status()); });
+  std::thread reader([&] { EXPECT_OK(OpenLocalReader(*disk_, "/place", "store", 0).status()); });
   stopped.AwaitReached();
-  std::thread owner(
-      [&] { EXPECT_OK(OpenWriter(*disk, "/place", "store", 0, SmallLog(64 << 10)).status()); });
+  std::thread owner([&] { EXPECT_OK(Own(*disk_).status()); });
   std::this_thread::sleep_for(kLongerThanForAWriter);
   stopped.LetGo();
   reader.join();
+  owner.join();
+}
+
+// However long the log is.
+TEST_F(Tending, GivesWayToTheOwnerAmidItsWalk) {
+  Stopped stopped("stream.walk.before");
+  std::thread tends(
+      [&] { EXPECT_CODE(RecoverIndex(*disk_, "/place", "store", 0), Code::kBusy); });
+  stopped.AwaitReached();
+  std::thread owner([&] { EXPECT_OK(Own(*disk_).status()); });
+  const auto gate = Gate::Open(*disk_, "/place/store/gate-0", io::MapMode::kRead);
+  EXPECT_OK(gate.status());
+  while (gate.ok() && (*gate)->asked() == 0) std::this_thread::yield();
+  stopped.LetGo();
+  tends.join();
   owner.join();
 }
 

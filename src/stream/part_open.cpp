@@ -59,18 +59,20 @@ Result<std::unique_ptr<Part>> Part::OpenExisting(io::FileSystem& fs, const PartN
   return part;
 }
 
-// Whoever only tends the part says so in the lock: the gate of a writer that died still says that
-// it writes.
+// Whether whoever holds the lock writes. Whoever only tends the part says so in the lock, for the
+// gate of a writer that died still says that it writes; it is asked to give way.
 bool Part::HeldByWriter() const {
   const Result<std::string> holder = fs_.LockHolder(lock_path());
-  if (holder.ok() && holder->ends_with(kTends)) return false;
-  const Result<std::unique_ptr<Gate>> gate =
-      Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
+  const Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
+  if (holder.ok() && holder->ends_with(kTends)) {
+    if (gate.ok()) (*gate)->Ask();
+    return false;
+  }
   return gate.ok() && (*gate)->state() == GateState::kWriting;
 }
 
 // A reader that makes the index of a writer that died, or the daemon, tends the part: a program
-// that wants to write waits for them. They wait for nobody.
+// that wants to write waits until it gives way. They wait for nobody.
 Status Part::Lock() {
   const std::string holder = io::ProcessDescription() + (writing_ ? "" : kTends);
   const uint64_t begin_ns = io::RealClock().NowNs();
@@ -136,7 +138,12 @@ Status Part::Recover() {
   const uint64_t boot_id = fs_.BootId();
   const bool same_boot = heap_->head().boot_id == boot_id;
   WalkEnd end;
-  QUIRE_ASSIGN_OR_RETURN(const LogContents found, ReadContents(heap_.get(), !same_boot, &end));
+  const auto go_on = [this, asked = gate_->asked()] {
+    const bool gives_way = !writing_ && gate_->asked() != asked;
+    return gives_way ? Status(Code::kBusy, "a program wants to write " + heap_->path()) : Status();
+  };
+  QUIRE_ASSIGN_OR_RETURN(const LogContents found,
+                         ReadContents(heap_.get(), !same_boot, &end, go_on));
   QUIRE_RETURN_IF_ERROR(JudgeEnd(end, same_boot));
   snapshot_ = found.snapshot;
   largest_commit_ = found.largest_commit;
