@@ -10,11 +10,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizer.h"
 #include "base/sync_point.h"
 #include "stream/gate.h"
 #include "stream/stream_testing.h"
 #include "stream/streams.h"
 #include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::stream {
 namespace {
@@ -146,6 +149,42 @@ INSTANTIATE_TEST_SUITE_P(Writers, Looking,
                          testing::Values(Writer::kWrites, Writer::kFinished, Writer::kEnded,
                                          Writer::kKilled, Writer::kKilledElsewhere),
                          testing::PrintToStringParamName());
+
+// The writer overwrites what is being copied; no pin is in its way. Seven versions fill its log.
+TEST(LookingBesideAWriter, GivesOnlyWholeVersionsAndNeverAnOlderOne) {
+#if QUIRE_THREAD_SANITIZER
+  GTEST_SKIP() << "the bytes are copied while they change, and dropped then";
+#endif
+  const auto puts = static_cast<uint64_t>(test::ScaledCount(20'000));
+  const test::TempDirectory place;
+  auto writer = OpenWriter(io::PosixFileSystem(), place.path(), "store", 0, SmallLog(64 << 10));
+  ASSERT_OK(writer.status());
+  const Result<char*> memory = (*writer)->Create("key", kBytes, {});
+  ASSERT_OK(memory.status());
+  ASSERT_OK((*writer)->Put("key").status());
+  std::atomic<bool> ended = false;
+  std::thread puts_on([&] {
+    for (uint64_t version = 2; version <= puts; ++version) {
+      Compute(*memory, "key", version, kBytes);
+      EXPECT_OK((*writer)->Put("key").status());
+    }
+    ended = true;
+  });
+  const auto reader =
+      OpenLocalReader(io::PosixFileSystem(), place.path(), "store", 0, Access::kLook);
+  EXPECT_OK(reader.status());
+  for (uint64_t newest = 1; reader.ok() && !ended && !::testing::Test::HasFailure();) {
+    const auto view = (*reader)->View("key", 0);
+    EXPECT_OK(view.status());
+    if (!view.ok()) break;
+    const uint64_t version = (*view)->version().version;
+    EXPECT_GE(version, newest);
+    newest = version;
+    if (version == 1) continue;  // before anything was computed
+    EXPECT_EQ((*view)->bytes() == BytesOf("key", version, kBytes), true) << version;
+  }
+  puts_on.join();
+}
 
 // Stops the first thread that reaches a place, until it is let go.
 class Stopped final : public base::SyncPointListener {

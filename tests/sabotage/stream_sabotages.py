@@ -303,6 +303,13 @@ STREAM_SABOTAGES = [
              "src/stream/log_check.cpp",
              "if (sound.ok() || sight->Untouched(end.at)) return sound;",
              "return sound;", STREAM, "Writers/Looking.AWalk*"),
+    Sabotage("stream-look-torn", "a view without a pin counts though the writer overwrote it",
+             "src/stream/local_reader.cpp",
+             "*again = !Counts(*sight, lowest);\n"
+             "    if (*again) return ChangesAlways();\n"
+             "    QUIRE_RETURN_IF_ERROR(filled);",
+             "if (lowest != kNoPin) QUIRE_RETURN_IF_ERROR(filled);",
+             STREAM, "LookingBesideAWriter.*"),
     Sabotage("stream-tends", "an owner takes a reader that makes the index for a living writer",
              "src/stream/part_open.cpp",
              "if (gate.ok()) (*gate)->Ask();\n    return false;",
