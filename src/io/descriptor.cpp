@@ -5,7 +5,15 @@
 
 #include <cerrno>
 
+#include "io/descriptor_cache.h"
+
 namespace quire::io {
+
+namespace {
+
+bool NoneIsFree(int error) { return error == EMFILE || error == ENFILE; }
+
+}  // namespace
 
 Descriptor::~Descriptor() {
   // What close could report has been reported by Sync, or was promised to nobody.
@@ -16,7 +24,7 @@ Descriptor Descriptor::Open(const std::string& path, int flags, unsigned permiss
   int fd = -1;
   do {
     fd = ::open(path.c_str(), flags, permissions);
-  } while (fd < 0 && errno == EINTR);
+  } while (fd < 0 && (errno == EINTR || (NoneIsFree(errno) && CloseIdleDescriptor())));
   return Descriptor(fd);
 }
 

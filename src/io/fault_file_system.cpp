@@ -96,8 +96,7 @@ class FaultPlan {
 
 // What the calls are that may ask for more than reading.
 uint32_t OpenOps(OpenMode mode) {
-  const bool reads = mode == OpenMode::kRead || mode == OpenMode::kReadImmutable;
-  return reads ? kFaultOpen : kFaultOpen | kFaultWritable;
+  return OnlyReads(mode) ? kFaultOpen : kFaultOpen | kFaultWritable;
 }
 
 uint32_t MapOps(MapMode mode) {

@@ -18,13 +18,21 @@
 
 namespace quire::io {
 
+/// A file that is open as kReadImmutable stays readable if it is removed or replaced. One that is
+/// open as kReadNamed may answer kCorruption then, and never reads from the other file.
 enum class OpenMode {
   kRead,           ///< must exist
   kReadImmutable,  ///< must exist; what is read does not change: it may be copied from a mapping
+  kReadNamed,      ///< the same, and it keeps its name while it is open: few stay open at a time
   kReadWrite,      ///< must exist
   kCreate,         ///< must not exist (else kInvalidArgument): O_EXCL | O_NOFOLLOW, 0600
   kReadWriteCreate ///< opened, or created 0600 where absent; never follows a symbolic link
 };
+
+inline bool OnlyReads(OpenMode mode) {
+  return mode == OpenMode::kRead || mode == OpenMode::kReadImmutable ||
+         mode == OpenMode::kReadNamed;
+}
 
 /// One open file. Closed by destruction.
 class File {

@@ -101,7 +101,7 @@ TYPED_TEST(FileSystemTest, WriteBackThatBeganChangesNothingAndReachesPastTheEndW
 
 TYPED_TEST(FileSystemTest, ReadingPastTheEndIsCorruptionThatNamesThePlace) {
   this->Write("f", "abc");
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable}) {
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed}) {
     auto file = this->Open("f", mode);
     char bytes[8];
     const Status status = file->ReadAt(1, 4, bytes);
@@ -116,7 +116,8 @@ TYPED_TEST(FileSystemTest, ReadingPastTheEndIsCorruptionThatNamesThePlace) {
 }
 
 TYPED_TEST(FileSystemTest, OpenModesSayWhatMustExist) {
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadWrite}) {
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed,
+                              OpenMode::kReadWrite}) {
     EXPECT_EQ(this->fs().Open(this->Path("f"), mode).status().code(), Code::kNotFound);
   }
   EXPECT_TRUE(this->fs().Open(this->Path("f"), OpenMode::kReadWriteCreate).ok());
@@ -133,7 +134,7 @@ TYPED_TEST(FileSystemTest, OpenModesSayWhatMustExist) {
 
 TYPED_TEST(FileSystemTest, AReadOnlyFileRefusesWrites) {
   this->Write("f", "abc");
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable}) {
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed}) {
     EXPECT_EQ(this->Open("f", mode)->WriteAt(0, "x").code(), Code::kIo);
   }
   EXPECT_EQ(this->Contents("f"), "abc");

@@ -46,12 +46,6 @@ Status DataSync(int fd, const std::string& path) {
   return result == 0 ? Status() : SyncStatus(errno, path);
 }
 
-Result<uint64_t> SizeOf(int fd, const std::string& path) {
-  struct stat info;
-  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "ask for the size of", path);
-  return static_cast<uint64_t>(info.st_size);
-}
-
 uint64_t PageBegin(uint64_t offset) {
   static const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   return offset / page_bytes * page_bytes;
@@ -59,24 +53,33 @@ uint64_t PageBegin(uint64_t offset) {
 
 }  // namespace
 
-Status PosixFile::ReadAt(uint64_t offset, size_t size, char* to) const {
-  if (map_ != nullptr && map_->TryCopy(offset, size, to)) return Status();
+Result<uint64_t> SizeOf(int fd, const std::string& path) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "ask for the size of", path);
+  return static_cast<uint64_t>(info.st_size);
+}
+
+Status ReadExactly(int fd, const std::string& path, uint64_t offset, size_t size, char* to) {
   size_t done = 0;
   while (done < size) {
     const size_t want = std::min(size - done, kCallBytesMax);
-    const ssize_t got = ::pread(fd_.get(), to + done, want, static_cast<off_t>(offset + done));
+    const ssize_t got = ::pread(fd, to + done, want, static_cast<off_t>(offset + done));
     if (got < 0) {
       if (errno == EINTR) continue;
-      return ErrnoStatus(errno, "read" + At(offset + done), path_);
+      return ErrnoStatus(errno, "read" + At(offset + done), path);
     }
     if (got == 0) {
-      return Status(Code::kCorruption, path_ + " ends at offset " + std::to_string(offset + done) +
+      return Status(Code::kCorruption, path + " ends at offset " + std::to_string(offset + done) +
                                            "; " + std::to_string(size) + " bytes at " +
                                            std::to_string(offset) + " were expected");
     }
     done += static_cast<size_t>(got);
   }
   return Status();
+}
+
+Status PosixFile::ReadAt(uint64_t offset, size_t size, char* to) const {
+  return ReadExactly(fd_.get(), path_, offset, size, to);
 }
 
 Status PosixFile::WriteAt(uint64_t offset, Slice bytes) {

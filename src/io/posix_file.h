@@ -10,15 +10,16 @@
 
 #include "io/descriptor.h"
 #include "io/file_system.h"
-#include "io/read_map.h"
 
 namespace quire::io {
 
+/// File::ReadAt and File::Size of the open file `fd` at `path`.
+Status ReadExactly(int fd, const std::string& path, uint64_t offset, size_t size, char* to);
+Result<uint64_t> SizeOf(int fd, const std::string& path);
+
 class PosixFile : public File {
  public:
-  /// Small reads are copied out of `map`, where there is one.
-  PosixFile(Descriptor fd, std::string path, std::unique_ptr<ReadMap> map = nullptr)
-      : fd_(std::move(fd)), path_(std::move(path)), map_(std::move(map)) {}
+  PosixFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   Status ReadAt(uint64_t offset, size_t size, char* to) const override;
   Status WriteAt(uint64_t offset, Slice bytes) override;
   Status Allocate(uint64_t size) override;
@@ -37,7 +38,6 @@ class PosixFile : public File {
 
   Descriptor fd_;
   std::string path_;
-  std::unique_ptr<ReadMap> map_;
 };
 
 class PosixMappedFile : public MappedFile {

@@ -13,6 +13,7 @@
 #include "io/file_system.h"
 #include "io/file_system_type.h"
 #include "io/fork_closed.h"
+#include "io/immutable_file.h"
 #include "io/machine.h"
 #include "io/ownership.h"
 #include "io/posix_error.h"
@@ -30,7 +31,8 @@ constexpr int kLockAttempts = 16;
 int FlagsOf(OpenMode mode) {
   switch (mode) {
     case OpenMode::kRead:
-    case OpenMode::kReadImmutable: return O_RDONLY;
+    case OpenMode::kReadImmutable:
+    case OpenMode::kReadNamed: return O_RDONLY;
     case OpenMode::kReadWrite: return O_RDWR;
     case OpenMode::kCreate: return O_RDWR | O_CREAT | O_EXCL;
     case OpenMode::kReadWriteCreate: return O_RDWR | O_CREAT;
@@ -39,12 +41,10 @@ int FlagsOf(OpenMode mode) {
 }
 
 // Opens without following a link, and without waiting where somebody planted a named pipe.
-Descriptor OpenRaw(const std::string& path, int flags) {
-  return Descriptor::Open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, kFilePermissions);
-}
+constexpr int kOpenFlags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
 Result<Descriptor> OpenRegular(const std::string& path, int flags) {
-  Descriptor fd = OpenRaw(path, flags);
+  Descriptor fd = Descriptor::Open(path, flags | kOpenFlags, kFilePermissions);
   if (!fd.ok()) return ErrnoStatus(errno, "open", path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);
@@ -147,9 +147,11 @@ class PosixFs : public FileSystem {
  public:
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
     QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, FlagsOf(mode)));
-    std::unique_ptr<ReadMap> map;
-    if (mode == OpenMode::kReadImmutable) map = ReadMap::TryMap(fd.get(), RealClock());
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path, std::move(map)));
+    if (mode == OpenMode::kReadImmutable || mode == OpenMode::kReadNamed) {
+      return NewImmutableFile(std::move(fd), path, FlagsOf(mode) | kOpenFlags,
+                              mode == OpenMode::kReadNamed);
+    }
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
   }
 
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,

@@ -65,8 +65,9 @@ TEST(PosixFileSystem, PlantedLinksAreNotFollowed) {
   std::filesystem::create_symlink(directory / "missing", directory / "dangling");
   std::filesystem::create_symlink(directory / "elsewhere", directory / "dirlink");
   FileSystem& fs = PosixFileSystem();
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadWrite,
-                              OpenMode::kCreate, OpenMode::kReadWriteCreate}) {
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed,
+                              OpenMode::kReadWrite, OpenMode::kCreate,
+                              OpenMode::kReadWriteCreate}) {
     EXPECT_EQ(fs.Open(directory / "link", mode).status().code(), Code::kInvalidArgument);
     EXPECT_EQ(fs.Open(directory / "dangling", mode).status().code(), Code::kInvalidArgument);
   }

@@ -74,6 +74,11 @@ ReadMap::~ReadMap() {
   ::munmap(const_cast<char*>(data_), size_);
 }
 
+bool ReadMap::Copy(uint64_t offset, size_t size, char* to) {
+  if (offset > size_ || size > size_ - offset || !ThreadMayFault()) return false;
+  return GuardedCopy(data_ + offset, size, to);
+}
+
 bool ReadMap::TryCopy(uint64_t offset, size_t size, char* to) {
   if (size > kCopyBytesMax || offset > size_ || size > size_ - offset) return false;
   if (!ThreadMayFault()) return false;

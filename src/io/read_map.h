@@ -45,6 +45,9 @@ class ReadMap {
   /// had SIGBUS blocked when it first asked. (A thread that blocks it later is not noticed: asking
   /// takes a system call. Then an error of the device ends the process: docs/limitations.md.)
   bool TryCopy(uint64_t offset, size_t size, char* to);
+  /// The same for a caller that has no other way to read: also if the read is large, or meets the
+  /// device.
+  bool Copy(uint64_t offset, size_t size, char* to);
 
  private:
   ReadMap(const char* data, uint64_t size, Clock& clock)

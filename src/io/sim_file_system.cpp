@@ -257,7 +257,7 @@ Result<std::unique_ptr<File>> SimFs::Open(const std::string& path, OpenMode mode
   if (place.node && mode == OpenMode::kCreate) return ErrnoStatus(EEXIST, "open", path);
   if (place.node && place.node->is_directory) return ErrnoStatus(EISDIR, "open", path);
   if (!place.node) place.node = Create(place);
-  const bool writable = mode != OpenMode::kRead && mode != OpenMode::kReadImmutable;
+  const bool writable = !OnlyReads(mode);
   return std::unique_ptr<File>(
       std::make_unique<SimFile>(&state_, place.node, path, writable));
 }

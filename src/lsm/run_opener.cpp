@@ -48,9 +48,12 @@ KnownTables TablesOf(const std::vector<std::shared_ptr<const Run>>& runs) {
 Result<std::shared_ptr<table::Table>> OpenListed(const TablePlace& place,
                                                  const table::TableInfo& info) {
   const std::string path = PathOf(place, info);
+  // An owner removes a table's file only after the last reader of the table.
+  const auto mode = place.late ? io::OpenMode::kReadNamed : io::OpenMode::kReadImmutable;
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, place.fs->Open(path, mode));
   QUIRE_ASSIGN_OR_RETURN(
       std::shared_ptr<table::Table> table,
-      table::Table::Open(*place.fs, path, info.ssid, *place.options, place.cache));
+      table::Table::OpenIn(std::move(file), info.ssid, *place.options, place.cache));
   if (!SameTable(table->info(), info)) {
     return Status(Code::kCorruption, path + " is not the table that the manifest lists (it has " +
                                          std::to_string(table->info().file_bytes) + " bytes, not " +

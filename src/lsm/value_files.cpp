@@ -36,7 +36,8 @@ Status CheckRef(const log::ValueRef& ref, const io::File& file) {
 
 class FileValueReader : public ValueReader {
  public:
-  FileValueReader(io::FileSystem& fs, const std::string& directory) : files_(fs, directory) {}
+  FileValueReader(io::FileSystem& fs, const std::string& directory)
+      : files_(fs, directory, io::OpenMode::kReadImmutable) {}
   Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const override {
     return files_.Read(ref, allocate);
   }
@@ -115,7 +116,7 @@ Result<std::shared_ptr<io::File>> ValueFiles::Find(uint64_t segment_id) const {
     const OpenFile* open = place.load(std::memory_order_acquire);
     if (open != nullptr && open->segment_id == segment_id) return open->file;
   }
-  QUIRE_ASSIGN_OR_RETURN(auto opened, fs_.Open(PathOf(segment_id), io::OpenMode::kReadImmutable));
+  QUIRE_ASSIGN_OR_RETURN(auto opened, fs_.Open(PathOf(segment_id), mode_));
   std::shared_ptr<io::File> file = std::move(opened);
   Replace(place, new OpenFile{segment_id, file});
   return file;

@@ -29,8 +29,10 @@ Status VerifyValue(Slice value, const log::ValueRef& ref, const std::string& pat
 
 class ValueFiles {
  public:
-  ValueFiles(io::FileSystem& fs, std::string directory)
-      : fs_(fs), directory_(std::move(directory)) {}
+  /// `mode`: kReadNamed for the owner, whose segments keep their names as long as a value in them
+  /// can be read; kReadImmutable for all others.
+  ValueFiles(io::FileSystem& fs, std::string directory, io::OpenMode mode)
+      : fs_(fs), directory_(std::move(directory)), mode_(mode) {}
   /// No reader is inside any more.
   ~ValueFiles();
   ValueFiles(const ValueFiles&) = delete;
@@ -56,6 +58,7 @@ class ValueFiles {
 
   io::FileSystem& fs_;
   const std::string directory_;
+  const io::OpenMode mode_;
   mutable std::array<std::atomic<OpenFile*>, kOpenFilesMax> places_{};
 };
 

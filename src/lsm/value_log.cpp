@@ -183,7 +183,7 @@ class SegmentedValueLog : public ValueLog {
         directory_(directory),
         executor_(executor),
         maker_(std::make_shared<SegmentMaker>(fs, directory, options, start)),
-        files_(fs, directory) {}
+        files_(fs, directory, io::OpenMode::kReadNamed) {}
 
   ~SegmentedValueLog() override {
     (void)Seal();  // it only gives room back, which the next open can do without

@@ -39,7 +39,7 @@ void CheckLimit(Limit limit, const char* name, uint64_t least, const char* todo,
 
 void CheckLimits(Examination* examination) {
   CheckLimit(Limit::kOpenFiles, "open files (ulimit -n)", kOpenFilesMin,
-             "raise it to 4096 or more (ulimit -n 4096): every table keeps a file open",
+             "raise it to 4096 or more (ulimit -n 4096): tables take up to half of it",
              examination);
   CheckLimit(Limit::kProcesses, "processes (ulimit -u)", kProcessesMin,
              "raise it to 1024 or more: every rank has threads of its own", examination);
