@@ -173,6 +173,11 @@ class FaultMappedFile : public MappedFile, private FaultHolding {
   const std::string& path() const override { return base_->path(); }
 
  protected:
+  Status SetAside(uint64_t begin, uint64_t end) override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultAllocate, "allocate", path()));
+    base_->LimitRoom(begin);
+    return base_->GrowRoom(end);
+  }
   void OnStored(uint64_t offset, uint64_t size) override {
     if (!plan_->killed()) base_->Stored(offset, size);
   }

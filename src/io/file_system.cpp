@@ -29,6 +29,15 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+Status MappedFile::GrowRoom(uint64_t end) {
+  const std::lock_guard<std::mutex> lock(growing_);
+  const uint64_t begin = room_.load(std::memory_order_relaxed);
+  if (end <= begin) return Status();
+  QUIRE_RETURN_IF_ERROR(SetAside(begin, end));
+  room_.store(end, std::memory_order_release);
+  return Status();
+}
+
 Status FileSystem::RemoveTree(const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, List(directory));
   for (const FileInfo& entry : entries) {

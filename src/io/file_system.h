@@ -8,8 +8,10 @@
 ///            a time per range
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -63,8 +65,8 @@ class File {
   virtual const std::string& path() const = 0;
 };
 
-/// A file mapped shared, its room allocated up front. Stores to it are P1 at once. Unmapped by
-/// destruction.
+/// A file mapped shared, its room set aside before it is stored to. Stores to it are P1 at once.
+/// Unmapped by destruction.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
@@ -82,6 +84,16 @@ class MappedFile {
   virtual void Prefault(uint64_t offset, uint64_t size) = 0;
   virtual const std::string& path() const = 0;
 
+  /// Bytes from the beginning for which room is set aside: no store goes beyond.
+  uint64_t room() const { return room_.load(std::memory_order_acquire); }
+  /// So many were set aside so far, not all of the file. Before other threads know of it.
+  void LimitRoom(uint64_t bytes) { room_.store(bytes, std::memory_order_relaxed); }
+  /// Sets room aside up to `end`, within the file. Any thread; waits for another that does it.
+  ///
+  /// Errors  kNoSpace: room() is what it was. kCorruption: another file has its name. kIo,
+  ///         kOutOfMemory.
+  Status GrowRoom(uint64_t end);
+
   /// Tells a simulated file system that the stores up to here are a step at which a crash may fall;
   /// size 0: that there was a fence. Free on real ones.
   void Stored(uint64_t offset, uint64_t size) {
@@ -90,11 +102,17 @@ class MappedFile {
 
  protected:
   virtual void OnStored(uint64_t /*offset*/, uint64_t /*size*/) {}
+  /// Room for [begin, end); one call at a time.
+  virtual Status SetAside(uint64_t /*begin*/, uint64_t /*end*/) { return Status(); }
   char* data_ = nullptr;
   uint64_t size_ = 0;
   bool observe_stores_ = false;
   bool persistent_ = false;
   bool in_memory_ = false;
+
+ private:
+  std::atomic<uint64_t> room_ = UINT64_MAX;
+  std::mutex growing_;
 };
 
 /// Held while it lives; released by destruction or by the death of the process.
@@ -118,7 +136,7 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
   /// Maps an existing file of at least `size` bytes. For kReadWrite the caller has called
-  /// Allocate(size) on it.
+  /// Allocate() on it, of `size` or of what LimitRoom() then says.
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
                                                   MapMode mode) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;

@@ -116,20 +116,20 @@ void PosixFile::WriteInPlace() {
                     "file anew in a directory without compression");
 }
 
-Status PosixFile::Allocate(uint64_t size) {
+Status PosixFile::AllocateRange(uint64_t offset, uint64_t size) {
   if (size == 0) return Status();
   WriteInPlace();
-  const int error = SetAside(fd_.get(), size);
+  const int error = io::SetAside(fd_.get(), offset, size);
   if (error == 0) return Status();
-  if (error == EOPNOTSUPP || error == ENOSYS) return AllocateByWriting(size);
+  if (error == EOPNOTSUPP || error == ENOSYS) return AllocateByWriting(offset, size);
   return ErrnoStatus(error, "set aside " + std::to_string(size) + " bytes for", path_);
 }
 
-Status PosixFile::AllocateByWriting(uint64_t size) {
+Status PosixFile::AllocateByWriting(uint64_t offset, uint64_t size) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t present, SizeOf(fd_.get(), path_));
   std::vector<char> chunk(std::min<uint64_t>(kFillBytes, size));
-  for (uint64_t offset = 0; offset < size; offset += chunk.size()) {
-    const size_t length = std::min<uint64_t>(chunk.size(), size - offset);
+  for (const uint64_t end = offset + size; offset < end; offset += chunk.size()) {
+    const size_t length = std::min<uint64_t>(chunk.size(), end - offset);
     std::fill(chunk.begin(), chunk.end(), '\0');
     if (offset < present) {
       const size_t kept = std::min<uint64_t>(length, present - offset);
@@ -172,6 +172,7 @@ Result<uint64_t> PosixFile::Size() const { return SizeOf(fd_.get(), path_); }
 
 Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(const Descriptor& fd, std::string path,
                                                          uint64_t size, MapMode mode) {
+  QUIRE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(fd.get(), path));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t present, SizeOf(fd.get(), path));
   if (present < size) {
     return Status(Code::kCorruption, path + " ends at offset " + std::to_string(present) + "; " +
@@ -187,7 +188,7 @@ Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(const Descriptor& fd, s
   const bool persistent = address != MAP_FAILED;
   if (!persistent) address = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
   if (address == MAP_FAILED) return ErrnoStatus(errno, "map", path);
-  std::unique_ptr<PosixMappedFile> file(new PosixMappedFile(std::move(path), mode));
+  std::unique_ptr<PosixMappedFile> file(new PosixMappedFile(std::move(path), mode, identity));
   file->data_ = static_cast<char*>(address);
   file->size_ = size;
   file->persistent_ = persistent;
@@ -215,6 +216,18 @@ Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
     result = ::msync(data_ + begin, end - begin, MS_SYNC);
   } while (result != 0 && errno == EINTR);
   return result == 0 ? Status() : SyncStatus(errno, path_);
+}
+
+// By a descriptor for this once: a mapping keeps none.
+Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
+  Descriptor fd = Descriptor::Open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
+  QUIRE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(fd.get(), path_));
+  if (identity != identity_) {
+    return Status(Code::kCorruption, path_ + " was replaced by another file while it was in use; "
+                                             "open the database again");
+  }
+  return PosixFile(std::move(fd), path_).AllocateRange(begin, end - begin);
 }
 
 void PosixMappedFile::Prefault(uint64_t offset, uint64_t size) {

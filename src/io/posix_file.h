@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/descriptor.h"
+#include "io/descriptor_cache.h"
 #include "io/file_system.h"
 
 namespace quire::io {
@@ -22,7 +23,7 @@ class PosixFile : public File {
   PosixFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   Status ReadAt(uint64_t offset, size_t size, char* to) const override;
   Status WriteAt(uint64_t offset, Slice bytes) override;
-  Status Allocate(uint64_t size) override;
+  Status Allocate(uint64_t size) override { return AllocateRange(0, size); }
   Status Truncate(uint64_t size) override;
   Status Deallocate(uint64_t offset, uint64_t size) override;
   Status Sync() override;
@@ -30,8 +31,10 @@ class PosixFile : public File {
   Result<uint64_t> Size() const override;
   const std::string& path() const override { return path_; }
 
-  /// Allocate() for file systems that cannot set room aside: writes what is there already.
-  Status AllocateByWriting(uint64_t size);
+  /// Allocate() of [offset, offset + size) alone, to which nobody stores meanwhile.
+  Status AllocateRange(uint64_t offset, uint64_t size);
+  /// The same for file systems that cannot set room aside: writes what is there already.
+  Status AllocateByWriting(uint64_t offset, uint64_t size);
 
  private:
   void WriteInPlace();
@@ -50,11 +53,16 @@ class PosixMappedFile : public MappedFile {
   void Prefault(uint64_t offset, uint64_t size) override;
   const std::string& path() const override { return path_; }
 
+ protected:
+  Status SetAside(uint64_t begin, uint64_t end) override;
+
  private:
-  PosixMappedFile(std::string path, MapMode mode) : path_(std::move(path)), mode_(mode) {}
+  PosixMappedFile(std::string path, MapMode mode, const FileIdentity& identity)
+      : path_(std::move(path)), mode_(mode), identity_(identity) {}
 
   std::string path_;
   MapMode mode_;
+  FileIdentity identity_;
 };
 
 }  // namespace quire::io

@@ -237,15 +237,58 @@ TEST(PosixFileSystem, AllocatingByWritingTakesRoomAndKeepsContents) {
   PosixFile file(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
   ASSERT_TRUE(file.WriteAt(0, "front").ok());
   ASSERT_TRUE(file.WriteAt(1'500'000, "behind a hole").ok());
-  ASSERT_TRUE(file.AllocateByWriting(3'000'000).ok());
+  ASSERT_TRUE(file.AllocateByWriting(0, 3'000'000).ok());
   struct stat info;
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_GE(info.st_blocks * 512, 3'000'000);
   std::string expected(3'000'000, '\0');
   expected.replace(0, 5, "front").replace(1'500'000, 13, "behind a hole");
   EXPECT_EQ(*ReadFile(PosixFileSystem(), path, 3'000'000), expected);
-  ASSERT_TRUE(file.AllocateByWriting(10).ok());
+  ASSERT_TRUE(file.AllocateByWriting(0, 10).ok());
   EXPECT_EQ(*file.Size(), 3'000'000u);
+}
+
+// The rest may be stored to at that moment.
+TEST(PosixFileSystem, AllocatingARangeTouchesNothingElse) {
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  PosixFile file(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
+  ASSERT_TRUE(file.Truncate(4 << 20).ok());
+  ASSERT_TRUE(file.AllocateByWriting(1 << 20, 1 << 20).ok());
+  ASSERT_TRUE(file.AllocateRange(2 << 20, 1 << 20).ok());
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(::lseek(fd, 0, SEEK_DATA), 1 << 20) << "what lies before it is still a hole";
+  ::close(fd);
+  struct stat info;
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 3 << 20);
+  EXPECT_GE(info.st_blocks * 512, 2 << 20);
+  EXPECT_EQ(info.st_size, 4 << 20);
+}
+
+TEST(PosixFileSystem, AMappingSetsRoomAsideInItsOwnFileAlone) {
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  const auto allocated = [](const std::string& file) {
+    struct stat info;
+    return ::stat(file.c_str(), &info) == 0 ? info.st_blocks * 512 : -1;
+  };
+  auto file = PosixFileSystem().Open(path, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok() && (*file)->Allocate(64 << 10).ok() && (*file)->Truncate(4 << 20).ok());
+  auto map = PosixFileSystem().Map(path, 4 << 20, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok());
+  (*map)->LimitRoom(64 << 10);
+  EXPECT_TRUE((*map)->GrowRoom(1 << 20).ok());
+  EXPECT_TRUE((*map)->GrowRoom(10).ok());
+  EXPECT_EQ((*map)->room(), uint64_t{1} << 20);
+  EXPECT_GE(allocated(path), 1 << 20);
+  EXPECT_LT(allocated(path), 2 << 20);
+  std::filesystem::rename(path, path + ".old");
+  EXPECT_EQ((*map)->GrowRoom(2 << 20).code(), Code::kNotFound);
+  ASSERT_TRUE(WriteFile(PosixFileSystem(), path, "another file").ok());
+  EXPECT_EQ((*map)->GrowRoom(2 << 20).code(), Code::kCorruption);
+  EXPECT_EQ((*map)->room(), uint64_t{1} << 20);
+  EXPECT_LT(allocated(path), 1 << 20);
 }
 
 TEST(PosixFileSystem, ALockEndsWithItsProcess) {

@@ -52,7 +52,7 @@ Status ShmStatus(int error, const std::string& action, const std::string& path) 
 std::atomic<uint64_t> size_limit{UINT64_MAX};
 
 Status AllocateAll(int fd, uint64_t size, const std::string& path) {
-  const int error = size > size_limit.load() ? ENOSPC : SetAside(fd, size);
+  const int error = size > size_limit.load() ? ENOSPC : SetAside(fd, 0, size);
   if (error == 0) return Status();
   return ShmStatus(error, "set aside " + std::to_string(size) + " bytes for", path);
 }

@@ -128,6 +128,11 @@ class SimMappedFile : public MappedFile {
   const std::string& path() const override { return path_; }
 
  protected:
+  // The room is that of the file's size.
+  Status SetAside(uint64_t /*begin*/, uint64_t /*end*/) override {
+    const Guard guard(state_->mutex);
+    return state_->CheckHandle(incarnation_);
+  }
   void OnStored(uint64_t offset, uint64_t size) override {
     const Guard guard(state_->mutex);
     if (size == 0) {

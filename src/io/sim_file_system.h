@@ -72,7 +72,7 @@ enum FaultOp : uint32_t {
   kFaultSync = 8,         ///< Sync of files and mappings, SyncDirectory
   kFaultRename = 16,      ///< Rename
   kFaultUnlink = 32,      ///< Unlink, RemoveDirectory
-  kFaultAllocate = 64,    ///< Allocate
+  kFaultAllocate = 64,    ///< Allocate, GrowRoom
   kFaultMap = 128,        ///< Map
   kFaultDirectory = 256,  ///< MakeDirectory, CheckDirectory, SoleWriter, List, Exists,
                          ///< FreeBytes

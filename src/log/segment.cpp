@@ -1,5 +1,6 @@
 #include "log/segment.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -140,8 +141,8 @@ uint64_t EncodeMark(uint64_t generation, uint64_t end) {
   return (mixed & ~uint64_t{0xFFFFFFFF}) | units;
 }
 
-// Sets aside the file's room; a file of another size gives way to a new one.
-Status PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity) {
+// Sets aside the first `room` bytes; a file of another size gives way to a new one.
+Status PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity, uint64_t room) {
   QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::OpenMode::kReadWriteCreate));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size != 0 && size != capacity) {
@@ -149,13 +150,14 @@ Status PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacit
     QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
     QUIRE_ASSIGN_OR_RETURN(file, fs.Open(path, io::OpenMode::kCreate));
   }
-  const Status allocated = file->Allocate(capacity);
-  if (!allocated.ok() && size != capacity) {
+  Status status = file->Allocate(room);
+  if (status.ok() && room < capacity && size != capacity) status = file->Truncate(capacity);
+  if (!status.ok() && size != capacity) {
     file.reset();
     // A file without its room is of no use; what was reported is why there is none.
     (void)fs.Unlink(path);
   }
-  return allocated;
+  return status;
 }
 
 }  // namespace
@@ -165,7 +167,7 @@ void EncodeSegmentHeader(const SegmentHeader& header, char* page) {
   for (uint64_t at : kCopyAt) EncodeCopy(header, page + at);
 }
 
-uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size) {
+uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room) {
   uint64_t word = tail.tail.load(std::memory_order_relaxed);
   while (true) {
     if ((word & (SegmentTail::kClosed | SegmentTail::kPaused)) != 0) [[unlikely]] {
@@ -177,6 +179,7 @@ uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size) {
       continue;
     }
     const bool fits = size <= capacity && word <= capacity - size;
+    if (fits && word + size > room) [[unlikely]] return kMoreRoom;
     const uint64_t wanted = fits ? word + size : word | SegmentTail::kClosed;
     if (tail.tail.compare_exchange_weak(word, wanted, std::memory_order_acq_rel,
                                         std::memory_order_relaxed)) {
@@ -260,14 +263,17 @@ uint64_t DurableMark(const char* data, uint64_t generation) {
 }
 
 Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::string& path,
-                                                 const SegmentHeader& header, bool durable) {
+                                                 const SegmentHeader& header, bool named) {
   QUIRE_CHECK(header.generation != 0 && header.capacity >= kSegmentHeaderBytes &&
               header.capacity % 8 == 0);
-  QUIRE_RETURN_IF_ERROR(PrepareFile(fs, path, header.capacity));
+  const bool grows = header.kind == SegmentKind::kLog;
+  const uint64_t room = grows ? std::min(kFirstRoomBytes, header.capacity) : header.capacity;
+  QUIRE_RETURN_IF_ERROR(PrepareFile(fs, path, header.capacity, room));
   std::unique_ptr<Segment> segment(new Segment);
   QUIRE_ASSIGN_OR_RETURN(segment->map_, fs.Map(path, header.capacity, io::MapMode::kReadWrite));
-  QUIRE_RETURN_IF_ERROR(segment->Recycle(header, durable));
-  if (durable) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(io::DirectoryOf(path)));
+  segment->map_->LimitRoom(room);
+  segment->Recycle(header);
+  if (named) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(io::DirectoryOf(path)));
   return segment;
 }
 
@@ -281,15 +287,13 @@ Result<std::unique_ptr<Segment>> Segment::Open(io::FileSystem& fs, const std::st
 
 // The copies are written one after the other: at any moment one of them is whole, the old or the
 // new. The marks need not be cleared: they are seeded by the generation.
-Status Segment::Recycle(const SegmentHeader& header, bool durable) {
+void Segment::Recycle(const SegmentHeader& header) {
   QUIRE_CHECK(header.capacity == map_->size());
   header_ = header;
   for (uint64_t at : kCopyAt) {
     EncodeCopy(header_, map_->data() + at);
     map_->Stored(at, kCopyBytes);
-    if (durable) QUIRE_RETURN_IF_ERROR(map_->Sync(0, kSegmentHeaderBytes));
   }
-  return Status();
 }
 
 Status Segment::Sync(uint64_t end) {

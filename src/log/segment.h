@@ -28,6 +28,8 @@ namespace quire::log {
 enum class SegmentKind : uint32_t { kLog = 1, kValue = 2 };
 
 constexpr uint64_t kSegmentHeaderBytes = 4096;
+/// Room of a log segment to begin with: a database takes what it holds.
+constexpr uint64_t kFirstRoomBytes = uint64_t{256} << 10;
 
 /// What the first page of a segment says.
 struct SegmentHeader {
@@ -81,10 +83,12 @@ struct SegmentTail {
 
 /// Offset 0 of a reservation that did not fit.
 constexpr uint64_t kNoRoom = 0;
+/// The segment is large enough, but not the room that is set aside so far.
+constexpr uint64_t kMoreRoom = 1;
 
-/// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for everybody. Waits out a
-/// pause (an instant).
-uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size);
+/// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for everybody, kMoreRoom
+/// changes nothing. Waits out a pause (an instant).
+uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room = UINT64_MAX);
 /// The reservation of `size` bytes is finished: its records are complete and indexed.
 inline void Complete(SegmentTail& tail, uint64_t size) {
   tail.OwnStripe().finished.fetch_add(size, std::memory_order_release);
@@ -116,18 +120,18 @@ uint64_t DurableMark(const char* data, uint64_t generation);
 class Segment {
  public:
   /// Creates (or reuses: same path, same capacity) the file, writes a fresh header, maps it. Room
-  /// is allocated first. A file of another size is replaced by a new one, never resized under its
-  /// readers. `durable`: header and directory entry are synced, so that after a power loss a
-  /// damaged header means damage (without it, an unfinished one).
+  /// is set aside first: for a value segment all of it, for a log segment kFirstRoomBytes; then
+  /// map().GrowRoom() goes first. A file of another size is replaced by a new one, never resized
+  /// under its readers. `named`: its directory entry is durable at return. The header is not: after
+  /// a power loss a segment that no manifest lists may have a damaged one.
   static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,
-                                                 const SegmentHeader& header,
-                                                 bool durable = false);
+                                                 const SegmentHeader& header, bool named = false);
   /// A segment that a dead process left, as it is, mapped for adoption. Errors as of
   /// ReadSegmentHeader.
   static Result<std::unique_ptr<Segment>> Open(io::FileSystem& fs, const std::string& path);
   /// Starts a new use of this file: a new header. Old records no longer verify. Nobody else uses it
   /// any more. After a crash inside, the file has its old header or its new one.
-  Status Recycle(const SegmentHeader& header, bool durable = false);
+  void Recycle(const SegmentHeader& header);
   char* data() { return map_->data(); }
   const SegmentHeader& header() const { return header_; }
   io::MappedFile& map() { return *map_; }

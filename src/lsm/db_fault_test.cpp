@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "log/segment.h"
 #include "lsm/db_test_support.h"
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"
@@ -390,6 +391,44 @@ TEST(Faults, AFullDeviceRefusesWritesUntilThereIsRoomAgain) {
   EXPECT_EQ(AllOf(*test->NewIterator({})), model);
   ASSERT_TRUE(test.Reopen().ok());
   EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+}
+
+// The room of a log segment grows with what is in it. One that cannot grow is full: the next takes
+// its place, as long as full ones can be flushed, and then there is no space until there is room.
+TEST(Faults, ALogThatCannotGrowIsFullAndLosesNothing) {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 4 << 20;
+  options.flushing_queue_length = 1;
+  const std::string value(200, 'v');
+  for (const bool flushes : {true, false}) {
+    const uint32_t short_of = io::kFaultAllocate | (flushes ? 0u : io::kFaultWrite);
+    const FaultyMachine machine;
+    Result<std::unique_ptr<Db>> db = machine.Open(options);
+    ASSERT_OK(db.status());
+    machine.executor->RunOne();  // one is made ahead
+    machine.faults->FailAt(short_of, 1, UINT64_MAX, Code::kNoSpace);
+    Model model;
+    Status status;
+    for (int i = 0; i < 20'000 && status.ok(); ++i) {
+      const std::string key = "key" + std::to_string(i);
+      status = (*db)->Put(key, value);
+      if (status.ok()) model[key] = value;
+    }
+    EXPECT_EQ(status.code(), flushes ? Code::kOk : Code::kNoSpace) << status.ToString();
+    EXPECT_GT(model.size() * value.size(), log::kFirstRoomBytes / 2);
+    EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
+    machine.faults->FailAt(0, 1, 0, Code::kOk);
+    for (int i = 0; i < 20'000; ++i) {
+      const std::string key = "later" + std::to_string(i);
+      ASSERT_OK((*db)->Put(key, value));
+      model[key] = value;
+    }
+    EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
+    db->reset();
+    db = machine.Open(options);
+    ASSERT_OK(db.status());
+    EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
+  }
 }
 
 }  // namespace

@@ -114,7 +114,8 @@ class DbImpl final : public Db {
 
   // db_open.cpp
   Result<Manifest> LoadManifest(const DirectoryContents& contents, OpenFlags flags);
-  Status TakeOver(const Manifest& stored);
+  Status CreateManifest(const Manifest& manifest);
+  Status TakeOver(const DirectoryContents& contents, const Manifest& stored);
   Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
   Status OpenStoredRuns(const Manifest& stored);
   RecoveryHelp RecoveryHelpers();
@@ -171,7 +172,7 @@ class DbImpl final : public Db {
 
   // db_room.cpp
   Status MakeRoom(uint64_t full_generation);
-  Status RotateLocked(Retirement& retirement);
+  void RotateLocked(Retirement& retirement);
   Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
   Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried);

@@ -28,7 +28,7 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, LoadManifest(contents, flags));
   QUIRE_RETURN_IF_ERROR(CheckListed(contents, stored, directory_));
-  QUIRE_RETURN_IF_ERROR(TakeOver(stored));
+  QUIRE_RETURN_IF_ERROR(TakeOver(contents, stored));
   QUIRE_RETURN_IF_ERROR(OpenParts(contents, stored));
 
   LogRecovery recovery(fs_, directory_, stored, RecoveryHelpers());
@@ -83,7 +83,7 @@ RecoveryHelp DbImpl::RecoveryHelpers() {
   return help;
 }
 
-// The manifest on disk; for a new database, one that was just created.
+// The manifest on disk; for a new database, that of the one before its first opener.
 Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFlags flags) {
   if (contents.has_manifest) {
     if (flags == OpenFlags::kMustNotExist) {
@@ -100,21 +100,27 @@ Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFla
   manifest.boot_id = fs_.BootId();
   manifest.flushed_lsn = log::kSegmentHeaderBytes;
   manifest.options = options_;
-  QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest));
-  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));
   return manifest;
+}
+
+// Nothing else is in the directory before it. Its name is made durable, too.
+Status DbImpl::CreateManifest(const Manifest& manifest) {
+  QUIRE_RETURN_IF_ERROR(lsm::CreateManifest(fs_, directory_, manifest));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));
+  return Status();
 }
 
 // From here on an orphan of an earlier opener can change nothing. The boot stays the old one until
 // the log was recovered (a power loss in between explains the same things), and what the log
 // consists of is checked already.
-Status DbImpl::TakeOver(const Manifest& stored) {
+Status DbImpl::TakeOver(const DirectoryContents& contents, const Manifest& stored) {
   Manifest manifest = stored;
   manifest.epoch = stored.epoch + 1;
   manifest.edition = stored.edition + 1;
   manifest.options = options_;
   manifest.log_segments.clear();  // empty ones are used anew before the next manifest
-  QUIRE_RETURN_IF_ERROR(WriteManifest(manifest, stored.epoch));
+  QUIRE_RETURN_IF_ERROR(contents.has_manifest ? WriteManifest(manifest, stored.epoch)
+                                              : CreateManifest(manifest));
   manifest.runs.clear();
   manifest.value_segments.clear();
   manifest_ = std::move(manifest);
@@ -197,7 +203,7 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
     return Status(Code::kBusy, "no log segment is free in " + directory_);
   }
   // Its pages come as they are stored to: opening does not wait for them.
-  QUIRE_RETURN_IF_ERROR(active->Activate(log.end_generation, log.end_lsn));
+  active->Activate(log.end_generation, log.end_lsn);
   {
     Retirement retirement;
     const std::lock_guard<std::mutex> lock(mutex_);

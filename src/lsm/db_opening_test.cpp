@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lsm/arena.h"
 #include "lsm/db_test_support.h"
 #include "lsm/reader.h"
 #include "tests/support/status_asserts.h"
@@ -44,6 +45,25 @@ TEST(DbOpening, MakesTheSameCallsWhateverTheTableHolds) {
     test.Close();
   }
   EXPECT_EQ(calls[1'000], calls[40'000]);
+}
+
+// Each waits for the device. A new one: the manifest with its name and that of its directory, the
+// name of the log segment, its header, and the manifest that lists it.
+TEST(DbOpening, WaitsForTheDeviceSevenTimesIfTheDatabaseIsNewAndElseSix) {
+  TestDb test(SmallOptions());
+  const auto watched = io::NewFaultFileSystem(test.fs());
+  test.environment().fs = watched.get();
+  for (const int expected : {7, 6, 6}) {
+    int syncs = 0;
+    watched->BeforeCalls(io::kFaultSync, [&](const std::string&) { ++syncs; });
+    ASSERT_OK(test.Open());
+    EXPECT_EQ(syncs, expected);
+    while (test.executor().RunOne()) {
+    }
+    EXPECT_LE(syncs, expected + 1) << "with the segment that is made ahead";
+    ASSERT_OK(test->Flush());
+    test.Close();
+  }
 }
 
 // A reader copies what of the log is in no table: of a closed database nothing, of a killed one the
@@ -96,13 +116,37 @@ TEST(DbSpace, AClosedDatabaseTakesItsTablesAndAMebibyteAtMost) {
     ASSERT_OK(db.status());
     for (int i = 0; i < round; ++i) EXPECT_EQ(GetText(**db, std::to_string(i)), "value");
     ASSERT_OK((*db)->Put(std::to_string(round), "value"));
-    EXPECT_GE(Allocated(directory, ".seg"), StorageOptions().memtable_bytes) << "set aside";
+    EXPECT_LE(Allocated(directory, ".seg"), uint64_t{1} << 20) << "while it is open, too";
     ASSERT_OK((*db)->Flush());
     ASSERT_OK((*db)->WaitIdle());
     db->reset();
     EXPECT_LE(Allocated(directory, ""), Allocated(directory, ".sst") + (1 << 20));
     ::testing::Test::RecordProperty("bytes", std::to_string(Allocated(directory, "")));
   }
+}
+
+// Values of 1 MiB lie apart: the log holds a reference to each, and takes little more than these.
+TEST(DbSpace, TheLogOfLargeValuesTakesLittleWhileTheDatabaseIsOpen) {
+  const test::TempDirectory home;
+  const std::string directory = home / "db";
+  const std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "test").value();
+  Environment environment;
+  environment.fs = &io::PosixFileSystem();
+  environment.executor = executor.get();
+  StorageOptions options;
+  options.memtable_bytes = 4 << 20;  // full when it refers to 32 MiB
+  auto db = Db::Open(environment, directory, options, OpenFlags::kOpenOrCreate);
+  ASSERT_OK(db.status());
+  constexpr uint64_t kValues = 100;
+  for (uint64_t i = 0; i < kValues; ++i) {
+    ASSERT_OK((*db)->Put(std::to_string(i), std::string(1 << 20, 'v')));
+  }
+  uint64_t log_bytes = 0;
+  for (int slot = 0; slot < PoolSlots(options); ++slot) {
+    log_bytes += Allocated(directory, LogSegmentName(slot));
+  }
+  EXPECT_GT(log_bytes, 0u);
+  EXPECT_LE(log_bytes, (kValues << 20) / 50) << "0.02 bytes for each of the user";
 }
 
 TEST(DbSpace, ALogWithRecordsStaysWhenTheDatabaseIsClosed) {
@@ -145,11 +189,19 @@ TEST(DbSpace, OnlyWhatIsStoredToIsMadePresent) {
     void Prefault(uint64_t offset, uint64_t size) override {
       EXPECT_EQ(offset, present);
       present = offset + size;
+      EXPECT_LE(present, room());
     }
     const std::string& path() const override { return path_; }
     uint64_t present = 0;
+    int growths = 0;
 
    private:
+    Status SetAside(uint64_t begin, uint64_t end) override {
+      EXPECT_EQ(begin, room());
+      EXPECT_LE(end, size_);
+      ++growths;
+      return Status();
+    }
     const std::string path_;
   };
   constexpr uint64_t kBytes = 16 << 20;
@@ -157,14 +209,19 @@ TEST(DbSpace, OnlyWhatIsStoredToIsMadePresent) {
   const std::unique_ptr<char, void (*)(void*)> index(
       static_cast<char*>(std::aligned_alloc(4096, IndexBytes(kBytes))), std::free);
   Counting file(&records);
+  file.LimitRoom(log::kFirstRoomBytes);
   MemTable table(index.get(), records.data(), kBytes, 1, 0, &file);
   const std::string value(1000, 'v');
   for (uint64_t i = 0; table.Add({log::RecordType::kPut, std::to_string(i), value}, nullptr); ++i) {
     const uint64_t used = log::kSegmentHeaderBytes + table.data_bytes();
     ASSERT_GE(file.present, used);
     ASSERT_LE(file.present, used + std::max<uint64_t>(used / 4, 128 << 10));
+    ASSERT_GE(file.room(), used);
+    ASSERT_LE(file.room(), std::max<uint64_t>(2 * used, log::kFirstRoomBytes)) << "set aside";
   }
   EXPECT_EQ(file.present, kBytes);
+  EXPECT_EQ(file.room(), kBytes);
+  EXPECT_EQ(file.growths, 6) << "it doubles from 256 KiB to 16 MiB";
 }
 
 }  // namespace

@@ -34,7 +34,10 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
     if (current_->active->generation() != full_generation) return Status();
     const bool queue_full =
         current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
-    if (!queue_full && ready_ != nullptr) return RotateLocked(retirement);
+    if (!queue_full && ready_ != nullptr) {
+      RotateLocked(retirement);
+      return Status();
+    }
     const bool slot_free = pool_->HasFreeSlot();
     const uint64_t now_ns = io::RealClock().NowNs();
     // Until the queue has room it is the flushes that are waited for, not the iterators.
@@ -54,15 +57,11 @@ Status DbImpl::MakeRoom(uint64_t full_generation) {
   }
 }
 
-Status DbImpl::RotateLocked(Retirement& retirement) {
+void DbImpl::RotateLocked(Retirement& retirement) {
   const std::shared_ptr<MemoryHandle> full = current_->active;
   base::SyncPoint("lsm.rotate.before");
   full->Close();
-  const Status activated = ready_->Activate(full->generation(), full->end_lsn());
-  if (!activated.ok()) {
-    FailLocked(activated, "beginning a log segment");
-    return WriteStatusLocked();
-  }
+  ready_->Activate(full->generation(), full->end_lsn());
   counters_.Add(Counter::kLogBytes, full->table().data_bytes());
   auto next = std::make_shared<Version>(*current_);
   next->active = std::exchange(ready_, nullptr);
@@ -71,7 +70,6 @@ Status DbImpl::RotateLocked(Retirement& retirement) {
   InstallLocked(std::move(next), retirement);
   MaybeScheduleLocked();
   changed_.notify_all();
-  return Status();
 }
 
 Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {

@@ -94,16 +94,13 @@ void MemoryHandle::FinishAdoption(uint64_t end) {
   end_lsn_.store(header_.base_lsn + end, std::memory_order_release);
 }
 
-Status MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
+void MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
   header_.previous_generation = previous_generation;
   header_.previous_end_lsn = previous_end_lsn;
   flushed_.store(false, std::memory_order_relaxed);
-  if (segment_ == nullptr) {
-    log::EncodeSegmentHeader(
-        header_, own_records_ ? own_records_.get() : pool_->arena_->records(pool_slot_));
-    return Status();
-  }
-  return segment_->Recycle(header_);
+  if (segment_ != nullptr) return segment_->Recycle(header_);
+  log::EncodeSegmentHeader(
+      header_, own_records_ ? own_records_.get() : pool_->arena_->records(pool_slot_));
 }
 
 Status MemoryHandle::SyncHeader() {

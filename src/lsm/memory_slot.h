@@ -75,7 +75,7 @@ class MemoryHandle {
   void SetFlushed() { flushed_.store(true, std::memory_order_release); }
   /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the
   /// log's chain.
-  Status Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
+  void Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
   /// The segment's header durable (P2), so that the manifest may demand it. Only the first call
   /// does something.
   Status SyncHeader();

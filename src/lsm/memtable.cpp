@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "base/log_sink.h"
 #include "base/sync_point.h"
 #include "lsm/fences.h"
 #include "lsm/memtable_views.h"
@@ -30,6 +31,7 @@ constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent
 constexpr size_t kLinkAhead = 8;
 constexpr uint64_t kPresentBytesMin = 128 << 10;
 constexpr uint64_t kPresentBytesMax = 2 << 20;
+constexpr uint64_t kRoomPieceMax = 16 << 20;
 
 constexpr uint64_t SlotWord(uint64_t hash, uint32_t record) {
   return (hash & ~uint64_t{0xFFFFFFFF}) | record;
@@ -98,7 +100,7 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   }
   const uint64_t size = log::RecordSize(op.key.size(), op.value.size());
   const uint64_t predecessor = LastFinished();
-  const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size);
+  const uint64_t offset = Reserve(size);
   if (offset == log::kNoRoom) return false;
   MakePresent(offset + size);
   base::SyncPoint("lsm.record.reserved");
@@ -120,6 +122,29 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   return true;
 }
 
+// log::Reserve, after more room was set aside if that is needed. Without room the MemTable is full;
+// the caller makes the next one, and meets the error if there is no room for that either.
+uint64_t MemTable::Reserve(uint64_t size) {
+  while (true) {
+    const uint64_t room = stored_ == nullptr ? segment_bytes_ : stored_->room();
+    const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size, room);
+    if (offset != log::kMoreRoom) [[likely]] return offset;
+    const Status grown = GrowRoom(size);
+    if (grown.ok()) continue;
+    if (base::LogEnabled()) base::Log(LogLevel::kWarning, grown.ToString());
+    CloseForWriters();
+  }
+}
+
+// What was set aside doubles, so that a log takes little more than what is in it, and few calls.
+Status MemTable::GrowRoom(uint64_t size) {
+  const uint64_t end = log::kSegmentHeaderBytes + data_bytes() + size;
+  const uint64_t room = stored_->room();
+  if (end <= room) return Status();  // another thread was faster
+  const uint64_t more = std::min(room, kRoomPieceMax);
+  return stored_->GrowRoom(std::min(segment_bytes_, std::max(end, room + more)));
+}
+
 // Makes the pages below `end` present, and some more, where that was not done: in one call a page
 // costs a third of what its fault would. Each piece once, by the writer that comes to it first. The
 // pieces grow with what was stored, so that little is made present that is never stored to: such
@@ -130,7 +155,7 @@ void MemTable::MakePresentTo(uint64_t end) {
   do {
     if (end <= begin) return;
     const uint64_t piece = std::clamp(begin / 4, kPresentBytesMin, kPresentBytesMax);
-    next = std::min(segment_bytes_, std::max(end, begin + piece));
+    next = std::min({segment_bytes_, stored_->room(), std::max(end, begin + piece)});
   } while (!present_end_.compare_exchange_weak(begin, next, std::memory_order_relaxed));
   stored_->Prefault(begin, next - begin);
 }
@@ -199,7 +224,7 @@ bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
   }
   std::atomic<uint64_t>& own_keys = index_->tail.OwnStripe().keys;
   const uint64_t predecessor = LastFinished();
-  const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, bytes);
+  const uint64_t offset = Reserve(bytes);
   if (offset == log::kNoRoom) {
     own_keys.fetch_sub(keys, std::memory_order_relaxed);
     return false;

@@ -135,6 +135,8 @@ class MemTable {
   struct Views;
 
   void CloseForWriters();
+  uint64_t Reserve(uint64_t size);
+  Status GrowRoom(uint64_t size);
   bool TooManyRangeDeletes() const;
   void CountKey();
   bool TakeKeys(uint64_t keys);
