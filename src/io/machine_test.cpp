@@ -190,6 +190,27 @@ TEST(ProcFile, FieldsAreWholeLabels) {
   EXPECT_EQ(ReadProcFile("/proc/no-such-file"), "");
 }
 
+TEST(SharedMemory, TakesTheRoomThatWasSetAside) {
+  auto memory = SharedMemory::Create(64 * kMiB, 4096);
+  ASSERT_TRUE(memory.ok());
+  const auto taken = [&] {
+    struct stat info;
+    EXPECT_EQ(::stat(("/dev/shm/" + (*memory)->name()).c_str(), &info), 0);
+    return static_cast<uint64_t>(info.st_blocks) * 512;
+  };
+  EXPECT_LE(taken(), 4 * kMiB) << "a huge page, perhaps";
+  ASSERT_TRUE((*memory)->SetAside(16 * kMiB, 16 * kMiB).ok());
+  const uint64_t after = taken();
+  EXPECT_GE(after, 16 * kMiB);
+  EXPECT_LE(after, 24 * kMiB);
+  (*memory)->data()[32 * kMiB - 1] = 'x';
+  EXPECT_TRUE((*memory)->SetAside(16 * kMiB, 16 * kMiB).ok());
+  EXPECT_EQ((*memory)->data()[32 * kMiB - 1], 'x');
+  EXPECT_EQ(taken(), after);
+  (*memory)->Unlink();
+  EXPECT_TRUE((*memory)->SetAside(48 * kMiB, kMiB).ok()) << "also without its name";
+}
+
 TEST(SharedMemory, ShowsTheSameBytesByNameAndLosesItsNameAtUnlink) {
   auto memory = SharedMemory::Create(kMiB);
   ASSERT_TRUE(memory.ok()) << memory.status().ToString();

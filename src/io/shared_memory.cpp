@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include "io/file_system.h"
 #include "io/machine.h"
@@ -51,10 +53,23 @@ Status ShmStatus(int error, const std::string& action, const std::string& path) 
 
 std::atomic<uint64_t> size_limit{UINT64_MAX};
 
-Status AllocateAll(int fd, uint64_t size, const std::string& path) {
-  const int error = size > size_limit.load() ? ENOSPC : SetAside(fd, 0, size);
+Status SetAsideStatus(int error, uint64_t size, const std::string& path) {
   if (error == 0) return Status();
   return ShmStatus(error, "set aside " + std::to_string(size) + " bytes for", path);
+}
+
+// Whether there is room for all, and the first `room` bytes of it.
+Status AllocateFirst(int fd, uint64_t size, uint64_t room, const std::string& path) {
+  if (size > size_limit.load()) return SetAsideStatus(ENOSPC, size, path);
+  struct statvfs info;
+  const bool full = room < size && ::fstatvfs(fd, &info) == 0 && info.f_blocks != 0 &&
+                    static_cast<uint64_t>(info.f_bavail) * info.f_frsize < size;
+  if (full) return SetAsideStatus(ENOSPC, size, path);
+  QUIRE_RETURN_IF_ERROR(SetAsideStatus(SetAside(fd, 0, room), room, path));
+  if (room < size && ::ftruncate(fd, static_cast<off_t>(size)) != 0) {
+    return ShmStatus(errno, "set the size of", path);
+  }
+  return Status();
 }
 
 Result<char*> MapShared(int fd, uint64_t size, int protection, const std::string& what) {
@@ -84,7 +99,7 @@ Status CheckRegion(int fd, uint64_t size, const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(uint64_t size) {
+Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(uint64_t size, uint64_t room) {
   if (size == 0) return Status(Code::kInvalidArgument, "shared memory of no bytes was asked for");
   std::unique_ptr<SharedMemory> memory(new SharedMemory);
   Descriptor fd(-1);
@@ -97,10 +112,19 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(uint64_t size) {
   const std::string path = kDirectory + memory->name_;
   if (!fd.ok()) return ShmStatus(errno, "create", path);
   memory->owner_ = true;  // from here on, failing takes the name away
-  QUIRE_RETURN_IF_ERROR(AllocateAll(fd.get(), size, path));
+  room = std::min(room, size);
+  QUIRE_RETURN_IF_ERROR(AllocateFirst(fd.get(), size, room, path));
   QUIRE_ASSIGN_OR_RETURN(memory->data_, MapShared(fd.get(), size, PROT_READ | PROT_WRITE, path));
   memory->size_ = size;
+  if (room < size) memory->fd_ = std::move(fd);
   return memory;
+}
+
+Status SharedMemory::SetAside(uint64_t offset, uint64_t size) {
+  if (!fd_.ok()) return Status();  // all was at once, or it is private memory
+  const bool limited = offset + size > size_limit.load();
+  const int error = limited ? ENOSPC : io::SetAside(fd_.get(), offset, size);
+  return SetAsideStatus(error, size, kDirectory + name_);
 }
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::CreatePrivate(uint64_t size) {

@@ -11,14 +11,18 @@
 #include <memory>
 #include <string>
 
+#include "io/descriptor.h"
 #include "quire/status.h"
 
 namespace quire::io {
 
 class SharedMemory {
  public:
-  /// A new region of `size` zero bytes, 0600, named with the user and randomness.
-  static Result<std::unique_ptr<SharedMemory>> Create(uint64_t size);
+  /// A new region of `size` zero bytes, 0600, named with the user and randomness. Room is set aside
+  /// for the first `room` bytes; the rest is for SetAside.
+  ///
+  /// Errors  kNoSpace: there is none for `size` bytes at this moment. kIo, kOutOfMemory.
+  static Result<std::unique_ptr<SharedMemory>> Create(uint64_t size, uint64_t room = UINT64_MAX);
   /// A region of this process alone (simulation; no name): same use, no file.
   static Result<std::unique_ptr<SharedMemory>> CreatePrivate(uint64_t size);
   enum class Access { kRead, kReadWrite };
@@ -26,11 +30,18 @@ class SharedMemory {
   /// than `size`.
   static Result<std::unique_ptr<SharedMemory>> Open(const std::string& name, uint64_t size,
                                                     Access access);
-  /// For tests: from now on Create finds room for no region above `size`, and Open refuses it.
+  /// For tests: from now on Create and SetAside find no room beyond `size` bytes of a region, and
+  /// Open refuses a larger one.
   static void LimitForTests(uint64_t size);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
+
+  /// Sets room aside for [offset, offset + size), before it is stored to. By its creator. Again:
+  /// does nothing.
+  ///
+  /// Errors  kNoSpace, kIo.
+  Status SetAside(uint64_t offset, uint64_t size);
 
   char* data() const { return data_; }
   uint64_t size() const { return size_; }
@@ -44,6 +55,7 @@ class SharedMemory {
   uint64_t size_ = 0;
   std::string name_;
   bool owner_ = false;
+  Descriptor fd_{-1};  // while not all room is set aside
 };
 
 /// The directory of this user for `purpose` in shared memory: "/dev/shm/quire-<purpose>-<user>". It

@@ -66,9 +66,10 @@ Result<std::unique_ptr<Arena>> Arena::Create(const StorageOptions& options, bool
   arena->pool_slots_ = PoolSlots(options);
   arena->segment_bytes_ = options.memtable_bytes;
   arena->records_inside_ = options.wal == WalMode::kOff;
+  arena->set_aside_.resize(static_cast<size_t>(arena->pool_slots_));
   const uint64_t bytes =
       BytesFor(arena->pool_slots_, arena->segment_bytes_, arena->records_inside_);
-  QUIRE_ASSIGN_OR_RETURN(arena->memory_, shared ? io::SharedMemory::Create(bytes)
+  QUIRE_ASSIGN_OR_RETURN(arena->memory_, shared ? io::SharedMemory::Create(bytes, kBoardBytes)
                                                 : io::SharedMemory::CreatePrivate(bytes));
   Board* const board = new (arena->memory_->data()) Board();
   board->layout_version = kLayoutVersion;
@@ -102,6 +103,19 @@ Result<std::unique_ptr<Arena>> Arena::Attach(const std::string& name, uint64_t b
                   "shared memory " + name + " is no arena of this version of Quire");
   }
   return arena;
+}
+
+Status Arena::SetAside(int pool_slot) {
+  char& done = set_aside_[static_cast<size_t>(pool_slot)];
+  if (done != 0) return Status();
+  const auto place = [this](const char* at) { return static_cast<uint64_t>(at - memory_->data()); };
+  QUIRE_RETURN_IF_ERROR(memory_->SetAside(place(index(pool_slot)), IndexBytes(segment_bytes_)));
+  if (records_inside_) {
+    QUIRE_RETURN_IF_ERROR(
+        memory_->SetAside(place(records(pool_slot)), RoundUpToPages(segment_bytes_)));
+  }
+  done = 1;
+  return Status();
 }
 
 char* Arena::index(int pool_slot) const {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/shared_memory.h"
 #include "quire/options.h"
@@ -44,7 +45,8 @@ struct BoardState {
 /// Fixed layout: [board][index 0][index 1]...[records 0]... (records only with the log off).
 class Arena {
  public:
-  /// The owner's: new shared memory (private memory where `shared` is false), everything zero.
+  /// The owner's: new shared memory (private memory if `shared` is false), everything zero. Each
+  /// slot's room is for SetAside: a database has more slots than it uses most of the time.
   static Result<std::unique_ptr<Arena>> Create(const StorageOptions& options, bool shared);
   /// A neighbour's, by name, read-only; checks the layout that is stored in it.
   static Result<std::unique_ptr<Arena>> Attach(const std::string& name, uint64_t bytes);
@@ -55,6 +57,10 @@ class Arena {
   int pool_slots() const { return pool_slots_; }
   uint64_t segment_bytes() const { return segment_bytes_; }
   bool records_inside() const { return records_inside_; }
+  /// Owner: sets room aside for the memory of a slot, before its first use. One thread per slot.
+  ///
+  /// Errors  kNoSpace, kIo.
+  Status SetAside(int pool_slot);
   char* index(int pool_slot) const;
   /// The records' memory of a slot (header page included); nullptr where they lie in a log segment
   /// file.
@@ -82,6 +88,7 @@ class Arena {
   int pool_slots_ = 0;
   uint64_t segment_bytes_ = 0;
   bool records_inside_ = false;
+  std::vector<char> set_aside_;  // owner: of each slot
 };
 
 /// Pool slots a database with these options needs.

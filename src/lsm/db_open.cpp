@@ -198,7 +198,8 @@ Status DbImpl::FlushRecovered(bool all) {
 
 // The first MemTable of this opener, and the manifest that names its log.
 Status DbImpl::BeginActive(const RecoveredLog& log) {
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> active, pool_->Prepare());
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> active,
+                         pool_->Prepare(MemoryPool::IndexPages::kAsUsed));
   if (active == nullptr) {
     return Status(Code::kBusy, "no log segment is free in " + directory_);
   }
@@ -218,10 +219,12 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   return Publish({});
 }
 
-// Log segments that this pool does not use; what they held is in tables.
+// Log segments that this pool does not use; what they held is in tables. The active one may have
+// the number of one of them.
 Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents) {
   std::vector<std::string> paths;
   for (const uint64_t number : contents.logs) {
+    if (options_.wal != WalMode::kOff && number == PinVersion()->active->file_number()) continue;
     const bool outside = number >= static_cast<uint64_t>(pool_->arena().pool_slots());
     if (!outside && options_.wal != WalMode::kOff) continue;
     paths.push_back(directory_ + "/" + LogSegmentName(static_cast<int>(number)));

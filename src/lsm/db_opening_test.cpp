@@ -1,10 +1,13 @@
 // What opening a closed database costs: its manifest, whatever its tables hold.
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "io/shared_memory.h"
 #include "lsm/arena.h"
 #include "lsm/db_test_support.h"
 #include "lsm/reader.h"
@@ -147,6 +150,46 @@ TEST(DbSpace, TheLogOfLargeValuesTakesLittleWhileTheDatabaseIsOpen) {
   }
   EXPECT_GT(log_bytes, 0u);
   EXPECT_LE(log_bytes, (kValues << 20) / 50) << "0.02 bytes for each of the user";
+}
+
+// What the database takes of the node's shared memory.
+uint64_t SharedBytes(TestDb& test) {
+  struct stat info;
+  EXPECT_EQ(::stat(("/dev/shm/" + test->arena_name()).c_str(), &info), 0);
+  return static_cast<uint64_t>(info.st_blocks) * 512;
+}
+constexpr uint64_t kSharedSlack = 3 << 20;  // the board, and what a huge page may add
+
+// Of the node's shared memory, too: each MemTable's index has its room when it is first used.
+TEST(DbSpace, AnOpenDatabaseTakesTheSharedMemoryOfTheMemTablesThatItUses) {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 32 << 20;
+  TestDb test(options);
+  test.environment().share_memory = true;
+  ASSERT_OK(test.Open());
+  EXPECT_LE(SharedBytes(test), IndexBytes(options.memtable_bytes) + kSharedSlack);
+  ASSERT_OK(test->Put("a", "1"));
+  ASSERT_OK(test->Flush());
+  EXPECT_LE(SharedBytes(test), 2 * IndexBytes(options.memtable_bytes) + kSharedSlack);
+}
+
+// If the node's shared memory is taken meanwhile, MemTables lie in memory of their own.
+TEST(DbSpace, WithoutSharedMemoryLeftADatabaseGoesOn) {
+  TestDb test(SmallOptions());
+  test.environment().share_memory = true;
+  ASSERT_OK(test.Open());
+  io::SharedMemory::LimitForTests(4096);
+  Model model;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    const Status put = test->Put(key, "value");
+    if (!put.ok()) ADD_FAILURE() << put.ToString();
+    model[key] = "value";
+  }
+  EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+  io::SharedMemory::LimitForTests(UINT64_MAX);
+  ASSERT_OK(test.Reopen());
+  EXPECT_EQ(AllOf(*test->NewIterator({})), model);
 }
 
 TEST(DbSpace, ALogWithRecordsStaysWhenTheDatabaseIsClosed) {

@@ -35,6 +35,12 @@ OwnMemory NewMemory(uint64_t bytes) {
   return OwnMemory(static_cast<char*>(::operator new(bytes, kPage)));
 }
 
+OwnMemory NewIndex(uint64_t segment_bytes) {
+  OwnMemory index = NewMemory(IndexBytes(segment_bytes));
+  std::memset(index.get(), 0, IndexBytes(segment_bytes));
+  return index;
+}
+
 // Without room to share it in, the memory is this process's own: the others ask.
 Result<std::unique_ptr<Arena>> NewArena(const PoolConfig& config) {
   Result<std::unique_ptr<Arena>> arena = Arena::Create(config.options, config.share_memory);
@@ -78,7 +84,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
   if (promises == Promises::kDrop) {
     std::memset(handle->own_records_.get(), 0, log::kSegmentHeaderBytes);
   }
-  handle->own_index_ = NewMemory(IndexBytes(bytes));
+  handle->own_index_ = NewIndex(bytes);
   handle->table_ =
       std::make_unique<MemTable>(handle->own_index_.get(), handle->own_records_.get(), bytes,
                                  handle->header_.generation, handle->header_.base_lsn, nullptr);
@@ -126,11 +132,18 @@ Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config)
   return pool;
 }
 
-Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare() {
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare(IndexPages index_pages) {
   std::unique_ptr<log::Segment> segment;
   uint64_t base_lsn = 0;
   const int pool_slot = TakeFreeSlot(&segment, &base_lsn);
   if (pool_slot < 0) return std::shared_ptr<MemoryHandle>();
+  if (!HasMemory(pool_slot)) {
+    Return(pool_slot, std::move(segment), false);
+    return PrepareOutside();
+  }
+  if (index_pages == IndexPages::kNow && IndexIsUnused(arena_->index(pool_slot))) {
+    std::memset(arena_->index(pool_slot), 0, IndexBytes(config_.options.memtable_bytes));
+  }
   Result<std::shared_ptr<MemoryHandle>> handle =
       base::OrOutOfMemory([&] { return PrepareSlot(pool_slot, segment, base_lsn); });
   if (!handle.ok()) {
@@ -138,6 +151,17 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare() {
     Return(pool_slot, std::move(segment), exists);
   }
   return handle;
+}
+
+// Other programs may have taken the node's shared memory since the database was opened.
+bool MemoryPool::HasMemory(int pool_slot) {
+  const Status room = arena_->SetAside(pool_slot);
+  if (!room.ok() && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "new writes in " + config_.directory +
+                                      " cannot be read by the ranks of this node: " +
+                                      std::string(room.message()));
+  }
+  return room.ok();
 }
 
 // On error `segment` is still the caller's, if there is one.
@@ -196,7 +220,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
         handle->segment_, log::Segment::Create(*config_.fs, PathOf(number), handle->header_, true));
     records = handle->segment_->data();
   }
-  handle->own_index_ = NewMemory(IndexBytes(bytes));
+  handle->own_index_ = NewIndex(bytes);
   handle->table_ = std::make_unique<MemTable>(
       handle->own_index_.get(), records, bytes, handle->header_.generation,
       handle->header_.base_lsn, handle->segment_ == nullptr ? nullptr : &handle->segment_->map());
@@ -285,7 +309,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const bool fits = !arena_->records_inside() && header.id < slots_.size() &&
-                      header.capacity == config_.options.memtable_bytes && !slots_[header.id].taken;
+                      header.capacity == config_.options.memtable_bytes &&
+                      !slots_[header.id].taken && HasMemory(static_cast<int>(header.id));
     if (fits) {
       slots_[header.id].taken = true;
       slots_[header.id].exists = true;
@@ -295,7 +320,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
     }
   }
   if (index == nullptr) {
-    handle->own_index_ = NewMemory(IndexBytes(header.capacity));
+    handle->own_index_ = NewIndex(header.capacity);
     index = handle->own_index_.get();
   }
   handle->table_ = std::make_unique<MemTable>(index, segment->data(), header.capacity,

@@ -117,9 +117,14 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// which is logged. Errors: kOutOfMemory, kIo.
   static Result<std::shared_ptr<MemoryPool>> Create(const PoolConfig& config);
 
-  /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Null: no
-  /// slot is free. Errors: kNoSpace, kIo. Cost: milliseconds; for the background.
-  Result<std::shared_ptr<MemoryHandle>> Prepare();
+  /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Outside
+  /// of the pool if there is no shared memory for the slot, which is logged. Null: no slot is free.
+  /// `index_pages`: of an index that was never used; else they come as keys are added.
+  ///
+  /// Errors  kNoSpace, kIo.
+  /// Cost    milliseconds; for the background.
+  enum class IndexPages { kNow, kAsUsed };
+  Result<std::shared_ptr<MemoryHandle>> Prepare(IndexPages index_pages = IndexPages::kNow);
   /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its
   /// file goes when it was flushed. Null: there are too many of these already.
   Result<std::shared_ptr<MemoryHandle>> PrepareOutside();
@@ -161,6 +166,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void ReturnOutside(uint64_t number, bool needed);
   int TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn);
   void Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists);
+  bool HasMemory(int pool_slot);
   Result<std::shared_ptr<MemoryHandle>> PrepareSlot(int pool_slot,
                                                     std::unique_ptr<log::Segment>& segment,
                                                     uint64_t base_lsn);

@@ -61,6 +61,11 @@ uint64_t IndexBytes(uint64_t segment_bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
+bool IndexIsUnused(const char* index) {
+  const auto* const header = reinterpret_cast<const IndexHeader*>(index);
+  return header->generation.load(std::memory_order_relaxed) == 0;
+}
+
 MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint64_t generation,
                    uint64_t base_lsn, io::MappedFile* stored)
     : index_(reinterpret_cast<IndexHeader*>(index)),
@@ -78,10 +83,12 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
   QUIRE_CHECK(generation != 0 && segment_bytes / 8 <= std::numeric_limits<uint32_t>::max());
   // A neighbour may be reading the slot's earlier use: it must find the generation gone before it
   // can find anything else changed (peer_memtable.cpp has the other half).
+  const bool unused = IndexIsUnused(index);
   index_->generation.store(0, std::memory_order_relaxed);
   StoreFence();
   new (index_) IndexHeader();
-  std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));
+  // Zeros would only bring its pages into memory, which a small database never uses.
+  if (!unused) std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));
   index_->base_lsn.store(base_lsn, std::memory_order_relaxed);
   index_->generation.store(generation, std::memory_order_release);
 }

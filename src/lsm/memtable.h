@@ -49,6 +49,8 @@ using IndexSlot = std::atomic<uint64_t>;
 uint64_t IndexSlots(uint64_t segment_bytes);
 /// Bytes of shared memory that index takes: a multiple of the page size.
 uint64_t IndexBytes(uint64_t segment_bytes);
+/// Whether the memory of an index, zero at first, was never a MemTable's.
+bool IndexIsUnused(const char* index);
 
 /// What a lookup in one source (MemTable or table) found.
 struct Lookup {
@@ -70,9 +72,9 @@ class SortedView;
 
 class MemTable {
  public:
-  /// Over `index` (IndexBytes; zeroed here, 64-byte aligned) and `segment_data` (segment_bytes,
-  /// header page included), for a segment of that generation. Both outlive it. `stored` is told of
-  /// stores (simulation); may be null.
+  /// Over `index` (IndexBytes, 64-byte aligned; unused, or zeroed here) and `segment_data`
+  /// (segment_bytes, header page included), for a segment of that generation. Both outlive it.
+  /// `stored` is told of stores (simulation), and asked for room; may be null.
   MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint64_t generation,
            uint64_t base_lsn, io::MappedFile* stored);
   ~MemTable();
