@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "kv/partitioner.h"
 #include "lsm/manifest.h"
+#include "runtime/partitioner.h"
 
 namespace quire::kv {
 
@@ -32,10 +32,9 @@ Status Chain::TakeOver(const Chain& former) {
 }
 
 Result<int> Chain::OwnerAmong(Slice key, int rank_count) const {
-  if (!options_.partitioner) return base::OwnerOf(base::HashKey(key), rank_count);
-  const int owner = options_.partitioner(key, rank_count);
-  if (owner >= 0 && owner < rank_count) return owner;
-  return NoSuchOwner(owner, rank_count).WithContext("a key that the database has");
+  const Result<int> owner =
+      runtime::OwnerOf(options_.partitioner, key, base::HashKey(key), rank_count);
+  return owner.ok() ? owner : owner.status().WithContext("a key that the database has");
 }
 
 Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {

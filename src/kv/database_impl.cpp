@@ -5,8 +5,8 @@
 
 #include "base/log_sink.h"
 #include "base/sync_point.h"
-#include "kv/partitioner.h"
 #include "kv/wire.h"
+#include "runtime/partitioner.h"
 
 namespace quire::kv {
 namespace {
@@ -170,7 +170,7 @@ DatabaseImpl::Place DatabaseImpl::Locate(Slice key) const {
 }
 
 Status DatabaseImpl::BadOwner(int owner) const {
-  return NoSuchOwner(owner, size_).WithContext("database " + name_);
+  return runtime::NoSuchOwner(owner, size_).WithContext("database " + name_);
 }
 
 Status DatabaseImpl::Put(Slice key, Slice value) {

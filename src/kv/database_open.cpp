@@ -12,10 +12,10 @@
 #include "kv/locked_database.h"
 #include "kv/old_parts.h"
 #include "kv/part_files.h"
-#include "kv/partitioner.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/options_text.h"
+#include "runtime/partitioner.h"
 #include "table/block_cache.h"
 
 namespace quire::kv {
@@ -305,7 +305,7 @@ Status OpenTogether(const std::shared_ptr<runtime::Core>& core, const std::strin
   opening->core = core;
   opening->parts.name = name;
   opening->parts.options = options;
-  opening->parts.options.partitioner = GuardedPartitioner(options.partitioner);
+  opening->parts.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
   const Status checked = CheckRequest(name, &opening->parts.options);
   const DatabaseOptions& asked = opening->parts.options;
   opening->at_once = asked.redistribute || asked.force_redistribute;

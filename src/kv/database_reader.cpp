@@ -11,7 +11,7 @@
 #include "kv/chain.h"
 #include "kv/checkpoint_files.h"
 #include "kv/local_iterator.h"
-#include "kv/partitioner.h"
+#include "runtime/partitioner.h"
 
 namespace quire::kv {
 namespace {
@@ -47,7 +47,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   DatabaseReaderImpl(io::FileSystem& fs, std::string directory,
                      const DatabaseReaderOptions& options)
       : fs_(fs), directory_(std::move(directory)), options_(options) {
-    options_.partitioner = GuardedPartitioner(options.partitioner);
+    options_.partitioner = runtime::GuardedPartitioner(options.partitioner);
     reader_.storage.cache_bytes = options.cache_bytes;
     reader_.cache = table::NewBlockCache(options.cache_bytes);
   }

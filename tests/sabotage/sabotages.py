@@ -599,7 +599,7 @@ SABOTAGES = [
              "return (*function)(key, present, argument, updated, answer);",
              KV, "*ProgramFunctions.AnUpdateThatThrows*"),
     Sabotage("partitioner-throws", "what a partitioner throws leaves the call",
-             "src/kv/database_open.cpp", "= GuardedPartitioner(options.partitioner);",
+             "src/kv/database_open.cpp", "= runtime::GuardedPartitioner(options.partitioner);",
              "= options.partitioner;", KV, "*ProgramFunctions.APartitionerThatThrows*"),
     Sabotage("log-sink-throws", "what a log sink throws leaves the thread that logs",
              "src/base/log_sink.cpp", "// Nobody is left to be told.", "throw;",

@@ -1,12 +1,13 @@
-#include "kv/partitioner.h"
+#include "runtime/partitioner.h"
 
 #include <limits>
 #include <string>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/program_call.h"
 
-namespace quire::kv {
+namespace quire::runtime {
 namespace {
 
 constexpr int kThrew = std::numeric_limits<int>::min();
@@ -36,4 +37,11 @@ Status NoSuchOwner(int owner, int rank_count) {
                                             " of " + std::to_string(rank_count));
 }
 
-}  // namespace quire::kv
+Result<int> OwnerOf(const Partitioner& guarded, Slice key, uint64_t hash, int rank_count) {
+  if (!guarded) return base::OwnerOf(hash, rank_count);
+  const int owner = guarded(key, rank_count);
+  if (owner >= 0 && owner < rank_count) return owner;
+  return NoSuchOwner(owner, rank_count);
+}
+
+}  // namespace quire::runtime

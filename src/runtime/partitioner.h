@@ -1,12 +1,16 @@
 /// The partitioner that a program gave, so that what it throws reaches no caller but as a Status.
 ///
-/// Layer      kv
+/// Layer      runtime
 /// Threads    any
 #pragma once
 
-#include "quire/database.h"
+#include <cstdint>
 
-namespace quire::kv {
+#include "quire/database.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::runtime {
 
 /// `partitioner`, answering a negative number where it throws; empty where it is empty.
 Partitioner GuardedPartitioner(Partitioner partitioner);
@@ -15,4 +19,10 @@ Partitioner GuardedPartitioner(Partitioner partitioner);
 /// rank of `rank_count`.
 Status NoSuchOwner(int owner, int rank_count);
 
-}  // namespace quire::kv
+/// Returns the rank, of `rank_count`, that owns `key`, whose hash is `hash`: the one that
+/// `guarded`, a guarded partitioner, answers, or, if that is empty, the one that the hash picks.
+///
+/// Errors  NoSuchOwner's.
+Result<int> OwnerOf(const Partitioner& guarded, Slice key, uint64_t hash, int rank_count);
+
+}  // namespace quire::runtime
