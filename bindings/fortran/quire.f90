@@ -123,9 +123,21 @@ module quire
     end function quire_update_function
   end interface
   public :: quire_update_function
+  ! The owner rank of the KEY_SIZE bytes at KEY, from 0 to RANK_COUNT - 1: pure, the same on all
+  ! ranks. It must not call the library.
+  abstract interface
+    integer(c_int) function quire_partitioner(key, key_size, rank_count, user) bind(c)
+      import :: c_int, c_ptr, c_size_t
+      type(c_ptr), value :: key, user
+      integer(c_size_t), value :: key_size
+      integer(c_int), value :: rank_count
+    end function quire_partitioner
+  end interface
+  public :: quire_partitioner
 
   public :: quire_version, quire_code_name, quire_error_message
   public :: quire_options_create, quire_options_destroy, quire_options_set
+  public :: quire_options_set_partitioner, quire_options_set_dataset_partitioner
   public :: quire_context_open, quire_context_open_mpi, quire_context_close
   public :: quire_context_rank, quire_context_size, quire_context_describe
   public :: quire_context_barrier, quire_context_notify, quire_context_wait_signal
@@ -207,6 +219,21 @@ contains
     integer, intent(out) :: status
     status = c_options_set(options%handle, trim(name) // c_null_char, trim(val) // c_null_char)
   end subroutine quire_options_set
+
+  ! Databases opened with these options use the function, under the stored name NAME. USER is handed
+  ! to it.
+  recursive subroutine quire_options_set_partitioner(options, name, function, status, user)
+    type(quire_options), intent(in) :: options
+    character(len=*), intent(in) :: name
+    procedure(quire_partitioner) :: function
+    integer, intent(out) :: status
+    type(c_ptr), intent(in), optional :: user
+    type(c_ptr) :: handed
+    handed = c_null_ptr
+    if (present(user)) handed = user
+    status = c_options_set_partitioner(options%handle, trim(name) // c_null_char, &
+                                       c_funloc(function), handed)
+  end subroutine quire_options_set_partitioner
 
   ! ---- Contexts ----
 

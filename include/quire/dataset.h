@@ -1,6 +1,7 @@
 /// Partitioned datasets: what a running simulation writes, epoch by epoch, found again by key.
 /// Every rank keeps the pairs that it puts; only the hash of each key travels, into a compact map
-/// from keys to ranks at the key's partition.
+/// from keys to ranks at the key's partition. The hash, or a function of the program, says which
+/// partition that is.
 ///
 /// Layer      public
 /// Source     FilterKV, CMU-PDL-19-104; docs/decisions/0011-partitioned-datasets.md
@@ -54,6 +55,14 @@ struct DatasetOptions {
   /// [bytes, 512 .. 1 MiB] block of a table, before compression
   uint64_t block_bytes = 16 << 10;
   Compression compression = Compression::kNone;
+  /// The rank whose partition a key belongs to, in [0, rank_count): for example, so that each
+  /// partition has a range of keys. Pure: each rank gives the same answer to the same key. Put
+  /// calls it, on several threads at a time if several put. Empty: the hash of the key picks the
+  /// rank.
+  Partitioner partitioner = {};
+  /// The name of that function, which is stored: a dataset keeps its partitioner, and only the name
+  /// tells one from another. Given with a function, and not "hash"; empty without.
+  std::string partitioner_name = {};
 };
 
 /// What one rank's writer did, since it was opened.
@@ -82,8 +91,9 @@ class DatasetWriter {
   /// @param name  [A-Za-z0-9._-]{1,255}, no leading dot or dash.
   ///
   /// Errors       kInvalidArgument  The name or an option is not allowed, they differ between
-  ///                                ranks, the dataset has another format, a database has the
-  ///                                name, or what was given does not fit into memory_bytes.
+  ///                                ranks, the dataset has another format or partitioner, a
+  ///                                database has the name, a partitioner has no name of its own,
+  ///                                or what was given does not fit into memory_bytes.
   ///              kBusy             Somebody else writes it: the text names the holder.
   ///              kUnsupported      Made by a newer version.
   ///              kCorruption       A file is damaged: the text names it.
@@ -108,7 +118,8 @@ class DatasetWriter {
   /// @param key    [bytes] 1 to 65,536. Copied before return.
   /// @param value  [bytes] up to 2^32 - 1. Copied before return.
   ///
-  /// Errors       kInvalidArgument  A size is out of range, or no epoch has begun.
+  /// Errors       kInvalidArgument  A size is out of range, no epoch has begun, or the partitioner
+  ///                                threw or answered no rank: the pair is not put.
   ///              kNoSpace, kIo     A table or value could not be written.
   ///              kTimedOut, kPeerFailed  Another rank does not take what is sent.
   ///              kOutOfMemory      There was no memory for the pair, or for sending it.
@@ -178,6 +189,12 @@ struct DatasetReaderOptions {
   /// [1 ..] Epochs of ranks whose tables and maps are open: a file of each rank among them, in the
   /// format kPointer two.
   uint32_t open_parts_max = 512;
+  /// The function that the dataset was made with. Empty: a dataset that was made with one is read
+  /// all the same, but each key costs a question to every partition.
+  Partitioner partitioner = {};
+  /// Its name, which must be the stored one. A function of that name that answers otherwise than
+  /// the writer's makes Get miss keys; Verify reports it.
+  std::string partitioner_name = {};
 };
 
 /// All pairs of an epoch, or of some of its ranks: one rank after another, and of each by rising
@@ -203,14 +220,19 @@ class DatasetReader {
  public:
   /// @param directory  <repository>/<name>
   ///
-  /// Errors     kNotFound     There is no dataset.
-  ///            kCorruption   A file is damaged: names it. kUnsupported: made by a newer version.
+  /// Errors     kNotFound         There is no dataset.
+  ///            kInvalidArgument  It was made with another partitioner than the one given: the text
+  ///                              names both.
+  ///            kCorruption       A file is damaged: names it.
+  ///            kUnsupported      Made by a newer version.
   static Result<std::unique_ptr<DatasetReader>> Open(const std::string& directory,
                                                      const DatasetReaderOptions& options = {});
   virtual ~DatasetReader() = default;
 
   /// How it was written.
   virtual DatasetFormat format() const = 0;
+  /// By which rule keys have their partitions: "hash", or the name that the program gave.
+  virtual std::string partitioner_name() const = 0;
   /// The complete epochs, in order.
   virtual std::vector<DatasetEpoch> Epochs() const = 0;
 
@@ -218,8 +240,11 @@ class DatasetReader {
   ///
   /// Errors     kNotFound    Nobody put the key, or there is no such epoch (then with a text).
   ///            kCorruption  Names the file and the place.
+  ///            kInvalidArgument  The partitioner threw or answered no rank.
   /// Cost       Once for each part: its index record and the heads of its map or tables. Then a
   ///            shard of the map (some 130 KiB for 2^16 keys; held) and a block of each rank asked.
+  ///            If the dataset was made with a partitioner that this reader does not have: of every
+  ///            partition.
   virtual Status Get(uint64_t epoch, Slice key, std::vector<DatasetValue>* values) const = 0;
   /// The values of `key` in all epochs, in order: its trajectory. kNotFound: there is none.
   virtual Status GetTrajectory(Slice key, std::vector<DatasetValue>* values) const = 0;
@@ -235,9 +260,11 @@ class DatasetReader {
   /// Reads all of one epoch, compares every checksum, and asks for every pair as Get does.
   ///
   /// Errors     kCorruption  Names the file. kNotFound: there is no such epoch.
+  ///            kInvalidArgument  The partitioner threw, or a pair is not in the partition that it
+  ///                              answers: most likely it is not the writer's.
   /// Cost       Two readings of all tables and one of all maps, and some 300 ns for each pair.
   ///            Where the maps do not fit into cache_bytes they are read once for each 2^17 pairs
-  ///            of a rank.
+  ///            of a rank. Without the dataset's partitioner each pair is looked for in every map.
   virtual Status Verify(uint64_t epoch) const = 0;
   /// Looks for epochs that were completed since.
   virtual Status Refresh() = 0;

@@ -24,6 +24,11 @@ typedef struct quire_dataset_reader quire_dataset_reader;
 typedef struct quire_dataset_values quire_dataset_values;
 typedef struct quire_dataset_scan quire_dataset_scan;
 
+/* Datasets written or read with these options have their partitions by `function`, under the stored
+ * name `name`, which is not "hash" (quire::DatasetOptions::partitioner). */
+QUIRE_EXPORT int quire_options_set_dataset_partitioner(quire_options* options, const char* name,
+                                                       quire_partitioner function, void* user);
+
 /* ---- Writing: collective over the ranks of a context, but for put ---- */
 
 /* Opens the dataset `name` in the context's repository, or creates it. `options` may be null. */
@@ -54,7 +59,8 @@ QUIRE_EXPORT int quire_dataset_writer_finish(quire_dataset_writer* writer);
 
 /* ---- Reading: no context, no MPI ---- */
 
-/* Opens <repository>/<name>. Of `options` (may be null) cache_bytes counts. */
+/* Opens <repository>/<name>. Of `options` (may be null) cache_bytes and the dataset partitioner
+ * count. */
 QUIRE_EXPORT int quire_dataset_reader_open(const char* directory, const quire_options* options,
                                            quire_dataset_reader** reader);
 /* Frees it. A scan must not outlive its reader: destroy those first. Null is allowed. */

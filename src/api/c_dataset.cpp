@@ -56,6 +56,20 @@ using quire::api::GiveValues;
 
 extern "C" {
 
+int quire_options_set_dataset_partitioner(quire_options* options, const char* name,
+                                          quire_partitioner function, void* user) {
+  return Guarded([&]() -> Status {
+    if (options == nullptr || name == nullptr || function == nullptr) {
+      return NullArgument("options, name or function");
+    }
+    options->dataset.partitioner_name = name;
+    options->dataset.partitioner = [function, user](Slice key, int rank_count) {
+      return function(key.data(), key.size(), rank_count, user);
+    };
+    return Status();
+  });
+}
+
 int quire_dataset_writer_open(quire_context* context, const char* name,
                               const quire_options* options, quire_dataset_writer** writer) {
   return Guarded([&]() -> Status {
@@ -109,7 +123,11 @@ int quire_dataset_reader_open(const char* directory, const quire_options* option
   return Guarded([&]() -> Status {
     if (directory == nullptr || reader == nullptr) return NullArgument("directory or reader");
     quire::DatasetReaderOptions chosen;
-    if (options != nullptr) chosen.cache_bytes = options->database.storage.cache_bytes;
+    if (options != nullptr) {
+      chosen.cache_bytes = options->database.storage.cache_bytes;
+      chosen.partitioner = options->dataset.partitioner;
+      chosen.partitioner_name = options->dataset.partitioner_name;
+    }
     QUIRE_ASSIGN_OR_RETURN(auto opened, DatasetReader::Open(directory, chosen));
     *reader = new quire_dataset_reader{std::move(opened)};
     return Status();

@@ -16,9 +16,14 @@ runtime::SimRanksOptions DatasetJobs::Ranks(int size) {
 
 void DatasetJobs::Write(int size, const std::vector<uint64_t>& epochs, int count,
                         uint32_t grid_ranks_min) {
+  DatasetOptions options = SmallDataset(format());
+  options.grid_ranks_min = grid_ranks_min;
+  Write(size, epochs, count, options);
+}
+
+void DatasetJobs::Write(int size, const std::vector<uint64_t>& epochs, int count,
+                        const DatasetOptions& options) {
   runtime::RunSimRanks(Ranks(size), [&](const std::shared_ptr<runtime::Core>& core) {
-    DatasetOptions options = SmallDataset(format());
-    options.grid_ranks_min = grid_ranks_min;
     auto writer = OpenWriter(core, options);
     ASSERT_TRUE(writer.ok()) << writer.status().ToString();
     for (const uint64_t epoch : epochs) {

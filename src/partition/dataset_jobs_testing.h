@@ -28,6 +28,8 @@ class DatasetJobs : public testing::TestWithParam<std::tuple<DatasetFormat, bool
   /// A job of `size` ranks that writes these epochs.
   void Write(int size, const std::vector<uint64_t>& epochs, int count = kPairCount,
              uint32_t grid_ranks_min = 1024);
+  void Write(int size, const std::vector<uint64_t>& epochs, int count,
+             const DatasetOptions& options);
   /// A reader of it; null, and a failure, where there is none.
   std::unique_ptr<DatasetReader> Reader();
 

@@ -8,6 +8,7 @@
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/options_text.h"
+#include "runtime/partitioner.h"
 #include "runtime/repository.h"
 
 namespace quire::partition {
@@ -18,17 +19,29 @@ constexpr int kFilterBits = 8;
 
 // What all ranks must give alike, one thing per line.
 std::string Request(const std::string& name, const DatasetOptions& options) {
-  return "name = " + name + "\n" + runtime::OptionsText(options, "\n") + "\n";
+  return "name = " + name + "\n" + runtime::OptionsText(options, "\n") +
+         "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
 }
 
 Status CheckRequest(const std::string& name, DatasetOptions* options) {
   QUIRE_RETURN_IF_ERROR(io::CheckName(name));
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  QUIRE_RETURN_IF_ERROR(PartitionerName(options->partitioner, options->partitioner_name).status());
   if (options->format != DatasetFormat::kBloom || options->bloom_ranks != 1) return Status();
   return Status(Code::kInvalidArgument,
                 "dataset_bloom_ranks = 1: no Bloom filter answers the right rank alone; give 2 or "
                 "more, or choose the format ribbon");
+}
+
+// A dataset stays what it is.
+Status CheckSame(const Descriptor& found, const Descriptor& asked, const std::string& directory) {
+  if (found.format != asked.format) {
+    return Status(Code::kInvalidArgument, "the dataset at " + directory + " has the format \"" +
+                                              FormatName(found.format) + "\", not \"" +
+                                              FormatName(asked.format) + "\"");
+  }
+  return CheckPartitioner(found, asked.partitioner, directory);
 }
 
 // On rank 0: what there is, or the beginning of it, locked.
@@ -43,18 +56,13 @@ Status LockAndRead(OpenDataset* dataset) {
                          fs.Lock(directory + "/" + kLockName, io::ProcessDescription()));
   Result<Descriptor> found = ReadDescriptor(fs, directory);
   if (!found.ok() && found.status().code() == Code::kNotFound) {
-    dataset->descriptor = {dataset->options.format, io::RandomU64() | 1};
+    dataset->descriptor.id = io::RandomU64() | 1;
     return io::ReplaceFile(fs, directory + "/" + runtime::kDatasetFile,
                            EncodeDescriptor(dataset->descriptor));
   }
   QUIRE_RETURN_IF_ERROR(found.status());
-  dataset->descriptor = *found;
-  if (dataset->descriptor.format != dataset->options.format) {
-    return Status(Code::kInvalidArgument, "the dataset at " + directory + " has the format \"" +
-                                              FormatName(dataset->descriptor.format) +
-                                              "\", not \"" + FormatName(dataset->options.format) +
-                                              "\"");
-  }
+  QUIRE_RETURN_IF_ERROR(CheckSame(*found, dataset->descriptor, directory));
+  dataset->descriptor.id = found->id;
   QUIRE_ASSIGN_OR_RETURN(dataset->epochs, ReadEpochs(fs, directory, dataset->descriptor.id));
   return Status();
 }
@@ -126,10 +134,7 @@ Status OpenAll(OpenDataset* dataset) {
                             core.rank() == 0 ? EncodeNews(*dataset) : std::string()));
   const Result<std::vector<EpochRecord>> epochs = TakeNews(texts[0], dataset);
   Status opened = epochs.status();
-  if (opened.ok()) {
-    dataset->descriptor.format = dataset->options.format;
-    opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *epochs); });
-  }
+  if (opened.ok()) opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *epochs); });
   return core.exchange->Agree(opened);
 }
 
@@ -142,11 +147,16 @@ Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
   dataset.number = core->TakeNumber();
   const Status opened = runtime::Together(*core->exchange, [&] {
     dataset.options = options;
+    dataset.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
     const Status checked = CheckRequest(name, &dataset.options);
     QUIRE_RETURN_IF_ERROR(runtime::AgreeOn(*core->exchange, checked,
                                            Request(name, dataset.options),
                                            "the dataset or its options"));
     dataset.directory = core->DirectoryOf(name);
+    dataset.descriptor.format = dataset.options.format;
+    QUIRE_ASSIGN_OR_RETURN(
+        dataset.descriptor.partitioner,
+        PartitionerName(dataset.options.partitioner, dataset.options.partitioner_name));
     return OpenAll(&dataset);
   });
   QUIRE_RETURN_IF_ERROR(opened);

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,12 +16,18 @@
 #include "partition/dataset_scan.h"
 #include "partition/pair_buffer.h"
 #include "partition/value_file.h"
+#include "runtime/partitioner.h"
 
 namespace quire::partition {
 
 Result<std::unique_ptr<DatasetReader>> OpenReader(io::FileSystem& fs, const std::string& directory,
                                                   const DatasetReaderOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const Descriptor descriptor, ReadDescriptor(fs, directory));
+  if (options.partitioner || !options.partitioner_name.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string name,
+                           PartitionerName(options.partitioner, options.partitioner_name));
+    QUIRE_RETURN_IF_ERROR(CheckPartitioner(descriptor, name, directory));
+  }
   auto reader = std::make_unique<DatasetReaderImpl>(fs, directory, descriptor, options);
   QUIRE_RETURN_IF_ERROR(reader->Refresh());
   return std::unique_ptr<DatasetReader>(std::move(reader));
@@ -33,6 +39,7 @@ DatasetReaderImpl::DatasetReaderImpl(io::FileSystem& fs, const std::string& dire
     : fs_(fs),
       directory_(directory),
       descriptor_(descriptor),
+      partitioner_(runtime::GuardedPartitioner(options.partitioner)),
       counts_(std::make_shared<ReadCounts>()),
       parts_(std::make_shared<PartCache>(
           PartCache::Options{&fs, directory, descriptor, options.cache_bytes,
@@ -74,25 +81,63 @@ Result<size_t> DatasetReaderImpl::PlaceOf(const std::vector<EpochRecord>& epochs
                                      std::to_string(number));
 }
 
+Result<DatasetReaderImpl::Place> DatasetReaderImpl::Locate(Slice key,
+                                                           const EpochRecord& epoch) const {
+  const uint64_t hash = base::HashKey(key);
+  Place place{std::nullopt, filter::Spread(hash), hash};
+  if (!partitioner_ && descriptor_.partitioner != kByHash) return place;
+  const Result<int> owner =
+      runtime::OwnerOf(partitioner_, key, hash, static_cast<int>(epoch.rank_count));
+  if (!owner.ok()) return owner.status().WithContext("the dataset at " + directory_);
+  place.partition = static_cast<uint32_t>(*owner);
+  return place;
+}
+
+Status DatasetReaderImpl::AddRanks(uint32_t partition, uint64_t hash,
+                                   const std::vector<EpochRecord>& epochs, size_t which,
+                                   std::vector<uint32_t>* ranks) const {
+  if (HasKeys(descriptor_.format)) {
+    ranks->push_back(partition);
+    return Status();
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto part, parts_->Find(epochs, which, partition));
+  return part->FindRanks(hash, ranks);
+}
+
+Result<std::vector<uint32_t>> DatasetReaderImpl::RanksToAsk(const Place& place,
+                                                            const std::vector<EpochRecord>& epochs,
+                                                            size_t which) const {
+  std::vector<uint32_t> ranks;
+  if (place.partition.has_value()) {
+    QUIRE_RETURN_IF_ERROR(AddRanks(*place.partition, place.hash, epochs, which, &ranks));
+    return ranks;
+  }
+  for (uint32_t partition = 0; partition < epochs[which].rank_count; ++partition) {
+    QUIRE_RETURN_IF_ERROR(AddRanks(partition, place.hash, epochs, which, &ranks));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
 Status DatasetReaderImpl::Find(const std::vector<EpochRecord>& epochs, size_t which, Slice key,
                                std::vector<DatasetValue>* values) const {
-  const EpochRecord& epoch = epochs[which];
-  const uint64_t hash = base::HashKey(key);
-  const auto owner = static_cast<uint32_t>(base::OwnerOf(hash, static_cast<int>(epoch.rank_count)));
+  QUIRE_ASSIGN_OR_RETURN(const Place place, Locate(key, epochs[which]));
+  return FindAt(place, epochs, which, key, values);
+}
+
+Status DatasetReaderImpl::FindAt(const Place& place, const std::vector<EpochRecord>& epochs,
+                                 size_t which, Slice key, std::vector<DatasetValue>* values) const {
+  const uint64_t number = epochs[which].number;
   queries_.fetch_add(1, std::memory_order_relaxed);
   const size_t before = values->size();
   const bool many = HasKeys(descriptor_.format);
-  std::vector<uint32_t> ranks{owner};
-  if (!many) {
-    ranks.clear();
-    QUIRE_ASSIGN_OR_RETURN(const auto part, parts_->Find(epochs, which, owner));
-    QUIRE_RETURN_IF_ERROR(part->FindRanks(hash, &ranks));
-  }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> ranks, RanksToAsk(place, epochs, which));
   for (const uint32_t rank : ranks) {
     const size_t found = values->size();
     QUIRE_ASSIGN_OR_RETURN(const auto part, parts_->Find(epochs, which, rank));
-    QUIRE_RETURN_IF_ERROR(part->Get(key, hash, many, [&](uint32_t source, Slice value) {
-      values->push_back({epoch.number, source, {}});
+    QUIRE_RETURN_IF_ERROR(part->Get(key, place.hash, many, [&](uint32_t source, Slice value) {
+      values->push_back({number, source, {}});
       return ValueOf(epochs, which, source, value, &values->back().value);
     }));
     partitions_.fetch_add(1, std::memory_order_relaxed);
@@ -139,37 +184,21 @@ Status DatasetReaderImpl::GetTrajectory(Slice key, std::vector<DatasetValue>* va
   return values->empty() ? Status(Code::kNotFound) : Status();
 }
 
-namespace {
-
-// Where a key's map is, and where it is in it: what is in one shard of one map comes together.
-struct Place {
-  Place(uint64_t hash, int rank_count)
-      : owner(static_cast<uint32_t>(base::OwnerOf(hash, rank_count))),
-        within(filter::Spread(hash)) {}
-  friend auto operator<=>(const Place&, const Place&) = default;
-
-  uint32_t owner;
-  uint64_t within;
-};
-
-}  // namespace
-
 Status DatasetReaderImpl::GetMany(uint64_t epoch, const std::vector<Slice>& keys,
                                   std::vector<std::vector<DatasetValue>>* values) const {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   values->assign(keys.size(), {});
   const Seen epochs = Look();
   QUIRE_ASSIGN_OR_RETURN(const size_t which, PlaceOf(*epochs, epoch));
-  const int rank_count = static_cast<int>((*epochs)[which].rank_count);
   std::vector<std::pair<Place, size_t>> order;
   for (size_t i = 0; i < keys.size(); ++i) {
-    order.emplace_back(Place(base::HashKey(keys[i]), rank_count), i);
+    QUIRE_ASSIGN_OR_RETURN(const Place place, Locate(keys[i], (*epochs)[which]));
+    order.emplace_back(place, i);
   }
   std::sort(order.begin(), order.end());
-  for (const std::pair<Place, size_t>& wanted : order) {
-    const size_t i = wanted.second;
-    QUIRE_RETURN_IF_ERROR(
-        base::OrOutOfMemory([&] { return Find(*epochs, which, keys[i], &(*values)[i]); }));
+  for (const auto& [place, i] : order) {
+    QUIRE_RETURN_IF_ERROR(base::OrOutOfMemory(
+        [&, i = i] { return FindAt(place, *epochs, which, keys[i], &(*values)[i]); }));
   }
   return Status();
 }
@@ -226,35 +255,70 @@ Status DatasetReaderImpl::Verify(uint64_t epoch) const {
 // What Get would miss although it is there; and every pointer is followed.
 Status DatasetReaderImpl::VerifyPairs(const Seen& epochs, size_t which, uint32_t rank) const {
   constexpr size_t kPairsAtOnce = 1 << 17;  // so that each part and shard is looked at for several
-  const auto rank_count = static_cast<int>((*epochs)[which].rank_count);
-  std::vector<std::pair<Place, uint64_t>> pairs;  // with the hash
+  std::vector<Place> places;
   const auto scan = ScanOf(epochs, which, rank, rank + 1);
   while (scan->Valid()) {
-    for (pairs.clear(); scan->Valid() && pairs.size() < kPairsAtOnce; scan->Next()) {
-      const uint64_t hash = base::HashKey(scan->key());
-      pairs.emplace_back(Place(hash, rank_count), hash);
+    for (places.clear(); scan->Valid() && places.size() < kPairsAtOnce; scan->Next()) {
+      QUIRE_ASSIGN_OR_RETURN(const Place place, Locate(scan->key(), (*epochs)[which]));
+      places.push_back(place);
     }
-    std::sort(pairs.begin(), pairs.end());
-    for (const std::pair<Place, uint64_t>& pair : pairs) {
-      QUIRE_RETURN_IF_ERROR(VerifyPair(*epochs, which, rank, pair.first.owner, pair.second));
-    }
+    std::sort(places.begin(), places.end());
+    QUIRE_RETURN_IF_ERROR(VerifyPlaces(*epochs, which, rank, &places));
   }
   return scan->status();
 }
 
-Status DatasetReaderImpl::VerifyPair(const std::vector<EpochRecord>& epochs, size_t which,
-                                     uint32_t rank, uint32_t owner, uint64_t hash) const {
-  std::vector<uint32_t> ranks{owner};
-  if (!HasKeys(descriptor_.format)) {
-    ranks.clear();
-    QUIRE_ASSIGN_OR_RETURN(const auto part, parts_->Find(epochs, which, owner));
-    QUIRE_RETURN_IF_ERROR(part->FindRanks(hash, &ranks));
+// One map after another: first those of the partitions that are known, then, for the places that
+// have none, all of them.
+Status DatasetReaderImpl::VerifyPlaces(const std::vector<EpochRecord>& epochs, size_t which,
+                                       uint32_t rank, std::vector<Place>* places) const {
+  const EpochRecord& epoch = epochs[which];
+  std::vector<Place> unknown;
+  for (const Place& place : *places) {
+    if (!place.partition.has_value()) {
+      unknown.push_back(place);
+      continue;
+    }
+    QUIRE_ASSIGN_OR_RETURN(const bool known,
+                           Knows(*place.partition, place.hash, epochs, which, rank));
+    if (!known) return UnknownPair(epoch, rank, place);
   }
-  if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return Status();
-  return Status(Code::kCorruption, PartPath(directory_, rank) + " has a pair of the epoch " +
-                                       std::to_string(epochs[which].number) +
-                                       " that its partition, " + PartPath(directory_, owner) +
-                                       ", does not know of");
+  for (uint32_t partition = 0; partition < epoch.rank_count && !unknown.empty(); ++partition) {
+    places->clear();
+    for (const Place& place : unknown) {
+      QUIRE_ASSIGN_OR_RETURN(const bool known, Knows(partition, place.hash, epochs, which, rank));
+      if (!known) places->push_back(place);
+    }
+    unknown.swap(*places);
+  }
+  return unknown.empty() ? Status() : UnknownPair(epoch, rank, unknown[0]);
+}
+
+// Whether a question to the partition finds a pair of `rank`.
+Result<bool> DatasetReaderImpl::Knows(uint32_t partition, uint64_t hash,
+                                      const std::vector<EpochRecord>& epochs, size_t which,
+                                      uint32_t rank) const {
+  std::vector<uint32_t> ranks;
+  QUIRE_RETURN_IF_ERROR(AddRanks(partition, hash, epochs, which, &ranks));
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+Status DatasetReaderImpl::UnknownPair(const EpochRecord& epoch, uint32_t rank,
+                                      const Place& place) const {
+  const std::string pair = PartPath(directory_, rank) + " has a pair of the epoch " +
+                           std::to_string(epoch.number);
+  if (!place.partition.has_value()) {
+    return Status(Code::kCorruption, pair + " that no partition knows of");
+  }
+  const std::string partition = PartPath(directory_, *place.partition);
+  if (!partitioner_) {
+    return Status(Code::kCorruption,
+                  pair + " that its partition, " + partition + ", does not know of");
+  }
+  return Status(Code::kInvalidArgument,
+                pair + " that " + partition + ", its partition by the partitioner \"" +
+                    descriptor_.partitioner +
+                    "\", does not know of: give the function with which it was written, or none");
 }
 
 DatasetReaderStatistics DatasetReaderImpl::Statistics() const {

@@ -7,8 +7,11 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,7 @@ class DatasetReaderImpl final : public DatasetReader {
                     const DatasetReaderOptions& options);
 
   DatasetFormat format() const override { return descriptor_.format; }
+  std::string partitioner_name() const override { return descriptor_.partitioner; }
   std::vector<DatasetEpoch> Epochs() const override;
   Status Get(uint64_t epoch, Slice key, std::vector<DatasetValue>* values) const override;
   Status GetTrajectory(Slice key, std::vector<DatasetValue>* values) const override;
@@ -46,13 +50,33 @@ class DatasetReaderImpl final : public DatasetReader {
   using Seen = std::shared_ptr<const std::vector<EpochRecord>>;
   Seen Look() const;
   Result<size_t> PlaceOf(const std::vector<EpochRecord>& epochs, uint64_t number) const;
+  /// Where a key is looked for: keys of one shard of one map lie together.
+  struct Place {
+    std::optional<uint32_t> partition;  ///< none: this reader cannot tell it, and asks all
+    uint64_t within = 0;                ///< of the partition's maps
+    uint64_t hash = 0;
+
+    friend auto operator<=>(const Place& a, const Place& b) = default;
+  };
+  Result<Place> Locate(Slice key, const EpochRecord& epoch) const;
   Status Find(const std::vector<EpochRecord>& epochs, size_t which, Slice key,
               std::vector<DatasetValue>* values) const;
+  Status FindAt(const Place& place, const std::vector<EpochRecord>& epochs, size_t which, Slice key,
+                std::vector<DatasetValue>* values) const;
+  /// The ranks whose tables may have the key, each once, in rising order.
+  Result<std::vector<uint32_t>> RanksToAsk(const Place& place,
+                                           const std::vector<EpochRecord>& epochs,
+                                           size_t which) const;
+  Status AddRanks(uint32_t partition, uint64_t hash, const std::vector<EpochRecord>& epochs,
+                  size_t which, std::vector<uint32_t>* ranks) const;
   std::unique_ptr<DatasetScan> ScanOf(const Seen& epochs, size_t which, uint32_t rank_begin,
                                       uint32_t rank_end) const;
   Status VerifyPairs(const Seen& epochs, size_t which, uint32_t rank) const;
-  Status VerifyPair(const std::vector<EpochRecord>& epochs, size_t which, uint32_t rank,
-                    uint32_t owner, uint64_t hash) const;
+  Status VerifyPlaces(const std::vector<EpochRecord>& epochs, size_t which, uint32_t rank,
+                      std::vector<Place>* places) const;
+  Result<bool> Knows(uint32_t partition, uint64_t hash, const std::vector<EpochRecord>& epochs,
+                     size_t which, uint32_t rank) const;
+  Status UnknownPair(const EpochRecord& epoch, uint32_t rank, const Place& place) const;
   Status ValueOf(const std::vector<EpochRecord>& epochs, size_t which, uint32_t source,
                  Slice stored, std::string* value) const;
 
@@ -62,6 +86,7 @@ class DatasetReaderImpl final : public DatasetReader {
   io::FileSystem& fs_;
   const std::string directory_;
   const Descriptor descriptor_;
+  const Partitioner partitioner_;  ///< guarded
   const std::shared_ptr<ReadCounts> counts_;
   const std::shared_ptr<PartCache> parts_;
   mutable std::mutex mutex_;

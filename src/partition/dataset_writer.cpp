@@ -11,6 +11,7 @@
 #include "partition/arrival.h"
 #include "partition/value_file.h"
 #include "runtime/agreement.h"
+#include "runtime/partitioner.h"
 
 namespace quire::partition {
 namespace {
@@ -83,13 +84,19 @@ Status DatasetWriterImpl::CheckPair(Slice key, Slice value) const {
 
 Status DatasetWriterImpl::Put(Slice key, Slice value) {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
+  QUIRE_RETURN_IF_ERROR(CheckPair(key, value));
+  const uint64_t hash = base::HashKey(key);
+  // A function of the program may take its time: no lock is held meanwhile.
+  const Result<int> partition = runtime::OwnerOf(dataset_.options.partitioner, key, hash,
+                                                 static_cast<int>(route_.size()));
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(CheckBegun());
-  QUIRE_RETURN_IF_ERROR(CheckPair(key, value));
   QUIRE_RETURN_IF_ERROR(failed_);
+  if (partition.status().code() == Code::kInvalidArgument) return partition.status();
   failed_ = base::OrOutOfMemory([&] {
-    if (dataset_.options.format == DatasetFormat::kBase) return Travel(key, value);
-    return Keep(key, value);
+    QUIRE_RETURN_IF_ERROR(partition.status());
+    const Pair pair{key, value, hash, static_cast<uint32_t>(*partition)};
+    return dataset_.options.format == DatasetFormat::kBase ? Travel(pair, value) : Keep(pair);
   });
   QUIRE_RETURN_IF_ERROR(failed_);
   ++statistics_.pairs;
@@ -98,27 +105,27 @@ Status DatasetWriterImpl::Put(Slice key, Slice value) {
 }
 
 // The pair stays here, and something of it travels.
-Status DatasetWriterImpl::Keep(Slice key, Slice value) {
+Status DatasetWriterImpl::Keep(const Pair& pair) {
   PartWriter& part = *dataset_.part;
   if (dataset_.options.format == DatasetFormat::kPointer) {
     const std::string pointer = EncodePointer({route_.rank(), part.values_end()});
-    QUIRE_RETURN_IF_ERROR(part.AddValue(value));
-    return Travel(key, pointer);
+    QUIRE_RETURN_IF_ERROR(part.AddValue(pair.value));
+    return Travel(pair, pointer);
   }
-  if (!pairs_.filling().Fits(key.size(), value.size())) {
+  if (!pairs_.filling().Fits(pair.key.size(), pair.value.size())) {
     if (!pairs_.spare_free()) ++statistics_.put_waits;
     QUIRE_RETURN_IF_ERROR(
         lane_->WaitUntil("a table to be written", [this] { return pairs_.spare_free(); }));
     QUIRE_RETURN_IF_ERROR(lane_->status());
     pairs_.Turn();
   }
-  pairs_.filling().Add(key, value, route_.rank());
-  return Travel(key, {});
+  pairs_.filling().Add(pair.key, pair.value, route_.rank());
+  return Travel(pair, {});
 }
 
-Status DatasetWriterImpl::Travel(Slice key, Slice value) {
+Status DatasetWriterImpl::Travel(const Pair& pair, Slice value) {
   bool waited = false;
-  const Status added = shuffle_->Add({base::HashKey(key), key, value}, &waited);
+  const Status added = shuffle_->Add({pair.hash, pair.key, value}, pair.partition, &waited);
   if (waited) ++statistics_.put_waits;
   return added;
 }

@@ -59,8 +59,15 @@ class DatasetWriterImpl final : public DatasetWriter {
 
  private:
   Status CheckPair(Slice key, Slice value) const;
-  Status Keep(Slice key, Slice value);
-  Status Travel(Slice key, Slice value);
+  /// A pair on its way.
+  struct Pair {
+    Slice key;
+    Slice value;
+    uint64_t hash;
+    uint32_t partition;
+  };
+  Status Keep(const Pair& pair);
+  Status Travel(const Pair& pair, Slice value);
   /// What has become of an epoch that was to end.
   enum class Outcome { kComplete, kGone, kUnknown };
   enum class StepName : uint64_t { kBegun, kSent, kSealed, kPublished, kTakenBack };

@@ -17,6 +17,9 @@ namespace quire::partition {
 
 /// A batch begins with the attempt, u64, to which it belongs.
 constexpr size_t kBatchHeadBytes = 8;
+/// On a first hop of two, if a function of the program picks partitions, each entry begins with the
+/// number of its partition: a rank that passes it on cannot tell it from the hash.
+constexpr size_t kPartitionBytes = 4;
 /// On a second hop each entry begins with a mark (Route::MarkOf).
 constexpr size_t kMarkBytes = 2;
 

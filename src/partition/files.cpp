@@ -12,8 +12,10 @@
 namespace quire::partition {
 namespace {
 
+// Version 2 may name a partitioner.
 constexpr runtime::SealedKind kDescriptorKind = {
-    "quire dataset ", 1, "restore the file from a copy, or remove the dataset"};
+    "quire dataset ", 2, "restore the file from a copy, or remove the dataset"};
+constexpr size_t kNameBytesMax = 255;
 constexpr uint64_t kDescriptorBytesMax = 1 << 16;
 constexpr uint64_t kRecordFileBytesMax = 1ull << 36;
 constexpr size_t kEpochBytes = 40;
@@ -101,10 +103,34 @@ const char* FormatName(DatasetFormat format) {
   return kFormatNames[static_cast<size_t>(format)];
 }
 
+Result<std::string> PartitionerName(const Partitioner& partitioner, const std::string& name) {
+  if (!partitioner && name.empty()) return std::string(kByHash);
+  if (partitioner && !name.empty() && name != kByHash) return name;
+  if (!partitioner) {
+    return Status(Code::kInvalidArgument, "partitioner_name is \"" + name +
+                                              "\", but no partitioner is given: give the function");
+  }
+  return Status(Code::kInvalidArgument,
+                "the partitioner needs a name of its own, which is stored, not \"" + name +
+                    "\": give it in partitioner_name");
+}
+
+Status CheckPartitioner(const Descriptor& descriptor, const std::string& name,
+                        const std::string& directory) {
+  if (descriptor.partitioner == name) return Status();
+  return Status(Code::kInvalidArgument, "the dataset at " + directory +
+                                            " was made with the partitioner \"" +
+                                            descriptor.partitioner + "\", not \"" + name + "\"");
+}
+
 std::string EncodeDescriptor(const Descriptor& descriptor) {
-  std::string text = runtime::SealedBegin(kDescriptorKind);
+  const bool by_hash = descriptor.partitioner == kByHash;
+  runtime::SealedKind kind = kDescriptorKind;
+  if (by_hash) kind.version = 1;  // which earlier libraries read, too
+  std::string text = runtime::SealedBegin(kind);
   runtime::AddLine(&text, "id", runtime::Hex(descriptor.id));
   runtime::AddLine(&text, "format", FormatName(descriptor.format));
+  if (!by_hash) runtime::AddLine(&text, "partitioner", descriptor.partitioner);
   runtime::Seal(&text);
   return text;
 }
@@ -117,6 +143,10 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
       const auto id = runtime::ParseHex(value);
       descriptor.id = id.value_or(0);
       return id.has_value();
+    }
+    if (name == "partitioner") {
+      descriptor.partitioner = std::string(value);
+      return !value.empty() && value.size() <= kNameBytesMax;
     }
     if (name != "format") return false;
     for (size_t i = 0; i < std::size(kFormatNames); ++i) {

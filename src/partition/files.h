@@ -32,11 +32,22 @@ std::string PartLockPath(const std::string& directory, uint32_t rank);
 /// kCorruption: a file that complete epochs need is not there.
 Status MissingFile(const std::string& path);
 
+/// The name of the rule by which the hash of a key picks its partition.
+constexpr char kByHash[] = "hash";
+
 /// What a dataset is for all its life.
 struct Descriptor {
   DatasetFormat format = DatasetFormat::kRibbon;
-  uint64_t id = 0;  ///< random
+  uint64_t id = 0;                    ///< random
+  std::string partitioner = kByHash;  ///< the name of the rule that gives keys their partitions
 };
+/// The name of the rule that `partitioner` and its name make.
+///
+/// Errors  kInvalidArgument: a function without a name of its own, or a name without a function.
+Result<std::string> PartitionerName(const Partitioner& partitioner, const std::string& name);
+/// kInvalidArgument, with both names: the dataset at `directory` has another rule than `name`.
+Status CheckPartitioner(const Descriptor& descriptor, const std::string& name,
+                        const std::string& directory);
 /// The name of a format, as options and files have it.
 const char* FormatName(DatasetFormat format);
 std::string EncodeDescriptor(const Descriptor& descriptor);

@@ -1,6 +1,7 @@
 // Datasets of earlier versions are read: golden/<format>, written by 2 ranks. Epochs 1 and 5 have
 // keys k0 to k39, of which rank r put those whose number has the parity of r + epoch, in order,
-// with v<epoch>.<i>; and both ranks put "both" with rank<r>.
+// with v<epoch>.<i>; and both ranks put "both" with rank<r>. Those named -by-last-byte have the
+// partitioner ByLastByte.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,15 +26,38 @@ Truth GoldenTruth(uint64_t epoch) {
   return truth;
 }
 
+int ByLastByte(Slice key, int rank_count) {
+  return key.back() % rank_count;
+}
+
+// All that was put is found.
+void ExpectGolden(const std::string& name, const DatasetReaderOptions& options) {
+  SCOPED_TRACE(name);
+  std::string directory = QUIRE_GOLDEN;
+  directory += "/" + name;
+  const auto reader = DatasetReader::Open(directory, options);
+  ASSERT_OK(reader.status());
+  ASSERT_EQ(NumbersOf(**reader), (std::vector<uint64_t>{1, 5}));
+  for (const uint64_t epoch : {1u, 5u}) {
+    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(**reader, epoch, GoldenTruth(epoch)));
+    EXPECT_OK((*reader)->Verify(epoch));
+  }
+}
+
 TEST(DatasetGolden, AllFormatsAreReadAsTheyWereWritten) {
   for (const char* format : {"base", "pointer", "bloom", "cuckoo", "ribbon"}) {
-    const auto reader = DatasetReader::Open(std::string(QUIRE_GOLDEN) + "/" + format);
-    ASSERT_OK(reader.status());
-    ASSERT_EQ(NumbersOf(**reader), (std::vector<uint64_t>{1, 5})) << format;
-    for (const uint64_t epoch : {1u, 5u}) {
-      ASSERT_NO_FATAL_FAILURE(ExpectEpoch(**reader, epoch, GoldenTruth(epoch))) << format;
-      EXPECT_OK((*reader)->Verify(epoch));
-    }
+    ASSERT_NO_FATAL_FAILURE(ExpectGolden(format, {}));
+  }
+}
+
+// With the function, and without.
+TEST(DatasetGolden, DatasetsOfAPartitionerAreReadAsTheyWereWritten) {
+  DatasetReaderOptions with;
+  with.partitioner = ByLastByte;
+  with.partitioner_name = "by the last byte";
+  for (const char* name : {"base-by-last-byte", "ribbon-by-last-byte"}) {
+    ASSERT_NO_FATAL_FAILURE(ExpectGolden(name, with));
+    ASSERT_NO_FATAL_FAILURE(ExpectGolden(name, {}));
   }
 }
 

@@ -24,7 +24,7 @@ class Route {
   uint32_t second_slots() const { return grid() ? RowOf(size_ - 1) + 1 : 0; }
   uint32_t FirstSlot(uint32_t hop) const { return grid() ? hop % width_ : hop; }
   uint32_t SecondSlot(uint32_t hop) const { return RowOf(hop); }
-  /// The partition of the keys with this hash.
+  /// The partition of the keys with this hash, if the program gives no partitioner.
   uint32_t PartitionOf(uint64_t hash) const;
   /// The rank to which what is for `partition` goes first.
   uint32_t FirstHop(uint32_t partition) const;

@@ -21,6 +21,7 @@ constexpr uint32_t kLastHop = 2;
 Shuffle::Shuffle(const Options& options, const Route& route, Collector* collector)
     : options_(options),
       route_(route),
+      names_partitions_(route.grid() && options.dataset.partitioner != nullptr),
       collector_(collector),
       exchange_(options.core->exchange.get()),
       attempt_(options.attempt),
@@ -76,14 +77,15 @@ void Shuffle::BeginAttempt(uint64_t attempt) {
 }
 
 // An entry that goes two hops is marked on the second.
-Status Shuffle::Add(const Entry& entry, bool* waited) {
-  const uint32_t partition = route_.PartitionOf(entry.hash);
+Status Shuffle::Add(const Entry& entry, uint32_t partition, bool* waited) {
   const uint32_t hop = route_.FirstHop(partition);
   const DatasetFormat format = options_.dataset.format;
   std::vector<Batch> closed;
   {
     const std::lock_guard<std::mutex> lock(first_mutex_);
-    std::string* const room = first_.Room(route_.FirstSlot(hop), hop, EntryBytes(format, entry));
+    const uint64_t bytes = EntryBytes(format, entry) + (names_partitions_ ? kPartitionBytes : 0);
+    std::string* const room = first_.Room(route_.FirstSlot(hop), hop, bytes);
+    if (names_partitions_) base::PutFixed(room, partition);
     PutEntry(format, entry, room);
     if (!first_.has_closed()) [[likely]]
       return Status();
@@ -114,7 +116,6 @@ Status Shuffle::OnBatch(uint32_t source, bool last_hop, Slice batch) {
 
 // In a grid: what has come along this row goes on along this column.
 Status Shuffle::PassOn(uint32_t source, Slice entries) {
-  const DatasetFormat format = options_.dataset.format;
   if (!route_.grid() || !route_.MayPass(source)) {
     return Status(Code::kCorruption,
                   "rank " + std::to_string(source) + " sent a batch to be passed on by another");
@@ -124,29 +125,46 @@ Status Shuffle::PassOn(uint32_t source, Slice entries) {
     PumpSecond();
     return Status(Code::kBusy);
   }
-  char mark[kMarkBytes];
-  base::StoreLe(mark, route_.MarkOf(source));
-  {
-    const std::lock_guard<std::mutex> lock(second_mutex_);
-    for (Slice rest = entries; !rest.empty();) {
-      const char* const begin = rest.data();
-      const std::optional<Entry> entry = TakeEntry(format, &rest);
-      const uint32_t partition = entry.has_value() ? route_.PartitionOf(entry->hash) : 0;
-      if (!entry.has_value() || !route_.MayPassTo(partition)) {
-        return Status(Code::kCorruption, "rank " + std::to_string(source) +
-                                             " sent a batch of a dataset that holds no entries, "
-                                             "or such as this rank does not pass on");
-      }
-      const Slice bytes(begin, static_cast<size_t>(rest.data() - begin));
-      std::string* const room =
-          second_.Room(route_.SecondSlot(partition), partition, kMarkBytes + bytes.size());
-      room->append(mark, kMarkBytes).append(bytes);
-    }
-    if (second_.has_closed()) second_sender_->Queue(second_.TakeClosed());
-  }
+  QUIRE_RETURN_IF_ERROR(PassOnLocked(source, entries));
   NoteBuffers();
   PumpSecond();
   return Status();
+}
+
+Status Shuffle::PassOnLocked(uint32_t source, Slice entries) {
+  char mark[kMarkBytes];
+  base::StoreLe(mark, route_.MarkOf(source));
+  const std::lock_guard<std::mutex> lock(second_mutex_);
+  while (!entries.empty()) {
+    const std::optional<Passed> passed = TakePassed(&entries);
+    if (!passed.has_value()) {
+      return Status(Code::kCorruption, "rank " + std::to_string(source) +
+                                           " sent a batch of a dataset that holds no entries, "
+                                           "or such as this rank does not pass on");
+    }
+    std::string* const room = second_.Room(route_.SecondSlot(passed->partition), passed->partition,
+                                           kMarkBytes + passed->entry.size());
+    room->append(mark, kMarkBytes).append(passed->entry);
+  }
+  if (second_.has_closed()) second_sender_->Queue(second_.TakeClosed());
+  return Status();
+}
+
+// Takes an entry off the front of what came on a first hop; none: it is not one, or not for a
+// partition of this column.
+std::optional<Shuffle::Passed> Shuffle::TakePassed(Slice* entries) const {
+  base::Reader reader(*entries);
+  Passed passed{};
+  if (names_partitions_ && !reader.Fixed(&passed.partition)) return std::nullopt;
+  Slice rest = reader.rest();
+  const char* const begin = rest.data();
+  const std::optional<Entry> entry = TakeEntry(options_.dataset.format, &rest);
+  if (!entry.has_value()) return std::nullopt;
+  if (!names_partitions_) passed.partition = route_.PartitionOf(entry->hash);
+  if (passed.partition >= route_.size() || !route_.MayPassTo(passed.partition)) return std::nullopt;
+  passed.entry = Slice(begin, static_cast<size_t>(rest.data() - begin));
+  *entries = rest;
+  return passed;
 }
 
 // A service may not send: somebody else does, soon.

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 
 #include "partition/arrival.h"
@@ -41,8 +42,9 @@ class Shuffle {
 
   /// Batches of this attempt are taken from now on; those of later ones wait: ranks begin in turn.
   void BeginAttempt(uint64_t attempt);
-  /// Sends one entry, sooner or later. Waits while there is no room; *waited says whether.
-  Status Add(const Entry& entry, bool* waited);
+  /// Sends one entry to `partition`, sooner or later. Waits while there is no room; *waited says
+  /// whether.
+  Status Add(const Entry& entry, uint32_t partition, bool* waited);
   /// Collective. Sends the rest, and comes to `arrival` between: where all ranks come back with OK,
   /// their collectors have all that is for them. Its own failure, `mine` before others.
   Status Flush(Arrival* arrival, const Status& mine);
@@ -57,12 +59,19 @@ class Shuffle {
   std::shared_ptr<Sender> NewSender(uint32_t hop);
   Status OnBatch(uint32_t source, bool second_hop, Slice batch);
   Status PassOn(uint32_t source, Slice entries);
+  Status PassOnLocked(uint32_t source, Slice entries);
+  struct Passed {
+    Slice entry;
+    uint32_t partition;
+  };
+  std::optional<Passed> TakePassed(Slice* entries) const;
   void PumpSecond();
   static Status SendAll(Batches* batches, std::mutex* mutex, Sender* sender);
   void NoteBuffers();
 
   const Options options_;
   const Route route_;
+  const bool names_partitions_;  ///< entries on a first hop of two begin with their partition
   Collector* const collector_;
   comm::Exchange* const exchange_;
   std::shared_mutex taking_;  ///< guards these two; shared while a batch of the attempt is taken

@@ -33,8 +33,9 @@ class End {
   Status AddSome() {
     for (int i = 0; i < kEntries; ++i) {
       const std::string key = "key" + std::to_string(i);
+      const uint64_t hash = base::HashKey(key);
       bool waited = false;
-      QUIRE_RETURN_IF_ERROR(shuffle_.Add({base::HashKey(key), key, {}}, &waited));
+      QUIRE_RETURN_IF_ERROR(shuffle_.Add({hash, key, {}}, route_.PartitionOf(hash), &waited));
     }
     return Status();
   }

@@ -80,7 +80,7 @@ struct Field {
   std::vector<Choice> choices;
   std::function<uint64_t(const AllOptions&)> get;
   std::function<void(AllOptions&, uint64_t)> set;
-  std::string DatabaseOptions::*text = nullptr;
+  std::string& (*text)(AllOptions&) = nullptr;
 };
 
 enum class NumberKind { kCount, kBytes, kMilliseconds };
@@ -144,6 +144,13 @@ template <typename At>
 Field Switch(OptionGroup group, const char* name, const char* meaning, At at) {
   Field field = Choose(group, name, {{"off", 0}, {"on", 1}}, meaning, at);
   field.row.type = "switch";
+  return field;
+}
+
+Field Text(OptionGroup group, const char* name, const char* meaning,
+           std::string& (*at)(AllOptions&)) {
+  Field field = NewField(group, name, "text", meaning);
+  field.text = at;
   return field;
 }
 
@@ -271,10 +278,9 @@ void AddModeFields(std::vector<Field>* fields) {
                             {"update_only", N(Protection::kUpdateOnly)}},
                            "What is allowed from the beginning.",
                            QUIRE_DATABASE_FIELD(protection)));
-  Field name = NewField(kGroup, "partitioner_name", "text",
-                        "Stored name of the function that gives each key its owner rank.");
-  name.text = &DatabaseOptions::partitioner_name;
-  fields->push_back(std::move(name));
+  fields->push_back(Text(kGroup, "partitioner_name",
+                         "Stored name of the function that gives each key its owner rank.",
+                         QUIRE_DATABASE_FIELD(partitioner_name)));
 }
 
 void AddDatabaseFields(std::vector<Field>* fields) {
@@ -347,6 +353,9 @@ void AddDatasetFields(std::vector<Field>* fields) {
                             {"zstd", N(Compression::kZstd)}},
                            "Compression of the blocks of tables.",
                            QUIRE_DATASET_FIELD(compression)));
+  fields->push_back(Text(kGroup, "dataset_partitioner_name",
+                         "Stored name of the function that gives each key its partition.",
+                         QUIRE_DATASET_FIELD(partitioner_name)));
 }
 
 void AddStreamLogFields(std::vector<Field>* fields) {
@@ -399,7 +408,7 @@ void AddStreamDeltaFields(std::vector<Field>* fields) {
 #undef QUIRE_DATABASE_FIELD
 
 std::string TextOf(const Field& field, const AllOptions& all) {
-  if (field.text != nullptr) return all.database.*field.text;
+  if (field.text != nullptr) return field.text(const_cast<AllOptions&>(all));
   const uint64_t number = field.get(all);
   for (const Choice& choice : field.choices) {
     if (choice.number == number) return choice.name;
@@ -504,7 +513,7 @@ std::optional<uint64_t> ParseNumber(const Field& field, const std::string& value
 Status SetField(const Field& field, const std::string& value, AllOptions* all) {
   if (field.text != nullptr) {
     if (value.size() > 255) return BadValue(field, value);
-    all->database.*field.text = value;
+    field.text(*all) = value;
     return Status();
   }
   if (!field.choices.empty()) {
@@ -536,7 +545,7 @@ Result<std::string> GetByName(const std::string& name, const Options& options) {
 
 Status CheckField(const Field& field, const AllOptions& all) {
   if (field.text != nullptr) {
-    const std::string& text = all.database.*field.text;
+    const std::string& text = field.text(const_cast<AllOptions&>(all));
     const bool printable = std::all_of(text.begin(), text.end(), [](char c) {
       return static_cast<unsigned char>(c) >= ' ' && static_cast<unsigned char>(c) < 127;
     });

@@ -30,7 +30,7 @@ TEST(OptionTable, HasARowForEveryOptionWithAUniqueName) {
     EXPECT_FALSE(row.meaning.empty()) << row.name;
     EXPECT_EQ(row.environment.rfind("QUIRE_", 0), 0u) << row.name;
   }
-  EXPECT_EQ(names.size(), 50u);
+  EXPECT_EQ(names.size(), 51u);
 }
 
 // Every default can be got and set, and leaves the options as they are.

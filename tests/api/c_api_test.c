@@ -442,6 +442,40 @@ static void check_many_of_dataset(const quire_dataset_reader* reader, size_t ran
   CHECK(quire_dataset_reader_get_many(reader, 4, 2, keys, key_sizes, values) == QUIRE_NOT_FOUND);
 }
 
+/* Read by its partitioner, by none, and by another. */
+static void check_partitioned_dataset(quire_context* context, const char* repository) {
+  quire_options* options = NULL;
+  quire_dataset_writer* writer = NULL;
+  quire_dataset_reader* reader = NULL;
+  char path[4096];
+  CHECK(quire_options_create(&options) == QUIRE_OK);
+  CHECK(quire_options_set_dataset_partitioner(options, "hash", by_first_byte, NULL) == QUIRE_OK);
+  CHECK(quire_dataset_writer_open(context, "ranges", options, &writer) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_options_set_dataset_partitioner(options, "first byte", NULL, NULL) ==
+        QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_options_set_dataset_partitioner(options, "first byte", by_first_byte, NULL) ==
+        QUIRE_OK);
+  CHECK(quire_dataset_writer_open(context, "ranges", options, &writer) == QUIRE_OK);
+  CHECK(quire_dataset_writer_begin_epoch(writer, 3) == QUIRE_OK);
+  CHECK(quire_dataset_writer_put(writer, "all", 3, "value", 5) == QUIRE_OK);
+  CHECK(quire_dataset_writer_end_epoch(writer) == QUIRE_OK);
+  CHECK(quire_dataset_writer_finish(writer) == QUIRE_OK);
+  quire_dataset_writer_destroy(writer);
+  snprintf(path, sizeof path, "%s/ranges", repository);
+  for (int with = 0; with < 2; ++with) {
+    quire_dataset_values* values = NULL;
+    CHECK(quire_dataset_reader_open(path, with ? options : NULL, &reader) == QUIRE_OK);
+    CHECK(quire_dataset_reader_get(reader, 3, "all", 3, &values) == QUIRE_OK);
+    CHECK(quire_dataset_values_count(values) == (size_t)quire_context_size(context));
+    quire_dataset_values_destroy(values);
+    quire_dataset_reader_destroy(reader);
+  }
+  CHECK(quire_options_set_dataset_partitioner(options, "another", by_first_byte, NULL) ==
+        QUIRE_OK);
+  CHECK(quire_dataset_reader_open(path, options, &reader) == QUIRE_INVALID_ARGUMENT);
+  quire_options_destroy(options);
+}
+
 static void check_dataset(quire_context* context, const char* repository) {
   quire_dataset_writer* writer = NULL;
   quire_dataset_reader* reader = NULL;
@@ -475,6 +509,7 @@ static void check_context(quire_context* context, quire_options* options, const 
   check_agreement(context);
   check_reader(context, options, repository);
   check_dataset(context, repository);
+  check_partitioned_dataset(context, repository);
   CHECK(quire_context_close(context) == QUIRE_OK);
   CHECK(quire_context_close(NULL) == QUIRE_OK);
   CHECK(quire_context_rank(NULL) == -1);

@@ -252,7 +252,8 @@ bool MayAsk(const std::string& call) {
       "Context::rank",       "Context::size",      "Context::repository",
       "Context::Description", "Database::name",     "Database::Owner",
       "LocalIterator::key",  "DatasetScan::key",   "DatasetScan::value",
-      "DatasetScan::rank",   "DatasetReader::format", "DatasetWriter::LastEpoch"};
+      "DatasetScan::rank",   "DatasetReader::format", "DatasetReader::partitioner_name",
+      "DatasetWriter::LastEpoch"};
   return pure.contains(call);
 }
 

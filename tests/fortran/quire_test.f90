@@ -25,6 +25,18 @@ contains
     call quire_value_set(updated, before // quire_bytes_at(argument), status)
     append = int(status, c_int)
   end function append
+
+  ! The rank of the key's first byte.
+  recursive integer(c_int) function by_first_byte(key, key_size, rank_count, user) bind(c)
+    type(c_ptr), value :: key, user
+    integer(c_size_t), value :: key_size
+    integer(c_int), value :: rank_count
+    character(kind=c_char), pointer :: bytes(:)
+    by_first_byte = -1
+    if (c_associated(user)) return
+    call c_f_pointer(key, bytes, [key_size])
+    by_first_byte = mod(ichar(bytes(1)), rank_count)
+  end function by_first_byte
 end module told_update
 
 program quire_test
@@ -77,6 +89,7 @@ program quire_test
   call check_persistence()
   call check_reader()
   call check_dataset()
+  call check_partitioner()
 
   call quire_db_close(db, status)
   call expect_ok('db_close')
@@ -228,6 +241,43 @@ contains
     call quire_dataset_reader_verify(reader, 200_8, status)
     call expect_refused('verification of nothing', 'reader')
   end subroutine check_dataset
+
+  ! A database and a dataset whose keys have their ranks by a function.
+  subroutine check_partitioner()
+    type(quire_options) :: chosen
+    type(quire_db) :: by_byte
+    type(quire_dataset_writer) :: writer
+    type(quire_dataset_reader) :: reader
+    type(quire_dataset_values) :: values
+    call quire_options_create(chosen, status)
+    call quire_options_set_partitioner(chosen, 'first byte', by_first_byte, status)
+    call expect_ok('options_set_partitioner')
+    call quire_db_open(context, 'by_byte', by_byte, status, chosen)
+    call expect_ok('open with a partitioner')
+    call quire_db_owner(by_byte, char(5), owner, status)
+    call expect(status == QUIRE_OK .and. owner == mod(5, ranks), 'the owner by the first byte')
+    call quire_db_close(by_byte, status)
+    call expect_ok('close with a partitioner')
+    call quire_options_set_dataset_partitioner(chosen, 'first byte', by_first_byte, status)
+    call expect_ok('options_set_dataset_partitioner')
+    call quire_dataset_writer_open(context, 'ranges', writer, status, chosen)
+    call expect_ok('a dataset with a partitioner')
+    call write_epoch(writer, 100_8)
+    call quire_dataset_writer_finish(writer, status)
+    call expect_ok('finish with a partitioner')
+    call quire_dataset_writer_destroy(writer)
+    call quire_dataset_reader_open(trim(repository) // '/ranges', reader, status, chosen)
+    call expect_ok('a reader with a partitioner')
+    call quire_dataset_reader_get(reader, 100_8, 'all ', values, status)
+    call expect(status == QUIRE_OK .and. quire_dataset_values_count(values) == ranks, &
+                'values by the first byte')
+    call quire_dataset_values_destroy(values)
+    call quire_dataset_reader_destroy(reader)
+    call quire_options_set_dataset_partitioner(chosen, 'another', by_first_byte, status)
+    call quire_dataset_reader_open(trim(repository) // '/ranges', reader, status, chosen)
+    call expect_refused('another partitioner', 'first byte')
+    call quire_options_destroy(chosen)
+  end subroutine check_partitioner
 
   subroutine write_dataset(chosen)
     type(quire_options), intent(in) :: chosen

@@ -559,7 +559,10 @@ def test_dataset(tool):
     datasets = tool.directory / "datasets"
     shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden", datasets)
     listed = tool.json("dataset", "list", datasets)["datasets"]
-    assert [one["format"] for one in listed] == ["base", "bloom", "cuckoo", "pointer", "ribbon"]
+    assert [one["format"] for one in listed] == ["base", "base", "bloom", "cuckoo", "pointer",
+                                                 "ribbon", "ribbon"]
+    assert [one["partitioner"] for one in listed] == ["hash", "by the last byte", "hash", "hash",
+                                                      "hash", "hash", "by the last byte"]
     assert listed[0]["epochs"][1] == {"epoch": 5, "ranks": 2, "pairs": 42,
                                       "unix_time": listed[0]["epochs"][1]["unix_time"]}
     assert tool.json("ls", datasets)["datasets"] == [one["directory"] for one in listed]

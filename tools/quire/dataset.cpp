@@ -31,6 +31,7 @@ Json DatasetToJson(io::FileSystem& fs, const std::string& directory, int* exit_c
     return json;
   }
   json["format"] = partition::FormatName((*reader)->format());
+  json["partitioner"] = (*reader)->partitioner_name();
   const Result<std::string> writer = fs.LockHolder(directory + "/" + partition::kLockName);
   if (writer.ok() && !writer->empty()) json["open_in"] = *writer;
   uint64_t bytes = 0;
@@ -55,7 +56,8 @@ void PrintDataset(const Json& dataset) {
   if (dataset.contains("open_in")) {
     std::cout << "  (open in " << Text(dataset["open_in"]) << ")";
   }
-  std::cout << "\n  " << Text(dataset["format"]) << ", " << dataset["epochs"].size()
+  std::cout << "\n  " << Text(dataset["format"]) << ", partitioner " << Text(dataset["partitioner"])
+            << ", " << dataset["epochs"].size()
             << " epochs, " << ShowSize(dataset["bytes"].get<uint64_t>()) << "\n";
   for (const Json& epoch : dataset["epochs"]) {
     std::cout << "  epoch " << epoch["epoch"] << ": " << epoch["pairs"] << " pairs of "
