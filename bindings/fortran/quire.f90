@@ -138,6 +138,7 @@ module quire
   public :: quire_version, quire_code_name, quire_error_message
   public :: quire_options_create, quire_options_destroy, quire_options_set
   public :: quire_options_set_partitioner, quire_options_set_dataset_partitioner
+  public :: quire_options_set_dataset_first_match
   public :: quire_context_open, quire_context_open_mpi, quire_context_close
   public :: quire_context_rank, quire_context_size, quire_context_describe
   public :: quire_context_barrier, quire_context_notify, quire_context_wait_signal

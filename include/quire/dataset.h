@@ -195,6 +195,10 @@ struct DatasetReaderOptions {
   /// Its name, which must be the stored one. A function of that name that answers otherwise than
   /// the writer's makes Get miss keys; Verify reports it.
   std::string partitioner_name = {};
+  /// For keys that one rank puts in an epoch: Get, GetMany and GetTrajectory stop at the first rank
+  /// found to have the key, and give one value of each epoch. If several ranks put the key, it is
+  /// not specified whose value that is. Absent keys cost the same.
+  bool first_match = false;
 };
 
 /// All pairs of an epoch, or of some of its ranks: one rank after another, and of each by rising
@@ -236,7 +240,7 @@ class DatasetReader {
   /// The complete epochs, in order.
   virtual std::vector<DatasetEpoch> Epochs() const = 0;
 
-  /// The values of `key` in one epoch, by rank.
+  /// The values of `key` in one epoch, by rank; with DatasetReaderOptions::first_match one of them.
   ///
   /// Errors     kNotFound    Nobody put the key, or there is no such epoch (then with a text).
   ///            kCorruption  Names the file and the place.

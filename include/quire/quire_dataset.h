@@ -59,8 +59,11 @@ QUIRE_EXPORT int quire_dataset_writer_finish(quire_dataset_writer* writer);
 
 /* ---- Reading: no context, no MPI ---- */
 
-/* Opens <repository>/<name>. Of `options` (may be null) cache_bytes and the dataset partitioner
- * count. */
+/* Readers opened with these options stop at the first rank that has the key (`first_match` 1), or
+ * give the values of all ranks (0, the default): quire::DatasetReaderOptions::first_match. */
+QUIRE_EXPORT int quire_options_set_dataset_first_match(quire_options* options, int first_match);
+/* Opens <repository>/<name>. Of `options` (may be null) cache_bytes, the dataset partitioner and
+ * the first match count. */
 QUIRE_EXPORT int quire_dataset_reader_open(const char* directory, const quire_options* options,
                                            quire_dataset_reader** reader);
 /* Frees it. A scan must not outlive its reader: destroy those first. Null is allowed. */

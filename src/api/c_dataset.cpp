@@ -118,6 +118,14 @@ int quire_dataset_writer_finish(quire_dataset_writer* writer) {
   return With(writer, [](DatasetWriter& dataset) { return dataset.Finish(); });
 }
 
+int quire_options_set_dataset_first_match(quire_options* options, int first_match) {
+  return Guarded([&]() -> Status {
+    if (options == nullptr) return NullArgument("options");
+    options->dataset_first_match = first_match != 0;
+    return Status();
+  });
+}
+
 int quire_dataset_reader_open(const char* directory, const quire_options* options,
                               quire_dataset_reader** reader) {
   return Guarded([&]() -> Status {
@@ -127,6 +135,7 @@ int quire_dataset_reader_open(const char* directory, const quire_options* option
       chosen.cache_bytes = options->database.storage.cache_bytes;
       chosen.partitioner = options->dataset.partitioner;
       chosen.partitioner_name = options->dataset.partitioner_name;
+      chosen.first_match = options->dataset_first_match;
     }
     QUIRE_ASSIGN_OR_RETURN(auto opened, DatasetReader::Open(directory, chosen));
     *reader = new quire_dataset_reader{std::move(opened)};

@@ -20,6 +20,7 @@ struct quire_options {
   quire::ContextOptions context;
   quire::DatabaseOptions database;
   quire::DatasetOptions dataset;
+  bool dataset_first_match = false;
   quire::StreamOptions stream;
 };
 

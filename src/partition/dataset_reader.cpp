@@ -40,6 +40,7 @@ DatasetReaderImpl::DatasetReaderImpl(io::FileSystem& fs, const std::string& dire
       directory_(directory),
       descriptor_(descriptor),
       partitioner_(runtime::GuardedPartitioner(options.partitioner)),
+      first_match_(options.first_match),
       counts_(std::make_shared<ReadCounts>()),
       parts_(std::make_shared<PartCache>(
           PartCache::Options{&fs, directory, descriptor, options.cache_bytes,
@@ -131,7 +132,7 @@ Status DatasetReaderImpl::FindAt(const Place& place, const std::vector<EpochReco
   const uint64_t number = epochs[which].number;
   queries_.fetch_add(1, std::memory_order_relaxed);
   const size_t before = values->size();
-  const bool many = HasKeys(descriptor_.format);
+  const bool many = HasKeys(descriptor_.format) && !first_match_;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> ranks, RanksToAsk(place, epochs, which));
   for (const uint32_t rank : ranks) {
     const size_t found = values->size();
@@ -141,7 +142,11 @@ Status DatasetReaderImpl::FindAt(const Place& place, const std::vector<EpochReco
       return ValueOf(epochs, which, source, value, &values->back().value);
     }));
     partitions_.fetch_add(1, std::memory_order_relaxed);
-    if (values->size() == found) false_candidates_.fetch_add(1, std::memory_order_relaxed);
+    if (values->size() == found) {
+      false_candidates_.fetch_add(1, std::memory_order_relaxed);
+    } else if (first_match_) {
+      break;
+    }
   }
   std::sort(values->begin() + static_cast<ptrdiff_t>(before), values->end(),
             [](const DatasetValue& a, const DatasetValue& b) { return a.rank < b.rank; });

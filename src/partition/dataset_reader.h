@@ -87,6 +87,7 @@ class DatasetReaderImpl final : public DatasetReader {
   const std::string directory_;
   const Descriptor descriptor_;
   const Partitioner partitioner_;  ///< guarded
+  const bool first_match_;
   const std::shared_ptr<ReadCounts> counts_;
   const std::shared_ptr<PartCache> parts_;
   mutable std::mutex mutex_;

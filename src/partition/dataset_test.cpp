@@ -330,6 +330,61 @@ TEST_P(Dataset, AQuestionReadsABlockOfEachRankAsked) {
   EXPECT_GT(reads, 100u);
 }
 
+// Keys that one rank put are found with fewer blocks read, where a map names ranks by chance.
+TEST_P(Dataset, StopsAtTheFirstMatchIfAskedTo) {
+  constexpr int kRanks = 8;
+  DatasetOptions options = SmallDataset(format());
+  options.bloom_ranks = 6;
+  Write(kRanks, {1, 2}, 150, options);
+  const Truth truth = TruthOf(1, kRanks, 150);
+  DatasetReaderStatistics did[2];
+  std::vector<std::string> found[2];
+  for (const bool first_match : {false, true}) {
+    const auto reader = OpenReader(*disk_, kDatasetDirectory,
+                                   {.cache_bytes = 0, .first_match = first_match});
+    ASSERT_OK(reader.status());
+    for (const auto& [key, by_rank] : truth) {
+      if (by_rank.size() > 1) continue;
+      std::vector<DatasetValue> values;
+      ASSERT_OK((*reader)->Get(1, key, &values));
+      ASSERT_EQ(values.size(), 1u);
+      ASSERT_EQ(values[0].value, by_rank.begin()->second);
+    }
+    did[first_match] = (*reader)->Statistics();
+  }
+  EXPECT_EQ(did[1].queries, did[0].queries);
+  EXPECT_LE(did[1].partitions, did[0].partitions);
+  EXPECT_LE(did[1].reads, did[0].reads);
+  if (format() != DatasetFormat::kBloom) return;
+  EXPECT_GT(did[0].partitions, 4 * did[0].queries);  // of the 6 that were asked for
+  EXPECT_LT(did[1].partitions, did[0].partitions * 3 / 4);
+  EXPECT_LT(did[1].reads, did[0].reads * 9 / 10);
+}
+
+// Whose value is not specified; that it is one of those that were put is.
+TEST_P(Dataset, TheFirstMatchOfAKeyThatSeveralPutIsOneOfTheirs) {
+  Write(4, {1, 2});
+  const auto reader = OpenReader(*disk_, kDatasetDirectory, {.first_match = true});
+  ASSERT_OK(reader.status());
+  uint64_t shared = 0;
+  for (const auto& [key, by_rank] : TruthOf(1, 4, kPairCount)) {
+    std::vector<DatasetValue> values, path;
+    std::vector<std::vector<DatasetValue>> many;
+    ASSERT_OK((*reader)->Get(1, key, &values));
+    ASSERT_OK((*reader)->GetMany(1, {key, key}, &many));
+    ASSERT_OK((*reader)->GetTrajectory(key, &path));
+    ASSERT_GE(path.size(), 1u);
+    ASSERT_LE(path.size(), 2u);
+    for (const auto& given : {values, many[0], many[1], std::vector{path[0]}}) {
+      ASSERT_EQ(given.size(), 1u);
+      ASSERT_TRUE(by_rank.contains(given[0].rank)) << key;
+      ASSERT_EQ(given[0].value, by_rank.at(given[0].rank)) << key;
+    }
+    if (by_rank.size() > 1) ++shared;
+  }
+  EXPECT_GT(shared, 10u);
+}
+
 // What comes of a rank that was given up, and is in another collective call, is no yes.
 TEST(DatasetSteps, AreTakenByRanksAtTheEndOfThisEpochAlone) {
   const auto disk = io::NewSimFileSystem();

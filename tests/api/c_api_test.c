@@ -470,6 +470,17 @@ static void check_partitioned_dataset(quire_context* context, const char* reposi
     quire_dataset_values_destroy(values);
     quire_dataset_reader_destroy(reader);
   }
+  CHECK(quire_options_set_dataset_first_match(NULL, 1) == QUIRE_INVALID_ARGUMENT);
+  for (int first = 1; first >= 0; --first) {
+    quire_dataset_values* values = NULL;
+    CHECK(quire_options_set_dataset_first_match(options, first) == QUIRE_OK);
+    CHECK(quire_dataset_reader_open(path, options, &reader) == QUIRE_OK);
+    CHECK(quire_dataset_reader_get(reader, 3, "all", 3, &values) == QUIRE_OK);
+    CHECK(quire_dataset_values_count(values) ==
+          (first ? 1 : (size_t)quire_context_size(context)));
+    quire_dataset_values_destroy(values);
+    quire_dataset_reader_destroy(reader);
+  }
   CHECK(quire_options_set_dataset_partitioner(options, "another", by_first_byte, NULL) ==
         QUIRE_OK);
   CHECK(quire_dataset_reader_open(path, options, &reader) == QUIRE_INVALID_ARGUMENT);

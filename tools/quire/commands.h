@@ -86,6 +86,7 @@ struct DoctorOptions {
 };
 
 struct DatasetGetOptions {
+  bool first = false;  ///< one value of a key in an epoch
   std::string path;
   std::vector<std::string> keys;
   std::optional<uint64_t> epoch;  ///< none: all, the trajectory

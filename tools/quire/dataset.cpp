@@ -80,14 +80,16 @@ void PrintValue(const DatasetGetOptions& options, Slice key, const DatasetValue&
 }
 
 // Where there is no dataset, the status says what is there instead.
-Result<Reader> OpenAt(const std::string& path) {
-  Result<Reader> reader = DatasetReader::Open(path);
+Result<Reader> OpenAt(const std::string& path, const DatasetReaderOptions& options = {}) {
+  Result<Reader> reader = DatasetReader::Open(path, options);
   if (reader.status().code() != Code::kNotFound) return reader;
   return Absent(io::PosixFileSystem(), reader.status().message(), path);
 }
 
 Result<int> GetAll(const DatasetGetOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path));
+  DatasetReaderOptions chosen;
+  chosen.first_match = options.first;
+  QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path, chosen));
   int exit_code = kFine;
   for (const std::string& given : options.keys) {
     const Result<std::string> key = options.hex_keys ? ParseHex(given) : Result<std::string>(given);

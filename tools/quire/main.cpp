@@ -207,6 +207,7 @@ class Commands {
     get->add_option("DATASET", dataset_get_.path, "a dataset's directory")->required();
     get->add_option("KEY", dataset_get_.keys, "keys")->required();
     get->add_option("--epoch", dataset_get_.epoch, "of this epoch alone; else of all in order");
+    get->add_flag("--first", dataset_get_.first, "of an epoch the value that is found first");
     AddFormat(get, &dataset_get_.format);
     AddHexKeys(get, &dataset_get_.hex_keys);
     runs_[get] = [this] { return DatasetGet(dataset_get_); };
