@@ -153,13 +153,21 @@ Status ExchangeImpl::SendPart(Collective& collective, int destination, int round
 
 // OK also where the call was given up meanwhile.
 Status ExchangeImpl::AwaitPart(Collective& collective, int source, uint64_t number) {
+  bool came = false;
   auto missing = [&] {
-    if (parts_.IsGivenUp(collective.call)) return kNobody;
-    return parts_.Take(source, number, &collective.incoming) ? kNobody : source;
+    came = parts_.IsGivenUp(collective.call) || parts_.Take(source, number, &collective.incoming);
+    const bool has_work = call_work_.pending && call_work_.pending();
+    return came || has_work ? kNobody : source;
   };
   WaitSpec spec{&parts_, source, "its part of a collective call", collective.deadline_ns};
-  QUIRE_RETURN_IF_ERROR(AwaitMissing(spec, Missing(missing)));
-  return spec.peer == kNobody ? Status() : peers_.Get(source).why_failed;
+  while (true) {
+    QUIRE_RETURN_IF_ERROR(AwaitMissing(spec, Missing(missing)));
+    if (spec.peer != kNobody) return peers_.Get(source).why_failed;
+    if (came) return Status();
+    call_work_.run();
+    spec.peer = source;
+    if (transport_->clock().NowNs() >= collective.deadline_ns) return TimedOut(spec);
+  }
 }
 
 // What came of the peer's part; a failure where it is damaged, or does not fit into memory.

@@ -112,6 +112,16 @@ class Exchange {
   /// sent before has been handled. Does not wait.
   virtual Status PeerStatus(int rank) = 0;
 
+  /// What services leave to be done, and a call must do if there is no handler thread: it sends,
+  /// and waits for no answer.
+  struct CallWork {
+    std::function<bool()> pending;
+    std::function<void()> run;
+  };
+  /// Collective calls do this work while they wait: a rank that they wait for may need it to come.
+  /// Before the first call that may wait while there is some.
+  virtual void SetCallWork(CallWork work) = 0;
+
   /// Handles what has arrived; for programs that compute long without a handler thread. Cheap.
   virtual void Progress() = 0;
 

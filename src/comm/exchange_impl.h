@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "comm/call_table.h"
@@ -87,6 +88,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   Result<uint64_t> Sum(uint64_t mine) override;
   Status Notify(int signal, const std::vector<int>& ranks) override;
   Status WaitSignal(int signal, const std::vector<int>& ranks) override;
+  void SetCallWork(CallWork work) override { call_work_ = std::move(work); }
   void LimitAnswers(uint64_t bytes_max) override { answer_bytes_max_.store(bytes_max); }
   ExchangeStatistics Statistics() const override;
 
@@ -182,6 +184,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   const int rank_;
   const int size_;
   const bool threads_allowed_;
+  CallWork call_work_;  ///< may be empty
   ProgressGroup* const group_;  ///< null: none
 
   PeerTable peers_;

@@ -105,30 +105,34 @@ TEST_P(Dataset, HasEpochsWithoutPairsAndRanksWithout) {
   ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 1, {{"k", {{1, "v"}}}}));
 }
 
-TEST_P(Dataset, TakesPairsLargerThanItsBuffers) {
+TEST_P(Dataset, TakesPairsLargerThanItsBuffersStraightAndOverTheGrid) {
   const std::string key(64 << 10, 'k');
   const std::string value(300'000, 'v');
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-    const int rank = core->rank();
-    auto writer = OpenWriter(core, SmallDataset(format()));
-    ASSERT_OK(writer.status());
-    ASSERT_OK((*writer)->BeginEpoch(7));
-    for (int i = 0; i < 3; ++i) {
-      ASSERT_OK((*writer)->Put("big" + std::to_string(i), value + std::to_string(rank)));
+  for (const int size : {2, 3, 4}) {
+    disk_ = io::NewSimFileSystem();
+    Truth truth;
+    for (int rank = 0; rank < size; ++rank) {
+      const auto by = static_cast<uint32_t>(rank);
+      for (int i = 0; i < 3; ++i) {
+        truth["big" + std::to_string(i)][by] = value + std::to_string(rank);
+      }
+      truth[key][by] = value;
     }
-    ASSERT_OK((*writer)->Put(key, value));
-    ASSERT_OK((*writer)->EndEpoch());
-  });
-  const auto reader = Reader();
-  ASSERT_NE(reader, nullptr);
-  Truth truth;
-  for (int i = 0; i < 3; ++i) {
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      truth["big" + std::to_string(i)][rank] = value + std::to_string(rank);
-    }
+    RunSimRanks(Ranks(size), [&](const std::shared_ptr<runtime::Core>& core) {
+      DatasetOptions options = SmallDataset(format());
+      options.grid_ranks_min = 3;
+      auto writer = OpenWriter(core, options);
+      ASSERT_OK(writer.status());
+      ASSERT_OK((*writer)->BeginEpoch(7));
+      for (const auto& [put, by_rank] : truth) {
+        ASSERT_OK((*writer)->Put(put, by_rank.at(static_cast<uint32_t>(core->rank()))));
+      }
+      ASSERT_OK((*writer)->EndEpoch());
+    });
+    const auto reader = Reader();
+    ASSERT_NE(reader, nullptr);
+    ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 7, truth)) << size;
   }
-  truth[key] = {{0, value}, {1, value}};
-  ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 7, truth));
 }
 
 TEST_P(Dataset, AReaderSeesNewEpochsAfterRefresh) {

@@ -65,6 +65,7 @@ class MuteExchange : public comm::Exchange {
   Result<uint64_t> Sum(uint64_t) override { Never(); }
   Status Notify(int, const std::vector<int>&) override { Never(); }
   Status WaitSignal(int, const std::vector<int>&) override { Never(); }
+  void SetCallWork(CallWork) override { Never(); }
   void LimitAnswers(uint64_t) override { Never(); }
   comm::ExchangeStatistics Statistics() const override { Never(); }
 

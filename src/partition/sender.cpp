@@ -191,7 +191,8 @@ Status Sender::WaitForAnswers(bool all) {
     const uint64_t refused_now = counts().refused;
     if (refused_now == refused) continue;
     refused = refused_now;
-    if (options_.work()) continue;
+    // However much of it there is: each refusal may bring more, and answers must be heard between.
+    static_cast<void>(options_.work());
     if (clock.NowNs() > deadline_ns) {
       return Status(Code::kTimedOut,
                     "ranks refused batches of a dataset, as they have no room, for " +

@@ -20,11 +20,14 @@ class Errands {
  public:
   Errands(comm::Exchange* exchange, std::shared_ptr<base::Executor> executor)
       : in_calls_(!exchange->has_handler_thread() && exchange->size() > 1),
-        executor_(std::move(executor)) {}
+        executor_(std::move(executor)) {
+    if (in_calls_) exchange->SetCallWork({[this] { return pending(); }, [this] { RunPending(); }});
+  }
 
   /// Runs `errand` once, soon, never inside this call.
   void Run(std::function<void()> errand);
-  /// From the program's calls: runs what waits for them. False: nothing did.
+  /// From the program's calls, collective ones among them: runs what waits for them. False: nothing
+  /// did.
   bool RunPending();
   /// Forgets what waits for calls.
   void Drop();
