@@ -23,8 +23,8 @@ constexpr size_t kFooterBytes = 80;
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
 /// Behind a data block's contents: how they are compressed, checksum.
 constexpr size_t kBlockTrailerBytes = 1 + kChecksumBytes;
-/// The smallest data block: head, one tag, one offset, an entry with a key of one byte, trailer.
-constexpr uint64_t kStoredBlockBytesMin = 16 + 1 + 2 + 3 + kBlockTrailerBytes;
+/// The smallest data block: a byte of contents, which may be compressed, and the trailer.
+constexpr uint64_t kStoredBlockBytesMin = 1 + kBlockTrailerBytes;
 /// The smallest entry of SSIndex.
 constexpr uint64_t kIndexEntryBytesMin = 3;
 

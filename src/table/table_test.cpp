@@ -8,6 +8,7 @@
 
 #include "base/epoch.h"
 #include "io/file_section.h"
+#include "table/format.h"
 #include "table/table_testing.h"
 #include "tests/support/status_asserts.h"
 
@@ -479,6 +480,20 @@ TEST(TableBuilder, RefusesKeysAndVersionsOutOfOrder) {
     EXPECT_EQ((*builder)->Add(next.key, next.type, next.value, next.lsn).code(), Code::kCorruption);
     ASSERT_TRUE(fs->Unlink("/t-1.sst").ok());
   }
+}
+
+// A table of one small pair, whose only block was compressed to 20 bytes and has 9 behind them.
+TEST(TableBuilder, ABlockMayBecomeSmallerThanAnyThatIsNotCompressed) {
+  Footer footer;
+  footer.ssid = 5;
+  footer.data_bytes = 29;
+  footer.index_bytes = 12;
+  footer.properties_bytes = 22;
+  footer.block_count = 1;
+  EXPECT_OK(DecodeFooter(EncodeFooter(footer), footer.file_bytes(), 5).status());
+  footer.data_bytes = kStoredBlockBytesMin - 1;
+  EXPECT_CODE(DecodeFooter(EncodeFooter(footer), footer.file_bytes(), 5).status(),
+              Code::kCorruption);
 }
 
 TEST(TableBuilder, CompressesWhatShrinks) {
