@@ -8,6 +8,7 @@
 #include "base/coding.h"
 #include "base/log_sink.h"
 #include "io/machine.h"
+#include "io/made_paths.h"
 #include "kv/checkpoint_files.h"
 #include "kv/checkpoint_part.h"
 #include "kv/locked_database.h"
@@ -21,6 +22,7 @@ struct Prepared {
   uint64_t number = 0;
   uint64_t earlier = 0;                // the newest complete one; 0: none
   std::unique_ptr<io::FileLock> lock;  // rank 0
+  io::MadePaths made;                  // rank 0: until the checkpoint begins
   std::vector<CheckpointFound> left;   // rank 0: by checkpoints that were interrupted
 };
 
@@ -50,8 +52,8 @@ void RemoveLeftover(io::FileSystem& fs, const std::string& home, const Checkpoin
 // Begins a directory for the next one.
 Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Prepared* prepared) {
   const std::string home = CheckpointHome(request.path, request.database);
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, request.path));
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs, home));
+  QUIRE_RETURN_IF_ERROR(prepared->made.MakeDirectory(fs, request.path));
+  QUIRE_RETURN_IF_ERROR(prepared->made.MakeDirectory(fs, home));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<CheckpointFound> found, FindCheckpoints(fs, home));
   for (const CheckpointFound& one : found) {
     prepared->number = std::max(prepared->number, one.number);
@@ -63,8 +65,10 @@ Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Pr
   ++prepared->number;
   const std::string partial = PartialDirectory(home, prepared->number);
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(partial));
+  prepared->made.AddDirectory(fs, partial);
   QUIRE_ASSIGN_OR_RETURN(prepared->lock,
-                         fs.Lock(LockedDatabase::LockPath(partial), io::ProcessDescription()));
+                         prepared->made.Lock(fs, LockedDatabase::LockPath(partial),
+                                             io::ProcessDescription()));
   return Status();
 }
 
@@ -83,6 +87,7 @@ Status AgreeOnPrepared(runtime::Core& core, const CheckpointRequest& request, Pr
   if (!reader.Fixed(&prepared->number) || !reader.Fixed(&prepared->earlier)) {
     return Status(Code::kCorruption, "rank 0 does not say which checkpoint it begins");
   }
+  prepared->made.Keep();
   return Status();
 }
 

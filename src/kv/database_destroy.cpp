@@ -132,6 +132,7 @@ Result<std::unique_ptr<Event>> StartDestruction(const std::shared_ptr<runtime::C
     return Status(Code::kNotFound, "there is no database at " + locked.directory);
   }
   QUIRE_RETURN_IF_ERROR(core->exchange->Agree(MarkDestroying(*core, &locked)));
+  locked.made.Keep();
   return runtime::Job::StartTogether(core, number, "the destruction of " + name,
                              std::make_unique<DestroyWork>(core, std::move(locked)));
 }

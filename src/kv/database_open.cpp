@@ -345,6 +345,7 @@ Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& cor
     GiveUpOpening(*core->exchange, opened, opening.get());
     return opened;
   }
+  opening->locked.made.Keep();
   opening->database->Keep(std::move(opening->locked.lock));
   if (opening->request.chain != nullptr) {
     const bool wait = opening->at_once || !opening->old.shared;

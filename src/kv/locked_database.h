@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "io/made_paths.h"
 #include "kv/descriptor.h"
 #include "runtime/core.h"
 
@@ -17,6 +18,9 @@ namespace quire::kv {
 struct LockedDatabase {
   std::string directory;
   std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
+  /// The directory and the file of the lock, if they were not there. Keep() them when there is a
+  /// database, or when one begins: else a refused call would leave them.
+  io::MadePaths made;
   Descriptor descriptor;               ///< the same on all ranks; no generation: there is none
 
   /// The file of the lock, below `directory`.
@@ -24,7 +28,7 @@ struct LockedDatabase {
 };
 
 /// Locks the database `name`; makes its directory where that is absent and `make`. Every rank does:
-/// it may be on a device of its own node.
+/// it may be on a device of its own node. If the call fails, what it made is gone again.
 ///
 /// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kCorruption
 /// (the descriptor is damaged, or ranks have parts but rank 0 has none), kIo.

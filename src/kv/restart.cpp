@@ -318,6 +318,7 @@ Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>
                          AgreeOnCandidates(*core, path, name, options.number));
   QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/true));
   QUIRE_RETURN_IF_ERROR(BeginRestart(*core, &locked, candidates[0], options.replace));
+  locked.made.Keep();
   return runtime::Job::StartTogether(
       core, number, "the restart of " + name + " from " + path,
       std::make_unique<RestartWork>(core, std::move(locked), std::move(candidates), options));

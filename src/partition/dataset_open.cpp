@@ -52,13 +52,15 @@ Status LockAndRead(OpenDataset* dataset) {
   if (database) {
     return Status(Code::kInvalidArgument, directory + " is a database, not a dataset");
   }
-  QUIRE_ASSIGN_OR_RETURN(dataset->lock,
-                         fs.Lock(directory + "/" + kLockName, io::ProcessDescription()));
+  QUIRE_ASSIGN_OR_RETURN(dataset->lock, dataset->made.Lock(fs, directory + "/" + kLockName,
+                                                           io::ProcessDescription()));
   Result<Descriptor> found = ReadDescriptor(fs, directory);
   if (!found.ok() && found.status().code() == Code::kNotFound) {
     dataset->descriptor.id = io::RandomU64() | 1;
-    return io::ReplaceFile(fs, directory + "/" + runtime::kDatasetFile,
-                           EncodeDescriptor(dataset->descriptor));
+    const std::string file = directory + "/" + runtime::kDatasetFile;
+    dataset->made.AddFile(fs, file);
+    dataset->begins = true;
+    return io::ReplaceFile(fs, file, EncodeDescriptor(dataset->descriptor));
   }
   QUIRE_RETURN_IF_ERROR(found.status());
   QUIRE_RETURN_IF_ERROR(CheckSame(*found, dataset->descriptor, directory));
@@ -122,8 +124,18 @@ Status TakeMemory(OpenDataset* dataset) {
   return Status();
 }
 
+// Before any rank makes the directory: other ranks may see the same one.
+Status LookForDirectory(OpenDataset* dataset) {
+  const runtime::Core& core = *dataset->core;
+  const Result<bool> there = core.fs->Exists(dataset->directory);
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(there.status()));
+  if (!*there) dataset->made.AddDirectory(*core.fs, dataset->directory);
+  return Status();
+}
+
 Status OpenAll(OpenDataset* dataset) {
   runtime::Core& core = *dataset->core;
+  QUIRE_RETURN_IF_ERROR(LookForDirectory(dataset));
   Status mine = TakeMemory(dataset);
   if (mine.ok()) mine = io::MakeDurableDirectory(*core.fs, dataset->directory);
   if (mine.ok() && core.rank() == 0) mine = LockAndRead(dataset);
@@ -132,10 +144,14 @@ Status OpenAll(OpenDataset* dataset) {
       const std::vector<std::string> texts,
       runtime::GatherAgreed(*core.exchange, mine,
                             core.rank() == 0 ? EncodeNews(*dataset) : std::string()));
+  if (dataset->begins) dataset->made.Keep();  // from here on ranks have parts of it
   const Result<std::vector<EpochRecord>> epochs = TakeNews(texts[0], dataset);
   Status opened = epochs.status();
   if (opened.ok()) opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *epochs); });
-  return core.exchange->Agree(opened);
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(opened));
+  dataset->part->KeepFiles();
+  dataset->made.Keep();
+  return Status();
 }
 
 }  // namespace

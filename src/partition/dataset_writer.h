@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/forked_child.h"
+#include "io/made_paths.h"
 #include "partition/arrival.h"
 #include "partition/collector.h"
 #include "partition/double_buffer.h"
@@ -38,6 +39,8 @@ struct OpenDataset {
   std::optional<uint64_t> last_epoch;
   std::vector<EpochRecord> epochs;     ///< on rank 0
   std::unique_ptr<io::FileLock> lock;  ///< on rank 0
+  io::MadePaths made;                  ///< until the ranks agree that it is open, or begins
+  bool begins = false;                 ///< on rank 0: it was not there
   std::unique_ptr<PartWriter> part;
   runtime::MemoryShare memory;
 };

@@ -36,8 +36,7 @@ Result<std::unique_ptr<PartWriter>> PartWriter::Open(Options options,
 Status PartWriter::OpenFiles(bool has_epochs) {
   const std::string& directory = options_.directory;
   const uint32_t rank = options_.rank;
-  QUIRE_ASSIGN_OR_RETURN(
-      lock_, options_.fs->Lock(PartLockPath(directory, rank), io::ProcessDescription()));
+  QUIRE_ASSIGN_OR_RETURN(lock_, made_.Lock(*options_.fs, PartLockPath(directory, rank)));
   QUIRE_ASSIGN_OR_RETURN(part_, OpenFile(PartPath(directory, rank), has_epochs));
   QUIRE_ASSIGN_OR_RETURN(index_, OpenFile(IndexPath(directory, rank), has_epochs));
   if (options_.values) {
@@ -47,8 +46,11 @@ Status PartWriter::OpenFiles(bool has_epochs) {
 }
 
 Result<std::unique_ptr<io::File>> PartWriter::OpenFile(const std::string& path,
-                                                       bool has_epochs) const {
-  if (!has_epochs) return options_.fs->Open(path, io::OpenMode::kReadWriteCreate);
+                                                       bool has_epochs) {
+  if (!has_epochs) {
+    QUIRE_RETURN_IF_ERROR(made_.AddFileIfAbsent(*options_.fs, path));
+    return options_.fs->Open(path, io::OpenMode::kReadWriteCreate);
+  }
   Result<std::unique_ptr<io::File>> file = options_.fs->Open(path, io::OpenMode::kReadWrite);
   if (!file.ok() && file.status().code() == Code::kNotFound) return MissingFile(path);
   return file;

@@ -16,6 +16,7 @@
 
 #include "filter/rank_map.h"
 #include "io/file_system.h"
+#include "io/made_paths.h"
 #include "partition/files.h"
 #include "partition/pair_buffer.h"
 #include "quire/options.h"
@@ -58,6 +59,8 @@ class PartWriter {
   void Keep();
   /// What was appended since the last Keep is not there any more.
   Status Rewind();
+  /// The files that Open made stay: without this they go with the object.
+  void KeepFiles() { made_.Keep(); }
   /// Others may write the files from now on, and this one must not.
   void LetGo() { lock_.reset(); }
 
@@ -68,12 +71,13 @@ class PartWriter {
  private:
   explicit PartWriter(Options options) : options_(std::move(options)) {}
   Status OpenFiles(bool has_epochs);
-  Result<std::unique_ptr<io::File>> OpenFile(const std::string& path, bool has_epochs) const;
+  Result<std::unique_ptr<io::File>> OpenFile(const std::string& path, bool has_epochs);
   Status TakeLast(const std::vector<EpochRecord>& epochs);
   Status WriteValues();
 
   const Options options_;
   std::unique_ptr<io::FileLock> lock_;
+  io::MadePaths made_;
   std::shared_ptr<io::File> part_;
   std::unique_ptr<io::File> index_;
   std::unique_ptr<io::File> values_file_;

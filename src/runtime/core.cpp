@@ -7,6 +7,7 @@
 #include "base/coding.h"
 #include "base/out_of_memory.h"
 #include "io/machine.h"
+#include "io/made_paths.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/job.h"
@@ -80,13 +81,13 @@ uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
 }
 
 Status Prepare(const Status& before, Core* core, const std::string& repository,
-               ContextOptions* options) {
+               ContextOptions* options, io::MadePaths* made) {
   QUIRE_RETURN_IF_ERROR(before);
   QUIRE_RETURN_IF_ERROR(io::CheckMachine());
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
   QUIRE_ASSIGN_OR_RETURN(core->repository, ExpandRepository(repository));
-  return io::MakeDurableDirectory(*core->fs, core->repository);
+  return made->MakeDirectory(*core->fs, core->repository);
 }
 
 // Before the ranks introduce themselves, so that all hear where one cannot have its threads.
@@ -202,8 +203,10 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
   core->options = given;
   const std::string transport_name = transport->Name();
-  Status prepared = base::OrOutOfMemory(
-      [&] { return Prepare(environment.prepared, core.get(), repository, &core->options); });
+  io::MadePaths made;
+  Status prepared = base::OrOutOfMemory([&] {
+    return Prepare(environment.prepared, core.get(), repository, &core->options, &made);
+  });
   if (prepared.ok()) {
     prepared = base::OrOutOfMemory([&] { return StartExecutor(environment, core.get()); });
   }
@@ -218,6 +221,7 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;
   QUIRE_RETURN_IF_ERROR(
       Together(*core->exchange, [&] { return Join(environment, prepared, core.get()); }));
+  made.Keep();
   return core;
 }
 

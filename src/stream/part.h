@@ -18,11 +18,13 @@
 
 #include "base/fork_generation.h"
 #include "io/file_system.h"
+#include "io/made_paths.h"
 #include "stream/gate.h"
 #include "stream/index.h"
 #include "stream/log_contents.h"
 #include "stream/log_heap.h"
 #include "stream/room_plan.h"
+#include "stream/store_root.h"
 
 namespace quire::stream {
 
@@ -165,12 +167,15 @@ class Part {
     std::unordered_map<uint32_t, Object> objects_;  // by slot
   };
 
-  Part(io::FileSystem& fs, PartName name) : fs_(fs), name_(std::move(name)) {}
+  Part(io::FileSystem& fs, PartName name)
+      : fs_(fs), name_(std::move(name)), root_(fs_, name_.directory()) {}
   std::string lock_path() const { return name_.path("log") + ".lock"; }
   bool HeldByWriter() const;
   Status Lock();
   Status Open(const StreamOptions* options, bool create);
+  Status LockExisting();
   Status Prepare(const StreamOptions& options);
+  void Keep();
   Status Recover();
   Status JudgeEnd(const WalkEnd& end, bool same_boot);
   Status MakeIndex(const LogContents& found);
@@ -206,7 +211,10 @@ class Part {
   PartName name_;
   const uint32_t generation_ = base::ForkGeneration();
   StreamOptions options_;
+  io::MadePaths made_directories_;  // until it is open, in the order in which they are made
+  StoreRoot root_;
   std::unique_ptr<io::FileLock> lock_;
+  io::MadePaths made_files_;  // under lock_
   std::unique_ptr<LogHeap> heap_;
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<io::MappedFile> index_map_;

@@ -11,31 +11,12 @@
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kLockTimeoutNs = 10'000'000'000;
 constexpr uint64_t kLockPauseNs = 1'000'000;
 constexpr uint64_t kWriterTimeoutNs = 500'000'000;  // of one that may just have died
 constexpr uint64_t kTendingTimeoutNs = 60'000'000'000;
 constexpr char kTends[] = ", which only tends it";
-constexpr char kRootText[] = "quire stream store, version 1\n";
-
-// Several ranks make a store at once.
-Status MakeRoot(io::FileSystem& fs, const std::string& directory) {
-  const std::string root = directory + "/ROOT";
-  const uint64_t deadline = io::RealClock().NowNs() + kLockTimeoutNs;
-  while (true) {
-    QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(root));
-    if (there) return Status();
-    const Result<std::unique_ptr<io::FileLock>> lock =
-        fs.Lock(root + ".lock", io::ProcessDescription());
-    if (lock.ok()) {
-      QUIRE_ASSIGN_OR_RETURN(const bool made, fs.Exists(root));
-      return made ? Status() : io::ReplaceFile(fs, root, kRootText);
-    }
-    const bool wait = lock.status().code() == Code::kBusy && io::RealClock().NowNs() < deadline;
-    if (!wait) return lock.status();
-    io::RealClock().SleepNs(kLockPauseNs);
-  }
-}
+// Of a writer of another rank that takes back the directory which it made.
+constexpr int kAttempts = 10;
 
 }  // namespace
 
@@ -49,6 +30,7 @@ Result<std::unique_ptr<Part>> Part::Open(io::FileSystem& fs, const PartName& nam
   QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   std::unique_ptr<Part> part(new Part(fs, name));
   QUIRE_RETURN_IF_ERROR(part->Open(&options, create));
+  part->Keep();
   return part;
 }
 
@@ -56,6 +38,7 @@ Result<std::unique_ptr<Part>> Part::OpenExisting(io::FileSystem& fs, const PartN
   QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   std::unique_ptr<Part> part(new Part(fs, name));
   QUIRE_RETURN_IF_ERROR(part->Open(nullptr, false));
+  part->Keep();
   return part;
 }
 
@@ -77,7 +60,7 @@ Status Part::Lock() {
   const std::string holder = io::ProcessDescription() + (writing_ ? "" : kTends);
   const uint64_t begin_ns = io::RealClock().NowNs();
   while (true) {
-    auto lock = fs_.Lock(lock_path(), holder);
+    auto lock = made_files_.Lock(fs_, lock_path(), holder);
     if (lock.ok()) lock_ = std::move(lock).value();
     if (lock.ok() || lock.status().code() != Code::kBusy || !writing_) return lock.status();
     const uint64_t timeout_ns = HeldByWriter() ? kWriterTimeoutNs : kTendingTimeoutNs;
@@ -87,13 +70,10 @@ Status Part::Lock() {
 }
 
 Status Part::Open(const StreamOptions* options, bool create) {
-  if (create) QUIRE_RETURN_IF_ERROR(Prepare(*options));
-  QUIRE_ASSIGN_OR_RETURN(bool there, fs_.Exists(name_.path("log")));
-  if (!there && !create) return Status(Code::kNotFound);
   writing_ = options != nullptr;
-  QUIRE_RETURN_IF_ERROR(Lock());
+  QUIRE_RETURN_IF_ERROR(create ? Prepare(*options) : LockExisting());
   base::SyncPoint("stream.lock.after");
-  QUIRE_ASSIGN_OR_RETURN(there, fs_.Exists(name_.path("log")));
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
   if (create && !there) {
     Identity identity;
     identity.log_id = io::RandomU64();
@@ -104,6 +84,7 @@ Status Part::Open(const StreamOptions* options, bool create) {
     head.sequence = 1;
     head.synced = 1;
     head.boot_id = fs_.BootId();
+    made_files_.AddFile(fs_, name_.path("log"));
     QUIRE_RETURN_IF_ERROR(LogHeap::Create(fs_, name_.path("log"), identity, head));
   }
   QUIRE_ASSIGN_OR_RETURN(heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kReadWrite));
@@ -114,6 +95,8 @@ Status Part::Open(const StreamOptions* options, bool create) {
     options_.keep_versions = had.keep_versions;
     options_.keep_ms = had.keep_ms;
   }
+  QUIRE_RETURN_IF_ERROR(made_files_.AddFileIfAbsent(fs_, name_.path("gate")));
+  QUIRE_RETURN_IF_ERROR(made_files_.AddFileIfAbsent(fs_, name_.path("index")));
   QUIRE_ASSIGN_OR_RETURN(gate_, Gate::Create(fs_, name_.path("gate")));
   finished_ = !writing_ && had.finished;
   // Until there is an index: nobody says that he writes.
@@ -125,13 +108,30 @@ Status Part::Open(const StreamOptions* options, bool create) {
   return Status();
 }
 
+Status Part::LockExisting() {
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
+  return there ? Lock() : Status(Code::kNotFound);
+}
+
 Status Part::Prepare(const StreamOptions& options) {
   if (options.log_bytes < kPageBytes) {
     return Status(Code::kInvalidArgument, "stream_log_bytes is too small");
   }
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, name_.place));
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, name_.directory()));
-  return MakeRoot(fs_, name_.directory());
+  Status locked;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    QUIRE_RETURN_IF_ERROR(made_directories_.MakeDirectory(fs_, name_.place));
+    locked = made_directories_.MakeDirectory(fs_, name_.directory());
+    if (locked.ok()) locked = Lock();
+    if (locked.code() != Code::kNotFound) break;
+  }
+  QUIRE_RETURN_IF_ERROR(locked);
+  return root_.Make();
+}
+
+void Part::Keep() {
+  made_directories_.Keep();
+  root_.Keep();
+  made_files_.Keep();
 }
 
 Status Part::Recover() {
@@ -187,6 +187,9 @@ Status Part::MakeIndex(const LogContents& found) {
   const uint32_t number = gate_->index_number() + 1;
   QUIRE_ASSIGN_OR_RETURN(const bool left_over, fs_.Exists(temporary));
   if (left_over) QUIRE_RETURN_IF_ERROR(fs_.Unlink(temporary));
+  // Without room for all of it none of it stays.
+  io::MadePaths made;
+  made.AddFile(fs_, temporary);
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
                          fs_.Open(temporary, io::OpenMode::kCreate));
   QUIRE_RETURN_IF_ERROR(file->Allocate(bytes));
@@ -197,6 +200,7 @@ Status Part::MakeIndex(const LogContents& found) {
                          Index::Attach(map->data(), bytes, heap_->identity().log_id, number));
   QUIRE_RETURN_IF_ERROR(FillIndex(found, &index));
   QUIRE_RETURN_IF_ERROR(fs_.Rename(temporary, path));
+  made.Keep();
   // The one before, if there is one, counts until here.
   index_ = std::make_unique<Index>(std::move(index));
   index_map_ = std::move(map);

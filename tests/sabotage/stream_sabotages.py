@@ -58,7 +58,12 @@ STREAM_SABOTAGES = [
     Sabotage("stream-lock", "two programs write one part",
              "src/stream/part_open.cpp",
              "QUIRE_RETURN_IF_ERROR(Lock());", "",
+             "if (locked.ok()) locked = Lock(writing_);", "",
              STREAM, "Stream.WrongCalls*"),
+
+    Sabotage("stream-refused-root", "a stream that finds no room leaves the root of its store",
+             "src/stream/store_root.cpp", "if (!made_ && !lock_made_) return Status();",
+             "return Status();", STREAM, "RefusedStreams.WithoutRoom"),
 
     # What goes of a stream, and what stays.
     Sabotage("stream-pins", "the collector does not look at what readers hold",
