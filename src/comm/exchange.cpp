@@ -84,6 +84,15 @@ void ExchangeImpl::Serve(uint32_t channel, Service service) {
   } else {
     services_.Set(channel, std::move(service));
   }
+  LookAtDeferred();
+}
+
+void ExchangeImpl::ServePatiently(uint32_t channel, uint32_t order, PatientService service) {
+  services_.SetPatient(channel, order, std::move(service));
+  LookAtDeferred();
+}
+
+void ExchangeImpl::LookAtDeferred() {
   deferred_.store(true, std::memory_order_release);
   transport_->Wake(Waiter::kHandler);
   sleepers_.NotifyAll();
@@ -188,9 +197,7 @@ Status ExchangeImpl::SendToSelf(MessageKind kind, uint32_t channel, uint64_t cal
     const std::lock_guard<std::mutex> lock(own_mutex_);
     own_.push_back(std::move(message));
   }
-  deferred_.store(true, std::memory_order_release);
-  transport_->Wake(Waiter::kHandler);
-  sleepers_.NotifyAll();
+  LookAtDeferred();
   return Status();
 }
 

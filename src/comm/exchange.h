@@ -8,7 +8,8 @@
 /// Threads    Start, Wait, Notify, WaitSignal: any thread. Collectives: one thread per Exchange at
 ///            a time, same order on all ranks. Services run on the message handler thread, or
 ///            inside any call that waits (no-thread mode).
-/// Invariants a service never waits for another rank; answers queue while there is no room, and
+/// Invariants a service never waits, neither for another rank nor for room in memory: it leaves
+///            its request unfinished (ServePatiently); answers queue while there is no room, and
 ///            once those to one rank are more than a window, or all more than answer_bytes_max,
 ///            that rank's further requests wait unhandled, bounded by its window; every wait ends
 ///            by its deadline (kTimedOut) or the peer's death (kPeerFailed). Requests of one rank
@@ -41,6 +42,20 @@ struct ExchangeOptions {
 /// not wait for other ranks: Start, Notify and collectives called from one fail with
 /// kInvalidArgument.
 using Service = std::function<Status(int source, Slice request, std::string* answer)>;
+
+/// What is left of a request that cannot be finished without waiting.
+class UnfinishedRequest {
+ public:
+  /// Where the service was taken away it is destroyed without being asked: it touches nothing then.
+  virtual ~UnfinishedRequest() = default;
+  /// True: `status` and `answer` are the request's. False: not yet. Never waits; runs as a service
+  /// does.
+  virtual bool GoOn(Status* status, std::string* answer) = 0;
+};
+/// A service that never waits. Null: `status` and `answer` are the request's. Else the rest is
+/// asked to go on, about every millisecond.
+using PatientService = std::function<std::unique_ptr<UnfinishedRequest>(
+    int source, Slice request, Status* status, std::string* answer)>;
 
 /// One request under way. Shared with the Exchange until answered.
 class Call {
@@ -82,6 +97,10 @@ class Exchange {
   /// answered kNotFound. The service before it does not run any more when this returns (so never
   /// call this from the channel's own service).
   virtual void Serve(uint32_t channel, Service service) = 0;
+  /// The same with a service whose requests may stay unfinished. Channels of one `order` (not 0)
+  /// are handled as if they were one channel: behind an unfinished request, later ones of the same
+  /// rank to them wait, and so do its signals. Its requests to other channels do not.
+  virtual void ServePatiently(uint32_t channel, uint32_t order, PatientService service) = 0;
 
   /// Sends a request, `head` and `body` joined; returns once it is handed to the transport (the
   /// slices are free again). Waits while the window to `destination` is full. Errors: kTimedOut,

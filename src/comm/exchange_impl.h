@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -72,6 +73,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   Status HandlerStatus() const override { return handler_status_; }
 
   void Serve(uint32_t channel, Service service) override;
+  void ServePatiently(uint32_t channel, uint32_t order, PatientService service) override;
   Result<std::shared_ptr<Call>> Start(int destination, uint32_t channel, Slice head,
                                       Slice body) override;
   Status Wait(const std::shared_ptr<Call>& call, std::string* answer) override;
@@ -106,6 +108,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   class Sending;
 
   // exchange.cpp: sending.
+  void LookAtDeferred();
   Status CheckUse(int destination) const;
   Result<std::shared_ptr<PendingCall>> StartCall(int destination, uint32_t channel, Slice head,
                                                  Slice body, PendingCall::Callback then);
@@ -134,6 +137,8 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   void FailAll(const Status& why);
   void PollGroup();
   void HandlerLoop();
+  void AskAgain();
+  uint64_t SleepNs(uint64_t longest_ns) const;
   Status TimedOut(const WaitSpec& spec) const;
 
   // exchange_receive.cpp
@@ -146,6 +151,10 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   void HandleMessage(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
   void HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Slice payload);
   void HandleSignal(Peer& peer, int signal);
+  std::list<UnfinishedMessage> PlaceForUnfinished(Peer& peer);
+  void KeepUnfinished(Peer& peer, std::list<UnfinishedMessage> place);
+  static bool MustFollow(const Peer& peer, uint32_t order);
+  bool FinishOne(Peer& peer, UnfinishedMessage* unfinished);
   void Hold(Peer& peer, const MessageHeader& header, Slice payload);
   bool MustHold(const Peer& peer) const;
   void HandleLost(Peer& peer, const MessageHeader& header);
@@ -160,6 +169,8 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   int HandleAllHeld();
   int HandleHeld(Peer& peer);
   int HandleUnserved();
+  int HandleUnfinished();
+  int HandleUnfinishedOf(Peer& peer);
   int HandleOwn();
   void Buffer(uint64_t before, uint64_t now);
 
@@ -207,6 +218,9 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   std::string answer_;                 ///< poller's: what the running service answers
   std::string spare_;                  ///< poller's: memory for the next request of many frames
   std::vector<Peer*> held_list_;       ///< poller's: peers whose requests are held
+  std::vector<Peer*> unfinished_list_;  ///< poller's: peers with unfinished requests
+  uint64_t ask_again_ns_ = 0;           ///< poller's: when those are asked to go on; 0: never
+  std::atomic<bool> has_unfinished_{false};
   uint64_t queued_bytes_ = 0;          ///< poller's: answers that wait for room, of all peers
   std::unordered_map<uint32_t, std::deque<std::pair<int, HeldMessage>>> unserved_;  ///< poller's
 

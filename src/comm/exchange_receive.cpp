@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <list>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/out_of_memory.h"
 #include "comm/exchange_impl.h"
@@ -7,6 +10,8 @@
 namespace quire::comm {
 namespace {
 
+// The order of signals: behind all that came before.
+constexpr uint32_t kSignalOrder = 0;
 // Larger buffers are given back to the system rather than kept for the next message.
 constexpr uint64_t kKeptBytesMax = 4 << 20;
 
@@ -122,6 +127,11 @@ void ExchangeImpl::Hold(Peer& peer, const MessageHeader& header, Slice payload) 
 }
 
 void ExchangeImpl::HandleSignal(Peer& peer, int signal) {
+  if (MustFollow(peer, kSignalOrder)) {
+    std::list<UnfinishedMessage> place = PlaceForUnfinished(peer);
+    place.front().message = {MessageKind::kSignal, static_cast<uint32_t>(signal), 0, {}};
+    return KeepUnfinished(peer, std::move(place));
+  }
   if (!signals_.Add(signal, peer.rank)) {
     return FailPeer(peer, Status(Code::kCorruption, "received too many different signals"));
   }
@@ -137,11 +147,49 @@ void ExchangeImpl::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Sl
     Buffer(0, payload.size());
     return;
   }
+  const uint32_t order = services_.OrderOf(channel);
+  std::list<UnfinishedMessage> place;  // what has begun is kept without memory
+  if (order != 0) {
+    place = PlaceForUnfinished(peer);
+    place.front() = {{MessageKind::kRequest, channel, call, {}}, order, nullptr};
+    if (MustFollow(peer, order)) {
+      place.front().message.payload = payload;
+      return KeepUnfinished(peer, std::move(place));
+    }
+  }
   answer_.clear();
   if (answer_.capacity() > kKeptBytesMax) std::string().swap(answer_);
-  const Status status = services_.Run(channel, peer.rank, payload, &answer_);
+  std::unique_ptr<UnfinishedRequest> rest;
+  const Status status = services_.Run(channel, peer.rank, payload, &answer_, &rest);
   AddPolled(counters_.requests_handled, 1);
-  SendAnswer(peer, call, status, &answer_);
+  if (rest == nullptr) return SendAnswer(peer, call, status, &answer_);
+  place.front().rest = std::move(rest);
+  KeepUnfinished(peer, std::move(place));
+}
+
+// Whether it has to wait for what came before it from the same peer.
+bool ExchangeImpl::MustFollow(const Peer& peer, uint32_t order) {
+  if (order == kSignalOrder) return !peer.unfinished.empty();
+  const std::vector<uint32_t>& orders = peer.unfinished_orders;
+  return std::find(orders.begin(), orders.end(), order) != orders.end();
+}
+
+std::list<UnfinishedMessage> ExchangeImpl::PlaceForUnfinished(Peer& peer) {
+  peer.unfinished_orders.reserve(peer.unfinished_orders.size() + 1);
+  unfinished_list_.reserve(unfinished_list_.size() + 1);
+  return std::list<UnfinishedMessage>(1);
+}
+
+// What PlaceForUnfinished gave, filled. Takes no memory.
+void ExchangeImpl::KeepUnfinished(Peer& peer, std::list<UnfinishedMessage> place) {
+  const UnfinishedMessage& unfinished = place.front();
+  Buffer(0, unfinished.message.payload.size());
+  if (unfinished.order != kSignalOrder && !MustFollow(peer, unfinished.order)) {
+    peer.unfinished_orders.push_back(unfinished.order);
+  }
+  peer.unfinished.splice(peer.unfinished.end(), place);
+  if (!std::exchange(peer.in_unfinished_list, true)) unfinished_list_.push_back(&peer);
+  AskAgain();
 }
 
 // What was served is answered, or its sender hears nothing more: its outcome is unknown there, and
@@ -262,6 +310,11 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
   DropAnswers(peer);
   for (const HeldMessage& message : peer.held) Buffer(message.payload.size(), 0);
   peer.held.clear();
+  for (const UnfinishedMessage& message : peer.unfinished) {
+    Buffer(message.message.payload.size(), 0);
+  }
+  peer.unfinished.clear();
+  peer.unfinished_orders.clear();
   const Status failure = base::OrOutOfMemory([&] { return peer.Failure(); });
   while (const std::shared_ptr<PendingCall> call = calls_.TakeOne(peer.rank)) {
     call->Complete(failure, {});
@@ -272,7 +325,71 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
 }
 
 int ExchangeImpl::HandleDeferred() {
-  return HandleOwn() + HandleUnserved() + HandleAllHeld();
+  return HandleUnfinished() + HandleOwn() + HandleUnserved() + HandleAllHeld();
+}
+
+int ExchangeImpl::HandleUnfinished() {
+  int count = 0;
+  size_t kept = 0;
+  for (size_t i = 0; i < unfinished_list_.size(); ++i) {
+    Peer* const peer = unfinished_list_[i];
+    count += HandleUnfinishedOf(*peer);
+    peer->in_unfinished_list = !peer->unfinished.empty();
+    if (peer->in_unfinished_list) unfinished_list_[kept++] = peer;
+  }
+  unfinished_list_.resize(kept);
+  if (kept != 0) {
+    AskAgain();
+  } else {
+    ask_again_ns_ = 0;
+    has_unfinished_.store(false, std::memory_order_relaxed);
+  }
+  return count;
+}
+
+// In order; one that still waits keeps those behind it of the same order, and all signals.
+int ExchangeImpl::HandleUnfinishedOf(Peer& peer) {
+  int count = 0;
+  std::list<UnfinishedMessage> messages = std::exchange(peer.unfinished, {});
+  peer.unfinished_orders.clear();
+  while (!messages.empty()) {
+    UnfinishedMessage& first = messages.front();
+    const bool follows = MustFollow(peer, first.order);
+    if (!follows && FinishOne(peer, &first)) {
+      ++count;
+      messages.pop_front();
+    } else if (peer.failed.load(std::memory_order_relaxed)) {
+      break;  // nobody waits for the answers
+    } else {
+      if (!MustFollow(peer, first.order)) peer.unfinished_orders.push_back(first.order);
+      peer.unfinished.splice(peer.unfinished.end(), messages, messages.begin());
+    }
+  }
+  for (const UnfinishedMessage& message : messages) Buffer(message.message.payload.size(), 0);
+  return count;
+}
+
+// True: it needs nothing any more. What has not begun begins.
+bool ExchangeImpl::FinishOne(Peer& peer, UnfinishedMessage* unfinished) {
+  HeldMessage& message = unfinished->message;
+  if (message.kind == MessageKind::kSignal) {
+    HandleKept(peer, message);
+    return true;
+  }
+  answer_.clear();
+  Status status;
+  if (unfinished->rest != nullptr) {
+    status = services_.GoOn(message.channel, peer.rank, &answer_, &unfinished->rest);
+  } else {
+    status =
+        services_.Run(message.channel, peer.rank, message.payload, &answer_, &unfinished->rest);
+    AddPolled(counters_.requests_handled, 1);
+    Buffer(message.payload.size(), 0);
+    std::string().swap(message.payload);
+  }
+  if (unfinished->rest != nullptr) return false;
+  SendAnswer(peer, message.call, status, &answer_);
+  return true;
 }
 
 void ExchangeImpl::HandleKept(Peer& peer, const HeldMessage& message) {

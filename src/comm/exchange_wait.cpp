@@ -14,6 +14,8 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kPeerCheckNs = 200 * kNsPerMs;
 // The handler has nothing to look after by time; it wakes only so that no mistake lasts for ever.
 constexpr uint64_t kHandlerSleepNs = 10'000 * kNsPerMs;
+// How often unfinished requests are asked to go on: what they wait for tells nobody.
+constexpr uint64_t kAskAgainNs = kNsPerMs;
 
 }  // namespace
 
@@ -35,6 +37,7 @@ int ExchangeImpl::PollHeld() {
   int count = 0;
   const Status polled = base::OrOutOfMemory([&] {
     count = transport_->Poll(*this, kFramesPerPoll);
+    if (ask_again_ns_ != 0 && transport_->clock().NowNs() >= ask_again_ns_) deferred_.store(true);
     if (deferred_.load(std::memory_order_relaxed) && deferred_.exchange(false)) {
       count += HandleDeferred();
     }
@@ -42,6 +45,18 @@ int ExchangeImpl::PollHeld() {
   });
   if (!polled.ok()) FailAll(polled);
   return count;
+}
+
+// With the poll right: unfinished requests go on a little later.
+void ExchangeImpl::AskAgain() {
+  ask_again_ns_ = transport_->clock().NowNs() + kAskAgainNs;
+  if (has_unfinished_.exchange(true, std::memory_order_acq_rel)) return;
+  transport_->Wake(Waiter::kHandler);  // it sleeps for longer
+}
+
+uint64_t ExchangeImpl::SleepNs(uint64_t longest_ns) const {
+  const bool unfinished = has_unfinished_.load(std::memory_order_acquire);
+  return unfinished ? std::min(longest_ns, kAskAgainNs) : longest_ns;
 }
 
 void ExchangeImpl::FailAll(const Status& why) {
@@ -86,6 +101,10 @@ class ExchangeImpl::Lead {
     exchange_->transport_->CallerLeaves();
     exchange_->led_.store(false, std::memory_order_release);
     held_ = false;
+    // The handler sleeps for as long as somebody leads.
+    if (exchange_->has_unfinished_.load(std::memory_order_acquire)) {
+      exchange_->transport_->Wake(Waiter::kHandler);
+    }
   }
 
  private:
@@ -197,7 +216,9 @@ Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, 
       lead.Take();
       if (polled < 0) lead.Leave();  // another thread polls, and will notify this one
       slept = true;
-      came_true = Sleep(sleeper, done, lead.held(), std::min(deadline_ns, check_ns) - now_ns);
+      const uint64_t longest_ns = std::min(deadline_ns, check_ns) - now_ns;
+      came_true =
+          Sleep(sleeper, done, lead.held(), lead.held() ? SleepNs(longest_ns) : longest_ns);
     }
   }
   lead.Leave();
@@ -233,7 +254,7 @@ void ExchangeImpl::HandlerLoop() {
     } else if (!led) {  // else it has waited, and has to see first whether it is to stop
       if (spin_end_ns != 0) spin.Failed();
       spin_end_ns = 0;
-      transport_->Wait(Waiter::kHandler, kHandlerSleepNs);
+      transport_->Wait(Waiter::kHandler, SleepNs(kHandlerSleepNs));
     }
   }
 }

@@ -7,12 +7,14 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "comm/exchange.h"
 #include "comm/message.h"
 #include "quire/status.h"
 
@@ -24,6 +26,13 @@ struct HeldMessage {
   uint32_t channel = 0;
   uint64_t call = 0;
   std::string payload;
+};
+
+/// A request that its service has not finished, or a message that waits behind one.
+struct UnfinishedMessage {
+  HeldMessage message;  ///< without its payload, where `rest` has it
+  uint32_t order = 0;   ///< of its channel; 0: a signal, which waits for all before it
+  std::unique_ptr<UnfinishedRequest> rest;  ///< null: it has not begun
 };
 
 /// An answer that waits for room.
@@ -52,6 +61,9 @@ struct Peer {
   uint64_t queued_bytes = 0;
   std::deque<HeldMessage> held;  ///< while too many answers to it are queued
   bool in_held_list = false;
+  std::list<UnfinishedMessage> unfinished;
+  std::vector<uint32_t> unfinished_orders;  ///< which orders those have
+  bool in_unfinished_list = false;
 };
 
 /// Makes a peer when it is first asked for. One is ready at any time: what a rank hears first from

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "tests/support/status_asserts.h"
@@ -15,19 +17,20 @@ TEST(ServiceTable, RunsTheServiceOfAChannelUntilItIsTakenAway) {
   for (const uint32_t channel : {1u, kQuickChannels + 1}) {
     ServiceTable table;
     std::string answer;
+    std::unique_ptr<UnfinishedRequest> rest;
     EXPECT_FALSE(table.Has(channel));
-    EXPECT_CODE(table.Run(channel, 0, "", &answer), Code::kNotFound);
+    EXPECT_CODE(table.Run(channel, 0, "", &answer, &rest), Code::kNotFound);
     for (const char* text : {"first", "second"}) {
       table.Set(channel, [text](int, Slice, std::string* to) {
         *to = text;
         return Status();
       });
-      EXPECT_OK(table.Run(channel, 0, "", &answer));
+      EXPECT_OK(table.Run(channel, 0, "", &answer, &rest));
       EXPECT_EQ(answer, text);
     }
     table.Set(channel, {});
     EXPECT_TRUE(table.Has(channel));
-    EXPECT_CODE(table.Run(channel, 0, "", &answer), Code::kNotFound);
+    EXPECT_CODE(table.Run(channel, 0, "", &answer, &rest), Code::kNotFound);
   }
 }
 
@@ -46,11 +49,12 @@ TEST(ServiceTable, HasNoChannelBeforeItsService) {
   });
   uint64_t refused = 0;
   std::string answer;
+  std::unique_ptr<UnfinishedRequest> rest;
   for (uint32_t channel = 1; channel <= channels; ++channel) {
     looked_for = channel;
     while (!table.Has(channel)) {
     }
-    if (!table.Run(channel, 0, "", &answer).ok()) ++refused;
+    if (!table.Run(channel, 0, "", &answer, &rest).ok()) ++refused;
   }
   setter.join();
   EXPECT_EQ(refused, 0u);

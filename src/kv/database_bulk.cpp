@@ -116,7 +116,8 @@ Status DatabaseImpl::Write(const Batch& batch) {
   }
   Outcome outcome(batch.count());
   if (local.count() > 0) {
-    const Status written = store_->Write(local.bytes());
+    lsm::WriteProgress progress;
+    const Status written = store_->Write(local.bytes(), &progress);
     if (!written.ok()) outcome.AddFailures(local.count(), written);
   }
   writer.Finish();

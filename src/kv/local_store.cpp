@@ -91,7 +91,7 @@ Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice
 }
 
 Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
-                          std::string* answer) {
+                          std::string* answer, lsm::WriteProgress* progress) {
   const PairCache::WriteGuard guard(cache_, key, hash);
   struct {
     const LocalStore* store;
@@ -101,16 +101,19 @@ Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
     Status outcome;
   } call{this, id, argument, answer, {}};
   const Status status =
-      db_->Update(key, [&call](Slice of_key, const Slice* present, std::string* updated) {
-        call.outcome =
-            call.store->RunUpdate(call.id, of_key, present, call.argument, updated, call.answer);
-        return call.outcome.ok();
-      });
+      db_->Update(
+          key,
+          [&call](Slice of_key, const Slice* present, std::string* updated) {
+            call.outcome = call.store->RunUpdate(call.id, of_key, present, call.argument, updated,
+                                                 call.answer);
+            return call.outcome.ok();
+          },
+          progress);
   QUIRE_RETURN_IF_ERROR(status);
   return call.outcome.code() == Code::kNotFound ? Status() : call.outcome;
 }
 
-Status LocalStore::Apply(Slice records, Damage* damage) {
+Status LocalStore::Apply(Slice records, lsm::WriteProgress* progress, Damage* damage) {
   std::vector<lsm::WriteOp> operations;
   if (cache_.capacity_bytes() != 0) {
     QUIRE_ASSIGN_OR_RETURN(operations, lsm::DecodeBatch(records));
@@ -126,24 +129,27 @@ Status LocalStore::Apply(Slice records, Damage* damage) {
     ++damage->lost_count;
     return Status();
   };
-  uint64_t applied = 0;
-  const Status status = db_->Apply(records, update, &applied);
-  if (status.ok()) return status;
+  const Status status = db_->Apply(records, update, progress);
+  return status.ok() || progress->waits ? status : GiveUp(records, *progress, status, damage);
+}
+
+Status LocalStore::GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
+                          Damage* damage) const {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t count, CountRecords(records));
-  if (damage->first.ok()) damage->first = status;
+  if (damage->first.ok()) damage->first = why;
   // Where nothing counts as applied, what functions refused is among it.
-  damage->lost_count = std::min(count, damage->lost_count + count - applied);
+  damage->lost_count = std::min(count, damage->lost_count + count - progress.applied);
   return Status();
 }
 
-Status LocalStore::Write(Slice records) {
+Status LocalStore::Write(Slice records, lsm::WriteProgress* progress) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<lsm::WriteOp> operations, lsm::DecodeBatch(records));
   lsm::WriteBatch batch;
   for (const lsm::WriteOp& operation : operations) {
     batch.Add(operation.type, operation.key, operation.value);
   }
   const BatchGuard guard(cache_, operations);
-  return db_->Write(batch);
+  return db_->Write(batch, progress);
 }
 
 }  // namespace quire::kv

@@ -39,19 +39,26 @@ class LocalStore {
   /// answer.
   /// What it says besides goes to `answer`, unless that is null.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
-                std::string* answer = nullptr);
+                std::string* answer = nullptr) {
+    lsm::WriteProgress progress;
+    return Update(key, id, argument, hash, answer, &progress);
+  }
+
+  // For other ranks. Where `progress` says that the write waits, it is not over: the same call with
+  // the same arguments goes on.
+  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash, std::string* answer,
+                lsm::WriteProgress* progress);
   /// Records of another rank, one after another; what could not be applied of them goes into
   /// `damage`. kCorruption: they are no records.
-  Status Apply(Slice records, Damage* damage);
+  Status Apply(Slice records, lsm::WriteProgress* progress, Damage* damage);
+  /// What is left of such records fails, because of `why`.
+  Status GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
+                Damage* damage) const;
   /// All of the records or none.
-  Status Write(Slice records);
-
+  Status Write(Slice records, lsm::WriteProgress* progress);
   /// Records of older generations, each for a key of which nothing is known here. What they say is
   /// what gets saw before: the cache stays right.
-  Status Fill(Slice records) {
-    uint64_t applied = 0;
-    return db_->Fill(records, &applied);
-  }
+  Status Fill(Slice records, lsm::WriteProgress* progress) { return db_->Fill(records, progress); }
 
   lsm::Db& db() { return *db_; }
   const lsm::Db& db() const { return *db_; }

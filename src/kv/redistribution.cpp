@@ -175,8 +175,8 @@ Status RedistributionWork::Send(int owner) {
   lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
   buffered_ -= batch.bytes().size();
   if (owner == core_->rank()) {
-    uint64_t applied = 0;
-    const Status filled = request_.db->Fill(batch.bytes(), &applied);
+    lsm::WriteProgress progress;
+    const Status filled = request_.db->Fill(batch.bytes(), &progress);
     batch = lsm::WriteBatch();
     return filled;
   }

@@ -5,8 +5,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "comm/sim_transport.h"
+#include "kv/context.h"
 #include "kv/descriptor.h"
 #include "kv/locked_database.h"
 #include "kv/mounted_files_testing.h"
@@ -158,6 +161,23 @@ TEST(RefusedCalls, OfRanksOnOtherNodes) {
   });
   EXPECT_EQ(FileTree(*disks[0], "/repository"), of_rank_0);
   EXPECT_EQ(FileTree(*disks[1], "/repository"), of_rank_1);
+}
+
+// Ranks of one node that do not agree on the repository.
+TEST(RefusedCalls, AContext) {
+  const auto disk = io::NewSimFileSystem();
+  const auto network = comm::SimNetwork::Create({});
+  network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
+    runtime::Environment environment;
+    environment.fs = disk.get();
+    environment.background_threads = false;
+    const auto context =
+        NewContext(environment, std::move(transport), "/repository-" + std::to_string(rank), {});
+    EXPECT_CODE(context.status(), Code::kInvalidArgument);
+  });
+  for (const int rank : {0, 1}) {
+    EXPECT_FALSE(disk->Exists("/repository-" + std::to_string(rank)).value());
+  }
 }
 
 // The places of a checkpoint of which nothing came.

@@ -1,17 +1,22 @@
 #include "kv/service.h"
 
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
+#include "base/out_of_memory.h"
 #include "kv/wire.h"
 
 namespace quire::kv {
 namespace {
 
-constexpr Operation kOperations[] = {
-    Operation::kApply,   Operation::kWrite,      Operation::kGet,
-    Operation::kGetMany, Operation::kFence,      Operation::kFill,
-    Operation::kUpdate,  Operation::kGetInGroup, Operation::kGetManyInGroup};
+// Those that store, and the fence, which is answered after them: in the order in which they came.
+constexpr Operation kWrites[] = {Operation::kApply, Operation::kWrite, Operation::kFence,
+                                 Operation::kFill, Operation::kUpdate};
+constexpr Operation kReads[] = {Operation::kGet, Operation::kGetMany, Operation::kGetInGroup,
+                                Operation::kGetManyInGroup};
 
 Status CheckKeySize(Slice key) {
   if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
@@ -21,62 +26,130 @@ Status CheckKeySize(Slice key) {
 
 }  // namespace
 
+// A write of another rank, from its arrival to its answer.
+struct Service::Write {
+  explicit Write(Operation its_operation) : operation(its_operation) { progress.may_wait = false; }
+
+  Operation operation;
+  lsm::WriteProgress progress;
+  Damage damage;
+  std::string answer;  // of an update function that ran
+};
+
+// One that found no room.
+class Service::UnfinishedWrite final : public comm::UnfinishedRequest {
+ public:
+  UnfinishedWrite(Service* service, Slice request) : service_(service), request_(request) {}
+  void Take(Write write) { write_ = std::move(write); }
+  bool GoOn(Status* status, std::string* answer) override {
+    return service_->GoOn(write_, request_, status, answer);
+  }
+
+ private:
+  Service* const service_;
+  const std::string request_;
+  Write write_{Operation::kFence};
+};
+
 void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
-  for (const Operation operation : kOperations) {
-    exchange->Serve(
-        Channel(database_number, operation),
-        [this, operation](int /*source*/, Slice request, std::string* answer) -> Status {
+  AttachWrites(exchange, database_number);
+  for (const Operation operation : kReads) {
+    exchange->Serve(Channel(database_number, operation),
+                    [this, operation](int /*source*/, Slice request, std::string* answer) {
+                      counters_->Add(Counter::kRequestsServed);
+                      switch (operation) {
+                        case Operation::kGetMany:
+                          return GetMany(request, false, answer);
+                        case Operation::kGetInGroup:
+                          return GetInGroup(request, answer);
+                        case Operation::kGetManyInGroup:
+                          return GetMany(request, true, answer);
+                        default:
+                          return Get(request, answer);
+                      }
+                    });
+  }
+}
+
+void Service::AttachWrites(comm::Exchange* exchange, uint32_t database_number) {
+  for (const Operation operation : kWrites) {
+    exchange->ServePatiently(
+        Channel(database_number, operation), database_number,
+        [this, operation](int /*source*/, Slice request, Status* status, std::string* answer) {
           counters_->Add(Counter::kRequestsServed);
-          switch (operation) {
-            case Operation::kApply:
-              return Apply(request, answer);
-            case Operation::kWrite:
-              return Write(request);
-            case Operation::kGet:
-              return Get(request, answer);
-            case Operation::kGetMany:
-              return GetMany(request, false, answer);
-            case Operation::kFence:
-              return Status();
-            case Operation::kFill:
-              return Fill(request);
-            case Operation::kGetInGroup:
-              return GetInGroup(request, answer);
-            case Operation::kGetManyInGroup:
-              return GetMany(request, true, answer);
-            case Operation::kUpdate:
-              return Update(request, answer);
-          }
-          return Status(Code::kUnsupported, "unknown operation");
+          return Begin(operation, request, status, answer);
         });
   }
 }
 
 void Service::Detach(comm::Exchange* exchange, uint32_t database_number) {
-  for (const Operation operation : kOperations) {
+  for (const Operation operation : kWrites) {
+    exchange->Serve(Channel(database_number, operation), {});
+  }
+  for (const Operation operation : kReads) {
     exchange->Serve(Channel(database_number, operation), {});
   }
 }
 
-Status Service::Apply(Slice request, std::string* answer) {
-  Damage damage;
-  QUIRE_RETURN_IF_ERROR(store_->Apply(request, &damage));
-  *answer = EncodeDamage(damage);
+std::unique_ptr<comm::UnfinishedRequest> Service::Begin(Operation operation, Slice request,
+                                                        Status* status, std::string* answer) {
+  Write begun(operation);
+  if (GoOn(begun, request, status, answer)) return nullptr;
+  std::unique_ptr<UnfinishedWrite> rest;
+  *status = base::OrOutOfMemory([&] {
+    rest = std::make_unique<UnfinishedWrite>(this, request);
+    return Status();
+  });
+  if (!status->ok()) {
+    *status = GiveUp(begun, request, answer);
+    return nullptr;
+  }
+  rest->Take(std::move(begun));
+  return rest;
+}
+
+bool Service::GoOn(Write& write, Slice request, Status* status, std::string* answer) {
+  *status = Run(write, request);
+  if (write.progress.waits) return false;
+  *answer = std::move(write.answer);
+  return true;
+}
+
+// There is no memory to keep it in.
+Status Service::GiveUp(Write& write, Slice request, std::string* answer) {
+  if (write.operation != Operation::kApply) return base::OutOfMemory();
+  QUIRE_RETURN_IF_ERROR(
+      store_->GiveUp(request, write.progress, base::OutOfMemory(), &write.damage));
+  *answer = EncodeDamage(write.damage);
   return Status();
 }
 
-Status Service::Write(Slice request) {
-  return store_->Write(request);
+Status Service::Run(Write& write, Slice request) {
+  switch (write.operation) {
+    case Operation::kApply:
+      return Apply(write, request);
+    case Operation::kWrite:
+      return store_->Write(request, &write.progress);
+    case Operation::kFill:
+      return store_->Fill(request, &write.progress);
+    case Operation::kUpdate:
+      return Update(write, request);
+    default:
+      return Status();  // a fence
+  }
 }
 
-Status Service::Fill(Slice request) {
-  return store_->Fill(request);
+Status Service::Apply(Write& write, Slice request) {
+  QUIRE_RETURN_IF_ERROR(store_->Apply(request, &write.progress, &write.damage));
+  write.answer = EncodeDamage(write.damage);
+  return Status();
 }
 
-Status Service::Update(Slice request, std::string* answer) {
+Status Service::Update(Write& write, Slice request) {
   QUIRE_ASSIGN_OR_RETURN(const UpdateRequest update, DecodeUpdate(request));
   QUIRE_RETURN_IF_ERROR(CheckKeySize(update.key));
-  return store_->Update(update.key, update.id, update.argument, base::HashKey(update.key), answer);
+  return store_->Update(update.key, update.id, update.argument, base::HashKey(update.key),
+                        &write.answer, &write.progress);
 }
 
 Status Service::Get(Slice request, std::string* answer) {

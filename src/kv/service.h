@@ -5,16 +5,20 @@
 /// Encoding   docs/format/message-kv.md
 /// Threads    the handler's functions run wherever the Exchange runs services; Attach and Detach:
 ///            one thread
-/// Invariants a request never waits for another rank; bytes of a request are not trusted; after
-///            Detach none runs
+/// Invariants a request never waits, neither for another rank nor for room: a write that finds none
+///            is left unfinished, and the others of its rank behind it
+///            (docs/decisions/0016-writes-without-room.md); bytes of a request are not trusted;
+///            after Detach none runs
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "comm/exchange.h"
 #include "kv/counters.h"
 #include "kv/local_store.h"
+#include "kv/wire.h"
 
 namespace quire::kv {
 
@@ -28,14 +32,20 @@ class Service {
   void Detach(comm::Exchange* exchange, uint32_t database_number);
 
  private:
-  Status Apply(Slice request, std::string* answer);
-  Status Write(Slice request);
-  Status Fill(Slice request);
+  struct Write;
+  class UnfinishedWrite;
+  void AttachWrites(comm::Exchange* exchange, uint32_t database_number);
+  std::unique_ptr<comm::UnfinishedRequest> Begin(Operation operation, Slice request,
+                                                 Status* status, std::string* answer);
+  bool GoOn(Write& write, Slice request, Status* status, std::string* answer);
+  Status Run(Write& write, Slice request);
+  Status GiveUp(Write& write, Slice request, std::string* answer);
+  Status Apply(Write& write, Slice request);
+  Status Update(Write& write, Slice request);
   Status Get(Slice request, std::string* answer);
   Status GetInGroup(Slice request, std::string* answer);
   Status GetMany(Slice request, bool in_group, std::string* answer);
   bool NamesTables(Slice key, const lsm::AllocateFn& place, Status* status, NamedTables* tables);
-  Status Update(Slice request, std::string* answer);
 
   LocalStore* const store_;
   Counters* const counters_;

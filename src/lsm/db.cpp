@@ -113,6 +113,16 @@ Result<std::unique_ptr<Db>> Db::Open(const Environment& environment, const std::
   return std::unique_ptr<Db>(std::move(db));
 }
 
+Status Db::Write(const WriteBatch& batch) {
+  WriteProgress progress;
+  return Write(batch, &progress);
+}
+
+Status Db::Update(Slice key, const UpdateFn& update) {
+  WriteProgress progress;
+  return Update(key, update, &progress);
+}
+
 Status Db::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
   return Get(key, snapshot, [value](size_t size) {
     value->resize(size);

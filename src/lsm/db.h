@@ -136,6 +136,29 @@ class Capture {
 /// room.
 using UpdateFn = std::function<bool(Slice key, const Slice* present, std::string* updated)>;
 
+/// How far a write has come that may have to stop and go on later: one that another rank asked for,
+/// on a thread that must not wait. Used by one thread at a time, for one write.
+struct WriteProgress {
+  bool may_wait = true;  ///< false: where there is no room for the write it stops, and `waits`
+  /// Out, with kBusy: nothing failed. The same call with the same arguments and this progress goes
+  /// on with what is left; it is worth trying after some milliseconds.
+  bool waits = false;
+  uint64_t applied = 0;  ///< out: operations of Apply and Fill that are there at the log's level
+
+  // What the database remembers from one call to the next.
+  size_t over = 0;               // operations that are over, applied or refused
+  Status refused;                // why the first of them was refused
+  uint64_t full_generation = 0;  // of the MemTable in which there was no room; 0: none
+  uint64_t stopped_ns = 0;       // since when it waits
+  uint64_t pinned_since_ns = 0;  // since when no MemTable is free, though the flushes keep up
+  bool flush_retried = false;
+  // An update function that ran, and what it was given: for what it gave there was no room.
+  bool ran = false;
+  bool ran_on_value = false;
+  std::string ran_on;
+  std::string updated;
+};
+
 class Db {
  public:
   /// Opens the database in `directory` (one rank's; created 0700 where absent), recovers what the
@@ -160,9 +183,10 @@ class Db {
   virtual Status DeleteRange(Slice begin, Slice end) = 0;
   /// All operations or none: for readers and for recovery. The batch must fit a MemTable
   /// (kInvalidArgument).
-  virtual Status Write(const WriteBatch& batch) = 0;
+  virtual Status Write(const WriteBatch& batch, WriteProgress* progress) = 0;
+  Status Write(const WriteBatch& batch);
   /// The operations one after another, as if each came by its own call, in one go (migration).
-  /// `applied` counts those that are there at the log's level (after kIo: none, though they may
+  /// `progress` counts those that are there at the log's level (after kIo: none, though they may
   /// be). One that is wrong in itself, or whose update function fails, takes no other with it.
   /// After any other failure the rest is not tried, and that failure is returned, else the first
   /// refusal.
@@ -171,15 +195,16 @@ class Db {
   using WireUpdateFn =
       std::function<Status(uint32_t function, Slice argument, Slice key, const Slice* present,
                            std::string* updated, bool* write)>;
-  virtual Status Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) = 0;
+  virtual Status Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) = 0;
   /// Puts and deletes of keys that this database knows nothing of, neither value nor tombstone, its
   /// base left aside; operations on others do nothing. As Apply in the rest.
-  virtual Status Fill(Slice batch_bytes, uint64_t* applied) = 0;
+  virtual Status Fill(Slice batch_bytes, WriteProgress* progress) = 0;
   /// From now on there is no base: a key that is known nowhere is absent. Gets and updates that ask
   /// it and iterators over it end as they began, and keep it for so long. Not inside an EpochGuard.
   virtual void DropBase() = 0;
   /// Read-modify-write, atomic for the key against all other writes of it.
-  virtual Status Update(Slice key, const UpdateFn& update) = 0;
+  virtual Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) = 0;
+  Status Update(Slice key, const UpdateFn& update);
 
   /// The newest value (at `snapshot`, null: now), copied once, into the place that `allocate`
   /// gives. kNotFound: absent.

@@ -29,9 +29,9 @@ class DbOverBase : public testing::Test {
     ASSERT_OK(test_->Compact());
   }
   uint64_t Fill(const WriteBatch& batch) {
-    uint64_t applied = 0;
-    EXPECT_OK(test_->Fill(batch.bytes(), &applied));
-    return applied;
+    WriteProgress progress;
+    EXPECT_OK(test_->Fill(batch.bytes(), &progress));
+    return progress.applied;
   }
 
   TestDb test_;
@@ -117,10 +117,11 @@ TEST_F(DbOverBase, RefusesToFillInAnythingButPutsAndDeletes) {
   WriteBatch batch;
   batch.Update("a", 1, "x");
   batch.Put("b", "moved");
-  uint64_t applied = 0;
-  EXPECT_EQ(test_->Fill(batch.bytes(), &applied).code(), Code::kInvalidArgument);
-  EXPECT_EQ(applied, 1u);
-  EXPECT_EQ(test_->Fill("garbage", &applied).code(), Code::kCorruption);
+  WriteProgress progress;
+  EXPECT_EQ(test_->Fill(batch.bytes(), &progress).code(), Code::kInvalidArgument);
+  EXPECT_EQ(progress.applied, 1u);
+  WriteProgress garbage;
+  EXPECT_EQ(test_->Fill("garbage", &garbage).code(), Code::kCorruption);
 }
 
 TEST(PeerOverBase, AsksTheOwnerForWhatItDoesNotKnow) {

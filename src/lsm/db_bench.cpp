@@ -158,8 +158,8 @@ class Bench {
           batch.Put(KeyOf(number, key), argument);
         }
       }
-      uint64_t applied = 0;
-      Require(db_->Apply(batch.bytes(), add, &applied));
+      WriteProgress progress;
+      Require(db_->Apply(batch.bytes(), add, &progress));
     }
   }
 

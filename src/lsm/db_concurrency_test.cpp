@@ -158,7 +158,7 @@ TEST_F(ConcurrencyTest, NoUpdateIsLostAndNonePassesOverAPut) {
     for (uint64_t i = 0; i < Rounds();) {
       WriteBatch batch;
       for (int j = 0; j < 10; ++j, ++i) batch.Update(counter_of(i), 3, "x");
-      uint64_t applied = 0;
+      WriteProgress progress;
       const Status status = test_->Apply(
           batch.bytes(),
           [&](uint32_t function, Slice argument, Slice, const Slice* present, std::string* updated,
@@ -169,9 +169,9 @@ TEST_F(ConcurrencyTest, NoUpdateIsLostAndNonePassesOverAPut) {
             *write = true;
             return Status();
           },
-          &applied);
+          &progress);
       ASSERT_TRUE(status.ok());
-      ASSERT_EQ(applied, 10u);
+      ASSERT_EQ(progress.applied, 10u);
     }
   };
   // A fourth puts rising bases, to which a fifth adds: what is found after a put stands on that

@@ -74,11 +74,13 @@ class DbImpl final : public Db {
   Status Put(Slice key, Slice value) override;
   Status Delete(Slice key) override;
   Status DeleteRange(Slice begin, Slice end) override;
-  Status Write(const WriteBatch& batch) override;
-  Status Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) override;
-  Status Fill(Slice batch_bytes, uint64_t* applied) override;
+  using Db::Write;
+  Status Write(const WriteBatch& batch, WriteProgress* progress) override;
+  Status Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) override;
+  Status Fill(Slice batch_bytes, WriteProgress* progress) override;
   void DropBase() override;
-  Status Update(Slice key, const UpdateFn& update) override;
+  using Db::Update;
+  Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) override;
   using Db::Get;
   Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const override;
   Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
@@ -136,8 +138,9 @@ class DbImpl final : public Db {
   bool Separated(const WriteOp& op) const;
   Status Separate(WriteOp* op, log::ValueRef* reference);
   Status AppendValue(Slice key, Slice value, log::ValueRef* reference);
-  Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic);
-  Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* lsn);
+  Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress);
+  Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
+                  uint64_t* lsn);
   struct GroupOutcome {
     bool added = false;  // false: no room
     bool full = false;   // added, and no more should be
@@ -148,7 +151,7 @@ class DbImpl final : public Db {
   Status TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
                    GroupOutcome* outcome);
   bool CountValue(MemoryHandle& memory, uint64_t value_bytes) const;
-  void RotateEarly(uint64_t full_generation);
+  void RotateEarly(uint64_t full_generation, bool may_wait);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
   Status StoredUnsynced(const Status& why) const;
   Status SyncThrough(uint64_t lsn);
@@ -172,10 +175,19 @@ class DbImpl final : public Db {
 
   // db_room.cpp
   Status MakeRoom(uint64_t full_generation);
+  Status MakeRoom(uint64_t full_generation, WriteProgress* progress);
+  Status GoOn(WriteProgress* progress);
+  struct Room {
+    bool queue_full = false;
+    bool slot_free = false;
+    bool outside = false;    // a MemTable outside of the pool may be made
+    uint64_t pinned_ns = 0;  // for so long no slot is free, though the queue has room
+  };
+  Room LookForRoomLocked(WriteProgress* progress) const;
   void RotateLocked(Retirement& retirement);
   Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
-  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried);
+  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool soon, WriteProgress* progress);
   Status RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried);
 
   // db_read.cpp

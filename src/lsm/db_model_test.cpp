@@ -109,9 +109,9 @@ void ModelTest::WriteBatchOf() {
     const Status status = test_->Write(batch);
     ASSERT_TRUE(status.ok()) << status.ToString();
   } else {
-    uint64_t applied = 0;
-    ASSERT_TRUE(test_->Apply(batch.bytes(), {}, &applied).ok());
-    ASSERT_EQ(applied, count);
+    WriteProgress progress;
+    ASSERT_TRUE(test_->Apply(batch.bytes(), {}, &progress).ok());
+    ASSERT_EQ(progress.applied, count);
   }
 }
 

@@ -1,5 +1,5 @@
 // Room for writes: the full MemTable becomes immutable, a prepared one takes its place; where the
-// flushing queue is full the writer waits, asleep.
+// flushing queue is full the writer waits, asleep, or stops until it is asked to go on.
 #include <chrono>
 #include <utility>
 
@@ -23,37 +23,60 @@ constexpr uint64_t kFlushSlackBytes = 1 << 20;
 
 }  // namespace
 
-// At return another MemTable than that of `full_generation` is active.
 Status DbImpl::MakeRoom(uint64_t full_generation) {
+  WriteProgress progress;
+  return MakeRoom(full_generation, &progress);
+}
+
+// Of a write that stopped for lack of room. Until there is room nothing of it is tried: a large
+// value would be stored once more by each attempt.
+Status DbImpl::GoOn(WriteProgress* progress) {
+  progress->waits = false;
+  if (progress->full_generation == 0) return Status();
+  counters_.Add(Counter::kStallNs, io::RealClock().NowNs() - progress->stopped_ns);
+  return MakeRoom(std::exchange(progress->full_generation, 0), progress);
+}
+
+DbImpl::Room DbImpl::LookForRoomLocked(WriteProgress* progress) const {
+  Room room;
+  room.queue_full =
+      current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
+  room.slot_free = pool_->HasFreeSlot();
+  const uint64_t now_ns = io::RealClock().NowNs();
+  // Until the queue has room it is the flushes that are waited for, not the iterators.
+  const bool pinned = !room.queue_full && !room.slot_free;
+  if (!pinned || progress->pinned_since_ns == 0) progress->pinned_since_ns = now_ns;
+  room.pinned_ns = now_ns - progress->pinned_since_ns;
+  // Iterators pin the slots, perhaps those of this very thread: go on outside of the pool.
+  room.outside = room.pinned_ns > kOutsideAfterNs;
+  return room;
+}
+
+// At return another MemTable than that of `full_generation` is active; or the write waits.
+Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
   Retirement retirement;
   std::unique_lock<std::mutex> lock(mutex_);
-  bool retried = false;
-  uint64_t pinned_since_ns = io::RealClock().NowNs();
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
     if (current_->active->generation() != full_generation) return Status();
-    const bool queue_full =
-        current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
-    if (!queue_full && ready_ != nullptr) {
+    const Room room = LookForRoomLocked(progress);
+    if (!room.queue_full && ready_ != nullptr) {
       RotateLocked(retirement);
       return Status();
     }
-    const bool slot_free = pool_->HasFreeSlot();
-    const uint64_t now_ns = io::RealClock().NowNs();
-    // Until the queue has room it is the flushes that are waited for, not the iterators.
-    if (queue_full || slot_free) pinned_since_ns = now_ns;
-    const uint64_t pinned_ns = now_ns - pinned_since_ns;
-    // Iterators pin the slots, perhaps those of this very thread: go on outside of the pool.
-    const bool outside = pinned_ns > kOutsideAfterNs;
-    if (!queue_full && !preparing_ && (slot_free || outside)) {
-      QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, outside));
+    if (!room.queue_full && !preparing_ && (room.slot_free || room.outside)) {
+      QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, room.outside));
       if (ready_ != nullptr) continue;
-      if (pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
+      if (room.pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
         return Status(Code::kBusy,
                       directory_ + ": no MemTable became free: try again, or end some iterators");
       }
     }
-    QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, &retried));
+    const bool soon = !room.queue_full && !room.slot_free && !room.outside;
+    QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, soon, progress));
+    if (!progress->waits) continue;
+    progress->full_generation = full_generation;
+    return Status(Code::kBusy, directory_ + ": there is no room for the write yet");
   }
 }
 
@@ -117,13 +140,18 @@ Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retrie
   return Status();
 }
 
-// Waits until something changes.
-Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
-  if (!shortage_.ok()) QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, retried));
+// Waits until something changes. A write that must not wait does so only where that ends `soon`.
+Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool soon,
+                                 WriteProgress* progress) {
+  if (!shortage_.ok()) QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, &progress->flush_retried));
   io::Clock& clock = io::RealClock();
   const uint64_t begin_ns = clock.NowNs();
-  if (!RunOneUnlocked(lock)) changed_.wait_for(lock, kLookAgain);
-  counters_.Add(Counter::kStallNs, clock.NowNs() - begin_ns);
+  if (!RunOneUnlocked(lock)) {
+    progress->waits = !progress->may_wait && !soon;
+    if (!progress->waits) changed_.wait_for(lock, kLookAgain);
+  }
+  progress->stopped_ns = clock.NowNs();
+  counters_.Add(Counter::kStallNs, progress->stopped_ns - begin_ns);
   return Status();
 }
 

@@ -52,15 +52,16 @@ TEST_F(DbTest, RefusesWhatIsOutOfRangeAndChangesNothing) {
   EXPECT_EQ(test_->Get("", &value).code(), Code::kInvalidArgument);
   const UpdateFn update = [](Slice, const Slice*, std::string*) { return true; };
   EXPECT_EQ(test_->Update("", update).code(), Code::kInvalidArgument);
-  uint64_t applied = 7;
-  EXPECT_EQ(test_->Apply("garbage", {}, &applied).code(), Code::kCorruption);
-  EXPECT_EQ(applied, 0u);
+  WriteProgress garbage;
+  EXPECT_EQ(test_->Apply("garbage", {}, &garbage).code(), Code::kCorruption);
+  EXPECT_EQ(garbage.applied, 0u);
   WriteBatch with_update;
   with_update.Put("a", "1");
   with_update.Update("a", 1, "x");
   EXPECT_EQ(test_->Write(with_update).code(), Code::kInvalidArgument);
-  EXPECT_EQ(test_->Apply(with_update.bytes(), {}, &applied).code(), Code::kInvalidArgument);
-  EXPECT_EQ(applied, 1u) << "the put came before";
+  WriteProgress progress;
+  EXPECT_EQ(test_->Apply(with_update.bytes(), {}, &progress).code(), Code::kInvalidArgument);
+  EXPECT_EQ(progress.applied, 1u) << "the put came before";
   EXPECT_EQ(All().size(), 1u);
 }
 
@@ -70,9 +71,9 @@ TEST_F(DbTest, RefusesABatchThatFitsNoMemTable) {
   const Status status = test_->Write(batch);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
   EXPECT_TRUE(All().empty());
-  uint64_t applied = 0;
-  EXPECT_TRUE(test_->Apply(batch.bytes(), {}, &applied).ok());
-  EXPECT_EQ(applied, 1000u);
+  WriteProgress progress;
+  EXPECT_TRUE(test_->Apply(batch.bytes(), {}, &progress).ok());
+  EXPECT_EQ(progress.applied, 1000u);
   EXPECT_EQ(All().size(), 1000u);
 }
 

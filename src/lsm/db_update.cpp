@@ -24,7 +24,7 @@ struct DbImpl::UpdateCall {
   const WriteOp* fill = nullptr;  // instead of a function: applied where nothing is known
   uint32_t function = 0;
   Slice argument;
-  std::string updated;
+  WriteProgress* progress = nullptr;
   std::string present;  // a separated value that was read
   Slice present_slice;
   std::shared_ptr<const BaseLayer> base;  // to be asked, as nothing is known here
@@ -34,19 +34,16 @@ struct DbImpl::UpdateCall {
   uint64_t lsn = 0;  // of what was written; 0: nothing was
   uint64_t user_bytes = 0;
   bool refused = false;  // it failed because it is wrong in itself
-  // The function ran and there was no room for what it gave: what it was given.
-  bool ran = false;
-  bool ran_on_value = false;
-  std::string ran_on;
 
-  void Remember(const Slice* value) {
-    ran = true;
-    ran_on_value = value != nullptr;
-    ran_on.assign(value == nullptr ? Slice() : *value);
+  void Remember(const Slice* value) const {
+    progress->ran = true;
+    progress->ran_on_value = value != nullptr;
+    progress->ran_on.assign(value == nullptr ? Slice() : *value);
   }
   // Whether `updated` is what the function gave for this value: it does not run once more then.
   bool Ran(const Slice* value) const {
-    return ran && ran_on_value == (value != nullptr) && (value == nullptr || ran_on == *value);
+    return progress->ran && progress->ran_on_value == (value != nullptr) &&
+           (value == nullptr || progress->ran_on == *value);
   }
 
   Status Refuse(const Status& why) {
@@ -55,17 +52,19 @@ struct DbImpl::UpdateCall {
   }
   Status Run(Slice key, const Slice* value, bool* write) {
     if (local != nullptr) {
-      *write = (*local)(key, value, &updated);
+      *write = (*local)(key, value, &progress->updated);
       return Status();
     }
-    return (*wire)(function, argument, key, value, &updated, write);
+    return (*wire)(function, argument, key, value, &progress->updated, write);
   }
 };
 
-Status DbImpl::Update(Slice key, const UpdateFn& update) {
+Status DbImpl::Update(Slice key, const UpdateFn& update, WriteProgress* progress) {
   key_locks_.Enable();
+  QUIRE_RETURN_IF_ERROR(GoOn(progress));
   UpdateCall call;
   call.local = &update;
+  call.progress = progress;
   QUIRE_RETURN_IF_ERROR(RunUpdate(key, call));
   return call.lsn == 0 ? Status() : Committed(call.user_bytes, call.lsn);
 }
@@ -75,7 +74,6 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
   if (!checked.ok()) return call.Refuse(checked);
   call.base.reset();
   call.base_asked = false;
-  call.ran = false;
   while (true) {
     bool done = false;
     bool full = false;
@@ -88,10 +86,10 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
       QUIRE_RETURN_IF_ERROR(TryUpdate(version, key, call, &done, &full));
       generation = version.active->generation();
     }
-    if (full) RotateEarly(generation);
+    if (full) RotateEarly(generation, call.progress->may_wait);
     if (done) return Status();
     if (call.base != nullptr) continue;
-    QUIRE_RETURN_IF_ERROR(MakeRoom(generation));
+    QUIRE_RETURN_IF_ERROR(MakeRoom(generation, call.progress));
   }
 }
 
@@ -116,14 +114,14 @@ Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bo
   QUIRE_RETURN_IF_ERROR(ReadPresent(version, found, call, &present));
   if (!call.Ran(present)) {
     bool write = false;
-    call.updated.clear();
+    call.progress->updated.clear();
     const Status ran = call.Run(key, present, &write);
     if (!ran.ok()) return call.Refuse(ran);
     *done = true;
     if (!write) return Status();
   }
   QUIRE_RETURN_IF_ERROR(
-      AddUpdated(version, {log::RecordType::kPut, key, call.updated}, call, done, full));
+      AddUpdated(version, {log::RecordType::kPut, key, call.progress->updated}, call, done, full));
   if (!*done) call.Remember(present);
   return Status();
 }
@@ -186,66 +184,76 @@ Status DbImpl::AddUpdated(const Version& version, WriteOp op, UpdateCall& call, 
 class DbImpl::Applier {
  public:
   Applier(DbImpl& db, const std::vector<WriteOp>& ops, const WireUpdateFn* update,
-          uint64_t* applied)
-      : db_(db), ops_(ops), fills_(update == nullptr), applied_(applied) {
+          WriteProgress* progress)
+      : db_(db), ops_(ops), fills_(update == nullptr), progress_(*progress) {
     call_.wire = update;
+    call_.progress = progress;
   }
 
   Status Run() {
-    Status status;
-    Status refused;  // the first operation that is wrong in itself
-    size_t at = 0;
-    while (status.ok() && at < ops_.size()) {
-      status = fills_                                      ? RunOneFill(&at)
-               : ops_[at].type == log::RecordType::kUpdate ? RunOneUpdate(&at)
-                                                           : RunGroup(&at);
+    Status status = db_.GoOn(&progress_);
+    while (status.ok() && progress_.over < ops_.size()) {
+      status = RunNext();
       if (status.ok() || !std::exchange(call_.refused, false)) continue;
       // Its neighbours came by calls of their own, and have nothing to do with it.
-      if (refused.ok()) refused = status;
+      if (progress_.refused.ok()) progress_.refused = status;
       status = Status();
-      ++at;
+      Over(1);
     }
     // What was applied before a failure is as durable as if it had come by itself.
     if (last_lsn_ != 0) {
       const Status committed = db_.Committed(user_bytes_, last_lsn_);
-      if (status.ok()) status = committed;
-      if (!committed.ok()) *applied_ = 0;  // none is at its level
+      if (!committed.ok()) {
+        progress_.applied = 0;  // none is at its level
+        const bool waits = std::exchange(progress_.waits, false);
+        if (status.ok() || waits) status = committed;
+      }
     }
-    return status.ok() ? refused : status;
+    return status.ok() ? progress_.refused : status;
   }
 
  private:
-  Status RunOneUpdate(size_t* at) {
-    if (*at >= asked_for_) AskAhead(*at);
-    const WriteOp& op = ops_[*at];
+  Status RunNext() {
+    if (fills_) return RunOneFill();
+    return ops_[progress_.over].type == log::RecordType::kUpdate ? RunOneUpdate() : RunGroup();
+  }
+
+  void Over(size_t count) {
+    progress_.over += count;
+    progress_.ran = false;
+  }
+
+  Status RunOneUpdate() {
+    if (progress_.over >= asked_for_) AskAhead(progress_.over);
+    const WriteOp& op = ops_[progress_.over];
     if (!*call_.wire || op.value.size() < sizeof(uint32_t)) {
       return call_.Refuse(
           Status(Code::kInvalidArgument, "a batch with updates, and nothing that runs them"));
     }
     call_.function = base::LoadLe<uint32_t>(op.value.data());
     call_.argument = op.value.substr(sizeof(uint32_t));
-    return RunCall(at);
+    return RunCall();
   }
 
-  Status RunOneFill(size_t* at) {
-    if (*at >= asked_for_) AskAhead(*at);
-    call_.fill = &ops_[*at];
+  Status RunOneFill() {
+    if (progress_.over >= asked_for_) AskAhead(progress_.over);
+    call_.fill = &ops_[progress_.over];
     const log::RecordType type = call_.fill->type;
     if (type != log::RecordType::kPut && type != log::RecordType::kDelete) {
       return call_.Refuse(
           Status(Code::kInvalidArgument, "older pairs are filled in by puts and deletes alone"));
     }
-    return RunCall(at);
+    return RunCall();
   }
 
-  Status RunCall(size_t* at) {
-    QUIRE_RETURN_IF_ERROR(db_.RunUpdate(ops_[*at].key, call_));
+  Status RunCall() {
+    QUIRE_RETURN_IF_ERROR(db_.RunUpdate(ops_[progress_.over].key, call_));
     if (call_.lsn != 0) {
       last_lsn_ = call_.lsn;
       user_bytes_ += call_.user_bytes;
     }
-    ++*applied_;
-    ++*at;
+    ++progress_.applied;
+    Over(1);
     return Status();
   }
 
@@ -266,11 +274,11 @@ class DbImpl::Applier {
     }
   }
 
-  Status RunGroup(size_t* at) {
+  Status RunGroup() {
     std::vector<WriteOp> group;
     uint64_t bytes = 0;
     uint64_t stored_bytes = 0;
-    size_t next = *at;
+    size_t next = progress_.over;
     while (next < ops_.size() && group.size() < kGroupOps && bytes < kGroupBytes) {
       const WriteOp& op = ops_[next];
       if (op.type == log::RecordType::kUpdate) break;
@@ -284,36 +292,34 @@ class DbImpl::Applier {
       ++next;
     }
     uint64_t lsn = 0;
-    QUIRE_RETURN_IF_ERROR(db_.AddGroup(group, false, &lsn));
+    QUIRE_RETURN_IF_ERROR(db_.AddGroup(group, false, &progress_, &lsn));
     last_lsn_ = lsn;
     user_bytes_ += bytes;
-    *applied_ += group.size();
-    *at = next;
+    progress_.applied += group.size();
+    Over(group.size());
     return Status();
   }
 
   DbImpl& db_;
   const std::vector<WriteOp>& ops_;
   const bool fills_;
-  uint64_t* const applied_;
+  WriteProgress& progress_;
   UpdateCall call_;
   uint64_t last_lsn_ = 0;
   uint64_t user_bytes_ = 0;
   size_t asked_for_ = 0;
 };
 
-Status DbImpl::Apply(Slice batch_bytes, const WireUpdateFn& update, uint64_t* applied) {
-  *applied = 0;
+Status DbImpl::Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch_bytes));
   if (update) key_locks_.Enable();
-  return Applier(*this, ops, &update, applied).Run();
+  return Applier(*this, ops, &update, progress).Run();
 }
 
-Status DbImpl::Fill(Slice batch_bytes, uint64_t* applied) {
-  *applied = 0;
+Status DbImpl::Fill(Slice batch_bytes, WriteProgress* progress) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch_bytes));
   key_locks_.Enable();
-  return Applier(*this, ops, nullptr, applied).Run();
+  return Applier(*this, ops, nullptr, progress).Run();
 }
 
 }  // namespace quire::lsm

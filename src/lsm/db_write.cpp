@@ -119,7 +119,7 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
       continue;
     }
-    if (full_generation != 0) RotateEarly(full_generation);
+    if (full_generation != 0) RotateEarly(full_generation, true);
     return Committed(key.size() + value.size(), lsn);
   }
 }
@@ -130,7 +130,12 @@ bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
 
 // The write that filled the MemTable is done, whatever comes of this: a failure meets the one that
 // finds no room.
-void DbImpl::RotateEarly(uint64_t full_generation) { LogFailure(MakeRoom(full_generation)); }
+void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
+  WriteProgress progress;
+  progress.may_wait = may_wait;
+  const Status rotated = MakeRoom(full_generation, &progress);
+  if (!progress.waits) LogFailure(rotated);
+}
 
 Status DbImpl::DeleteRange(Slice begin, Slice end) {
   // No key is empty, so the empty one and this one begin the same range.
@@ -142,10 +147,11 @@ Status DbImpl::DeleteRange(Slice begin, Slice end) {
   if (begin == end) return Status();
   const WriteOp op{log::RecordType::kRangeDelete, begin, end};
   QUIRE_RETURN_IF_ERROR(CheckOp(op));
-  return WriteGroup({op}, false);
+  WriteProgress progress;
+  return WriteGroup({op}, false, &progress);
 }
 
-Status DbImpl::Write(const WriteBatch& batch) {
+Status DbImpl::Write(const WriteBatch& batch, WriteProgress* progress) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch.bytes()));
   if (ops.empty()) return Status();
   for (const WriteOp& op : ops) {
@@ -154,7 +160,7 @@ Status DbImpl::Write(const WriteBatch& batch) {
       return Status(Code::kInvalidArgument, "an atomic batch takes no registered updates");
     }
   }
-  return WriteGroup(ops, true);
+  return WriteGroup(ops, true, progress);
 }
 
 KeyLocks::Set DbImpl::LocksOf(const std::vector<WriteOp>& ops) const {
@@ -199,13 +205,15 @@ Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops
   return Status();
 }
 
-Status DbImpl::WriteGroup(const std::vector<WriteOp>& ops, bool atomic) {
+Status DbImpl::WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress) {
   uint64_t lsn = 0;
-  QUIRE_RETURN_IF_ERROR(AddGroup(ops, atomic, &lsn));
+  QUIRE_RETURN_IF_ERROR(GoOn(progress));
+  QUIRE_RETURN_IF_ERROR(AddGroup(ops, atomic, progress, &lsn));
   return Committed(UserBytes(ops), lsn);
 }
 
-Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* lsn) {
+Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
+                        uint64_t* lsn) {
   while (true) {
     GroupOutcome outcome;
     uint64_t generation = 0;
@@ -217,10 +225,10 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
       generation = version.active->generation();
     }
     if (!outcome.added) {
-      QUIRE_RETURN_IF_ERROR(MakeRoom(generation));
+      QUIRE_RETURN_IF_ERROR(MakeRoom(generation, progress));
       continue;
     }
-    if (outcome.full) RotateEarly(generation);
+    if (outcome.full) RotateEarly(generation, progress->may_wait);
     *lsn = outcome.lsn;
     return Status();
   }

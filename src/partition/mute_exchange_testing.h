@@ -44,6 +44,8 @@ class MuteExchange : public comm::Exchange {
   void Serve(uint32_t channel, comm::Service service) override {
     services_[channel] = std::move(service);
   }
+  void ServePatiently(uint32_t /*channel*/, uint32_t /*order*/,
+                      comm::PatientService /*service*/) override {}
   Status StartThen(int destination, uint32_t channel, Slice /*head*/, Slice body,
                    std::function<void(const Status& status, Slice answer)> done) override {
     sent_(destination, channel, body);

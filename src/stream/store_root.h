@@ -18,8 +18,8 @@ class StoreRoot {
  public:
   StoreRoot(io::FileSystem& fs, std::string directory)
       : fs_(fs), directory_(std::move(directory)) {}
-  /// Removes what Make made, unless it is kept. ROOT stays if another part is there. Whoever has the
-  /// lock may remove its file at any time.
+  /// Removes what Make made, unless it is kept. ROOT stays if another part is there. The holder of
+  /// the lock may remove its file at any time.
   ~StoreRoot();
   StoreRoot(const StoreRoot&) = delete;
   StoreRoot& operator=(const StoreRoot&) = delete;
