@@ -18,8 +18,7 @@ int CodeOf(const Status& status) {
   if (status.ok()) {
     last_message.clear();
   } else {
-    const std::string& message = status.message();
-    last_message = message.empty() ? CodeName(status.code()) : base::Legible(message);
+    base::SayWhy(status, &last_message);
   }
   return static_cast<int>(status.code());
 }

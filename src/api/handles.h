@@ -88,9 +88,12 @@ int Guarded(const Body& body) {
   } catch (const std::bad_alloc&) {
     return CodeOf(base::OutOfMemory());
   } catch (const std::exception& error) {
-    return CodeOf(Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+    return CodeOf(base::OrOutOfMemory([&] {
+      return Status(Code::kInvalidArgument, std::string("exception: ") + error.what());
+    }));
   } catch (...) {
-    return CodeOf(Status(Code::kInvalidArgument, "exception: not a std::exception"));
+    return CodeOf(base::OrOutOfMemory(
+        [] { return Status(Code::kInvalidArgument, "exception: not a std::exception"); }));
   }
 }
 

@@ -43,6 +43,10 @@ class ThreadPool : public Executor {
   }
 
   bool RunOne() override { return false; }
+  void WaitIdle() override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    idle_.wait(lock, [this] { return jobs_.empty() && running_ == 0; });
+  }
   int thread_count() const override { return static_cast<int>(threads_.size()); }
 
  private:
@@ -53,16 +57,20 @@ class ThreadPool : public Executor {
       if (jobs_.empty()) return;  // stopping, and all is done
       std::function<void()> job = std::move(jobs_.front());
       jobs_.pop_front();
+      ++running_;
       lock.unlock();
       job();
       job = nullptr;  // what it captured is released before the mutex is taken again
       lock.lock();
+      if (--running_ == 0 && jobs_.empty()) idle_.notify_all();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable idle_;
   std::deque<std::function<void()>> jobs_;
+  int running_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
@@ -84,6 +92,11 @@ class ManualExecutor : public Executor {
     }
     job();
     return true;
+  }
+
+  void WaitIdle() override {
+    while (RunOne()) {
+    }
   }
 
   int thread_count() const override { return 0; }

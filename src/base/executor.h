@@ -22,6 +22,9 @@ class Executor {
   /// one queued job and answers true; a thread pool answers false (its threads are on it) and the
   /// caller sleeps.
   virtual bool RunOne() = 0;
+  /// Waits until no job is queued or running; a deterministic executor runs them. Takes no memory.
+  /// Not from within a job.
+  virtual void WaitIdle() = 0;
   /// Threads that run jobs beside their callers: none of a deterministic one.
   virtual int thread_count() const = 0;
 };

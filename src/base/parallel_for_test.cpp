@@ -54,6 +54,7 @@ class Forgetful final : public Executor {
     pool_->Schedule(std::move(job));
   }
   bool RunOne() override { return false; }
+  void WaitIdle() override { pool_->WaitIdle(); }
   int thread_count() const override { return 3; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace quire::base {
 namespace {
@@ -89,6 +90,15 @@ std::string Hex(Slice bytes) {
   std::string text;
   for (const char c : bytes) AppendHex(c, &text);
   return text;
+}
+
+void SayWhy(const Status& status, std::string* text) noexcept {
+  try {
+    const std::string& message = status.message();
+    *text = message.empty() ? CodeName(status.code()) : Legible(message);
+  } catch (const std::bad_alloc&) {
+    text->assign("no memory");  // short enough for a string that has none
+  }
 }
 
 }  // namespace quire::base

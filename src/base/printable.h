@@ -7,6 +7,7 @@
 #include <string>
 
 #include "quire/slice.h"
+#include "quire/status.h"
 
 namespace quire::base {
 
@@ -16,6 +17,10 @@ std::string Printable(Slice bytes);
 /// control characters (C0, DEL, C1) and what is not UTF-8. For paths, names and messages, which
 /// others may have chosen; a text that is legible already comes back as it is.
 std::string Legible(Slice text);
+
+/// Makes `text` what a failed `status` says: its message, else the name of its code. Without memory
+/// it says that.
+void SayWhy(const Status& status, std::string* text) noexcept;
 /// Two digits for each byte.
 std::string Hex(Slice bytes);
 

@@ -155,6 +155,24 @@ TEST(ThreadPool, RunsJobsBesideEachOther) {
   EXPECT_EQ(arrived.load(), 2);
 }
 
+TEST(ThreadPool, IsIdleWhenNoJobIsQueuedOrRuns) {
+  const auto pool = base::NewThreadPool(2, "pool").value();
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 100; ++i) {
+    pool->WaitIdle();
+    EXPECT_EQ(runs, 2 * i);
+    pool->Schedule([&] {
+      pool->Schedule([&] {
+        std::this_thread::yield();
+        ++runs;
+      });
+      ++runs;
+    });
+  }
+  pool->WaitIdle();
+  EXPECT_EQ(runs, 200);
+}
+
 TEST(ManualExecutor, RunsOneJobPerCallInOrder) {
   std::string order;
   const auto executor = base::NewManualExecutor();

@@ -240,12 +240,16 @@ void DatabaseImpl::EndRedistribution() {
 void DatabaseImpl::Shutdown() {
   if (core_ == nullptr) return;
   if ((gate_.load() & kOpen) != 0) {
-    Status fenced = Fence();
-    if (fenced.ok()) fenced = FlushToClose();
-    if (!fenced.ok() && base::LogEnabled()) {
-      base::Log(LogLevel::kError,
-                "database " + name_ + " ended without Close: " + fenced.ToString());
-    }
+    // Without memory it ends all the same, as a process does that is killed here.
+    static_cast<void>(base::OrOutOfMemory([this] {
+      Status fenced = Fence();
+      if (fenced.ok()) fenced = FlushToClose();
+      if (!fenced.ok() && base::LogEnabled()) {
+        base::Log(LogLevel::kError,
+                  "database " + name_ + " ended without Close: " + fenced.ToString());
+      }
+      return fenced;
+    }));
   }
   Teardown();
   lock_.reset();

@@ -242,7 +242,7 @@ Status DbImpl::RemoveAll(const std::vector<std::string>& paths) {
 
 DbImpl::~DbImpl() {
   if (options_.wal == WalMode::kOff && version_.load() != nullptr && current_->active != nullptr) {
-    LogFailure(Flush());
+    LogFailure(base::OrOutOfMemory([this] { return Flush(); }));
   }
   {
     std::unique_lock<std::mutex> lock(mutex_);

@@ -100,15 +100,16 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
   }
 
   // The log goes: nothing more is made, and what was made in vain is removed.
-  void Stop() {
+  // Also where it fails nothing runs in the background any more.
+  Status Stop() {
     std::unique_lock<std::mutex> lock(mutex_);
     made_.wait(lock, [this] { return state_ != State::kMaking; });
     state_ = State::kStopped;
     made_.wait(lock, [this] { return jobs_ == 0; });  // they hold mappings
-    if (ahead_ == nullptr) return;
+    if (ahead_ == nullptr) return Status();
     const std::string path = PathOf(ahead_->id());
     ahead_.reset();
-    (void)fs_.Unlink(path);  // an empty segment that stays behind is found and removed at open
+    return fs_.Unlink(path);  // an empty segment that stays behind is found and removed at open
   }
 
  private:
@@ -186,8 +187,9 @@ class SegmentedValueLog : public ValueLog {
         files_(fs, directory, io::OpenMode::kReadNamed) {}
 
   ~SegmentedValueLog() override {
-    (void)Seal();  // it only gives room back, which the next open can do without
-    maker_->Stop();
+    // They only give room back, which the next open can do without; nor need they find memory.
+    (void)base::OrOutOfMemory([this] { return Seal(); });
+    (void)base::OrOutOfMemory([this] { return maker_->Stop(); });
     base::EpochSynchronize();  // readers of retired segments are on their way out
   }
 

@@ -16,6 +16,7 @@ class NoMemory final : public base::Executor {
  public:
   void Schedule(std::function<void()> /*job*/) override { throw std::bad_alloc(); }
   bool RunOne() override { return false; }
+  void WaitIdle() override {}
   int thread_count() const override { return 0; }
 };
 

@@ -1,6 +1,5 @@
 #include "runtime/core.h"
 
-#include <future>
 #include <map>
 #include <utility>
 
@@ -155,29 +154,32 @@ void Core::Progress() {
   for (Tenant* const tenant : all) tenant->Progress();
 }
 
+// Nothing of it takes memory: where there is none a context ends all the same.
 void Core::End() {
   std::vector<std::shared_ptr<Job>> ended;
-  std::vector<Tenant*> all;
   {
     const std::lock_guard<std::mutex> lock(mutex);
     ended = std::exchange(jobs, {});
-    all = tenants;
   }
   for (const std::shared_ptr<Job>& job : ended) job->Stop();
   EndTransfers();  // of those, nobody is about to send any more
-  for (Tenant* const tenant : all) tenant->Shutdown();
+  while (Tenant* const tenant = TakeTenant()) tenant->Shutdown();
   // Not with the last get under way that somebody keeps: MPI may be finalized by then.
   exchange.reset();
   EndTransfers();
 }
 
+Tenant* Core::TakeTenant() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (tenants.empty()) return nullptr;
+  Tenant* const first = tenants.front();
+  tenants.erase(tenants.begin());
+  return first;
+}
+
 void Core::EndTransfers() {
   errands->Drop();
-  std::promise<void> ended;
-  transfers->Schedule([&ended] { ended.set_value(); });
-  while (transfers->RunOne()) {
-  }
-  ended.get_future().wait();
+  transfers->WaitIdle();
 }
 
 Result<std::string> ExpandRepository(const std::string& repository) {

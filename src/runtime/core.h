@@ -64,11 +64,13 @@ struct Core {
   uint32_t TakeNumber();
   /// Handles what has arrived and what waits for calls, where no thread does.
   void Progress();
-  /// Ends all that runs in the background, and the exchange. Not collective.
+  /// Ends all that runs in the background, and the exchange. Not collective. Needs no memory.
   void End();
   /// Waits for what is under way in the background, and drops the errands that wait for calls. They
   /// hold the core, and the core its threads: none of those may be the last that lets go.
   void EndTransfers();
+  /// The first, which is on the list no more; null: there is none.
+  Tenant* TakeTenant();
 
   std::mutex mutex;
   uint32_t last_number = 0;  ///< the same on all ranks: they are taken by all, in one order

@@ -11,6 +11,7 @@
 #include "failing_allocations.h"
 #include "quire/quire.h"
 #include "starved_program.h"
+#include "tests/support/temp_directory.h"
 
 namespace {
 
@@ -91,6 +92,43 @@ TEST(OutOfMemory, TakesNoMemoryToSay) {
   const quire::Status copy = status;
   EXPECT_FALSE(quire::test::AllocationFailed());
   EXPECT_EQ(copy.code(), quire::Code::kOutOfMemory);
+}
+
+// A program that has no memory at all ends what it has in order.
+class Ending : private quire::test::StarvedProgram {
+ public:
+  explicit Ending(const std::string& repository) : StarvedProgram(repository, kKeys) {}
+
+  Outcome Run(bool close_database) {
+    if (!OpenContext() || !OpenDatabase()) return kWrong;
+    for (int i = 0; i < kKeys; ++i) Put(i, 1);
+    quire::test::FailAllAllocations();
+    const int closed = close_database ? quire_db_close(db_) : QUIRE_OUT_OF_MEMORY;
+    const int ended = quire_context_close(context_);
+    quire::test::AllowAllocations();
+    if (closed != QUIRE_OUT_OF_MEMORY) Complain(quire_code_name(closed));
+    if (ended != QUIRE_OK) Complain(quire_code_name(ended));
+    return wrong_ ? kWrong : kRan;
+  }
+  Outcome Verify() {
+    if (!OpenContext() || !OpenDatabase()) return kWrong;
+    for (int i = 0; i < kKeys; ++i) {
+      if (RoundOf(i) != 1) Complain("a key is lost");
+    }
+    CloseAll();
+    return wrong_ ? kWrong : kRan;
+  }
+};
+
+TEST(WithoutMemory, AContextEndsAndKeepsWhatWasAcknowledged) {
+  for (const bool close_database : {true, false}) {
+    const quire::test::TempDirectory directory;
+    const std::string repository = directory / "repository";
+    EXPECT_EQ(quire::test::InProcess([&] { return Ending(repository).Run(close_database); }), kRan)
+        << close_database;
+    EXPECT_EQ(quire::test::InProcess([&] { return Ending(repository).Verify(); }), kRan)
+        << close_database;
+  }
 }
 
 using Allocations = quire::test::StarvedTest<Record>;

@@ -10,8 +10,14 @@ namespace {
 
 // Allocations until the one that fails; below zero: none does.
 std::atomic<int64_t> countdown{-1};
+std::atomic<bool> all_fail{false};
+std::atomic<uint64_t> failures{0};  // since all fail
 
 bool Fails() {
+  if (all_fail.load(std::memory_order_relaxed)) {
+    failures.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
   return countdown.load(std::memory_order_relaxed) >= 0 &&
          countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
 }
@@ -64,6 +70,16 @@ namespace quire::test {
 
 void FailAllocation(int64_t n) {
   countdown = n;
+}
+
+void FailAllAllocations() {
+  failures = 0;
+  all_fail = true;
+}
+
+uint64_t AllowAllocations() {
+  all_fail = false;
+  return failures;
 }
 
 bool AllocationFailed() {

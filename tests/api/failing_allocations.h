@@ -13,6 +13,10 @@ namespace quire::test {
 void FailAllocation(int64_t n);
 /// From now on none fails; whether one has.
 bool AllocationFailed();
+/// From now on all fail, of any thread.
+void FailAllAllocations();
+/// Again they do not. Returns how many failed.
+uint64_t AllowAllocations();
 
 }  // namespace quire::test
 

@@ -34,8 +34,7 @@ thread_local std::string last_message;
 int CodeOf(const Status& status) {
   if (status.ok()) return NVS_OK;
   last_code = -static_cast<int>(status.code());
-  const std::string& message = status.message();
-  last_message = message.empty() ? CodeName(status.code()) : base::Legible(message);
+  base::SayWhy(status, &last_message);
   return last_code;
 }
 
@@ -47,9 +46,12 @@ int Guarded(const Body& body) {
   } catch (const std::bad_alloc&) {
     return CodeOf(base::OutOfMemory());
   } catch (const std::exception& error) {
-    return CodeOf(Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+    return CodeOf(base::OrOutOfMemory([&] {
+      return Status(Code::kInvalidArgument, std::string("exception: ") + error.what());
+    }));
   } catch (...) {
-    return CodeOf(Status(Code::kInvalidArgument, "exception: not a std::exception"));
+    return CodeOf(base::OrOutOfMemory(
+        [] { return Status(Code::kInvalidArgument, "exception: not a std::exception"); }));
   }
 }
 

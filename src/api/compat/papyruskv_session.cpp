@@ -149,7 +149,10 @@ int CodeOf(const char* call, const Status& status) {
   const bool absent = status.code() == Code::kNotFound;
   // That a key is not there is an answer, and comes without a sentence.
   if (!(absent && status.message().empty()) && base::LogEnabled()) {
-    base::Log(LogLevel::kWarning, std::string(call) + ": " + status.ToString());
+    static_cast<void>(base::OrOutOfMemory([&] {
+      base::Log(LogLevel::kWarning, std::string(call) + ": " + status.ToString());
+      return Status();
+    }));
   }
   // Numbers of their own: -3 for Code 2, and so on (papyrus/kv.h).
   return absent ? PAPYRUSKV_NOT_FOUND : -1 - static_cast<int>(status.code());

@@ -125,9 +125,13 @@ int Guarded(const char* call, const Body& body) {
   } catch (const std::bad_alloc&) {
     return CodeOf(call, base::OutOfMemory());
   } catch (const std::exception& error) {
-    return CodeOf(call, Status(Code::kInvalidArgument, std::string("exception: ") + error.what()));
+    return CodeOf(call, base::OrOutOfMemory([&] {
+      return Status(Code::kInvalidArgument, std::string("exception: ") + error.what());
+    }));
   } catch (...) {
-    return CodeOf(call, Status(Code::kInvalidArgument, "exception: not a std::exception"));
+    return CodeOf(call, base::OrOutOfMemory([] {
+      return Status(Code::kInvalidArgument, "exception: not a std::exception");
+    }));
   }
 }
 
