@@ -99,8 +99,9 @@ class DatasetWriter {
   ///              kCorruption       A file is damaged: the text names it.
   static Result<std::unique_ptr<DatasetWriter>> Open(Context& context, const std::string& name,
                                                      const DatasetOptions& options = {});
-  /// What was put since the last EndEpoch is dropped. Before the context goes. Waits for what is
-  /// being written in the background, however long the device takes.
+  /// What was put since the last EndEpoch is dropped. Waits for what is being written in the
+  /// background, however long the device takes. If the context goes first, it does all this, and
+  /// later calls return kInvalidArgument.
   virtual ~DatasetWriter() = default;
 
   /// Begins the epoch `number`: a step of the simulation, larger than that of all epochs before.

@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "base/coding.h"
 #include "base/hash.h"
@@ -38,15 +39,38 @@ DatasetWriterImpl::DatasetWriterImpl(OpenDataset dataset)
       shuffle_(std::make_unique<Shuffle>(
           Shuffle::Options{dataset_.core, dataset_.number, dataset_.options, dataset_.session},
           route_, &collector_)),
-      attempt_(dataset_.session) {}
+      attempt_(dataset_.session) {
+  const std::lock_guard<std::mutex> lock(dataset_.core->mutex);
+  dataset_.core->tenants.push_back(this);
+}
 
 DatasetWriterImpl::~DatasetWriterImpl() {
   if (process_.forked()) {
     base::LeaveInChild(dataset_, lane_, shuffle_);
     return;
   }
+  {
+    const std::lock_guard<std::mutex> lock(dataset_.core->mutex);
+    std::erase(dataset_.core->tenants, static_cast<runtime::Tenant*>(this));
+  }
+  Stop();
+}
+
+void DatasetWriterImpl::Stop() {
   shuffle_.reset();  // nothing more comes
   lane_->Rest();     // it writes into what goes now
+}
+
+// The writer lives on, and says why it does nothing any more.
+void DatasetWriterImpl::Shutdown() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Stop();
+  dataset_.part->LetGo();
+  dataset_.lock.reset();
+  broken_ = base::OrOutOfMemory([] {
+    return Status(Code::kInvalidArgument,
+                  "the context of the dataset's writer is closed: open both again");
+  });
 }
 
 Status DatasetWriterImpl::CheckBegun() const {
@@ -133,6 +157,7 @@ Status DatasetWriterImpl::Travel(const Pair& pair, Slice value) {
 Status DatasetWriterImpl::EndEpoch() {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (shuffle_ == nullptr) return broken_;
   Outcome outcome = Outcome::kUnknown;
   Status written = base::OrOutOfMemory([&] { return WriteEpoch(&outcome); });
   if (outcome == Outcome::kComplete) {
@@ -291,6 +316,7 @@ Status DatasetWriterImpl::Discard() {
 Status DatasetWriterImpl::Finish() {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (shuffle_ == nullptr) return broken_;
   Status mine = broken_;
   if (mine.ok() && epoch_.has_value()) {
     mine = Status(Code::kInvalidArgument,
@@ -310,6 +336,7 @@ DatasetWriterStatistics DatasetWriterImpl::Statistics() const {
   if (process_.forked()) return {};
   const std::lock_guard<std::mutex> lock(mutex_);
   DatasetWriterStatistics statistics = statistics_;
+  if (shuffle_ == nullptr) return statistics;
   const SenderCounts sent = shuffle_->counts();
   statistics.received = collector_.received();
   statistics.sent_batches = sent.batches;

@@ -48,7 +48,7 @@ struct OpenDataset {
 Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
                                    const std::string& name, const DatasetOptions& options);
 
-class DatasetWriterImpl final : public DatasetWriter {
+class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
  public:
   explicit DatasetWriterImpl(OpenDataset dataset);
   ~DatasetWriterImpl() override;
@@ -61,6 +61,10 @@ class DatasetWriterImpl final : public DatasetWriter {
   DatasetWriterStatistics Statistics() const override;
 
  private:
+  // Tenant
+  void Progress() override {}
+  void Shutdown() override;
+  void Stop();
   Status CheckPair(Slice key, Slice value) const;
   /// A pair on its way.
   struct Pair {

@@ -1,6 +1,6 @@
-// Every public call of databases and datasets, in C++ and in C: after Close, in a forked child, and
-// from a thread that has all signals blocked. The rows are compared with the headers: a call
-// without a row fails the test.
+// Every public call of databases and datasets, in C++ and in C: after Close, without its context,
+// in a forked child, and from a thread that has all signals blocked. The rows are compared with the
+// headers: a call without a row fails the test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -361,6 +361,41 @@ TEST(EveryCall, FailsInAForkedChild) {
   EXPECT_OK(objects->writer->EndEpoch());
   objects->iterator.reset();
   EXPECT_OK(objects->database->Close());
+}
+
+// A program keeps what it has, and lets the context go first.
+TEST(EveryCall, FailsOnceTheContextIsGone) {
+  const test::TempDirectory directory;
+  // In a process of its own, since it may hang.
+  const int wrong = InChild([&] {
+    Objects objects(directory.path());
+    objects.context.reset();
+    int count = 0;
+    const auto expect = [&](const Row& row, bool refused) {
+      const Status status = row.run(objects);
+      if (refused ? status.code() == Code::kInvalidArgument : status.ok()) return;
+      std::fprintf(stderr, "%s without a context: %s\n", row.call.c_str(),
+                   status.ToString().c_str());
+      ++count;
+    };
+    for (const Row& row : DatabaseRows()) expect(row, true);
+    for (const Row& row : HeldRows()) {
+      // What was read before, and what reads by itself, is there.
+      static const std::set<std::string> stays = {
+          "Event::Wait",        "Event::Progress",     "LocalIterator::SeekToLast",
+          "LocalIterator::Seek", "LocalIterator::Next", "LocalIterator::Prev",
+          "LocalIterator::Valid", "DatabaseReader::Get", "DatabaseReader::NewIterator",
+          "DatabaseReader::Refresh", "PendingGet::Take"};
+      expect(row, !stays.contains(row.call));
+    }
+    for (const Row& row : DatasetRows()) {
+      if (row.call == "DatasetWriter::Open") continue;  // it takes a context
+      const bool of_writer = row.call.rfind("DatasetWriter::", 0) == 0;
+      expect(row, of_writer && row.call != "DatasetWriter::Statistics");
+    }
+    return count;
+  });
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(EveryCall, AChildThatOnlyEndsEnds) {
