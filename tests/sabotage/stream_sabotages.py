@@ -57,8 +57,7 @@ STREAM_SABOTAGES = [
              STREAM, "StreamDamage.*"),
     Sabotage("stream-lock", "two programs write one part",
              "src/stream/part_open.cpp",
-             "QUIRE_RETURN_IF_ERROR(Lock());", "",
-             "if (locked.ok()) locked = Lock(writing_);", "",
+             "if (locked.ok()) locked = Lock();", "",
              STREAM, "Stream.WrongCalls*"),
 
     Sabotage("stream-refused-root", "a stream that finds no room leaves the root of its store",
