@@ -61,7 +61,8 @@ class HandMade {
 
  private:
   void Write(const std::string& name, const std::string& bytes) {
-    EXPECT_OK(io::ReplaceFile(*disk_, std::string(kDatasetDirectory) + "/" + name, bytes));
+    std::string path = kDatasetDirectory;
+    EXPECT_OK(io::ReplaceFile(*disk_, path.append("/").append(name), bytes));
   }
 
   const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();

@@ -36,7 +36,8 @@ Result<std::unique_ptr<PartWriter>> PartWriter::Open(Options options,
 Status PartWriter::OpenFiles(bool has_epochs) {
   const std::string& directory = options_.directory;
   const uint32_t rank = options_.rank;
-  QUIRE_ASSIGN_OR_RETURN(lock_, made_.Lock(*options_.fs, PartLockPath(directory, rank)));
+  QUIRE_ASSIGN_OR_RETURN(lock_, made_.Lock(*options_.fs, PartLockPath(directory, rank),
+                                             io::ProcessDescription()));
   QUIRE_ASSIGN_OR_RETURN(part_, OpenFile(PartPath(directory, rank), has_epochs));
   QUIRE_ASSIGN_OR_RETURN(index_, OpenFile(IndexPath(directory, rank), has_epochs));
   if (options_.values) {

@@ -56,8 +56,8 @@ class RefusedWriters : public testing::Test {
 
 TEST_F(RefusedWriters, OfADatabase) {
   ASSERT_OK(disk_->MakeDirectory(kDatasetDirectory));
-  ASSERT_OK(io::WriteFile(*disk_, std::string(kDatasetDirectory) + "/" + runtime::kDatabaseFile,
-                          "a database"));
+  std::string path = kDatasetDirectory;
+  ASSERT_OK(io::WriteFile(*disk_, path.append("/").append(runtime::kDatabaseFile), "a database"));
   ExpectRefused(Code::kInvalidArgument);
 }
 

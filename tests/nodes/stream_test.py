@@ -26,7 +26,9 @@ TIMEOUT = 100
 SECONDS = 60  # for whatever is waited for
 HEAT, WATCH, DAEMON = sys.argv[1:4]
 PORT = 4711
-RANKS, STEPS, EVERY, PAUSE_MS = 2, 600, 10, 40
+# A snapshot at each step: in every step ranks wait for each other, and where an MPI spins on a busy
+# machine each wait is as long as the scheduler likes.
+RANKS, STEPS, EVERY, PAUSE_MS = 2, 60, 1, 40
 SNAPSHOTS = STEPS // EVERY + 1
 
 

@@ -64,7 +64,8 @@ DATASET_SABOTAGES = [
              "passed.partition >= route_.size()", PARTITION, "*Shuffles.WhatBelongs*"),
     Sabotage("dataset-part-lock", "two programs write one part",
              "src/partition/part_writer.cpp",
-             "lock_, made_.Lock(*options_.fs, PartLockPath(directory, rank)));",
+             "lock_, made_.Lock(*options_.fs, PartLockPath(directory, rank),\n"
+             "                                             io::ProcessDescription()));",
              "lock_, Result<std::unique_ptr<io::FileLock>>(nullptr));", PARTITION,
              "*Dataset.HasOneWriterOfEachPart*"),
     Sabotage("dataset-values-end", "a file of values that was cut off takes more",
