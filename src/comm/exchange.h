@@ -99,7 +99,8 @@ class Exchange {
   virtual void Serve(uint32_t channel, Service service) = 0;
   /// The same with a service whose requests may stay unfinished. Channels of one `order` (not 0)
   /// are handled as if they were one channel: behind an unfinished request, later ones of the same
-  /// rank to them wait, and so do its signals. Its requests to other channels do not.
+  /// rank to them wait, and so do its signals. Its requests to other channels do not. All have
+  /// their service before the first request comes: until then a request waits by itself.
   virtual void ServePatiently(uint32_t channel, uint32_t order, PatientService service) = 0;
 
   /// Sends a request, `head` and `body` joined; returns once it is handed to the transport (the

@@ -122,6 +122,8 @@ TEST_P(Opening, ReadsNoTableAndNoValueSegment) {
   const std::set<std::string> touched = TouchedByOpen(GetParam(), 2000);
   EXPECT_TRUE(touched.contains("DATABASE"));
   for (const std::string& path : touched) {
+    // Other ranks begin a generation: a segment for what they will write.
+    if (GetParam() != kWriters && path.rfind("gen-2/", 0) == 0) continue;
     EXPECT_THAT(path, AnyOf(StartsWith("DATABASE"), EndsWith("LOCK"), HasSubstr("/MANIFEST"),
                             HasSubstr("/log-")));
     // Of what other ranks wrote not even that: its parts are read when a key is first asked for.

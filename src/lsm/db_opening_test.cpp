@@ -120,6 +120,10 @@ TEST(DbSpace, AClosedDatabaseTakesItsTablesAndAMebibyteAtMost) {
     for (int i = 0; i < round; ++i) EXPECT_EQ(GetText(**db, std::to_string(i)), "value");
     ASSERT_OK((*db)->Put(std::to_string(round), "value"));
     EXPECT_LE(Allocated(directory, ".seg"), uint64_t{1} << 20) << "while it is open, too";
+    for (int i = 0; i < 3000; ++i) {
+      ASSERT_OK((*db)->Put("of some megabytes " + std::to_string(i), std::string(1000, 'v')));
+    }
+    EXPECT_GE(Allocated(directory, ".seg"), uint64_t{3} << 20) << "it is in the log";
     ASSERT_OK((*db)->Flush());
     ASSERT_OK((*db)->WaitIdle());
     db->reset();
