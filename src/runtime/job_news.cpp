@@ -141,8 +141,8 @@ void Job::Proceed(int step, const Status& status, std::string news) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (told_end_) return;  // a death was heard of meanwhile
     told_ = EncodeNews(step, status, news);
+    told_status_ = status;  // may take memory: an end that was told has its status
     told_end_ = step == kJobEnd;
-    told_status_ = status;
   }
   for (int rank = 1; rank < exchange_->size(); ++rank) {
     const auto tell = [&] {
@@ -196,8 +196,8 @@ void Job::End(const Status& status) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_ || stopped_) return;
+    status_ = status;  // may take memory: what has ended has its status
     ended_ = true;
-    status_ = status;
   }
   Schedule();
 }
