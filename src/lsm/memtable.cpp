@@ -8,10 +8,10 @@
 
 #include "base/check.h"
 #include "base/coding.h"
+#include "base/fences.h"
 #include "base/hash.h"
 #include "base/log_sink.h"
 #include "base/sync_point.h"
-#include "lsm/fences.h"
 #include "lsm/memtable_views.h"
 
 namespace quire::lsm {
@@ -85,7 +85,7 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
   // can find anything else changed (peer_memtable.cpp has the other half).
   const bool unused = IndexIsUnused(index);
   index_->generation.store(0, std::memory_order_relaxed);
-  StoreFence();
+  base::StoreFence();
   new (index_) IndexHeader();
   // Zeros would only bring its pages into memory, which a small database never uses.
   if (!unused) std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));

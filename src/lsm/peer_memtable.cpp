@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "lsm/fences.h"
+#include "base/fences.h"
 
 namespace quire::lsm {
 namespace {
@@ -126,7 +126,7 @@ PeerLookup PeerMemTable::Find(Slice key, uint64_t hash) const {
 }
 
 bool PeerMemTable::Unchanged() const {
-  LoadFence();
+  base::LoadFence();
   return index_->generation.load(std::memory_order_relaxed) == generation_ &&
          Word(data_ + kGenerationAt) == generation_;
 }

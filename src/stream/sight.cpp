@@ -1,9 +1,9 @@
 #include "stream/sight.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
+#include "base/fences.h"
 #include "io/machine.h"
 #include "stream/log_contents.h"
 #include "stream/streams.h"
@@ -158,7 +158,7 @@ bool Sight::current() const {
 
 // The writer tells a new head in the gate before it overwrites what lies below it.
 bool Sight::Untouched(Position from) const {
-  std::atomic_thread_fence(std::memory_order_acquire);  // what was read before was read before
+  base::LoadFence();
   if (gate_ == nullptr) return current();
   return gate_->Holds(heap_->identity().log_id) && gate_->head() <= from;
 }

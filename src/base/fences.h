@@ -1,6 +1,6 @@
 /// Ordering of plain reads and writes against a generation number that other processes validate.
 ///
-/// Layer      lsm (internal)
+/// Layer      base
 /// Source     Boehm: Can Seqlocks Get Along With Programming Language Memory Models? (MSPC12)
 /// Threads    any
 ///
@@ -12,7 +12,7 @@
 
 #include "base/sanitizer.h"
 
-namespace quire::lsm {
+namespace quire::base {
 
 /// What was stored before is visible to everybody before anything that is stored after.
 inline void StoreFence() {
@@ -36,4 +36,4 @@ inline void LoadFence() {
 #endif
 }
 
-}  // namespace quire::lsm
+}  // namespace quire::base
