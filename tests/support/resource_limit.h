@@ -33,8 +33,9 @@ class ResourceLimit {
   struct rlimit before_ = {};
 };
 
-/// Under it files are not mapped to be read (io/read_map.h); programs still get what they ask for.
-constexpr rlim_t kUnmappedAddressSpace = rlim_t{1} << 46;
+/// Under any limit files are not mapped to be read (io/read_map.h). Under this one programs still get
+/// what they ask for, ThreadSanitizer's shadow memory included.
+constexpr rlim_t kUnmappedAddressSpace = rlim_t{1} << 62;
 
 }  // namespace quire::test
 
