@@ -1,5 +1,4 @@
 // Files that are only read, of which few are open at a time: on the real file system.
-#include "base/sanitizer.h"
 #include "io/descriptor_cache.h"
 
 #include <fcntl.h>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/sanitizer.h"
 #include "io/file_system.h"
 #include "io/read_map.h"
 #include "tests/support/resource_limit.h"
