@@ -99,9 +99,9 @@ class DatasetWriter {
   ///              kCorruption       A file is damaged: the text names it.
   static Result<std::unique_ptr<DatasetWriter>> Open(Context& context, const std::string& name,
                                                      const DatasetOptions& options = {});
-  /// What was put since the last EndEpoch is dropped. Waits for what is being written in the
-  /// background, however long the device takes. If the context goes first, it does all this, and
-  /// later calls return kInvalidArgument.
+  /// Drops what was put since the last EndEpoch. Waits until the background has written what it
+  /// writes, however long the device takes. If the context is closed first, the context does all
+  /// this, and later calls return kInvalidArgument.
   virtual ~DatasetWriter() = default;
 
   /// Begins the epoch `number`: a step of the simulation, larger than that of all epochs before.
@@ -236,7 +236,7 @@ class DatasetReader {
 
   /// How it was written.
   virtual DatasetFormat format() const = 0;
-  /// By which rule keys have their partitions: "hash", or the name that the program gave.
+  /// The rule that gives each key its partition: "hash", or the name that the program gave.
   virtual std::string partitioner_name() const = 0;
   /// The complete epochs, in order.
   virtual std::vector<DatasetEpoch> Epochs() const = 0;
