@@ -18,8 +18,8 @@
 #include "io/sim_file_system.h"
 #include "quire/option_table.h"
 #include "stream/streams.h"
+#include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
-#include "tests/support/test_scale.h"
 
 namespace quire::stream {
 namespace {
@@ -690,14 +690,7 @@ TEST(StreamModel, EveryOptionIsDrawn) {
 }
 
 TEST(StreamModel, ProgramsGiveWhatTheModelHas) {
-  const char* const given = std::getenv("QUIRE_MODEL_FIRST_SEED");
-  const uint64_t first = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-  const auto count = static_cast<uint64_t>(test::ScaledCount("QUIRE_MODEL_SEEDS", 60));
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("QUIRE_MODEL_SEEDS=1 QUIRE_MODEL_FIRST_SEED=" + std::to_string(seed));
-    Lives(seed).Run();
-    if (testing::Test::HasFailure()) return;
-  }
+  test::ForEachModelSeed([](uint64_t seed) { Lives(seed).Run(); });
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,8 +20,8 @@
 #include "kv/database_reader.h"
 #include "kv/sim_cluster_testing.h"
 #include "quire/option_table.h"
+#include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
-#include "tests/support/test_scale.h"
 
 namespace quire::kv {
 namespace {
@@ -541,14 +540,7 @@ TEST(RandomModel, EveryOptionIsDrawn) {
 }
 
 TEST(RandomModel, JobsGiveWhatTheModelHas) {
-  const char* const given = std::getenv("QUIRE_MODEL_FIRST_SEED");
-  const uint64_t first = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-  const auto count = static_cast<uint64_t>(test::ScaledCount("QUIRE_MODEL_SEEDS", 60));
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("QUIRE_MODEL_SEEDS=1 QUIRE_MODEL_FIRST_SEED=" + std::to_string(seed));
-    Jobs(seed).Run();
-    if (testing::Test::HasFailure()) return;
-  }
+  test::ForEachModelSeed([](uint64_t seed) { Jobs(seed).Run(); });
 }
 
 }  // namespace

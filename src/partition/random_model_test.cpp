@@ -24,8 +24,8 @@
 #include "partition/entry.h"
 #include "quire/dataset.h"
 #include "quire/option_table.h"
+#include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
-#include "tests/support/test_scale.h"
 
 namespace quire::partition {
 namespace {
@@ -557,13 +557,7 @@ TEST(DatasetModel, EveryOptionIsDrawn) {
 }
 
 TEST(DatasetModel, JobsGiveWhatTheModelHas) {
-  const uint64_t first = test::FirstSeed();
-  const auto count = static_cast<uint64_t>(test::ScaledCount("QUIRE_MODEL_SEEDS", 60));
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    Jobs(seed).Run();
-    ASSERT_FALSE(testing::Test::HasFailure())
-        << "again: QUIRE_MODEL_SEEDS=1 QUIRE_FIRST_SEED=" << seed;
-  }
+  test::ForEachModelSeed([](uint64_t seed) { Jobs(seed).Run(); });
 }
 
 }  // namespace
