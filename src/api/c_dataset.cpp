@@ -7,6 +7,7 @@
 #include "api/dataset_handles.h"
 #include "api/handles.h"
 #include "api/key_arrays.h"
+#include "base/out_of_memory.h"
 
 using quire::Code;
 using quire::DatasetReader;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/printable.h"
 
 namespace quire::api {

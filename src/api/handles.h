@@ -4,13 +4,11 @@
 /// Threads    as the C interface; the message is per thread
 #pragma once
 
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/program_call.h"
 #include "quire/database.h"
 #include "quire/dataset.h"
 #include "quire/quire.h"
@@ -85,15 +83,8 @@ template <typename Body>
 int Guarded(const Body& body) {
   try {
     return CodeOf(body());
-  } catch (const std::bad_alloc&) {
-    return CodeOf(base::OutOfMemory());
-  } catch (const std::exception& error) {
-    return CodeOf(base::OrOutOfMemory([&] {
-      return Status(Code::kInvalidArgument, std::string("exception: ") + error.what());
-    }));
   } catch (...) {
-    return CodeOf(base::OrOutOfMemory(
-        [] { return Status(Code::kInvalidArgument, "exception: not a std::exception"); }));
+    return CodeOf(base::StatusOfException("the call"));
   }
 }
 

@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "api/compat/nvs_session.h"
-#include "base/out_of_memory.h"
 #include "base/printable.h"
+#include "base/program_call.h"
 #include "io/machine.h"
 
 namespace quire::compat {
@@ -43,15 +41,8 @@ template <typename Body>
 int Guarded(const Body& body) {
   try {
     return CodeOf(body());
-  } catch (const std::bad_alloc&) {
-    return CodeOf(base::OutOfMemory());
-  } catch (const std::exception& error) {
-    return CodeOf(base::OrOutOfMemory([&] {
-      return Status(Code::kInvalidArgument, std::string("exception: ") + error.what());
-    }));
   } catch (...) {
-    return CodeOf(base::OrOutOfMemory(
-        [] { return Status(Code::kInvalidArgument, "exception: not a std::exception"); }));
+    return CodeOf(base::StatusOfException("the call"));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 
 namespace quire::compat {
 namespace {

@@ -10,11 +10,9 @@
 
 #include <array>
 #include <atomic>
-#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -22,7 +20,7 @@
 
 #include "api/compat/papyruskv_settings.h"
 #include "base/forked_child.h"
-#include "base/out_of_memory.h"
+#include "base/program_call.h"
 #include "papyrus/kv.h"
 #include "quire/database.h"
 
@@ -122,16 +120,8 @@ template <typename Body>
 int Guarded(const char* call, const Body& body) {
   try {
     return CodeOf(call, body());
-  } catch (const std::bad_alloc&) {
-    return CodeOf(call, base::OutOfMemory());
-  } catch (const std::exception& error) {
-    return CodeOf(call, base::OrOutOfMemory([&] {
-      return Status(Code::kInvalidArgument, std::string("exception: ") + error.what());
-    }));
   } catch (...) {
-    return CodeOf(call, base::OrOutOfMemory([] {
-      return Status(Code::kInvalidArgument, "exception: not a std::exception");
-    }));
+    return CodeOf(call, base::StatusOfException("the call"));
   }
 }
 
