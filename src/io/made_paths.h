@@ -54,4 +54,15 @@ class MadePaths {
   std::vector<Path> paths_;
 };
 
+/// Calls `make`, which makes directories and something in them, again while it finds one of them
+/// gone (kNotFound): another call that was refused has taken back what it made, between two steps
+/// of this one. A few times: what is never there is an error.
+template <typename Make>
+Status AgainIfTakenBack(const Make& make) {
+  constexpr int kAttempts = 10;
+  Status made = make();
+  for (int i = 1; i < kAttempts && made.code() == Code::kNotFound; ++i) made = make();
+  return made;
+}
+
 }  // namespace quire::io

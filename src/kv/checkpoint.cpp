@@ -76,7 +76,10 @@ Status AgreeOnPrepared(runtime::Core& core, const CheckpointRequest& request, Pr
   Status status;
   if (core.rank() == 0) {
     const std::lock_guard<std::mutex> lock(core.checkpoints_mutex);
-    status = PrepareDirectory(*core.fs, request, prepared);
+    status = io::AgainIfTakenBack([&] {
+      *prepared = Prepared();
+      return PrepareDirectory(*core.fs, request, prepared);
+    });
   }
   std::string told;
   base::PutFixed(&told, prepared->number);

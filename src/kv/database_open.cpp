@@ -158,7 +158,7 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   const bool fresh = opening->creating || opening->growing;
   if (fresh) {
     // On a node that is new to the database it is not there yet.
-    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(*core.fs, opening->locked.directory));
+    QUIRE_RETURN_IF_ERROR(core.MakeDirectory(opening->locked.directory));
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(
         *core.fs, GenerationDirectory(opening->locked.directory, opening->generation)));
   }

@@ -11,9 +11,6 @@
 namespace quire::kv {
 namespace {
 
-// Of a job that takes back the directory which it made, between that call and this one.
-constexpr int kAttempts = 10;
-
 // On rank 0: locks the database and reads what it is.
 Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   QUIRE_ASSIGN_OR_RETURN(const bool dataset,
@@ -33,22 +30,11 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   return Status();
 }
 
-// Before any rank makes the directory: other ranks may see the same one.
-Status LookForDirectory(const runtime::Core& core, LockedDatabase* locked) {
-  const Result<bool> there = core.fs->Exists(locked->directory);
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(there.status()));
-  if (!*there) locked->made.AddDirectory(*core.fs, locked->directory);
-  return Status();
-}
-
 Status MakeDirectory(const runtime::Core& core, LockedDatabase* locked) {
-  Status made;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    made = io::MakeDurableDirectory(*core.fs, locked->directory);
-    if (made.ok() && core.rank() == 0) made = LockAndRead(*core.fs, locked);
-    if (made.code() != Code::kNotFound) break;
-  }
-  return made;
+  return io::AgainIfTakenBack([&] {
+    const Status made = core.MakeDirectory(locked->directory);
+    return made.ok() && core.rank() == 0 ? LockAndRead(*core.fs, locked) : made;
+  });
 }
 
 // Makes none: it may be being removed at this moment.
@@ -63,7 +49,7 @@ Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
 Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make) {
   LockedDatabase locked;
   locked.directory = core.DirectoryOf(name);
-  if (make) QUIRE_RETURN_IF_ERROR(LookForDirectory(core, &locked));
+  if (make) QUIRE_RETURN_IF_ERROR(core.LookForDirectory(locked.directory, &locked.made));
   const Status taken = make ? MakeDirectory(core, &locked) : FindDirectory(core, &locked);
   const bool known = !locked.descriptor.generations.empty();
   QUIRE_ASSIGN_OR_RETURN(

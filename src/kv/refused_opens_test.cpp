@@ -180,6 +180,19 @@ TEST(RefusedCalls, AContext) {
   }
 }
 
+// Two programs come to a repository that is not there. One of them is refused, and takes back the
+// directory that it made: the other one makes it again.
+TEST_P(RefusedOpens, ARepositoryThatAnotherProgramTookBackIsMadeAgain) {
+  cluster_.Run([&](int rank, Context& context) {
+    if (rank == 0 || GetParam()) ASSERT_OK(cluster_.disk(rank).RemoveDirectory("/repository"));
+    ASSERT_OK(context.Barrier());
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Put("key", "value"));
+    ASSERT_OK((*db)->Close());
+  });
+}
+
 // The places of a checkpoint of which nothing came.
 TEST(RefusedCalls, ACheckpointThatCannotBegin) {
   SimCluster cluster({});

@@ -124,21 +124,18 @@ Status TakeMemory(OpenDataset* dataset) {
   return Status();
 }
 
-// Before any rank makes the directory: other ranks may see the same one.
-Status LookForDirectory(OpenDataset* dataset) {
-  const runtime::Core& core = *dataset->core;
-  const Result<bool> there = core.fs->Exists(dataset->directory);
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(there.status()));
-  if (!*there) dataset->made.AddDirectory(*core.fs, dataset->directory);
-  return Status();
+Status MakeDirectory(OpenDataset* dataset) {
+  return io::AgainIfTakenBack([&] {
+    const Status made = dataset->core->MakeDirectory(dataset->directory);
+    return made.ok() && dataset->core->rank() == 0 ? LockAndRead(dataset) : made;
+  });
 }
 
 Status OpenAll(OpenDataset* dataset) {
   runtime::Core& core = *dataset->core;
-  QUIRE_RETURN_IF_ERROR(LookForDirectory(dataset));
+  QUIRE_RETURN_IF_ERROR(core.LookForDirectory(dataset->directory, &dataset->made));
   Status mine = TakeMemory(dataset);
-  if (mine.ok()) mine = io::MakeDurableDirectory(*core.fs, dataset->directory);
-  if (mine.ok() && core.rank() == 0) mine = LockAndRead(dataset);
+  if (mine.ok()) mine = MakeDirectory(dataset);
   dataset->session = io::RandomU64();
   QUIRE_ASSIGN_OR_RETURN(
       const std::vector<std::string> texts,

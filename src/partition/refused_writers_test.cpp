@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/sim_file_system.h"
@@ -53,6 +54,32 @@ class RefusedWriters : public testing::Test {
   const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
   uint64_t seed_ = 0;
 };
+
+// By another program that came first, made it, and was refused.
+TEST_F(RefusedWriters, ARepositoryThatWasTakenBackIsMadeAgain) {
+  Run([&](const std::shared_ptr<runtime::Core>& core) {
+    if (core->rank() == 0) ASSERT_OK(disk_->RemoveDirectory("/repository"));
+    ASSERT_OK(core->exchange->Barrier());
+    EXPECT_OK(OpenWriter(core, SmallDataset(DatasetFormat::kPointer)).status());
+  });
+}
+
+// The directory is there while this writer looks, and gone when it takes the lock in it.
+TEST_F(RefusedWriters, ADirectoryThatIsTakenBackMeanwhileIsMadeAgain) {
+  const std::unique_ptr<io::FaultFileSystem> watched = io::NewFaultFileSystem(*disk_);
+  bool taken = false;
+  watched->BeforeCalls(io::kFaultOpen, [&](const std::string& path) {
+    if (path.ends_with("/LOCK") && !std::exchange(taken, true)) {
+      ASSERT_OK(disk_->RemoveDirectory(kDatasetDirectory));
+    }
+  });
+  runtime::SimRanksOptions ranks;
+  ranks.file_system = [&](int) { return watched.get(); };
+  runtime::RunSimRanks(ranks, [](const std::shared_ptr<runtime::Core>& core) {
+    EXPECT_OK(OpenWriter(core, SmallDataset(DatasetFormat::kPointer)).status());
+  });
+  EXPECT_TRUE(taken);
+}
 
 TEST_F(RefusedWriters, OfADatabase) {
   ASSERT_OK(disk_->MakeDirectory(kDatasetDirectory));

@@ -6,7 +6,6 @@
 #include "base/coding.h"
 #include "base/out_of_memory.h"
 #include "io/machine.h"
-#include "io/made_paths.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/job.h"
@@ -152,6 +151,20 @@ void Core::Progress() {
     all = tenants;
   }
   for (Tenant* const tenant : all) tenant->Progress();
+}
+
+Status Core::LookForDirectory(const std::string& directory, io::MadePaths* made) const {
+  const Result<bool> there = fs->Exists(directory);
+  QUIRE_RETURN_IF_ERROR(exchange->Agree(there.status()));
+  if (!*there) made->AddDirectory(*fs, directory);
+  return Status();
+}
+
+Status Core::MakeDirectory(const std::string& directory) const {
+  const Status made = io::MakeDurableDirectory(*fs, directory);
+  if (made.code() != Code::kNotFound) return made;
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(*fs, repository));
+  return io::MakeDurableDirectory(*fs, directory);
 }
 
 // Nothing of it takes memory: where there is none a context ends all the same.

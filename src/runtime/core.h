@@ -14,6 +14,7 @@
 #include "base/executor.h"
 #include "comm/exchange.h"
 #include "io/file_system.h"
+#include "io/made_paths.h"
 #include "quire/database.h"
 #include "runtime/channel.h"
 #include "runtime/errands.h"
@@ -56,6 +57,11 @@ struct Core {
   }
   /// <repository>/<name>
   std::string DirectoryOf(const std::string& name) const { return repository + "/" + name; }
+  /// Collective, before any rank makes the directory of a database or dataset, which others may see
+  /// as well: notes in `made` that it is this call's, unless it is there.
+  Status LookForDirectory(const std::string& directory, io::MadePaths* made) const;
+  /// Makes it, and the repository if another program took that back: one whose context was refused.
+  Status MakeDirectory(const std::string& directory) const;
   /// Rank 0: held while a directory of checkpoints is listed for the next number, or one in it is
   /// published, which has another name then: nobody sees neither or both.
   std::mutex checkpoints_mutex;

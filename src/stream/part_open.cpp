@@ -15,8 +15,6 @@ constexpr uint64_t kLockPauseNs = 1'000'000;
 constexpr uint64_t kWriterTimeoutNs = 500'000'000;  // of one that may just have died
 constexpr uint64_t kTendingTimeoutNs = 60'000'000'000;
 constexpr char kTends[] = ", which only tends it";
-// Of a writer of another rank that takes back the directory which it made.
-constexpr int kAttempts = 10;
 
 }  // namespace
 
@@ -117,15 +115,12 @@ Status Part::Prepare(const StreamOptions& options) {
   if (options.log_bytes < kPageBytes) {
     return Status(Code::kInvalidArgument, "stream_log_bytes is too small");
   }
-  Status locked;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  const Status locked = io::AgainIfTakenBack([&]() -> Status {
     QUIRE_RETURN_IF_ERROR(made_directories_.MakeDirectory(fs_, name_.place));
-    locked = made_directories_.MakeDirectory(fs_, name_.directory());
-    if (locked.ok()) locked = Lock();
-    if (locked.code() != Code::kNotFound) break;
-  }
-  QUIRE_RETURN_IF_ERROR(locked);
-  return root_.Make();
+    QUIRE_RETURN_IF_ERROR(made_directories_.MakeDirectory(fs_, name_.directory()));
+    return Lock();
+  });
+  return locked.ok() ? root_.Make() : locked;
 }
 
 void Part::Keep() {

@@ -96,4 +96,7 @@ DATASET_SABOTAGES = [
              "src/partition/dataset_open.cpp",
              "= runtime::GuardedPartitioner(options.partitioner);", "= options.partitioner;",
              PARTITION, "*DatasetPartitioner.AFunctionThatFails*"),
+    Sabotage("taken-back", "a directory that another program took back fails the call",
+             "src/io/made_paths.h", "i < kAttempts && made", "i < 1 && made", PARTITION,
+             "RefusedWriters.ADirectoryThatIsTaken*"),
 ]

@@ -57,7 +57,7 @@ STREAM_SABOTAGES = [
              STREAM, "StreamDamage.*"),
     Sabotage("stream-lock", "two programs write one part",
              "src/stream/part_open.cpp",
-             "if (locked.ok()) locked = Lock();", "",
+             "return Lock();\n  });", "return Status();\n  });",
              STREAM, "Stream.WrongCalls*"),
 
     Sabotage("stream-refused-root", "a stream that finds no room leaves the root of its store",
