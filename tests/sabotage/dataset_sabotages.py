@@ -97,6 +97,7 @@ DATASET_SABOTAGES = [
              "= runtime::GuardedPartitioner(options.partitioner);", "= options.partitioner;",
              PARTITION, "*DatasetPartitioner.AFunctionThatFails*"),
     Sabotage("taken-back", "a directory that another program took back fails the call",
-             "src/io/made_paths.h", "i < kAttempts && made", "i < 1 && made", PARTITION,
+             "src/partition/dataset_open.cpp", "return io::AgainIfTakenBack([&] {",
+             "return [](const auto& make) { return make(); }([&] {", PARTITION,
              "RefusedWriters.ADirectoryThatIsTaken*"),
 ]
