@@ -16,9 +16,11 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
+
+sys.dont_write_bytecode = True  # the sources may be read-only
+from cases import run_cases  # noqa: E402
 
 COMMAND_WRONG = 2  # the exit code of a command line that is not understood
 SCALE = float(os.environ.get("QUIRE_TEST_SCALE", "1"))
@@ -249,20 +251,5 @@ def test_output_that_nobody_takes_holds_up_no_owner(things):
     assert owner.returncode == 0, errors
 
 
-def main():
-    failed = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory() as directory:
-            try:
-                test(Things(*sys.argv[1:], directory))
-                print(f"{name}: ok")
-            except AssertionError as error:
-                failed += 1
-                print(f"{name}: FAILED: {error}")
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_cases(dict(globals()), lambda directory: Things(*sys.argv[1:], directory)))

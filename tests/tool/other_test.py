@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the sources may be read-only
-from tool_test import CANNOT_READ, FOUND_WRONG, locked, run_tests  # noqa: E402
+from cases import run_cases  # noqa: E402
+from tool_test import CANNOT_READ, FOUND_WRONG, fresh_tool, locked  # noqa: E402
 
 
 def test_beside_a_running_job(tool):
@@ -145,4 +146,4 @@ def test_nothing_is_said_to_the_terminal(tool):
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests(dict(globals())))
+    sys.exit(run_cases(dict(globals()), fresh_tool))

@@ -5,8 +5,10 @@ import json
 import struct
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+sys.dont_write_bytecode = True  # the sources may be read-only
+from cases import run_cases  # noqa: E402
 
 FINE, FOUND_WRONG, WRONG_USAGE, CANNOT_READ = range(4)
 
@@ -148,23 +150,5 @@ def test_verify_finds_what_stops_a_writer(tool):
     assert tool.json("verify", tool.place, "heat")["sound"]
 
 
-def main():
-    failed = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory() as directory:
-            try:
-                test(Tool(*sys.argv[1:], directory))
-                print(f"{name}: ok")
-            except AssertionError as error:
-                failed += 1
-                line = error.__traceback__
-                while line.tb_next:
-                    line = line.tb_next
-                print(f"{name}: FAILED in line {line.tb_lineno}: {error}")
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_cases(dict(globals()), lambda directory: Tool(*sys.argv[1:], directory)))

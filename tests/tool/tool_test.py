@@ -15,8 +15,10 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+sys.dont_write_bytecode = True  # the sources may be read-only
+from cases import run_cases  # noqa: E402
 
 FINE, FOUND_WRONG, WRONG_USAGE, CANNOT_READ = range(4)
 OTHER_USER = 65534
@@ -725,27 +727,12 @@ def test_no_mpi(tool):
     assert "libmpi" not in needed and "libmpich" not in needed, needed
 
 
-def run_tests(tests):
-    """Each on a repository of its own; the exit status."""
-    quire, make = sys.argv[1:]
-    failed = 0
-    for name, test in tests.items():
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory() as directory:
-            tool = Tool(quire, make, directory)
-            tool.fresh()
-            try:
-                test(tool)
-                print(f"{name}: ok")
-            except AssertionError as error:
-                failed += 1
-                line = error.__traceback__
-                while line.tb_next:
-                    line = line.tb_next
-                print(f"{name}: FAILED in line {line.tb_lineno}: {error}")
-    return 1 if failed else 0
+def fresh_tool(directory):
+    """The command, and a repository of its own."""
+    tool = Tool(*sys.argv[1:], directory)
+    tool.fresh()
+    return tool
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests(dict(globals())))
+    sys.exit(run_cases(dict(globals()), fresh_tool))
