@@ -240,7 +240,8 @@ class DbImpl final : public Db {
   Status InDoubt(const Status& why);
   Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
                         uint64_t open_floor) const;
-  void InstallLocked(std::shared_ptr<Version> next, Retirement& retirement);
+  std::shared_ptr<Version> SuccessorLocked(Retirement& retirement) const;
+  void InstallLocked(std::shared_ptr<Version> next) noexcept;
   void ObserveSegments();
   Status SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed);
 

@@ -42,9 +42,9 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   {
     Retirement retirement;
     const std::lock_guard<std::mutex> state_lock(mutex_);
-    auto version = std::make_shared<Version>(*current_);
+    std::shared_ptr<Version> version = SuccessorLocked(retirement);
     version->immutables.assign(log.handles.rbegin(), log.handles.rend());
-    InstallLocked(std::move(version), retirement);
+    InstallLocked(std::move(version));
   }
   log.handles.clear();
   QUIRE_RETURN_IF_ERROR(SyncRecoveredValues(log.value_segments));
@@ -158,9 +158,8 @@ Status DbImpl::OpenStoredRuns(const Manifest& stored) {
   version->base = std::move(environment_.base);  // Versions alone keep it, so that it can go
   KnownTables known;
   QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(Tables(), stored.runs, &known));
-  Retirement retirement;
   const std::lock_guard<std::mutex> lock(mutex_);
-  InstallLocked(std::move(version), retirement);
+  InstallLocked(std::move(version));  // the first: there is none to retire
   return Status();
 }
 
@@ -208,9 +207,9 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   {
     Retirement retirement;
     const std::lock_guard<std::mutex> lock(mutex_);
-    auto version = std::make_shared<Version>(*current_);
+    std::shared_ptr<Version> version = SuccessorLocked(retirement);
     version->active = std::move(active);
-    InstallLocked(std::move(version), retirement);
+    InstallLocked(std::move(version));
   }
   {
     const std::lock_guard<std::mutex> publish_lock(publish_mutex_);

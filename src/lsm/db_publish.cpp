@@ -150,7 +150,8 @@ Status DbImpl::Publish(const RunEdit& edit) {
   return Status();
 }
 
-// The manifest is written: from now on everybody sees it.
+// The manifest is written: from now on everybody sees it. What needs memory comes before the first
+// change: whoever waits for `flushed_lsn_` takes the runs for those that hold it.
 void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {
   for (const uint64_t id : next.unused) segments_.GiveUp(id);
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
@@ -158,25 +159,34 @@ void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {
 
   Retirement retirement;
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto version = std::make_shared<Version>(*current_);
-  version->runs = std::move(next.runs);
+  std::shared_ptr<Version> version = SuccessorLocked(retirement);
   version->segments = segments_.Handles();
+  const bool collect_due = !segments_.MostlyDead(next.uses).empty();
+  version->runs = std::move(next.runs);
   version->segments_floor = next.manifest.value_segment_floor;
   if (edit.flushed != nullptr) std::erase(version->immutables, edit.flushed);
   flushed_lsn_ = next.manifest.flushed_lsn;
   edition_ = next.manifest.edition;
-  collect_due_ = !segments_.MostlyDead(next.uses).empty();
+  collect_due_ = collect_due;
   next.manifest.runs.clear();
   next.manifest.value_segments.clear();
   next.manifest.log_segments.clear();
   manifest_ = std::move(next.manifest);
-  InstallLocked(std::move(version), retirement);
+  InstallLocked(std::move(version));
   changed_.notify_all();
 }
 
-// The neighbours' board first: nothing is written into a new MemTable that they do not know of.
-void DbImpl::InstallLocked(std::shared_ptr<Version> next, Retirement& retirement) {
-  if (current_ != nullptr) retirement.Add(current_);  // what may find no memory before all else
+// A copy of the Version that there is, to be changed and installed. All of it that needs memory.
+std::shared_ptr<Version> DbImpl::SuccessorLocked(Retirement& retirement) const {
+  auto next = std::make_shared<Version>(*current_);
+  next->immutables.reserve(next->immutables.size() + 1);  // the active one may join them
+  retirement.Add(current_);
+  return next;
+}
+
+// `next` is of SuccessorLocked. The neighbours' board first: nothing is written into a new MemTable
+// that they do not know of.
+void DbImpl::InstallLocked(std::shared_ptr<Version> next) noexcept {
   next->edition = edition_;
   BoardState board;
   board.edition = edition_;

@@ -148,9 +148,9 @@ void DbImpl::DropBase() {
     Retirement retirement;
     const std::lock_guard<std::mutex> lock(mutex_);
     base = current_->base;
-    auto version = std::make_shared<Version>(*current_);
+    std::shared_ptr<Version> version = SuccessorLocked(retirement);
     version->base = nullptr;
-    InstallLocked(std::move(version), retirement);
+    InstallLocked(std::move(version));
   }
   base::EpochSynchronize();  // what ends it may not run where Versions are reclaimed
 }

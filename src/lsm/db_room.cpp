@@ -82,15 +82,15 @@ Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
 
 void DbImpl::RotateLocked(Retirement& retirement) {
   const std::shared_ptr<MemoryHandle> full = current_->active;
+  std::shared_ptr<Version> next = SuccessorLocked(retirement);  // before the full one is closed
   base::SyncPoint("lsm.rotate.before");
   full->Close();
   ready_->Activate(full->generation(), full->end_lsn());
   counters_.Add(Counter::kLogBytes, full->table().data_bytes());
-  auto next = std::make_shared<Version>(*current_);
   next->active = std::exchange(ready_, nullptr);
   prepare_refused_ = false;
   next->immutables.insert(next->immutables.begin(), full);
-  InstallLocked(std::move(next), retirement);
+  InstallLocked(std::move(next));
   MaybeScheduleLocked();
   changed_.notify_all();
 }

@@ -21,8 +21,9 @@ enum Outcome : int {
 /// What `body` answers in a process of its own.
 Outcome InProcess(const std::function<Outcome()>& body);
 
-/// `run`, told which allocation is to fail: all of the first, and a sample of the others, until
-/// there are no more. Expects that nothing goes wrong, and that few stop the program.
+/// `run`, told which allocation is to fail: all of the first, and a sample of the others (of
+/// QUIRE_FIRST_SEED; all of them if QUIRE_TEST_SCALE is 2 or more), until there are no more.
+/// Expects that nothing goes wrong, and that few stop the program.
 void FailInTurn(const std::function<Outcome(int64_t n)>& run);
 
 }  // namespace quire::test

@@ -7,9 +7,7 @@
 #define QUIRE_TESTS_API_STARVED_PROGRAM_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -18,6 +16,7 @@
 
 #include "child_process.h"
 #include "quire/quire.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::test {
 
@@ -58,13 +57,12 @@ class StarvedProgram {
   bool busy_allowed_ = false;
 };
 
-/// A directory, in memory where there is such a place (what is synced here need not survive
-/// anything), and a Record that survives the processes that are given it.
+/// A directory, in memory where there is such a place, and a Record that survives the processes
+/// that are given it.
 template <typename Record>
 class StarvedTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_NE(::mkdtemp(directory_.data()), nullptr);
     void* const shared =
         ::mmap(nullptr, sizeof(Record), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(shared, MAP_FAILED);
@@ -72,7 +70,6 @@ class StarvedTest : public testing::Test {
   }
   void TearDown() override {
     ::munmap(record_, sizeof(Record));
-    std::filesystem::remove_all(directory_);
   }
 
   /// Workload's part with the n-th allocation failing, and then, with memory again, what it left at
@@ -86,12 +83,8 @@ class StarvedTest : public testing::Test {
     return after == kRan ? outcome : kWrong;
   }
 
-  static std::filesystem::path Scratch() {
-    const char* const memory = "/dev/shm";
-    return ::access(memory, W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
-  }
-
-  std::string directory_ = Scratch() / "quire-allocations-XXXXXX";
+  TempDirectory place_{PlaceInMemory()};
+  const std::string directory_ = place_.path();
   Record* record_ = nullptr;
 };
 

@@ -682,6 +682,12 @@ SABOTAGES = [
     Sabotage("end-needs-memory", "a database that ends needs memory",
              "src/lsm/value_log.cpp", "(void)base::OrOutOfMemory([this] { return Seal(); });",
              "(void)Seal();", "quire_allocation_test", "WithoutMemory.*"),
+    Sabotage("shown-half", "what waits for a flush is told of it before the runs have it",
+             "src/lsm/db_publish.cpp",
+             "  std::shared_ptr<Version> version = SuccessorLocked(retirement);",
+             "  flushed_lsn_ = next.manifest.flushed_lsn;\n"
+             "  std::shared_ptr<Version> version = SuccessorLocked(retirement);",
+             "quire_allocation_db_test", "StarvedDb.*"),
     Sabotage("handler-waits", "a write of another rank waits for room in the message handler",
              "src/lsm/db_room.cpp", "progress->waits = !progress->may_wait && !soon;",
              "progress->waits = false;", KV, "WritesWithoutRoom.OfBatches*"),

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,9 +15,17 @@
 
 namespace quire::test {
 
+/// A place in memory where there is one, else testing::TempDir(): for what is synced often and need
+/// not survive anything.
+inline std::string PlaceInMemory() {
+  const char* const memory = "/dev/shm";
+  return ::access(memory, W_OK) == 0 ? memory : ::testing::TempDir();
+}
+
 class TempDirectory {
  public:
-  TempDirectory() : path_(::testing::TempDir() + "/quire-test-XXXXXX") {
+  explicit TempDirectory(const std::string& place = ::testing::TempDir())
+      : path_(place + "/quire-test-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) std::abort();
   }
   ~TempDirectory() {

@@ -1,0 +1,198 @@
+// The n-th allocation fails while one rank's database is written, flushed, captured and merged, for
+// n = 0, 1, ...: no capture lacks what was acknowledged before it, and neither does the database,
+// at once and when it is opened again.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/out_of_memory.h"
+#include "failing_allocations.h"
+#include "lsm/db_test_support.h"
+#include "lsm/reader.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::lsm {
+namespace {
+
+namespace files = std::filesystem;
+
+constexpr size_t kKeys = 120;
+constexpr int kRounds = 4;  // of writes, each of all keys
+constexpr size_t kMostCaptures = 2 * kRounds;
+
+// Every third value lies in a value segment; one round fills more than a MemTable.
+std::string ValueOf(int round, size_t i) {
+  return std::string(i % 3 == 0 ? 3000 : 200, static_cast<char>('a' + round));
+}
+
+StorageOptions Options() {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 64 << 10;
+  options.value_segment_bytes = 64 << 10;
+  options.compaction_trigger = 2;
+  return options;
+}
+
+// The newest round whose write of a key was acknowledged, and the newest that was tried.
+struct Written {
+  int acknowledged = -1;
+  int tried = -1;
+  bool Allows(int round) const { return round >= acknowledged && round <= tried; }
+};
+using AllWritten = std::array<Written, kKeys>;
+
+// The round of a key's value; -1: it is none that was put.
+int RoundOf(Slice value, size_t i) {
+  int round = kRounds - 1;
+  while (round >= 0 && value != ValueOf(round, i)) --round;
+  return round;
+}
+
+class StarvedDb {
+ public:
+  StarvedDb() {
+    environment_.fs = &io::PosixFileSystem();
+    environment_.executor = executor_.get();
+    for (size_t i = 0; i < kKeys; ++i) {
+      keys_.push_back("a key that is no short string " + std::to_string(100 + i));
+      for (int round = 0; round < kRounds; ++round) {
+        values_[static_cast<size_t>(round)].push_back(ValueOf(round, i));
+      }
+    }
+  }
+
+  // Whether the n-th allocation failed.
+  bool RunsWithout(int64_t n) {
+    WriteRound(0);
+    test::FailAllocation(n);
+    Starve();
+    const bool failed = test::AllocationFailed();
+    for (size_t i = 0; i < captured_; ++i) ExpectCaptured(i);
+    ExpectAll("the database");
+    const Status end = db_->background_status();
+    captures_ = {};
+    Close();
+    Open();
+    ExpectAll("the database, opened again after " + end.ToString());
+    Close();
+    return failed;
+  }
+
+ private:
+  struct Captured {
+    std::shared_ptr<const Capture> capture;
+    AllWritten written;
+  };
+
+  void Open() {
+    Result<std::unique_ptr<Db>> db =
+        Db::Open(environment_, place_, Options(), OpenFlags::kOpenOrCreate);
+    ASSERT_OK(db.status());
+    db_ = std::move(*db);
+  }
+  void Close() {
+    db_.reset();
+    while (executor_->RunOne()) {
+    }
+  }
+
+  // Allocates nothing itself.
+  void WriteRound(int round) {
+    if (db_ == nullptr) Open();
+    for (size_t i = 0; i < kKeys; ++i) {
+      written_[i].tried = round;
+      const Status status = Call([&] {
+        return db_->Put(keys_[i], values_[static_cast<size_t>(round)][i]);
+      });
+      if (status.ok()) written_[i].acknowledged = round;
+    }
+  }
+
+  void Starve() {
+    for (int round = 1; round < kRounds; ++round) {
+      WriteRound(round);
+      CaptureNow();
+      (void)Call([this] { return db_->Compact(); });
+      CaptureNow();
+    }
+  }
+
+  void CaptureNow() {
+    Captured& captured = captures_[captured_];
+    captured.written = written_;
+    const Status status = Call([&]() -> Status {
+      QUIRE_ASSIGN_OR_RETURN(captured.capture, db_->NewCapture());
+      return Status();
+    });
+    if (status.ok()) ++captured_;
+  }
+
+  // What may come of a call: that memory is short, or that it was when there was no way back.
+  template <typename Body>
+  static Status Call(const Body& call) {
+    Status status = base::OrOutOfMemory(call);
+    const bool expected = status.ok() || status.code() == Code::kOutOfMemory ||
+                          status.code() == Code::kReadOnly || status.code() == Code::kIo;
+    EXPECT_TRUE(expected) << status.ToString();
+    return status;
+  }
+
+  void ExpectCaptured(size_t which) {
+    const Captured& captured = captures_[which];
+    const std::string copy = directory_.path() + "/copy";
+    files::create_directory(copy);
+    for (const Capture::File& file : captured.capture->files()) {
+      files::copy_file(place_ + "/" + file.name, copy + "/" + file.name);
+    }
+    ASSERT_OK(io::ReplaceFile(io::PosixFileSystem(), copy + "/" + ManifestName(),
+                              captured.capture->manifest()));
+    const auto reader = Reader::Open(io::PosixFileSystem(), copy, {Options(), nullptr});
+    ASSERT_OK(reader.status());
+    ASSERT_OK((*reader)->Verify({}));
+    Model all = AllOf(*(*reader)->NewIterator({}));
+    for (size_t i = 0; i < kKeys; ++i) {
+      ExpectRound(captured.written[i], all[keys_[i]], i, "capture " + std::to_string(which));
+    }
+    files::remove_all(copy);
+  }
+
+  void ExpectAll(const std::string& where) {
+    for (size_t i = 0; i < kKeys; ++i) ExpectRound(written_[i], GetText(*db_, keys_[i]), i, where);
+  }
+
+  static void ExpectRound(const Written& written, Slice value, size_t i, const std::string& where) {
+    const int round = RoundOf(value, i);
+    EXPECT_TRUE(written.Allows(round))
+        << "key " << i << " of " << where << " has round " << round << ", not "
+        << written.acknowledged << ": " << value.substr(0, 200);
+  }
+
+  const test::TempDirectory directory_{test::PlaceInMemory()};
+  const std::string place_ = directory_.path() + "/db";
+  std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
+  Environment environment_;
+  std::unique_ptr<Db> db_;
+  std::vector<std::string> keys_;
+  std::array<std::vector<std::string>, kRounds> values_;
+  AllWritten written_;
+  std::array<Captured, kMostCaptures> captures_;
+  size_t captured_ = 0;
+};
+
+TEST(StarvedDb, LosesNothingAndCapturesNothingLess) {
+  int64_t n = 0;
+  while (StarvedDb().RunsWithout(n)) {
+    ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
+    ++n;
+  }
+  EXPECT_GT(n, 1000) << "so few allocations";
+}
+
+}  // namespace
+}  // namespace quire::lsm
