@@ -204,6 +204,7 @@ TEST_P(DescriptorCacheTest, AReadGoesOnWhenTheProgramHasTakenAllDescriptors) {
 }
 
 TEST_P(DescriptorCacheTest, AForkedChildReadsWhileThreadsOfItsParentOpenFiles) {
+  if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
   const test::ResourceLimit limit(RLIMIT_NOFILE, kLimit);
   OpenMany(kFiles);
   std::atomic<bool> over = false;

@@ -201,9 +201,11 @@ Status DatasetReaderImpl::GetMany(uint64_t epoch, const std::vector<Slice>& keys
     order.emplace_back(place, i);
   }
   std::sort(order.begin(), order.end());
-  for (const auto& [place, i] : order) {
-    QUIRE_RETURN_IF_ERROR(base::OrOutOfMemory(
-        [&, i = i] { return FindAt(place, *epochs, which, keys[i], &(*values)[i]); }));
+  for (const std::pair<Place, size_t>& next : order) {
+    QUIRE_RETURN_IF_ERROR(base::OrOutOfMemory([&] {
+      const size_t i = next.second;
+      return FindAt(next.first, *epochs, which, keys[i], &(*values)[i]);
+    }));
   }
   return Status();
 }
