@@ -1,17 +1,17 @@
 /* The interface of PapyrusKV over Quire: programs written for it compile and run as they are.
  *
  * Layer      public; C99 and C++; no header of MPI. Link with -lpapyruskv.
- * Source     PapyrusKV, SC17, table 1, and its released interface; docs/papyruskv.md tells what
- *            Quire does where these leave it open, and how to go on to Quire's own interface
- * Threads    as Quire: calls that are not collective from any number of threads, where the program
- *            asked MPI for MPI_THREAD_MULTIPLE (papyrus/mpi.h). Collective calls: all ranks of
- *            MPI_COMM_WORLD, one thread each, in the same order.
+ * Source     PapyrusKV, SC17, table 1, and its released interface. docs/papyruskv.md describes the
+ *            behaviour that these leave open, and the way to Quire's own interface
+ * Threads    as Quire: calls that are not collective from any number of threads, if the program
+ *            initialized MPI with MPI_THREAD_MULTIPLE (papyrus/mpi.h). Collective calls: all ranks
+ *            of MPI_COMM_WORLD, one thread each, in the same order.
  *
  * Every function returns PAPYRUSKV_OK or a negative number. An absent key is PAPYRUSKV_NOT_FOUND,
- * which is PAPYRUSKV_ERR: programs compare with either. Every failure has another number; without
- * papyruskv_init, after papyruskv_finalize, and with a null where something must be it is
- * PAPYRUSKV_INVALID_ARGUMENT. Why a call failed is said by the log (QUIRE_LOG=warning). Lengths are
- * bytes; keys and values are any bytes. */
+ * which equals PAPYRUSKV_ERR: programs compare with either. Every failure has another number.
+ * Before papyruskv_init, after papyruskv_finalize, and if a required pointer is null, a call
+ * returns PAPYRUSKV_INVALID_ARGUMENT. The log says why a call failed (QUIRE_LOG=warning). Lengths
+ * are in bytes; keys and values are bytes of any value. */
 #ifndef PAPYRUS_KV_H_
 #define PAPYRUS_KV_H_
 
@@ -23,13 +23,13 @@
 extern "C" {
 #endif
 
-/* What the functions answer. */
+/* Return values. */
 #define PAPYRUSKV_OK 0
 #define PAPYRUSKV_SUCCESS PAPYRUSKV_OK
 #define PAPYRUSKV_ERR (-1)
 #define PAPYRUSKV_NOT_FOUND PAPYRUSKV_ERR /* the key, or the database to be opened, is absent */
 #define PAPYRUSKV_INVALID_DB (-2)         /* no database is open under this handle */
-#define PAPYRUSKV_INVALID_ARGUMENT (-3)   /* the program asked for what cannot be */
+#define PAPYRUSKV_INVALID_ARGUMENT (-3)   /* an argument is out of range */
 #define PAPYRUSKV_READ_ONLY (-4)          /* protected, or read-only after a failure */
 #define PAPYRUSKV_NO_SPACE (-5)           /* the device is full */
 #define PAPYRUSKV_IO (-6)                 /* the system refused a call on a file */
@@ -48,7 +48,7 @@ extern "C" {
 #define PAPYRUSKV_SEQUENTIAL (1 << 0)
 #define PAPYRUSKV_RELAXED (1 << 1)
 
-/* Flag of papyruskv_open: make the database where it is not there. */
+/* Flag of papyruskv_open: create the database if it is absent. */
 #define PAPYRUSKV_CREATE (1 << 2)
 
 /* Protection: flags of papyruskv_open, or for papyruskv_protect. */
@@ -57,26 +57,27 @@ extern "C" {
 #define PAPYRUSKV_RDONLY (1 << 5)
 #define PAPYRUSKV_UDONLY (1 << 6)
 
-/* The owner rank of a key, in [0, nranks): a pure function, the same on all ranks. */
+/* Returns the owner rank of a key, in [0, nranks). Must be a pure function, the same on all
+ * ranks. */
 typedef int (*papyruskv_hash_fn_t)(const char* key, size_t keylen, size_t nranks);
 
-/* Changes the value of a key, at its owner. `*val` has `*vallen` bytes (0: the key is absent) and
- * room for 16 MiB. The function changes them, and `*vallen`, or makes `*val` point to other bytes,
- * which stay its own: they are copied when it returns. It never frees `*val`. It answers a positive
- * number to store, 0 to store where something has changed, or a negative one to refuse. `userout`
- * is zero at first, and travels back to the rank that asked. Must not call this library. */
+/* Changes the value of a key at its owner. `*val` has `*vallen` bytes (0: the key is absent) and
+ * space for 16 MiB. The function changes them and `*vallen`, or sets `*val` to other bytes, which
+ * it owns and which are copied when it returns. It must not free `*val`. It returns a positive
+ * number to store, 0 to store if something changed, or a negative number to refuse. `userout` is
+ * zero at first and is sent back to the calling rank. Must not call this library. */
 typedef int (*papyruskv_update_fn_t)(const char* key, size_t keylen, char** val, size_t* vallen,
                                      void* userin, size_t userinlen, void* userout,
                                      size_t useroutlen);
 
-/* What a program says of a database; null in place of it: all defaults. */
+/* Options of a database. A null pointer to it stands for the defaults. */
 typedef struct papyruskv_option_t {
-  size_t keylen;            /* of all keys, 0: any. A hint: other lengths are stored as well. */
-  size_t vallen;            /* of all values, 0: any. A hint, too. */
+  size_t keylen;            /* length of all keys, 0: any. A hint: other lengths work, too. */
+  size_t vallen;            /* length of all values, 0: any. A hint, too. */
   papyruskv_hash_fn_t hash; /* null: Quire's own */
 } papyruskv_option_t;
 
-/* Where a walk over the pairs of this rank stands; its bytes are good until it moves on. */
+/* The position of a walk over the pairs of this rank. Its bytes are valid until it moves on. */
 typedef struct papyruskv_iter {
   char* key;
   size_t keylen;
@@ -85,93 +86,95 @@ typedef struct papyruskv_iter {
   void* handle;
 } * papyruskv_iter_t;
 
-/* Where a get has found a pair. */
+/* The position at which a get found a pair. */
 typedef struct papyruskv_pos_t {
   void* handle; /* null: the key was not found */
 } papyruskv_pos_t;
 
-/* Begins, in the directory `repository`, which is made where it is absent; "$NAME" at its beginning
- * reads an environment variable. `argc` and `argv` may be null. Collective. Starts MPI, too, with
- * MPI_THREAD_MULTIPLE, where the program has not. */
+/* Starts the library in the directory `repository`, which is created if it is absent. A leading
+ * "$NAME" is replaced by the environment variable. `argc` and `argv` may be null. Collective. Also
+ * initializes MPI with MPI_THREAD_MULTIPLE if the program has not. */
 QUIRE_EXPORT int papyruskv_init(int* argc, char*** argv, const char* repository);
-/* Closes what is open, removes the databases of the repository, and the repository where nothing
- * else is in it, unless PAPYRUSKV_DESTROY_REPOSITORY is 0; ends MPI where papyruskv_init started
- * it. Collective. */
+/* Closes all databases. Unless PAPYRUSKV_DESTROY_REPOSITORY is 0, also removes the repository's
+ * databases, and the repository if it contains nothing else. Finalizes MPI if papyruskv_init
+ * initialized it. Collective. */
 QUIRE_EXPORT int papyruskv_finalize(void);
 
 /* Opens the database `name` (1 to 255 bytes); `*db` is its handle, the same on all ranks, or -1.
  * `flags`: PAPYRUSKV_CREATE or not; a consistency or not (PAPYRUSKV_CONSISTENCY); a protection or
  * not (PAPYRUSKV_RDWR). Up to 256 are open at a time. Collective. */
 QUIRE_EXPORT int papyruskv_open(const char* name, int flags, papyruskv_option_t* opt, int* db);
-/* Closes it and keeps its data. Values stay the program's; walks that have not ended end.
+/* Closes a database; its data stay. The program keeps the values that it got; unfinished walks end.
  * Collective. */
 QUIRE_EXPORT int papyruskv_close(int db);
 
-/* Stores a pair, in place of the value that the key had. Other ranks see it at once where the
- * database is sequential, else after papyruskv_fence or papyruskv_barrier. */
+/* Stores a pair; replaces the key's earlier value. Other ranks see it at once if the database is
+ * sequential, else after papyruskv_fence or papyruskv_barrier. */
 QUIRE_EXPORT int papyruskv_put(int db, const char* key, size_t keylen, const char* val,
                                size_t vallen);
-/* Gives the value of a key: where `*val` is null in memory that the library allocates and
- * papyruskv_free takes back, else copied to `*val`, which must have room. Its length goes to
- * `*vallen` unless `vallen` is null. */
+/* Returns the value of a key. If `*val` is null, the library allocates memory, to be freed with
+ * papyruskv_free; otherwise the value is copied to `*val`, which must be large enough. Stores the
+ * length in `*vallen` unless `vallen` is null. */
 QUIRE_EXPORT int papyruskv_get(int db, const char* key, size_t keylen, char** val, size_t* vallen);
-/* The same, and where the pair was found, for a papyruskv_update of this key. `pos` may be null. */
+/* As papyruskv_get; also returns the pair's position, for a papyruskv_update of this key. `pos` may
+ * be null. */
 QUIRE_EXPORT int papyruskv_get_pos(int db, const char* key, size_t keylen, char** val,
                                    size_t* vallen, papyruskv_pos_t* pos);
-/* Removes a pair; PAPYRUSKV_OK also where there is none. Seen by others as a put. */
+/* Removes a pair; also PAPYRUSKV_OK if the key is absent. Other ranks see it as they see a put. */
 QUIRE_EXPORT int papyruskv_delete(int db, const char* key, size_t keylen);
-/* Frees a value that papyruskv_get has allocated, and sets `*val` to null. */
+/* Frees a value that papyruskv_get allocated, and sets `*val` to null. */
 QUIRE_EXPORT int papyruskv_free(char** val);
 
-/* Sends what this rank has staged and waits until the owners have it; with PAPYRUSKV_SSTABLE also
- * until the pairs that this rank owns are in tables. Tells what earlier relaxed puts have lost. */
+/* Sends all staged writes of this rank and waits until their owners have applied them; with
+ * PAPYRUSKV_SSTABLE also until the pairs that this rank owns are in tables. Fails if an earlier
+ * relaxed put was lost. */
 QUIRE_EXPORT int papyruskv_fence(int db, int level);
-/* A fence by all ranks: all see the same data afterwards, with PAPYRUSKV_SSTABLE in tables that
- * survive power loss. Collective. */
+/* Fences all ranks: afterwards all see the same data, with PAPYRUSKV_SSTABLE in tables that survive
+ * power loss. Collective. */
 QUIRE_EXPORT int papyruskv_barrier(int db, int level);
 /* Sends the signal `signum` to `count` ranks. */
 QUIRE_EXPORT int papyruskv_signal_notify(int signum, int* ranks, int count);
 /* Waits for the signal `signum` from each of `count` ranks. */
 QUIRE_EXPORT int papyruskv_signal_wait(int signum, int* ranks, int count);
-/* PAPYRUSKV_SEQUENTIAL or PAPYRUSKV_RELAXED from now on. Collective. */
+/* Sets PAPYRUSKV_SEQUENTIAL or PAPYRUSKV_RELAXED. Collective. */
 QUIRE_EXPORT int papyruskv_consistency(int db, int consistency);
-/* One of PAPYRUSKV_RDWR, WRONLY, RDONLY and UDONLY from now on. Collective. */
+/* Sets PAPYRUSKV_RDWR, PAPYRUSKV_WRONLY, PAPYRUSKV_RDONLY or PAPYRUSKV_UDONLY. Collective. */
 QUIRE_EXPORT int papyruskv_protect(int db, int prot);
 
-/* Removes the database and its files, in the background. Its handle is free at once, but for
- * papyruskv_wait. With a null `event` it waits here. Collective. */
+/* Removes the database and its files in the background. From now on only papyruskv_wait accepts its
+ * handle. If `event` is null, the call waits for the end. Collective. */
 QUIRE_EXPORT int papyruskv_destroy(int db, int* event);
-/* Writes a checkpoint of what all ranks have put so far below the directory `path`, which all ranks
- * see, in the background: the ranks go on. It is complete when its event has been waited for.
- * `path` may begin with "$NAME". With a null `event` it waits here. Collective. */
-QUIRE_EXPORT int papyruskv_checkpoint(int db, const char* path, int* event);
-/* Brings `name` back from its newest complete checkpoint below `path`, in the background, in place
- * of a closed database of that name. `*db` is its handle, which is good once the event has been
- * waited for; until then calls with it are PAPYRUSKV_BUSY. With a null `event` it waits here.
+/* Writes a checkpoint of everything that all ranks have put so far, below the directory `path`,
+ * which all ranks must see. The copying goes on in the background; the checkpoint is complete after
+ * papyruskv_wait. `path` may begin with "$NAME". If `event` is null, the call waits for the end.
  * Collective. */
+QUIRE_EXPORT int papyruskv_checkpoint(int db, const char* path, int* event);
+/* Restores `name` from its newest complete checkpoint below `path`, in the background; replaces a
+ * closed database of that name. `*db` is its handle. Until papyruskv_wait has returned, calls with
+ * it return PAPYRUSKV_BUSY. If `event` is null, the call waits for the end. Collective. */
 QUIRE_EXPORT int papyruskv_restart(const char* path, const char* name, int flags,
                                    papyruskv_option_t* opt, int* db, int* event);
-/* Waits for an event of the database, once. It fails also if what the event stands for has failed.
- * Several may be under way. Collective. */
+/* Waits for an event of the database, once. Fails if the event's operation failed. Several events
+ * may be in progress. Collective. */
 QUIRE_EXPORT int papyruskv_wait(int db, int event);
 
-/* Distributes the keys of an empty database by `fn` from now on (null: Quire's own hash).
- * PAPYRUSKV_INVALID_ARGUMENT if it has pairs: give papyruskv_open the function then. Collective. */
+/* Sets the function that distributes the keys of an empty database (null: Quire's own hash).
+ * PAPYRUSKV_INVALID_ARGUMENT if it has pairs: pass the function to papyruskv_open. Collective. */
 QUIRE_EXPORT int papyruskv_hash(int db, papyruskv_hash_fn_t fn);
 
-/* Begins a walk over the pairs that this rank owns, in order of keys, as they are now; `*iter`
- * stands on the first one, or is null where there is none. */
+/* Begins a walk, in key order, over the pairs that this rank owns now. `*iter` is at the first
+ * pair, or null if there is none. */
 QUIRE_EXPORT int papyruskv_iter_local(int db, papyruskv_iter_t* iter);
-/* To the next pair; `*iter` is null behind the last one, and the walk's memory is freed. */
+/* Moves to the next pair. After the last one `*iter` is null and the walk's memory is freed. */
 QUIRE_EXPORT int papyruskv_iter_next(int db, papyruskv_iter_t* iter);
 
-/* Makes `fn` known under `fnid`, any number, on this rank, in place of one that had it. The ranks
- * give the same functions. Collective. */
+/* Registers `fn` under `fnid` (any number) on this rank; replaces an earlier one. All ranks must
+ * register the same functions. Collective. */
 QUIRE_EXPORT int papyruskv_register_update(int db, int fnid, papyruskv_update_fn_t fn);
-/* Runs a registered function on the value of a key, at its owner, atomically for the key. `pos`: as
- * papyruskv_get_pos gave it for this key, or null. With a `userout` the call waits for what the
- * function has written there; without it is seen by others as a put. Where an answer is not waited
- * for, what the function refuses is told by the next fence. */
+/* Runs a registered function on the value of a key, at its owner, atomically for the key. `pos`:
+ * from papyruskv_get_pos for this key, or null. With a `userout` the call waits for the function's
+ * output. Without one, other ranks see it as they see a put, and if the function refuses, the next
+ * fence fails. */
 QUIRE_EXPORT int papyruskv_update(int db, const char* key, size_t keylen, papyruskv_pos_t* pos,
                                   int fnid, void* userin, size_t userinlen, void* userout,
                                   size_t useroutlen);

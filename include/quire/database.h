@@ -8,17 +8,18 @@
 ///            calls: all ranks, one thread each, in the same order per Context. The other classes:
 ///            one thread at a time.
 ///
-/// Unless a call says otherwise: it is not collective; an error means that nothing was stored; and
-/// these codes may come from every call, so that they are not repeated below:
+/// Unless its comment says otherwise, a call is not collective, and after an error nothing was
+/// stored. Every call may also return these codes; they are not repeated below:
 ///   kInvalidArgument  The database or context is closed, or this thread may not call (a forked
 ///                     child; inside a function that Quire calls; MPI at MPI_THREAD_FUNNELED).
-///   kTimedOut         A rank did not answer within ContextOptions::timeout_ms. Whether a write was
-///                     applied is unknown.
-///   kPeerFailed       A rank died or left. Whether a write was applied is unknown.
-///   kOutOfMemory      Memory, descriptors or threads are short. Works again once there are some.
-///   kIo, kCorruption  The device refused (whether a write was applied is unknown), or what it
-///                     gave back is damaged. The text names file and offset.
-/// Where a collective call fails, it fails on all ranks with one code, and the text names the rank.
+///   kTimedOut         A rank did not answer within ContextOptions::timeout_ms. It is unknown
+///                     whether a write was applied.
+///   kPeerFailed       A rank died or left. It is unknown whether a write was applied.
+///   kOutOfMemory      Memory, descriptors or threads are short. The call works again later.
+///   kIo, kCorruption  The device failed (it is unknown whether a write was applied), or returned
+///                     damaged data. The text names the file and the offset.
+/// If a collective call fails, it fails on all ranks with the same code; the text names the rank
+/// that caused it.
 #pragma once
 
 #include <cstdint>
@@ -40,19 +41,19 @@ namespace quire QUIRE_EXPORT {
 /// share it, else MPI; kMpi is MPI everywhere.
 enum class TransportChoice { kAuto = 0, kMpi = 1 };
 
-/// What holds for all databases of a Context. The same on all ranks.
+/// Options of a Context, for all its databases. All ranks give the same.
 struct ContextOptions {
   /// [ms, 100 .. 86400000] Deadline of every wait for another rank.
   uint64_t timeout_ms = 60'000;
   TransportChoice transport = TransportChoice::kAuto;
-  /// [bytes] Limit over everything of this rank, databases and writers of datasets. 0: a quarter of
-  /// the cgroup's or the machine's memory, divided by the ranks of the node.
+  /// [bytes] Limit on the memory of all databases and dataset writers of this rank. 0: a quarter of
+  /// the cgroup's or the machine's memory, divided by the number of ranks on the node.
   uint64_t memory_bytes = 0;
   /// [1 .. 64] Threads for flushing and compaction, per rank.
   int background_threads = 1;
 };
 
-/// When a remote write is seen (SC17, section 3.1). Numbers as in PapyrusKV.
+/// When other ranks see a write (SC17, section 3.1). The numbers are PapyrusKV's.
 enum class Consistency { kSequential = 1, kRelaxed = 2 };
 
 /// Protection attribute (SC17, section 3.2).
@@ -63,140 +64,143 @@ enum class Protection {
   kUpdateOnly = 64,  ///< only registered updates write; gets are allowed
 };
 
-/// How far a barrier goes: every write at its owner, or in tables there.
+/// The state that a barrier waits for: every write is in its owner's MemTable, or in its tables.
 enum class Level { kMemTable = 1, kSsTable = 2 };
 
-/// How Open treats what is there.
+/// Whether Open opens an existing database, creates one, or both.
 enum class OpenMode { kOpenOrCreate, kMustExist, kMustNotExist };
 
-/// Owner rank of a key, in [0, rank_count): pure, the same on all ranks. Throwing fails the call.
+/// Returns the owner rank of a key, in [0, rank_count). Must be a pure function, the same on all
+/// ranks. If it throws, the call fails.
 using Partitioner = std::function<int(Slice key, int rank_count)>;
 
-/// One database's properties. The same on all ranks (checked; a difference is kInvalidArgument on
-/// all ranks and names it).
+/// Options of one database. All ranks give the same; if they differ, Open fails on all ranks with
+/// kInvalidArgument and names the option.
 struct DatabaseOptions {
   StorageOptions storage;
   OpenMode mode = OpenMode::kOpenOrCreate;
   Consistency consistency = Consistency::kRelaxed;
   Protection protection = Protection::kReadWrite;
-  /// Empty: a hash of the key, evenly over all ranks.
+  /// Empty: a hash of the key, which spreads keys evenly over all ranks.
   Partitioner partitioner;
-  /// Stored; a database is opened with the name it was made with. Empty: "hash", or "custom" where
-  /// a partitioner is given.
+  /// Stored with the database, which must be opened with the same name. Empty: "hash", or "custom"
+  /// if a partitioner is given.
   std::string partitioner_name;
-  /// [bytes] Pairs read from tables of this rank. 0: off (blocks are cached anyway).
+  /// [bytes] Cache of pairs read from this rank's tables. 0: off (blocks are cached anyway).
   uint64_t local_cache_bytes = 0;
-  /// [bytes] Pairs of other ranks, while protected kReadOnly. 0: off.
+  /// [bytes] Cache of other ranks' pairs, used while protected kReadOnly. 0: off.
   uint64_t remote_cache_bytes = 64ull << 20;
-  /// [bytes, 1 KiB .. 16 MiB] Staged remote writes are sent in batches of this size, per owner.
+  /// [bytes, 1 KiB .. 16 MiB] Size of the batches in which staged writes are sent to an owner.
   uint64_t migrate_batch_bytes = 64 * 1024;
-  /// [bytes] Staged remote writes of this rank; further ones wait.
+  /// [bytes] Limit on this rank's staged remote writes; further ones wait.
   uint64_t remote_memtable_bytes = 64ull << 20;
-  /// [0 .. 2^30] Ranks per storage group: those read each other's tables themselves, and, where
-  /// they share memory, MemTables too. 0: the ranks of a node. 1: every rank is its own. More:
-  /// ranks in order of their numbers, so many to a group, on whatever nodes, and ranks of a node
-  /// that are of different groups ask each other. Members need storage that all of them see: one
-  /// whose tables are not seen is asked for its values. SC17, section 2.7.
+  /// [0 .. 2^30] Ranks per storage group. Members of a group read each other's tables themselves,
+  /// and, if they share memory, MemTables too. 0: one group for each node. 1: no groups. n: the
+  /// first n ranks, the next n, and so on, on whatever nodes; ranks of one node in different groups
+  /// exchange messages. Members need storage that all of them see; a member whose tables are not
+  /// visible is asked for its values. SC17, section 2.7.
   int group_size = 0;
-  /// What other numbers of ranks wrote moves to its owners before Open returns; else it does so in
-  /// the background, where all ranks see the storage.
+  /// If the database was written by another number of ranks, move all pairs to their new owners
+  /// before Open returns. By default this happens in the background if all ranks see the storage.
   bool redistribute = false;
-  /// All pairs move into new parts before Open returns, also where as many ranks wrote them as open
-  /// it now. (Where some were moving already, it is those that move.)
+  /// Move all pairs into new parts before Open returns, even if the number of ranks is the same.
+  /// (If an earlier redistribution is unfinished, only its pairs are moved.)
   bool force_redistribute = false;
-  /// [per cent, 0 .. 100] Sizes shrink until the database plans with at most so much of what is
-  /// left of ContextOptions::memory_bytes. 0: those that have their defaults shrink, to a half, and
-  /// what was given is kept or refused.
+  /// [per cent, 0 .. 100] The most of the remaining ContextOptions::memory_bytes that the database
+  /// plans with; sizes are reduced to fit. 0: at most a half; only sizes with their default value
+  /// are reduced, and Open fails if the others do not fit.
   int memory_percent_max = 0;
 };
 
-/// Changes the value of a key at its owner. `present` is null where the key is absent. Answer OK to
-/// store `updated` (given empty), kNotFound to write nothing, anything else to fail the update.
+/// Changes the value of a key at its owner. `present` is null if the key is absent. Return OK to
+/// store `updated` (empty at first), kNotFound to write nothing, any other code to fail the update.
 /// Must be quick. If it throws, the update fails; calls of Quire inside it fail. It runs again if
 /// the key changes before the value is stored.
 using UpdateFunction =
     std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
 
-/// An UpdateFunction that also gives an `answer` (given empty) for the rank that asked: see
-/// Database::UpdateAndAnswer. It is given where the function answers OK or kNotFound.
+/// An UpdateFunction that also returns an `answer` (empty at first) to the calling rank: see
+/// Database::UpdateAndAnswer. The caller gets it if the function returns OK or kNotFound.
 using AnsweringUpdateFunction = std::function<Status(
     Slice key, const Slice* present, Slice argument, std::string* updated, std::string* answer)>;
 
-/// Counts of one rank since open, by name ("bytes.log", "memory.memtables", ...:
+/// Counters of one rank since Open, by name ("bytes.log", "memory.memtables", ...:
 /// docs/statistics.md).
 using Statistics = std::map<std::string, uint64_t>;
 
 class Database;
 
-/// How far this rank's part of an Event is.
+/// Progress of this rank's part of an Event.
 struct EventProgress {
   uint64_t bytes_done = 0;
-  uint64_t bytes_total = 0;  ///< as far as it is known: it may grow
+  uint64_t bytes_total = 0;  ///< as far as it is known; may grow
 };
 
-/// Something collective that goes on in the background: all ranks hold one. It goes on where the
-/// Event is let go; it is given up, unfinished, with its Context.
+/// A collective background operation; every rank holds a handle. Destroying the Event does not stop
+/// the operation. Destroying the Context cancels it.
 ///
-/// Where Context::Description() does not say "handler thread" it goes on inside the program's
-/// calls: those of the Event, Context::Progress, and those that wait.
+/// If Context::Description() does not contain "handler thread", the operation proceeds only inside
+/// calls of the program: calls of the Event, Context::Progress, and calls that wait.
 ///
 /// Source     SC17, section 4.2.
 class Event {
  public:
   virtual ~Event() = default;
-  /// True once Wait would not wait. Does not wait.
+  /// Returns whether Wait would return at once. Does not wait.
   virtual bool Ready() = 0;
-  /// Waits for its end on all ranks. May be called again.
+  /// Waits until the operation has ended on all ranks. May be called again.
   ///
-  /// Errors     The first failure of any rank, on all ranks alike, with the rank and what it was.
-  ///            kTimedOut: a rank did not answer, or this one got no further, for
-  ///            ContextOptions::timeout_ms; it goes on and may be waited for again. kPeerFailed: a
-  ///            rank died, and it has failed.
+  /// Errors     The first failure of any rank, the same on all ranks; the text names the rank.
+  ///            kTimedOut: a rank did not answer, or this rank made no progress, within
+  ///            ContextOptions::timeout_ms; the operation goes on, Wait may be called again.
+  ///            kPeerFailed: a rank died; the operation has failed.
   virtual Status Wait() = 0;
-  /// Bytes moved so far, and in total.
+  /// Returns the bytes moved so far, and in total.
   virtual EventProgress Progress() const = 0;
 };
 
-/// What becomes of earlier checkpoints.
+/// How many earlier checkpoints a checkpoint leaves.
 struct CheckpointOptions {
-  /// [0: all] So many complete checkpoints of the database stay at the path, the newest: older ones
-  /// are removed once this one is complete.
+  /// Number of complete checkpoints of the database to keep at the path, this one included. Older
+  /// ones are removed once this one is complete. 0: keep all.
   int keep = 0;
 };
 
-/// Which checkpoint, and how it comes back.
+/// Which checkpoint a restart uses, and how.
 struct RestartOptions {
-  uint64_t number = 0;    ///< 0: the newest that is complete and not damaged
-  /// Nothing is copied: the database reads the checkpoint where it lies, which must stay there
-  /// until all pairs have moved (DatabaseOptions::redistribute).
+  uint64_t number = 0;    ///< 0: the newest complete and undamaged one
+  /// Copy nothing: the database reads the checkpoint's files, which must stay until all pairs have
+  /// been moved (DatabaseOptions::redistribute).
   bool in_place = false;
-  /// A database of the name that is there is replaced in one step, once all is copied and verified;
-  /// until then, and where the restart fails, it stays as it is. It takes room for both.
+  /// Replace an existing database of this name, in one step, once everything is copied and
+  /// verified. If the restart fails, the existing database is unchanged. Needs space for both.
   bool replace = false;
 };
 
-/// The runtime of one repository on one communicator: transport, threads, memory limit. Ending it
-/// closes the databases that are open. With MPI it ends before MPI_Finalize, on all ranks.
+/// The runtime of one repository on one communicator: transport, threads, memory limit. Destroying
+/// it closes its open databases. With MPI, all ranks destroy it before MPI_Finalize.
 class Context {
  public:
-  /// One rank alone, without MPI. (With MPI: OpenContext in quire/mpi.h.)
+  /// Opens a context of one rank, without MPI. (With MPI: OpenContext in quire/mpi.h.)
   ///
-  /// @param repository  directory; made 0700 if absent. "$NAME" at its beginning is an environment
-  ///                    variable's value. A relative one is resolved now: chdir later is no matter.
+  /// @param repository  directory; created with mode 0700 if absent. A leading "$NAME" is replaced
+  ///                    by the environment variable. A relative path is resolved now, so that a
+  ///                    later chdir does not matter.
   ///
-  /// Errors     kInvalidArgument  The repository is not this user's, not a directory or a symbolic
-  ///                              link, or an option is out of range: named.
+  /// Errors     kInvalidArgument  The repository belongs to another user, or is no directory, or a
+  ///                              symbolic link; or an option is out of range (the text names it).
   static Result<std::unique_ptr<Context>> OpenSerial(const std::string& repository,
                                                      const ContextOptions& options = {});
   virtual ~Context() = default;
 
-  /// This rank in the context's communicator, [0, size()).
+  /// Returns this rank's number in the context's communicator, [0, size()).
   virtual int rank() const = 0;
-  /// The number of ranks.
+  /// Returns the number of ranks.
   virtual int size() const = 0;
-  /// The directory, from the root, environment variables replaced.
+  /// Returns the directory as an absolute path, with environment variables replaced.
   virtual const std::string& repository() const = 0;
-  /// "self", "shm+mpi, MPI_THREAD_MULTIPLE, handler thread", ... : what was chosen, for logs.
+  /// Returns the transport and threads in use, for logs: "self", "shm+mpi, MPI_THREAD_MULTIPLE,
+  /// handler thread", ...
   virtual std::string Description() const = 0;
 
   /// Opens or creates the database `name`.
@@ -209,65 +213,65 @@ class Context {
   ///                                between ranks, the database was made with another partitioner,
   ///                                or it exists and the mode is kMustNotExist.
   ///              kNotFound         It does not exist, and the mode is kMustExist.
-  ///              kBusy             Open elsewhere, or what is left of the job that wrote it still
-  ///                                lives: the text names the holder.
-  ///              kUnsupported      Made by a newer version; or pairs of several older generations
-  ///                                have not moved, and these ranks share no storage.
-  ///              kCorruption       Files are damaged or missing; or, where nodes have storage of
-  ///                                their own, ranks are on other nodes than their parts.
-  ///              kNoSpace          No room for log segments.
-  /// Made by another number of ranks: all pairs are there at once where all ranks see the storage,
-  /// and move to their owners in the background; else they move before Open returns.
-  /// Cost         Some collectives, and manifests, whatever the size; after a kill also a walk
-  ///              through the log. Tables are opened where they are read first.
+  ///              kBusy             Another program has it open, or a process of the job that wrote
+  ///                                it is still alive; the text names the holder.
+  ///              kUnsupported      A newer version created it; or pairs of several older
+  ///                                generations have not moved, and these ranks share no storage.
+  ///              kCorruption       Files are damaged or missing; or, if nodes have storage of
+  ///                                their own, ranks run on other nodes than their parts.
+  ///              kNoSpace          No space for log segments.
+  /// If another number of ranks wrote it: all pairs can be read at once if all ranks see the
+  /// storage, and move to their owners in the background; otherwise they move before Open returns.
+  /// Cost         Some collectives and the manifests, whatever the size; after a kill also a walk
+  ///              through the log. Tables are opened when they are first read.
   /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Result<std::unique_ptr<Database>> Open(const std::string& name,
                                                  const DatabaseOptions& options) = 0;
-  /// Removes a closed database and all its files, nothing else.
+  /// Removes a closed database and all its files, and nothing else.
   ///
   /// Collective   Yes.
-  /// Errors       kNotFound    There is none.
-  ///              kBusy        It is open, here or elsewhere.
-  ///              kCorruption  Ranks see parts of it, but rank 0 no descriptor: nothing is removed.
+  /// Errors       kNotFound    The repository has no such database.
+  ///              kBusy        A program has it open, this one or another.
+  ///              kCorruption  Ranks see parts of it, but rank 0 sees no descriptor: nothing is
+  ///                           removed.
   virtual Status Destroy(const std::string& name) = 0;
 
-  /// The same in the background. At return nothing opens the database any more, whatever becomes of
-  /// this job: Open answers kBusy until the event has ended, then kNotFound. Its files are gone by
-  /// the end of the event.
+  /// Destroys a closed database in the background. From the return of this call no program can open
+  /// it, even if this job is killed: Open returns kBusy until the event has ended, then kNotFound.
+  /// The files are removed when the event ends.
   ///
   /// Collective   Yes.
   /// Source       SC17, table 1 (papyruskv_destroy).
   virtual Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) = 0;
-  /// Brings the database `name` back from a checkpoint below `path`, in the background; there must
-  /// be none of this name in the repository, or RestartOptions::replace. Once the event has ended
-  /// well, Open opens it, with any number of ranks. Every byte is compared with its checksum on the
-  /// way; of a checkpoint that is used where it lies, that all files are there with their sizes.
+  /// Restores the database `name` from a checkpoint below `path`, in the background. The repository
+  /// must not contain this name, unless RestartOptions::replace is set. After the event has ended
+  /// with OK, any number of ranks can open the database. The copy of every byte is compared with
+  /// its checksum; with RestartOptions::in_place only the presence and sizes of the files are
+  /// checked.
   ///
   /// Collective   Yes.
-  /// Errors       kNotFound         There is no complete checkpoint, or not the one asked for.
-  ///              kInvalidArgument  There is a database `name`, and it is not to be replaced; a
-  ///                                relative path.
-  ///              kBusy             It is open, here or elsewhere.
-  ///              kIo               A checkpoint cannot be read, even if none was asked for: this
-  ///                                may pass, it is not taken for damage. An older one comes back
-  ///                                where RestartOptions::number asks for it.
-  ///              kCorruption       The one asked for is damaged. Where none was asked for, a
-  ///                                damaged one is passed over for the one before it, and the log
-  ///                                (quire/log.h) says so.
-  ///              Those of the transfer come from the event, alike on all ranks, with rank and
-  ///              file: kNoSpace, kIo, kCorruption; then there is no database, or the one that was
-  ///              to be replaced.
+  /// Errors       kNotFound         There is no complete checkpoint, or not the requested one.
+  ///              kInvalidArgument  A database `name` exists, and `replace` is not set; or the path
+  ///                                is relative.
+  ///              kBusy             A program has the database open, this one or another.
+  ///              kIo               A checkpoint cannot be read. This may be temporary, so it is
+  ///                                not taken for damage, and no older checkpoint is used instead
+  ///                                unless RestartOptions::number names it.
+  ///              kCorruption       The requested checkpoint is damaged. If number is 0, Restart
+  ///                                uses the newest undamaged one and logs a warning (quire/log.h).
+  ///              The event reports failures of the transfer, the same on all ranks, with rank and
+  ///              file: kNoSpace, kIo, kCorruption. Then the repository is as it was before.
   /// Source       SC17, section 4.3.
   virtual Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                                  const RestartOptions& options) = 0;
 
-  /// The names of the databases in the repository, in order, also of those that cannot be opened.
+  /// Returns the names of the repository's databases, sorted, including damaged ones.
   ///
-  /// Collective   Yes: what any rank finds, on all ranks.
+  /// Collective   Yes: all ranks get the names that any rank finds.
   virtual Result<std::vector<std::string>> ListDatabases() = 0;
 
-  /// One outcome for all ranks: OK where all give OK, else that of the lowest failing rank, its
-  /// text with that rank.
+  /// Returns one outcome on all ranks: OK if all ranks give OK, else the status of the lowest
+  /// failing rank, with that rank in its text.
   ///
   /// Collective   Yes.
   virtual Status Agree(const Status& mine) = 0;
@@ -276,104 +280,106 @@ class Context {
   ///
   /// Collective   Yes.
   virtual Status Barrier() = 0;
-  /// Sends `signal` to `ranks` (SC17, section 3.1). Their WaitSignal sees what this rank wrote
-  /// before, if that was sequential or fenced.
+  /// Sends `signal` to `ranks` (SC17, section 3.1). After their WaitSignal they see all earlier
+  /// writes of this rank that were sequential or fenced.
   ///
   /// Errors       kInvalidArgument  There is no such rank.
   virtual Status Notify(int signal, const std::vector<int>& ranks) = 0;
-  /// Waits for one `signal` from each of `ranks`; takes them all, or none.
+  /// Waits for one `signal` from each of `ranks`; consumes all of them or none.
   ///
   /// Errors       kInvalidArgument  There is no such rank.
   virtual Status WaitSignal(int signal, const std::vector<int>& ranks) = 0;
-  /// Handles what other ranks asked. Needed only in programs that compute for long where
-  /// Description() does not say "handler thread"; cheap and harmless elsewhere.
+  /// Handles requests of other ranks. Needed only in programs that compute for a long time and
+  /// whose Description() does not contain "handler thread"; cheap and harmless otherwise.
   virtual void Progress() = 0;
 };
 
-/// A get under way. May outlive its Database, not its Context; Take comes before the database is
-/// destroyed.
+/// A get in progress. May outlive its Database but not its Context; call Take before the Database
+/// is destroyed.
 class PendingGet {
  public:
   virtual ~PendingGet() = default;
-  /// True once Take would not wait.
+  /// Returns whether Take would return at once.
   virtual bool Ready() = 0;
-  /// Waits, and gives the value once. Errors as Database::Get.
+  /// Waits for the value and returns it; may be called once. Errors as Database::Get.
   virtual Result<std::string> Take() = 0;
 };
 
-/// Ordered walk over the pairs that this rank owns, as they were when it was made. Keys are ordered
-/// as unsigned bytes. Close ends the walk (kInvalidArgument), and must not run beside a call of it.
+/// An ordered walk over the pairs that this rank owned when the iterator was created. Keys are
+/// ordered as unsigned bytes. Database::Close ends the walk (kInvalidArgument); it must not run at
+/// the same time as a call of the iterator.
 class LocalIterator {
  public:
   virtual ~LocalIterator() = default;
-  /// True while it stands on a pair. False at either end, and after a failure: see status().
+  /// Returns whether the iterator is at a pair. False at either end, and after a failure: status().
   virtual bool Valid() const = 0;
-  /// To the first pair, if there is one.
+  /// Moves to the first pair, if there is one.
   virtual void SeekToFirst() = 0;
-  /// To the last pair, if there is one.
+  /// Moves to the last pair, if there is one.
   virtual void SeekToLast() = 0;
-  /// To the first pair whose key is `key` or above.
+  /// Moves to the first pair whose key is at or above `key`.
   virtual void Seek(Slice key) = 0;
-  /// To the next pair. Nothing where it is not Valid().
+  /// Moves to the next pair. Does nothing unless Valid().
   virtual void Next() = 0;
-  /// To the pair before. Nothing where it is not Valid().
+  /// Moves to the previous pair. Does nothing unless Valid().
   virtual void Prev() = 0;
-  /// The key, where it is Valid(); readable until it moves.
+  /// Returns the key; requires Valid(). Readable until the iterator moves.
   virtual Slice key() const = 0;
-  /// The value, where it is Valid(); readable until it moves. A large one is read now: empty, with
-  /// status(), where that fails.
+  /// Returns the value; requires Valid(). Readable until the iterator moves. A large value is read
+  /// by this call: if that fails, the result is empty and status() says why.
   virtual Slice value() = 0;
-  /// OK, or what ended the walk.
+  /// Returns OK, or the failure that ended the walk.
   virtual Status status() const = 0;
 };
 
-/// Writes that take effect together at each owner: all or nothing per owner. Of several writes of a
-/// key the last one counts.
+/// Writes that take effect together at each owner: all or nothing per owner. If a batch writes a
+/// key more than once, the last write wins.
 class Batch {
  public:
   /// Adds a put. Key and value are copied.
   void Put(Slice key, Slice value);
   /// Adds a delete. The key is copied.
   void Delete(Slice key);
-  /// Empties it.
+  /// Removes all writes.
   void Clear();
-  /// The number of writes.
+  /// Returns the number of writes.
   size_t count() const { return operations_.size(); }
-  /// One write of the batch; the bytes are the batch's own.
+  /// One write of the batch, with its own copy of the bytes.
   struct Operation {
     bool is_delete;
     std::string key;
     std::string value;
   };
-  /// The writes, in the order in which they were added.
+  /// Returns the writes in the order in which they were added.
   const std::vector<Operation>& operations() const { return operations_; }
 
  private:
   std::vector<Operation> operations_;
 };
 
-/// Gives the place for `size` bytes of a value; null refuses (kOutOfMemory). May be called again:
-/// the last place has the value. If it throws, the get fails; calls of Quire inside it fail.
+/// Returns memory for the `size` bytes of a value; null makes the get fail with kOutOfMemory. May
+/// be called more than once: the last memory gets the value. If it throws, the get fails; calls of
+/// Quire inside it fail.
 using PlaceFunction = std::function<char*(size_t size)>;
 
-/// An open database. Ends before its Context.
+/// An open database. It must be destroyed before its Context.
 class Database {
  public:
-  /// Closes without waiting for other ranks where Close() was not called; staged remote writes are
-  /// sent, failures are logged (quire/log.h).
+  /// If Close() was not called: closes without waiting for other ranks, sends staged remote writes,
+  /// and logs failures (quire/log.h).
   virtual ~Database() = default;
 
-  /// The name it was opened by.
+  /// Returns the name that Open was given.
   virtual const std::string& name() const = 0;
-  /// The rank that owns `key`: what the partitioner answers; negative if it throws.
+  /// Returns the rank that owns `key`, by the partitioner; a negative number if it throws.
   virtual int Owner(Slice key) const = 0;
 
   /// Inserts one pair, or replaces the value of an existing key.
   ///
   /// Visibility   This rank: at return. Other ranks: at return if the database is sequential, else
   ///              after this rank's next Fence() or Barrier().
-  /// Durability   At the owner: as StorageOptions::log says. Relaxed, at another rank: none before
-  ///              Fence().
+  /// Durability   At the owner: as StorageOptions::log says. A relaxed Put to another rank: none
+  ///              before Fence().
   /// Order        Two Puts of one key by one rank take effect in program order. Two Puts by two
   ///              ranks with no Fence() between them: one of the two values wins.
   ///
@@ -381,66 +387,68 @@ class Database {
   ///               before return.
   /// @param value  [bytes] size in [0, 2^32 - 1]. Copied before return.
   ///
-  /// Errors       kInvalidArgument  A size is out of range, or the partitioner answered no rank.
+  /// Errors       kInvalidArgument  A size is out of range, or the partitioner returned no rank.
   ///              kReadOnly         Protected, or after a background failure: the text says which.
-  ///              kNoSpace          The device is full. Works again once there is room.
+  ///              kNoSpace          The device is full. Works again once there is space.
   ///              kBusy             No MemTable became free for half of
   ///                                ContextOptions::timeout_ms. Iterators alone are no cause.
-  ///              A relaxed remote Put that fails later, on its owner, is reported by this rank's
-  ///              next Fence() or Barrier(), with the count of lost operations; never dropped.
+  ///              If a relaxed remote Put fails later, at its owner, this rank's next Fence() or
+  ///              Barrier() reports it, with the number of lost operations.
   ///
   /// Cost         Local: one copy. Remote, relaxed: one copy, sent in batches. Remote, sequential:
   ///              one round trip. Blocks, asleep, while the flushing or migration queue is full.
   /// Source       SC17, sections 2.4 and 3.1, figure 2.
   virtual Status Put(Slice key, Slice value) = 0;
-  /// Removes one pair: a Put of a tombstone, in every respect. OK also where the key is absent.
+  /// Removes one pair. In every respect a Put, of a tombstone. Also OK if the key is absent.
   ///
   /// Source       SC17, section 2.5.
   virtual Status Delete(Slice key) = 0;
-  /// The newest value that this rank may see, in the place that `place` gives.
+  /// Copies the newest value that this rank may see into the memory that `place` returns.
   ///
   /// Visibility   This rank's own writes: always. Other ranks': as their calls say.
-  /// Errors       kNotFound         The key is absent or deleted: an answer, not a failure.
+  /// Errors       kNotFound         The key is absent or deleted: a result, not a failure.
   ///              kInvalidArgument  The key's size is out of range, or the database is protected
   ///                                write-only.
-  /// Cost         Own keys, and those of members of the storage group that share memory (ranks of
-  ///              this node, but with TransportChoice::kMpi or a full /dev/shm): no message.
-  ///              Others: one round trip; of a member of the group the value travels only if it is
-  ///              in memory, and else is read from the member's tables. In a MemTable about two
+  /// Cost         Keys of this rank, and of group members that share memory with it (ranks of this
+  ///              node, unless TransportChoice::kMpi is set or /dev/shm is full): no message.
+  ///              Others: one round trip. A group member sends the value only if it is in memory;
+  ///              otherwise this rank reads it from the member's tables. In a MemTable about two
   ///              cache misses; in tables at most one read. One copy.
   /// Source       SC17, section 2.6, figure 3; 2.7.
   virtual Status Get(Slice key, const PlaceFunction& place) = 0;
-  /// The same into a string.
+  /// Copies the value into a string. As above.
   Status Get(Slice key, std::string* value);
-  /// Asks now, answers later. Many may be under way. Never null: errors come from Take.
+  /// Sends the request and returns. Many gets may be in progress at once. Never null: Take reports
+  /// errors.
   ///
-  /// Cost         As Get; tables of a member of the storage group are read by Ready or Take.
+  /// Cost         As Get; Ready or Take read the tables of members of the storage group.
   virtual std::unique_ptr<PendingGet> GetAsync(Slice key) = 0;
 
-  /// Puts many pairs, in order: sequential, one message per owner, all under way together; relaxed,
-  /// they are staged.
+  /// Puts many pairs, in order. Sequential: one message per owner, all in flight at once. Relaxed:
+  /// the pairs are staged.
   ///
-  /// Errors       As Put: each pair is tried, and the first failure is returned with their count.
+  /// Errors       As Put. Every pair is tried; the first failure is returned with the number of
+  ///              failures.
   virtual Status PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) = 0;
   /// Deletes many keys, as PutMany puts pairs.
   virtual Status DeleteMany(const std::vector<Slice>& keys) = 0;
-  /// `values[i]` and `found[i]` for `keys[i]`. Absent keys are no failure.
+  /// Sets `values[i]` and `found[i]` for each `keys[i]`. An absent key is no failure.
   ///
-  /// Errors       As Get: each key is tried, and the first failure is returned with their count;
-  ///              what was found is there.
-  /// Cost         One message per owner whose memory is not shared, all under way together; what
-  ///              is in tables of members of the storage group is read there, as by Get.
+  /// Errors       As Get. Every key is tried; the first failure is returned with the number of
+  ///              failures; the values that were found are set.
+  /// Cost         One message per owner whose memory is not shared, all in flight at once; tables
+  ///              of members of the storage group are read as by Get.
   virtual Status GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
                          std::vector<bool>* found) = 0;
   /// Applies a batch: all or nothing at each owner, for readers and across crashes. Waits for the
   /// owners' answers, in both consistencies.
   ///
-  /// Errors       As Put; kInvalidArgument also where an owner's part fits no MemTable. The text
-  ///              says how many operations failed: those of the owners that failed.
+  /// Errors       As Put; also kInvalidArgument if an owner's part does not fit into a MemTable.
+  ///              The text says how many operations failed: all those of the owners that failed.
   virtual Status Write(const Batch& batch) = 0;
 
-  /// Registers `function` under `id` on this rank, in place of the one that had the id. All ranks
-  /// register the same functions before the first Update (a Barrier lies between).
+  /// Registers `function` under `id` on this rank; replaces an earlier one. All ranks register the
+  /// same functions, followed by a Barrier, before the first Update.
   ///
   /// Errors       kInvalidArgument  The function is empty.
   virtual Status RegisterUpdate(uint32_t id, UpdateFunction function) = 0;
@@ -449,86 +457,88 @@ class Database {
   ///
   /// Errors       kInvalidArgument  No function has this id at the owner.
   virtual Status Update(Slice key, uint32_t id, Slice argument) = 0;
-  /// As RegisterUpdate, of a function that also answers. Both kinds share their numbers, and Update
-  /// runs both.
+  /// Registers a function that also returns an answer. As RegisterUpdate; both kinds share the ids,
+  /// and Update runs both.
   virtual Status RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunction function) = 0;
-  /// Runs update `id` at the owner of `key` as Update does, waits for it in both consistencies, and
-  /// gives what the function answered: empty where it is of the kind that does not.
+  /// Runs update `id` at the owner of `key` as Update does, and waits for it in both consistencies.
+  /// Sets `answer` to the function's answer; empty if it is an UpdateFunction.
   ///
-  /// Order        After what this rank has staged for that owner.
-  /// Errors       As Update, and what the function says.
+  /// Order        After all writes that this rank has staged for that owner.
+  /// Errors       As Update, and the code that the function returns.
   /// Cost         One round trip.
   virtual Status UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) = 0;
 
-  /// Sends what this rank has staged and waits until the owners have applied it.
+  /// Sends all staged writes of this rank and waits until their owners have applied them.
   ///
-  /// Errors       The first failure of an earlier relaxed write, with the count of those lost.
+  /// Errors       The first failure of an earlier relaxed write, with the number of lost writes.
   /// Source       SC17, section 3.1.
   virtual Status Fence() = 0;
-  /// Writes this rank's MemTables into tables, which survive power loss, and waits for that. What
-  /// is staged for other ranks is not waited for.
+  /// Writes this rank's MemTables into tables, which survive power loss, and waits for that. Does
+  /// not wait for writes that are staged for other ranks.
   ///
-  /// Errors       kNoSpace where a table does not fit.
+  /// Errors       kNoSpace if a table does not fit.
   virtual Status Flush() = 0;
-  /// A fence by all ranks: afterwards all see the same data. With kSsTable, every rank's MemTables
-  /// are in tables, and these survive power loss.
+  /// Fences all ranks: afterwards all see the same data. With kSsTable, every rank's MemTables have
+  /// been written into tables, which survive power loss.
   ///
   /// Collective   Yes.
-  /// Errors       As Fence, of any rank; kNoSpace where a table does not fit; kInvalidArgument
-  ///              where levels differ.
+  /// Errors       As Fence, of any rank; kNoSpace if a table does not fit; kInvalidArgument if
+  ///              ranks give different levels.
   /// Source       SC17, section 3.1.
   virtual Status Barrier(Level level) = 0;
-  /// Changes the consistency; what was staged is fenced first.
+  /// Fences, then changes the consistency.
   ///
   /// Collective   Yes.
-  /// Errors       As Fence, of any rank: the consistency stays as it was.
+  /// Errors       As Fence, of any rank; then the consistency is unchanged.
   virtual Status SetConsistency(Consistency consistency) = 0;
-  /// Changes the protection; what was staged is fenced first.
+  /// Fences, then changes the protection.
   ///
   /// Collective   Yes.
-  /// Errors       As Fence, of any rank: the protection stays as it was.
+  /// Errors       As Fence, of any rank; then the protection is unchanged.
   /// Source       SC17, section 3.2.
   virtual Status Protect(Protection protection) = 0;
 
-  /// Writes a checkpoint of what all ranks have written so far: <path>/<name>/<number>/, on storage
-  /// that all ranks see. Returns after a barrier and a flush; files are copied in the background
-  /// while writes go on, which are in no checkpoint. Files that an earlier checkpoint there has are
-  /// linked, not copied. Several may be under way.
+  /// Writes a checkpoint of everything that all ranks have written so far, into
+  /// <path>/<name>/<number>/, on storage that all ranks see. Returns after a barrier and a flush.
+  /// Files are copied in the background; writes may go on and do not enter the checkpoint. Files
+  /// that an earlier checkpoint there contains are linked, not copied. Several checkpoints may be
+  /// in progress.
   ///
-  /// A checkpoint is there, complete and durable, once the event has ended well; until then, and
-  /// where it failed, it is not, and those before it stay as they are. What is copied is verified
-  /// against its checksums; a file that is linked was, by the checkpoint before, and is read again
-  /// where it was written to since, and now and then (docs/format/checkpoint.md).
-  /// Which checkpoints there are, with their states, the command `quire checkpoint list` tells
-  /// (docs/tool.md). What an interrupted checkpoint or removal left, the next one removes.
+  /// The checkpoint is complete and durable once the event has ended with OK. Before that, and if
+  /// it fails, there is no such checkpoint, and earlier ones are unchanged. Copies are verified
+  /// against their checksums. A linked file was verified by an earlier checkpoint; it is read again
+  /// if it was written to since, and from time to time (docs/format/checkpoint.md). The command
+  /// `quire checkpoint list` shows all checkpoints and their states (docs/tool.md). The next
+  /// checkpoint removes the remains of an interrupted one.
   ///
   /// Collective   Yes.
-  /// @param path  absolute; made where it is absent.
+  /// @param path  absolute; created if it is absent.
   /// Errors       kInvalidArgument  A relative path, or ranks give different ones.
-  ///              As Barrier(kSsTable). Those of the copying come from the event, alike on all
-  ///              ranks: kNoSpace, kIo (also where a rank does not see the path that rank 0
-  ///              writes to), kCorruption (a file of the database is damaged or gone, or the
-  ///              copy is not what was written to it: the text says which), with rank and file.
-  /// Cost         As Barrier(kSsTable). In the background one reading and one writing of what no
-  ///              earlier checkpoint has, and one reading of the copy.
+  ///              As Barrier(kSsTable). The event reports failures of the copying, the same on all
+  ///              ranks, with rank and file: kNoSpace, kIo (also if a rank does not see the path
+  ///              that rank 0 writes to), kCorruption (a file of the database is damaged or
+  ///              missing, or the copy differs from what was written: the text says which).
+  /// Cost         As Barrier(kSsTable). In the background: files that no earlier checkpoint has are
+  ///              read once and written once, and the copy is read once.
   /// Source       SC17, section 4.2.
   virtual Result<std::unique_ptr<Event>> Checkpoint(const std::string& path,
                                                     const CheckpointOptions& options) = 0;
 
-  /// An iterator over the pairs that this rank owns. Never null: errors are in its status().
+  /// Returns an iterator over the pairs that this rank owns. Never null: its status() has errors.
   ///
-  /// Cost         The first one after many puts sorts their keys. With many open, a Flush.
+  /// Cost         The first iterator after many puts sorts their keys. If many are open: a Flush.
   virtual std::unique_ptr<LocalIterator> NewLocalIterator() = 0;
-  /// Merges this rank's tables into one run, without dead versions. Waits.
+  /// Merges this rank's tables into one run without dead versions, and waits for it.
   virtual Status Compact() = 0;
-  /// This rank's counts since open.
+  /// Returns this rank's counters since Open.
   virtual Statistics GetStatistics() const = 0;
-  /// Fences, brings what MemTables have into tables, closes, keeps all data: the next program that
-  /// opens it reads manifests alone. Other calls fail afterwards.
+  /// Fences, writes all MemTables into tables and closes the database. All data stay; the next
+  /// program that opens it reads only manifests. Other calls fail afterwards.
   ///
   /// Collective   Yes.
-  /// Errors       As Fence, of any rank, and as Barrier(kSsTable); with the log on, kNoSpace for
-  ///              tables is none, for the log keeps what they lack. It is closed in any case.
+  /// Errors       As Fence, of any rank, and as Barrier(kSsTable). With the log on, lack of space
+  ///              for tables is no error, because the log keeps the pairs. After an error, too, the
+  ///              database is closed.
   /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Status Close() = 0;
 };

@@ -1,8 +1,8 @@
-/// What the library shows to programs: everything else is compiled with hidden visibility.
+/// Marks the symbols that programs may use; all others have hidden visibility.
 ///
 /// Layer      public, below everything
 #pragma once
 
-/// Written into a public header's `namespace quire QUIRE_EXPORT {`, so that all it declares is
-/// shown, or before a C function's declaration.
+/// Stands in `namespace quire QUIRE_EXPORT {` of a public header, for all its declarations, or
+/// before the declaration of a C function.
 #define QUIRE_EXPORT __attribute__((visibility("default")))

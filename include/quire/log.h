@@ -1,5 +1,5 @@
-/// What the library has to say where no call can return it: failures in the background, in
-/// destructors, of neighbours. It prints nothing of its own accord.
+/// Messages that no call can return: failures in the background, in destructors, and of other
+/// ranks. By default the library prints nothing.
 ///
 /// Layer      public, below everything
 /// Threads    any
@@ -12,18 +12,18 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// How much it matters: from what was lost to what is of use to developers only.
+/// The importance of a message, from lost data down to details for developers.
 enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
-/// Takes one line, without its end. Called by any thread of the library, also by several at once,
-/// and while the library holds locks of its own: calls of Quire inside it fail, what it throws is
-/// dropped, and it must take no lock that is held anywhere during a call of Quire.
+/// Receives one line, without a newline. Any thread of the library may call it, several at once,
+/// and while the library holds locks. Calls of Quire inside it fail, exceptions are dropped, and it
+/// must not take a lock that the program holds during a call of Quire.
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
-/// Replaces the sink of this process; an empty one is silence, the default. Without one, the
-/// environment variable QUIRE_LOG=error|warning|info|debug installs one on standard error,
-/// for lines of that level and above, when the first context is opened. A line on its way may still
-/// reach the sink before.
+/// Replaces the sink of this process; an empty one discards messages (the default). If there is no
+/// sink, the environment variable QUIRE_LOG=error|warning|info|debug installs one when the first
+/// context is opened: it prints messages of this level and above to standard error. A message that
+/// is being delivered may still reach the previous sink.
 void SetLogSink(LogSink sink);
 
 }  // namespace quire

@@ -14,20 +14,21 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// The runtime of `repository` over the ranks of a communicator given as a Fortran handle (any
-/// MPI).
+/// Opens the runtime of `repository` over the ranks of a communicator that is given as a Fortran
+/// handle; works with any MPI. As OpenContext.
 Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,
                                                     const ContextOptions& options);
 
-/// The runtime of `repository` over the ranks of `communicator`. Collective. The communicator is
-/// duplicated and left as it is, its error handler included. Destroy the Context before
-/// MPI_Finalize, on all ranks.
+/// Opens the runtime of `repository` over the ranks of `communicator`. Collective. Duplicates the
+/// communicator; its error handler stays as it is. All ranks must destroy the Context before
+/// MPI_Finalize.
 ///
 /// Errors   kInvalidArgument  MPI is not initialized (call MPI_Init_thread first, or use
-///                            Context::OpenSerial), the repository is not ours, options differ
-///                            between ranks, or ranks of one node give different repositories (a
-///                            relative one is that of each rank's working directory).
-/// Cost     a few collectives; nodes share memory rings of at most 64 MiB in all.
+///                            Context::OpenSerial), the repository belongs to another user, options
+///                            differ between ranks, or ranks of one node give different
+///                            repositories (a relative path is resolved in each rank's working
+///                            directory).
+/// Cost     a few collectives. The ranks of a node share rings in memory, at most 64 MiB in all.
 inline Result<std::unique_ptr<Context>> OpenContext(MPI_Comm communicator,
                                                     const std::string& repository,
                                                     const ContextOptions& options = {}) {

@@ -1,5 +1,5 @@
-/// What shapes a database and how it behaves. Every field is one row of the option table
-/// (quire::OptionTable), from which its name and its environment variable (QUIRE_<NAME>) follow.
+/// The options of a database's storage. Each field is one row of the option table
+/// (quire::OptionTable), which also gives its environment variable (QUIRE_<NAME>).
 ///
 /// Layer      public
 /// Threads    plain values
@@ -10,9 +10,9 @@
 
 namespace quire {
 
-/// What a put that returned OK survives (docs/durability.md).
+/// The failures that a put survives once it has returned OK (docs/durability.md).
 enum class WalMode {
-  /// V1: nothing but the life of this process; tables are durable after Barrier(kSsTable)
+  /// V1: none; tables are durable after Barrier(kSsTable)
   kOff = 0,
   kOn = 1,    ///< P1 (default): kill -9 of any or all ranks, without a system call per put
   kSync = 2,  ///< P2: power loss; puts of several threads share one device sync (group commit)
@@ -20,29 +20,29 @@ enum class WalMode {
 
 enum class Compression { kNone = 0, kLz4 = 1, kZstd = 2 };
 
-/// How a table is searched. The first two are the paper's (section 2.6), kept to be measured.
+/// How a table is searched. The first two are the paper's (section 2.6), kept for comparison.
 enum class SearchMode {
-  kSequential = 1,  ///< SSData from its beginning
+  kSequential = 1,  ///< reads SSData from its beginning
   kBinary = 2,      ///< binary search in SSIndex, binary search in the block
   /// binary search in SSIndex, one-byte hash tags in the block (default: the fastest)
   kTagged = 3,
 };
 
 enum class CompactionPolicy {
-  /// merge runs of like size; bounds the number of runs and the space of dead versions (default)
+  /// merge runs of similar size; bounds the number of runs and the space of dead versions (default)
   kTiered = 0,
   /// the paper's: merge all tables whenever an SSID is a multiple of compaction_trigger
   kEveryNth = 1,
 };
 
-/// One rank's storage: MemTables, log, tables, compaction.
+/// Options of one rank's storage: MemTables, log, tables, compaction.
 struct StorageOptions {
   /// [bytes, 64 KiB .. 16 GiB] capacity of a MemTable (its log segment); rounded down to 4 KiB
   uint64_t memtable_bytes = 64ull << 20;
   /// [1 .. 64] immutable MemTables that may wait for flushing
   int flushing_queue_length = 2;
   WalMode wal = WalMode::kOn;
-  /// [bytes, 64 .. 2^32] values from this size on lie apart from keys
+  /// [bytes, 64 .. 2^32] values of this size or larger are stored apart from their keys
   uint64_t value_separation_bytes_min = 1024;
   /// [bytes, 64 KiB .. 16 GiB] size of a value segment
   uint64_t value_segment_bytes = 64ull << 20;
@@ -51,14 +51,14 @@ struct StorageOptions {
   int bloom_bits_per_key = 10;                  ///< [0 .. 32] 0: no filter
   Compression compression = Compression::kNone;
   SearchMode search = SearchMode::kTagged;
-  /// [bytes, 64 KiB .. 64 GiB] a compaction starts a new table there
+  /// [bytes, 64 KiB .. 64 GiB] size at which a compaction starts a new table
   uint64_t table_bytes_max = 256ull << 20;
   CompactionPolicy compaction = CompactionPolicy::kTiered;
-  /// [2 .. 1000] runs of like size that are merged (kTiered); N (kEveryNth)
+  /// [2 .. 1000] number of runs of similar size that are merged (kTiered); N (kEveryNth)
   int compaction_trigger = 4;
-  /// [10 .. 1000] bytes in newer runs against the oldest, before a full merge
+  /// [10 .. 1000] bytes of the newer runs, in per cent of the oldest run, that start a full merge
   int dead_percent_max = 33;
-  /// [bytes] blocks, indexes and filters of tables held in memory
+  /// [bytes] cache for blocks, indexes and filters of tables
   uint64_t cache_bytes = 64ull << 20;
   /// false is recorded in the tables that are written
   bool verify_checksums = true;

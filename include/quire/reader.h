@@ -1,5 +1,5 @@
-/// Reading a database beside the program that writes it, or one that nobody writes: without MPI,
-/// without a lock, without writing anything.
+/// Reads a database, also while another program writes it: without MPI, without a lock, and without
+/// writing anything.
 ///
 /// Layer      public
 /// Source     docs/decisions/0009-persistence.md
@@ -14,43 +14,44 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// How a DatabaseReader reads.
+/// Options of a DatabaseReader.
 struct DatabaseReaderOptions {
-  /// The function that the database was made with, where it was made with one; empty: by hash.
+  /// The function that the database was created with. Empty: the hash.
   Partitioner partitioner;
-  /// [bytes] Blocks of tables in memory.
+  /// [bytes] Cache for blocks of tables.
   uint64_t cache_bytes = 64ull << 20;
 };
 
-/// All pairs of all ranks, as they were last published: what is in tables, and, where no program
-/// has a part open, in its log. Never a half of anything, never older than what was seen before.
-/// Each rank publishes by itself, and a part is looked at when it is first needed: beside a writer,
-/// pairs of several ranks may be of different moments.
+/// Reads the pairs of all ranks as last published: those in tables, and for a part that no program
+/// has open also those in its log. Batches are seen whole or not at all, and never an older state
+/// after a newer one. Each rank publishes on its own, and the reader opens a part when it first
+/// needs it. So beside a writer, pairs of different ranks may be from different moments.
 class DatabaseReader {
  public:
-  /// @param directory  <repository>/<name>, or a checkpoint: <path>/<name>/<number>. It may lie on
-  ///                   a file system that cannot be written to. Parts on other nodes are not seen.
+  /// @param directory  <repository>/<name>, or a checkpoint: <path>/<name>/<number>. May be on a
+  ///                   read-only file system. Parts on other nodes are not seen.
   ///
   /// Errors     kNotFound         There is no database.
-  ///            kInvalidArgument  It was made with a partitioner, and none is given.
-  ///            kCorruption       A part is missing or damaged: names it. kUnsupported: newer.
+  ///            kInvalidArgument  It was created with a partitioner, and none is given.
+  ///            kCorruption       A part is missing or damaged; the text names it.
+  ///            kUnsupported      A newer version of Quire created it.
   /// Cost       The descriptor; the manifest and tables of a part when it is first needed.
   static Result<std::unique_ptr<DatabaseReader>> Open(const std::string& directory,
                                                       const DatabaseReaderOptions& options = {});
   virtual ~DatabaseReader() = default;
 
-  /// The value of `key`, in the place that `place` gives.
+  /// Copies the value of `key` into the memory that `place` returns.
   ///
   /// Errors     kNotFound  The key is absent or deleted.
-  ///            kBusy      Stale: the writer has removed what this reader has not opened yet.
-  ///                       Refresh, and ask again.
+  ///            kBusy      The writer has removed files that this reader had not opened yet. Call
+  ///                       Refresh and retry.
   virtual Status Get(Slice key, const PlaceFunction& place) const = 0;
-  /// The same into a string.
+  /// Copies the value into a string. As above.
   Status Get(Slice key, std::string* value) const;
-  /// An ordered walk over the pairs of all ranks. Never null: errors are in its status(); kBusy as
-  /// above.
+  /// Returns an ordered walk over the pairs of all ranks. Never null: its status() has errors;
+  /// kBusy as above.
   virtual std::unique_ptr<LocalIterator> NewIterator() const = 0;
-  /// Looks at what is published now. On an error what was seen before stays.
+  /// Moves on to the newest published state. After an error the reader keeps its previous state.
   virtual Status Refresh() = 0;
 };
 

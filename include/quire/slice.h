@@ -1,7 +1,7 @@
-/// A view of bytes: any byte, NUL included; ordered as unsigned bytes (memcmp).
+/// A view of bytes of any value, NUL included; ordered as unsigned bytes (memcmp).
 ///
 /// Layer      public, below everything
-/// Threads    a value; the bytes belong to somebody else and must outlive it
+/// Threads    a value; it does not own the bytes, which must outlive it
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-/// The outcome of a call: an answer, or an error that says what, where and what to do.
+/// The outcome of a call: a result, or an error whose text says what failed, where, and what to do.
 ///
 /// Layer      public, below everything
 /// Threads    a value; distinct objects are independent
@@ -13,46 +13,45 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// What came of a call. The numbers are part of the C API and never change.
+/// The kind of outcome. The numbers are part of the C API and never change.
 enum class Code : int {
   kOk = 0,
-  kNotFound = 1,         ///< The key, database or file is not there. An answer, never a failure.
+  kNotFound = 1,         ///< The key, database or file does not exist. A result, not a failure.
   kInvalidArgument = 2,  ///< The caller's input is out of range. Nothing was done.
   kReadOnly = 3,         ///< Writes are not allowed, by protection or after a background failure.
-  kNoSpace = 4,          ///< The device or a quota is full. Not applied; works again with room.
+  kNoSpace = 4,          ///< The device or a quota is full. Not applied; works again with space.
   kIo = 5,               ///< The operating system refused a call on a file.
   kCorruption = 6,       ///< Stored or received bytes are damaged. The text names the place.
-  kBusy = 7,             ///< Somebody else holds it. The text names the holder.
+  kBusy = 7,             ///< Another program holds it. The text names the holder.
   kTimedOut = 8,         ///< A deadline passed. The outcome at the other side is unknown.
   kPeerFailed = 9,       ///< A rank died or left. The outcome at that rank is unknown.
   kOutOfMemory = 10,     ///< Memory, descriptors or threads are short. Nothing was done.
   kUnsupported = 11,     ///< This build, machine or file version cannot do it.
 };
 
-/// The name of a code, as in "not found".
+/// Returns the name of a code, such as "not found".
 const char* CodeName(Code code);
 
-/// One outcome: a code and, for errors, a sentence. Copying is cheap; an OK or kNotFound status
-/// allocates nothing.
+/// A code and, for errors, a sentence. Cheap to copy; an OK or kNotFound status does not
+/// allocate.
 class [[nodiscard]] Status {
  public:
-  /// OK.
+  /// Makes OK.
   Status() = default;
-  /// An outcome without a sentence of its own.
+  /// Makes an outcome without a sentence.
   explicit Status(Code code) : code_(code) {}
-  /// An outcome with its sentence: what happened, where, what to do.
+  /// Makes an outcome with a sentence that says what failed, where, and what to do.
   Status(Code code, std::string message)
       : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
 
-  /// Whether the code is kOk.
+  /// Returns whether the code is kOk.
   bool ok() const { return code_ == Code::kOk; }
-  /// The code alone.
   Code code() const { return code_; }
-  /// The sentence alone; empty where there is none.
+  /// Returns the sentence; empty if there is none.
   const std::string& message() const;
-  /// "code name: sentence".
+  /// Returns "code name: sentence".
   std::string ToString() const;
-  /// The same code, with `context` and ": " before the sentence. OK stays OK.
+  /// Returns the status with `context` and ": " before its sentence. OK stays OK.
   Status WithContext(const std::string& context) const;
 
  private:
@@ -64,16 +63,16 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  /// A value: `return value;` makes it.
+  /// Holds a value; implicit, for `return value;`.
   Result(T value) : value_(std::move(value)) {}            // NOLINT: implicit by intent
-  /// What went wrong: `return status;` makes it. `status` is not OK.
+  /// Holds an error, which must not be OK; implicit, for `return status;`.
   Result(Status status) : status_(std::move(status)) {}    // NOLINT: implicit by intent
 
-  /// Whether there is a value.
+  /// Returns whether there is a value.
   bool ok() const { return value_.has_value(); }
-  /// OK where there is a value, else why there is none.
+  /// Returns OK if there is a value, else the error.
   const Status& status() const { return status_; }
-  /// The value. Only where ok().
+  /// Returns the value; requires ok().
   T& value() & { return *value_; }
   const T& value() const& { return *value_; }
   T&& value() && { return *std::move(value_); }
@@ -90,7 +89,7 @@ class [[nodiscard]] Result {
 
 }  // namespace quire
 
-/// Returns from the calling function with the status of `expr` unless it is OK.
+/// Returns the status of `expr` from the calling function unless it is OK.
 #define QUIRE_RETURN_IF_ERROR(expr)                   \
   do {                                                \
     if (::quire::Status quire_status_ = (expr); !quire_status_.ok()) return quire_status_; \
@@ -98,7 +97,7 @@ class [[nodiscard]] Result {
 
 #define QUIRE_CONCAT_INNER(a, b) a##b
 #define QUIRE_CONCAT(a, b) QUIRE_CONCAT_INNER(a, b)
-/// `lhs = value of expr`, or returns its status from the calling function.
+/// Assigns the value of `expr` to `lhs`, or returns its status from the calling function.
 #define QUIRE_ASSIGN_OR_RETURN(lhs, expr) \
   QUIRE_ASSIGN_OR_RETURN_INNER(QUIRE_CONCAT(quire_result_, __LINE__), lhs, expr)
 #define QUIRE_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \

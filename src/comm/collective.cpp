@@ -89,7 +89,7 @@ Failure FailureOf(int rank, const Status& status) {
 Failure PartedFailure(int rank) {
   return {rank, Code::kPeerFailed,
           "an earlier collective call ended on some ranks and was given up on others; close the "
-          "context and open it anew on all ranks",
+          "context and reopen it on all ranks",
           true};
 }
 

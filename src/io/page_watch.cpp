@@ -66,10 +66,10 @@ Status ExpectCollected(PageWatch& watch, const std::vector<uint64_t>& pages,
 // That stores are seen, once; that what a system call writes is; that nothing else is.
 Status TestSeeing(WatchKind kind, PageWatch& watch, char* memory) {
   volatile char* const stored = memory;
-  QUIRE_RETURN_IF_ERROR(ExpectCollected(watch, {}, "what nobody wrote"));
+  QUIRE_RETURN_IF_ERROR(ExpectCollected(watch, {}, "a page without a store"));
   stored[PageBytes()] = 1;
   QUIRE_RETURN_IF_ERROR(ExpectCollected(watch, {1}, "a store"));
-  QUIRE_RETURN_IF_ERROR(ExpectCollected(watch, {}, "a store that was told already"));
+  QUIRE_RETURN_IF_ERROR(ExpectCollected(watch, {}, "a store that was reported before"));
   stored[PageBytes() + 1] = 2;
   QUIRE_RETURN_IF_ERROR(ExpectCollected(watch, {1}, "a second store"));
   if (kind == WatchKind::kProtect) return Status();  // system calls fail

@@ -112,8 +112,8 @@ void PosixFile::WriteInPlace() {
   if (!base::LogEnabled()) return;
   base::Log(LogLevel::kWarning,
             path_ + " is written to a new place at each change (btrfs, without the attribute C): "
-                    "if the file system runs full, the program can end with SIGBUS; make the "
-                    "file anew in a directory without compression");
+                    "if the file system runs full, the program can end with SIGBUS; recreate "
+                    "the file in a directory without compression");
 }
 
 Status PosixFile::AllocateRange(uint64_t offset, uint64_t size) {

@@ -223,7 +223,7 @@ Status DatabaseImpl::TakeMany(ManyGet* many, const Asked& asked, Slice answer) {
   }
   for (const GetResult& result : results) {
     if (result.tables && asked.second != Operation::kGetManyInGroup) {
-      return Status(Code::kCorruption, "an answer to gets names tables, which nobody asked for");
+      return Status(Code::kCorruption, "an answer to gets names tables, which was not requested");
     }
     const size_t i = left.back();
     left.pop_back();

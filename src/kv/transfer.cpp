@@ -131,7 +131,7 @@ Status Transfer::Reject(const std::string& what) {
   Item& item = items_[at_];
   if (base::LogEnabled()) {
     base::Log(LogLevel::kWarning, item.link_from + " of an earlier checkpoint is damaged (" + what +
-                                      "); it is copied anew from " + source_ +
+                                      "); it is copied again from " + source_ +
                                       ", but all checkpoints that link it have lost it");
   }
   item.link_from.clear();

@@ -177,7 +177,7 @@ class Replayer {
                                          "; `quire repair` keeps what is whole and lists the rest");
   }
   Status Overlapping(uint64_t at) const {
-    return Status(Code::kCorruption, path_ + ": no record can be told from its surroundings at "
+    return Status(Code::kCorruption, path_ + ": records that overlap cannot be distinguished at "
                                              "offset " + std::to_string(at));
   }
 

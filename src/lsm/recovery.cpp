@@ -234,7 +234,7 @@ Status LogRecovery::Take(const LogFile& file) {
   }
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> handle, help_.adopt(file.path));
   if (handle->generation() != file.header.generation) {
-    return Status(Code::kBusy, file.path + " changes while it is read: somebody else uses it");
+    return Status(Code::kBusy, file.path + " changes while it is read: another program uses it");
   }
   QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report, Replay(*handle, file));
   if (report.records == 0) return Status();

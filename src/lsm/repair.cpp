@@ -260,7 +260,7 @@ Status Repairer::Rewrite(const table::TableInfo& info, Tables* replacement) {
     LoseAllOf(info);
     return Status();
   }
-  Step("write what is sound of " + PathOf(name) + " anew, and set it aside");
+  Step("rewrite the undamaged part of " + PathOf(name) + ", and set the file aside");
   for (std::string& loss : LossesOf(PathOf(name), info, *salvaged)) Loss(std::move(loss));
   if (options_.dry_run) return Status();
   QUIRE_ASSIGN_OR_RETURN(const Tables tables, writer->Finish());

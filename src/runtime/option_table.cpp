@@ -188,14 +188,14 @@ void AddContextFields(std::vector<Field>* fields) {
                            QUIRE_CONTEXT_FIELD(timeout_ms)));
   fields->push_back(Choose(
       kGroup, "transport", {{"auto", N(TransportChoice::kAuto)}, {"mpi", N(TransportChoice::kMpi)}},
-      "Messages between ranks of a node: auto takes shared memory, mpi takes MPI everywhere.",
+      "Transport between ranks of a node: auto is shared memory if possible, mpi is always MPI.",
       QUIRE_CONTEXT_FIELD(transport)));
   fields->push_back(Number(kGroup, "memory_bytes", NumberKind::kBytes, {0, kBytesMax},
-                           "Limit over everything of this rank; 0: from the cgroup or machine and "
-                           "the ranks of the node.",
+                           "Limit on this rank's memory for databases and datasets; 0: a share of "
+                           "the cgroup's or the machine's.",
                            QUIRE_CONTEXT_FIELD(memory_bytes)));
   fields->push_back(Number(kGroup, "background_threads", NumberKind::kCount, {1, 64},
-                           "Threads of a rank that flush and compact.",
+                           "Threads per rank for flushing and compaction.",
                            QUIRE_CONTEXT_FIELD(background_threads)));
 }
 
@@ -210,11 +210,11 @@ void AddMemTableFields(std::vector<Field>* fields) {
   fields->push_back(
       Choose(kGroup, "wal",
              {{"off", N(WalMode::kOff)}, {"on", N(WalMode::kOn)}, {"sync", N(WalMode::kSync)}},
-             "What a put survives: nothing (off), kill -9 (on), power loss (sync).",
+             "The failures that a put survives: none (off), kill -9 (on), power loss (sync).",
              QUIRE_STORAGE_FIELD(wal)));
   fields->push_back(Number(kGroup, "value_separation_bytes_min", NumberKind::kBytes,
                            {64, uint64_t{1} << 32},
-                           "Values of this size and more lie apart from their keys.",
+                           "Values of this size or larger are stored apart from their keys.",
                            QUIRE_STORAGE_FIELD(value_separation_bytes_min)));
   fields->push_back(Number(kGroup, "value_segment_bytes", NumberKind::kBytes,
                            {64 * kKiB, 16 * kGiB}, "Size of a file of large values.",
@@ -224,7 +224,8 @@ void AddMemTableFields(std::vector<Field>* fields) {
 void AddTableFields(std::vector<Field>* fields) {
   constexpr OptionGroup kGroup = OptionGroup::kStorage;
   fields->push_back(Number(kGroup, "block_bytes", NumberKind::kBytes, {512, kMiB},
-                           "SSData block before compression.", QUIRE_STORAGE_FIELD(block_bytes)));
+                           "Size of a table's block before compression.",
+                           QUIRE_STORAGE_FIELD(block_bytes)));
   fields->push_back(Number(kGroup, "bloom_bits_per_key", NumberKind::kCount, {0, 32},
                            "Bits of the Bloom filter per key; 0: no filter.",
                            QUIRE_STORAGE_FIELD(bloom_bits_per_key)));
@@ -244,18 +245,18 @@ void AddTableFields(std::vector<Field>* fields) {
   fields->push_back(Choose(
       kGroup, "compaction",
       {{"tiered", N(CompactionPolicy::kTiered)}, {"every_nth", N(CompactionPolicy::kEveryNth)}},
-      "Which tables are merged when.", QUIRE_STORAGE_FIELD(compaction)));
+      "Rule by which tables are merged.", QUIRE_STORAGE_FIELD(compaction)));
   fields->push_back(Number(kGroup, "compaction_trigger", NumberKind::kCount, {2, 1000},
-                           "Runs of like size that are merged (tiered), or N (every_nth).",
+                           "Number of similar-sized runs that are merged (tiered); N (every_nth).",
                            QUIRE_STORAGE_FIELD(compaction_trigger)));
   fields->push_back(Number(kGroup, "dead_percent_max", NumberKind::kCount, {10, 1000},
-                           "Bytes in newer runs against the oldest before all are merged.",
+                           "Size of the newer runs, in per cent of the oldest, that merges all.",
                            QUIRE_STORAGE_FIELD(dead_percent_max)));
   fields->push_back(Number(kGroup, "cache_bytes", NumberKind::kBytes, {0, kBytesMax},
-                           "Blocks, indexes and filters of tables held in memory.",
+                           "Cache for blocks, indexes and filters of tables.",
                            QUIRE_STORAGE_FIELD(cache_bytes)));
   fields->push_back(Switch(kGroup, "verify_checksums",
-                           "Checksums of blocks are verified; off is recorded in the tables.",
+                           "Verify the checksums of blocks; off is recorded in the tables.",
                            QUIRE_STORAGE_FIELD(verify_checksums)));
 }
 
@@ -265,21 +266,22 @@ void AddModeFields(std::vector<Field>* fields) {
                            {{"open_or_create", N(OpenMode::kOpenOrCreate)},
                             {"must_exist", N(OpenMode::kMustExist)},
                             {"must_not_exist", N(OpenMode::kMustNotExist)}},
-                           "How Open treats what is there.", QUIRE_DATABASE_FIELD(mode)));
+                           "Whether Open opens an existing database, creates one, or both.",
+                           QUIRE_DATABASE_FIELD(mode)));
   fields->push_back(
       Choose(kGroup, "consistency",
              {{"sequential", N(Consistency::kSequential)}, {"relaxed", N(Consistency::kRelaxed)}},
-             "When remote writes are seen: at once, or after a fence.",
+             "When other ranks see a write: at once, or after a fence.",
              QUIRE_DATABASE_FIELD(consistency)));
   fields->push_back(Choose(kGroup, "protection",
                            {{"read_write", N(Protection::kReadWrite)},
                             {"write_only", N(Protection::kWriteOnly)},
                             {"read_only", N(Protection::kReadOnly)},
                             {"update_only", N(Protection::kUpdateOnly)}},
-                           "What is allowed from the beginning.",
+                           "Operations that are allowed after Open.",
                            QUIRE_DATABASE_FIELD(protection)));
   fields->push_back(Text(kGroup, "partitioner_name",
-                         "Stored name of the function that gives each key its owner rank.",
+                         "Stored name of the function that returns a key's owner rank.",
                          QUIRE_DATABASE_FIELD(partitioner_name)));
 }
 
@@ -287,30 +289,30 @@ void AddDatabaseFields(std::vector<Field>* fields) {
   constexpr OptionGroup kGroup = OptionGroup::kDatabase;
   AddModeFields(fields);
   fields->push_back(Number(kGroup, "local_cache_bytes", NumberKind::kBytes, {0, kBytesMax},
-                           "Pairs read from tables of this rank held in memory; 0: none.",
+                           "Cache of pairs read from this rank's tables; 0: off.",
                            QUIRE_DATABASE_FIELD(local_cache_bytes)));
   fields->push_back(Number(kGroup, "remote_cache_bytes", NumberKind::kBytes, {0, kBytesMax},
-                           "Pairs of other ranks held while protected read_only; 0: none.",
+                           "Cache of other ranks' pairs while protected read_only; 0: off.",
                            QUIRE_DATABASE_FIELD(remote_cache_bytes)));
   fields->push_back(Number(kGroup, "migrate_batch_bytes", NumberKind::kBytes, {kKiB, 16 * kMiB},
-                           "Remote puts are sent in batches of this size, per owner.",
+                           "Size of the batches in which staged puts are sent to an owner.",
                            QUIRE_DATABASE_FIELD(migrate_batch_bytes)));
   fields->push_back(Number(kGroup, "remote_memtable_bytes", NumberKind::kBytes,
                            {64 * kKiB, kBytesMax},
-                           "Remote puts of this rank that may be staged before writers wait.",
+                           "Limit on this rank's staged remote puts; further ones wait.",
                            QUIRE_DATABASE_FIELD(remote_memtable_bytes)));
   fields->push_back(Number(kGroup, "group_size", NumberKind::kCount, {0, 1 << 30},
-                           "Ranks that read each other's tables; 0: those of a node; 1: none.",
+                           "Ranks per storage group; 0: one group for each node; 1: no groups.",
                            QUIRE_DATABASE_FIELD(group_size)));
   fields->push_back(Switch(kGroup, "redistribute",
-                           "Pairs of other numbers of ranks move before Open returns.",
+                           "Move pairs of another number of ranks before Open returns.",
                            QUIRE_DATABASE_FIELD(redistribute)));
   fields->push_back(Switch(kGroup, "force_redistribute",
-                           "All pairs move before Open returns, also those of as many ranks.",
+                           "Move all pairs before Open returns, even if the ranks are as many.",
                            QUIRE_DATABASE_FIELD(force_redistribute)));
   fields->push_back(Number(kGroup, "memory_percent_max", NumberKind::kCount, {0, 100},
-                           "Per cent of the memory that is left to which all sizes shrink; 0: "
-                           "defaults shrink, to a half.",
+                           "Most of the remaining memory to plan with; 0: at most a half, and "
+                           "only default sizes are reduced.",
                            QUIRE_DATABASE_FIELD(memory_percent_max)));
 }
 
@@ -322,7 +324,7 @@ void AddDatasetFields(std::vector<Field>* fields) {
                             {"bloom", N(DatasetFormat::kBloom)},
                             {"cuckoo", N(DatasetFormat::kCuckoo)},
                             {"ribbon", N(DatasetFormat::kRibbon)}},
-                           "What of a pair travels to its key's partition, and what it becomes.",
+                           "What each pair sends to its partition, and the index built from it.",
                            QUIRE_DATASET_FIELD(format)));
   fields->push_back(Number(kGroup, "dataset_bloom_ranks", NumberKind::kCount, {0, 1 << 24},
                            "bloom: ranks that a query asks on average; 0: 4 + log2 N bits a key.",
@@ -331,21 +333,21 @@ void AddDatasetFields(std::vector<Field>* fields) {
                            "Payload of a message.", QUIRE_DATASET_FIELD(batch_bytes)));
   fields->push_back(Number(kGroup, "dataset_table_bytes", NumberKind::kBytes,
                            {64 * kKiB, 64 * kGiB},
-                           "Pairs in memory before they become a table; there are two of it.",
+                           "Size of each of the two write buffers.",
                            QUIRE_DATASET_FIELD(table_bytes)));
   fields->push_back(Number(kGroup, "dataset_partition_bytes", NumberKind::kBytes,
                            {64 * kKiB, 64 * kGiB},
-                           "What a partition has taken before it becomes a map or a table.",
+                           "Size of a partition's buffer; a full one becomes a map or a table.",
                            QUIRE_DATASET_FIELD(partition_bytes)));
   fields->push_back(Number(kGroup, "dataset_in_flight_bytes", NumberKind::kBytes,
                            {64 * kKiB, 16 * kGiB},
-                           "Batches that are sent and not yet answered, or passed on.",
+                           "Limit on batches that are sent but not yet acknowledged.",
                            QUIRE_DATASET_FIELD(in_flight_bytes)));
   fields->push_back(Number(kGroup, "dataset_grid_ranks_min", NumberKind::kCount, {2, 1 << 24},
-                           "From so many ranks on batches go over a grid, in two hops.",
+                           "Number of ranks from which on batches travel in two hops.",
                            QUIRE_DATASET_FIELD(grid_ranks_min)));
   fields->push_back(Number(kGroup, "dataset_block_bytes", NumberKind::kBytes, {512, kMiB},
-                           "Block of a table, before compression.",
+                           "Size of a table's block before compression.",
                            QUIRE_DATASET_FIELD(block_bytes)));
   fields->push_back(Choose(kGroup, "dataset_compression",
                            {{"none", N(Compression::kNone)},
@@ -354,29 +356,29 @@ void AddDatasetFields(std::vector<Field>* fields) {
                            "Compression of the blocks of tables.",
                            QUIRE_DATASET_FIELD(compression)));
   fields->push_back(Text(kGroup, "dataset_partitioner_name",
-                         "Stored name of the function that gives each key its partition.",
+                         "Stored name of the function that returns a key's partition.",
                          QUIRE_DATASET_FIELD(partitioner_name)));
 }
 
 void AddStreamLogFields(std::vector<Field>* fields) {
   constexpr OptionGroup kGroup = OptionGroup::kStream;
   fields->push_back(Number(kGroup, "stream_log_bytes", NumberKind::kBytes, {kMiB, 16 * kTiB},
-                           "Room of a rank's log; for k versions of s bytes plan (k + 2) s.",
+                           "Size of a rank's log; to keep k versions of s bytes plan (k + 2) s.",
                            QUIRE_STREAM_FIELD(log_bytes)));
   fields->push_back(Number(kGroup, "stream_keep_versions", NumberKind::kCount, {1, 1 << 20},
-                           "Newest versions of each object that are kept.",
+                           "How many of the newest versions of each object are kept.",
                            QUIRE_STREAM_FIELD(keep_versions)));
   fields->push_back(Number(kGroup, "stream_keep_ms", NumberKind::kMilliseconds, {0, kKeepMsMax},
-                           "Versions younger than this are kept, too.",
+                           "Also keep versions that are younger than this.",
                            QUIRE_STREAM_FIELD(keep_ms)));
   fields->push_back(Number(kGroup, "stream_collect_percent", NumberKind::kCount, {10, 100},
-                           "From so much of the log on what is not kept is collected.",
+                           "Percentage of the log in use at which collection starts.",
                            QUIRE_STREAM_FIELD(collect_percent)));
   fields->push_back(Number(kGroup, "stream_wait_ms", NumberKind::kMilliseconds, {0, 86'400'000},
-                           "How long a put waits for room where readers hold the log; 0: not.",
+                           "How long a put waits while readers hold the log; 0: fail at once.",
                            QUIRE_STREAM_FIELD(wait_ms)));
   fields->push_back(Number(kGroup, "stream_objects_max", NumberKind::kCount, {1, 1 << 20},
-                           "Objects that the index has room for.",
+                           "Capacity of the index, in objects.",
                            QUIRE_STREAM_FIELD(objects_max)));
 }
 
@@ -388,13 +390,13 @@ void AddStreamDeltaFields(std::vector<Field>* fields) {
                             {"hash", N(StreamDeltas::kHash)},
                             {"protect", N(StreamDeltas::kProtect)},
                             {"watch", N(StreamDeltas::kWatch)}},
-                           "Whether versions store what changed, and what tells it.",
+                           "How versions are stored, and how changed blocks are detected.",
                            QUIRE_STREAM_FIELD(deltas)));
   fields->push_back(Number(kGroup, "stream_full_every", NumberKind::kCount, {1, 1024},
-                           "At the latest so many versions after a whole one there is the next.",
+                           "Store a full version at least once every so many versions.",
                            QUIRE_STREAM_FIELD(full_every)));
   fields->push_back(Number(kGroup, "stream_audit_every", NumberKind::kCount, {0, 1 << 20},
-                           "At every so many snapshots whole objects are compared; 0: never.",
+                           "Hash all objects every so many snapshots; 0 disables audits.",
                            QUIRE_STREAM_FIELD(audit_every)));
   fields->push_back(Choose(kGroup, "stream_compression",
                            {{"none", N(Compression::kNone)}, {"lz4", N(Compression::kLz4)}},

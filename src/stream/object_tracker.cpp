@@ -244,8 +244,8 @@ Status ObjectTracker::Audit() {
     if (block < hashes_.blocks()) {
       return Status(Code::kCorruption,
                     "bytes from offset " + std::to_string(block * kBlockBytes) +
-                        " on changed, and nothing noted it (" + mechanism() +
-                        "): tell with MarkDirty what devices or other mappings write");
+                        " on changed, and the tracker (" + mechanism() +
+                        ") missed it: call MarkDirty for writes of devices or other mappings");
     }
   }
   audited_ = true;

@@ -131,7 +131,7 @@ Result<std::unique_ptr<Channel>> CallAsClient(io::Socket socket, const Token& to
   if (!read.ok()) return read.WithContext("the daemon did not let this one in (another token?)");
   QUIRE_ASSIGN_OR_RETURN(const std::string welcome, Payload(FrameKind::kWelcome, 1, frame));
   if (!SameDigest(welcome, token.Digest(kServerProof, nonce, challenge))) {
-    return Status(Code::kPeerFailed, "who answers is no daemon with this one's token");
+    return Status(Code::kPeerFailed, "the peer is not a daemon with the same token");
   }
   const ChannelKeys keys = KeysOf(token, nonce, challenge);
   return std::make_unique<Channel>(std::move(socket), keys.to_server, keys.to_client);

@@ -143,13 +143,13 @@ void AddOptions(CLI::App& app, Command* command) {
       ->excludes(metadata);
   app.add_option(
          "--token", command->token,
-         "file with the secret of your daemons (0600, at least 32 bytes); PLACE/.token, made "
-         "where it is absent")
+         "file with the secret of your daemons (0600, at least 32 bytes); default PLACE/.token, "
+         "created if absent")
       ->envname("QUIRE_STREAMD_TOKEN");
   AddLimits(app, &options);
   app.add_flag("--detach", command->detach, "returns once it listens, and goes on by itself");
   auto* const stop = app.add_flag("--stop", command->stop, "stops the daemon of the place");
-  app.add_flag("--status", command->status, "tells whether one runs, and where it listens")
+  app.add_flag("--status", command->status, "prints whether a daemon runs, and its address")
       ->excludes(stop);
 }
 

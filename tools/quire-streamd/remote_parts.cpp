@@ -104,7 +104,7 @@ Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t d
   // A reader asks for the state first. Who asks for more was told that the part is there: its
   // daemon has gone, or has not told of it again. A version that is not there is another matter.
   if (found.status().code() == Code::kNotFound && request.operation != Operation::kState) {
-    return Status(Code::kPeerFailed, "no daemon tells of the part at this moment");
+    return Status(Code::kPeerFailed, "no daemon has registered the part at the moment");
   }
   QUIRE_RETURN_IF_ERROR(found.status());
   return call(*found);

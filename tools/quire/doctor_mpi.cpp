@@ -62,7 +62,7 @@ void CheckRanks(const std::string& launcher, Examination* examination) {
   examination->Wrong("mpi ranks",
                      launcher + " -n 2 fails, or does not end: " + FirstLine(ended.output),
                      "try it by hand: " + launcher + " -n 2 " + probe +
-                         "; where this is a login node, run quire doctor on a node of a job");
+                         "; on a login node, run quire doctor inside a job instead");
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ class Commands {
             &verify_.json);
     AddPaths(verify, &verify_.paths);
     verify->add_flag("--progress", verify_.progress,
-                     "how far it is, on standard error, also where that is no terminal");
+                     "show progress on standard error, even if that is no terminal");
     runs_[verify] = [this] { return Verify(verify_); };
   }
 
@@ -180,7 +180,7 @@ class Commands {
 
   void AddDataset() {
     CLI::App* dataset =
-        app_.add_subcommand("dataset", "What simulations wrote epoch by epoch (quire/dataset.h).");
+        app_.add_subcommand("dataset", "Partitioned datasets of simulations (quire/dataset.h).");
     dataset->require_subcommand(1);
     dataset->footer(
         "Examples:\n  quire dataset list /scratch/run7\n"
@@ -296,7 +296,7 @@ class Commands {
             "  quire doctor /scratch\n  quire doctor --json . | jq '.checks[] | "
             "select(.level != \"ok\")'",
             &doctor_.json);
-    doctor->add_option("DIRECTORY", doctor_.path, "where a repository is to be")->default_str(".");
+    doctor->add_option("DIRECTORY", doctor_.path, "place for a repository")->default_str(".");
     runs_[doctor] = [this] { return Doctor(doctor_); };
   }
 

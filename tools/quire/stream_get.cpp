@@ -56,7 +56,7 @@ Result<std::unique_ptr<StreamView>> Seen(StreamReader& reader, Slice key,
 Result<int> GetOne(const StreamGetOptions& options) {
   if (options.json && options.output.empty()) {
     return Status(Code::kInvalidArgument,
-                  "--json tells about the object, whose bytes go to -o FILE");
+                  "--json describes the object; give -o FILE for its bytes");
   }
   const Result<std::string> key =
       options.hex_keys ? ParseHex(options.key) : Result<std::string>(options.key);
