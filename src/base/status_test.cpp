@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -38,6 +39,15 @@ TEST(Status, SaysCodeAndSentence) {
   EXPECT_EQ(full.message(), "cannot write /a: full");
   EXPECT_EQ(full.ToString(), "no space: cannot write /a: full");
   EXPECT_EQ(Status(Code::kNotFound).ToString(), "not found");
+}
+
+// Else what failed could seem to have ended well, for want of memory to copy its status.
+TEST(Status, IsCopiedWithoutMemory) {
+  static_assert(std::is_nothrow_copy_constructible_v<Status>);
+  static_assert(std::is_nothrow_copy_assignable_v<Status>);
+  const Status full(Code::kNoSpace, "cannot write /a: full");
+  const Status copy = full;
+  EXPECT_EQ(&copy.message(), &full.message());
 }
 
 TEST(Status, ContextStandsBeforeTheSentence) {

@@ -65,8 +65,6 @@ void DbImpl::PrepareIfDue() {
   std::unique_lock<std::mutex> lock(mutex_);
   // Without room for it there is nothing to be done now: the writer that needs it asks again.
   if (closing_ || !failure_.ok() || !PrepareDueLocked()) return;
-  // First, since an attempt may end without memory to say why: it would be repeated at once.
-  prepare_refused_ = true;
   prepare_refused_ = !PrepareLocked(lock, false).ok();
 }
 

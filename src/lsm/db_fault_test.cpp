@@ -288,6 +288,31 @@ TEST(Faults, AShortageUnderASyncOfTheLogRefusesNoLaterWrite) {
   EXPECT_GT(unknown, 0);
 }
 
+// The background makes the next MemTable ahead. If that fails it is left to the writer that needs
+// one: neither the background nor writes that have room try again.
+TEST(Faults, AMemTableThatCannotBeMadeAheadIsTriedOnceUntilAWriterNeedsIt) {
+  for (const Code code : {Code::kNoSpace, Code::kOutOfMemory}) {
+    const FaultyMachine machine;
+    const Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
+    ASSERT_OK(db.status());
+    machine.faults->FailAt(io::kFaultOpen | io::kFaultAllocate, 1, UINT64_MAX, code);
+    Model model;
+    int jobs = 0;
+    for (const char* const key : {"a", "b", "c"}) {
+      ASSERT_OK((*db)->Put(key, "1"));
+      model[key] = "1";
+      while (machine.executor->RunOne()) ASSERT_LT(++jobs, 10) << CodeName(code);
+      EXPECT_EQ(machine.faults->failures(), 1u) << CodeName(code);
+    }
+    EXPECT_OK((*db)->background_status());
+    const Status refused = (*db)->Flush();
+    EXPECT_EQ(refused.code(), code) << refused.ToString();
+    machine.faults->FailAt(0, 1, 0, Code::kOk);
+    EXPECT_OK((*db)->Flush());
+    EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
+  }
+}
+
 TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
   const FaultyMachine machine;
   Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());

@@ -141,7 +141,7 @@ void Job::Proceed(int step, const Status& status, std::string news) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (told_end_) return;  // a death was heard of meanwhile
     told_ = EncodeNews(step, status, news);
-    told_status_ = status;  // may take memory: an end that was told has its status
+    told_status_ = status;
     told_end_ = step == kJobEnd;
   }
   for (int rank = 1; rank < exchange_->size(); ++rank) {
@@ -196,7 +196,7 @@ void Job::End(const Status& status) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_ || stopped_) return;
-    status_ = status;  // may take memory: what has ended has its status
+    status_ = status;
     ended_ = true;
   }
   Schedule();

@@ -463,7 +463,7 @@ Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::str
                     uint32_t rank) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Part> part,
                          Part::OpenExisting(fs, PartName{place, name, rank}));
-  return part->Collect();
+  return part->CollectInPieces();
 }
 
 Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,

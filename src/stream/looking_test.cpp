@@ -256,5 +256,40 @@ TEST_F(Tending, GivesWayToTheOwnerAmidItsWalk) {
   owner.join();
 }
 
+// While it looks for what can go, and between the pieces in which that goes.
+TEST(Collecting, GivesWayToTheOwner) {
+  constexpr uint64_t kVersions = 3000;
+  for (const char* const place : {"stream.collect.before_look", "stream.collect.before_head"}) {
+    const auto disk = io::NewSimFileSystem();
+    StreamOptions options = SmallLog(16 << 20);
+    options.collect_percent = 100;
+    const auto own = [&] { return OpenWriter(*disk, "/place", "store", 0, options); };
+    {
+      auto writer = own();
+      ASSERT_OK(writer.status());
+      ASSERT_OK((*writer)->Create("key", 8, {}).status());
+      for (uint64_t i = 0; i < kVersions; ++i) ASSERT_OK((*writer)->Put("key").status());
+    }
+    Stopped stopped(place);
+    std::thread daemon(
+        [&] { EXPECT_CODE(CollectEnded(*disk, "/place", "store", 0), Code::kBusy) << place; });
+    stopped.AwaitReached();
+    std::thread owner([&] { EXPECT_OK(own().status()); });
+    const auto gate = Gate::Open(*disk, "/place/store/gate-0", io::MapMode::kRead);
+    EXPECT_OK(gate.status());
+    while (gate.ok() && (*gate)->asked() == 0) std::this_thread::yield();
+    stopped.LetGo();
+    daemon.join();
+    owner.join();
+    EXPECT_OK(CollectEnded(*disk, "/place", "store", 0));
+    const auto reader = OpenLocalReader(*disk, "/place", "store", 0);
+    ASSERT_OK(reader.status());
+    const auto versions = (*reader)->Versions("key");
+    ASSERT_OK(versions.status());
+    ASSERT_EQ(versions->size(), 1u);
+    EXPECT_EQ(versions->front().version, kVersions);
+  }
+}
+
 }  // namespace
 }  // namespace quire::stream

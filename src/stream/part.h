@@ -119,6 +119,10 @@ class Part {
 
   /// Takes away what the policy does not keep, as far as the log's head can move.
   Status Collect();
+  /// The same for a program that only tends the part, piece by piece.
+  ///
+  /// Errors  kBusy: an owner waits for the part; what was collected until then stays so.
+  Status CollectInPieces();
   /// Collect, where the log is filled beyond collect_percent.
   Status CollectAtThreshold();
   /// Which snapshots are kept whatever the policy.
@@ -195,6 +199,7 @@ class Part {
   Status MakeIndexRoom(uint64_t versions);
   Result<RoomQuestion> AskFor(uint64_t bytes, const std::vector<Item>& items) const;
   Status MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits);
+  Status GiveWay() const;
   Status MoveHead(Position to);
   Status LetGo(Position to);
   Position EndBelow(Position pin, Position to) const;
@@ -231,6 +236,7 @@ class Part {
   uint64_t pinned_waits_ = 0;
   bool pinned_ = false;
   bool writing_ = false;  // else it is only tended
+  uint32_t asked_ = 0;    // of the gate, when the part was opened: more, and an owner waits
   bool finished_ = false;
 };
 

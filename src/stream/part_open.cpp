@@ -96,6 +96,7 @@ Status Part::Open(const StreamOptions* options, bool create) {
   QUIRE_RETURN_IF_ERROR(made_files_.AddFileIfAbsent(fs_, name_.path("gate")));
   QUIRE_RETURN_IF_ERROR(made_files_.AddFileIfAbsent(fs_, name_.path("index")));
   QUIRE_ASSIGN_OR_RETURN(gate_, Gate::Create(fs_, name_.path("gate")));
+  asked_ = gate_->asked();
   finished_ = !writing_ && had.finished;
   // Until there is an index: nobody says that he writes.
   if (!writing_) gate_->SetState(GateState::kNone);
@@ -129,16 +130,19 @@ void Part::Keep() {
   made_files_.Keep();
 }
 
+// kBusy: an owner waits for the part, which this program only tends.
+Status Part::GiveWay() const {
+  const bool gives_way = !writing_ && gate_->asked() != asked_;
+  return gives_way ? Status(Code::kBusy, "a program wants to write " + heap_->path()) : Status();
+}
+
 Status Part::Recover() {
   const uint64_t boot_id = fs_.BootId();
   const bool same_boot = heap_->head().boot_id == boot_id;
   WalkEnd end;
-  const auto go_on = [this, asked = gate_->asked()] {
-    const bool gives_way = !writing_ && gate_->asked() != asked;
-    return gives_way ? Status(Code::kBusy, "a program wants to write " + heap_->path()) : Status();
-  };
-  QUIRE_ASSIGN_OR_RETURN(const LogContents found,
-                         ReadContents(heap_.get(), !same_boot, &end, go_on));
+  QUIRE_ASSIGN_OR_RETURN(
+      const LogContents found,
+      ReadContents(heap_.get(), !same_boot, &end, [this] { return GiveWay(); }));
   QUIRE_RETURN_IF_ERROR(JudgeEnd(end, same_boot));
   snapshot_ = found.snapshot;
   largest_commit_ = found.largest_commit;

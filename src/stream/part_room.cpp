@@ -16,6 +16,8 @@
 namespace quire::stream {
 namespace {
 
+constexpr size_t kPieceCommits = 1024;
+
 // What a commit takes at the most in which all items are whole.
 uint64_t WholeBytes(const std::vector<Item>& items) {
   uint64_t bytes = kRecordBytes;
@@ -74,7 +76,9 @@ bool Part::Policy::EndsInDelta(const LiveEntry& entry) const {
 // The first commit that is needed, or behind which there is room for `bytes`.
 Result<Position> Part::FirstNeeded(uint64_t bytes) const {
   Policy policy(*this);
+  base::SyncPoint("stream.collect.before_look");
   for (const LiveCommit& commit : live_) {
+    QUIRE_RETURN_IF_ERROR(GiveWay());
     const uint64_t gained = commit.at - heap_->head().head;
     if (heap_->free_bytes() + gained >= heap_->Needs(bytes)) return commit.at;
     for (const LiveEntry& entry : commit.entries) {
@@ -198,6 +202,17 @@ Status Part::DropBelow(Position to) {
 
 Status Part::Collect() {
   return CollectFor(UINT64_MAX / 2);
+}
+
+Status Part::CollectInPieces() {
+  QUIRE_ASSIGN_OR_RETURN(const Position to, FirstNeeded(UINT64_MAX / 2));
+  do {
+    QUIRE_RETURN_IF_ERROR(GiveWay());
+    const auto behind = live_.size() > kPieceCommits ? std::next(live_.begin(), kPieceCommits)
+                                                     : live_.end();
+    QUIRE_RETURN_IF_ERROR(MoveHead(behind == live_.end() ? to : std::min(to, behind->at)));
+  } while (heap_->head().head < to && !pinned_);
+  return Status();
 }
 
 Status Part::CollectFor(uint64_t bytes) {

@@ -49,7 +49,7 @@ uint64_t HashOf(const StreamView& view);
 std::string MirrorPlace(const std::string& place);
 
 /// Collects a part of a store whose writer has ended, under the policy that the writer had.
-/// kBusy: somebody writes it.
+/// kBusy: a program writes it, or has come to write it.
 Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::string& name,
                     uint32_t rank);
 /// Makes the index of a part whose writer has died, as a writer that opens it does. kBusy: somebody

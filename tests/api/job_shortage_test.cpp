@@ -1,0 +1,93 @@
+// A background job fails, and the n-th allocation after that fails too, for n = 0, 1, ...: no rank
+// receives kOk for the job, and none waits for ever.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "child_process.h"
+#include "failing_allocations.h"
+#include "runtime/job.h"
+#include "runtime/sim_ranks_testing.h"
+
+namespace quire::runtime {
+namespace {
+
+using test::InProcess;
+using test::kRan;
+using test::kStopped;
+using test::kTooFar;
+using test::kWrong;
+using test::Outcome;
+
+constexpr int kRanksMax = 3;
+
+// Fails on one rank in its second step, in which the job has begun on all. Memory is short from
+// then on.
+class FailingWork final : public JobWork {
+ public:
+  FailingWork(bool fails, int64_t allocation) : fails_(fails), allocation_(allocation) {}
+  int step_count() const override { return 2; }
+  Result<State> Advance(int step) override {
+    if (!fails_ || step == 0) return State::kThrough;
+    test::FailAllocation(allocation_);
+    return full_;
+  }
+  bool CanUndo(int /*step*/) override { return true; }
+
+ private:
+  const bool fails_;
+  const int64_t allocation_;
+  const Status full_{Code::kNoSpace, "the disk is full"};
+};
+
+Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
+  std::array<Code, kRanksMax> ended;
+  ended.fill(Code::kNoSpace);
+  bool first = true;  // the ranks run one at a time
+  bool failed = false;
+  RunSimRanks({.rank_count = ranks, .timeout_ms = 20'000},
+              [&](const std::shared_ptr<Core>& core) {
+                const int rank = core->rank();
+                const auto job = Job::Start(
+                    core, core->TakeNumber(), "the test",
+                    std::make_unique<FailingWork>(rank == failing_rank, allocation));
+                const Status status = base::OrOutOfMemory([&] { return job->Wait(); });
+                ended[static_cast<size_t>(rank)] = status.code();
+                // There is memory again from the first rank's end on: a core needs some to end.
+                if (std::exchange(first, false)) failed = test::AllocationFailed();
+              });
+  if (!failed) return kTooFar;
+  const auto good = [](Code code) {
+    return code == Code::kNoSpace || code == Code::kOutOfMemory || code == Code::kPeerFailed;
+  };
+  if (std::all_of(ended.begin(), ended.begin() + ranks, good)) return kRan;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, CodeName(ended[static_cast<size_t>(rank)]));
+  }
+  return kWrong;
+}
+
+TEST(JobShortage, AJobThatFailedNeverEndsWell) {
+  for (int ranks = 1; ranks <= kRanksMax; ++ranks) {
+    for (int failing_rank = 0; failing_rank < ranks; ++failing_rank) {
+      int64_t allocation = 0;
+      for (Outcome outcome = kRan; outcome != kTooFar; ++allocation) {
+        outcome = InProcess([&] { return RunWithout(ranks, failing_rank, allocation); });
+        ASSERT_NE(outcome, kWrong) << ranks << " ranks, of which " << failing_rank
+                                   << " fails; allocation " << allocation;
+        EXPECT_NE(outcome, kStopped) << ranks << " ranks, of which " << failing_rank
+                                   << " fails; allocation " << allocation;
+      }
+      EXPECT_GT(allocation, 5) << "so few allocations";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::runtime
