@@ -324,7 +324,7 @@ void AddDatasetFields(std::vector<Field>* fields) {
                             {"bloom", N(DatasetFormat::kBloom)},
                             {"cuckoo", N(DatasetFormat::kCuckoo)},
                             {"ribbon", N(DatasetFormat::kRibbon)}},
-                           "What each pair sends to its partition, and the index built from it.",
+                           "Data of a pair that its partition receives, and the index built.",
                            QUIRE_DATASET_FIELD(format)));
   fields->push_back(Number(kGroup, "dataset_bloom_ranks", NumberKind::kCount, {0, 1 << 24},
                            "bloom: ranks that a query asks on average; 0: 4 + log2 N bits a key.",
