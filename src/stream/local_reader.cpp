@@ -419,7 +419,8 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
     }
     if (told.state == GateState::kEnded) {
       return Status(Code::kPeerFailed,
-                    "no program writes " + name_.path("log") + ", and its writer did not finish it");
+                    "no program writes " + name_.path("log") +
+                        ", and its writer did not finish it");
     }
     const uint64_t waited = io::RealClock().NowNs() - begin;
     if (waited >= timeout_ns) {

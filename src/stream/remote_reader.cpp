@@ -127,7 +127,8 @@ Result<std::vector<std::string>> RemoteReader::Objects() {
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
     QUIRE_ASSIGN_OR_RETURN(ObjectsBody some, DecodeObjects(body));
     if (some.more && (some.keys.empty() || some.keys.back() <= request.key)) {
-      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of objects that is marked incomplete");
+      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of objects "
+                                       "that is marked incomplete");
     }
     more = some.more;
     std::move(some.keys.begin(), some.keys.end(), std::back_inserter(all));
@@ -145,7 +146,8 @@ Result<std::vector<StreamVersion>> RemoteReader::Versions(Slice key) {
     const bool further =
         !some.versions.empty() && (all.empty() || some.versions.back().version < request.number);
     if (some.more && !further) {
-      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of versions that is marked incomplete");
+      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of versions "
+                                       "that is marked incomplete");
     }
     more = some.more;
     std::move(some.versions.begin(), some.versions.end(), std::back_inserter(all));

@@ -82,7 +82,8 @@ Status FindBelow(io::FileSystem& fs, const std::string& directory, std::vector<L
     QUIRE_ASSIGN_OR_RETURN(const bool bare, IsBareLock(fs, path));
     QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs.LockHolder(DatabaseLockPath(path)));
     if (!bare || !holder.empty()) continue;
-    found->push_back({"lock", path, "no program holds it, and the directory contains nothing else", 0});
+    found->push_back(
+        {"lock", path, "no program holds it, and the directory contains nothing else", 0});
   }
   return Status();
 }
