@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
-#include "comm/service_table.h"
+#include "comm/in_service.h"
 
 namespace quire::comm {
 

@@ -7,6 +7,7 @@
 #include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "comm/exchange_impl.h"
+#include "comm/in_service.h"
 
 namespace quire::comm {
 namespace {

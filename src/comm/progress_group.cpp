@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "comm/service_table.h"
+#include "comm/in_service.h"
 
 namespace quire::comm {
 

@@ -6,22 +6,9 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "comm/in_service.h"
 
 namespace quire::comm {
-namespace {
-
-thread_local bool in_service = false;
-
-}  // namespace
-
-bool InService() {
-  return in_service;
-}
-
-ServiceScope::ServiceScope() : before_(std::exchange(in_service, true)) {}
-ServiceScope::~ServiceScope() {
-  in_service = before_;
-}
 
 ServiceTable::Entry* ServiceTable::Find(uint32_t channel) {
   if (channel < kQuickChannels) return quick_[channel].load(std::memory_order_acquire);

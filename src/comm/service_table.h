@@ -57,19 +57,4 @@ class ServiceTable {
   std::array<std::atomic<Entry*>, kQuickChannels> quick_{};       ///< those of the low channels
 };
 
-/// True on a thread that runs a service, or the callback of a call, right now.
-bool InService();
-
-/// While one lives, InService() is true on its thread.
-class ServiceScope {
- public:
-  ServiceScope();
-  ~ServiceScope();
-  ServiceScope(const ServiceScope&) = delete;
-  ServiceScope& operator=(const ServiceScope&) = delete;
-
- private:
-  const bool before_;
-};
-
 }  // namespace quire::comm

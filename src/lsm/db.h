@@ -21,6 +21,7 @@
 #include "io/file_system.h"
 #include "io/machine.h"
 #include "lsm/base_layer.h"
+#include "lsm/iterator.h"
 #include "lsm/value_log.h"
 #include "lsm/write_batch.h"
 #include "quire/options.h"
@@ -81,37 +82,6 @@ struct TablesPosition {
   uint64_t store_id = 0;
   uint64_t edition = 0;   ///< of the manifest
   bool has_base = false;  ///< what no table knows may be in the base
-};
-
-/// A point in the order of writes. Released by destruction (before the database).
-class Snapshot {
- public:
-  virtual ~Snapshot() = default;
-  virtual uint64_t lsn() const = 0;
-};
-
-/// Ordered access to what a user sees: live keys, newest values at the iterator's snapshot.
-class Iterator {
- public:
-  virtual ~Iterator() = default;
-  virtual bool Valid() const = 0;
-  virtual void SeekToFirst() = 0;
-  virtual void SeekToLast() = 0;
-  virtual void Seek(Slice key) = 0;         ///< first key >= `key`
-  virtual void SeekForPrev(Slice key) = 0;  ///< last key <= `key`
-  virtual void Next() = 0;
-  virtual void Prev() = 0;
-  virtual Slice key() const = 0;
-  /// Reads a separated value on first call at this position; empty, with status(), where that
-  /// fails.
-  virtual Slice value() = 0;
-  virtual Status status() const = 0;
-};
-
-struct IteratorOptions {
-  const Snapshot* snapshot = nullptr;  ///< null: now
-  std::string lower_bound;             ///< inclusive; empty: none
-  std::string upper_bound;             ///< exclusive; empty: none
 };
 
 /// The tables and sealed value segments of a database at one moment. None of their files goes or

@@ -7,10 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
-#include "lsm/db.h"
+#include "lsm/iterator.h"
 #include "lsm/merging_iterator.h"
 #include "lsm/value_log.h"
 #include "lsm/version.h"

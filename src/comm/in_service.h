@@ -1,0 +1,24 @@
+/// Marks the threads that run the program's or the library's answer to a message at this moment.
+///
+/// Layer      comm
+/// Threads    each thread has a mark of its own
+#pragma once
+
+namespace quire::comm {
+
+/// Returns whether this thread runs a service, or the callback of a call.
+bool InService();
+
+/// Makes InService() true on its thread while it exists.
+class ServiceScope {
+ public:
+  ServiceScope();
+  ~ServiceScope();
+  ServiceScope(const ServiceScope&) = delete;
+  ServiceScope& operator=(const ServiceScope&) = delete;
+
+ private:
+  const bool before_;
+};
+
+}  // namespace quire::comm
