@@ -4,6 +4,9 @@
 #   quire_module(table SOURCES block.cpp ... TESTS block_test.cpp ... FUZZERS table_fuzz.cpp ...
 #                DEPS base io filter LIBS lz4 zstd)
 #
+# A large folder has rooms, lowest first (ROOMS log index store): its files lie in these, and none
+# includes a higher room.
+#
 # makes the library quire_table, the test program quire_table_test (each of its tests a ctest with
 # the label "table"), and for each fuzzer quire_table_fuzz: libFuzzer with QUIRE_BUILD_FUZZERS,
 # else a program that runs the seed corpus (src/table/corpus/table_fuzz/) once, as a ctest.
@@ -11,7 +14,7 @@
 include(GoogleTest)
 
 function(quire_module name)
-  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;FUZZERS;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "ROOMS;SOURCES;TESTS;FUZZERS;DEPS;LIBS" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "quire_module(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
   endif()

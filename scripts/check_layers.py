@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Fails when a folder under src/ includes what its CMakeLists.txt does not name.
 
-The truth is the call quire_module(name ... DEPS ... LIBS ...) of each folder: it may include the
-modules that DEPS reaches, and third-party headers of its LIBS. DEPS must stand before the folder in
-the list of src/CMakeLists.txt, so that no floor uses a higher one.
+The truth is the call quire_module(name ROOMS ... DEPS ... LIBS ...) of each folder: it may include
+the modules that DEPS reaches, and third-party headers of its LIBS. DEPS must stand before the folder
+in the list of src/CMakeLists.txt, so that no floor uses a higher one. ROOMS are its folders, lowest
+first: a room includes itself and lower ones. Tests and their helpers may include all rooms.
 
     check_layers.py [--root DIR]     prints each violation, fails if there is one
     check_layers.py --self-test      shows that each rule can fail
@@ -26,7 +27,7 @@ ONLY_IN = {"mpi": {"comm"}, "pmem": {"io"}}
 MPI_HEADERS = {"include/quire/mpi.h", "include/quire/quire_mpi.h", "include/papyrus/mpi.h"}
 # Compositions that stand side by side and must not know each other.
 STRANGERS = {"kv", "partition", "stream"}
-KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LIBS"}
+KEYWORDS = {"ROOMS", "SOURCES", "TESTS", "FUZZERS", "DEPS", "LIBS"}
 SOURCE_SUFFIXES = {".h", ".cpp", ".c", ".inc"}
 
 
@@ -138,6 +139,25 @@ def check_source(root, path, name, modules, problems):
         check_library(where, relative, header, libs, problems)
 
 
+def is_product(path):
+    return not re.search(r"_(test|fuzz|bench|testing)$|_test_support$", path.stem)
+
+
+def check_rooms(root, path, name, rooms, problems):
+    """A module with rooms has no source beside them, and none of them includes a higher one."""
+    inside = path.relative_to(root / "src" / name).parts
+    where = path.relative_to(root)
+    if inside[0] not in rooms or len(inside) < 2:
+        problems.append(f"{where}: it belongs to one of the rooms {' '.join(rooms)}")
+        return
+    for number, header in includes(path):
+        parts = header.split("/")
+        if parts[0] != name or len(parts) < 3 or not is_product(path):
+            continue
+        if parts[1] not in rooms or rooms.index(parts[1]) > rooms.index(inside[0]):
+            problems.append(f"{where}:{number}: {inside[0]} includes {header} of a higher room")
+
+
 def check_public_header(root, path, problems):
     relative = str(path.relative_to(root))
     for number, header in includes(path):
@@ -165,6 +185,9 @@ def check(root):
         elif folder.is_dir():
             for path in sorted(sources):
                 check_source(root, path, folder.name, modules, problems)
+                rooms = modules[folder.name]["ROOMS"]
+                if rooms:
+                    check_rooms(root, path, folder.name, rooms, problems)
     for path in sorted((root / "include").rglob("*.h")):
         check_public_header(root, path, problems)
     return problems
@@ -176,7 +199,10 @@ def self_test():
         "src/base/CMakeLists.txt": "quire_module(base SOURCES a.cpp LIBS xxhash)",
         "src/io/CMakeLists.txt": "quire_module(io SOURCES f.cpp DEPS base)",
         "src/comm/CMakeLists.txt": "set(l mpi)\nquire_module(comm SOURCES c.cpp DEPS io LIBS ${l})",
-        "src/kv/CMakeLists.txt": "quire_module(kv SOURCES k.cpp DEPS comm)",
+        "src/kv/CMakeLists.txt": "quire_module(kv ROOMS low high SOURCES low/k.cpp DEPS comm)",
+        "src/kv/low/k.cpp": '#include "kv/low/k.h"',
+        "src/kv/low/k_test.cpp": '#include "kv/high/k.h"',
+        "src/kv/high/k.cpp": '#include "kv/low/k.h"',
         "src/base/a.cpp": '#include <xxhash.h>\n#include "base/a.h"',
         "src/comm/c.cpp": '#include <mpi.h>\n#include "base/a.h"',
         "include/quire/mpi.h": '#include <mpi.h>\n#include "quire/status.h"',
@@ -184,7 +210,10 @@ def self_test():
     bad = {
         "src/base/b.cpp": '#include "io/f.h"',
         "src/base/m.cpp": "#include <lz4.h>",
-        "src/kv/m.cpp": "#include <mpi.h>",
+        "src/kv/low/m.cpp": "#include <mpi.h>",
+        "src/kv/low/k.h": '#include "kv/high/k.h"',
+        "src/kv/k.h": '#include "kv/low/k.h"',
+        "src/kv/third/k.h": "struct K {};",
         "src/io/t.cpp": '#include "tests/support/x.h"',
         "include/quire/status.h": '#include "base/a.h"',
         "include/quire/db.h": "#include <rocksdb/db.h>",

@@ -22,6 +22,7 @@ import cpp_scan
 FOLDERS = ["include", "src", "tools", "bench", "examples", "tests"]
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
+ROOM_FILES_MAX = 32  # product files in a folder under src/
 COMPLEXITY_MAX = 15
 PARAMETERS_MAX = 6
 COLUMNS_MAX = 100
@@ -308,6 +309,17 @@ def files(root):
                 yield path
 
 
+def check_room_sizes(root, found):
+    sizes = collections.Counter()
+    for path in (root / "src").rglob("*"):
+        relative = str(path.relative_to(root))
+        if path.suffix in (".h", ".cpp", ".inc") and is_library(relative):
+            sizes[relative.rpartition("/")[0]] += 1
+    for folder, count in sorted(sizes.items()):
+        if count > ROOM_FILES_MAX:
+            found.add("room_files", folder, f"{count} product files, at most {ROOM_FILES_MAX}")
+
+
 def measure(root):
     found = Findings()
     for path in files(root):
@@ -318,6 +330,7 @@ def measure(root):
             check_ctests("/".join(relative), path.read_text(), found)
         else:
             check_file(root, path, found)
+    check_room_sizes(root, found)
     for folder in ["bench", "examples", "scripts", "tests"]:
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and path.suffix in ("", ".sh"):
@@ -419,6 +432,9 @@ def self_test():
         broken = rules_broken({**good, name: text})
         if set(broken) != {rule}:
             failures.append(f"{rule}: wanted it to be broken alone, got {broken}")
+    crowd = {f"src/kv/x{number}.cpp": "int a;\n" for number in range(ROOM_FILES_MAX)}
+    if set(rules_broken({**good, **crowd})) != {"room_files"}:
+        failures.append("room_files: a folder of too many files is not noticed")
     starts = rules_broken({"src/kv/b.cpp": "void F() {\n  std::thread a(G);\n"
                                            "  threads_.emplace_back(G);\n"
                                            "  pthread_create(&t, 0, g, 0);\n  std::async(G);\n}\n",

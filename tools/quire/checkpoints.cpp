@@ -105,7 +105,8 @@ class Exporter {
     return io::ReplaceFile(fs_, to + "/" + name, text);
   }
 
-  // From the rename on it is there. Until then it is locked: what nobody holds is removed by others.
+  // It exists from the rename on. Until then it is locked, since others remove what no process
+  // holds.
   Status Publish() {
     QUIRE_RETURN_IF_ERROR(CopyText(place_.found.directory, partial_, kv::kCommitName));
     QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, directory_));
