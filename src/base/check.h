@@ -6,8 +6,8 @@
 
 namespace quire::base {
 
-/// Logs file, line and condition (with the rank, where known), then aborts. Where no log sink is
-/// installed the line goes to standard error, as assert() does it.
+/// Logs file, line and condition (with the rank, where known), then aborts. If no log sink is
+/// installed, the line goes to standard error, as with assert().
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
 
 /// The rank that CheckFailed names; negative (the default): none.

@@ -36,8 +36,8 @@ void PutLengthPrefixed(std::string* to, Slice bytes);
 int VarintSize(uint64_t value);
 /// Writes a varint at `to`, which has room for 10 bytes; returns the end.
 char* EncodeVarint(char* to, uint64_t value);
-/// Reads a varint from [from, end); returns the byte after it, or nullptr where it is cut off or
-/// too long.
+/// Reads a varint from [from, end); returns the byte after it, or nullptr if it is truncated or too
+/// long.
 const char* DecodeVarint(const char* from, const char* end, uint64_t* value);
 
 /// Reads fields off the front of a byte string. After the first failure every further read fails.

@@ -26,7 +26,7 @@ class EpochGuard {
 /// call, on that thread, which may hold guards and locks of its own. Reclaimers may retire more.
 /// They throw nothing.
 void EpochRetire(std::function<void()> reclaim);
-/// The same where nothing may fail for want of memory: a list that was made before.
+/// The same for callers that must not fail for lack of memory: the list was made before.
 struct EpochRetired {
   uint64_t epoch = 0;  ///< set when it is retired
   std::function<void()> reclaim;

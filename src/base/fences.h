@@ -14,7 +14,7 @@
 
 namespace quire::base {
 
-/// What was stored before is visible to everybody before anything that is stored after.
+/// Earlier stores become visible to all threads before any later store.
 inline void StoreFence() {
 #if QUIRE_THREAD_SANITIZER && defined(__x86_64__)
   asm volatile("mfence" ::: "memory");
@@ -25,7 +25,7 @@ inline void StoreFence() {
 #endif
 }
 
-/// What was loaded before has its value before anything that is loaded after.
+/// Earlier loads have their values before any later load.
 inline void LoadFence() {
 #if QUIRE_THREAD_SANITIZER && defined(__x86_64__)
   asm volatile("" ::: "memory");  // loads are not reordered on x86

@@ -1,5 +1,5 @@
-/// What an object of Quire does in a forked child of the process that made it: its calls fail, and
-/// its destructor leaves the object's parts as they are. The child has a copy of their memory, but
+/// The behaviour of Quire's objects in a forked child of the process that created them: calls fail,
+/// and destructors leave the object's parts as they are. The child has a copy of their memory, but
 /// none of their threads; a mutex may be held, or a condition waited for, by a thread that it does
 /// not have.
 ///

@@ -15,8 +15,8 @@ namespace quire::base {
 /// The hash of a key: picks the owner rank, the Bloom filter's bits, the index slot. Seed 0.
 uint64_t HashKey(Slice key);
 /// The rank, of `rank_count`, that the hash of a key picks where the program gives no partitioner.
-/// The hash is spread anew first: the keys of one rank still differ in all bits of their hashes, so
-/// that its index slots are used evenly, however many ranks there are.
+/// The hash is mixed again first, so that the keys of one rank still differ in all bits of their
+/// hashes, and its index slots are used evenly for any number of ranks.
 inline int OwnerOf(uint64_t hash, int rank_count) {
   const uint64_t spread = (hash ^ hash >> 32) * 0xC2B2AE3D27D4EB4F;
   return static_cast<int>((spread >> 32) * static_cast<uint64_t>(rank_count) >> 32);
@@ -27,7 +27,8 @@ constexpr size_t kHashedBlockBytes = 256;
 /// HashKey of each of `count` blocks of kHashedBlockBytes, one behind another.
 void HashBlocks(const char* data, size_t count, uint64_t* hashes);
 
-/// What a checksum protects; part of its seed, so that a block of another kind never verifies.
+/// The kind of data that a checksum protects. It is part of the seed, so that a block of another
+/// kind never verifies.
 enum class ChecksumKind : uint8_t {
   kLogHeader = 1,
   kLogRecord = 2,

@@ -30,7 +30,7 @@ struct LongHash {
 
 extern const LongHash kLongHashAny;
 #if defined(__x86_64__)
-/// To be called only where the processor has AVX2.
+/// Call it only on a processor with AVX2.
 extern const LongHash kLongHashAvx2;
 #endif
 

@@ -1,5 +1,5 @@
-/// What an allocation that fails makes of a call: an answer, where an exception would leave others
-/// waiting, or end a thread.
+/// Turns a failed allocation into the result of a call, in places where an exception would leave
+/// other threads waiting, or end a thread.
 ///
 /// Layer      base
 /// Threads    any
@@ -14,7 +14,8 @@ namespace quire::base {
 /// kOutOfMemory. Takes no memory.
 Status OutOfMemory();
 
-/// What `body` answers, a Status or a Result; OutOfMemory() where it throws std::bad_alloc.
+/// Returns the result of `body`, a Status or a Result; OutOfMemory() where it throws
+/// std::bad_alloc.
 template <typename Body>
 auto OrOutOfMemory(const Body& body) -> decltype(body()) {
   try {

@@ -11,7 +11,7 @@
 
 namespace quire::base {
 
-/// The bytes as they are where they are printable ASCII; a backslash as \\, any other byte as \xNN.
+/// Returns printable ASCII bytes as they are, a backslash as \\, and any other byte as \xNN.
 std::string Printable(Slice bytes);
 /// The text with every byte escaped as \xNN that a terminal could obey, or that would begin a line:
 /// control characters (C0, DEL, C1) and what is not UTF-8. For paths, names and messages, which

@@ -1,6 +1,6 @@
 /// Calls of functions that the program gave: update, place and partitioner functions, the log sink.
-/// Quire calls them where it holds locks, on any of its threads. What they throw becomes an error
-/// of the operation, and calls of Quire inside them are refused: they could wait for ever.
+/// Quire calls them where it holds locks, on any of its threads. Their exceptions become errors of
+/// the operation, and calls of Quire inside them are refused, because they could wait for ever.
 ///
 /// Layer      base
 /// Threads    any
@@ -36,8 +36,8 @@ Status CalledInside(const char* what);
 /// the name of the function that threw and the text of the exception.
 Status StatusOfException(const std::string& function);
 
-/// What `body` returns, a Status or a Result. What it throws becomes a Status, as from `name()`,
-/// which is asked only then.
+/// Returns the result of `body`, a Status or a Result. Its exceptions become a Status with
+/// `name()`, which is called only then.
 template <typename Name, typename Body>
 auto CallProgram(const Name& name, const Body& body) -> decltype(body()) {
   const ProgramCall inside;

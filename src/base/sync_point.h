@@ -9,7 +9,7 @@
 
 namespace quire::base {
 
-/// Hears of every thread that reaches a sync point, on that thread, and may keep it waiting.
+/// Is called on every thread that reaches a sync point, and may keep that thread waiting.
 class SyncPointListener {
  public:
   virtual ~SyncPointListener() = default;

@@ -24,8 +24,8 @@ class Descriptor {
     return *this;
   }
   ~Descriptor();
-  /// open(2), continued where a signal interrupts it, and tried again after closing files that
-  /// nobody reads (io/descriptor_cache.h) if no descriptor was free; not ok(): errno says why.
+  /// Calls open(2). Repeats the call if a signal interrupts it; if no descriptor is free, closes
+  /// idle files (io/descriptor_cache.h) and tries again. If not ok(), errno has the reason.
   static Descriptor Open(const std::string& path, int flags, unsigned permissions = 0);
   /// A second descriptor of what `fd` describes; not ok(): errno says why.
   static Descriptor Duplicate(int fd);

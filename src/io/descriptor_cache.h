@@ -20,9 +20,9 @@
 
 namespace quire::io {
 
-/// Tells a file from any other that has its path later. Files that exist at the same time differ in
-/// device or inode; one that was made after the first was removed may have its inode, but was born
-/// later (zeros: the file system does not record that).
+/// Distinguishes a file from any other that has its path later. Files that exist at the same time
+/// differ in device or inode; one that was made after the first was removed may have its inode, but
+/// was born later (zeros: the file system does not record that).
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;

@@ -4,9 +4,9 @@
 /// Layer      io (internal)
 /// Threads    Install: one at a time. All else: any, and in handlers
 ///
-/// The earlier handler gets the signal mask that it asked for; where there was none, the process
-/// ends as it would have. A handler that the program installs later takes this one's place: it has
-/// to pass on what is not its own. IsInstalled tells.
+/// The earlier handler gets the signal mask that it asked for; if there was none, the process ends
+/// as it would have. A handler that the program installs later takes this one's place: it has to
+/// pass on what is not its own. IsInstalled tells.
 #pragma once
 
 #include <signal.h>
@@ -15,8 +15,8 @@
 
 namespace quire::io {
 
-/// Sent by somebody (kill, raise, a notice of bad memory somewhere), not caused by the instruction
-/// that was interrupted.
+/// The signal was sent (kill, raise, a notice of bad memory), not caused by the interrupted
+/// instruction.
 bool IsSent(int signal, const siginfo_t& info);
 
 /// Lives as long as the process does.
@@ -29,7 +29,7 @@ class FaultHandler {
   bool Install(int signal, Function ours);
   /// Whether `ours` is still who gets the signal.
   bool IsInstalled() const;
-  /// For `ours`: the signal is somebody else's.
+  /// For `ours`: the signal belongs to another handler.
   void PassOn(int signal, siginfo_t* info, void* context);
 
  private:

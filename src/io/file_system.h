@@ -41,8 +41,8 @@ class File {
  public:
   virtual ~File() = default;
   /// Reads exactly `size` bytes at `offset` into `to`; short files are kCorruption ("file ends at
-  /// ..."). Should somebody shorten a file that is open as kReadImmutable, zeros may stand for what
-  /// was cut off the page in which the file ends now.
+  /// ..."). If another program shortens a file that is open as kReadImmutable, the removed bytes of
+  /// its last page may read as zeros.
   virtual Status ReadAt(uint64_t offset, size_t size, char* to) const = 0;
   /// Writes all of `bytes` at `offset`; interrupted and short writes are continued. In the page
   /// cache at return (P1).
@@ -59,7 +59,7 @@ class File {
   /// help.
   virtual Status Sync() = 0;
   /// Has the system begin to write out what was written into [offset, offset + size), and waits for
-  /// nothing: Sync has less to do then. Promises nothing; what fails is told by Sync.
+  /// nothing: Sync has less to do then. Promises nothing; Sync reports failures.
   virtual void StartWriteBack(uint64_t offset, uint64_t size) = 0;
   virtual Result<uint64_t> Size() const = 0;
   virtual const std::string& path() const = 0;
@@ -94,8 +94,8 @@ class MappedFile {
   ///         kOutOfMemory.
   Status GrowRoom(uint64_t end);
 
-  /// Tells a simulated file system that the stores up to here are a step at which a crash may fall;
-  /// size 0: that there was a fence. Free on real ones.
+  /// Marks, for a simulated file system, the stores so far as a step at which a crash may happen;
+  /// size 0: a fence. Free on real ones.
   void Stored(uint64_t offset, uint64_t size) {
     if (observe_stores_) [[unlikely]] OnStored(offset, size);
   }
@@ -144,13 +144,13 @@ class FileSystem {
   /// Gives the file `from` the second name `to`, which is not there yet. kUnsupported where the
   /// file system has no hard links, or the two are on different ones: copy instead.
   virtual Status Link(const std::string& from, const std::string& to) = 0;
-  /// Makes one directory, 0700; OK if it exists already as a directory of this user to which no
-  /// group and not everybody may write (never through a symbolic link).
+  /// Makes one directory, 0700; OK if it exists already as a directory of this user to which
+  /// neither the group nor others may write (never through a symbolic link).
   virtual Status MakeDirectory(const std::string& path) = 0;
   /// OK if there is such a directory already; kNotFound.
   virtual Status CheckDirectory(const std::string& path) = 0;
-  /// The number of the user who alone may change what is at `path`: the owner of the file or
-  /// directory. kInvalidArgument: its group or everybody may write to it. kNotFound.
+  /// Returns the user who alone may change the file or directory at `path`: its owner.
+  /// kInvalidArgument: its group or others may write to it. kNotFound.
   virtual Result<uint32_t> SoleWriter(const std::string& path) = 0;
   virtual Status RemoveDirectory(const std::string& path) = 0;
   /// Removes a directory and all that is in it. Follows no symbolic link, also none that takes the
@@ -164,12 +164,12 @@ class FileSystem {
   /// written into it. kBusy with its holder's text, at once, if taken. kUnsupported: no locks here.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                                  const std::string& holder) = 0;
-  /// A lock on an existing `path` that any number may have at once, and that keeps Lock away (it
-  /// says kBusy); for those who read what nobody may write meanwhile. Writes nothing. kBusy with the
-  /// holder's text where somebody has Lock's; kNotFound.
+  /// Takes a lock on an existing `path` that any number of readers may have at once. While it is
+  /// held, Lock fails with kBusy. Writes nothing. kBusy, with the holder's text: another program
+  /// has Lock's lock. kNotFound.
   virtual Result<std::unique_ptr<FileLock>> LockShared(const std::string& path) = 0;
-  /// Who has Lock's lock on `path` at this moment, this process included, as its kBusy tells it;
-  /// empty: nobody, or there is no such file. Takes no lock and writes nothing.
+  /// Returns the holder of Lock's lock on `path`, this process included, as in the text of kBusy;
+  /// empty if it is free, or if there is no such file. Takes no lock and writes nothing.
   virtual Result<std::string> LockHolder(const std::string& path) = 0;
   /// Bytes that this user may still write below `path`.
   virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;
@@ -183,8 +183,8 @@ FileSystem& PosixFileSystem();
 
 /// The directory that holds `path`: of "/a/b" and "/a/b/" it is "/a", of "b" it is ".".
 std::string DirectoryOf(const std::string& path);
-/// A file of which nobody knows yet, with `bytes`, synced; its name in the directory is not. A
-/// crash may leave any beginning of it.
+/// Writes a new file with `bytes` and syncs it, but not its name in the directory. A crash may
+/// leave any beginning of it.
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// Replaces the contents of `path` by `bytes`, or leaves it as it was: temporary file
 /// (`path`.tmp), sync, rename, directory sync. If only the last of these fails (kIo, no shortage),

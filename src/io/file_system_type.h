@@ -1,4 +1,4 @@
-/// What kind of file system holds a file.
+/// The kind of file system that holds a file.
 ///
 /// Layer      io
 /// Threads    pure functions

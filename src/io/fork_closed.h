@@ -27,7 +27,8 @@ class NoFork {
 /// Owns a descriptor that is closed in every forked child before fork returns there.
 class ForkClosed {
  public:
-  /// Made before the descriptor's lock counts for anybody: `no_fork` began before it was opened.
+  /// Created before other programs can see the descriptor's lock: `no_fork` began before it was
+  /// opened.
   ForkClosed(Descriptor fd, const NoFork& no_fork);
   ~ForkClosed();
   ForkClosed(const ForkClosed&) = delete;

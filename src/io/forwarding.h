@@ -1,4 +1,4 @@
-/// Files and file systems that do what others do, but for the calls that somebody overrides.
+/// Files and file systems that forward all calls, except those that a subclass overrides.
 ///
 /// Layer      io
 /// Threads    as what they forward to
@@ -90,7 +90,7 @@ class ForwardingFileSystem : public FileSystem {
   uint64_t BootId() override { return base_.BootId(); }
 
  protected:
-  /// Who does what concerns `path`.
+  /// Returns the file system that handles `path`.
   virtual FileSystem& At(const std::string& /*path*/) { return base_; }
 
  private:

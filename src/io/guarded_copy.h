@@ -1,12 +1,13 @@
-/// A copy out of a mapped file that can fail. Where the device cannot give a page, or somebody cut
-/// the file short, the kernel answers a load with SIGBUS; here the copy then ends, not the program.
+/// A copy out of a mapped file that can fail. If the device cannot provide a page, or if the file
+/// was shortened, the kernel answers a load with SIGBUS; then the copy fails, and the program goes
+/// on.
 ///
 /// Layer      io (internal)
 /// Threads    any; a fault concerns only the thread that copies
 ///
 /// The price is a handler of SIGBUS. It takes a signal for itself only while its thread is in
 /// GuardedCopy() and only where the fault lies in what is being copied. Every other SIGBUS goes to
-/// the handler that was there before, which gets the signal mask that it asked for; where there was
+/// the handler that was there before, which gets the signal mask that it asked for; if there was
 /// none, the process ends as it would have. A handler that the program installs later takes this
 /// one's place: it has to pass on what is not its own, or a fault in a copy is the program's.
 #pragma once

@@ -11,7 +11,7 @@
 
 namespace quire::io {
 
-/// What XXH3 takes in at once, and how many of that it does between two scrambles.
+/// The bytes that XXH3 reads at once, and the number of such stripes between two scrambles.
 constexpr size_t kStripeBytes = 64;
 constexpr size_t kBlockStripes = 16;
 constexpr size_t kSecretBytes = 192;
@@ -37,7 +37,7 @@ struct StripeCopier {
 
 #if defined(__x86_64__)
 extern const StripeCopier kStripesSse2;
-/// To be called only where the processor has AVX2.
+/// Call it only on a processor with AVX2.
 extern const StripeCopier kStripesAvx2;
 #endif
 

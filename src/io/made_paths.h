@@ -17,8 +17,8 @@ namespace quire::io {
 class MadePaths {
  public:
   MadePaths() = default;
-  /// Removes what was added, in the opposite order. A directory that is not empty stays: somebody
-  /// else uses it. A failure is ignored: what stays costs room, and the call has failed already.
+  /// Removes what was added, in the opposite order. A directory that is not empty stays: another
+  /// program uses it. A failure is ignored: what stays costs room, and the call has failed already.
   ~MadePaths();
   MadePaths(MadePaths&& other) noexcept = default;
   MadePaths& operator=(MadePaths&& other) noexcept;
@@ -40,7 +40,7 @@ class MadePaths {
   /// Locks `path` for `holder`, and notes it unless it was there.
   Result<std::unique_ptr<FileLock>> Lock(FileSystem& fs, const std::string& path,
                                          const std::string& holder);
-  /// What was made stays.
+  /// The created paths stay.
   void Keep() { paths_.clear(); }
 
  private:

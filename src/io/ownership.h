@@ -1,5 +1,5 @@
-/// Whose files and directories are: which of them this process may write to, and whose word a
-/// reader takes.
+/// The owners of files and directories: which of them this process may write to, and which owners a
+/// reader trusts.
 ///
 /// Layer      io (internal)
 /// Source     docs/security.md

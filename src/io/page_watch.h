@@ -55,8 +55,8 @@ class PageWatch {
   ///
   /// Errors   It works no more, and any page may have been written to: let it go.
   virtual Status Collect(std::vector<PageRun>* written) = 0;
-  /// The same pages, and forgets none: cheaper where most were written to, for Collect begins to
-  /// watch each anew.
+  /// The same pages, and forgets none: cheaper if most pages were written to, because Collect
+  /// starts to watch each of them again.
   virtual Status Look(std::vector<PageRun>* written) const = 0;
 
  private:

@@ -1,4 +1,4 @@
-/// What tests of watched pages share.
+/// Helpers of the tests of watched pages.
 ///
 /// Layer      io (tests)
 /// Threads    pure functions
@@ -38,7 +38,7 @@ inline Pages EachOf(const std::vector<PageRun>& runs) {
   return pages;
 }
 
-/// What a Collect tells, page by page.
+/// The result of a Collect, page by page.
 inline Pages Collected(PageWatch& watch) {
   std::vector<PageRun> runs;
   const Status status = watch.Collect(&runs);
@@ -46,7 +46,7 @@ inline Pages Collected(PageWatch& watch) {
   return EachOf(runs);
 }
 
-/// What a Look tells, page by page.
+/// The result of a Look, page by page.
 inline Pages Looked(const PageWatch& watch) {
   std::vector<PageRun> runs;
   const Status status = watch.Look(&runs);

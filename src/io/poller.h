@@ -1,5 +1,5 @@
-/// Sleeps until one of many descriptors has something to say, or somebody calls; and the signals
-/// that ask a program to end, as one of those descriptors.
+/// Sleeps until one of many descriptors is ready, or another thread calls. Also turns the signals
+/// that ask a program to end into such a descriptor.
 ///
 /// Layer      io
 /// Threads    Wait: one; all else: any
@@ -17,8 +17,8 @@ namespace quire::io {
 class Poller {
  public:
   static Result<std::unique_ptr<Poller>> New();
-  /// Tells `token` when `fd` can be read, its peer has gone, or (`writable`) it can be written to.
-  /// `once`: it stays silent after that until Rearm.
+  /// Reports `token` when `fd` can be read, its peer has gone, or (`writable`) it can be written
+  /// to. `once`: it stays silent after that until Rearm.
   Status Add(int fd, uint64_t token, bool once = false);
   Status Rearm(int fd, uint64_t token, bool writable = false);
   /// Nothing more of it. To be called before it is closed.

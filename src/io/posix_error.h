@@ -17,7 +17,7 @@ namespace quire::io {
 /// else: kIo.
 Status ErrnoStatus(int error, const std::string& action, const std::string& path);
 
-/// What Lock and LockShared say where `holder` has the lock on `path`.
+/// The status of Lock and LockShared if `holder` has the lock on `path`.
 Status LockedStatus(const std::string& path, const std::string& holder);
 /// The holder, where it is LockShared's.
 constexpr char kReadingHolder[] = "processes that read what it protects";

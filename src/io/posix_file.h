@@ -31,7 +31,7 @@ class PosixFile : public File {
   Result<uint64_t> Size() const override;
   const std::string& path() const override { return path_; }
 
-  /// Allocate() of [offset, offset + size) alone, to which nobody stores meanwhile.
+  /// Allocates [offset, offset + size) only; no thread may store to it meanwhile.
   Status AllocateRange(uint64_t offset, uint64_t size);
   /// The same for file systems that cannot set room aside: writes what is there already.
   Status AllocateByWriting(uint64_t offset, uint64_t size);

@@ -11,7 +11,8 @@
 
 namespace quire::io {
 
-/// The whole of a file that nobody but this user can read or write: no link, his, 0600 or less.
+/// Reads a file that only this user can read or write: no link, owned by the user, mode 0600 or
+/// less.
 ///
 /// Errors   kNotFound. kInvalidArgument  It is open to others, belongs to another user, is no file,
 ///          or has more than `size_max` bytes.

@@ -18,7 +18,7 @@ namespace quire::io {
 /// Errors   kNotFound  No such program. kTimedOut. kPeerFailed  It ended with a failure.
 Status StartDetached(const std::string& program, const std::vector<std::string>& arguments,
                      uint64_t deadline_ns);
-/// Where PATH has it; empty: nowhere.
+/// Returns its place in PATH; empty if there is none.
 std::string FindProgram(const std::string& name);
 /// As many open files as this process may have.
 void RaiseFileLimit();

@@ -22,7 +22,7 @@ namespace quire::io {
 /// and of what is usual: so many faults cost more than other ways.
 class MappingBudget {
  public:
-  /// False where there is no room.
+  /// False if there is no room.
   bool Take(int64_t runs);
   void Give(int64_t runs) { taken_.fetch_sub(runs, std::memory_order_relaxed); }
 
@@ -74,7 +74,7 @@ class ProtectedTable {
   void Add(ProtectedPages* pages);
   /// `pages` goes as soon as no handler can be using it.
   void Remove(std::unique_ptr<ProtectedPages> pages);
-  /// For the handler: opens the page of `address` where it is one of ours.
+  /// For the handler: opens the page of `address` if it is one of ours.
   bool OpenWatched(uintptr_t address);
 
  private:

@@ -1,6 +1,6 @@
-/// A file of which nobody changes what is read, mapped so that small reads of what is in the page
-/// cache need no system call. It never fails: it says when to use pread. What somebody cut off
-/// within a page reads as zeros up to that page's end, which the checksums of blocks tell.
+/// A mapped file whose read bytes do not change, so that small reads of cached pages need no system
+/// call. It never fails: it says when to use pread. If another program shortens the file within a
+/// page, the rest of that page reads as zeros; the checksums of blocks reveal it.
 ///
 /// Layer      io (internal)
 /// Source     docs/decisions/0004-tables.md
@@ -23,7 +23,7 @@ class ReadMap {
   static constexpr size_t kCopyBytesMax = size_t{64} << 10;
   /// A copy that took longer has waited for the device.
   static constexpr uint64_t kDeviceNs = 20'000;
-  /// Of so many copies one is timed: asking for the time twice costs up to half of a copy.
+  /// One of this many copies is timed, because reading the clock twice costs up to half of a copy.
   static constexpr uint64_t kCopiesPerTimed = 8;
   /// Reads that are left to pread after a copy that waited. Page faults bring in a page at a time,
   /// each a wait, where pread waits once.

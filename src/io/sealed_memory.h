@@ -17,7 +17,8 @@ class SealedMemory {
  public:
   /// `size` zero bytes.
   static Result<std::unique_ptr<SealedMemory>> Create(uint64_t size);
-  /// Memory that another process made. kCorruption where it is not of `size` bytes, or not sealed.
+  /// Maps memory that another process created. kCorruption: it has not `size` bytes, or is not
+  /// sealed.
   static Result<std::unique_ptr<SealedMemory>> Map(Descriptor fd, uint64_t size);
   ~SealedMemory();
   SealedMemory(const SealedMemory&) = delete;

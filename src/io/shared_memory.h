@@ -26,7 +26,7 @@ class SharedMemory {
   /// A region of this process alone (simulation; no name): same use, no file.
   static Result<std::unique_ptr<SharedMemory>> CreatePrivate(uint64_t size);
   enum class Access { kRead, kReadWrite };
-  /// Another process's region. kInvalidArgument where it belongs to somebody else or is smaller
+  /// Maps another process's region. kInvalidArgument: it belongs to another user, or is smaller
   /// than `size`.
   static Result<std::unique_ptr<SharedMemory>> Open(const std::string& name, uint64_t size,
                                                     Access access);

@@ -29,7 +29,7 @@ class SimBuffer {
   uint64_t capacity_;
 };
 
-/// What one power loss does to unsynced pages.
+/// The effect of one power loss on unsynced pages.
 enum class PowerLoss {
   kKeepAll,
   kDropAll,

@@ -15,7 +15,7 @@
 
 namespace quire::io {
 
-/// What the crash does to state that no sync covered.
+/// The effect of the crash on unsynced state.
 enum class CrashKind {
   kProcess,  ///< kill -9: all that happened is kept (the page cache survives); same boot id
   kMoved,    ///< as kProcess, and the next job runs on another node that sees the files, or on a
@@ -53,9 +53,10 @@ class SimFileSystem : public FileSystem {
   /// mapped. Durable at once; no step, and not seen in FileInfo::modified_ns.
   virtual Status Damage(const std::string& path,
                         const std::function<void(std::string*)>& change) = 0;
-  /// What is mapped from now on is persistent memory (DAX): a store that MappedFile::Stored told of
-  /// survives loss of power once a fence was told, another one line by line (64 bytes) or not.
-  /// Fences are steps, then. Whether a line was written back from the caches is not simulated.
+  /// What is mapped from now on is persistent memory (DAX): a store that was reported by
+  /// MappedFile::Stored survives loss of power after the next fence; any other one survives line by
+  /// line (64 bytes) or not. Fences are steps, then. Whether a line was written back from the
+  /// caches is not simulated.
   virtual void SetPersistent(bool persistent) = 0;
   /// Room left: calls that need more fail with kNoSpace. UINT64_MAX: no limit (the default).
   virtual void SetFreeBytes(uint64_t bytes) = 0;
@@ -96,7 +97,7 @@ class FaultFileSystem : public FileSystem {
   /// everywhere (the default).
   virtual void OnlyBelow(const std::string& directory) = 0;
   /// Before each call of `ops`, wherever, `hook` is run with the path: another program that comes
-  /// in between. It may use the file system below this one. Set while nobody calls; empty: none.
+  /// in between. It may use the file system below this one. Set it while no call runs; empty: none.
   virtual void BeforeCalls(uint32_t ops, std::function<void(const std::string& path)> hook) = 0;
   /// The process that uses it dies, for good, and nothing that it does from now on reaches a file:
   /// every call fails with kIo (only a write before which the hook called this has written its

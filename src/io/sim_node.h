@@ -46,7 +46,8 @@ struct SimNode {
   void Freeze();
   /// This node and everything below it after a power loss.
   void LosePower(PowerLoss loss, base::Random* random);
-  /// Counts the names of all files below this node anew, after some were lost; the files' bytes.
+  /// Counts the names of all files below this node again, after some were lost; returns the files'
+  /// bytes.
   uint64_t RecountBelow();
 
  private:

@@ -20,7 +20,7 @@ namespace quire::io {
 
 using SimNodePtr = std::shared_ptr<SimNode>;
 
-/// A name in a directory that exists; the node is null where nothing has the name.
+/// A name in an existing directory; the node is null if the name is free.
 struct SimPlace {
   SimNodePtr directory;
   std::string name;
@@ -58,7 +58,7 @@ struct SimState {
     uint64_t size;
   };
   std::vector<StoredRange> unfenced;
-  /// What was stored is durable. After a crash: what comes now was not under way when it fell.
+  /// All stores are durable. After a crash: what comes now was not under way when it fell.
   void Fence();
   bool fenced_since_crash = false;
 
@@ -77,7 +77,7 @@ struct SimState {
                     uint64_t handle_incarnation);
   void Restart(CrashKind kind, uint64_t seed);
 
-  /// kNotFound where a directory on the way is missing, kInvalidArgument where it is a file.
+  /// kNotFound : a directory on the way is missing. kInvalidArgument: it is a file.
   Result<SimPlace> Find(const std::string& path) const;
   /// The same, and the node must be a file (a directory) that exists.
   Result<SimNodePtr> FindFile(const std::string& path) const;

@@ -1,6 +1,6 @@
-/// Connections over TCP and between processes of this machine, none of which waits beyond a
-/// deadline (but for a name's address: that takes as long as the system's resolver does); who is at
-/// the other end of a local one, and memory handed over it.
+/// Connections over TCP and between processes of this machine. No call waits beyond its deadline
+/// (except for the system's name resolver). Also finds the process at the other end of a local
+/// connection, and passes memory over it.
 ///
 /// Layer      io
 /// Threads    a Socket belongs to one thread at a time; PeerGone: any
@@ -22,20 +22,21 @@ namespace quire::io {
 /// host may be a name. A peer that closes or resets its end is kPeerFailed.
 class Socket {
  public:
-  /// Port 0: any that is free (LocalAddress tells it).
+  /// Port 0: any free port (LocalAddress returns it).
   ///
-  /// Errors  kInvalidArgument: the address is none, or nothing has its name. kPeerFailed: who knows
-  ///         names does not answer. kBusy: another process listens there.
+  /// Errors  kInvalidArgument: the address is invalid, or its name is unknown. kPeerFailed: the
+  ///         name server does not answer. kBusy: another process listens there.
   static Result<Socket> ListenTcp(const std::string& address);
-  /// Errors  as of ListenTcp; kPeerFailed, kTimedOut: nobody takes the connection
+  /// Errors  as of ListenTcp; kPeerFailed, kTimedOut: no process accepts the connection
   static Result<Socket> ConnectTcp(const std::string& address, uint64_t deadline_ns);
   /// At `directory`/`name`, 0600; what an earlier process left there goes. Paths may be as long as
   /// paths are.
   static Result<Socket> ListenLocal(const std::string& directory, const std::string& name);
-  /// kNotFound: there is nobody.
+  /// kNotFound: no process listens there.
   static Result<Socket> ConnectLocal(const std::string& directory, const std::string& name);
 
-  /// Who has come; kNotFound: nobody at this moment. kNoSpace: no descriptors are left.
+  /// Returns the next connection; kNotFound: there is none at the moment. kNoSpace: no descriptors
+  /// are left.
   Result<Socket> Accept();
   /// Up to `size` bytes that are there; 0: none at this moment.
   Result<size_t> ReadSome(char* to, size_t size);
@@ -53,7 +54,7 @@ class Socket {
   /// The user that the process at the other end of a local connection ran as when it came.
   Result<uint32_t> PeerUser() const;
   /// Sends SIGTERM to the process that listens at the other end of a local connection: the kernel
-  /// tells which it is, and it is the one that lives, not another that has got its number.
+  /// identifies it, so that no other process that has reused its number is hit.
   ///
   /// Errors  kInvalidArgument: it is another user's, or in a container whose processes are not seen
   ///         here. kNotFound: it has ended.

@@ -15,7 +15,7 @@
 
 namespace quire::io {
 
-/// What memory is written in: a cache line.
+/// The unit in which memory is written: a cache line.
 constexpr size_t kLineBytes = 64;
 
 enum class StoreKind : uint8_t { kPlain, kSse2, kAvx2, kAvx512, kNeon };
@@ -37,8 +37,8 @@ void StoreLines(char* to, const char* from, size_t size, StoreKind kind);
 /// once: as fast as the copy alone.
 uint64_t StoreLinesHashed(char* to, const char* from, size_t size, uint64_t seed, StoreKind kind);
 
-/// The same for who reads: copies exactly `size` bytes between any addresses that do not overlap.
-/// What was copied is what the hash is of, even where another program writes to `from` meanwhile.
+/// The same for readers: copies exactly `size` bytes between any addresses that do not overlap. The
+/// hash is that of the copied bytes, even if another program writes to `from` meanwhile.
 ///
 /// Order      Of ordinary stores. What is too large for the caches goes past them.
 uint64_t CopyHashed(char* to, const char* from, size_t size, uint64_t seed);
@@ -60,7 +60,7 @@ class HashedCopy {
   std::unique_ptr<State> state_;
 };
 
-/// What was stored before is seen, and on its way to memory, before anything that is stored after.
+/// Earlier stores become visible, and are on their way to memory, before any later store.
 void StoreFence();
 
 /// Has the caches write the lines of [from, from + size) to memory, and keep them where the
