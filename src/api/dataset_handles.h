@@ -1,4 +1,4 @@
-/// What the handles of datasets of the C interface are, where several files need them.
+/// The C interface's handles of datasets that several files need.
 ///
 /// Layer      api
 /// Threads    as the C interface

@@ -1,4 +1,4 @@
-/// What the opaque handles of the C interface are, and the one place where outcomes become codes.
+/// The opaque handles of the C interface, and the one place that turns outcomes into codes.
 ///
 /// Layer      api
 /// Threads    as the C interface; the message is per thread
@@ -58,13 +58,13 @@ struct quire_value {
 
 namespace quire::api {
 
-/// The code of `status`; its sentence becomes this thread's message where it is a failure.
+/// Returns the code of `status`; if it is a failure, its sentence becomes this thread's message.
 int CodeOf(const Status& status);
 
 /// A null where something must be.
 Status NullArgument(const char* name);
 
-/// A copy of `bytes` for the program, with a NUL behind them; null where there is no memory.
+/// Returns a copy of `bytes` for the program, followed by a NUL; null if there is no memory.
 char* CopyOut(Slice bytes);
 
 /// CopyOut into `*text`.
@@ -88,7 +88,7 @@ int Guarded(const Body& body) {
   }
 }
 
-/// The database behind a handle; kInvalidArgument where it is null or closed.
+/// Returns the database of a handle; kInvalidArgument: it is null or closed.
 Result<Database*> DatabaseOf(const quire_db* db);
 
 /// Guarded, with the database behind `db`.

@@ -1,5 +1,4 @@
-/// The environment variable QUIRE_LOG: where it is set, the library's log goes to standard
-/// error.
+/// The environment variable QUIRE_LOG: if it is set, the library's log goes to standard error.
 ///
 /// Layer      api
 /// Threads    any

@@ -10,7 +10,7 @@
 
 namespace quire::api {
 
-/// The place that a get asks for; null where there is no memory. A NUL stands behind the bytes.
+/// Returns memory for a get; null if there is none. A NUL stands behind the bytes.
 class MallocPlace {
  public:
   MallocPlace() = default;

@@ -20,7 +20,7 @@ inline Status CheckRank(uint32_t rank) {
   return Status(Code::kInvalidArgument,
                 "there is no rank " + std::to_string(static_cast<int32_t>(rank)));
 }
-/// What a program says of an object; null: bytes.
+/// The shape that a program gives for an object; null: bytes.
 Result<StreamShape> ShapeOf(const quire_stream_shape* shape);
 quire_stream_version VersionOf(const StreamVersion& version);
 /// `texts` in one piece of memory for the program to free, a NUL behind each.

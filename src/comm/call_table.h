@@ -18,21 +18,21 @@
 
 namespace quire::comm {
 
-/// Written by whoever polls until `done_`, then by the one who waits for it.
+/// Written by the polling thread until `done_`, then by the waiting thread.
 class PendingCall : public Call {
  public:
   using Callback = std::function<void(const Status& status, Slice answer)>;
 
-  /// `then` may be empty: somebody waits.
+  /// `then` is empty if a thread waits.
   PendingCall(int destination, uint64_t window_bytes, Callback then)
       : destination_(destination), window_bytes_(window_bytes), then_(std::move(then)) {}
   bool Done() const override { return done_.load(std::memory_order_acquire); }
   int destination() const { return destination_; }
-  /// What it takes of the window to its destination until it is answered.
+  /// Bytes of the window to its destination that it uses until it is answered.
   uint64_t window_bytes() const { return window_bytes_; }
   /// Ends it; runs the callback. Throws nothing: what the callback throws is dropped.
   void Complete(Status status, std::string answer);
-  /// What it ended with; once Done().
+  /// Returns its result; requires Done().
   Status TakeOutcome(std::string* answer) {
     if (answer != nullptr) *answer = std::move(answer_);
     return status_;

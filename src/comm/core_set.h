@@ -15,7 +15,7 @@ using CoreSet = std::bitset<kCoresMax>;
 
 /// The cores in a list as Linux writes it: "0-3,8". Numbers beyond kCoresMax are left out.
 CoreSet ParseCoreList(const std::string& list);
-/// This process's cores; empty where the system does not tell.
+/// Returns this process's cores; empty if the system does not say.
 CoreSet OwnCores();
 /// How many cores' time the control group gives, rounded up; kCoresMax without a limit.
 int CoreQuota();

@@ -46,7 +46,7 @@ using Service = std::function<Status(int source, Slice request, std::string* ans
 /// What is left of a request that cannot be finished without waiting.
 class UnfinishedRequest {
  public:
-  /// Where the service was taken away it is destroyed without being asked: it touches nothing then.
+  /// If the service was removed, it is destroyed without a call, and must not touch anything then.
   virtual ~UnfinishedRequest() = default;
   /// True: `status` and `answer` are the request's. False: not yet. Never waits; runs as a service
   /// does.
@@ -89,7 +89,7 @@ class Exchange {
   virtual Transport& transport() = 0;
   virtual bool has_handler_thread() const = 0;
   /// OK; or why the system refused the handler thread (kOutOfMemory). The Exchange then makes
-  /// progress inside calls, so that this rank can tell the others.
+  /// progress inside calls, so that this rank can inform the others.
   virtual Status HandlerStatus() const = 0;
 
   /// Requests to `channel` are handled by `service` from now on. Requests that came before wait for
@@ -108,13 +108,13 @@ class Exchange {
   /// kPeerFailed, kInvalidArgument (too long).
   virtual Result<std::shared_ptr<Call>> Start(int destination, uint32_t channel, Slice head,
                                               Slice body) = 0;
-  /// Waits for the answer: the service's status, and its answer (may be null where nobody wants
-  /// it). Once per call.
+  /// Waits for the answer: the service's status, and its answer (may be null if it is not needed).
+  /// Once per call.
   virtual Status Wait(const std::shared_ptr<Call>& call, std::string* answer) = 0;
   /// As Start, for a caller that will not wait: `done` runs once, with what Wait would give, as
   /// soon as the answer or the peer's failure is here: on the handler thread, or inside any call
-  /// that makes progress. It must neither wait nor send. No deadline: the caller keeps its own.
-  /// Where an error is returned, and after the Exchange is gone, it never runs.
+  /// that makes progress. It must neither wait nor send. No deadline: the caller keeps its own. It
+  /// never runs if an error is returned, or after the Exchange was destroyed.
   virtual Status StartThen(int destination, uint32_t channel, Slice head, Slice body,
                            std::function<void(const Status& status, Slice answer)> done) = 0;
   /// Start and Wait in one.
@@ -125,14 +125,15 @@ class Exchange {
   /// kTimedOut, kPeerFailed (of the rank that is missing); `what` is for their text.
   virtual Status Await(const void* key, const char* what, const std::function<int()>& missing) = 0;
   static constexpr int kNobody = -1;
-  /// Says that what somebody awaits under `key` may have come true. Any thread, also services.
+  /// Signals that the condition awaited under `key` may have become true. Any thread, also
+  /// services.
   virtual void Nudge(const void* key) = 0;
 
-  /// OK; or why nothing more comes from `rank`, where that is known or cheap to find out: what it
-  /// sent before has been handled. Does not wait.
+  /// Returns OK, or why nothing more comes from `rank`, if that is known or cheap to find out. All
+  /// that it sent before has been handled. Does not wait.
   virtual Status PeerStatus(int rank) = 0;
 
-  /// What services leave to be done, and a call must do if there is no handler thread: it sends,
+  /// Work that services leave behind. Calls do it if there is no handler thread. It sends messages
   /// and waits for no answer.
   struct CallWork {
     std::function<bool()> pending;

@@ -1,9 +1,9 @@
 /// The Exchange over any transport.
 ///
-/// A thread that waits takes the lead if nobody has it: it polls by itself, runs what services are
-/// asked for, and sleeps in the transport until something arrives, so that an answer costs one
-/// wake-up and no hand-over between threads. Other waiting threads sleep on a word of their own.
-/// Where nobody leads, the handler thread polls; where there is none, the next leader does.
+/// A thread that waits becomes the leader if there is none: it polls, runs requested services, and
+/// sleeps in the transport until something arrives, so that an answer costs one wake-up and no
+/// hand-over between threads. Other waiting threads sleep on a word of their own. Without a leader,
+/// the handler thread polls; without a handler thread, the next leader does.
 ///
 /// exchange.cpp has the calls, exchange_wait.cpp waiting and polling, exchange_receive.cpp what
 /// happens with what arrives, collective.cpp the collectives.
@@ -53,10 +53,10 @@ class Question {
 using Condition = Question<bool>;  ///< has it come true?
 using Missing = Question<int>;     ///< which rank's part is missing, or kNobody
 
-/// What a thread waits for.
+/// The condition that a thread waits for.
 struct WaitSpec {
   const void* key = nullptr;  ///< Notify(key) says that it may have come true
-  int peer = -1;              ///< who must be alive for it; may change while waiting
+  int peer = -1;              ///< the rank that must be alive for it; may change while waiting
   const char* what = "";      ///< for the error text: "an answer"
   uint64_t deadline_ns = 0;   ///< 0: timeout_ms from the beginning of the wait
 };
@@ -203,7 +203,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   ServiceTable services_;
   SignalBox signals_;
   CollectiveBox parts_;
-  // Of the thread that is in a collective.
+  // State of the thread that is in a collective call.
   uint64_t collective_count_ = 0;
   uint64_t first_given_up_ = 0;  ///< of those in a row; 0: this rank completed the last one
   std::string note_;             ///< that a call is given up

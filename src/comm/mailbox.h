@@ -1,4 +1,4 @@
-/// Where one-way messages lie until somebody asks for them: signals, and the parts of collectives.
+/// Holds one-way messages until a call takes them: signals, and the parts of collective calls.
 ///
 /// Layer      comm
 /// Source     PapyrusKV, SC17, section 3.1 (signals)
@@ -38,7 +38,7 @@ constexpr int kCallShift = 8;
 constexpr uint64_t kPassRounds = 64;
 constexpr uint64_t kGivenUpRound = 255;
 
-/// What a part without a text takes, and more: strings of this size need no memory on the way.
+/// At least the size of a part without a text: strings of this size need no allocation.
 constexpr size_t kPlainPartBytes = 128;
 
 /// Holds the parts of collectives by (source, number of the part). Small ones take no memory: a
@@ -52,11 +52,11 @@ class CollectiveBox {
   bool Add(int source, uint64_t number, Slice payload);
   /// Takes the part out if it is there; `payload` has room for a small one.
   bool Take(int source, uint64_t number, std::string* payload);
-  /// Some rank gave up this call. One load where none has given up this or a later one.
+  /// Some rank gave up this call. One load if no rank has given up this or a later one.
   bool IsGivenUp(uint64_t call) {
     return call <= given_up_.load(std::memory_order_acquire) && FindNote(call);
   }
-  /// What a rank that gave it up sent: the first call in a row that it gave up, and why.
+  /// The message of a rank that gave it up: the first call in a row that it gave up, and why.
   std::string WhyGivenUp(uint64_t call);
   /// Parts with lower numbers are of no use any more.
   void Forget(uint64_t below);

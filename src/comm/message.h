@@ -2,7 +2,7 @@
 ///
 /// Layer      comm
 /// Encoding   docs/format/message.md
-/// Threads    a joiner belongs to whoever polls
+/// Threads    a joiner belongs to the polling thread
 #pragma once
 
 #include <cstdint>
@@ -48,12 +48,11 @@ class MessageJoiner {
   /// last one. A frame with offset 0 begins a message; an unfinished one before it was given up by
   /// its sender, and is dropped.
   Result<bool> Add(const MessageHeader& header, Slice part);
-  /// Gives memory for the next message, where none is being joined.
+  /// Provides memory for the next message, unless one is being joined.
   void Lend(std::string buffer);
   /// The whole message's payload; the joiner is empty again.
   std::string Take();
-  /// True where memory ran out while joining: the message is whole, but its payload was thrown
-  /// away.
+  /// True if memory ran out while joining: the message is complete, but its payload was dropped.
   bool out_of_memory() const { return out_of_memory_; }
   /// Memory that an unfinished message takes.
   uint64_t buffered_bytes() const { return open_ ? payload_.capacity() : 0; }

@@ -56,7 +56,7 @@ class MpiLink final : public Transport {
 
   /// How long `who` may sleep before it must poll again.
   uint64_t NapNs(Waiter who);
-  /// True where Poll has to tell something that nothing will wake it for.
+  /// True if Poll has something to report for which nothing will wake it.
   bool Pending() const { return gone_count_.load(std::memory_order_seq_cst) != 0; }
 
  private:
@@ -75,7 +75,7 @@ class MpiLink final : public Transport {
     uint64_t sent_count = 0;
     uint64_t acknowledged = 0;  ///< of those: taken by the peer
     uint64_t received_count = 0;
-    uint64_t returned = 0;   ///< of those: told to the peer
+    uint64_t returned = 0;   ///< those of them that the peer knows
     uint64_t wire_sent = 0;  ///< frames of all kinds
     uint64_t wire_received = 0;
     bool room_wanted = false;

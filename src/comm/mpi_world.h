@@ -8,11 +8,11 @@
 
 namespace quire::comm {
 
-/// MPI_COMM_WORLD as a Fortran handle. Starts MPI with MPI_THREAD_MULTIPLE where nobody has:
-/// `*started` says so. `argc` and `argv` may be null. kInvalidArgument: MPI is finalized.
+/// MPI_COMM_WORLD as a Fortran handle. Initializes MPI with MPI_THREAD_MULTIPLE if the program has
+/// not: `*started` says so. `argc` and `argv` may be null. kInvalidArgument: MPI is finalized.
 Result<int> WorldCommunicator(int* argc, char*** argv, bool* started);
 
-/// Ends MPI, where it is running.
+/// Finalizes MPI if it is initialized.
 void EndMpi();
 
 }  // namespace quire::comm

@@ -1,4 +1,4 @@
-/// How long a thread sleeps between two looks at MPI, which wakes nobody.
+/// How long a thread sleeps between two polls of MPI, which wakes no thread.
 ///
 /// Layer      comm
 /// Threads    any

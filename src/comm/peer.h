@@ -1,4 +1,4 @@
-/// What the Exchange knows of one other rank. Made when it is first needed.
+/// The state of one other rank in the Exchange. Made when it is first needed.
 ///
 /// Layer      comm
 /// Threads    as noted at each member; PeerTable: any
@@ -46,11 +46,11 @@ struct Peer {
   /// Why it failed, with its rank; once it has.
   Status Failure() const { return why_failed.WithContext("rank " + std::to_string(rank)); }
 
-  int rank;  ///< set once, before anybody sees it
+  int rank;  ///< set once, before other threads see it
 
   // Any thread.
   std::atomic<uint64_t> outstanding_bytes{0};  ///< requests under way to it
-  std::atomic<bool> sending{false};            ///< somebody sends a message to it, frame by frame
+  std::atomic<bool> sending{false};            ///< a thread sends a message to it, frame by frame
   std::atomic<bool> failed{false};
   Status why_failed;  ///< written before `failed`
 
@@ -66,8 +66,8 @@ struct Peer {
   bool in_unfinished_list = false;
 };
 
-/// Makes a peer when it is first asked for. One is ready at any time: what a rank hears first from
-/// another is not lost where an allocation fails.
+/// Makes a peer when it is first asked for. One is ready at any time, so that the first message of
+/// another rank is not lost if an allocation fails.
 class PeerTable {
  public:
   explicit PeerTable(int size)

@@ -10,8 +10,9 @@ namespace quire::comm {
 
 struct PeerProcess {
   int id = 0;          ///< 0: unknown, taken for running
-  uint64_t start = 0;  ///< when it began [clock ticks since boot]: tells it from a later one with
-                       ///< its id; 0: unknown
+  /// when it began [clock ticks since boot]: distinguishes it from a later one with the same id; 0:
+  /// unknown
+  uint64_t start = 0;
 };
 
 /// This process.

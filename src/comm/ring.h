@@ -34,8 +34,8 @@ class RingWriter {
   RingWriter(RingControl* control, char* data, uint64_t size)
       : control_(control), data_(data), size_(size) {}
   /// Place for a record of `record_bytes`, at most a quarter of the ring with its header; null: no
-  /// room now, and the reader will tell when there is. kCorruption where the reader's position
-  /// cannot be.
+  /// room now; the reader will signal when there is. kCorruption: the reader's position is
+  /// impossible.
   Result<char*> Reserve(uint64_t record_bytes);
   /// Gives the reader the record last reserved.
   void Publish();
@@ -56,8 +56,8 @@ class RingReader {
  public:
   RingReader(RingControl* control, const char* data, uint64_t size)
       : control_(control), data_(data), size_(size) {}
-  /// The oldest record, until Pop; data() is null where there is none. kCorruption where the ring
-  /// is damaged.
+  /// The oldest record, until Pop; data() is null if there is none. kCorruption: the ring is
+  /// damaged.
   Result<Slice> Front();
   /// Removes the record that Front gave. true: the writer waits for room, and there is enough now
   /// to wake it for.

@@ -25,7 +25,7 @@ class ServiceTable {
   void Set(uint32_t channel, Service service);
   /// The same with one whose requests may stay unfinished; `order` as in Exchange::ServePatiently.
   void SetPatient(uint32_t channel, uint32_t order, PatientService service);
-  /// The channel's service runs no more when this returns. Takes no memory where there was one.
+  /// The channel's service runs no more when this returns. Needs no memory if there was one.
   void TakeAway(uint32_t channel);
   /// True where a service was ever set, even if it was taken away.
   bool Has(uint32_t channel);

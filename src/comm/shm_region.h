@@ -21,7 +21,7 @@ constexpr int kShmWordsMax = kShmMembersMax / 64;
 constexpr uint64_t kShmRingBytesMin = 16 * 1024;
 constexpr uint64_t kShmRingBytesMax = 1024 * 1024;
 
-/// What a thread of a member does; a futex word.
+/// The state of a member's thread; a futex word.
 enum ShmActivity : uint32_t {
   kShmAbsent = 0,    ///< caller: there is none. handler: it is awake
   kShmPolling = 1,   ///< caller: it is awake and polls
@@ -29,7 +29,8 @@ enum ShmActivity : uint32_t {
 };
 
 struct alignas(64) ShmMember {
-  std::atomic<uint64_t> process_start;  ///< tells a process from a later one with the same id
+  /// distinguishes a process from a later one with the same id
+  std::atomic<uint64_t> process_start;
   std::atomic<uint32_t> process_id;     ///< 0: not here yet
   std::atomic<uint32_t> closed;         ///< 1: has left
   alignas(64) std::atomic<uint32_t> caller;

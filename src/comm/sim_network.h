@@ -32,7 +32,7 @@ class SimCore final : public SimNetwork {
 
   const Options& options() const { return options_; }
 
-  // What the transports and clocks of the ranks call.
+  // The interface for the ranks' transports and clocks.
   Result<bool> TrySend(int rank, int destination, const FrameParts& parts);
   int Poll(int rank, FrameSink& sink, int frames_max);
   void Wait(int rank, Waiter who, uint64_t timeout_ns);

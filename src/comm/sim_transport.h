@@ -3,9 +3,9 @@
 /// seed, same run.
 ///
 /// A killed rank goes on running, but nothing it does has an effect any more: its sends fail with
-/// kPeerFailed, it hears that all other ranks are gone, and its waits end. So its program ends on
-/// the ordinary path of an error, whatever locks it holds; no exception passes through it, and no
-/// thread stays behind. What it does outside the transport (files) must be cut off in `on_kill`.
+/// kPeerFailed, it sees all other ranks as gone, and its waits end. So its program ends on the
+/// ordinary path of an error, whatever locks it holds; no exception passes through it, and no
+/// thread stays behind. Its effects outside of the transport (files) must be cut off in `on_kill`.
 ///
 /// Layer      comm (tests only)
 /// Source     FoundationDB's and TigerBeetle's simulation
@@ -30,17 +30,17 @@ class SimNetwork {
     bool share_memory = false;          ///< what SharesMemory answers
     int window_frames = 8;              ///< frames under way per pair before TrySend says no room
     uint64_t delay_ns_max = 1'000'000;  ///< of a frame, and of the news of a death; virtual
-    /// Runs when a rank is killed, before anybody can notice, on the killer's thread.
+    /// Runs when a rank is killed, before any rank can notice, on the killer's thread.
     std::function<void(int rank)> on_kill;
   };
   static std::unique_ptr<SimNetwork> Create(const Options& options);
   virtual ~SimNetwork() = default;
   /// Runs `program(rank, transport)` on every rank to its end; deterministic mode passes the turn
   /// at every transport call. Once per network. A rank whose transport is destroyed has left: the
-  /// others hear of it as of a death, after its last frame.
+  /// others see it as a death, after its last frame.
   virtual void Run(
       const std::function<void(int rank, std::unique_ptr<Transport> transport)>& program) = 0;
-  /// From the program of any rank: `rank` dies now. Of its frames under way a seeded part is lost.
+  /// From the program of any rank: `rank` dies now. A seeded part of its frames in flight is lost.
   virtual void Kill(int rank) = 0;
   /// Kills `rank` after it has made `calls` more transport calls.
   virtual void KillAfter(int rank, uint64_t calls) = 0;

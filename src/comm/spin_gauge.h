@@ -22,7 +22,7 @@ class SpinGauge {
     skipped_.store(skipped, std::memory_order_relaxed);
     return skipped % kWaitsPerTrial == 0 ? spin_ns_ : 0;
   }
-  /// What was waited for came while spinning.
+  /// The awaited event came while spinning.
   void Succeeded() {
     if (failures_.load(std::memory_order_relaxed) != 0) {
       failures_.store(0, std::memory_order_relaxed);

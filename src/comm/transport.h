@@ -7,7 +7,7 @@
 /// Threads    TrySend, Alive: any thread. Poll: one thread at a time (the Exchange sees to it).
 /// Wait: one thread as
 ///            kHandler and one as kCaller. Wake: any thread.
-/// Invariants a frame is delivered whole or the receiver hears of damage (kCorruption) or of the
+/// Invariants a frame is delivered whole, or the receiver gets kCorruption or learns of the
 /// sender's death;
 ///            memory per peer is bounded by the transport's window whatever the receiver does
 ///            (credits, ring size).
@@ -30,7 +30,7 @@ class ProgressGroup;
 /// The largest frame body a transport takes. Longer messages are split by the Exchange.
 constexpr uint32_t kFrameBytesMax = 64 * 1024;
 
-/// A frame body in pieces, which are joined where it is copied to.
+/// A frame body in pieces, which are joined when it is copied.
 struct FrameParts {
   Slice header;
   Slice head;
@@ -66,8 +66,8 @@ class Transport {
   virtual bool SharesMemory(int rank) const = 0;
   /// The largest frame body to `destination`; at most kFrameBytesMax, at least 1 KiB.
   virtual uint32_t frame_bytes_max(int destination) const = 0;
-  /// Hands over one frame (copied once). false: no room now; OnRoom will tell when to try again.
-  /// Errors: kPeerFailed.
+  /// Hands over one frame (copied once). false: no room now; OnRoom signals when to retry. Errors:
+  /// kPeerFailed.
   virtual Result<bool> TrySend(int destination, const FrameParts& frame) = 0;
   /// Delivers what has arrived, at most `frames_max`; the count. Also returns credits and finishes
   /// own sends.
@@ -85,8 +85,8 @@ class Transport {
   virtual void Wake(Waiter who) = 0;
   /// How long a thread may profitably spin for an answer here [ns]; 0 where ranks outnumber cores.
   virtual uint64_t spin_ns() const = 0;
-  /// False once the peer is known to have died or left; finds it out where that is cheap. Poll then
-  /// says so.
+  /// False once the peer is known to have died or left; checks it if that is cheap. Poll then says
+  /// so.
   virtual bool Alive(int rank) = 0;
   /// Time, for deadlines: virtual in the simulated transport.
   virtual io::Clock& clock() = 0;
@@ -94,7 +94,7 @@ class Transport {
   /// from (MPI below MPI_THREAD_MULTIPLE, the seeded simulation): no handler thread is started,
   /// progress is made inside calls.
   virtual bool AllowsThreads() const = 0;
-  /// Where threads are not allowed: the transports whose owners poll together; null: it alone.
+  /// If threads are not allowed: the transports whose owners poll together; null: it alone.
   virtual ProgressGroup* progress_group() const = 0;
   /// kInvalidArgument where the calling thread may not use this transport (MPI_THREAD_FUNNELED: all
   /// but the main one).

@@ -24,8 +24,8 @@ class Sleeper {
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
 
-  /// Announces that this thread is about to sleep, in the transport's Wait or in SleepOnWord. What
-  /// it waits for must be looked at once more between Prepare and sleeping: a Notify from here on
+  /// Announces that this thread is about to sleep, in the transport's Wait or in SleepOnWord. The
+  /// caller must check its condition once more between Prepare and sleeping: a Notify from here on
   /// ends the sleep.
   void Prepare(bool in_transport);
   /// Sleeps until notified since Prepare, or `timeout_ns` from now; may return early.
@@ -45,7 +45,7 @@ class Sleeper {
 class WaitSet {
  public:
   explicit WaitSet(Transport* transport) : transport_(transport) {}
-  /// Wakes the threads that wait for `key`. Cheap where nobody sleeps. Call it after making true
+  /// Wakes the threads that wait for `key`. Cheap if no thread sleeps. Call it after making true
   /// what they wait for.
   void Notify(const void* key) { Notify(key, key); }
   /// The threads that wait for either.
@@ -83,11 +83,11 @@ class PollRight {
  private:
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kHeld = 1;
-  static constexpr uint32_t kWanted = 2;  ///< held, and somebody sleeps for it
+  static constexpr uint32_t kWanted = 2;  ///< held, and a thread sleeps for it
   std::atomic<uint32_t> state_{kFree};
 };
 
-/// Tells the processor that this thread spins.
+/// Hints to the processor that this thread spins.
 inline void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

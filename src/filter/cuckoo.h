@@ -1,7 +1,7 @@
 /// The cuckoo tables of a shard of a RankMap: each pair is a slot of a partial key (4 bits) and a
-/// rank (log2 N bits) in one of two buckets of four slots. What finds no slot after 500 moves goes
-/// into a further, smaller table. A question compares the partial keys of both buckets in every
-/// table.
+/// rank (log2 N bits) in one of two buckets of four slots. A key that finds no slot after 500 moves
+/// goes into a further, smaller table. A question compares the partial keys of both buckets in
+/// every table.
 ///
 /// Layer      filter
 /// Source     FilterKV, section 4.2; Fan, Andersen, Kaminsky, Mitzenmacher: Cuckoo Filter, 2014

@@ -23,7 +23,7 @@ class PairList {
   PairList(Slice bytes, uint32_t count) : bytes_(bytes), count_(count) {}
   /// Why it is none, or null.
   const char* Validate(uint32_t rank_count) const;
-  /// Of a list that is one.
+  /// The list must be valid.
   void Find(uint64_t hash, std::vector<uint32_t>* ranks) const;
 
  private:

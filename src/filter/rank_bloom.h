@@ -21,7 +21,7 @@ namespace quire::filter {
 void BuildRankBloom(double bits_per_pair, const std::vector<KeyRank>& pairs, std::string* to);
 /// Why `body` is none, or null.
 const char* ValidateRankBloom(Slice body);
-/// Of a body that is one: all ranks below `rank_count` that the filter does not rule out.
+/// Returns all ranks below `rank_count` that the filter does not exclude. The body must be valid.
 void FindInRankBloom(Slice body, uint32_t rank_count, uint64_t hash, std::vector<uint32_t>* ranks);
 
 }  // namespace quire::filter

@@ -56,21 +56,21 @@ std::string BuildRankMap(const RankMapOptions& options, std::vector<KeyRank>* pa
 /// is read, checked and asked by itself.
 class RankMap {
  public:
-  /// What HeadBytes needs of the beginning of a map.
+  /// The bytes at the beginning of a map that HeadBytes needs.
   static constexpr uint64_t kPrefixBytes = 32;
   /// The size of the head. Errors  kCorruption: this is not the beginning of a map.
   static Result<uint64_t> HeadBytes(Slice prefix);
   /// Errors  kCorruption; kUnsupported: a kind of a newer version.
   static Result<RankMap> Open(Slice head);
 
-  /// Of the bytes of a map: what its head has in common with no other one.
+  /// Returns the part of a map's bytes by which its head differs from all others.
   static uint64_t Fingerprint(Slice map);
 
   RankMapKind kind() const { return kind_; }
   uint32_t rank_count() const { return rank_count_; }
   uint64_t pair_count() const { return pair_count_; }
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
-  /// Of all of it: shards lie one behind another, behind the head.
+  /// Size of all of it: the shards follow the head, one behind another.
   uint64_t bytes() const;
 
   struct Extent {
@@ -78,7 +78,8 @@ class RankMap {
     uint64_t bytes;
   };
   Extent shard(uint32_t number) const { return shards_[number].extent; }
-  /// Where the key with this hash is, if it is in; there is at least one shard.
+  /// Returns the shard of the key with this hash, if the map contains it; there is at least one
+  /// shard.
   uint32_t ShardOf(uint64_t hash) const;
   /// The bytes of that shard are as they were written.
   ///

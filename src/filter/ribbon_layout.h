@@ -34,7 +34,8 @@ inline size_t ThresholdBytes(uint32_t block_count) {
   return (size_t{block_count} + 3) / 4;
 }
 
-/// Where a key is in a layer: its equation. In the first layer keys stay in the order of hashes.
+/// The place of a key in a layer: its equation. In the first layer keys stay in the order of
+/// hashes.
 struct Equation {
   Equation(uint64_t hash, uint64_t position, uint32_t layer, uint32_t block_count)
       : coefficients(Spread(hash + (2 * layer + 1) * kGoldenRatio) | 1) {

@@ -44,7 +44,7 @@ static_assert(sizeof(RecordHeader) == 24);
 /// before this one was begun. If it is not there, the storage lost it.
 constexpr uint8_t kPredecessorFlag = 1;
 
-/// Where the bytes begin that the checksum covers.
+/// The offset of the first byte that the checksum covers.
 constexpr uint64_t kRecordCoveredFrom = 12;
 constexpr uint64_t kKeyBytesMax = 64 * 1024;
 constexpr uint64_t kValueBytesMax = 0xFFFFFFFFull;
@@ -91,7 +91,7 @@ struct BatchExtent {
 };
 static_assert(sizeof(BatchExtent) == 8);
 
-/// Where a separated value lies. 32 bytes, little-endian, the value of a kValueRef record and of
+/// The place of a separated value. 32 bytes, little-endian: the value of a kValueRef record and of
 /// such table entries.
 struct ValueRef {
   uint64_t segment_id;  ///< val-<id>.seg, increasing per rank, unless an older state is restored

@@ -31,7 +31,7 @@ constexpr uint64_t kSegmentHeaderBytes = 4096;
 /// Room of a log segment to begin with: a database takes what it holds.
 constexpr uint64_t kFirstRoomBytes = uint64_t{256} << 10;
 
-/// What the first page of a segment says.
+/// The content of a segment's first page.
 struct SegmentHeader {
   SegmentKind kind = SegmentKind::kLog;
   uint64_t generation = 0;  ///< random, not 0, new at each use: seeds every record's checksum
@@ -49,8 +49,8 @@ struct SegmentHeader {
 void EncodeSegmentHeader(const SegmentHeader& header, char* page);
 
 /// The shared words of a segment's tail. Lies in node-shared memory (MemTable) or in the process
-/// (value segments). What threads count when they are done is spread over lines of their own, so
-/// that writers meet in one line only, once per reservation.
+/// (value segments). The counters of finished threads are spread over cache lines, so that writers
+/// share only one line, once per reservation.
 struct SegmentTail {
   static constexpr uint64_t kClosed = 1ull << 63;
   static constexpr uint64_t kPaused = 1ull << 62;
@@ -86,7 +86,7 @@ constexpr uint64_t kNoRoom = 0;
 /// The segment is large enough, but not the room that is set aside so far.
 constexpr uint64_t kMoreRoom = 1;
 
-/// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for everybody, kMoreRoom
+/// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for all writers, kMoreRoom
 /// changes nothing. Waits out a pause (an instant).
 uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room = UINT64_MAX);
 /// The reservation of `size` bytes is finished: its records are complete and indexed.
@@ -103,17 +103,17 @@ uint64_t CloseAndDrain(SegmentTail& tail);
 uint64_t Quiesce(SegmentTail& tail);
 
 /// Notes in the header page that every record below `end` is complete, so that after the death of
-/// this process a hole below it is told from a record that was being written. One store. A lower
-/// mark may replace a higher one; it is a lower bound.
+/// this process a hole below it can be distinguished from a record that was being written. One
+/// store. A lower mark may replace a higher one; it is a lower bound.
 void MarkComplete(char* data, uint64_t generation, uint64_t end);
-/// The mark; kSegmentHeaderBytes where there is none.
+/// Returns the mark; kSegmentHeaderBytes if there is none.
 uint64_t CompleteMark(const char* data, uint64_t generation);
-/// Notes in the header page that nothing is appended behind `end` any more, nor will be: who replays
-/// it in the same boot looks no further. After MarkComplete(end).
+/// Notes in the header page that nothing is or will be appended behind `end`: a replay in the same
+/// boot stops there. After MarkComplete(end).
 void MarkClosed(char* data, uint64_t generation, uint64_t end);
-/// The mark; 0 where there is none.
+/// Returns the mark; 0 if there is none.
 uint64_t ClosedMark(const char* data, uint64_t generation);
-/// The durable watermark: everything below was synced. kSegmentHeaderBytes where there is none.
+/// The durable watermark: everything below was synced. kSegmentHeaderBytes if there is none.
 uint64_t DurableMark(const char* data, uint64_t generation);
 
 /// A segment file, mapped for writing.
@@ -129,8 +129,8 @@ class Segment {
   /// A segment that a dead process left, as it is, mapped for adoption. Errors as of
   /// ReadSegmentHeader.
   static Result<std::unique_ptr<Segment>> Open(io::FileSystem& fs, const std::string& path);
-  /// Starts a new use of this file: a new header. Old records no longer verify. Nobody else uses it
-  /// any more. After a crash inside, the file has its old header or its new one.
+  /// Starts a new use of this file: a new header. Old records no longer verify. No other thread
+  /// uses it any more. After a crash inside, the file has its old header or its new one.
   void Recycle(const SegmentHeader& header);
   char* data() { return map_->data(); }
   const SegmentHeader& header() const { return header_; }
@@ -144,12 +144,12 @@ class Segment {
   SegmentHeader header_;
 };
 
-/// Reads a segment's header: kCorruption where it is damaged or a log's file is shorter than it
-/// says, kUnsupported where it is newer, kNotFound where the file was never given one. (Whether
-/// kind, id and epoch are those expected is the caller's question.)
+/// Reads a segment's header: kCorruption: it is damaged, or a log's file is shorter than it says.
+/// kUnsupported: it is newer. kNotFound: the file has none. (Whether kind, id and epoch are those
+/// expected is the caller's question.)
 Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path);
 
-/// What replay found out.
+/// The result of a replay.
 struct ReplayReport {
   uint64_t records = 0;  ///< kBatchBegin not counted
   uint64_t end = kSegmentHeaderBytes;  ///< offset after the last record taken

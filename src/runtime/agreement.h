@@ -1,5 +1,5 @@
-/// One decision on all ranks: everybody's status and bytes are gathered, and everybody concludes
-/// the same from them.
+/// One decision on all ranks: the status and bytes of all ranks are gathered, and every rank draws
+/// the same conclusion from them.
 ///
 /// Layer      runtime
 /// Source     docs/durability.md: collective calls return the same code on every rank, and the text
@@ -22,14 +22,14 @@ namespace quire::runtime {
 std::string EncodeOutcome(const Status& status, Slice bytes);
 Status DecodeOutcome(Slice text, Status* status, Slice* bytes);
 
-/// What came of a call in which each rank gives a status and bytes.
+/// The result of a call in which each rank gives a status and bytes.
 struct Gathered {
-  /// OK where all ranks gave OK; else the failure of the lowest failing rank, its text with that
-  /// rank, or, where the call was not heard to its end, that of the call.
+  /// OK if all ranks gave OK; else the failure of the lowest failing rank, with that rank in its
+  /// text; or the failure of the call if it did not complete.
   Status status;
-  /// The call came to its end here: each rank where it did has the same. Where it did not, others
-  /// may have heard of this rank all the same, and what it gives next may meet another question of
-  /// theirs.
+  /// The call came to its end here: each rank where it did has the same. If it did not, other ranks
+  /// may still have received this rank's contribution, and its next contribution may be matched
+  /// with a different call.
   bool heard = false;
   std::vector<std::string> parts;  ///< by rank, where the status is OK
 };
@@ -40,7 +40,7 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes);
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
                                               Slice bytes);
 
-/// What `body` returns, a Status or a Result, which makes collective calls. If it throws
+/// Returns the result of `body`, a Status or a Result; `body` makes collective calls. If it throws
 /// std::bad_alloc, this rank's next call fails on all ranks: none waits for what does not come.
 template <typename Body>
 auto Together(comm::Exchange& exchange, const Body& body) -> decltype(body()) {

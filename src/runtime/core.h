@@ -1,5 +1,5 @@
-/// What all that is open in one Context shares: files, messages, background threads, the memory
-/// limit.
+/// The state that all open objects of one Context share: files, messages, background threads, the
+/// memory limit.
 ///
 /// Layer      runtime
 /// Threads    the fields are set once; `mutex` guards those below it
@@ -28,7 +28,7 @@ class Job;
 class Tenant {
  public:
   virtual ~Tenant() = default;
-  /// Sends what waits, where no thread does: from the program's calls.
+  /// Sends waiting messages if there is no thread for it: from the program's calls.
   virtual void Progress() = 0;
   /// Nothing of it runs any more when this returns. The Context goes.
   virtual void Shutdown() = 0;
@@ -63,12 +63,12 @@ struct Core {
   /// Makes it, and the repository if another program took that back: one whose context was refused.
   Status MakeDirectory(const std::string& directory) const;
   /// Rank 0: held while a directory of checkpoints is listed for the next number, or one in it is
-  /// published, which has another name then: nobody sees neither or both.
+  /// published, which has another name then: so that no listing misses it or sees it twice.
   std::mutex checkpoints_mutex;
 
   /// The next number for channels. Every rank takes the same ones, whatever fails on it.
   uint32_t TakeNumber();
-  /// Handles what has arrived and what waits for calls, where no thread does.
+  /// Handles arrived messages and work that waits for calls, if there is no thread for it.
   void Progress();
   /// Ends all that runs in the background, and the exchange. Not collective. Needs no memory.
   void End();
@@ -84,9 +84,9 @@ struct Core {
   std::vector<std::shared_ptr<Job>> jobs;  ///< those under way, and some that have ended
 };
 
-/// What a Context takes from the machine; simulations give their own.
+/// The services of the machine that a Context uses; simulations provide their own.
 struct Environment {
-  Status prepared;               ///< what this rank has met before: told on all ranks
+  Status prepared;               ///< an earlier failure of this rank: reported on all ranks
   io::FileSystem* fs = nullptr;  ///< null: the real one
   bool background_threads =
       true;  ///< false: background work is done inside calls, in the same order each time

@@ -2,18 +2,19 @@
 /// redistribution. It has steps; a step begins when all ranks are through with the one before, and
 /// the first failure of any rank ends it on all.
 ///
-/// Rank 0 keeps count: every rank reports to it the end of a step, and it tells every rank to go
-/// on, or how the job ended. Nobody polls; but a rank that has waited for long asks the one that it
-/// waits for where the job is there, and so hears of what did not reach it.
+/// Rank 0 coordinates: every rank reports the end of a step to it, and it tells every rank to
+/// continue, or sends the job's end. No rank polls; but a rank that has waited for a long time
+/// requests the state of the job from the rank that it waits for, and so receives lost news.
 ///
-/// Where nothing can come of a job that failed, all ranks take back what they did before it ends.
+/// If a failed job can have no result, all ranks undo their work before it ends.
 ///
 /// Layer      runtime
 /// Source     PapyrusKV, SC17, section 4.2 (asynchronous checkpoint: an event to wait for)
 /// Encoding   docs/format/message-kv.md
 /// Threads    any; Advance, TakeReports and Finish of one job run one at a time
-/// Invariants all ranks that hear the end hear the same one; nothing of a job runs after Stop; work
-///            that finds no memory has failed (a job that finds none for its news ends the process)
+/// Invariants all ranks that receive the end receive the same one; nothing of a job runs after
+///            Stop; work that finds no memory has failed (if there is none for its news, the
+///            process ends)
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@ namespace quire::runtime {
 
 class Job;
 
-/// What a job does on this rank.
+/// The work of a job on this rank.
 class JobWork {
  public:
   enum class State {
@@ -46,10 +47,10 @@ class JobWork {
   virtual bool sends(int /*step*/) const { return false; }
   /// Does a small part of a step (about 10 ms).
   virtual Result<State> Advance(int step) = 0;
-  /// What rank 0 is to know about this rank's step.
+  /// This rank's report of its step to rank 0.
   virtual std::string Report(int /*step*/) { return {}; }
-  /// On rank 0, when all are through: every rank's report. What it answers goes to all ranks with
-  /// the next step; a failure ends the job.
+  /// On rank 0, when all are through: every rank's report. Its result is sent to all ranks with the
+  /// next step; a failure ends the job.
   virtual Result<std::string> TakeReports(int /*step*/,
                                           const std::vector<std::string>& /*reports*/) {
     return std::string();
@@ -72,7 +73,7 @@ class JobWork {
 
 class Job : public std::enable_shared_from_this<Job> {
  public:
-  /// Collective; waits for nobody. `number`: of Core::TakeNumber, which the caller takes before
+  /// Collective, but does not wait. `number`: of Core::TakeNumber, which the caller takes before
   /// anything can fail on this rank alone. `what` is for errors: "the checkpoint of particles".
   static std::shared_ptr<Job> Start(const std::shared_ptr<Core>& core, uint32_t number,
                                     std::string what, std::unique_ptr<JobWork> work);
@@ -85,15 +86,15 @@ class Job : public std::enable_shared_from_this<Job> {
   ~Job();
 
   bool finished() const { return finished_; }
-  /// Finished, and no rank needs this one any more to hear of it.
+  /// Returns whether it has finished, and no other rank depends on this one to learn of it.
   bool Settled() const;
-  /// Ended, and Finish was called. Makes progress where no thread does.
+  /// Ended, and Finish was called. Makes progress if there is no thread for it.
   bool Ready();
   /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
   Status Wait();
   EventProgress Progress() const;
-  /// For the work that said kWaiting. Any thread, also where nothing may be sent. Without memory,
-  /// the job ends.
+  /// For the work that said kWaiting. Any thread, even if it must not send. Without memory, the job
+  /// ends.
   void Resume();
   /// Nothing of it runs any more when this returns: it ends here, unfinished, and others may wait
   /// for it in vain.
@@ -159,7 +160,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::string told_;             // rank 0: the news that all get, encoded
   bool told_end_ = false;        // rank 0: they are the last
   Status told_status_;           // rank 0: which the last have
-  std::vector<bool> heard_;      // rank 0: who has heard the end, or cannot
+  std::vector<bool> heard_;      // rank 0: the ranks that have received the end, or cannot
   Status undone_for_;            // rank 0: why it is being undone
 };
 

@@ -1,4 +1,4 @@
-/// What the ranks of a job tell each other: where it is, and how it ended.
+/// The messages between the ranks of a job: its state, and its end.
 ///
 /// Layer      runtime (internal)
 /// Encoding   docs/format/message-kv.md
@@ -12,7 +12,7 @@
 
 namespace quire::runtime {
 
-/// In the place of a step: the job has ended; it is being taken back; the sender asks where it is.
+/// Instead of a step: the job has ended; it is being undone; the sender requests its state.
 constexpr int kJobEnd = 1 << 20;
 constexpr int kJobUndo = kJobEnd - 1;
 constexpr int kJobAsk = kJobEnd + 1;
@@ -27,8 +27,8 @@ std::string EncodeNews(int step, const Status& status, Slice note);
 /// Errors  kCorruption.
 Status DecodeNews(Slice text, JobNews* news);
 
-/// What rank `rank` answered to news, as a status of the job: it does not serve one that it has
-/// given up.
+/// The answer of rank `rank` to news, as a status of the job: a rank does not serve a job that it
+/// has given up.
 Status FromRank(int rank, const Status& answered);
 
 }  // namespace quire::runtime

@@ -20,7 +20,7 @@ namespace quire::runtime {
 
 class MemoryBudget;
 
-/// What was taken of a budget, which has it back when this goes, or another is put in its place.
+/// A reservation from a budget. The budget gets it back when this object is destroyed or assigned.
 class MemoryShare {
  public:
   MemoryShare() = default;
@@ -40,7 +40,7 @@ class MemoryShare {
   uint64_t bytes_ = 0;
 };
 
-/// Where a rank runs, and what it may use there at most.
+/// The machine of a rank, and the most that it may use there.
 struct RankMemory {
   uint64_t node_id = 0;
   uint64_t machine_bytes = 0;
@@ -56,8 +56,8 @@ class MemoryBudget {
 
   /// A quarter of what the cgroup or machine has, for each rank of the node.
   static uint64_t DefaultLimit(uint64_t machine_bytes, int ranks_on_node);
-  /// The limit of each of `ranks`: what was `given`, or, where that is 0, the least default over
-  /// all of them, so that all plan alike.
+  /// The limit of each of `ranks`: the `given` value, or, if that is 0, the smallest default of all
+  /// of them, so that all plan alike.
   static uint64_t LimitOver(const std::vector<RankMemory>& ranks, uint64_t given);
   /// The part of a limit that answers to other ranks may take while these do not take them.
   static uint64_t MessagesShare(uint64_t limit_bytes, int rank_count);

@@ -1,4 +1,4 @@
-/// What a database, or the writer of a dataset, may take of a rank's memory at most.
+/// The most memory of a rank that a database, or the writer of a dataset, may use.
 ///
 /// Layer      runtime
 /// Threads    pure functions
@@ -11,7 +11,7 @@
 
 namespace quire::runtime {
 
-/// What one database may take of a rank's memory. All bytes.
+/// The memory of a rank that one database may use. All bytes.
 struct MemoryPlan {
   uint64_t memtables = 0;       ///< log segments and indexes: active, queued, and one in reserve
   uint64_t value_segments = 0;  ///< mapped: the one that is filled, and the next
@@ -29,7 +29,7 @@ struct MemoryPlan {
 /// What these options may take on a rank among `rank_count`.
 MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count);
 
-/// What the writer of one dataset may take. All bytes.
+/// The memory that the writer of one dataset may use. All bytes.
 struct DatasetMemoryPlan {
   uint64_t tables = 0;     ///< pairs that become a table, and those that come meanwhile
   uint64_t partition = 0;  ///< the same of what other ranks send, and what building a map takes

@@ -12,7 +12,7 @@
 
 namespace quire::runtime {
 
-/// `partitioner`, answering a negative number where it throws; empty where it is empty.
+/// Wraps `partitioner`: a negative number if it throws; empty if it is empty.
 Partitioner GuardedPartitioner(Partitioner partitioner);
 
 /// kInvalidArgument: a guarded partitioner answered `owner` on this thread just now, which is no

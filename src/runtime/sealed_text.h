@@ -16,7 +16,7 @@
 
 namespace quire::runtime {
 
-/// What the first line of a kind of file says, and what its errors advise.
+/// The first line of a kind of file, and the advice of its errors.
 struct SealedKind {
   const char* magic;   ///< "quire database "; the version follows
   uint32_t version;    ///< the newest that is known

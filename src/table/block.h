@@ -101,7 +101,7 @@ class BlockView {
   bool FindBinary(Slice key, uint64_t snapshot, BlockEntry* entry) const;
   /// Looks at one entry after another. *passed: an entry with a key above `key` stands here.
   bool FindSequential(Slice key, uint64_t snapshot, BlockEntry* entry, bool* passed) const;
-  /// The first entry whose key is >= `key`; count() where there is none.
+  /// Returns the first entry whose key is >= `key`; count() if there is none.
   uint32_t LowerBound(Slice key) const;
 
  private:
@@ -220,7 +220,7 @@ inline bool BlockView::FindTagged(Slice key, uint8_t tag, uint64_t snapshot,
       const __m128i tags = _mm_loadu_si128(reinterpret_cast<const __m128i*>(tags_ + group + i));
       hits |= uint64_t{static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(tags, wanted)))} << i;
     }
-    // What follows the last tag is no tag.
+    // The bytes after the last tag are no tags.
     if (count_ - group < kTagGroup) hits &= (uint64_t{1} << (count_ - group)) - 1;
     for (; hits != 0; hits &= hits - 1) {
       const uint32_t index = group + static_cast<uint32_t>(std::countr_zero(hits));

@@ -22,7 +22,7 @@ class BlockBuilder {
   bool empty() const { return entries_.empty(); }
   /// Keys and values so far.
   size_t raw_bytes() const { return staged_.size(); }
-  /// Of a block that is not empty; lives until the next call.
+  /// Returns the first key; the block must not be empty. Valid until the next call.
   Slice last_key() const;
   /// The contents behind what `to` holds; the builder is empty afterwards.
   void Finish(Buffer* to);

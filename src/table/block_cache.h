@@ -42,9 +42,9 @@ struct CacheStatistics {
 /// last reference goes: the cache's (through base::EpochRetire), or a BlockPin's.
 class CachedBlock {
  public:
-  /// Of `size` bytes, with one reference, the caller's. Null: no memory.
+  /// Makes a block of `size` bytes with one reference, the caller's. Null: no memory.
   static CachedBlock* New(size_t size);
-  /// What a block of `size` bytes is charged: all of its memory.
+  /// Returns the charge of a block of `size` bytes: all of its memory.
   static uint64_t Charge(size_t size) { return BlockPool::PieceBytes(sizeof(CachedBlock) + size); }
   char* data() { return reinterpret_cast<char*>(this + 1); }
   const char* data() const { return reinterpret_cast<const char*>(this + 1); }
@@ -52,7 +52,7 @@ class CachedBlock {
   Slice slice() const { return Slice(data(), size()); }
   /// Bytes of the allocation that are contents; the rest is slack.
   void Shrink(size_t size) { size_ = size; }
-  /// Tells the clock that the block is in use.
+  /// Marks the block as in use for the clock.
   void Touch() {
     // A store only where it changes something: readers of other cores keep the line.
     if (!touched_.load(std::memory_order_relaxed)) touched_.store(true, std::memory_order_relaxed);
@@ -110,8 +110,7 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  /// Like CachedBlock::New, from memory of evicted blocks where there is some: for blocks that are
-  /// to be kept.
+  /// Like CachedBlock::New, from memory of evicted blocks if there is some; for blocks to be kept.
   CachedBlock* New(size_t size);
 
   /// The block that hangs from `slot`, marked as used; null: none.
@@ -121,7 +120,7 @@ class BlockCache {
     return block;
   }
   /// Hangs `block`, and with it the caller's reference, from `slot`, and evicts others until the
-  /// capacity holds. Returns the block to use: this one, or the one that somebody else hung there
+  /// capacity holds. Returns the block to use: this one, or the one that another thread inserted
   /// first. A block larger than the cache is not kept: it goes when the guard leaves.
   CachedBlock* Keep(CacheSlot* slot, CachedBlock* block);
   /// Takes what hangs from `slots` out: their table is being destroyed.

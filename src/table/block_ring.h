@@ -19,8 +19,8 @@ class BlockRing {
  public:
   uint64_t count() const { return count_; }
 
-  /// The last to be asked. False where there is no memory to keep it in mind; never in the place of
-  /// one that was taken out.
+  /// The last to be asked. False if there is no memory to remember it; never when it replaces one
+  /// that was taken out.
   bool PushBack(Block* block) {
     if (tail_ - head_ == size_ && !Grow()) return false;
     block->ring_place_ = tail_;

@@ -30,7 +30,7 @@ class Compressor {
   /// The compressed form of `raw` (with its size in front), good until the next call. Null: raw is
   /// what to store.
   const Buffer* Compress(Slice raw);
-  /// What Compress makes.
+  /// The result of Compress.
   BlockForm form() const { return form_; }
 
  private:

@@ -34,14 +34,14 @@ class EntryIterator {
   virtual void SeekBefore(Slice key) = 0;
   virtual void Next() = 0;
   virtual void Prev() = 0;
-  /// Where it stands, until it moves; null where Valid() is false. Looking at it is no call.
+  /// The position, until it moves; null if Valid() is false. Looking at it is no call.
   const Entry* entry() const { return entry_; }
   /// The same, piece by piece, while Valid().
   Slice key() const { return entry_->key; }
   Slice value() const { return entry_->value; }
   log::RecordType type() const { return entry_->type; }
   uint64_t lsn() const { return entry_->lsn; }
-  /// Why Valid() is false, where it is not the end: kCorruption, kIo.
+  /// Returns OK at the end, or the failure that ended the walk: kCorruption, kIo.
   virtual Status status() const = 0;
 
  protected:

@@ -1,4 +1,4 @@
-/// What frames the parts of a table file: identity, footer, properties, part checksums.
+/// The frame of a table file's parts: identity, footer, properties, part checksums.
 ///
 /// Layer      table
 /// Encoding   docs/format/table.md
@@ -49,7 +49,7 @@ struct Footer {
   uint64_t file_bytes() const { return properties_offset() + properties_bytes + kFooterBytes; }
 };
 
-/// What binds the checksums of a table's parts to it.
+/// The identity that binds the checksums of a table's parts to it.
 uint64_t TableIdentity(uint64_t file_id, uint64_t ssid);
 
 /// The footer of a file that has it at file_bytes() - kFooterBytes.

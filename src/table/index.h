@@ -44,11 +44,10 @@ class TableIndex {
  public:
   /// Memory for `block_count` blocks and `stored_bytes` of SSIndex: what Build needs.
   static uint64_t MemoryBytes(uint64_t block_count, uint64_t stored_bytes);
-  /// Where in that memory SSIndex is to be read to, before Build.
+  /// The place in that memory into which SSIndex must be read before Build.
   static char* StoredPlace(char* memory, uint64_t block_count);
   /// Builds the index in `memory` (8-byte aligned) from the SSIndex contents at StoredPlace. Null
-  /// where they are not an index of `block_count` blocks that take `data_bytes`; *why says what is
-  /// wrong.
+  /// if they are not an index of `block_count` blocks of `data_bytes`; *why has the reason.
   static const TableIndex* Build(char* memory, uint64_t block_count, uint64_t contents_bytes,
                                  uint64_t data_bytes, const char** why);
 

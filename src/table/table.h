@@ -35,7 +35,7 @@ struct SegmentUse {
   uint64_t bytes = 0;  ///< of the records in the segment
 };
 
-/// What the footer and the properties of a table say; also kept in the manifest.
+/// The content of a table's footer and properties; also kept in the manifest.
 struct TableInfo {
   uint64_t ssid = 0;  ///< the file's name and identity (seeds its checksums together with file_id)
   uint64_t file_id = 0;  ///< random, in the footer
@@ -80,8 +80,8 @@ class TableBuilder {
   virtual Result<TableInfo> Finish() = 0;
 };
 
-/// What a point lookup in one table found. Within an EpochGuard the value may point into a cached
-/// block.
+/// The result of a point lookup in one table. Within an EpochGuard the value may point into a
+/// cached block.
 struct TableLookup {
   enum class State { kAbsent, kFound };
   State state = State::kAbsent;

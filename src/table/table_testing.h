@@ -1,5 +1,5 @@
-/// What the tests of tables share: entries made from a seed, tables made from entries, a walk that
-/// reads one back.
+/// Helpers of the tests of tables: entries from a seed, tables from entries, and a walk that reads
+/// a table back.
 ///
 /// Layer      table (tests)
 /// Threads    one thread
@@ -119,8 +119,8 @@ inline TableInfo WriteTable(io::FileSystem& fs, const std::string& path, uint64_
   return FillTable(**builder, entries, tombstones);
 }
 
-/// What the golden files and the fuzzer's seeds hold: every type, several blocks, versions of one
-/// key across blocks.
+/// The content of the golden files and the fuzzer's seeds: every type, several blocks, versions of
+/// one key across blocks.
 inline std::vector<TestEntry> GoldenEntries() {
   std::vector<TestEntry> entries = {
       {std::string(1, '\0'), 7, log::RecordType::kPut, "NUL"},

@@ -1,5 +1,5 @@
-/// What lies between nvs_init and nvs_finalize: a writer that is opened with the first object,
-/// readers of the stores that were asked for, and the views that the program holds.
+/// The state between nvs_init and nvs_finalize: a writer that is opened with the first object,
+/// readers of the requested stores, and the views that the program holds.
 ///
 /// Layer      api
 /// Source     NVStream, HPDC18, section 5
@@ -48,11 +48,11 @@ class NvsSession {
   Status Finish();
 
   const StoreId& store() const { return store_; }
-  /// Errors   kNotFound  Nobody has written the store.
+  /// Errors   kNotFound No program has written the store.
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
   /// The bytes of a version, verified, until Release.
   Result<const void*> Get(const StoreId& store, Slice key, uint64_t version);
-  /// What Get returned so: how many bytes, and of which version; zeroes: nothing of the kind.
+  /// Returns the size and the version of what Get returned; zeros if it is no such pointer.
   struct Got {
     size_t bytes = 0;
     uint64_t version = 0;

@@ -17,7 +17,7 @@ constexpr size_t kNameBytesMax = 255;
 
 /// Names of letters, digits, '.', '_' and '-' that do not begin with '.' or '-' stay as they are.
 /// Any other byte becomes "_x" and two hexadecimal digits, and so does the '_' of what would
-/// otherwise read as such. Where that makes more than 255 characters, the name becomes "_h", 32
+/// otherwise read as such. If that makes more than 255 characters, the name becomes "_h", 32
 /// hexadecimal digits of its hashes, and as much of its beginning as fits.
 ///
 /// Errors  kInvalidArgument  It is empty, or longer than 255 bytes.

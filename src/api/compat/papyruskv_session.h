@@ -1,4 +1,4 @@
-/// What lies between papyruskv_init and papyruskv_finalize: a Context, and the table of int
+/// The state between papyruskv_init and papyruskv_finalize: a Context, and the table of int
 /// handles. Also the one place where outcomes become PapyrusKV's codes.
 ///
 /// Layer      api
@@ -34,7 +34,7 @@ struct Walk {
   papyruskv_iter seen;
 };
 
-/// What a handle stands for.
+/// The object of a handle.
 struct OpenDatabase {
   int handle = 0;
   std::string name;  ///< in the repository
@@ -47,7 +47,7 @@ struct OpenDatabase {
   std::vector<std::pair<uint32_t, AnsweringUpdateFunction>> updates;
 };
 
-/// What goes on in the background until papyruskv_wait.
+/// A background operation that papyruskv_wait waits for.
 struct Pending {
   int handle = 0;  ///< of the database that it was begun with
   bool is_restart = false;
@@ -63,7 +63,7 @@ class Session {
 
   /// The one of this process, or null.
   static Session* Current();
-  /// Null: there is none from now on. What was is the caller's.
+  /// Null: there is none from now on. The caller gets the earlier one.
   static std::unique_ptr<Session> Exchange(std::unique_ptr<Session> next);
 
   Context& context() { return *context_; }
@@ -85,7 +85,8 @@ class Session {
   /// Waits for an event, once, and opens the database that a restart has brought. Collective.
   /// kInvalidArgument: there is no such event of the handle, or it was waited for.
   Status Wait(int handle, int event);
-  /// All that nobody has waited for. Collective. The first failure, after all have ended.
+  /// All operations that no call has waited for. Collective. The first failure, after all have
+  /// ended.
   Status WaitForAll();
   /// Ends its walks, closes it, and frees its handle. Collective.
   Status Close(OpenDatabase* open);
@@ -138,7 +139,7 @@ int WithSession(const char* call, const Body& body) {
   });
 }
 
-/// Guarded, with what `handle` stands for; PAPYRUSKV_INVALID_DB where it is nothing.
+/// Guarded, with what `handle` stands for; PAPYRUSKV_INVALID_DB: the handle has no object.
 template <typename Body>
 int WithDatabase(const char* call, int handle, const Body& body) {
   bool known = true;

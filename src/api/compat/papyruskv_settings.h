@@ -1,5 +1,5 @@
-/// What the environment variables of PapyrusKV say, and the options of Quire that follow from them,
-/// from the flags of an open and from its option struct.
+/// The environment variables of PapyrusKV, and the options of Quire that follow from them, from the
+/// flags of an open and from its option struct.
 ///
 /// Layer      api
 /// Source     PapyrusKV, SC17, artifact description; docs/papyruskv.md
@@ -44,7 +44,7 @@ Result<Consistency> ConsistencyOf(int number);
 /// The higher of the levels in `number`, which has one at least.
 Result<Level> LevelOf(int number);
 
-/// `function` as a partitioner; empty where it is null.
+/// Returns `function` as a partitioner; empty if it is null.
 Partitioner PartitionerOf(papyruskv_hash_fn_t function);
 
 }  // namespace quire::compat
