@@ -21,7 +21,7 @@ namespace quire::filter {
 void BuildCuckoo(int rank_bits, const std::vector<KeyRank>& pairs, std::string* to);
 /// Why `body` is none, or null.
 const char* ValidateCuckoo(Slice body, int rank_bits, uint32_t rank_count);
-/// Of a body that is one. A rank may be appended several times.
+/// The body must be valid. A rank may be appended several times.
 void FindInCuckoo(Slice body, int rank_bits, uint64_t hash, std::vector<uint32_t>* ranks);
 
 }  // namespace quire::filter

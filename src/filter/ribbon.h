@@ -20,7 +20,7 @@ namespace quire::filter {
 void BuildRibbon(int rank_bits, const std::vector<KeyRank>& pairs, std::string* to);
 /// Why `body` is none, or null.
 const char* ValidateRibbon(Slice body, int rank_bits, uint32_t rank_count);
-/// Of a body that is one. Keys that are not in get some number of so many bits, or nothing.
+/// The body must be valid. Absent keys get some number of so many bits, or nothing.
 void FindInRibbon(Slice body, int rank_bits, uint64_t hash, std::vector<uint32_t>* ranks);
 
 }  // namespace quire::filter

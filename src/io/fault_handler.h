@@ -6,7 +6,7 @@
 ///
 /// The earlier handler gets the signal mask that it asked for; if there was none, the process ends
 /// as it would have. A handler that the program installs later takes this one's place: it has to
-/// pass on what is not its own. IsInstalled tells.
+/// pass on what is not its own. IsInstalled reports it.
 #pragma once
 
 #include <signal.h>

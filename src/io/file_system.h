@@ -157,7 +157,8 @@ class FileSystem {
   /// place of a directory meanwhile.
   virtual Status RemoveTree(const std::string& directory);
   virtual Result<std::vector<FileInfo>> List(const std::string& directory) = 0;
-  /// Creations, renames and unlinks in `directory` made durable. Where none can be: OK, and logged.
+  /// Creations, renames and unlinks in `directory` made durable. If that is impossible: OK, and
+  /// logged.
   virtual Status SyncDirectory(const std::string& directory) = 0;
   virtual Result<bool> Exists(const std::string& path) = 0;
   /// An exclusive open-file-description lock on `path` (created where absent), with `holder`

@@ -19,7 +19,7 @@ Status ErrnoStatus(int error, const std::string& action, const std::string& path
 
 /// The status of Lock and LockShared if `holder` has the lock on `path`.
 Status LockedStatus(const std::string& path, const std::string& holder);
-/// The holder, where it is LockShared's.
+/// The holder if the lock is LockShared's.
 constexpr char kReadingHolder[] = "processes that read what it protects";
 
 /// strerror() of it, thread-safe.

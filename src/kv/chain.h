@@ -1,11 +1,12 @@
-/// The older generations of a database, newest first: where a key that the present one has never
-/// heard of can be, and the pairs that still lie there.
+/// The older generations of a database, newest first. Consulted for keys that the current
+/// generation does not contain.
 ///
 /// Layer      kv
 /// Source     docs/decisions/0009-persistence.md
-/// Threads    any; parts are opened when somebody first asks them
-/// Invariants parts never change: while a chain that locks them lives, nobody can write to them, or
-///            remove them. A key is in the part of its owner of that generation, and in none where
+/// Threads    any; parts are opened when they are first needed
+/// Invariants parts never change: while a chain that locks them lives, no program can write to
+///            them, or remove them. A key is in the part of its owner of that generation, and in
+///            none where
 ///            the partitioner answers no rank of it: then it was never put there. The newest
 ///            generation that knows it, as a value or as deleted, says what it is.
 #pragma once
@@ -32,12 +33,12 @@ class Chain {
     Partitioner partitioner;              ///< empty: by hash
     lsm::ReaderOptions reader;
     bool locks = false;  ///< keep writers away from the parts; those of checkpoints have none
-    /// Where nothing keeps them away: asked whenever a part was opened. Empty: not asked.
+    /// If nothing keeps them away: asked whenever a part was opened. Empty: not asked.
     std::function<Status()> still_present;
   };
   explicit Chain(Options options);
 
-  /// Takes the parts that `former` has open, as they are now; before anybody else uses this one.
+  /// Takes the parts that `former` has open, as they are now; before other threads use this one.
   Status TakeOver(const Chain& former);
 
   /// The value that the older generations have. kNotFound: none.
@@ -46,9 +47,9 @@ class Chain {
   Result<bool> KnownBefore(Slice key, size_t end) const;
   /// The part of `rank` in generation `at`, opened, and kept open.
   Result<std::shared_ptr<lsm::Reader>> Part(size_t at, int rank) const;
-  /// The same for who reads it through once: kept open only where it is already.
+  /// The same for a caller that reads it through once: kept open only if it is open already.
   Result<std::shared_ptr<lsm::Reader>> PartOnce(size_t at, int rank) const;
-  /// Locks it, unopened. kBusy: somebody still writes to it; says who.
+  /// Locks it without opening it. kBusy: a program still writes to it; the text names it.
   Status Hold(size_t at, int rank) const;
 
   const std::vector<Generation>& generations() const { return options_.generations; }

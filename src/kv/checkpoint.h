@@ -18,7 +18,7 @@
 
 namespace quire::kv {
 
-/// Of what, and how.
+/// What to checkpoint, where, and how many earlier checkpoints to keep.
 struct CheckpointRequest {
   std::string path;  ///< the same on all ranks, absolute
   std::string database;

@@ -1,4 +1,4 @@
-/// What a checkpoint consists of on disk: its directories, its commit record, its lists of files.
+/// The files of a checkpoint: its directories, its commit record, its lists of files.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
@@ -63,11 +63,11 @@ CommitRecord::Part PartOf(const FileList& list, Slice encoded);
 /// have kSumPieceBytes, but for the last.
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece);
 constexpr uint64_t kSumPieceBytes = 1 << 20;
-/// The sum of the first `bytes` of a file, read piece by piece; `advance` is told of each.
+/// The sum of the first `bytes` of a file, read piece by piece; `advance` is called for each.
 Result<uint64_t> SumOfFile(const io::File& file, uint64_t bytes,
                            const std::function<void(uint64_t bytes)>& advance);
 
-/// What a file that must be there and is not is to its callers: damage, never kNotFound.
+/// Turns a missing file that must exist into damage; never kNotFound.
 Status MissingFile(const std::string& path);
 /// A failure's code is never kNotFound, which is an answer: kIo stands for it.
 Status AsFailure(const Status& status);
@@ -97,8 +97,8 @@ std::string CheckpointDirectory(const std::string& home, uint64_t number);
 std::string PartialDirectory(const std::string& home, uint64_t number);
 /// Those in `home`, by rising number. No directory: none. Looks at locks, and takes none.
 Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const std::string& home);
-/// Removes a checkpoint: under another name first, so that none is ever half there. Of what is in
-/// its directory everything goes, and nothing outside it.
+/// Removes a checkpoint: under another name first, so that none is ever half there. Removes
+/// everything in its directory, and nothing outside of it.
 /// Errors  kInvalidArgument: it is kUnrecorded, and stays as it is; kNotFound, kIo.
 Status DropCheckpoint(io::FileSystem& fs, const std::string& home, const CheckpointFound& found);
 

@@ -34,13 +34,13 @@ class CheckpointPart {
   CheckpointPart(io::FileSystem& fs, Places places, std::shared_ptr<const lsm::Capture> capture,
                  std::atomic<uint64_t>* bytes_done);
 
-  /// Of its tables and value segments.
+  /// Sizes of its tables and value segments.
   uint64_t bytes() const;
   /// Does some of it: true once all is there, verified and durable. The capture is let go then.
-  /// Errors  kCorruption (names the file of the database; or the copy, where that is not what was
-  ///         read), kNoSpace, kIo.
+  /// Errors  kCorruption (the text names the file of the database; or the copy, if that differs
+  ///         from what was read), kNoSpace, kIo.
   Result<bool> Advance();
-  /// What the commit record says of it, once it is there, for rank 0: ReadReport.
+  /// Its entry in the commit record, for rank 0: ReadReport.
   const std::string& report() const { return report_; }
   /// Errors  kCorruption.
   static Result<CommitRecord::Part> ReadReport(Slice report);

@@ -13,7 +13,7 @@
 
 namespace quire::kv {
 
-/// What a Context holds, for what else stands on it: datasets. All contexts come from NewContext.
+/// The state of a Context, for other users of it: datasets. All contexts come from NewContext.
 /// kInvalidArgument in a forked child.
 Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context);
 

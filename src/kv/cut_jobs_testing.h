@@ -20,7 +20,7 @@ namespace quire::kv {
 
 class CutJobs {
  public:
-  /// What lies below it all ranks share.
+  /// All ranks share everything below it.
   static constexpr char kShared[] = "/pfs";
   /// One disk that all ranks share, or `own_disks` of them, one for each rank, and beside them one
   /// that is shared, for kShared alone.
@@ -28,7 +28,7 @@ class CutJobs {
 
   bool own_disks() const { return own_disks_; }
   io::SimFileSystem& disk(int rank) { return *disks_[own_disks_ ? static_cast<size_t>(rank) : 0]; }
-  /// Where kShared is.
+  /// The place of kShared.
   io::SimFileSystem& shared_disk() { return own_disks_ ? *shared_ : *disks_[0]; }
 
   /// A job to its end.
@@ -36,12 +36,12 @@ class CutJobs {
   /// A job in which something dies, unless it ends before; `program` gets no Context that failed to
   /// open. The machines that went down are up again afterwards. May be repeated.
   void RunCut(int size, const std::string& repository, const SimCluster::Program& program);
-  /// Of the ranks below `size`, which have disks of their own, some get new, empty ones: one at
-  /// least.
+  /// Some of the ranks below `size`, which have disks of their own, get new, empty ones: at least
+  /// one.
   void ReplaceDisks(int size);
   /// True where something died in a RunCut.
   bool cut() const { return cut_; }
-  /// Where it was to die, each time.
+  /// The places at which it was to die.
   const std::string& description() const { return description_; }
 
  private:

@@ -94,20 +94,20 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   Status Redistribute(uint32_t number, RedistributionRequest request, bool wait);
   /// Waits for its end; where it has failed, begins it again. Collective.
   Status AwaitRedistribution(uint32_t number);
-  /// Closes without other ranks: the Context is going, or nobody called Close.
+  /// Closes without other ranks: the Context is being destroyed, or Close was not called.
   void Shutdown() override;
-  /// Sends what lingers, where no dispatcher thread does.
+  /// Sends lingering batches if there is no dispatcher thread.
   void Progress() override;
 
  private:
-  /// What a call needs to be allowed. Bits of gate_.
+  /// The operation that must be allowed for a call. Bits of gate_.
   enum Gate : uint32_t {
     kOpen = 1,
     kMayPut = 2,
     kMayUpdate = 4,
     kMayGet = 8,
     kSequential = 16,  ///< not a permission: the consistency mode
-    kChanging = 32,    ///< the same: writes that end tell so
+    kChanging = 32,    ///< the same: signalled by writes that end
   };
   struct Place {
     int owner;
@@ -130,7 +130,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
     const Status& admitted() const { return admitted_; }
 
    private:
-    DatabaseImpl* const counts_;  // null: on one rank nobody else has copies of pairs
+    DatabaseImpl* const counts_;  // null: on one rank there are no other copies of pairs
     Status admitted_;
   };
   Status AwaitWrites();
@@ -142,7 +142,8 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
   Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
   Status SendRecords(int owner, Slice records);
-  /// Looks where no message is needed. kBusy: the owner must be asked, if it is another rank.
+  /// Searches the places that need no message. kBusy: the owner must be asked, if it is another
+  /// rank.
   Status GetWithoutMessage(const Place& place, Slice key, const PlaceFunction& value_place,
                            PairCache::Ticket* ticket);
   bool MustAsk(const Place& place, const Status& near) const {
@@ -175,7 +176,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   void RemoveMovedParts();
   void Teardown();
   Status CloseTogether(comm::Exchange& exchange);
-  // Of channels: every rank takes them, before anything can fail on one alone.
+  // Numbers of channels: every rank takes them before anything can fail on one rank alone.
   struct CheckpointNumbers {
     uint32_t checkpoint;
     uint32_t redistribution;

@@ -21,12 +21,12 @@ constexpr uint32_t kDescriptorVersion = 1;
 constexpr char kGenerationDirectoryPrefix[] = "gen-";
 constexpr char kPartDirectoryPrefix[] = "rank-";
 
-/// Where a database is in its life. What is being created or destroyed is not there: the next open
-/// begins anew, the next destroy goes on. While it is filled the newest generation has nothing but
-/// copies from the others: the next open begins it anew.
+/// The state of a database in its life. A database that is being created or destroyed does not
+/// exist: the next open starts again, the next destroy continues. While it is filled, the newest
+/// generation has only copies from the others: the next open starts it again.
 enum class DescriptorState { kCreating, kReady, kDestroying, kFilling };
 
-/// What one set of ranks wrote (docs/decisions/0009-persistence.md).
+/// The data that one set of ranks wrote (docs/decisions/0009-persistence.md).
 struct Generation {
   uint32_t number = 1;  ///< rising with each change of the ranks
   int rank_count = 0;
@@ -61,7 +61,7 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
 
 /// The directory of the generation's parts, of a database in `directory`.
 std::string GenerationDirectory(const std::string& directory, const Generation& generation);
-/// What `rank` wrote of the generation: <generation directory>/rank-<rank>
+/// The part of the generation that `rank` wrote: <generation directory>/rank-<rank>
 std::string PartDirectory(const std::string& directory, const Generation& generation, int rank);
 
 /// <database directory>/DATABASE

@@ -19,7 +19,7 @@ namespace quire::kv {
 
 class DirectReader {
  public:
-  /// What the neighbours are attached with.
+  /// The data for attaching to a neighbour.
   struct Environment {
     io::FileSystem* fs = nullptr;
     comm::Exchange* exchange = nullptr;
@@ -31,9 +31,9 @@ class DirectReader {
   /// True where some other rank shares memory with this one.
   static bool Possible(comm::Exchange& exchange);
 
-  /// Tells all ranks where this rank's memory is (`own` null: nowhere), and attaches to those that
-  /// share it. Collective: on return all are attached and no name is left in the system. A
-  /// neighbour that cannot be attached is asked by message.
+  /// Announces the place of this rank's memory to all ranks (`own` null: none), and attaches to
+  /// those that share theirs. Collective: on return all are attached and no name is left in the
+  /// system. A neighbour that cannot be attached is asked by message.
   Status Attach(const Environment& environment, lsm::Db* own, const std::string& own_directory);
 
   /// Copies the value of `key` of `owner`. kNotFound: absent. kBusy: ask it by message.

@@ -1,7 +1,8 @@
 /// The message dispatcher: sends the batches of the migration queues, several under way per owner,
-/// in order, and takes in the owners' answers. Its thread sends what is left over when batches are
-/// acknowledged and what lingers; whoever fills or fences a batch sends it itself. Without a
-/// handler thread there is no dispatcher thread either: batches leave inside calls.
+/// in order, and takes in the owners' answers. Its thread sends the remaining batches when earlier
+/// ones are acknowledged, and lingering ones. A thread that fills or fences a batch sends it
+/// itself. Without a handler thread there is no dispatcher thread either: batches leave inside
+/// calls.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.4 (migration, message dispatcher), 3.1 (fence)
@@ -27,7 +28,7 @@
 
 namespace quire::kv {
 
-/// A batch that nobody adds to leaves after one to two of these [ns].
+/// A batch without additions is sent after one to two of these [ns].
 constexpr uint64_t kLingerNs = 5'000'000;
 
 class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<Dispatcher> {
@@ -36,7 +37,7 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
     Staging::Options staging;
     uint32_t database_number = 0;
   };
-  /// Shared, since answers may come after everybody else has let go.
+  /// Shared, because answers may come after all other owners have released it.
   ///
   /// Errors     kOutOfMemory  The system refused its thread.
   static Result<std::shared_ptr<Dispatcher>> Create(comm::Exchange* exchange,
@@ -46,8 +47,8 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
   Staging& staging() { return staging_; }
   FailureLog& failures() { return failures_; }
 
-  /// Sends everything that is staged for `owner` and waits until it is acknowledged. What failed is
-  /// in failures(); the status tells only of `owner` not answering.
+  /// Sends everything that is staged for `owner` and waits until it is acknowledged. failures() has
+  /// the failed operations; the status reports only that `owner` does not answer.
   Status Drain(int owner);
   /// The same for all owners at once.
   Status DrainAll();

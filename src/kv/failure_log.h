@@ -1,4 +1,4 @@
-/// What became of relaxed writes that did not succeed, until the next fence tells it.
+/// The failures of relaxed writes, until the next fence reports them.
 ///
 /// Layer      kv
 /// Source     docs/durability.md: applied, not applied, unknown; unknown is never reported as

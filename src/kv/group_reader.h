@@ -1,11 +1,11 @@
-/// The tables of the storage group, where its memory is not shared: what its members' memory does
-/// not have is read from their tables, as files, by whoever asks. (Those that share memory are read
+/// Reads the tables of the storage group's members if they share no memory: a rank reads values
+/// that are not in a member's memory from its tables, as files. (Those that share memory are read
 /// without a question: direct_reader.h. A member is read in one of the two ways.)
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.7
-/// Threads    any; a member's tables are opened when they are first asked
-/// Invariants what is read is of the edition that the owner told, or of a later one
+/// Threads    any; a member's tables are opened when they are first needed
+/// Invariants the tables read are of the edition that the owner named, or of a later one
 #pragma once
 
 #include <atomic>

@@ -26,7 +26,7 @@ class GroupedWriter {
   void Add(int owner, log::RecordType type, Slice key, Slice value);
   /// The owners for which something waits to be sent.
   std::vector<int> Owners() const;
-  /// What waits to be sent to `owner` is not sent: it failed, because of `why`.
+  /// Operations that wait to be sent to `owner` are not sent: they fail because of `why`.
   void GiveUp(int owner, const Status& why);
   /// Sends the rest and waits for all answers.
   void Finish();

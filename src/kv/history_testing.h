@@ -40,8 +40,8 @@ struct RelaxedEvent {
   uint64_t returned = 0;
 };
 
-/// What was seen of all ranks, in program order each, and what every rank read at the end of each
-/// epoch.
+/// The observations of all ranks, each in program order, and the values that every rank read at the
+/// end of each epoch.
 struct RelaxedHistory {
   std::vector<std::vector<RelaxedEvent>> ranks;
   /// [epoch][rank]: values of `keys` between the barrier that ends the epoch and the next write.

@@ -15,7 +15,7 @@
 
 namespace quire::kv {
 
-/// What an iterator over a database's pairs holds: the database lives as long.
+/// The objects that an iterator over a database's pairs keeps alive, among them the database.
 struct HeldPairs {
   std::shared_ptr<base::Executor> executor;  ///< that it works with
   std::shared_ptr<lsm::Db> db;

@@ -35,17 +35,16 @@ class LocalStore {
   }
   /// Copies the value into the place that `place` gives. kNotFound: absent.
   Status Get(Slice key, uint64_t hash, const lsm::AllocateFn& place);
-  /// Runs update `id`. What the function answers but kNotFound (nothing to write) is this call's
-  /// answer.
-  /// What it says besides goes to `answer`, unless that is null.
+  /// Runs update `id`. Returns the function's result, except for kNotFound (nothing to write). Its
+  /// answer goes to `answer`, unless that is null.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
                 std::string* answer = nullptr) {
     lsm::WriteProgress progress;
     return Update(key, id, argument, hash, answer, &progress);
   }
 
-  // For other ranks. Where `progress` says that the write waits, it is not over: the same call with
-  // the same arguments goes on.
+  // For other ranks. If `progress` says that the write waits, it is unfinished: the same call with
+  // the same arguments continues it.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash, std::string* answer,
                 lsm::WriteProgress* progress);
   /// Records of another rank, one after another; what could not be applied of them goes into
@@ -56,8 +55,8 @@ class LocalStore {
                 Damage* damage) const;
   /// All of the records or none.
   Status Write(Slice records, lsm::WriteProgress* progress);
-  /// Records of older generations, each for a key of which nothing is known here. What they say is
-  /// what gets saw before: the cache stays right.
+  /// Records of older generations, each for a key of which nothing is known here. Their values are
+  /// those that gets saw before: the cache stays right.
   Status Fill(Slice records, lsm::WriteProgress* progress) { return db_->Fill(records, progress); }
 
   lsm::Db& db() { return *db_; }

@@ -27,8 +27,8 @@ struct LockedDatabase {
   static std::string LockPath(const std::string& directory) { return directory + "/LOCK"; }
 };
 
-/// Locks the database `name`; makes its directory where that is absent and `make`. Every rank does:
-/// it may be on a device of its own node. If the call fails, what it made is gone again.
+/// Locks the database `name`; creates its directory if it is absent and `make` is set. Every rank
+/// does: it may be on a device of its own node. If the call fails, what it made is gone again.
 ///
 /// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kCorruption
 /// (the descriptor is damaged, or ranks have parts but rank 0 has none), kIo.

@@ -1,4 +1,4 @@
-/// Where the parts of older generations lie, and who reads which.
+/// The places of the parts of older generations, and the ranks that read them.
 ///
 /// Layer      kv
 /// Source     docs/decisions/0009-persistence.md

@@ -1,5 +1,6 @@
 /// Pairs held in memory, the least recently used ones given up for new ones: the local cache (pairs
-/// read from tables of this rank) and the remote cache (pairs of other ranks, while nobody writes).
+/// read from tables of this rank) and the remote cache (pairs of other ranks, while no rank
+/// writes).
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.3 (caches), 2.4 (stale entries are evicted), 3.2
@@ -30,9 +31,9 @@ class PairCache {
   /// `capacity_bytes` 0: a cache that is never on.
   explicit PairCache(uint64_t capacity_bytes);
 
-  /// What a reader saw of the writes of a key before it looked anywhere.
+  /// The count of writes of a key that a reader saw before its search.
   struct Ticket {
-    uint64_t generation = 0;  ///< how often the cache was switched, or a count began anew
+    uint64_t generation = 0;  ///< how often the cache was switched, or a count was restarted
     uint64_t writes_ended = 0;
     bool usable = false;  ///< no write of the key was under way, and the cache is on
   };

@@ -26,12 +26,12 @@ struct PartFound {
 Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory,
                                          const std::set<uint32_t>& kept);
 
-/// The parts that a rank sees, and what tells whether another sees the same ones.
+/// The parts that a rank sees, and a digest that shows whether another rank sees the same ones.
 struct PartSight {
   std::vector<PartFound> parts;
   uint64_t digest = 0;  ///< 0: it sees none
 };
-/// Of all generations but `kept`.
+/// Parts of all generations but `kept`.
 Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
                                const std::set<uint32_t>& kept);
 /// One round of removing what all ranks see, which may be on storages that nodes share or have to
@@ -51,15 +51,14 @@ Status RemoveParts(const runtime::Core& core, const std::string& directory,
 /// Removes the directories of generations that have nothing in them, durably. Other ranks may be at
 /// it too.
 Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory);
-/// Where `quire repair` sets aside what it cannot use, of a database in `directory`; and how the
-/// names of a part's files begin there.
+/// The directory into which `quire repair` moves unusable files of a database in `directory`; and
+/// the prefix of a part's files there.
 std::string LostDirectory(const std::string& directory);
 std::string LostPrefix(uint32_t generation, int rank);
 /// Removes what is there under the names that repair gives, and the directory if nothing else is in
 /// it. Other ranks may be at it too.
 Status RemoveLost(io::FileSystem& fs, const std::string& directory);
-/// Removes a directory in which nothing is; one that is gone, or holds files of somebody else, is
-/// left.
+/// Removes an empty directory; does nothing if it is gone, or contains files of other programs.
 Status RemoveIfEmpty(io::FileSystem& fs, const std::string& directory);
 
 }  // namespace quire::kv

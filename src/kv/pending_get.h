@@ -18,7 +18,7 @@ namespace quire::kv {
 /// A get that is decided.
 std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
 
-/// What an owner is asked, and what to do with its answer.
+/// A request to an owner, and the handling of its answer.
 struct AskedGet {
   std::shared_ptr<runtime::Core> core;
   uint32_t database_number = 0;

@@ -1,4 +1,4 @@
-/// What the tests of checkpoints, restarts and redistributions share.
+/// Helpers of the tests of checkpoints, restarts and redistributions.
 ///
 /// Layer      kv (tests)
 /// Threads    pure functions

@@ -5,9 +5,9 @@
 /// Source     PapyrusKV, SC17, section 4.3 (redistribution); docs/decisions/0009-persistence.md
 /// Encoding   docs/format/message-kv.md (fill)
 /// Threads    StartRedistribution: collective
-/// Invariants each part is read by one rank; a pair is filled in where nothing is known of its key,
-///            so that newer writes and deletions stand; the generations go after every rank's
-///            storage has what was sent, durable; a part that an iterator still reads stays until
+/// Invariants each part is read by one rank; a pair is filled in only if its key is unknown, so
+///            that newer writes and deletions stand; the generations are removed after every rank's
+///            storage has the sent pairs, durable; a part that an iterator still reads stays until
 ///            the database is closed, or opened again. Memory: a buffer, some messages under way,
 ///            and one part at a time.
 #pragma once
@@ -29,9 +29,10 @@ struct RedistributionRequest {
   std::string directory;                  ///< of the database
   uint32_t number = 0;                    ///< of the database, for channels
   std::shared_ptr<lsm::Db> db;            ///< this rank's
-  std::vector<std::vector<int>> readers;  ///< by generation, by old rank: who reads the part
-  Descriptor without;                     ///< what the descriptor says afterwards
-  /// Set where the database is being closed: then nobody is to be warned that it was cut off.
+  /// by generation, by old rank: the rank that reads the part
+  std::vector<std::vector<int>> readers;
+  Descriptor without;                     ///< the descriptor afterwards
+  /// Set if the database is being closed: then no warning says that it was interrupted.
   std::shared_ptr<std::atomic<bool>> closing = std::make_shared<std::atomic<bool>>(false);
 };
 

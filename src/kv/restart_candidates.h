@@ -22,8 +22,8 @@ struct Candidate {
   CommitRecord record;
 };
 
-/// The complete checkpoints of database `name` under `path`, newest first: all, or the one whose
-/// number is `wanted`, where that is not 0. What is damaged is passed over, and logged.
+/// The complete checkpoints of database `name` under `path`, newest first: all, or the one with the
+/// number `wanted`, if that is not 0. What is damaged is passed over, and logged.
 ///
 /// Errors  kNotFound: there is none. kCorruption: all are damaged. kIo.
 Result<std::vector<Candidate>> AgreeOnCandidates(const runtime::Core& core, const std::string& path,

@@ -16,9 +16,9 @@ using Model = std::map<std::string, std::string>;
 /// What is there after round 0, or 1.
 Model ModelOf(int round);
 /// The share of `rank` in the puts and deletes that lead to the model of `round` from the one
-/// before; other values stay where they are. False: some failed.
+/// before; other values stay. False: some failed.
 bool Write(Database& db, int rank, int size, int round);
-/// Of each key what round 0 left, or round 1: that one where all of it is `durable`.
+/// For each key the value of round 0 or of round 1; that of round 1 if all of it is `durable`.
 void ExpectRoundOfEachKey(const Model& all, bool durable);
 
 }  // namespace quire::kv

@@ -33,7 +33,7 @@ class SimCluster {
     std::string repository = "/repository";
     /// The file system of a rank in place of its disk. Empty: its disk.
     std::function<io::FileSystem*(int rank)> file_system;
-    /// Runs when a rank is killed, before anybody can notice.
+    /// Runs when a rank is killed, before any rank can notice.
     std::function<void(int rank)> on_kill;
     ContextOptions context;
   };

@@ -18,7 +18,7 @@
 
 namespace quire::kv {
 
-/// Where a stream begins: position 0 marks an empty slot.
+/// The first position of a stream: position 0 marks an empty slot.
 constexpr uint64_t kStreamBegin = 8;
 
 class StagedIndex {

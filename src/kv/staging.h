@@ -35,7 +35,7 @@ class BufferPool {
   explicit BufferPool(uint64_t buffer_bytes);
   /// Null: no memory.
   BatchBuffer Take();
-  /// Keeps `buffer`, or frees it where there are enough. Takes no memory.
+  /// Keeps `buffer`, or frees it if there are enough. Takes no memory.
   void Give(BatchBuffer buffer);
   uint64_t idle_bytes() const;
 
@@ -62,7 +62,7 @@ struct StagedBatch {
 };
 using StagedBatchPtr = std::shared_ptr<StagedBatch>;
 
-/// What staging says about a key.
+/// The staged state of a key.
 struct StagedRead {
   enum class State { kNone, kPut, kDelete, kUpdate };
   State state = State::kNone;
@@ -79,7 +79,7 @@ class Staging {
     size_t in_flight_max = 8;  ///< batches under way per owner
   };
 
-  /// Who sends what is staged. Called without any lock of the Staging.
+  /// The threads that send staged operations. Called without any lock of the Staging.
   class Sender {
    public:
     virtual ~Sender() = default;
@@ -111,18 +111,18 @@ class Staging {
   std::vector<int> SealOlderThan(uint64_t tick);
   /// Owners with something staged.
   std::vector<int> Owners() const;
-  /// The owner with the most staged bytes; -1 where nothing is staged.
+  /// Returns the owner with the most staged bytes; -1 if nothing is staged.
   int LargestOwner() const;
   bool HasOpenBatches() const { return open_count_.load() != 0; }
-  /// What later batches are stamped with (the dispatcher's linger clock).
+  /// The stamp of later batches (the dispatcher's linger clock).
   void SetTick(uint64_t tick) { tick_.store(tick, std::memory_order_relaxed); }
 
-  /// Held by whoever sends to `owner`, so that batches leave in order.
+  /// Held by the thread that sends to `owner`, so that batches leave in order.
   std::mutex& SendMutex(int owner) { return StageOf(owner).send_mutex; }
   /// The next batch of `owner`'s migration queue, from now on under way. Null: none, or enough are.
   StagedBatchPtr TakeSendable(int owner);
   bool HasSendable(int owner);
-  /// True where nothing of `owner` is staged. Takes no lock.
+  /// Returns whether nothing is staged for `owner`. Takes no lock.
   bool Empty(int owner) const {
     const Stage* const stage = ExistingStage(owner);
     return stage == nullptr || stage->bytes.load() == 0;

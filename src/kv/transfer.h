@@ -32,10 +32,10 @@ class Transfer {
     /// says so, and it is copied
     bool check_link = false;
   };
-  /// What a copy has to pass: a file of the target, whole, of which the sum of what was read is
-  /// known.
+  /// The check of a copy: a complete file of the target, and the known sum of the bytes that were
+  /// read.
   using Check = std::function<Status(const Item& item)>;
-  /// From `source` to `target`, directories. Of `items` each file's size is known.
+  /// From `source` to `target`, directories. The size of each file of `items` is known.
   Transfer(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
            std::atomic<uint64_t>* bytes_done, Check check = {});
 

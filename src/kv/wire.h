@@ -1,5 +1,4 @@
-/// What the ranks of a database say to each other: operations, and the bytes of requests and
-/// answers.
+/// The messages between the ranks of a database: operations, and the bytes of requests and answers.
 ///
 /// Layer      kv
 /// Encoding   docs/format/message-kv.md
@@ -36,11 +35,11 @@ constexpr uint32_t Channel(uint32_t database_number, Operation operation) {
   return runtime::Channel(database_number, static_cast<uint32_t>(operation));
 }
 
-/// What an answer's status means here: an owner that no longer serves the channel has closed the
+/// The meaning of an answer's status: an owner that no longer serves the channel has closed the
 /// database.
 Status OwnerStatus(int owner, const Status& status);
 
-/// What an owner could not apply of a batch.
+/// The operations of a batch that an owner could not apply.
 struct Damage {
   uint64_t lost_count = 0;
   Status first;  ///< why, of the first that was lost

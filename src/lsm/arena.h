@@ -1,6 +1,6 @@
-/// What one rank's database shares with the ranks of its node: the indexes of its MemTables, with
-/// the log off their records too, and the board that says which of them are live. Made at open,
-/// mapped read-only by the neighbours, then unlinked.
+/// The memory that one rank's database shares with the ranks of its node: the indexes of its
+/// MemTables (with the log off also their records), and a board that lists the live ones. Made at
+/// open, mapped read-only by the neighbours, then unlinked.
 ///
 /// Layer      lsm
 /// Source     docs/decisions/0005-direct-reads.md
@@ -30,7 +30,7 @@ constexpr int kPoolSlotsMax = 72;
 /// BoardState: the pool slot of a MemTable that neighbours cannot read. They ask the owner.
 constexpr uint32_t kNotShared = UINT32_MAX;
 
-/// What the neighbours need to read this database's memory; refreshed by Publish.
+/// The state that neighbours need to read this database's memory; updated by Publish.
 struct BoardState {
   uint64_t edition = 0;  ///< of the manifest: changes whenever the set of tables does
   uint64_t newest_ssid = 0;
@@ -73,7 +73,7 @@ class Arena {
   bool Read(BoardState* state, uint64_t* sequence = nullptr) const;
   /// Neighbour: whether the board still is what Read gave with `sequence`. One load.
   bool Unchanged(uint64_t sequence) const;
-  /// Owner: a clean close tells readers that there is nothing to be seen any more.
+  /// Owner: after a clean close readers see nothing any more.
   void MarkClosed();
   bool marked_closed() const;
 

@@ -1,4 +1,4 @@
-/// A layer below a database's runs: it answers for keys of which the database has never heard.
+/// A layer below a database's runs, consulted for keys that the database does not contain.
 ///
 /// Layer      lsm
 /// Source     docs/decisions/0009-persistence.md

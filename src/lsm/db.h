@@ -31,7 +31,7 @@
 
 namespace quire::lsm {
 
-/// What a database needs from outside.
+/// The services that a database uses.
 struct Environment {
   io::FileSystem* fs = nullptr;
   base::Executor* executor = nullptr;
@@ -109,13 +109,13 @@ using UpdateFn = std::function<bool(Slice key, const Slice* present, std::string
 /// How far a write has come that may have to stop and go on later: one that another rank asked for,
 /// on a thread that must not wait. Used by one thread at a time, for one write.
 struct WriteProgress {
-  bool may_wait = true;  ///< false: where there is no room for the write it stops, and `waits`
+  bool may_wait = true;  ///< false: if there is no room for the write it stops, and sets `waits`
   /// Out, with kBusy: nothing failed. The same call with the same arguments and this progress goes
   /// on with what is left; it is worth trying after some milliseconds.
   bool waits = false;
   uint64_t applied = 0;  ///< out: operations of Apply and Fill that are there at the log's level
 
-  // What the database remembers from one call to the next.
+  // State of the database from one call to the next.
   size_t over = 0;               // operations that are over, applied or refused
   Status refused;                // why the first of them was refused
   uint64_t full_generation = 0;  // of the MemTable in which there was no room; 0: none
@@ -194,7 +194,7 @@ class Db {
   virtual Status Flush() = 0;
   /// Flushes, and holds on to what there is then. Writes that go on meanwhile may be in it or not.
   virtual Result<std::shared_ptr<const Capture>> NewCapture() = 0;
-  /// Every write so far durable where it is (log and value segments): P2.
+  /// Makes every write so far durable in place (log and value segments): P2.
   virtual Status SyncLog() = 0;
   /// Merges all runs into one, dead versions and tombstones dropped. Waits.
   virtual Status Compact() = 0;
@@ -206,7 +206,7 @@ class Db {
   virtual Status background_status() const = 0;
 
   virtual DbStatistics Statistics() const = 0;
-  /// What the neighbours need to attach a PeerReader; empty name where memory is not shared.
+  /// The name and size that neighbours need to attach a PeerReader; empty if memory is not shared.
   virtual std::string arena_name() const = 0;
   virtual uint64_t arena_bytes() const = 0;
   /// All neighbours are attached (or never will): take the name away.

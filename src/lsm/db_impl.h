@@ -1,4 +1,4 @@
-/// The state of one rank's database, and who may touch what.
+/// The state of one rank's database, and the locks that guard it.
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work
@@ -40,7 +40,7 @@ struct IteratorSources;
 
 class RunWriter;
 
-/// What a lookup found, wherever it was.
+/// The result of a lookup in any source.
 struct Found {
   enum class State { kNowhere, kDeleted, kValue, kValueRef };
   State state = State::kNowhere;
@@ -286,7 +286,7 @@ class DbImpl final : public Db {
   uint64_t recovered_holes_ = 0;
   uint64_t recovered_torn_bytes_ = 0;
 
-  // What readers and writers load, inside an EpochGuard; kept alive by current_.
+  // The Version that readers and writers load inside an EpochGuard; current_ keeps it alive.
   std::atomic<const Version*> version_{nullptr};
   std::atomic<bool> writes_refused_{false};  // failure_ says why
   std::atomic<uint64_t> next_ssid_{1};
@@ -308,8 +308,7 @@ class DbImpl final : public Db {
   uint64_t edition_ = 0;                 // of the last manifest
   uint64_t flushed_lsn_ = 0;
   Status failure_;  // why writes are refused, for good
-  // why the last flush failed, if room, memory or descriptors are short; tried again when somebody
-  // asks
+  // why the last flush failed, if room, memory or descriptors are short; tried again on request
   Status shortage_;
   Status compaction_shortage_;    // the same for merges; tried again after a flush
   bool shortage_logged_ = false;  // once until a flush is done

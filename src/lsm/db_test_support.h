@@ -1,5 +1,5 @@
-/// What the tests of the database share: a database over a simulated machine, and values that tell
-/// whose they are.
+/// Helpers of the database's tests: a database over a simulated machine, and values that show their
+/// keys.
 #pragma once
 
 #include <gtest/gtest.h>

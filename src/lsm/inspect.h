@@ -44,14 +44,14 @@ struct Inspection {
   DirectoryContents files;
   bool has_manifest = false;  ///< a sound one
   Manifest manifest;
-  std::string writer;  ///< who has it open; empty: nobody
+  std::string writer;  ///< the program that has it open; empty: none
   std::vector<Finding> findings;
   /// sound ones: those listed, or without a manifest all that are there
   std::vector<table::TableInfo> tables;
   std::vector<table::TableInfo> damaged_tables;  ///< those of the others that can be opened
   uint64_t values = 0;       ///< separated ones that were verified
   uint64_t bytes = 0;        ///< that were verified
-  uint64_t log_records = 0;  ///< in no table yet; not looked at while somebody has it open
+  uint64_t log_records = 0;  ///< in no table yet; not examined while a program has it open
   uint64_t log_holes = 0;
 };
 

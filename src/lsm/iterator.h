@@ -1,4 +1,4 @@
-/// What a user of one rank's database, or of a reader of it, walks with: snapshots and iterators.
+/// Snapshots and iterators of one rank's database, and of a reader of it.
 ///
 /// Layer      lsm
 /// Threads    an iterator belongs to one thread at a time; a snapshot to any

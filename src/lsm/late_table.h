@@ -22,7 +22,7 @@ namespace quire::lsm {
 
 class LateTable final : public table::Table {
  public:
-  /// Where tables lie, shared by those of one opening.
+  /// The place of tables, shared by those of one opening.
   struct Source {
     TablePlace place;
     StorageOptions options;  ///< what `place` refers to: tables may outlive their database

@@ -4,8 +4,7 @@
 /// Layer      lsm
 /// Source     LevelDB's and RocksDB's MANIFEST for the failure cases; docs/durability.md
 /// Encoding   docs/format/manifest.md
-/// Threads    pure functions; whoever publishes holds the directory's lock and serializes its own
-///            calls
+/// Threads    pure functions; the publisher holds the directory's lock and serializes its own calls
 #pragma once
 
 #include <cstdint>
@@ -63,7 +62,7 @@ Result<Manifest> DecodeManifest(Slice bytes, const std::string& path);
 
 /// The manifest of the database in `directory`. kNotFound: there is none.
 Result<Manifest> ReadManifest(io::FileSystem& fs, const std::string& directory);
-/// Makes `manifest` the one that counts (P2 at return), unless somebody else took the database over
+/// Makes `manifest` the current one (P2 at return), unless another program took the database over
 /// since: on disk there must be the edition before it, of its own epoch or of `previous_epoch` (for
 /// the first write after open).
 /// Errors  kBusy: taken over, nothing was written; kNoSpace, kIo: the old one stands, or (directory
@@ -80,7 +79,7 @@ Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Ma
 
 /// "MANIFEST".
 std::string ManifestName();
-/// <directory>/LOCK: locked by whoever has the database open for writing.
+/// <directory>/LOCK: locked by the program that has the database open for writing.
 std::string LockPath(const std::string& directory);
 /// "t-<ssid>.sst".
 std::string TableName(uint64_t ssid);

@@ -71,7 +71,7 @@ class MemoryHandle {
   void Close();
   /// The same for an adopted one, whose records end at offset `end`.
   void FinishAdoption(uint64_t end);
-  /// What it holds is in a table that the manifest names: its segment is not needed any more.
+  /// Its records are in a table that the manifest names: its segment is not needed any more.
   void SetFlushed() { flushed_.store(true, std::memory_order_release); }
   /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the
   /// log's chain.
@@ -102,7 +102,7 @@ class MemoryHandle {
   uint64_t synced_end_ = 0;
 };
 
-/// What a pool is made from.
+/// The configuration of a pool.
 struct PoolConfig {
   io::FileSystem* fs = nullptr;
   std::string directory;
@@ -113,8 +113,8 @@ struct PoolConfig {
 
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
-  /// An empty pool and the arena with its indexes; not shared where there is no room for that,
-  /// which is logged. Errors: kOutOfMemory, kIo.
+  /// Makes an empty pool and the arena with its indexes. If there is no room, the arena is not
+  /// shared, which is logged. Errors: kOutOfMemory, kIo.
   static Result<std::shared_ptr<MemoryPool>> Create(const PoolConfig& config);
 
   /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Outside
@@ -133,8 +133,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   bool MayPin() const;
   /// Removes the files of segments outside of the pool that are not needed any more.
   Status RemoveStray();
-  /// Of a database that was closed, all of whose records are in tables: the files of free slots go,
-  /// but for number `kept`, which the manifest may list and which gives its room back.
+  /// For a database that is closed, with all records in tables: removes the files of free slots,
+  /// except number `kept`, which the manifest may list and which gives its room back.
   Status FreeFiles(uint64_t kept);
   /// The segment `segment` that a dead process left, with an empty index: in its own slot where it
   /// fits this pool, else with an index on the heap.
@@ -143,7 +143,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void RaiseNextLsn(uint64_t lsn);
   bool HasFreeSlot() const;
   /// `freed` runs (on any thread, under no lock of the database) when a slot becomes free. Empty:
-  /// nobody is told.
+  /// no callback.
   void OnFree(std::function<void()> freed);
   Arena& arena() { return *arena_; }
   const Arena& arena() const { return *arena_; }

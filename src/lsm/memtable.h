@@ -1,12 +1,11 @@
 /// MemTable: a hash index in node-shared memory over records in a log segment's mapping. A put is
-/// one reservation, one copy, one checksum, one slot. Order is made when somebody asks for it
-/// (SortedView).
+/// one reservation, one copy, one checksum, one slot. Keys are sorted on demand (SortedView).
 ///
 /// Layer      lsm
 /// Source     PapyrusKV, SC17, section 2.4 (MemTable); docs/decisions/0002-log-is-the-memtable.md
 /// Threads    Add, AddBatch, Get, CoveringTombstone: any number of threads, lock-free. Close,
-///            QuiescedLsn, NewView: any thread, serialized inside. Adopt: one thread, nobody else.
-///            Other processes read through PeerReader (peer_reader.h), never write.
+///            QuiescedLsn, NewView: any thread, serialized inside. Adopt: one thread only, with no
+///            other call. Other processes read through PeerReader (peer_reader.h), never write.
 /// Invariants a slot, once taken by a key, keeps that key; versions hang from it newest first by
 ///            LSN; a reader sees a version only when it is complete and, in a batch, when the whole
 ///            batch is; a closed MemTable stays closed; every reservation is filled, so that a live
@@ -33,7 +32,7 @@ constexpr uint32_t kRangeDeletesMax = 256;
 
 /// The index's first bytes in shared memory; the slots follow.
 struct alignas(64) IndexHeader {
-  // Read by everybody, hardly ever written.
+  // Read by all threads, rarely written.
   std::atomic<uint64_t> generation;  ///< of the segment it belongs to; 0 while it is being recycled
   std::atomic<uint64_t> base_lsn;
   std::atomic<uint32_t> range_delete_head;  ///< offset/8 of the newest range tombstone; 0: none
@@ -52,7 +51,7 @@ uint64_t IndexBytes(uint64_t segment_bytes);
 /// Whether the memory of an index, zero at first, was never a MemTable's.
 bool IndexIsUnused(const char* index);
 
-/// What a lookup in one source (MemTable or table) found.
+/// The result of a lookup in one source (MemTable or table).
 struct Lookup {
   enum class State { kAbsent, kValue, kValueRef, kDeleted };
   State state = State::kAbsent;
@@ -74,7 +73,7 @@ class MemTable {
  public:
   /// Over `index` (IndexBytes, 64-byte aligned; unused, or zeroed here) and `segment_data`
   /// (segment_bytes, header page included), for a segment of that generation. Both outlive it.
-  /// `stored` is told of stores (simulation), and asked for room; may be null.
+  /// `stored` is notified of stores (simulation), and asked for room; may be null.
   MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint64_t generation,
            uint64_t base_lsn, io::MappedFile* stored);
   ~MemTable();

@@ -1,4 +1,4 @@
-/// What the tests of MemTables share: one with memory of its own, and all that an iterator gives.
+/// Helpers of the tests of MemTables: one with its own memory, and the content of an iterator.
 ///
 /// Layer      lsm (tests only)
 /// Threads    as the MemTable's

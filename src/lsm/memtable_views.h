@@ -1,4 +1,4 @@
-/// What a MemTable remembers of the order of its keys: sorted runs over the part of the log that
+/// The known part of the order of a MemTable's keys: sorted runs over the part of the log that
 /// views have covered.
 ///
 /// Layer      lsm (internal)

@@ -26,17 +26,17 @@ class MergingIterator {
   /// As EntryIterator's.
   void Seek(Slice key);
   void SeekBefore(Slice key);
-  /// Only after SeekToFirst, Seek and Next: a merge does not turn round, it seeks anew.
+  /// Only after SeekToFirst, Seek and Next: a merge does not change its direction, it seeks again.
   void Next();
   /// Only after SeekToLast, SeekBefore and Prev.
   void Prev();
-  /// Where it stands, while Valid().
+  /// The position, while Valid().
   const table::Entry& entry() const { return *heap_[0].entry; }
   Slice key() const { return entry().key; }
   Slice value() const { return entry().value; }
   log::RecordType type() const { return entry().type; }
   uint64_t lsn() const { return entry().lsn; }
-  /// Why Valid() is false, where it is not the end.
+  /// Returns OK at the end, or the failure that ended the walk.
   Status status() const;
 
  private:

@@ -31,11 +31,11 @@ class PartVerifier {
   /// Errors  kCorruption: it is damaged, or another file (names it). kIo.
   /// Cost    One reading. Memory for some blocks, or for the largest value.
   Status Check(const std::string& name, uint64_t identity);
-  /// Of a segment that was checked: it has places where no record is.
+  /// Returns whether a checked segment has places that are no record.
   bool HasHoles(const std::string& name) const;
-  /// Once all files are there, `names`: the values in segments that have places where no record
-  /// is, by the references of the tables. Such places come from a write that failed, or a kill,
-  /// and nobody refers to them. Errors as of Check.
+  /// Once all files are there, `names`: the values in segments that have places where no record is,
+  /// by the references of the tables. Such places come from a failed write or a kill, and no table
+  /// refers to them. Errors as of Check.
   Status Finish(const std::vector<std::string>& names);
 
  private:

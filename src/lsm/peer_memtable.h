@@ -6,10 +6,10 @@
 /// Threads    any; nothing is written
 ///
 /// Nothing that is read is trusted: offsets and sizes are checked before they are followed, chains
-/// must fall. What was found counts only if Unchanged() says so afterwards, after the value has
-/// been copied. The owner takes the generation out of the index before it changes anything else in
-/// it, and gives the segment a new header before it writes new records: so whoever still finds both
-/// generations has read bytes of that generation only.
+/// must fall. A result counts only if Unchanged() returns true after the value has been copied. The
+/// owner takes the generation out of the index before it changes anything else in it, and gives the
+/// segment a new header before it writes new records: so whoever still finds both generations has
+/// read bytes of that generation only.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace quire::lsm {
 
-/// What a neighbour's MemTable seems to say.
+/// The unconfirmed result of a lookup in a neighbour's MemTable.
 struct PeerLookup {
   enum class State { kAbsent, kDeleted, kValue, kValueRef, kChanged };
   State state = State::kAbsent;

@@ -21,8 +21,8 @@ namespace quire::lsm {
 
 class PeerReader {
  public:
-  /// `directory`: the neighbour's rank directory; arena by name and size, as the neighbour told
-  /// them. Reads the manifest; tables are opened by the first Get.
+  /// `directory`: the neighbour's rank directory; arena by name and size, as received from the
+  /// neighbour. Reads the manifest; tables are opened by the first Get.
   static Result<std::unique_ptr<PeerReader>> Open(io::FileSystem& fs, const std::string& directory,
                                                   const std::string& arena_name,
                                                   uint64_t arena_bytes,

@@ -6,9 +6,9 @@
 /// Encoding   docs/format/manifest.md, segment.md, table.md
 /// Threads    all functions from any thread; Refresh calls are serialized inside. Released outside
 ///            of every EpochGuard.
-/// Invariants what is seen is what one manifest published; where no process holds the directory's
-///            lock, with all that the log promises. A table, once opened, stays readable whatever
-///            the writer removes. What was seen once does not go back to an older state.
+/// Invariants a reader sees the state that one manifest published; if no process holds the
+///            directory's lock, also everything that the log promises. A table, once opened, stays
+///            readable whatever the writer removes. A reader never goes back to an older state.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,17 @@ struct ReaderOptions {
   std::shared_ptr<table::BlockCache> cache;  ///< null: one of its own, storage.cache_bytes
 };
 
-/// What a reader stands on.
+/// The state that a reader sees.
 struct ReaderState {
   std::shared_ptr<const Manifest> manifest;
-  std::string writer;        ///< who held the lock when it was looked at; empty: nobody
+  std::string writer;        ///< the holder of the lock at that time; empty: none
   uint64_t log_records = 0;  ///< seen that are in no table: from the log
   uint64_t log_holes = 0;    ///< torn places in the log, as recovery counts them
 };
 
 class Reader {
  public:
-  /// What a database says of a key.
+  /// The state of a key in a database.
   enum class Presence { kNowhere, kDeleted, kPresent };
 
   /// Errors  kNotFound: there is no database. kCorruption: a file is damaged or gone, though no
@@ -54,8 +54,7 @@ class Reader {
   virtual ~Reader() = default;
 
   /// The newest value in what the last look saw, copied once into the place that `allocate` gives.
-  /// `presence` (may be null) tells the two kinds of kNotFound apart: deleted here, or nothing
-  /// known of the key.
+  /// `presence` (may be null) distinguishes the two kinds of kNotFound: deleted here, or unknown.
   /// Errors  kBusy: stale; the writer removed a value segment since the last look, Refresh().
   ///         kCorruption, kIo.
   virtual Status Get(Slice key, const AllocateFn& allocate, Presence* presence) const = 0;
@@ -67,7 +66,7 @@ class Reader {
   virtual ReaderState State() const = 0;
   /// Reads everything that the last look saw and verifies every checksum: tables, the values that
   /// they and the log refer to, and the headers of those values' segments. `progress` (may be
-  /// empty) is told of bytes done, and in all.
+  /// empty) is called with bytes done, and in all.
   /// Errors  as of Get.
   using VerifyProgress = std::function<void(uint64_t done, uint64_t total)>;
   virtual Status Verify(const VerifyProgress& progress) const = 0;

@@ -1,5 +1,5 @@
-/// What a reader sees of a directory at one look, and how it looks: until what it saw cannot have
-/// been changed by a writer meanwhile.
+/// A consistent state of a database directory, and the loader that retries until no writer changed
+/// the directory while it was read.
 ///
 /// Layer      lsm (internal)
 /// Threads    a ReaderView never changes; ReaderLooks: pure functions of what is on disk
@@ -22,7 +22,7 @@ namespace quire::lsm {
 
 struct ReaderView : std::enable_shared_from_this<ReaderView> {
   Manifest manifest;
-  std::string writer;  ///< who held the lock; empty: nobody
+  std::string writer;  ///< the holder of the lock; empty: none
   Version version;     ///< no active MemTable; immutables: what of the log is in no table
   std::shared_ptr<const ValueReader> values;
   uint64_t log_records = 0;

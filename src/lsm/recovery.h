@@ -1,11 +1,12 @@
-/// What a dead process left in a directory, and what of its log counts.
+/// Recovers the log that a dead process left in a directory.
 ///
 /// Layer      lsm
-/// Source     docs/durability.md: a durable watermark tells a torn tail from damage
+/// Source     docs/durability.md: a durable watermark distinguishes a torn tail from damage
 /// Encoding   docs/format/manifest.md, segment.md
-/// Threads    one thread, which holds the directory's lock, or reads copies while nobody does
-/// Invariants nothing on disk changes but the `prev` fields of records, and only where segments are
-///            adopted as they lie; the same files give the same result, again and again.
+/// Threads    one thread, which holds the directory's lock, or reads copies while no program holds
+///            it
+/// Invariants nothing on disk changes but the `prev` fields of records, and only in segments that
+///            are adopted in place; the same files give the same result, again and again.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +57,7 @@ struct LogFile {
   log::SegmentHeader header;
 };
 
-/// What the log gives.
+/// The result of recovery.
 struct RecoveredLog {
   /// oldest first, closed; none of them empty
   std::vector<std::shared_ptr<MemoryHandle>> handles;
@@ -72,7 +73,7 @@ struct RecoveredLog {
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
 };
 
-/// What recovery needs of whoever recovers.
+/// The services of the caller that recovery uses.
 struct RecoveryHelp {
   /// the segment in this file, with an empty index: adopted as it lies, or a copy of it
   std::function<Result<std::shared_ptr<MemoryHandle>>(const std::string& path)> adopt;
@@ -115,7 +116,8 @@ class LogRecovery {
   RecoveredLog log_;
 };
 
-/// The log of a database that nobody has open, from copies of its segments: nothing is written.
+/// Reads the log of a database that no program has open, from copies of its segments; writes
+/// nothing.
 /// Errors as of LogRecovery.
 Result<RecoveredLog> CopyLog(io::FileSystem& fs, const std::string& directory,
                              const Manifest& manifest, const std::vector<uint64_t>& pool_slots,

@@ -36,7 +36,7 @@ struct RepairReport {
   std::vector<std::string> losses;  ///< what is lost by that
 };
 
-/// Errors  kNotFound: no database. kBusy: somebody has it open. kUnsupported: a newer format.
+/// Errors  kNotFound: no database. kBusy: a program has it open. kUnsupported: a newer format.
 ///         kIo: a file cannot be read for another reason than what is in it, or nothing can be
 ///         written; kNoSpace.
 Result<RepairReport> Repair(io::FileSystem& fs, const std::string& directory,

@@ -15,7 +15,7 @@
 
 namespace quire::lsm {
 
-/// What the runs say of a key.
+/// The result of a lookup in the runs.
 struct RunLookup {
   enum class State { kAbsent, kValue, kValueRef, kDeleted };
   State state = State::kAbsent;

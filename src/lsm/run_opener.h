@@ -19,15 +19,15 @@
 
 namespace quire::lsm {
 
-/// Where tables lie, and how they are read.
+/// The place of tables, and how they are read.
 struct TablePlace {
   io::FileSystem* fs = nullptr;
   std::string directory;
   const StorageOptions* options = nullptr;
   std::shared_ptr<table::BlockCache> cache;
-  std::shared_ptr<Trash> trash;  ///< null: whoever opens removes nothing
-  /// Of whoever alone removes files there: a table is opened at its first use, unless it has range
-  /// tombstones.
+  std::shared_ptr<Trash> trash;  ///< null: the opener removes no files
+  /// Open tables on first use. Only for the owner, which alone removes files. Tables with range
+  /// tombstones are always opened at once.
   bool late = false;
 };
 

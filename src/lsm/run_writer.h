@@ -44,7 +44,8 @@ class RunWriter {
   /// The next version to keep, in the order of EntryIterator. `new_key`: the last one had another
   /// key, so that a new table may begin.
   Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key);
-  /// The tables, by key, synced (their directory entries not); none where nothing was added.
+  /// Returns the tables, by key, synced (but not their directory entries); none if nothing was
+  /// added.
   Result<std::vector<table::TableInfo>> Finish();
   /// Takes back what Finish() gave: the files are removed.
   void Remove();

@@ -58,7 +58,7 @@ Result<SalvagedLog> SalvageLog(io::FileSystem& fs, const std::string& path,
 
 /// All that `memory` holds, to `writer`.
 Status WriteAll(const MemoryHandle& memory, RunWriter& writer);
-/// What became of a table.
+/// The result for a table.
 struct SalvagedTable {
   uint64_t kept = 0;                     ///< entries
   LostVersions lost;                     ///< entries whose values are gone

@@ -1,4 +1,4 @@
-/// Which value segments are alive, which are mostly dead, and which nobody refers to any more.
+/// Tracks which value segments are alive, mostly dead, or unreferenced.
 ///
 /// Layer      lsm
 /// Source     WiscKey (FAST16), section 3.3.2: collecting the value log
@@ -29,7 +29,7 @@ namespace quire::lsm {
 /// Bytes of records that tables refer to, by segment.
 using SegmentUses = std::unordered_map<uint64_t, uint64_t>;
 
-/// Where the MemTables stand, as far as references in them matter. To be read after Graced(): a
+/// The state of the MemTables, as far as references in them matter. To be read after Graced(): a
 /// write that was under way before may have put a record into an empty MemTable since.
 struct MemoryState {
   uint64_t active_base_lsn = 0;
@@ -57,7 +57,7 @@ class SegmentTracker {
   std::vector<std::shared_ptr<SegmentHandle>> Handles() const;
   /// Handles of the segments from `first_id` to before `end_id`, whether Observe saw them or not.
   std::vector<std::shared_ptr<SegmentHandle>> HandlesBetween(uint64_t first_id, uint64_t end_id);
-  /// What a manifest lists: all but those given up.
+  /// Returns the segments for the manifest: all but those given up.
   std::vector<StoredSegment> Stored() const;
 
   /// While one lives, no segment from `first_id` on is judged: tables that are in no manifest yet

@@ -1,5 +1,5 @@
-/// What a program iterates over: of each key the newest version at a snapshot, without what is
-/// deleted.
+/// An iterator over what a program sees: the newest version of each key at a snapshot, without
+/// deleted keys.
 ///
 /// Layer      lsm
 /// Source     LevelDB's DBIter for the two directions
@@ -19,7 +19,7 @@
 
 namespace quire::lsm {
 
-/// What an iterator holds on to.
+/// The objects that an iterator keeps alive.
 struct IteratorSources {
   std::shared_ptr<const Version> version;
   std::vector<std::shared_ptr<SegmentHandle>> young_segments;  ///< not in `version` yet

@@ -19,7 +19,7 @@
 
 namespace quire::lsm {
 
-/// Where the value of `ref` begins in its file.
+/// The offset of the value of `ref` in its file.
 inline uint64_t ValueOffset(const log::ValueRef& ref) {
   return ref.offset + sizeof(log::RecordHeader) + ref.key_size;
 }

@@ -24,8 +24,8 @@
 
 namespace quire::lsm {
 
-/// Gives the place for `size` bytes; nullptr: out of memory. Where a read has to be repeated (a
-/// neighbour's memory changed under it) it is called again: the last place counts.
+/// Gives the place for `size` bytes; nullptr: out of memory. If a read must be repeated (a
+/// neighbour's memory changed under it), it is called again: the last memory counts.
 using AllocateFn = std::function<char*(size_t size)>;
 
 /// Copies `value` into the place that `allocate` gives. kOutOfMemory: it gave none.
@@ -38,7 +38,7 @@ struct ValueSegmentInfo {
   bool sealed = false;        ///< nothing is appended to it any more
 };
 
-/// What a value log begins with.
+/// The initial state of a value log.
 struct ValueLogStart {
   uint64_t next_id = 1;  ///< of the next segment; no file in the directory has it or a higher one
   uint64_t owner_epoch = 0;

@@ -43,7 +43,7 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   uint64_t Reserve(uint64_t record_bytes) {
     return log::Reserve(tail_, header_.capacity, record_bytes);
   }
-  /// Makes present the next pages that nobody has taken on yet. False: there are none, or nothing
+  /// Populates the next pages that no other thread has begun. False: there are none, or nothing
   /// more is stored here.
   bool TouchNext() { return TouchFrom(0); }
   /// Stores the pair in its reservation; on failure the room stays unused.
@@ -59,7 +59,8 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   void Drain() { log::CloseAndDrain(tail_); }
   /// Once drained: the file ends at its last record.
   Status Finish();
-  /// Everything stored by now durable; nothing to do where nothing was stored since the last time.
+  /// Makes everything stored so far durable; does nothing if nothing was stored since the last
+  /// time.
   Status Sync();
 
   uint64_t record_bytes() const;

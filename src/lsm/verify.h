@@ -18,7 +18,8 @@ namespace quire::lsm {
 /// Whether the separated value at `reference` is sound.
 using ValueCheck = std::function<Status(const log::ValueRef& reference)>;
 
-/// The tables of `run`, and the values that they refer to. `verified` is told of each sound table.
+/// The tables of `run`, and the values that they refer to. `verified` is called for each undamaged
+/// table.
 /// Errors  kCorruption (names file and offset), kIo; what `check` says.
 Status VerifyRun(const Run& run, const ValueCheck& check,
                  const std::function<void(const table::TableInfo& table)>& verified = {});

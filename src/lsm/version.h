@@ -1,5 +1,5 @@
-/// What the database consists of at one moment: MemTables and runs of tables. Readers load the
-/// newest Version inside an EpochGuard; iterators hold theirs.
+/// The parts of a database at one moment: MemTables and runs of tables. Readers load the newest
+/// Version inside an EpochGuard; iterators hold theirs.
 ///
 /// Layer      lsm
 /// Source     LevelDB's versions; RocksDB's superversion
@@ -23,8 +23,8 @@
 
 namespace quire::lsm {
 
-/// What nobody can reach any more and background work is to remove. Filled where the last reference
-/// goes, on any thread.
+/// Unreachable files that background work must remove. Filled where the last reference goes, on any
+/// thread.
 class Trash {
  public:
   void AddTable(const std::string& path) noexcept;
@@ -69,7 +69,7 @@ class Run {
     if (tables_.size() == 1) return &tables_[0]->table();
     return FindAmongMany(key);
   }
-  /// The index of that table: the last whose smallest key is <= `key`, 0 where none is.
+  /// The index of that table: the last whose smallest key is <= `key`, 0 if there is none.
   size_t FindIndex(Slice key) const;
   uint64_t bytes() const { return bytes_; }
   uint64_t newest_ssid() const { return newest_ssid_; }

@@ -18,9 +18,9 @@ namespace quire::lsm {
 
 /// Fed with entries by rising key, versions newest first.
 ///
-/// The snapshots divide the LSNs into strata; readers tell versions of one stratum apart only by
-/// the newest. So a version goes where a newer one of its key, or a range tombstone over it, lies
-/// in the same stratum. A tombstone itself goes where nothing older can reappear: the entries come
+/// The snapshots divide the LSNs into strata; of the versions in one stratum readers see only the
+/// newest. So a version goes where a newer one of its key, or a range tombstone over it, lies in
+/// the same stratum. A tombstone itself is dropped if nothing older can reappear: the entries come
 /// from all older sources too (`bottom`), and no snapshot is older.
 class VersionFilter {
  public:

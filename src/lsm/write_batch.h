@@ -1,7 +1,8 @@
 /// Several writes as one: log records one after another, as they go over the wire and into the log.
 ///
 /// Layer      lsm
-/// Encoding   docs/format/record.md (checksums 0: whoever stores or sends the batch covers it)
+/// Encoding   docs/format/record.md (checksums 0: the code that stores or sends the batch covers
+///            it)
 /// Threads    one thread at a time
 #pragma once
 

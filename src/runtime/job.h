@@ -2,9 +2,9 @@
 /// redistribution. It has steps; a step begins when all ranks are through with the one before, and
 /// the first failure of any rank ends it on all.
 ///
-/// Rank 0 coordinates: every rank reports the end of a step to it, and it tells every rank to
-/// continue, or sends the job's end. No rank polls; but a rank that has waited for a long time
-/// requests the state of the job from the rank that it waits for, and so receives lost news.
+/// Rank 0 coordinates: every rank reports the end of a step to it, and it sends every rank the next
+/// step, or the job's end. No rank polls; but a rank that has waited for a long time requests the
+/// state of the job from the rank that it waits for, and so receives lost news.
 ///
 /// If a failed job can have no result, all ranks undo their work before it ends.
 ///

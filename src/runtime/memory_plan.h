@@ -26,7 +26,7 @@ struct MemoryPlan {
   }
 };
 
-/// What these options may take on a rank among `rank_count`.
+/// Returns the memory that these options may use on one of `rank_count` ranks.
 MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count);
 
 /// The memory that the writer of one dataset may use. All bytes.
@@ -37,7 +37,7 @@ struct DatasetMemoryPlan {
   uint64_t total() const { return tables + partition + messages; }
 };
 
-/// What these options may take on a rank among `rank_count`.
+/// Returns the memory that these options may use on one of `rank_count` ranks.
 DatasetMemoryPlan PlanFor(const DatasetOptions& options, int rank_count);
 
 }  // namespace quire::runtime
