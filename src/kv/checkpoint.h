@@ -18,7 +18,7 @@
 
 namespace quire::kv {
 
-/// What to checkpoint, where, and how many earlier checkpoints to keep.
+/// The database and the place of a checkpoint, and the number of checkpoints to keep.
 struct CheckpointRequest {
   std::string path;  ///< the same on all ranks, absolute
   std::string database;

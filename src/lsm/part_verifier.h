@@ -33,7 +33,7 @@ class PartVerifier {
   Status Check(const std::string& name, uint64_t identity);
   /// Returns whether a checked segment has places that are no record.
   bool HasHoles(const std::string& name) const;
-  /// Once all files are there, `names`: the values in segments that have places where no record is,
+  /// Once all files are there, `names`: the values in segments that have places without a record,
   /// by the references of the tables. Such places come from a failed write or a kill, and no table
   /// refers to them. Errors as of Check.
   Status Finish(const std::vector<std::string>& names);

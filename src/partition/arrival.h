@@ -1,5 +1,4 @@
-/// A place to which all ranks come, each in its own time: who is there waits for the others,
-/// however long they take, as long as they live.
+/// A barrier without a deadline: each rank waits until every other rank has arrived or died.
 ///
 /// Layer      partition
 /// Threads    the program's, all ranks alike
@@ -15,16 +14,16 @@ namespace quire::partition {
 
 class Arrival {
  public:
-  /// Collective; waits for nobody. From now on this rank is waited for. `number`: of
+  /// Collective, but does not wait. From now on this rank is waited for. `number`: of
   /// Core::TakeNumber, taken before anything can fail on this rank alone. `what` is for errors.
   Arrival(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what);
-  /// Who has not come has failed.
+  /// Destroying it before Come() counts as a failure of this rank.
   ~Arrival();
   Arrival(const Arrival&) = delete;
   Arrival& operator=(const Arrival&) = delete;
 
-  /// Once. OK where every rank came with OK, as far as is heard here. What waits to be sent in
-  /// calls is sent meanwhile.
+  /// Once. Returns OK if every rank came with OK, as far as this rank knows. Messages that are sent
+  /// in calls are sent meanwhile.
   Status Come(const Status& mine);
 
  private:

@@ -28,8 +28,8 @@ class Batches {
 
   /// From now on every batch begins with that.
   void SetHead(std::string head) { head_ = std::move(head); }
-  /// Where to append an entry of `bytes` for `destination`. A batch in which it has no room is
-  /// closed before; one entry always has, also if it is longer than a batch.
+  /// Returns the place for an entry of `bytes` for `destination`. A batch in which it has no room
+  /// is closed before; one entry always has, also if it is longer than a batch.
   std::string* Room(uint32_t slot, uint32_t destination, uint64_t bytes);
   /// Closes all.
   void CloseAll();
@@ -38,7 +38,7 @@ class Batches {
   bool has_closed() const { return !closed_.empty(); }
   /// The closed ones; they are the caller's from now on.
   std::vector<Batch> TakeClosed() { return std::exchange(closed_, {}); }
-  /// Of open batches.
+  /// Bytes of open batches.
   uint64_t buffer_bytes() const { return buffer_bytes_; }
 
  private:
@@ -46,7 +46,7 @@ class Batches {
 
   const uint64_t batch_bytes_;
   std::string head_;
-  std::vector<Batch> open_;  ///< by slot; without memory where nothing waits
+  std::vector<Batch> open_;  ///< by slot; without memory if nothing waits
   std::vector<Batch> closed_;
   uint64_t buffer_bytes_ = 0;
 };

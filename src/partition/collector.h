@@ -1,5 +1,5 @@
-/// What comes to this rank's partition in an epoch: keys' hashes with the ranks that wrote them,
-/// which become maps; or, in formats that have keys, pairs, which become tables.
+/// Collects the entries for this rank's partition in an epoch: hashes of keys with the ranks that
+/// wrote them, which become maps; or, in formats with keys, pairs, which become tables.
 ///
 /// Layer      partition
 /// Source     FilterKV, CMU-PDL-19-104, section 3.3 (auxiliary tables)
@@ -26,8 +26,8 @@ class Collector {
  public:
   Collector(const DatasetOptions& options, const Route& route, Lane* lane, PartWriter* part);
 
-  /// Takes the entries of a batch: of `source`, or, with marks, of who the marks say, passed on by
-  /// `source`.
+  /// Takes the entries of a batch of `source`; with marks, of the ranks that the marks name,
+  /// forwarded by `source`.
   ///
   /// Errors  kBusy: no room until the lane has gone on. kCorruption: they are no entries; a rank
   ///         that sends such is damaged.

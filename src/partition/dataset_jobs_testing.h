@@ -30,7 +30,7 @@ class DatasetJobs : public testing::TestWithParam<std::tuple<DatasetFormat, bool
              uint32_t grid_ranks_min = 1024);
   void Write(int size, const std::vector<uint64_t>& epochs, int count,
              const DatasetOptions& options);
-  /// A reader of it; null, and a failure, where there is none.
+  /// A reader of it; null, and a failure, if there is none.
   std::unique_ptr<DatasetReader> Reader();
 
   std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();

@@ -50,9 +50,9 @@ class DatasetReaderImpl final : public DatasetReader {
   using Seen = std::shared_ptr<const std::vector<EpochRecord>>;
   Seen Look() const;
   Result<size_t> PlaceOf(const std::vector<EpochRecord>& epochs, uint64_t number) const;
-  /// Where a key is looked for: keys of one shard of one map lie together.
+  /// The place of a key's search: keys of one shard of one map are together.
   struct Place {
-    std::optional<uint32_t> partition;  ///< none: this reader cannot tell it, and asks all
+    std::optional<uint32_t> partition;  ///< none: this reader does not know it, and asks all
     uint64_t within = 0;                ///< of the partition's maps
     uint64_t hash = 0;
 

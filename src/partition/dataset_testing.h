@@ -1,4 +1,4 @@
-/// What the tests of datasets share: what is written, and what must be found.
+/// Helpers of the tests of datasets: the written pairs, and the pairs that must be found.
 ///
 /// Layer      partition (tests)
 /// Threads    pure functions
@@ -38,8 +38,8 @@ Result<std::unique_ptr<DatasetWriter>> OpenWriter(const std::shared_ptr<runtime:
                                                   const std::string& name = "steps");
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
-/// What `rank` of `rank_count` puts in an epoch, in order: keys of its own, keys that others put,
-/// too, keys twice, keys with NUL bytes, values from 0 to `value_bytes_max` bytes.
+/// The puts of `rank` (of `rank_count`) in an epoch, in order: keys of its own, keys that other
+/// ranks also put, keys twice, keys with NUL bytes, values from 0 to `value_bytes_max` bytes.
 Pairs PairsOf(uint64_t epoch, int rank, int rank_count, int count, size_t value_bytes_max = 300);
 
 /// By key, by rank: what counts of an epoch.
@@ -51,7 +51,7 @@ Status PutAll(DatasetWriter& writer, const Pairs& pairs);
 /// One whole epoch of this rank.
 Status WriteEpoch(DatasetWriter& writer, uint64_t epoch, int rank, int rank_count, int count);
 
-/// Asks for every key of the epoch, for keys that nobody put, and scans it.
+/// Looks up every key of the epoch and absent keys, and scans it.
 void ExpectEpoch(const DatasetReader& reader, uint64_t epoch, const Truth& truth);
 /// The numbers of its complete epochs.
 std::vector<uint64_t> NumbersOf(const DatasetReader& reader);

@@ -75,13 +75,13 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
   };
   Status Keep(const Pair& pair);
   Status Travel(const Pair& pair, Slice value);
-  /// What has become of an epoch that was to end.
+  /// The result of the end of an epoch.
   enum class Outcome { kComplete, kGone, kUnknown };
   enum class StepName : uint64_t { kBegun, kSent, kSealed, kPublished, kTakenBack };
-  /// What came of a step that all ranks take together at the end of an epoch.
+  /// The result of a step that all ranks take together at the end of an epoch.
   struct Step {
     Status status;
-    bool heard;                     ///< of all ranks: whoever else did, has the same status
+    bool heard;                     ///< of all ranks: every rank that did has the same status
     std::vector<uint64_t> numbers;  ///< that the ranks gave
   };
   Step Take(StepName name, const Status& mine, uint64_t number);

@@ -3,8 +3,8 @@
 /// Layer      partition
 /// Threads    filling, Turn, Finish, Drop: one at a time; spare_free: any
 /// Invariants nothing is lost: a buffer is given to the lane once, and filled again when empty;
-///            it is empty and free also where writing failed, for want of memory, too; where
-///            there is none to give it, std::bad_alloc is thrown, and it is filled as before
+///            it is empty and free also if writing failed, even for lack of memory; if there is no
+///            memory to hand it over, std::bad_alloc is thrown, and it is filled as before
 #pragma once
 
 #include <atomic>

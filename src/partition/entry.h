@@ -1,4 +1,4 @@
-/// What travels for one pair, in each format.
+/// The entry that is sent for one pair, in each format.
 ///
 /// Layer      partition
 /// Source     FilterKV, CMU-PDL-19-104, section 3 and figure 3
@@ -18,7 +18,7 @@ namespace quire::partition {
 /// A batch begins with the attempt, u64, to which it belongs.
 constexpr size_t kBatchHeadBytes = 8;
 /// On a first hop of two, if a function of the program picks partitions, each entry begins with the
-/// number of its partition: a rank that passes it on cannot tell it from the hash.
+/// number of its partition: a rank that forwards it cannot derive it from the hash.
 constexpr size_t kPartitionBytes = 4;
 /// On a second hop each entry begins with a mark (Route::MarkOf).
 constexpr size_t kMarkBytes = 2;
@@ -28,8 +28,7 @@ constexpr bool HasKeys(DatasetFormat format) {
   return format == DatasetFormat::kBase || format == DatasetFormat::kPointer;
 }
 
-/// One entry: the hash of its key, and, where the format has keys, the key and what comes with it
-/// (the value, or a pointer).
+/// One entry: the hash of its key; if the format has keys, also the key and its value or pointer.
 struct Entry {
   uint64_t hash = 0;
   Slice key;

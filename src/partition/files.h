@@ -27,7 +27,7 @@ std::string PartPath(const std::string& directory, uint32_t rank);
 std::string IndexPath(const std::string& directory, uint32_t rank);
 /// <directory>/part-<rank>.values: format pointer
 std::string ValuesPath(const std::string& directory, uint32_t rank);
-/// <directory>/part-<rank>.lock: held by who writes the other three
+/// <directory>/part-<rank>.lock: held by the writer of the other three
 std::string PartLockPath(const std::string& directory, uint32_t rank);
 /// kCorruption: a file that complete epochs need is not there.
 Status MissingFile(const std::string& path);
@@ -35,7 +35,7 @@ Status MissingFile(const std::string& path);
 /// The name of the rule by which the hash of a key picks its partition.
 constexpr char kByHash[] = "hash";
 
-/// What a dataset is for all its life.
+/// The constant properties of a dataset.
 struct Descriptor {
   DatasetFormat format = DatasetFormat::kRibbon;
   uint64_t id = 0;                    ///< random
@@ -70,14 +70,14 @@ struct EpochRecord {
 std::string EncodeEpochs(const std::vector<EpochRecord>& epochs, uint64_t id);
 /// Rising by number. `id` is the dataset's. Errors  kCorruption: not what was written.
 Result<std::vector<EpochRecord>> DecodeEpochs(Slice bytes, uint64_t id, const std::string& path);
-/// Of <directory>/EPOCHS; none where there is no such file.
+/// Reads <directory>/EPOCHS; none if there is no such file.
 Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::string& directory,
                                             uint64_t id);
 
 /// The size of a record of an index [bytes].
 constexpr uint64_t kRecordBytes = 64;
 
-/// Where the bytes of one epoch are in a part, in its index.
+/// The places of one epoch's bytes in a part, in its index.
 struct PartRecord {
   uint64_t at = 0;  ///< the record's place in the index, counted
   uint64_t number = 0;
@@ -95,7 +95,7 @@ std::string EncodePart(const PartRecord& record, uint64_t id, uint32_t rank);
 /// The records of an index that are whole. Others were cut off by a crash, or are damaged: an
 /// epoch that is complete and has none here is damage.
 std::vector<PartRecord> DecodeIndex(Slice bytes, uint64_t id, uint32_t rank);
-/// The records of the rank's index; none where there is no such file.
+/// Reads the records of the rank's index; none if there is no such file.
 Result<std::vector<PartRecord>> ReadIndex(io::FileSystem& fs, const std::string& directory,
                                           uint64_t id, uint32_t rank);
 /// The record of `epoch` among them. Errors  kCorruption: there is none.
@@ -106,7 +106,7 @@ Result<PartRecord> FindRecord(const std::vector<PartRecord>& records, const Epoc
 Result<PartRecord> ReadRecord(const io::File& index, uint64_t id, uint32_t rank,
                               const std::vector<EpochRecord>& epochs, size_t which);
 
-/// Where a table or a map is in a part.
+/// The place of a table or a map in a part.
 struct Extent {
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -115,7 +115,7 @@ struct Extent {
   friend bool operator==(const Extent& a, const Extent& b) = default;
 };
 
-/// What a part has of one epoch: its tables, oldest first, and its maps.
+/// The content of a part for one epoch: its tables, oldest first, and its maps.
 struct PartList {
   std::vector<Extent> tables;
   std::vector<Extent> maps;

@@ -20,14 +20,14 @@ namespace quire::partition {
 class Lane : public std::enable_shared_from_this<Lane> {
  public:
   /// Both live until nothing is left to run. (Its work holds the lane: it must not own the threads
-  /// that run it.) `executor` null: work is done at once, where no thread does it meanwhile and
-  /// another rank may wait for it.
+  /// that run it.) `executor` null: work is done at once, for a rank without threads for which
+  /// other ranks may wait.
   Lane(base::Executor* executor, comm::Exchange* exchange)
       : executor_(executor), exchange_(exchange) {}
 
-  /// `work` runs once, after what was given before it; in this call where there is no memory to
-  /// hand it over. The caller bounds how much there is: it waits, or gives no more, while what it
-  /// gave has not run. Throws std::bad_alloc where there is no memory to keep it: it does not run.
+  /// `work` runs once, after what was given before it; in this call if there is no memory to hand
+  /// it over. The caller bounds how much there is: it waits, or gives no more, while what it gave
+  /// has not run. Throws std::bad_alloc if there is no memory to keep it; then it does not run.
   void Run(std::function<Status()> work);
   /// The first failure since the last Forgive.
   Status status() const;
@@ -40,8 +40,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   /// may be running still.
   Status Drain();
   bool idle() const;
-  /// Waits until all work has run, however long a device takes: for those whose memory it uses, and
-  /// who are about to go.
+  /// Waits until all work has run, however long a device takes: for owners of memory that the work
+  /// uses, before they are destroyed.
   void Rest();
 
  private:

@@ -1,5 +1,5 @@
-/// An exchange for what only serves and sends: its services are called by hand, and what is sent is
-/// handed to whoever looks, and answered at once.
+/// An exchange for objects that only serve and send: tests call its services, and its sent messages
+/// are handed to the test and answered at once.
 ///
 /// Layer      partition (tests)
 /// Threads    one

@@ -27,7 +27,7 @@ class PairBuffer {
   /// Room for pairs of so many bytes with what finds them: all that it takes, but for a single pair
   /// that is larger. It is taken at once; pages of it that no pair has touched are no memory yet.
   explicit PairBuffer(uint64_t capacity) : capacity_(capacity) {}
-  /// What a pair takes beside its key and value.
+  /// The bytes of a pair beside its key and value.
   static constexpr uint64_t kExtraBytes = 28;
 
   /// Whether a pair of that size still fits. An empty buffer takes any.
@@ -37,7 +37,7 @@ class PairBuffer {
   /// Room for pairs that take so many bytes together, with kExtraBytes of each: they fit, or the
   /// buffer is empty.
   void Reserve(uint64_t bytes);
-  /// Where the later pair of a key and rank counts.
+  /// For formats in which the later pair of a key and rank counts.
   void Add(Slice key, Slice value, uint32_t rank);
   bool empty() const { return count_ == 0; }
   size_t count() const { return count_; }

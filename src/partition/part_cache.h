@@ -20,7 +20,7 @@
 
 namespace quire::partition {
 
-/// What was read from the files of a dataset.
+/// A cache of parts that were read from the files of a dataset.
 struct ReadCounts {
   std::atomic<uint64_t> reads{0};
   std::atomic<uint64_t> bytes{0};
@@ -38,7 +38,7 @@ class PartCache {
   };
   explicit PartCache(Options options);
 
-  /// What `rank` has of epochs[which]. Errors  kCorruption: it is damaged or missing.
+  /// Returns the part of `rank` in epochs[which]. Errors  kCorruption: it is damaged or missing.
   Result<std::shared_ptr<PartReader>> Find(const std::vector<EpochRecord>& epochs, size_t which,
                                            uint32_t rank);
 

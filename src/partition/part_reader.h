@@ -1,4 +1,4 @@
-/// What one rank has of one epoch: its tables and its maps, read where they are needed.
+/// One rank's part of one epoch: its tables and its maps, read on demand.
 ///
 /// Layer      partition
 /// Source     FilterKV, CMU-PDL-19-104, section 3.3

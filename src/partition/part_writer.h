@@ -37,7 +37,8 @@ class PartWriter {
   /// Opens the files, or creates them where this rank has no part in any of `epochs`, and cuts off
   /// what follows the last of them. No other process writes them before this one lets go.
   ///
-  /// Errors  kBusy: one does, as a rank of an earlier job whose end nobody waited for. kCorruption:
+  /// Errors  kBusy: another process has it, such as a rank of an earlier job that is still running.
+  ///         kCorruption:
   ///         a file is missing or shorter than its epochs.
   static Result<std::unique_ptr<PartWriter>> Open(Options options,
                                                   const std::vector<EpochRecord>& epochs);
@@ -46,25 +47,25 @@ class PartWriter {
   Status AddTable(PairBuffer* pairs, bool only);
   /// Appends a map of these pairs, which it changes.
   Status AddMap(const filter::RankMapOptions& options, std::vector<filter::KeyRank>* pairs);
-  /// Where the next value will be in the file of values.
+  /// The place of the next value in the file of values.
   uint64_t values_end() const { return values_end_ + values_.size(); }
   /// Appends a value to that file (value_file.h).
   Status AddValue(Slice value);
 
   /// Pairs in the tables of this epoch.
   uint64_t pair_count() const { return pair_count_; }
-  /// What was appended is the epoch `number` of this part: durable (P2).
+  /// Makes the appended bytes the epoch `number` of this part, durable (P2).
   Status Seal(uint64_t number, uint64_t attempt);
   /// The epoch that was sealed last is complete: nothing cuts it off any more.
   void Keep();
-  /// What was appended since the last Keep is not there any more.
+  /// Removes the bytes that were appended since the last Keep.
   Status Rewind();
   /// The files that Open made stay: without this they go with the object.
   void KeepFiles() { made_.Keep(); }
   /// Others may write the files from now on, and this one must not.
   void LetGo() { lock_.reset(); }
 
-  /// Of all tables and maps so far. Any thread.
+  /// Bytes of all tables and maps so far. Any thread.
   uint64_t table_bytes() const { return table_bytes_; }
   uint64_t map_bytes() const { return map_bytes_; }
 

@@ -1,9 +1,9 @@
-/// By which ranks what is for a partition goes there: straight, or, where there are many ranks,
-/// over a grid in two hops, so that a rank needs buffers for some 2 sqrt N others instead of N.
+/// Chooses the route from a rank to a partition: direct, or, with many ranks, in two hops over a
+/// grid, so that a rank needs buffers for about 2 sqrt N others instead of N.
 ///
 /// Rank r is at row r / W, column r mod W, W = ceil(sqrt N). The first hop goes along the sender's
-/// row to the column of the partition, the second along that column. Where the last row is too
-/// short to have that column, the first hop goes along the row before it.
+/// row to the column of the partition, the second along that column. If the last row is too short
+/// to have that column, the first hop goes along the row before it.
 ///
 /// Layer      partition
 /// Source     docs/decisions/0011-partitioned-datasets.md
@@ -28,10 +28,10 @@ class Route {
   uint32_t PartitionOf(uint64_t hash) const;
   /// The rank to which what is for `partition` goes first.
   uint32_t FirstHop(uint32_t partition) const;
-  /// In a grid, on the second hop: what tells, at the end, that `source` is who sent it. It has
-  /// passed this rank.
+  /// In a grid, on the second hop: the mark by which the receiver knows that `source` sent it. It
+  /// has passed this rank.
   uint16_t MarkOf(uint32_t source) const;
-  /// Who sent what came from `passer` with that mark; size() or more where nobody can have.
+  /// Returns the sender of what `passer` forwarded with that mark; size() or more if there is none.
   uint32_t SourceOf(uint32_t passer, uint16_t mark) const;
   /// Whether `source` may send this rank what is to be passed on, and whether that may be for
   /// `partition`: one of this column.

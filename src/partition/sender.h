@@ -43,7 +43,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
     bool in_order = false;
     /// Takes a batch that is for this rank.
     std::function<Status(Slice batch)> deliver;
-    /// Work of this rank that others may wait for; true where there was some.
+    /// Does work of this rank that other ranks may wait for; true if there was some.
     std::function<bool()> work;
   };
   explicit Sender(Options options) : options_(std::move(options)) {}
@@ -52,7 +52,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   /// Sends what is queued and may be sent, until something is refused. Waits for no answer, only
   /// for room in the exchange.
   void Pump();
-  /// The same, where nobody takes a failure: it is kept.
+  /// The same if no caller takes a failure: it is kept.
   void TryPump();
   /// Something went wrong with a batch: nothing more is sent before Drop.
   void Fail(const Status& why);
@@ -69,7 +69,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   /// Nothing is sent any more, and no answer touches what the options name.
   void Stop();
   SenderCounts counts() const;
-  /// Of batches that are queued or under way.
+  /// Bytes of batches that are queued or in flight.
   uint64_t held_bytes() const { return held_bytes_.load(); }
 
  private:

@@ -16,7 +16,7 @@
 
 namespace quire::partition {
 
-/// Where a value lies: 12 bytes, as in the paper.
+/// The place of a value: 12 bytes, as in the paper.
 struct ValuePointer {
   uint32_t rank = 0;
   uint64_t offset = 0;
@@ -26,7 +26,7 @@ std::string EncodePointer(const ValuePointer& pointer);
 /// `bytes`: kPointerBytes of them.
 ValuePointer DecodePointer(Slice bytes);
 
-/// Of the value at `offset` in the file of `rank` of the dataset `id`.
+/// Seed of the value at `offset` in the file of `rank` of the dataset `id`.
 uint64_t ValueSeed(uint64_t id, uint32_t rank, uint64_t offset);
 /// Appends the bytes of a value.
 void EncodeValue(Slice value, uint64_t seed, std::string* to);

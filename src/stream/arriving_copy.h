@@ -29,8 +29,8 @@ class ArrivingCopy {
   ArrivingCopy(OpenMirror open_mirror, const PlaceFunction& place)
       : open_mirror_(std::move(open_mirror)), place_(place) {}
 
-  /// Copies what has come by now. What is told may be anything: what does not fit the mirror, or
-  /// what was told before, ends the copy.
+  /// Copies what has come by now. The notices may contain anything: one that does not fit the
+  /// mirror, or the notices before it, ends the copy.
   void Arrive(const Arrival& arrival);
   /// Copies the rest, once the daemon has answered. Whether the bytes are where `place` said, and
   /// what the answer says of them; if not, the version is to be read as any other.

@@ -1,5 +1,4 @@
-/// The hashes of an object's blocks, as they were when they were last looked at: what tells which
-/// changed since.
+/// The hashes of an object's blocks at the last look; they show which blocks changed since.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md
@@ -31,7 +30,7 @@ class BlockHashes {
   ///
   /// Cost     0.1 ns per byte, and what it takes to load it.
   uint64_t Update(BlockRun run, BlockSet* changed);
-  /// Keeps hashes where none is kept.
+  /// Keeps hashes for blocks that have none.
   void KeepMissing(BlockRun run);
   /// The first block whose hash is kept and has changed; blocks(): none has.
   uint64_t FirstDifference() const;

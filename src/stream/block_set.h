@@ -20,7 +20,7 @@ class BlockSet {
   /// Blocks of one word of bits.
   static constexpr uint64_t kWordBlocks = 64;
 
-  /// Of blocks [0, blocks). Takes memory when the first is added.
+  /// A set of blocks [0, blocks). Takes memory when the first is added.
   explicit BlockSet(uint64_t blocks) : blocks_(blocks) {}
 
   void Add(BlockRun run);

@@ -1,5 +1,5 @@
-/// Tells from a sample how much of an object changes in a step, where nothing tracks it: hashes of
-/// some pages, in places that differ from step to step.
+/// Estimates from a sample how much of an untracked object changes in a step: hashes of some pages,
+/// in places that differ from step to step.
 ///
 /// Layer      stream
 /// Threads    an object belongs to one thread
@@ -14,7 +14,7 @@ namespace quire::stream {
 struct ChangedShares {
   double blocks;
   double pages;    ///< with a block that changed
-  double written;  ///< pages that were written to, as far as anybody knows
+  double written;  ///< pages that are known to be written to
 };
 
 class ChangeProbe {

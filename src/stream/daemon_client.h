@@ -18,9 +18,9 @@ namespace quire::stream {
 
 /// The daemon's local connection, in its place.
 constexpr char kDaemonSocket[] = ".daemon.sock";
-/// By which the daemon has its place.
+/// The place of the daemon.
 constexpr char kDaemonLock[] = ".daemon.lock";
-/// The daemon's program, and the variables of the environment that tell of it (docs/streamd.md).
+/// The daemon's program, and its environment variables (docs/streamd.md).
 constexpr char kDaemonProgram[] = "quire-streamd";
 constexpr char kDaemonVariable[] = "QUIRE_STREAMD";
 constexpr char kMetadataVariable[] = "QUIRE_STREAMD_METADATA";
@@ -30,8 +30,8 @@ class DaemonClient {
   explicit DaemonClient(std::string place) : place_(std::move(place)) {}
   ~DaemonClient();
 
-  /// The body of the answer. Connects where there is no connection, and starts a daemon where none
-  /// runs and the environment says that one may be started. `on_arrival`: QueueClient::Call.
+  /// The body of the answer. Connects if there is no connection. Starts a daemon if none runs and
+  /// the environment allows it. `on_arrival`: QueueClient::Call.
   ///
   /// Errors   kNotFound    What was asked for is not there, or there never was a daemon.
   ///          kPeerFailed  The daemon, or the one that it asks, has gone: the next call looks

@@ -1,5 +1,5 @@
-/// What a version stores: an object's bytes whole, or the blocks that changed and which they are;
-/// either packed by LZ4. Checked and laid out again here.
+/// The data of a version: all bytes of an object, or the changed blocks and their numbers; either
+/// may be packed by LZ4. Checked and laid out again here.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, section 5.2 (delta-compression)
@@ -22,7 +22,7 @@ uint64_t RunBytes(const BlockRun& run, uint64_t bytes);
 std::string EncodeRuns(const std::vector<BlockRun>& runs);
 /// kCorruption: not what EncodeRuns wrote for an object of `bytes`. `table_bytes`: its size.
 Result<std::vector<BlockRun>> DecodeRuns(Slice stored, uint64_t bytes, uint64_t* table_bytes);
-/// What a delta takes unpacked: table and blocks, each run at a line.
+/// The size of an unpacked delta: table and blocks, each run at a cache line.
 uint64_t DeltaBytes(const std::vector<BlockRun>& runs, uint64_t bytes);
 
 /// The checksum of bytes in one piece: of a whole version, and of what an object holds.

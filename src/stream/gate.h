@@ -1,5 +1,5 @@
-/// What a log's writer and its readers tell each other, in a small mapped file that outlives both:
-/// how far the log goes, which index describes it, and what readers hold (pins).
+/// The state that a log's writer and its readers exchange, in a small mapped file that outlives
+/// both: the end of the log, the index that describes it, and the readers' pins.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md
@@ -25,14 +25,14 @@ constexpr Position kNoPin = UINT64_MAX;
 
 enum class GateState : uint32_t {
   kNone = 0,
-  kWriting = 1,   ///< or died while it did: the lock tells
+  kWriting = 1,   ///< or died while it did: the lock shows which
   kFinished = 2,  ///< by the writer's own word
   kEnded = 3,     ///< it is gone without a word; the index is whole
 };
 
 class Gate {
  public:
-  /// Makes the file where it is absent. Under the log's lock.
+  /// Creates the file if it is absent. Under the log's lock.
   static Result<std::unique_ptr<Gate>> Create(io::FileSystem& fs, const std::string& path);
   /// With MapMode::kRead nothing is stored in it: only accessors and Wait may be called.
   ///
@@ -46,7 +46,7 @@ class Gate {
   bool Describes(uint64_t log_id, uint64_t boot_id) const;
   /// Whether it belongs to this log.
   bool Holds(uint64_t log_id) const;
-  /// Makes it so, and forgets what it said before (pins too where they are of another log).
+  /// Sets this state and drops the earlier one (also pins, if they are of another log).
   void Assign(uint64_t log_id, uint64_t boot_id);
 
   Position head() const { return words().head.load(std::memory_order_seq_cst); }
@@ -64,8 +64,8 @@ class Gate {
   void Publish(uint64_t snapshot);
   void SetState(GateState state);
   /// Sleeps until Publish or SetState, at most `timeout_ns`, unless something was published after
-  /// `snapshot` or the state is not `state`. If the gate is not writable, the writer cannot know
-  /// who sleeps: it looks every few milliseconds.
+  /// `snapshot` or the state is not `state`. If the gate is not writable, the writer cannot see
+  /// sleeping readers: the reader polls every few milliseconds.
   void Wait(uint64_t snapshot, GateState state, uint64_t timeout_ns) const;
 
   /// How often owners have asked whoever only tends the part to give way to them.
@@ -76,8 +76,8 @@ class Gate {
   uint32_t pin_slots() const;
   /// The position from which on the reader in `slot` holds the log.
   Position pin(uint32_t slot) const;
-  /// A reader's: holds all from `at` on. It looks at head() afterwards: where that is larger, it
-  /// has come too late.
+  /// A reader's: holds all from `at` on. It reads head() afterwards: if that is larger, the pin
+  /// came too late.
   void Pin(uint32_t slot, Position at);
 
  private:
@@ -91,7 +91,7 @@ class Gate {
     std::atomic<uint32_t> state;
     std::atomic<uint32_t> index_number;
     std::atomic<uint32_t> wake;     // counts what who waits should look at
-    std::atomic<uint32_t> waiting;  // somebody may sleep
+    std::atomic<uint32_t> waiting;  // a reader may sleep
     std::atomic<uint32_t> pin_slots;
     std::atomic<uint32_t> asked;
   };

@@ -1,6 +1,6 @@
 /// The volatile index of a log, in shared memory: which versions of which objects there are, and
-/// where. Made anew from the log by each writer; readers in other processes look things up in it
-/// without asking anybody.
+/// where. Rebuilt from the log by each writer; readers in other processes search it without
+/// messages.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, section 4 (figure 4); docs/decisions/0013-streams.md
@@ -48,10 +48,10 @@ class Index {
   static Result<Index> Attach(char* memory, uint64_t bytes, uint64_t log_id, uint32_t number);
   const IndexSizes& sizes() const { return sizes_; }
 
-  // What readers call. kBusy: the writer is amid a change and does not come to its end.
+  // Calls of readers. kBusy: the writer is in a change and does not finish it.
   /// The slot of an object; kNotFound.
   Result<uint32_t> Find(Slice key) const;
-  /// Its versions, newest first; up to the first that is `enough`, where that is given.
+  /// Its versions, newest first; up to the first that is `enough`, if that is given.
   using Enough = std::function<bool(const VersionRef&)>;
   Status Versions(uint32_t object, std::vector<VersionRef>* versions,
                   const Enough& enough = {}) const;
@@ -59,16 +59,16 @@ class Index {
   std::vector<std::string> Keys() const;
   void EachObject(const std::function<void(uint32_t object, Slice key)>& visit) const;
 
-  // What the writer calls, which is the one that called Format.
+  // Calls of the writer, which has called Format.
   /// The number of an object's newest version; 0: it has none.
   uint64_t Newest(uint32_t object) const;
-  /// The slot of an object, made where there is none. kNoSpace.
+  /// Returns the slot of an object; creates it if there is none. kNoSpace.
   Result<uint32_t> FindOrAdd(Slice key);
   /// Puts a version in its place among those of the object. kNoSpace.
   Status Add(uint32_t object, const VersionRef& version);
   /// A version lies elsewhere now. False: there is no such version.
   bool Move(uint32_t object, const VersionRef& version);
-  /// Has the caches fetch what is some steps ahead, for who asks for many objects' versions in turn
+  /// Prefetches cache lines for later steps, for a caller that reads many objects' versions in turn
   /// and is at `step`.
   template <typename Steps>
   void FetchAhead(const Steps& steps, size_t step) const {

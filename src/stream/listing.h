@@ -1,4 +1,4 @@
-/// What there is at a place: stores, and the ranks that have a part of one.
+/// Lists the stores of a place, and the ranks that have a part of one.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md ("Places and names")

@@ -1,4 +1,5 @@
-/// What a log has: the versions of each object, as a walk finds them, and the index that follows.
+/// The content of a log: the versions of each object, as a walk finds them, and the index made of
+/// them.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, section 6.3 (failure recovery)
@@ -47,7 +48,7 @@ struct LogContents {
   uint64_t largest_commit = 0;  ///< [bytes] were all its versions whole
 };
 
-/// What the index has to say of an entry that lies at `at`.
+/// Returns the index record of an entry at `at`.
 VersionRef RefOf(const Entry& entry, Position at);
 /// Takes away those of an object's versions, newest first, that lie below `from`, and those that
 /// rest upon one that is not there.
@@ -56,9 +57,9 @@ void KeepReadable(std::vector<VersionRef>* refs, Position from);
 /// each commit, ends it.
 Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end,
                                  const std::function<Status()>& go_on = {});
-/// Whether a walk ended where the log does. `told`: how far a gate of this log and boot says that
-/// it goes; 0: there is no such gate. `ordered`: what was stored is there in the order in which it
-/// was stored; if not, what was not synced may be lost with the power, and is no damage.
+/// Whether a walk ended where the log does. `told`: the end of the log according to a gate of this
+/// log and boot; 0: there is no such gate. `ordered`: what was stored is there in the order in
+/// which it was stored; if not, what was not synced may be lost with the power, and is no damage.
 ///
 /// Errors  kCorruption: commits are missing or damaged.
 Status CheckEnd(const LogHeap& heap, const WalkEnd& end, Position told, bool ordered);

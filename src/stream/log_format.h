@@ -31,7 +31,7 @@ constexpr uint64_t AlignUp(uint64_t bytes, uint64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-/// What a log is for all its life; page 0.
+/// The constant properties of a log; page 0.
 struct Identity {
   uint64_t log_id = 0;    ///< random, seeds all checksums
   uint64_t capacity = 0;  ///< [bytes] behind the header
@@ -42,7 +42,7 @@ std::string EncodeIdentity(const Identity& identity);
 /// kCorruption, kUnsupported (a newer version).
 Result<Identity> DecodeIdentity(Slice page, const std::string& path);
 
-/// Where the log begins, and what its policy is. One of three slots, in pages 1 to 3: the last head
+/// The beginning of the log, and its policy. One of three slots, in pages 1 to 3: the last head
 /// that was synced stays, and of the other two the older one is written next.
 struct Head {
   uint64_t sequence = 0;  ///< the largest one counts
@@ -96,20 +96,21 @@ struct Entry {
   bool delta = false;
   bool packed = false;  ///< by LZ4
   bool has_content_hash = false;
-  /// Of the entry itself, filled in by DecodeEntry and by who encodes it.
+  /// Of the entry itself, set by DecodeEntry and by the encoder.
   uint64_t encoded = 0;
 };
 /// Into `to`, which has kEntryBytesMax; padded to whole lines. Returns the size.
 uint64_t EncodeEntry(const Entry& entry, uint64_t log_id, Position at, char* to);
-/// Of the bytes from `at` on, as many as there may be (kEntryBytesMax, or up to the commit's end).
+/// Decodes the bytes from `at` on, as many as there may be (kEntryBytesMax, or up to the commit's
+/// end).
 Result<Entry> DecodeEntry(Slice bytes, uint64_t log_id, Position at);
 /// The size of an entry of a key with so many bytes and extents [bytes, whole lines].
 uint64_t EntryBytes(uint64_t key_bytes, uint64_t extents);
 
-/// What the public interface says of an entry.
+/// The entry as the public interface shows it.
 StreamVersion VersionOf(const Entry& entry);
-/// The seed of the checksums of data: the same wherever they lie, so that who copies them can tell
-/// whether they are whole. Their entry binds them to their place.
+/// The seed of the checksums of data: the same for all places, so that a program that copies them
+/// can verify them. Their entry binds them to their place.
 uint64_t DataSeed();
 
 }  // namespace quire::stream

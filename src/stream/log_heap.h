@@ -22,11 +22,11 @@
 
 namespace quire::stream {
 
-/// What a walk tells of each commit; an error ends it.
+/// Called by a walk for each commit; an error ends the walk.
 using VisitCommit =
     std::function<Status(Position at, const Record& record, const std::vector<Entry>& entries)>;
 
-/// Where a walk ended, and what it met there.
+/// The end of a walk, and its reason.
 struct WalkEnd {
   Position at = 0;
   /// OK: there is no commit's record. kCorruption: there is one, and what belongs to it is damaged.
@@ -45,7 +45,7 @@ class LogHeap {
 
   const Identity& identity() const { return identity_; }
   const Head& head() const { return head_; }
-  /// The head as its writer has it by now, for who only reads. kCorruption.
+  /// Returns the writer's current head, for readers. kCorruption.
   Result<Head> ReadHead() const;
   Position tail() const { return tail_; }
   uint64_t live_bytes() const { return tail_ - head_.head; }
@@ -64,14 +64,15 @@ class LogHeap {
   /// The entries of that commit. kCorruption.
   Result<std::vector<Entry>> EntriesOf(Position at, const Record& record) const;
 
-  /// From the head to where no commit follows; with `check_data` the data's checksums count, too.
-  /// Sets the tail there.
+  /// Walks from the head until no commit follows; with `check_data` also verifies the data's
+  /// checksums. Sets the tail there.
   Result<WalkEnd> Walk(bool check_data, const VisitCommit& visit);
   /// Takes away records behind the tail that a loss of power left beyond a hole: nothing may run
   /// into them later, also after the next loss of power. Returns how many there were.
   Result<uint64_t> EraseBehindTail();
 
-  /// What the tail moves by where a commit of `bytes` is appended: it lies in one piece.
+  /// Bytes by which the tail advances when a contiguous commit of `bytes` is appended, including a
+  /// skip at the end of the file.
   uint64_t Needs(uint64_t bytes) const;
   /// From the tail on to the end of the file.
   uint64_t rest_of_file() const { return RestOf(tail_); }
@@ -80,13 +81,13 @@ class LogHeap {
   /// Begins a commit of at most `bytes`. One that was begun and not committed is forgotten.
   /// kNoSpace: free_bytes() is less than Needs(bytes).
   Status Begin(uint64_t bytes);
-  /// Where the commit begins that was begun last.
+  /// The beginning of the commit that was begun last.
   Position begin() const { return begin_; }
-  /// Where the next bytes will lie.
+  /// The place of the next bytes.
   Position cursor() const { return cursor_; }
   /// Stores bytes there; XXH3-64 of them under `seed`.
   uint64_t Append(Slice bytes, uint64_t seed);
-  /// Passes over `bytes` that the caller fills himself, and tells when he has.
+  /// Skips `bytes` that the caller fills, and reports by Filled.
   char* Room(uint64_t bytes);
   void Filled(Position at, uint64_t bytes);
   /// After all data: an entry of the commit's directory. Returns where it lies.
@@ -98,10 +99,11 @@ class LogHeap {
   void SkipRest() { Skip(RestOf(tail_)); }
 
   /// Stores `head`, and waits until it is durable where something before it was promised to be.
-  /// Twice, where it says anew what no commit does: one damaged page takes away none of that.
+  /// Writes it twice if it changes what only heads contain, so that one damaged page loses none of
+  /// that.
   Status WriteHead(Head head);
-  /// All up to the tail survives loss of power. What failed once fails for good: nobody knows then
-  /// what the device has.
+  /// All up to the tail survives loss of power. After a failure all later calls fail, because the
+  /// state of the device is unknown.
   Status Sync();
 
  private:

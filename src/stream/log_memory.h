@@ -29,7 +29,7 @@ class LogMemory {
       : map_(std::move(map)), kind_(io::BestStores()) {}
 
   const char* data() const { return map_->data(); }
-  /// To be written to by who fills room himself; told by Filled.
+  /// For a caller that fills the room itself and then calls Filled.
   char* room(uint64_t offset) { return map_->data() + offset; }
   uint64_t size() const { return map_->size(); }
   const std::string& path() const { return map_->path(); }
@@ -42,9 +42,9 @@ class LogMemory {
   void Store(uint64_t offset, Slice bytes);
   /// The same, and XXH3-64 of the bytes under `seed`.
   uint64_t StoreHashed(uint64_t offset, Slice bytes, uint64_t seed);
-  /// [offset, offset + size) was filled by somebody else's stores.
+  /// [offset, offset + size) was filled by the caller's stores.
   void Filled(uint64_t offset, uint64_t size);
-  /// What was stored before is in its place before anything that is stored after.
+  /// Earlier stores are in place before any later store.
   void Fence();
   Status Sync(uint64_t offset, uint64_t size) { return map_->Sync(offset, size); }
   void Prefault() { map_->Prefault(0, map_->size()); }

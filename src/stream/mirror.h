@@ -17,18 +17,18 @@ namespace quire::stream {
 
 class Mirror {
  public:
-  /// `place` is a MirrorPlace; made where absent. What an earlier mirror has is there.
+  /// `place` is a MirrorPlace; made where absent. Keeps the content of an earlier mirror.
   static Result<std::unique_ptr<Mirror>> Open(io::FileSystem& fs, const std::string& place,
                                               const std::string& name, uint32_t rank,
                                               const StreamOptions& options);
   virtual ~Mirror() = default;
 
   /// Room in the log for a version's bytes (version.bytes of them, whole), which Commit makes a
-  /// version. What was reserved before and not committed is forgotten. Older versions go where room
-  /// is needed, but none that a reader has pinned: kNoSpace.
+  /// version. An earlier reservation that was not committed is dropped. Older versions go where
+  /// room is needed, but none that a reader has pinned: kNoSpace.
   virtual Result<Room> Reserve(Slice key, const StreamVersion& version) = 0;
-  /// `hash`: DataHash of the bytes, which the caller has found to be right. A version that is there
-  /// under the same number gives way, as of a store that was made anew; who views it keeps it.
+  /// `hash`: DataHash of the bytes, which the caller has found to be right. Replaces a version with
+  /// the same number, for example if the store was recreated; existing views keep it.
   virtual Status Commit(uint64_t hash) = 0;
   /// Whether its files were removed since it was opened: readers of the place do not find it.
   virtual Result<bool> Removed() const = 0;

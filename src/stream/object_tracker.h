@@ -5,12 +5,11 @@
 /// Threads    as stream/tracker.h
 ///
 /// Invariants
-///   What Find tells lies in pending_ and pending_all_ until Taken.
-///   Where a hash is kept, it is that of what Find told, or of what has not changed before.
-///   In kPages with a watch, a block that changed without being told lies in a page that the watch
-///   has noted, behind the last whole page, or in marked_.
-///   A watch that rests has noted most pages, which cost nothing to store to: it is kept, for
-///   ending it costs as much as storing its pages.
+///   The result of Find is in pending_ and pending_all_ until Taken. A kept hash is that of the
+///   bytes that Find reported, or that have not changed before. In kPages with a watch, a changed
+///   block that was not reported is in a page that the watch has noted, behind the last whole page,
+///   or in marked_. A watch that rests has noted most pages, which cost nothing to store to: it is
+///   kept, for ending it costs as much as storing its pages.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,8 @@
 
 namespace quire::stream {
 
-/// Whether hashing the blocks of written pages tells more than the pages do: where nearly all
-/// blocks of these pages change, it does not. Asked again now and then.
+/// Whether hashing the blocks of written pages saves anything; if nearly all blocks of these pages
+/// change, it does not. Asked again now and then.
 class Refinement {
  public:
   /// For the step that ends. What is hashed first is known only to the step after.
@@ -34,7 +33,7 @@ class Refinement {
     if (skip_ > 0) --skip_;
     return skip_ <= 1;
   }
-  /// Of `known` blocks of written pages, `changed` had changed.
+  /// `changed` of the `known` blocks of written pages had changed.
   void Saw(uint64_t changed, uint64_t known) {
     constexpr uint64_t kEnough = 64;
     constexpr uint32_t kSkippedSteps = 32;

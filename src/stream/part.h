@@ -4,7 +4,7 @@
 /// Layer      stream
 /// Source     NVStream, HPDC18, sections 4 to 6; docs/decisions/0013-streams.md
 /// Threads    one at a time
-/// Invariants Its lock is held while it lives. What the index says is in the log.
+/// Invariants Its lock is held while it lives. Everything in the index is in the log.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ using SlotSet = std::unordered_set<uint32_t>;
 struct Item;
 uint64_t CommitBytes(std::span<const Item> items);
 
-/// Whose part, and where.
+/// The rank and the place of a part.
 struct PartName {
   std::string place;
   std::string store;
@@ -70,12 +70,12 @@ struct Room {
 
 class Part {
  public:
-  /// Opens the part, or, where `create`, makes it. Walks the log, makes its index anew.
+  /// Opens the part, or, where `create`, makes it. Walks the log and rebuilds its index.
   ///
   /// Errors  kNotFound, kBusy (the holder), kNoSpace, kCorruption, kInvalidArgument (the name)
   static Result<std::unique_ptr<Part>> Open(io::FileSystem& fs, const PartName& name,
                                             const StreamOptions& options, bool create);
-  /// Of one that is there, under the policy that it has. kNotFound, kBusy, kCorruption.
+  /// Opens an existing part and keeps its policy. kNotFound, kBusy, kCorruption.
   static Result<std::unique_ptr<Part>> OpenExisting(io::FileSystem& fs, const PartName& name);
   /// State kEnded, unless Finish was called.
   ~Part();
@@ -101,9 +101,9 @@ class Part {
   /// in their place; what can go is collected.
   bool LeavesRoom(const std::vector<Item>& items);
 
-  /// Begins a commit of one version whose bytes the caller fills in himself: the room for them.
-  /// Where the index has no room for another object, those that were stored longest ago go, under
-  /// the policy that nothing is kept for its own sake.
+  /// Begins a commit of one version whose bytes the caller fills in himself: the room for them. If
+  /// the index has no room for another object, drops those that were stored longest ago; for a
+  /// policy that keeps nothing.
   Result<Room> Reserve(const Entry& entry);
   /// Commits it: DataHash of its bytes is `hash`. Its snapshot may be any. A version that the
   /// object has under the same number gives way to it.
@@ -151,7 +151,7 @@ class Part {
     uint64_t bytes;
     std::vector<LiveEntry> entries;
   };
-  // What the policy says of objects that a collection meets, each looked at once.
+  // The policy's decisions for the objects of a collection, each made once.
   class Policy {
    public:
     /// `superseded`: objects of which one more version comes, which rests upon none.

@@ -1,4 +1,4 @@
-/// What one reader holds of a log, told to the log's collector through a slot of the gate.
+/// The part of a log that one reader holds; the collector sees it in a slot of the gate.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md (pins)
@@ -17,7 +17,7 @@ namespace quire::stream {
 
 class Pins {
  public:
-  /// Of a gate that lives longer, and is writable.
+  /// The gate must outlive it, and be writable.
   Pins(io::FileSystem& fs, PartName name, Gate* gate)
       : fs_(fs), name_(std::move(name)), gate_(gate) {}
   ~Pins();

@@ -19,7 +19,7 @@ Result<std::unique_ptr<StreamReader>> OpenRemoteReader(io::FileSystem& fs, const
                                                        const std::string& name, uint32_t rank,
                                                        const StreamReaderOptions& options);
 
-/// What lies at this place, else what its daemon can fetch: StreamReader::Open.
+/// Reads a store at this place, or one that its daemon can fetch: StreamReader::Open.
 Result<std::unique_ptr<StreamReader>> OpenReader(io::FileSystem& fs, const std::string& place,
                                                  const std::string& name, uint32_t rank,
                                                  const StreamReaderOptions& options);

@@ -1,5 +1,5 @@
-/// What a reader asks a daemon, and a daemon another: the same bytes in shared memory and in
-/// frames.
+/// The requests of readers to daemons, and of daemons to daemons: the same bytes in shared memory
+/// and in frames.
 ///
 /// Layer      stream
 /// Encoding   docs/format/message-stream.md
@@ -35,7 +35,7 @@ constexpr uint32_t kRequestBytesMax = 16 << 10;
 constexpr uint32_t kAnswerBytesMax = 64 << 10;
 /// [bytes] A request that names one part.
 constexpr uint32_t kPartRequestBytesMax = 2048;
-/// [ms] One kWait takes at most so long; who waits longer asks again.
+/// [ms] One kWait takes at most this long; to wait longer, ask again.
 constexpr uint64_t kWaitMsMax = 2000;
 
 /// A rank's part of a store.
@@ -51,7 +51,7 @@ struct StorePart {
   }
 };
 
-/// What a daemon tells of a part that it has.
+/// A daemon's registration of one of its parts.
 struct ToldPart {
   StorePart part;
   uint64_t newest_ns = 0;  ///< unix time of its newest version; kWrittenNow
@@ -59,7 +59,7 @@ struct ToldPart {
     return part == other.part && newest_ns == other.newest_ns;
   }
 };
-/// Somebody writes the part at this moment.
+/// A program writes the part at the moment.
 constexpr uint64_t kWrittenNow = UINT64_MAX;
 
 struct Request {
@@ -72,17 +72,17 @@ struct Request {
   uint64_t have_time_ns = 0;    ///< its unix_time_ns: of another version under the same number
                                 ///< the bytes are sent
   uint64_t timeout_ms = 0;      ///< kWait
-  std::string address;          ///< kRegister; without a host: that of who asks
+  std::string address;          ///< kRegister; without a host: that of the sender
   std::vector<ToldPart> parts;  ///< kRegister
 };
 
 std::string EncodeRequest(const Request& request);
-/// kCorruption where it is none, or names what cannot be.
+/// kCorruption : it is invalid, or contains impossible values.
 Result<Request> DecodeRequest(Slice bytes);
 /// How many bytes a part takes in kRegister, at most.
 uint64_t EncodedPartBytes(const ToldPart& part);
 
-/// What came of it, and the body where it is OK.
+/// The result, and the body if it is OK.
 std::string EncodeAnswer(const Status& status, Slice body);
 /// The body, a part of `bytes`, or what the other side said went wrong.
 Result<Slice> DecodeAnswer(Slice bytes);

@@ -1,10 +1,10 @@
 /// The queue of requests between one reader and the daemon of its node, in memory that both map.
 ///
 /// The daemon makes the memory and hands it over the reader's local connection. A reader fills a
-/// slot, then sends one byte over the connection: the bell, which the daemon hears where it hears
-/// all else; what it tells wakes the reader by a futex on the slot's turns: the answer, and before
-/// it what there is of a version that is on its way. Neither side believes what it reads there: the
-/// daemon copies a request before it looks at it, and remembers by itself which slots it works for.
+/// slot, then sends one byte over the connection: the bell, for which the daemon polls as for all
+/// else. Its notices wake the reader by a futex on the slot's turns: the answer, and before it the
+/// arrived part of a version. Neither side believes what it reads there: the daemon copies a
+/// request before it looks at it, and remembers by itself which slots it works for.
 ///
 /// Layer      stream
 /// Encoding   docs/format/message-stream.md
@@ -38,7 +38,7 @@ enum class SlotState : uint32_t {
   kAbandoned = 4,  ///< the reader waits no longer: the daemon frees it
 };
 
-/// What comes for a request while its reader waits: bytes of a version, in the mirror's log.
+/// The bytes of a version that arrive in the mirror's log while a reader waits.
 struct Arrival {
   uint64_t at = 0;       ///< where they lie, a position
   uint64_t bytes = 0;    ///< of the version
@@ -51,7 +51,7 @@ struct QueueSlot {
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> request_bytes;  ///< atomic, so that what was checked is what is used
   std::atomic<uint32_t> answer_bytes;
-  std::atomic<uint32_t> turns;  ///< what the daemon told of the request; the reader sleeps on it
+  std::atomic<uint32_t> turns;  ///< the daemon's notices of the request; the reader sleeps on it
   uint64_t deadline_ns;         ///< of RealClock(), which both share
   std::atomic<uint64_t> arrival_at;
   std::atomic<uint64_t> arrival_bytes;  ///< 0: nothing comes
@@ -74,8 +74,8 @@ class QueueClient {
   /// `ring`: the bell. `gone`: whether the daemon is.
   QueueClient(std::unique_ptr<io::SealedMemory> memory, std::function<Status()> ring,
               std::function<bool()> gone);
-  /// The daemon's answer (DecodeAnswer has been through it). Until it is there `on_arrival` is
-  /// called with what the daemon tells, which may be anything.
+  /// The daemon's answer (DecodeAnswer has been through it). Until then `on_arrival` is called with
+  /// the daemon's notices, which may contain anything.
   ///
   /// Errors   what the daemon answered; kTimedOut; kPeerFailed; kInvalidArgument: the request is
   ///          larger than kPartRequestBytesMax.
@@ -104,7 +104,7 @@ class QueueServer {
     uint64_t deadline_ns;
     std::string request;
   };
-  /// What has been asked since the last time.
+  /// Returns the requests since the last call.
   std::vector<Asked> Take();
   /// Tells the reader of a slot what is there of what it waits for.
   void Tell(uint32_t slot, const Arrival& arrival);

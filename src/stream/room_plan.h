@@ -20,7 +20,7 @@ struct NeededEntry {
   bool after = true;  ///< it is needed also once the new commit is there
 };
 
-/// A commit of the log, and what nobody needs between it and the next one that is needed.
+/// A commit of the log, and the unneeded bytes between it and the next needed one.
 struct LogPiece {
   uint64_t bytes = 0;  ///< by which the head moves when it goes
   std::vector<NeededEntry> needed;
@@ -33,7 +33,7 @@ struct RoomQuestion {
   std::vector<LogPiece> pieces;  ///< all of [head, tail), the oldest first
   /// The new commit's versions. Empty: there is none, and whether all is well is asked.
   std::vector<NeededEntry> put;
-  bool put_stays = true;  ///< false: nobody keeps it, as in a mirror
+  bool put_stays = true;  ///< false: it is not kept, as in a mirror
   /// [bytes] There must be room for such a commit behind it, at some time: for a whole version of
   /// an object whose deltas only that lets go.
   uint64_t reserve = 0;
@@ -46,8 +46,8 @@ uint64_t CommitOf(const std::vector<NeededEntry>& entries);
 size_t EntriesBeforeEnd(const std::vector<NeededEntry>& entries, uint64_t rest);
 
 /// How many pieces are appended again, from the head on, before the new commit; 0: it fits as it
-/// is. It fits where there is room, and where afterwards the head can be moved over all of the log,
-/// whatever is needed being appended again. So no commit takes the room by which the head moves. No
+/// is. It fits if there is room, and if afterwards the head can be moved over all of the log while
+/// all needed commits are appended again. So no commit takes the room by which the head moves. No
 /// value: no number of moves makes such room.
 std::optional<uint64_t> MovesFor(const RoomQuestion& question);
 

@@ -1,4 +1,4 @@
-/// What the bytes of an object are: whether a shape fits its size.
+/// The shape of an object's bytes, and whether it fits their size.
 ///
 /// Layer      stream
 /// Threads    pure functions

@@ -1,4 +1,4 @@
-/// What a reader sees of a part: its log, an index of it, and its gate.
+/// A reader's view of a part: its log, an index of it, and its gate.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md
@@ -22,9 +22,9 @@ class Sight {
   virtual ~Sight() = default;
   const LogHeap& heap() const { return *heap_; }
   const Index& index() const { return *index_; }
-  /// Null: nobody wrote the log when it was walked, and the index is this reader's alone.
+  /// Null: no program wrote the log when it was walked, and the index belongs to this reader.
   const std::shared_ptr<Gate>& gate() const { return gate_; }
-  /// The newest snapshot that readers may see, where the log ends, and who writes it.
+  /// The newest visible snapshot, the end of the log, and its writer.
   uint64_t snapshot() const { return gate_ != nullptr ? gate_->snapshot() : snapshot_; }
   Position tail() const { return gate_ != nullptr ? gate_->tail() : heap_->tail(); }
   GateState state() const;
@@ -33,10 +33,11 @@ class Sight {
   /// Whether no index has been made since, and the log is the one that it was; without a gate,
   /// whether no writer has opened the log since.
   bool current() const;
-  /// Whether nobody has overwritten anything from `from` on: what was read there before this call
-  /// is what was committed. False also if a writer is only about to.
+  /// Returns whether nothing from `from` on has been overwritten: bytes read there before this call
+  /// are the committed ones. False also if a writer is only about to.
   bool Untouched(Position from) const;
-  /// What there is now: with the same gate if pins hold what is read, else as OpenSight finds it.
+  /// Returns the current state: with the same gate if pins hold what is read, else as OpenSight
+  /// finds it.
   Result<std::shared_ptr<const Sight>> Renew(io::FileSystem& fs, const PartName& name) const;
   /// Whether `snapshot` is one that is kept whole.
   bool Kept(uint64_t snapshot) const;
@@ -56,8 +57,8 @@ class Sight {
 ///
 /// kShared    Makes the index again if its writer has died, as a writer that opens the part does.
 ///            If this program cannot write there, as kLook.
-/// kLook      Takes no lock and writes nothing: if nobody writes the part and its index cannot be
-///            believed, the log is walked, and the index is in this program's memory.
+/// kLook      Takes no lock and writes nothing: if no program writes the part and its index cannot
+///            be trusted, the log is walked, and the index is in this program's memory.
 ///
 /// Errors  kNotFound, kCorruption, kBusy (a writer is opening it, for long)
 Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name,

@@ -27,7 +27,7 @@ class StoreRoot {
   /// Makes ROOT unless it is there. The caller has made a file of its own in the directory: that
   /// keeps another writer, which takes back what it made, from removing ROOT.
   Status Make();
-  /// What was made stays.
+  /// The created directories stay.
   void Keep();
 
  private:

@@ -1,5 +1,5 @@
-/// What tests of streams share: values that describe themselves, a part of a store on a simulated
-/// machine, and what happens at a place in the code.
+/// Helpers of the tests of streams: values that describe themselves, a part of a store on a
+/// simulated machine, and actions at a place in the code.
 ///
 /// Layer      tests
 /// Threads    one at a time

@@ -20,7 +20,7 @@ namespace quire::stream {
 Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::string& place,
                                                  const std::string& name, uint32_t rank,
                                                  const StreamOptions& options);
-/// What a reader does at the place beside reading.
+/// The side effects of a reader at the place.
 enum class Access {
   kShared,  ///< it pins what it holds, and makes the index of a writer that died, under its lock
   kLook,    ///< nothing: no lock is taken, and no file is made or changed; its views are copies
@@ -32,8 +32,8 @@ enum class Access {
 Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
                                                       const std::string& name, uint32_t rank,
                                                       Access access = Access::kShared);
-/// Of a reader that OpenLocalReader made: bytes of the log that its writer fills at this moment,
-/// held as by a view. What of them is there the writer knows. Must not outlive the reader.
+/// For a reader of OpenLocalReader: bytes of the log that its writer is filling, held as by a view.
+/// Only the writer knows how many of them have arrived. Must not outlive the reader.
 ///
 /// Errors   kNotFound  The writer is beyond them. kCorruption  There can be none at that place.
 Result<std::shared_ptr<const char>> RoomAt(StreamReader& reader, Position at, uint64_t bytes);
@@ -43,16 +43,16 @@ class HashedView : public StreamView {
   /// Nullopt: it does not know.
   virtual std::optional<uint64_t> hash() const = 0;
 };
-/// What the bytes of a view must hash to. Where nobody has stored that they are hashed now.
+/// The expected hash of a view's bytes. If no hash is stored, they are hashed now.
 uint64_t HashOf(const StreamView& view);
-/// Where the daemon puts what it fetches for the readers of this place; a place of its own.
+/// The directory of the versions that the daemon fetches for the readers of this place.
 std::string MirrorPlace(const std::string& place);
 
 /// Collects a part of a store whose writer has ended, under the policy that the writer had.
 /// kBusy: a program writes it, or has come to write it.
 Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::string& name,
                     uint32_t rank);
-/// Makes the index of a part whose writer has died, as a writer that opens it does. kBusy: somebody
+/// Rebuilds the index of a part whose writer has died, as a writer does at Open. kBusy: a program
 /// writes it, and has an index.
 Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
                     uint32_t rank);

@@ -1,5 +1,5 @@
-/// What tests of trackers share: an object with a copy that follows what its tracker tells, memory
-/// that is written to where no tracker sees it.
+/// Helpers of the tests of trackers: an object with a copy that follows its tracker's results, and
+/// writes to memory that no tracker sees.
 ///
 /// Layer      stream (tests)
 /// Threads    an object belongs to one thread
@@ -20,8 +20,7 @@
 
 namespace quire::stream {
 
-/// An object, its tracker, and a copy of the object that is made of nothing but what the tracker
-/// tells.
+/// An object, its tracker, and a copy of the object that is made only of the tracker's results.
 class TrackedObject {
  public:
   TrackedObject(uint64_t bytes, StreamDeltas deltas, bool audited = false)
@@ -31,7 +30,7 @@ class TrackedObject {
         copy_(bytes, '\0') {
     Track(deltas, audited);
   }
-  /// Of memory that somebody else has.
+  /// For memory of another owner.
   TrackedObject(char* memory, uint64_t bytes, StreamDeltas deltas, bool audited = false)
       : memory_(memory), bytes_(bytes), copy_(bytes, '\0') {
     Track(deltas, audited);
@@ -48,7 +47,7 @@ class TrackedObject {
     EXPECT_TRUE(changes.ok()) << changes.status().ToString();
     return changes.ok() ? std::move(*changes) : Changes{};
   }
-  /// Stores what `changes` tell into the copy. [bytes]
+  /// Copies `changes`. [bytes]
   uint64_t Copy(const Changes& changes) {
     if (changes.all) {
       std::memcpy(copy_.data(), memory_, bytes_);
@@ -63,7 +62,7 @@ class TrackedObject {
     }
     return copied;
   }
-  /// One version: what the tracker tells is copied, and the copy is then the object. Returns the
+  /// One version: copies the tracker's results, after which the copy equals the object. Returns the
   /// bytes that were copied.
   uint64_t Step(uint64_t whole_ns = 0) {
     const Changes changes = Find();

@@ -16,7 +16,7 @@ namespace quire::stream {
 /// noted, and the blocks of those pages hashed.
 enum class Method : uint8_t { kWhole, kHash, kPages };
 
-/// What an object is.
+/// The properties of an object.
 struct TrackedSize {
   uint64_t bytes;
   uint64_t pages;           ///< that can be watched
@@ -27,11 +27,12 @@ class TrackingPolicy {
  public:
   explicit TrackingPolicy(const TrackedSize& size);
 
-  /// What was measured.
+  /// The measurements.
   void StoredWhole(uint64_t ns);
   void Hashed(uint64_t bytes, uint64_t ns);
   void Scanned(uint64_t ns);
-  /// How much changed in the step that ends, as method() told; in kWhole, as a probe did.
+  /// The changed part in the step that ends, according to method(); in kWhole, according to a
+  /// probe.
   void Saw(const ChangedShares& shares);
   /// Pages cannot be watched any more.
   void LosePages() { size_.first_store_ns = 0; }
@@ -54,7 +55,7 @@ class TrackingPolicy {
   Method method_ = Method::kWhole;
   ChangedShares shares_ = {1, 1, 1};
   double written_in_vain_ = 0;  // share of pages that were written to and kept their bytes
-  // Where nothing was measured yet, of the order that machines have.
+  // Before the first measurement: the order of magnitude of usual machines.
   double store_ns_per_byte_ = 0.12;
   double hash_ns_per_byte_ = 0.1;
   double scan_ns_;

@@ -19,7 +19,7 @@ namespace quire::stream {
 
 class WriterObject {
  public:
-  /// Of `memory`, or of pages of its own where that is null.
+  /// Uses `memory`, or its own pages if that is null.
   static Result<std::unique_ptr<WriterObject>> New(std::string key, char* memory, uint64_t bytes,
                                                    const StreamShape& shape,
                                                    const StreamOptions& options);
@@ -33,12 +33,12 @@ class WriterObject {
   void MarkDirty(uint64_t offset, uint64_t bytes);
 
   /// Fills `item`, which may be of an earlier version, with the version `version`: whole, or what
-  /// changed. `audit`: what is told to have changed is compared with all of it; kCorruption. The
-  /// item refers to this object, until Stored or the next Prepare.
+  /// changed. `audit`: the reported changes are compared with all of it; kCorruption. The item
+  /// refers to this object, until Stored or the next Prepare.
   Status Prepare(uint64_t version, bool audit, Item* item);
   /// Makes it a whole one.
   Status PrepareWhole(Item* item);
-  /// What was prepared is committed, after so long.
+  /// The prepared version is committed; `duration` is how long that took.
   void Stored(uint64_t store_ns);
 
  private:

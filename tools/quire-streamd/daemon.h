@@ -1,5 +1,5 @@
-// The daemon: serves this place's parts to others, fetches others' for readers here, tells the
-// metadata service what there is (or is it), and tends parts whose writers have ended.
+// The daemon: serves this place's parts to other daemons, fetches their parts for readers here,
+// registers parts with the metadata service (or is it), and tends parts whose writers have ended.
 //
 // Layer      tools
 // Source     NVStream, HPDC18, section 6; docs/streamd.md
@@ -41,14 +41,14 @@ struct DaemonOptions {
   GateLimits limits;
 };
 
-// What the daemon needs of streams; a test gives others.
+// The stream functions that the daemon uses; a test provides others.
 struct Streams {
   OpenPart open_part;
   std::function<std::vector<stream::StorePart>()> parts;
-  // What the metadata service is told of them. By one thread at a time.
+  // Their registration with the metadata service. By one thread at a time.
   std::function<std::vector<stream::ToldPart>(const std::vector<stream::StorePart>& parts)> told;
   RemoteOptions remote;  // but for `lookup`
-  // Whether somebody writes a part; and what is done for one that nobody writes any more.
+  // Whether a program writes a part; and the work for a part without a writer.
   std::function<bool(const stream::StorePart& part)> written;
   std::function<void(const stream::StorePart& part)> tend;
 };
@@ -112,11 +112,12 @@ class Daemon {
   uint64_t tended_ns_ = 0;
   Tending tending_;
   bool told_failure_ = false;
-  // Who serves a reader may wait for another daemon, who serves a daemon waits for none (but for
-  // the one tick): so no two daemons wait for one another for want of threads. These end first.
+  // A thread that serves a reader may wait for another daemon; a thread that serves a daemon waits
+  // for none (but for the one tick). So no two daemons wait for each other for lack of threads.
+  // These end first.
   Workers for_readers_;
   Workers for_peers_;
-  // Of parts elsewhere, by readers here; and of parts here, by other daemons.
+  // Requests for parts elsewhere, by readers here; and for parts here, by other daemons.
   Waits reader_waits_;
   Waits peer_waits_;
 };

@@ -25,7 +25,7 @@ struct FakePart {
   struct Stored {
     StreamVersion version;
     std::string bytes;
-    std::optional<uint64_t> hash;  // nullopt: nobody knows it
+    std::optional<uint64_t> hash;  // nullopt: unknown
   };
   std::mutex mutex;
   std::condition_variable committed;

@@ -11,8 +11,8 @@
 
 namespace quire::streamd {
 
-// Goes on in a new process, of a session of its own. The old one ends once Ready is called, with
-// success, or once the new one has ended, with failure: who started it knows how it began.
+// Goes on in a new process, of a session of its own. The old one ends with success once Ready is
+// called, or with failure if the new one ends: so its caller knows how the start went.
 class Background {
  public:
   static Result<Background> Enter();

@@ -1,7 +1,7 @@
-// The metadata service: which daemon has which part of a store. It is told again and again by the
-// daemons; what is not told any more is forgotten, and so a service that is started anew knows all
-// soon. Of a part that two places have, as after a job that ran on other nodes, the one counts that
-// was written last.
+// The metadata service: which daemon has which part of a store. The daemons register again and
+// again. Registrations expire, and a restarted service soon knows all parts again. If two daemons
+// register the same part (for example, after a job moved to other nodes), lookups return the more
+// recently written one.
 //
 // Layer      tools
 // Source     NVStream, HPDC18, section 6.1
@@ -23,8 +23,8 @@ class Directory {
  public:
   explicit Directory(size_t parts_max = 1 << 20) : parts_max_(parts_max) {}
 
-  // `parts` are at `address` until `now_ns` + `ttl_ms`; 0: they are there no longer. One that is
-  // older than what another address tells of stays there. kNoSpace.
+  // `parts` are at `address` until `now_ns` + `ttl_ms`; 0: they are there no longer. A registration
+  // that is older than that of another address is ignored. kNoSpace.
   Status Register(const std::vector<stream::ToldPart>& parts, const std::string& address,
                   uint64_t now_ns, uint64_t ttl_ms);
   // kNotFound.

@@ -34,7 +34,7 @@ struct FrameHead {
   uint32_t size = 0;  // of the payload
 };
 
-// What the checksums of one direction of a connection are seeded with.
+// The seed of the checksums of one direction of a connection.
 struct FrameSeed {
   uint64_t key = 0;       // 0 until both have shown that they have the token
   uint64_t sequence = 0;  // frames before this one
@@ -42,7 +42,7 @@ struct FrameSeed {
 
 // The head, with both checksums.
 std::string EncodeFrameHead(const FrameHead& head, Slice payload, const FrameSeed& seed);
-// kCorruption where it is none, belongs elsewhere, or announces more than its kind may have.
+// kCorruption : it is invalid, belongs elsewhere, or announces more than its kind may have.
 Result<FrameHead> DecodeFrameHead(Slice head, const FrameSeed& seed);
 Status CheckPayload(Slice head, Slice payload, const FrameSeed& seed);
 
@@ -65,10 +65,10 @@ class Channel {
   Status ReceivePayload(const FrameHead& head, char* to, uint64_t deadline_ns);
   // A whole frame, which must be of this kind and number.
   Result<std::string> Receive(FrameKind kind, uint64_t id, uint64_t deadline_ns);
-  // Bytes without a frame, from where they lie, and to where they shall lie. Who receives them
-  // learns their stream::DataHash, taken while they are in the caches.
+  // Bytes without a frame, from where they lie, and to where they shall lie. The receiver gets
+  // their stream::DataHash, computed while they are in the caches.
   Status SendBytes(Slice bytes, const Pace& pace);
-  // `came` hears after each piece how many of them are there.
+  // `came` is called after each piece with the number of bytes that have arrived.
   using Came = std::function<void(uint64_t bytes)>;
   Result<uint64_t> ReceiveBytes(char* to, uint64_t size, const Pace& pace, const Came& came = {});
 

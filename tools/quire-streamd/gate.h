@@ -1,7 +1,7 @@
-// Who comes to the daemon: other daemons over TCP, readers of this node over a local connection.
-// One thread listens to all of them. A stranger gets a small buffer and a few seconds; who has
-// shown the token, or is of the same user, is handed on as soon as there is something to do for
-// him.
+// The daemon's incoming connections: other daemons over TCP, readers of this node over a local
+// socket. One thread listens to all of them. A stranger gets a small buffer and a few seconds. A
+// peer that has shown the token, or belongs to the same user, is handed on as soon as it has a
+// request.
 //
 // Layer      tools
 // Threads    Run: one, which makes the calls of GateEvents; Resume, Stop: any
@@ -47,9 +47,9 @@ class Gate {
   // Listens at `address`, and at the daemon's socket in `place`.
   static Result<std::unique_ptr<Gate>> Open(const std::string& address, const std::string& place,
                                             const Token& token, const GateLimits& limits);
-  // Where it listens, with the port that it got.
+  // The address at which it listens, with the actual port.
   const std::string& address() const { return address_; }
-  // Until Stop, or SIGTERM or SIGINT where `signals` tells of them.
+  // Runs until Stop, or until SIGTERM or SIGINT if `signals` reports them.
   Status Run(const GateEvents& events, const io::Descriptor* signals = nullptr);
   void Stop();
   // The request is answered (`keep`), or the connection is to be closed.

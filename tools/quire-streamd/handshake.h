@@ -48,8 +48,8 @@ struct ChannelKeys {
   uint64_t to_client = 0;
 };
 
-// The side of who was called: two frames come, each of kHandshakeFrameBytes, and each has an
-// answer. It does not wait and takes no memory for what comes, so that strangers cost nothing.
+// The called side: receives two frames of kHandshakeFrameBytes and answers each. It does not wait
+// and takes no memory for what comes, so that strangers cost nothing.
 class ServerHandshake {
  public:
   ServerHandshake(const Token& token, std::string nonce)
@@ -70,7 +70,7 @@ class ServerHandshake {
   ChannelKeys keys_;
 };
 
-// The side of who calls. kPeerFailed: the other side has another token, or is no daemon.
+// The calling side. kPeerFailed: the other side has another token, or is no daemon.
 Result<std::unique_ptr<Channel>> CallAsClient(io::Socket socket, const Token& token,
                                               uint64_t deadline_ns);
 

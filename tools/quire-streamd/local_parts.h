@@ -32,12 +32,12 @@ class LocalParts {
   // Answers a request but a wait over `channel`, the bytes of a version from where they lie. A
   // failure is one of the connection: it is to be closed.
   Status Serve(const stream::Request& request, uint64_t id, Channel& channel);
-  // The body that answers a request but a wait or a fetch. Of objects or versions that are asked
-  // for page by page, all pages come from one list, which is made for the first.
+  // The body that answers a request but a wait or a fetch. If objects or versions are requested
+  // page by page, all pages come from one list, which is made for the first.
   Result<std::string> BodyOf(const stream::Request& request);
   // StreamReader::Wait of the part.
   Result<uint64_t> Wait(const stream::StorePart& part, uint64_t after, uint64_t timeout_ms);
-  // Readers that were opened before now are opened anew: their stores may have gone, or come again.
+  // Reopens readers that were opened before now: their stores may have been removed or recreated.
   void Refresh();
 
  private:

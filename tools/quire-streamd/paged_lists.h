@@ -43,8 +43,8 @@ class PagedLists {
     return std::make_shared<const std::vector<Entry>>(std::move(made));
   }
   // There are further pages of this list. If the lists have more than `entries_max` entries now,
-  // those go whose pages were asked for longest ago: who asks for a further page of one makes it
-  // again. This one stays, whatever its size.
+  // drops the least recently used ones: a request for a further page of one makes it again. This
+  // one stays, whatever its size.
   void Keep(const Name& name, List list) {
     const std::lock_guard<std::mutex> lock(mutex_);
     kept_[name] = {std::move(list), true, ++uses_};
@@ -54,7 +54,7 @@ class PagedLists {
       }));
     }
   }
-  // Drops what nobody has asked for since the last call.
+  // Drops lists without a request since the last call.
   void DropUnused() {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::erase_if(kept_, [](const auto& kept) { return !kept.second.used; });

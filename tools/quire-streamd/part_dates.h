@@ -18,14 +18,15 @@ class PartDates {
  public:
   PartDates(io::FileSystem& fs, std::string place) : fs_(fs), place_(std::move(place)) {}
 
-  // What is to be told of `parts`. A part whose versions cannot be read counts as the oldest.
+  // Returns the registrations of `parts`. A part whose versions cannot be read counts as the
+  // oldest.
   //
-  // Cost  Each part: one look at its lock and at its gate. Its versions are read where they are
-  //       others than at the last call, and nobody writes it.
+  // Cost  Each part: one look at its lock and at its gate. Reads its versions if they have changed
+  //       since the last call and no program writes it.
   std::vector<stream::ToldPart> Of(const std::vector<stream::StorePart>& parts);
 
  private:
-  // Of a part that nobody writes. Any change of the log is one of these numbers, too.
+  // For a part without a writer. Any change of the log is one of these numbers, too.
   struct Known {
     uint64_t index_number = 0;
     uint64_t snapshot = 0;

@@ -27,8 +27,8 @@ class Peers {
   // Errors   what it answers; kPeerFailed  It is not there, or has another token; kTimedOut.
   Result<std::string> Call(const std::string& address, const stream::Request& request,
                            uint64_t deadline_ns);
-  // Asks for a version. Where its bytes come, `taker` gives room for them and hears what is there.
-  // kCorruption: they are not what was stored there.
+  // Asks for a version. While its bytes arrive, `taker` provides room for them and is notified.
+  // kCorruption: they differ from what was stored there.
   struct Taker {
     std::function<Result<char*>(const StreamVersion& version)> place;
     Channel::Came came;

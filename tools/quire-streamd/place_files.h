@@ -1,4 +1,4 @@
-// What a daemon leaves in its place for those who look for it: who it is and where it listens.
+// The files by which others find a daemon in its place: its process and its address.
 //
 // Layer      tools
 // Threads    any
@@ -16,7 +16,7 @@ namespace quire::streamd {
 constexpr char kTokenFile[] = ".token";
 constexpr char kLogFile[] = ".daemon.log";
 
-// What the file `.daemon` says.
+// The content of the file `.daemon`.
 struct DaemonFile {
   std::string address;
   std::string metadata;  // the service's address; empty: none
@@ -29,11 +29,11 @@ Result<DaemonFile> ReadDaemonFile(io::FileSystem& fs, const std::string& place);
 // Takes the file and the socket away.
 void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place);
 
-// Who runs at the place: "host pid 12 ..."; empty: nobody. It is the holder's own word: good to be
-// shown. kInvalidArgument: others may write to the place.
+// Returns the daemon of the place: "host pid 12 ..."; empty: none. It is the holder's own word:
+// good to be shown. kInvalidArgument: others may write to the place.
 Result<std::string> RunningDaemon(io::FileSystem& fs, const std::string& place);
-// Asks the process that listens at the place to end, and waits until it has. The kernel tells which
-// process that is.
+// Asks the process that listens at the place to end, and waits until it has. The kernel identifies
+// that process.
 //
 // Errors  kNotFound: none runs. kInvalidArgument: it runs on another host, or is another user's, or
 //         others may write to the place. kTimedOut.

@@ -23,7 +23,7 @@
 namespace quire::streamd {
 
 struct RemoteOptions {
-  // Where a part is: kNotFound.
+  // Returns the address of a part: kNotFound.
   std::function<Result<std::string>(const stream::StorePart& part, uint64_t deadline_ns)> lookup;
   // The mirror of a part, and a reader of it.
   std::function<Result<std::unique_ptr<stream::Mirror>>(const stream::StorePart& part)> open_mirror;
@@ -34,14 +34,14 @@ class RemoteParts {
  public:
   RemoteParts(Peers& peers, RemoteOptions options) : peers_(peers), options_(std::move(options)) {}
 
-  // The body that answers a reader's request. Of kFetch: the version is in the mirror; `tell` heard
-  // of it while it came.
+  // The body that answers a reader's request. For kFetch: the version is in the mirror; `tell` was
+  // called while it arrived.
   Result<std::string> Serve(const stream::Request& request, uint64_t deadline_ns,
                             const stream::OnArrival& tell);
 
  private:
   struct Remote {
-    std::timed_mutex mutex;  // of the mirror: who waits for it has a deadline
+    std::timed_mutex mutex;  // of the mirror: waiting for it has a deadline
     std::unique_ptr<stream::Mirror> mirror;
     std::unique_ptr<StreamReader> mirrored;
     std::mutex address_mutex;

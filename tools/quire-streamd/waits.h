@@ -34,7 +34,7 @@ class Waits {
   // Called once with what Ask returned. Must not wait.
   using Tell = std::function<void(const Result<uint64_t>& newest)>;
   struct Waiter {
-    uint64_t until_ns = 0;     // told kTimedOut then, or some 20 ms later
+    uint64_t until_ns = 0;     // answered with kTimedOut then, or some 20 ms later
     uint64_t deadline_ns = 0;  // of its answer
     Tell tell;
   };
@@ -43,7 +43,7 @@ class Waits {
                                     workers_(threads_max) {}
   // Asks at once, and on the caller's thread if all others are busy.
   void Add(const Question& question, Waiter waiter);
-  // Who waits is told nothing more. Whether all that had begun ended within the time.
+  // Waiting readers get no further answer. Whether all that had begun ended within the time.
   bool Stop(uint64_t timeout_ms) { return workers_.Stop(timeout_ms); }
   // Questions that are open.
   size_t size();

@@ -1,5 +1,5 @@
-// Threads for what may wait: started when there is something to do and nobody free for it, gone
-// after a while without.
+// Threads for work that may wait: started when there is work and no free thread, ended after a
+// while without work.
 //
 // Layer      tools
 // Threads    any
@@ -20,7 +20,7 @@ class Workers {
   ~Workers();
   // Runs `job` as soon as a thread is free. Dropped after Stop.
   void Run(std::function<void()> job);
-  // What has not begun is dropped. Whether all that had begun ended within the time.
+  // Drops work that has not begun. Whether all that had begun ended within the time.
   bool Stop(uint64_t timeout_ms);
   bool stopping();
 

@@ -1,5 +1,5 @@
-/// A database on disk as one key space: all ranks and generations, newest first. What
-/// docs/decisions/0009-persistence.md calls a chain, read by one process.
+/// A database on disk as one key space: all ranks and generations, newest first. The chain of
+/// docs/decisions/0009-persistence.md, read by one process.
 ///
 /// Layer      tools
 /// Threads    one

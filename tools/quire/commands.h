@@ -58,7 +58,7 @@ struct VerifyOptions {
 struct ChangeOptions {
   std::vector<std::string> paths;
   bool json = false;
-  bool yes = false;  ///< else only what would be done is told
+  bool yes = false;  ///< else the command only prints what it would do
 };
 
 struct RepairOptions : ChangeOptions {
@@ -68,7 +68,7 @@ struct RepairOptions : ChangeOptions {
 
 struct CleanOptions {
   std::vector<std::string> paths;
-  std::string shared_memory = "/dev/shm";  ///< where it is mounted
+  std::string shared_memory = "/dev/shm";  ///< its mount point
   bool json = false;
   bool yes = false;
 };
@@ -112,7 +112,7 @@ struct StreamPartOptions {
   bool progress = false;
 };
 
-/// What of an object is written out.
+/// The form in which an object is printed.
 enum class StreamFormat { kRaw, kText, kNpy };
 
 struct StreamGetOptions {

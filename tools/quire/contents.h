@@ -1,4 +1,4 @@
-/// What of Quire's lies at a path, of whatever kind: for commands that find none of their own kind
+/// Finds the data of Quire at a path, of any kind: for commands that find none of their own kind
 /// there.
 ///
 /// Layer      tools

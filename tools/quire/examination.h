@@ -1,4 +1,4 @@
-/// What quire doctor finds: one check after another.
+/// The findings of quire doctor: one check after another.
 ///
 /// Layer      tools
 /// Threads    one

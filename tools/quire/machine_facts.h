@@ -1,4 +1,4 @@
-/// What the machine says of itself, for quire doctor and quire clean.
+/// Facts about the machine, for quire doctor and quire clean.
 ///
 /// Layer      tools
 /// Threads    one

@@ -1,4 +1,4 @@
-/// What the commands print: one JSON document or text on standard output, errors and progress on
+/// The output of the commands: one JSON document or text on standard output, errors and progress on
 /// standard error.
 ///
 /// Layer      tools
@@ -26,12 +26,12 @@ void PrintJsonLine(const Json& document);
 std::string Text(const Json& text);
 /// Says on standard error what went wrong; the exit code that belongs to it.
 int Fail(const Status& status);
-/// Sets object[name] to the bytes as text where they are valid UTF-8 without control characters,
-/// else object[name + "_hex"] to two digits for each.
+/// Sets object[name] to the bytes as text if they are valid UTF-8 without control characters, else
+/// object[name + "_hex"] to two digits for each.
 void SetBytes(Json* object, const std::string& name, Slice bytes);
 /// The bytes as `format` says, without a line's end; not for kJson.
 std::string ShowBytes(Slice bytes, ByteFormat format);
-/// What every command that shows a database says of it beside the job that has it open.
+/// The notice of every command that shows a database while a job has it open.
 std::string MemoryNote(const std::string& writer);
 /// "12.3 MiB".
 std::string ShowSize(uint64_t bytes);

@@ -17,7 +17,7 @@
 
 namespace quire::tool {
 
-/// What one rank wrote.
+/// The part of one rank.
 struct Part {
   uint32_t generation = 0;
   int rank = 0;
@@ -35,7 +35,7 @@ struct DatabasePlace {
   bool described = false;  ///< its DATABASE was read
   kv::Descriptor descriptor;
   std::vector<Part> parts;  ///< newest generation first, by rank
-  std::string writer;       ///< who has it, or a part of it, open; empty: nobody
+  std::string writer;       ///< the program that has it, or a part of it, open; empty: none
 };
 
 /// The databases that `path` names: all of a repository (on a node other than rank 0's: their parts
@@ -48,7 +48,7 @@ Result<std::vector<DatabasePlace>> DatabasesAt(io::FileSystem& fs, const std::st
 Result<std::vector<DatabasePlace>> FindDatabases(io::FileSystem& fs, const std::string& path);
 /// Bytes that the files in `directory` take on the device; of a directory that cannot be listed 0.
 uint64_t AllocatedBytes(io::FileSystem& fs, const std::string& directory);
-/// The only one. kInvalidArgument, with their names, where there are several.
+/// Returns the only one. kInvalidArgument, with their names: there are several.
 Result<DatabasePlace> FindDatabase(io::FileSystem& fs, const std::string& path);
 
 /// The directories of the datasets that `path` names: all of a repository, or its own; perhaps
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> FindDatasets(io::FileSystem& fs, const std::str
 
 /// Says on standard error, if a job has the database open, that its memory is not shown.
 void NoteWriter(const DatabasePlace& place);
-/// What stands behind the last slash.
+/// Returns the part after the last slash.
 std::string LastPart(const std::string& path);
 /// The file of the lock over a whole database.
 std::string DatabaseLockPath(const std::string& directory);

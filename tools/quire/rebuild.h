@@ -26,7 +26,7 @@ struct RebuildOptions {
 
 /// `place` has lost its descriptor, and its parts can be opened.
 ///
-/// Errors  kInvalidArgument: which ranks there were, or whose key is whose, has to be told.
+/// Errors  kInvalidArgument: the number of ranks, or the partitioner, must be given.
 ///         kNotFound: there is no part. kBusy, kIo, kNoSpace.
 Result<lsm::RepairReport> RebuildDescriptor(io::FileSystem& fs, const DatabasePlace& place,
                                             const RebuildOptions& options);

@@ -15,7 +15,7 @@
 
 namespace quire::tool {
 
-/// What stands before the bytes of an array in an .npy file; `bytes` is the array's size.
+/// The header of an array in an .npy file; `bytes` is the array's size.
 std::string NpyHeader(const StreamShape& shape, uint64_t bytes);
 /// The elements as numbers, a row of the fastest extent on a line; an object without a type of
 /// elements as printable text.
