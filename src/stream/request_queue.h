@@ -106,7 +106,7 @@ class QueueServer {
   };
   /// Returns the requests since the last call.
   std::vector<Asked> Take();
-  /// Tells the reader of a slot what is there of what it waits for.
+  /// Notifies the reader of a slot of the bytes that have arrived for it.
   void Tell(uint32_t slot, const Arrival& arrival);
   /// At most kAnswerBytesMax.
   void Answer(uint32_t slot, Slice answer);

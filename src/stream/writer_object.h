@@ -38,7 +38,7 @@ class WriterObject {
   Status Prepare(uint64_t version, bool audit, Item* item);
   /// Makes it a whole one.
   Status PrepareWhole(Item* item);
-  /// The prepared version is committed; `duration` is how long that took.
+  /// The prepared version is committed, after `store_ns`.
   void Stored(uint64_t store_ns);
 
  private:
