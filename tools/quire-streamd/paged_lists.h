@@ -4,6 +4,9 @@
 // Threads    any
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,10 +17,15 @@
 
 namespace quire::streamd {
 
+// How many entries are kept in all lists together: the objects of two of the largest parts.
+constexpr size_t kPagedEntriesMax = size_t{2} << 20;
+
 template <typename Name, typename Entry>
 class PagedLists {
  public:
   using List = std::shared_ptr<const std::vector<Entry>>;
+
+  explicit PagedLists(size_t entries_max = kPagedEntriesMax) : entries_max_(entries_max) {}
 
   // The list that is kept under this name. If it is asked for its first page, or none is kept, what
   // `make` returns, a Result<std::vector<Entry>>.
@@ -27,16 +35,24 @@ class PagedLists {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (const auto kept = kept_.find(name); kept != kept_.end()) {
         kept->second.used = true;
+        kept->second.last_use = ++uses_;
         return kept->second.list;
       }
     }
     QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> made, make());
     return std::make_shared<const std::vector<Entry>>(std::move(made));
   }
-  // There are further pages of this list.
+  // There are further pages of this list. If the lists have more than `entries_max` entries now,
+  // those go whose pages were asked for longest ago: who asks for a further page of one makes it
+  // again. This one stays, whatever its size.
   void Keep(const Name& name, List list) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    kept_[name] = {std::move(list), true};
+    kept_[name] = {std::move(list), true, ++uses_};
+    while (kept_.size() > 1 && EntriesLocked() > entries_max_) {
+      kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
+        return a.second.last_use < b.second.last_use;
+      }));
+    }
   }
   // Drops what nobody has asked for since the last call.
   void DropUnused() {
@@ -49,8 +65,17 @@ class PagedLists {
   struct Kept {
     List list;
     bool used = false;
+    uint64_t last_use = 0;
   };
+  size_t EntriesLocked() const {
+    size_t entries = 0;
+    for (const auto& kept : kept_) entries += kept.second.list->size();
+    return entries;
+  }
+
+  const size_t entries_max_;
   std::mutex mutex_;
+  uint64_t uses_ = 0;
   std::map<Name, Kept> kept_;
 };
 
