@@ -495,10 +495,12 @@ class Database {
   /// while writes go on, which are in no checkpoint. Files that an earlier checkpoint there has are
   /// linked, not copied. Several may be under way.
   ///
-  /// A checkpoint is there, complete and durable, once the event has ended well; until then, and
-  /// where it failed, it is not, and those before it stay as they are. What is copied is verified
-  /// against its checksums; a file that is linked was, by the checkpoint before, and is read again
-  /// where it was written to since, and now and then (docs/format/checkpoint.md).
+  /// A checkpoint is there, complete and durable, once the event has ended well. If the event
+  /// failed it is not there, unless the text says that this is not known: a rank cannot know what
+  /// became of rank 0, which publishes. Those before it stay as they are.
+  /// What is copied is verified against its checksums; a file that is linked was, by the checkpoint
+  /// before, and is read again where it was written to since, and now and then
+  /// (docs/format/checkpoint.md).
   /// Which checkpoints there are, with their states, the command `quire checkpoint list` tells
   /// (docs/tool.md). What an interrupted checkpoint or removal left, the next one removes.
   ///
