@@ -81,8 +81,8 @@ struct DatabaseOptions {
   Protection protection = Protection::kReadWrite;
   /// Empty: a hash of the key, evenly over all ranks.
   Partitioner partitioner;
-  /// Stored; a database is opened with the name it was made with. Empty: "hash", or "custom" where
-  /// a partitioner is given.
+  /// Stored; a database is opened with the name it was made with. Empty: "hash", or "custom" if a
+  /// partitioner is given. Open refuses "hash" with a partitioner, and another name without one.
   std::string partitioner_name;
   /// [bytes] Pairs read from tables of this rank. 0: off (blocks are cached anyway).
   uint64_t local_cache_bytes = 0;

@@ -99,7 +99,8 @@ QUIRE_EXPORT int quire_options_explain(const quire_options* options, char** text
 
 /* The owner rank of a key, in [0, rank_count): a pure function, the same on all ranks. */
 typedef int (*quire_partitioner)(const void* key, size_t key_size, int rank_count, void* user);
-/* Databases opened with these options use `function`, under the stored name `name`. */
+/* Databases opened with these options use `function`, under the stored name `name`. Opening refuses
+ * the name "hash", which stands for no function. */
 QUIRE_EXPORT int quire_options_set_partitioner(quire_options* options, const char* name,
                                                quire_partitioner function, void* user);
 

@@ -434,6 +434,9 @@ SABOTAGES = [
     Sabotage("checkpoint-published", "a checkpoint fails though it was published",
              "src/kv/checkpoint.cpp", "  published_ = true;\n", "",
              "quire_checkpoint_shortage_test", "CheckpointShortage.*"),
+    Sabotage("partitioner-name", "a partitioner may have the name of none",
+             "src/kv/database_open.cpp", "return CheckPartitionerName(*options);",
+             "return Status();", KV, "*RefusedOpens.OfAPartitioner*"),
     Sabotage("restart-early", "a restart's descriptor names its parts before all ranks have them",
              "src/kv/restart.cpp", "part_ = -1;\n  if (state.ok()) return state;",
              "part_ = -1;\n  if (state.ok()) {\n"
