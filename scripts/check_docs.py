@@ -96,6 +96,16 @@ def check_snippet(root, snippet, problems):
         problems.append(f"README.md: no C++ program there is the text of {snippet}")
 
 
+def check_decision_numbers(root, problems):
+    """Each decision has a number of its own, by which the documents name it."""
+    names = {}
+    for path in sorted((root / "docs/decisions").glob("[0-9]*.md")):
+        number = path.name.partition("-")[0]
+        if number in names:
+            problems.append(f"docs/decisions: {names[number]} and {path.name} have one number")
+        names[number] = path.name
+
+
 def documents(root):
     """Markdown files of the repository: those that git knows where there is git."""
     git = ["git", "ls-files", "-co", "--exclude-standard", "*.md"]
@@ -111,6 +121,7 @@ def check(root):
         check_links(root, path, path.read_text(), problems)
     check_sources(root, problems)
     check_test_names(root, problems)
+    check_decision_numbers(root, problems)
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"]:
         if not (root / name).exists():
             problems.append(f"{name}: missing")
@@ -132,6 +143,7 @@ def self_test():
                            "```\n[x](gone.md)\n```\n",
         "src/base/a_test.cpp": "TEST_F(Suite, Name) {}",
         "docs/c.md": "`Suite.Name` `Suite.*` `Suite.N*e`",
+        "docs/decisions/0001-a.md": "",
         **{snippet: "// What it is.\n" + program for snippet in SNIPPETS},
     })
     bad = {
@@ -144,6 +156,7 @@ def self_test():
         "docs/c.md": "`Suite.Gone`",
         "docs/d.md": "`Suite.G*`",
         "docs/e.md": "`Gone.*`",
+        "docs/decisions/0001-b.md": "",
         "src/base/a.h": "// docs/format/gone.md",
         "docs/b.md": "`examples/{hello,gone}/*`",
     }

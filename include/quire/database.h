@@ -84,7 +84,8 @@ struct DatabaseOptions {
   /// Empty: a hash of the key, which spreads keys evenly over all ranks.
   Partitioner partitioner;
   /// Stored with the database, which must be opened with the same name. Empty: "hash", or "custom"
-  /// if a partitioner is given.
+  /// if a partitioner is given. Open refuses "hash" with a partitioner, and another name without
+  /// one.
   std::string partitioner_name;
   /// [bytes] Cache of pairs read from this rank's tables. 0: off (blocks are cached anyway).
   uint64_t local_cache_bytes = 0;
@@ -504,8 +505,9 @@ class Database {
   /// that an earlier checkpoint there contains are linked, not copied. Several checkpoints may be
   /// in progress.
   ///
-  /// The checkpoint is complete and durable once the event has ended with OK. Before that, and if
-  /// it fails, there is no such checkpoint, and earlier ones are unchanged. Copies are verified
+  /// The checkpoint is complete and durable once the event has ended with OK. If the event failed,
+  /// there is no such checkpoint, unless the text says that this is unknown: a rank cannot know what
+  /// became of rank 0, which publishes. Earlier checkpoints are unchanged. Copies are verified
   /// against their checksums. A linked file was verified by an earlier checkpoint; it is read again
   /// if it was written to since, and from time to time (docs/format/checkpoint.md). The command
   /// `quire checkpoint list` shows all checkpoints and their states (docs/tool.md). The next

@@ -11,7 +11,7 @@
 //
 // A gathering has a second pass of rounds in which the ranks agree that each has everything: memory
 // that one rank lacks for what the others sent is a failure of all. See
-// docs/decisions/0014-collectives-after-a-timeout.md.
+// docs/decisions/0017-collectives-after-a-timeout.md.
 #include <algorithm>
 #include <new>
 #include <utility>

@@ -7,6 +7,7 @@
 
 #include "base/coding.h"
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "io/machine.h"
 #include "io/made_paths.h"
 #include "kv/checkpoint_files.h"
@@ -118,11 +119,10 @@ class CheckpointWork final : public runtime::JobWork {
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
   // Published or not: that is one rename.
   bool CanUndo(int step) override {
-    if (step == 0) return true;
-    const Result<bool> unpublished = fs_.Exists(partial_);
-    return unpublished.ok() && *unpublished && !may_be_published_;
+    return step == 0 || (!published_ && !may_be_published_ && IsPartial());
   }
   void Undo() override { part_.Remove(); }
+  Status AfterFailure(const Status& why) const override;
   void Finish(const Status& status) override;
 
  private:
@@ -130,6 +130,7 @@ class CheckpointWork final : public runtime::JobWork {
   Result<State> AdvancePart();
   Status Publish();
   Status Rename();
+  bool IsPartial() const;
   Status DropOld();
   Status SayWhy(const Status& why);
 
@@ -141,7 +142,8 @@ class CheckpointWork final : public runtime::JobWork {
   const std::string partial_;
   CheckpointPart part_;
   CommitRecord record_;            // rank 0
-  bool may_be_published_ = false;  // rank 0: a loss of power decides
+  bool published_ = false;         // rank 0: it is there, and durable
+  bool may_be_published_ = false;  // rank 0: what became of the rename, or will, is not known
 };
 
 CheckpointPart::Places CheckpointWork::Places() const {
@@ -199,18 +201,38 @@ Status CheckpointWork::Rename() {
   QUIRE_RETURN_IF_ERROR(
       io::ReplaceFile(fs_, partial_ + "/" + kCommitName, EncodeCommitRecord(record_)));
   const std::string complete = CheckpointDirectory(home_, prepared_.number);
-  QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, complete));
-  const Status durable = fs_.SyncDirectory(home_);
+  may_be_published_ = true;  // until the end of this is known: any step may find no memory
+  const Status renamed = base::OrOutOfMemory([&] { return fs_.Rename(partial_, complete); });
+  if (!renamed.ok()) {
+    may_be_published_ = !IsPartial();
+    return renamed;
+  }
+  const Status durable = base::OrOutOfMemory([&] { return fs_.SyncDirectory(home_); });
   if (!durable.ok()) {
     // All ranks hear that it failed. Where it cannot be taken back either, it is whole.
-    may_be_published_ = true;
     const Status back = fs_.Rename(complete, partial_);
     may_be_published_ = !back.ok() || !fs_.SyncDirectory(home_).ok();
     return durable;
   }
+  published_ = true;
   // Not before: what nobody holds may be removed by others. One that stays means nothing.
   static_cast<void>(fs_.Unlink(LockedDatabase::LockPath(complete)));
   return Status();
+}
+
+bool CheckpointWork::IsPartial() const {
+  const Result<bool> there = fs_.Exists(partial_);
+  return there.ok() && *there;
+}
+
+// The others do nothing after their parts: rank 0 alone knows, and what it has published is whole.
+Status CheckpointWork::AfterFailure(const Status& why) const {
+  if (published_) return Status();
+  if (core_->rank() == 0 && !may_be_published_) return why;
+  return Status(why.code(), why.message() + "; whether checkpoint " +
+                                std::to_string(prepared_.number) +
+                                " is there is not known: see `quire checkpoint list " +
+                                request_.path + "`");
 }
 
 Status CheckpointWork::DropOld() {

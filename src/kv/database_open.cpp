@@ -40,9 +40,22 @@ struct Opening {
   }
 };
 
+constexpr char kByHash[] = "hash";
+
 std::string PartitionerName(const DatabaseOptions& options) {
   if (!options.partitioner_name.empty()) return options.partitioner_name;
-  return options.partitioner ? "custom" : "hash";
+  return options.partitioner ? "custom" : kByHash;
+}
+
+// A later job finds its pairs by this name: it stands for a function, or for none.
+Status CheckPartitionerName(const DatabaseOptions& options) {
+  const bool by_hash = PartitionerName(options) == kByHash;
+  if (by_hash != static_cast<bool>(options.partitioner)) return Status();
+  return Status(Code::kInvalidArgument,
+                by_hash ? "partitioner_name is \"hash\", which means that there is no partitioner: "
+                          "give the function another name"
+                        : "partitioner_name is \"" + options.partitioner_name +
+                              "\", but no partitioner is given: give the function");
 }
 
 // What all ranks must give alike, one thing per line.
@@ -90,7 +103,8 @@ Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked
 Status CheckRequest(const std::string& name, DatabaseOptions* options) {
   QUIRE_RETURN_IF_ERROR(io::CheckName(name));
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
-  return OptionTable::ApplyEnvironment(options);
+  QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  return CheckPartitionerName(*options);
 }
 
 // All ranks look at rank 0's descriptor, and conclude the same.

@@ -107,6 +107,16 @@ TEST_P(RefusedOpens, OfADatabaseThatIsThere) {
   });
 }
 
+// A later job would route by the hash what this one routed by the function, or the other way round.
+TEST_P(RefusedOpens, OfAPartitionerWithTheNameOfNoneAndOfANameWithoutAPartitioner) {
+  ExpectOpenRefused("hash", Code::kInvalidArgument, OpenMode::kOpenOrCreate, "hash");
+  ExpectRefused("no function", Code::kInvalidArgument, [](Context& context) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.partitioner_name = "by length";
+    return context.Open("db", options).status();
+  });
+}
+
 TEST_P(RefusedOpens, OfADamagedDatabase) {
   MakeForeignDirectory();
   ASSERT_OK(io::WriteFile(cluster_.disk(0), DescriptorPath(kDirectory), "damaged"));

@@ -129,7 +129,12 @@ void Job::Stop() {
   }
   exchange_->Serve(channel_, {});
   const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
-  if (!finished_) Finish();
+  if (finished_) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!ended_) status_ = AfterFailure(given_up);
+  }
+  Finish();
 }
 
 EventProgress Job::Progress() const {
@@ -244,11 +249,12 @@ void Job::SendReport(int step, const Report& report) {
     if (stopped_) return;
   }
   const auto answered = [self = shared_from_this()](const Status& status, Slice) {
-    if (!status.ok()) self->End(FromRank(0, status).WithContext(self->what_));
+    if (status.ok()) return;
+    self->End(self->AfterFailure(FromRank(0, status).WithContext(self->what_)));
   };
   const Status sent =
       exchange_->StartThen(0, channel_, {}, EncodeNews(step, report.status, report.note), answered);
-  if (!sent.ok()) End(sent.WithContext(what_));
+  if (!sent.ok()) End(AfterFailure(sent.WithContext(what_)));
 }
 
 // ---- Waiting ----

@@ -62,6 +62,9 @@ class JobWork {
   virtual bool CanUndo(int /*step*/) { return false; }
   /// Then, on every rank whose job has not ended: takes back what it did.
   virtual void Undo() {}
+  /// On rank 0, between two calls of Advance, and on a rank that ends by itself: what the program
+  /// hears of a failure that is not taken back. OK if the job has done what it is for all the same.
+  virtual Status AfterFailure(const Status& why) const { return why; }
   /// Once, on every rank: how it ended.
   virtual void Finish(const Status& /*status*/) {}
   /// Before anything else: whose work it is.
@@ -126,6 +129,7 @@ class Job : public std::enable_shared_from_this<Job> {
   void TakeReport(int source, Report report);
   void Decide();
   Status Judge(int step, Status status, const std::vector<std::string>& notes, std::string* news);
+  Status AfterFailure(const Status& why) const;
   void Proceed(int step, const Status& status, std::string news);
   void Tell(int rank);
   void SetHeard(int rank);

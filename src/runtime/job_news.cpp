@@ -1,6 +1,7 @@
 // What the ranks of a job tell each other, and what becomes of it.
 #include "runtime/job_news.h"
 
+#include <mutex>
 #include <utility>
 
 #include "base/coding.h"
@@ -129,11 +130,16 @@ void Job::Decide() {
 Status Job::Judge(int step, Status status, const std::vector<std::string>& notes,
                   std::string* news) {
   if (step == kJobUndo) return undone_for_;
-  if (!status.ok()) return status;
-  return base::OrOutOfMemory([&] {
+  if (!status.ok()) return AfterFailure(status);
+  const Status taken = base::OrOutOfMemory([&] {
     QUIRE_ASSIGN_OR_RETURN(*news, work_->TakeReports(step, notes));
     return Status();
   });
+  return taken.ok() ? taken : AfterFailure(taken);
+}
+
+Status Job::AfterFailure(const Status& why) const {
+  return base::OrOutOfMemory([&] { return work_->AfterFailure(why); });
 }
 
 void Job::Proceed(int step, const Status& status, std::string news) {
@@ -208,11 +214,14 @@ void Job::Resume() {
 
 // Somebody is missing for good. Nobody else tells the others, should rank 0 hear of it.
 void Job::Fail(const Status& status) {
+  // On rank 0 a slice may be doing at this moment what the job is for: then that counts.
+  std::unique_lock<std::mutex> slice_lock(slice_mutex_, std::defer_lock);
+  if (exchange_->rank() == 0) slice_lock.lock();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_ || stopped_) return;
   }
-  const Status why = status.WithContext(what_);
+  const Status why = AfterFailure(status.WithContext(what_));
   if (exchange_->rank() == 0) return Proceed(kJobEnd, why, {});
   End(why);
 }

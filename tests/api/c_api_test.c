@@ -336,6 +336,8 @@ static void check_database(quire_context* context, quire_options* options) {
   int owner = -1;
   const int rank = quire_context_rank(context);
   CHECK(quire_db_open(context, "a/b", options, &db) == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_options_set_partitioner(options, "hash", by_first_byte, NULL) == QUIRE_OK);
+  CHECK(quire_db_open(context, "db", options, &db) == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_options_set_partitioner(options, "first byte", by_first_byte, NULL) == QUIRE_OK);
   CHECK(quire_db_open(context, "db", options, &db) == QUIRE_OK);
   if (db == NULL) return;

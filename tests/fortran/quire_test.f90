@@ -250,6 +250,9 @@ contains
     type(quire_dataset_reader) :: reader
     type(quire_dataset_values) :: values
     call quire_options_create(chosen, status)
+    call quire_options_set_partitioner(chosen, 'hash', by_first_byte, status)
+    call quire_db_open(context, 'by_byte', by_byte, status, chosen)
+    call expect_refused('a partitioner with the name of none', 'hash')
     call quire_options_set_partitioner(chosen, 'first byte', by_first_byte, status)
     call expect_ok('options_set_partitioner')
     call quire_db_open(context, 'by_byte', by_byte, status, chosen)
