@@ -254,5 +254,43 @@ TEST(StarvedGuard, LeavesItsThreadWithoutOne) {
   EXPECT_TRUE(holds_none);
 }
 
+// A refresh that finds no memory takes nothing from a get that goes on meanwhile.
+TEST(StarvedReader, KeepsWhatAGetReads) {
+  const test::TempDirectory directory(test::PlaceInMemory());
+  const std::string place = directory.path() + "/db";
+  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+  Environment environment;
+  environment.fs = &io::PosixFileSystem();
+  environment.executor = executor.get();
+  {
+    auto db = Db::Open(environment, place, Options(), OpenFlags::kOpenOrCreate);
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Put("key", "value"));
+    ASSERT_OK((*db)->Flush());
+  }
+  const auto reader = Reader::Open(io::PosixFileSystem(), place, {Options(), nullptr});
+  ASSERT_OK(reader.status());
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    const std::weak_ptr<const Manifest> seen = (*reader)->State().manifest;
+    std::string value;
+    bool kept = false;
+    ASSERT_OK((*reader)->Get(
+        "key",
+        [&](size_t size) {
+          value.resize(size);
+          test::FailAllocation(n);
+          (void)base::OrOutOfMemory([&] { return (*reader)->Refresh(); });
+          failed = test::AllocationFailed();
+          kept = !seen.expired();
+          return value.data();
+        },
+        nullptr));
+    ASSERT_TRUE(kept) << "allocation " << n;
+    EXPECT_EQ(value, "value");
+  }
+  EXPECT_GT(n, 10) << "so few allocations";
+}
+
 }  // namespace
 }  // namespace quire::lsm
