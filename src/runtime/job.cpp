@@ -244,7 +244,8 @@ void Job::SendReport(int step, const Report& report) {
     if (stopped_) return;
   }
   const auto answered = [self = shared_from_this()](const Status& status, Slice) {
-    if (!status.ok()) self->End(FromRank(0, status).WithContext(self->what_));
+    if (status.ok()) return;
+    self->Guarded([&] { self->End(FromRank(0, status).WithContext(self->what_)); });
   };
   const Status sent =
       exchange_->StartThen(0, channel_, {}, EncodeNews(step, report.status, report.note), answered);

@@ -717,6 +717,25 @@ SABOTAGES = [
              "if (!opening->growing || opening->old.shared) return Status();",
              "if (opening != nullptr) return Status();",
              KV, "OwnDisks.WhatAFailedOpen*"),
+    Sabotage("refused-moved", "pairs that their owner refused count as moved",
+             "src/kv/redistribution.cpp", "        answers->failure = status;\n", "",
+             "quire_allocation_answers_test", "StarvedMove.*"),
+    Sabotage("taken-unsettled", "a batch that could not be sent is waited for",
+             "src/kv/dispatcher.cpp",
+             "auto call = base::OrOutOfMemory([&] {\n"
+             "    return exchange_->Start(owner, Channel(database_number_, operation), {}, "
+             "contents);\n"
+             "  });",
+             "auto call = exchange_->Start(owner, Channel(database_number_, operation), {}, "
+             "contents);",
+             "quire_allocation_answers_test", "StarvedFence.*"),
+    Sabotage("staged-leak", "room stays taken for what could not be staged",
+             "src/kv/staging.cpp",
+             "if (!opened.ok()) Release(stage, options_.batch_bytes);", "",
+             "quire_allocation_answers_test", "StarvedStaging.*"),
+    Sabotage("refused-batch-lost", "a refused batch without memory is no failure",
+             "src/partition/sender.cpp", "if (status_.ok()) status_ = kept;",
+             "(void)kept;", "quire_allocation_answers_test", "StarvedSender.*"),
     Sabotage("handler-waits", "a write of another rank waits for room in the message handler",
              "src/lsm/db_room.cpp", "progress->waits = !progress->may_wait && !soon;",
              "progress->waits = false;", KV, "WritesWithoutRoom.OfBatches*"),
