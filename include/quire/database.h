@@ -506,10 +506,10 @@ class Database {
   /// in progress.
   ///
   /// The checkpoint is complete and durable once the event has ended with OK. If the event failed,
-  /// there is no such checkpoint, unless the text says that this is unknown: a rank cannot know what
-  /// became of rank 0, which publishes. Earlier checkpoints are unchanged. Copies are verified
-  /// against their checksums. A linked file was verified by an earlier checkpoint; it is read again
-  /// if it was written to since, and from time to time (docs/format/checkpoint.md). The command
+  /// there is no such checkpoint, unless the text says that this is unknown, because rank 0, which
+  /// publishes, may have succeeded. Earlier checkpoints are unchanged. Copies are verified against
+  /// their checksums. A linked file was verified by an earlier checkpoint; it is read again if it
+  /// was written to since, and from time to time (docs/format/checkpoint.md). The command
   /// `quire checkpoint list` shows all checkpoints and their states (docs/tool.md). The next
   /// checkpoint removes the remains of an interrupted one.
   ///

@@ -100,8 +100,8 @@ QUIRE_EXPORT int quire_options_explain(const quire_options* options, char** text
 /* Returns the owner rank of a key, in [0, rank_count). Must be a pure function, the same on all
  * ranks. */
 typedef int (*quire_partitioner)(const void* key, size_t key_size, int rank_count, void* user);
-/* Sets the partitioner of databases that are opened with these options, and its stored name. Opening
- * refuses the name "hash", which stands for no function. */
+/* Sets the partitioner of databases that are opened with these options, and its stored name.
+ * Opening refuses the name "hash", which stands for no function. */
 QUIRE_EXPORT int quire_options_set_partitioner(quire_options* options, const char* name,
                                                quire_partitioner function, void* user);
 

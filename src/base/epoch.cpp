@@ -138,12 +138,16 @@ bool AnyRetiredBefore(RetireList& list, uint64_t epoch) {
 
 EpochGuard::EpochGuard() {
   ThreadState& state = thread_state;
-  if (state.depth++ != 0) return;
+  if (state.depth != 0) {
+    ++state.depth;
+    return;
+  }
   const uint64_t epoch = global_epoch.load(std::memory_order_acquire);
   if (state.slot == nullptr) [[unlikely]] {
-    state.slot = TakeSlot();
+    state.slot = TakeSlot();  // may throw: there is no guard then, and depth is what it was
     SyncPoint("base.epoch.first");
   }
+  state.depth = 1;
   PublishEpoch(state.slot->epoch, epoch);
 }
 

@@ -155,6 +155,20 @@ Status BeginCreation(Opening* opening) {
   return opening->core->exchange->Agree(written);
 }
 
+// Ranks that share no storage: what this attempt leaves, should it fail, may lie on a node that is
+// not here next time. No later generation has its number.
+Status TakeNumber(Opening* opening) {
+  if (!opening->growing || opening->old.shared) return Status();
+  Descriptor& descriptor = opening->locked.descriptor;
+  descriptor.state = DescriptorState::kReady;  // what was being filled has been removed
+  descriptor.taken = opening->generation.number;
+  const runtime::Core& core = *opening->core;
+  return core.exchange->Agree(base::OrOutOfMemory([&] {
+    if (core.rank() != 0) return Status();
+    return WriteDescriptor(*core.fs, opening->locked.directory, descriptor);
+  }));
+}
+
 Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cache, bool share) {
   runtime::Core& core = *opening->core;
   lsm::Environment environment;
@@ -298,6 +312,7 @@ Status OpenParts(Opening* opening) {
   opening->cache = cache;
   QUIRE_RETURN_IF_ERROR(LockAndCheck(opening));
   if (opening->creating) QUIRE_RETURN_IF_ERROR(BeginCreation(opening));
+  QUIRE_RETURN_IF_ERROR(TakeNumber(opening));
   const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
   QUIRE_RETURN_IF_ERROR(
       core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));

@@ -39,8 +39,8 @@ struct Generation {
 struct Descriptor {
   DescriptorState state = DescriptorState::kReady;
   std::vector<Generation> generations;  ///< newest first; only the first is written to
-  /// The last number under which a restart copied parts beside the database, 0: none did. They may
-  /// lie on nodes that are not here.
+  /// The last number under which a restart copied parts beside the database, or an open by more
+  /// ranks made some, 0: none did. They may lie on nodes that are not here.
   uint32_t taken = 0;
   std::vector<std::string> options;     ///< "name=value" of the storage options it was last opened
                                         ///< with: for readers, not binding

@@ -146,8 +146,11 @@ Status Dispatcher::StartWave(Wave* wave) {
     counters_->Add(Counter::kBatchesSent);
     counters_->Add(Counter::kBatchBytesSent, last->size);
   }
-  auto call = exchange_->Start(owner, Channel(database_number_, operation), {},
-                               last == nullptr ? Slice() : last->contents());
+  const Slice contents = last == nullptr ? Slice() : last->contents();
+  // A batch that was taken is settled, whatever happens: nobody would send it again.
+  auto call = base::OrOutOfMemory([&] {
+    return exchange_->Start(owner, Channel(database_number_, operation), {}, contents);
+  });
   if (!call.ok()) {
     Settle(owner, last, call.status(), {});
     return call.status();
@@ -159,7 +162,9 @@ Status Dispatcher::StartWave(Wave* wave) {
 
 Status Dispatcher::FinishWave(Wave* wave) {
   std::string answer;
-  const Status status = exchange_->Wait(wave->call, &answer);
+  Status status = base::OrOutOfMemory([&] { return exchange_->Wait(wave->call, &answer); });
+  // It was sent: what there is no memory to wait for may have been applied.
+  if (status.code() == Code::kOutOfMemory && !wave->call->Done()) status = Status(Code::kTimedOut);
   Settle(wave->owner, wave->batch, status, answer);
   const bool silent = status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed;
   return silent ? status : Status();

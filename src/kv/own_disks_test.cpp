@@ -138,5 +138,42 @@ TEST_F(OwnDisks, WhatFewerNodesBroughtBackOpensOnAnyNumberOfThem) {
   }
 }
 
+// Of an open by more ranks that failed, a part may be left on a node that is not there next time.
+// It is none of the generation that another open made meanwhile.
+TEST_F(OwnDisks, WhatAFailedOpenByMoreRanksLeftIsNoPartOfALaterOne) {
+  repository_ = "/other";
+  const auto on_nodes = [this](std::vector<io::FileSystem*> nodes) {
+    SimCluster::Options options = Ranks(static_cast<int>(nodes.size()));
+    options.file_system = [nodes](int rank) { return nodes[static_cast<size_t>(rank)]; };
+    return options;
+  };
+  Run(2, [](int rank, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    for (int i = rank; i < kKeys; i += 2) ASSERT_OK((*db)->Put(Key(i), "1"));
+    ASSERT_OK((*db)->Close());
+  });
+  const std::unique_ptr<io::FaultFileSystem> full = io::NewFaultFileSystem(*nodes_[1]);
+  full->OnlyBelow("/other/db/gen-2");
+  full->FailAt(io::kFaultWrite | io::kFaultAllocate, 1, UINT64_MAX, Code::kNoSpace);
+  SimCluster(on_nodes({nodes_[0].get(), full.get(), nodes_[2].get()}))
+      .Run([](int, Context& context) {
+        EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kNoSpace);
+      });
+  SimCluster(on_nodes({nodes_[0].get(), nodes_[1].get(), nodes_[3].get()}))
+      .Run([](int, Context& context) {
+        auto db = context.Open("db", Existing());
+        ASSERT_OK(db.status());
+        for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "1") << i;
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK((*db)->Close());
+      });
+  SimCluster(on_nodes({nodes_[0].get(), nodes_[1].get(), nodes_[2].get()}))
+      .Run([](int, Context& context) {
+        EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kCorruption)
+            << "a part is on another node";
+      });
+}
+
 }  // namespace
 }  // namespace quire::kv

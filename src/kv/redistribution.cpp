@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "kv/part_files.h"
 #include "kv/wire.h"
@@ -35,7 +36,8 @@ struct PartToRead {
 struct Answers {
   std::mutex mutex;
   int under_way = 0;
-  Status failure;
+  Status failure;  // the first, as its owner gave it
+  int failed_owner = 0;
   std::weak_ptr<runtime::Job> job;
 };
 
@@ -185,13 +187,15 @@ Status RedistributionWork::Send(int owner) {
     ++answers_->under_way;
   }
   const auto done = [answers = answers_, owner](const Status& status, Slice /*answer*/) {
+    if (!status.ok()) base::SyncPoint("kv.fill.refused");
     std::shared_ptr<runtime::Job> job;
     {
       const std::lock_guard<std::mutex> lock(answers->mutex);
       --answers->under_way;
-      const Status told = OwnerStatus(owner, status);
-      if (answers->failure.ok() && !told.ok()) {
-        answers->failure = told.WithContext("moving pairs to rank " + std::to_string(owner));
+      // Takes no memory: nobody hears of what is thrown here, and the pairs would count as moved.
+      if (answers->failure.ok() && !status.ok()) {
+        answers->failure = status;
+        answers->failed_owner = owner;
       }
       job = answers->job.lock();
     }
@@ -205,8 +209,10 @@ Status RedistributionWork::Send(int owner) {
 
 Result<int> RedistributionWork::UnderWay() const {
   const std::lock_guard<std::mutex> lock(answers_->mutex);
-  QUIRE_RETURN_IF_ERROR(answers_->failure);
-  return answers_->under_way;
+  if (answers_->failure.ok()) return answers_->under_way;
+  const int owner = answers_->failed_owner;
+  return OwnerStatus(owner, answers_->failure)
+      .WithContext("moving pairs to rank " + std::to_string(owner));
 }
 
 // Gets that are at an older part end soon; iterators may stay, and keep the parts locked.

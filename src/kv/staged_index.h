@@ -55,6 +55,12 @@ class StagedIndex {
     mask_ = slots_.size() - 1;
     used_count_ = 0;
   }
+  /// Empty, without memory. Crowded.
+  void Clear() noexcept {
+    std::vector<uint64_t>().swap(slots_);
+    mask_ = 0;
+    used_count_ = 0;
+  }
   size_t bytes() const { return slots_.size() * sizeof(uint64_t); }
 
  private:

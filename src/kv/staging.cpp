@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/out_of_memory.h"
+#include "base/scope_exit.h"
 
 namespace quire::kv {
 namespace {
@@ -130,38 +132,48 @@ Status Staging::AddAlone(int owner, log::RecordType type, Slice key, Slice value
   Stage& stage = StageOf(owner);
   const uint64_t size = log::RecordSize(key.size(), value.size());
   while (!Reserve(stage, size)) sender_->MakeRoom();
+  const Status added =
+      base::OrOutOfMemory([&] { return AddReserved(stage, size, type, key, value); });
+  if (!added.ok()) {
+    Release(stage, size);
+    return added;
+  }
+  sender_->Ready(owner);
+  return Status();
+}
+
+Status Staging::AddReserved(Stage& stage, uint64_t size, log::RecordType type, Slice key,
+                            Slice value) {
   auto batch = std::make_shared<StagedBatch>();
   batch->bytes.reset(new (std::nothrow) char[size]);
   if (batch->bytes == nullptr) {
-    Release(stage, size);
     return Status(Code::kOutOfMemory,
                   "no memory to stage a pair of " + std::to_string(size) + " bytes");
   }
   batch->capacity = batch->size = size;
   batch->count = 1;
   log::EncodeRecord(batch->bytes.get(), type, key, value, 0);
-  {
-    const StageLock lock(stage.mutex);
-    if (!stage.failure.ok()) {
-      Release(stage, size);
-      return stage.failure;
-    }
-    SealLocked(stage);
-    batch->position = stage.next_position;
-    stage.next_position += size;
-    stage.batches.push_back(batch);
-  }
-  sender_->Ready(owner);
+  const StageLock lock(stage.mutex);
+  QUIRE_RETURN_IF_ERROR(stage.failure);
+  SealLocked(stage);
+  batch->position = stage.next_position;
+  stage.batches.push_back(std::move(batch));
+  stage.next_position += size;
   return Status();
 }
 
 // Leaves the stage without an open batch where there is no room.
 Status Staging::Open(Stage& stage) {
   if (!Reserve(stage, options_.batch_bytes)) return Status();
+  const Status opened = base::OrOutOfMemory([&] { return OpenReserved(stage); });
+  if (!opened.ok()) Release(stage, options_.batch_bytes);
+  return opened;
+}
+
+Status Staging::OpenReserved(Stage& stage) {
   auto batch = std::make_shared<StagedBatch>();
   batch->bytes = pool_->Take();
   if (batch->bytes == nullptr) {
-    Release(stage, options_.batch_bytes);
     return Status(Code::kOutOfMemory, "no memory for a batch of remote writes, " +
                                           std::to_string(options_.batch_bytes) + " bytes");
   }
@@ -180,7 +192,12 @@ void Staging::SealLocked(Stage& stage) {
   stage.open = false;
   open_count_.fetch_sub(1);
   const uint64_t indexed_end = std::max(stage.indexed_end, FirstLive(stage));
-  if (stage.next_position - indexed_end > kUnindexedBytesMax) IndexLocked(stage);
+  if (stage.next_position - indexed_end <= kUnindexedBytesMax) return;
+  // Without memory the next look does it, or the next batch that is sealed.
+  static_cast<void>(base::OrOutOfMemory([&] {
+    IndexLocked(stage);
+    return Status();
+  }));
 }
 
 uint64_t Staging::Seal(int owner) {
@@ -269,9 +286,11 @@ void Staging::SetInIndex(Stage& stage, const StagedBatch& batch, uint64_t at, ui
 
 void Staging::ResetIndex(Stage& stage, uint64_t live_count) {
   const uint64_t bytes_before = stage.index.bytes();
+  // Charged without asking for room: the next batch to be opened waits for it. Without memory
+  // nothing is left of the index.
+  const base::ScopeExit charge(
+      [&] { staged_bytes_.fetch_add(stage.index.bytes() - bytes_before); });
   stage.index.Reset(live_count);
-  // Charged without asking for room: the next batch to be opened waits for it.
-  staged_bytes_.fetch_add(stage.index.bytes() - bytes_before);
 }
 
 void Staging::RebuildIndex(Stage& stage) {
@@ -352,7 +371,13 @@ void Staging::PopFinished(Stage& stage) {
     Release(stage, stage.batches.front()->capacity);
     stage.batches.pop_front();
   }
-  if (stage.batches.empty() && stage.index.bytes() > kIdleIndexBytesMax) ResetIndex(stage, 0);
+  if (stage.batches.empty() && stage.index.bytes() > kIdleIndexBytesMax) DropIndex(stage);
+}
+
+// Takes no memory: an answer has come, and what it says is noted after this.
+void Staging::DropIndex(Stage& stage) noexcept {
+  staged_bytes_.fetch_sub(stage.index.bytes());
+  stage.index.Clear();
 }
 
 Staging::Dropped Staging::GiveUp(int owner, const Status& why, bool for_good) {

@@ -167,7 +167,10 @@ class Staging {
     return stages_[static_cast<size_t>(owner)].load(std::memory_order_acquire);
   }
   Status AddAlone(int owner, log::RecordType type, Slice key, Slice value);
+  Status AddReserved(Stage& stage, uint64_t size, log::RecordType type, Slice key, Slice value);
   Status Open(Stage& stage);
+  Status OpenReserved(Stage& stage);
+  void DropIndex(Stage& stage) noexcept;
   void SealLocked(Stage& stage);
   void IndexLocked(Stage& stage);
   static void SetInIndex(Stage& stage, const StagedBatch& batch, uint64_t at, uint64_t first_live);

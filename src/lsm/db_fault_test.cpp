@@ -456,5 +456,33 @@ TEST(Faults, ALogThatCannotGrowIsFullAndLosesNothing) {
   }
 }
 
+// One write that needs more room than any log segment has must not go through them for ever.
+TEST(Faults, AWriteForWhichNoLogSegmentCanGrowFindsNoSpace) {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 4 << 20;
+  options.flushing_queue_length = 1;
+  options.value_separation_bytes_min = 1 << 20;
+  const FaultyMachine machine;
+  Result<std::unique_ptr<Db>> db = machine.Open(options);
+  ASSERT_OK(db.status());
+  const std::string small(200, 's');
+  ASSERT_OK((*db)->Put("small", small));
+  machine.executor->RunOne();  // one is made ahead
+  machine.faults->FailAt(io::kFaultAllocate, 1, UINT64_MAX, Code::kNoSpace);
+  int manifests = 0;
+  machine.faults->BeforeCalls(io::kFaultRename, [&](const std::string&) {
+    if (++manifests == 50) machine.faults->FailAt(0, 1, 0, Code::kOk);  // it ends nevertheless
+  });
+  const std::string large(2 * log::kFirstRoomBytes, 'l');
+  EXPECT_CODE((*db)->Put("large", large), Code::kNoSpace);
+  EXPECT_LT(manifests, 10);
+  EXPECT_TRUE(GetText(**db, "large") == "<absent>");
+  EXPECT_OK((*db)->Put("small too", small));
+  machine.faults->FailAt(0, 1, 0, Code::kOk);
+  ASSERT_OK((*db)->Put("large", large));
+  const Model all{{"large", large}, {"small", small}, {"small too", small}};
+  EXPECT_TRUE(AllOf(*(*db)->NewIterator({})) == all);
+}
+
 }  // namespace
 }  // namespace quire::lsm

@@ -58,7 +58,9 @@ Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
-    if (current_->active->generation() != full_generation) return Status();
+    const MemTable& active = current_->active->table();
+    if (active.generation() != full_generation) return Status();
+    QUIRE_RETURN_IF_ERROR(active.RoomFailure());
     const Room room = LookForRoomLocked(progress);
     if (!room.queue_full && ready_ != nullptr) {
       RotateLocked(retirement);

@@ -4,6 +4,7 @@
 
 #include "base/epoch.h"
 #include "base/hash.h"
+#include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "lsm/db_impl.h"
 
@@ -133,7 +134,8 @@ bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
 void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
   WriteProgress progress;
   progress.may_wait = may_wait;
-  const Status rotated = MakeRoom(full_generation, &progress);
+  const Status rotated =
+      base::OrOutOfMemory([&] { return MakeRoom(full_generation, &progress); });
   if (!progress.waits) LogFailure(rotated);
 }
 

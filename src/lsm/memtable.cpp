@@ -129,8 +129,7 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   return true;
 }
 
-// log::Reserve, after more room was set aside if that is needed. Without room the MemTable is full;
-// the caller makes the next one, and meets the error if there is no room for that either.
+// log::Reserve, after more room was set aside if that is needed.
 uint64_t MemTable::Reserve(uint64_t size) {
   while (true) {
     const uint64_t room = stored_ == nullptr ? segment_bytes_ : stored_->room();
@@ -139,8 +138,24 @@ uint64_t MemTable::Reserve(uint64_t size) {
     const Status grown = GrowRoom(size);
     if (grown.ok()) continue;
     if (base::LogEnabled()) base::Log(LogLevel::kWarning, grown.ToString());
-    CloseForWriters();
+    HaveNoRoom(grown);
+    return log::kNoRoom;
   }
+}
+
+// With something in it the MemTable is full: the next takes its place, and what is in this one goes
+// into a table. An empty one stays: a record for which it cannot get room would go through all
+// MemTables for ever, while smaller ones find room here.
+void MemTable::HaveNoRoom(const Status& why) {
+  if (!empty()) return CloseForWriters();
+  const std::lock_guard<std::mutex> lock(room_mutex_);
+  room_failure_ = why;
+}
+
+Status MemTable::RoomFailure() const {
+  if (!empty() || closed()) return Status();
+  const std::lock_guard<std::mutex> lock(room_mutex_);
+  return room_failure_;
 }
 
 // What was set aside doubles, so that a log takes little more than what is in it, and few calls.

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "log/record.h"
@@ -80,8 +81,9 @@ class MemTable {
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
-  /// Appends and indexes one record. False: no room (segment or index); the MemTable is closed,
-  /// rotate and try again. `lsn` (may be null) gets the record's.
+  /// Appends and indexes one record. False: no room (segment or index). The MemTable is closed:
+  /// rotate and try again; or it is empty and open: RoomFailure() says why it cannot hold the
+  /// record, and no other would. `lsn` (may be null) gets the record's.
   [[nodiscard]] bool Add(const WriteOp& op, uint64_t* lsn);
   /// The same for several, in order, one after another in the segment. `atomic`: all are seen, and
   /// recovered, or none. False: none was stored.
@@ -108,6 +110,8 @@ class MemTable {
   /// No further Add succeeds; waits for those under way. Returns the end offset. Idempotent.
   uint64_t Close();
   bool closed() const;
+  /// While it is empty and open: why room for a record could not be set aside. Else OK.
+  Status RoomFailure() const;
   /// An LSN that splits all writes into before (at or below) and after: those before are complete.
   /// An instant's pause of writers, where any are under way.
   uint64_t QuiescedLsn();
@@ -138,6 +142,7 @@ class MemTable {
   void CloseForWriters();
   uint64_t Reserve(uint64_t size);
   Status GrowRoom(uint64_t size);
+  void HaveNoRoom(const Status& why);
   bool TooManyRangeDeletes() const;
   void CountKey();
   bool TakeKeys(uint64_t keys);
@@ -174,6 +179,8 @@ class MemTable {
   std::atomic<uint64_t> present_end_;  // the pages below it were made present
   bool adopted_ = false;
   std::unique_ptr<Views> views_;
+  mutable std::mutex room_mutex_;
+  Status room_failure_;  // guarded by room_mutex_
 };
 
 }  // namespace quire::lsm

@@ -1,6 +1,7 @@
 #include "lsm/reader.h"
 
 #include <atomic>
+#include <list>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -109,9 +110,12 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
 Status DirectoryReader::Refresh() {
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks_.Next(current_.get()));
+  // What may find no memory before all else: gets that go on use the former view.
+  std::list<base::EpochRetired> retired;
+  if (current_ != nullptr) retired.push_back({0, [former = current_] {}});
   view_.store(view.get(), std::memory_order_release);
-  const std::shared_ptr<const ReaderView> former = std::exchange(current_, std::move(view));
-  if (former != nullptr) base::EpochRetire([former] {});
+  current_ = std::move(view);
+  base::EpochRetire(std::move(retired));
   return Status();
 }
 

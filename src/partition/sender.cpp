@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 
 namespace quire::partition {
 namespace {
@@ -130,8 +131,14 @@ void Sender::Settle(const std::shared_ptr<Flight>& flight, const Status& status)
     under_way_.erase(std::find(under_way_.begin(), under_way_.end(), batch.destination));
     if (status.code() == Code::kBusy) {
       ++counts_.refused;
-      refusing_.insert(batch.destination);
-      queue_.push_front(std::move(batch));  // before later ones for its destination
+      base::SyncPoint("partition.batch.refused");
+      // Where there is no memory to keep it, it is lost: nobody hears of what is thrown here.
+      const Status kept = base::OrOutOfMemory([&] {
+        refusing_.insert(batch.destination);
+        queue_.push_front(std::move(batch));  // before later ones for its destination
+        return Status();
+      });
+      if (status_.ok()) status_ = kept;
     } else {
       refusing_.erase(batch.destination);
       held_bytes_ -= batch.bytes.capacity();

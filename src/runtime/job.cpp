@@ -250,7 +250,9 @@ void Job::SendReport(int step, const Report& report) {
   }
   const auto answered = [self = shared_from_this()](const Status& status, Slice) {
     if (status.ok()) return;
-    self->End(self->AfterFailure(FromRank(0, status).WithContext(self->what_)));
+    self->Guarded([&] {
+      self->End(self->AfterFailure(FromRank(0, status).WithContext(self->what_)));
+    });
   };
   const Status sent =
       exchange_->StartThen(0, channel_, {}, EncodeNews(step, report.status, report.note), answered);

@@ -7,9 +7,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/epoch.h"
+#include "base/executor.h"
 #include "base/out_of_memory.h"
 #include "failing_allocations.h"
 #include "lsm/db_test_support.h"
@@ -192,6 +196,100 @@ TEST(StarvedDb, LosesNothingAndCapturesNothingLess) {
     ++n;
   }
   EXPECT_GT(n, 1000) << "so few allocations";
+}
+
+// A write that has filled its MemTable is stored: what the change of MemTables finds no memory for
+// is no failure of it. Whoever hears that nothing was done writes it once more.
+TEST(StarvedRotation, FailsNoWriteThatIsStored) {
+  constexpr int kWrites = 60;  // of values that fill two MemTables by what they refer to
+  int64_t n = 0;
+  for (bool failed = true; failed && n < 400; ++n) {
+    const test::TempDirectory directory(test::PlaceInMemory());
+    const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+    Environment environment;
+    environment.fs = &io::PosixFileSystem();
+    environment.executor = executor.get();
+    auto db = Db::Open(environment, directory.path() + "/db", Options(), OpenFlags::kOpenOrCreate);
+    ASSERT_OK(db.status());
+    std::vector<std::string> keys;
+    for (int i = 0; i < kWrites; ++i) {
+      keys.push_back("a key that is no short string " + std::to_string(i));
+    }
+    const std::string value(20'000, 'v');
+    std::vector<Status> statuses(kWrites);
+    test::FailAllocation(n);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      statuses[i] = base::OrOutOfMemory([&] { return (*db)->Put(keys[i], value); });
+    }
+    failed = test::AllocationFailed();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses[i].code() != Code::kOutOfMemory) continue;
+      EXPECT_EQ(GetText(**db, keys[i]).substr(0, 100), "<absent>")
+          << keys[i] << ", allocation " << n << ": " << statuses[i].ToString();
+    }
+    db->reset();
+    while (executor->RunOne()) {
+    }
+    ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
+  }
+  EXPECT_GT(n, 50) << "so few allocations";
+}
+
+// The first guard of a thread takes memory. Where it finds none, the thread holds none: what it
+// guards later is guarded, and it may wait for all guards.
+TEST(StarvedGuard, LeavesItsThreadWithoutOne) {
+  bool threw = false;
+  bool holds_none = false;
+  std::thread([&] {
+    test::FailAllAllocations();
+    try {
+      const base::EpochGuard guard;
+    } catch (const std::bad_alloc&) {
+      threw = true;
+    }
+    test::AllowAllocations();
+    holds_none = base::EpochMaySynchronize();
+  }).join();
+  EXPECT_TRUE(threw);
+  EXPECT_TRUE(holds_none);
+}
+
+// A refresh that finds no memory takes nothing from a get that goes on meanwhile.
+TEST(StarvedReader, KeepsWhatAGetReads) {
+  const test::TempDirectory directory(test::PlaceInMemory());
+  const std::string place = directory.path() + "/db";
+  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+  Environment environment;
+  environment.fs = &io::PosixFileSystem();
+  environment.executor = executor.get();
+  {
+    auto db = Db::Open(environment, place, Options(), OpenFlags::kOpenOrCreate);
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Put("key", "value"));
+    ASSERT_OK((*db)->Flush());
+  }
+  const auto reader = Reader::Open(io::PosixFileSystem(), place, {Options(), nullptr});
+  ASSERT_OK(reader.status());
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    const std::weak_ptr<const Manifest> seen = (*reader)->State().manifest;
+    std::string value;
+    bool kept = false;
+    ASSERT_OK((*reader)->Get(
+        "key",
+        [&](size_t size) {
+          value.resize(size);
+          test::FailAllocation(n);
+          (void)base::OrOutOfMemory([&] { return (*reader)->Refresh(); });
+          failed = test::AllocationFailed();
+          kept = !seen.expired();
+          return value.data();
+        },
+        nullptr));
+    ASSERT_TRUE(kept) << "allocation " << n;
+    EXPECT_EQ(value, "value");
+  }
+  EXPECT_GT(n, 10) << "so few allocations";
 }
 
 }  // namespace

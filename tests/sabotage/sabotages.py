@@ -698,6 +698,54 @@ SABOTAGES = [
              "  flushed_lsn_ = next.manifest.flushed_lsn;\n"
              "  std::shared_ptr<Version> version = SuccessorLocked(retirement);",
              "quire_allocation_db_test", "StarvedDb.*"),
+    Sabotage("guard-half", "a guard that found no memory counts as held",
+             "src/base/epoch.cpp", "    state.slot = TakeSlot();",
+             "    state.depth = 1;\n    state.slot = TakeSlot();",
+             "quire_allocation_db_test", "StarvedGuard.*"),
+    Sabotage("view-freed", "a refresh without memory frees the view that gets read",
+             "src/lsm/reader.cpp",
+             "  std::list<base::EpochRetired> retired;\n"
+             "  if (current_ != nullptr) retired.push_back({0, [former = current_] {}});\n"
+             "  view_.store(view.get(), std::memory_order_release);\n"
+             "  current_ = std::move(view);\n",
+             "  std::list<base::EpochRetired> retired;\n"
+             "  view_.store(view.get(), std::memory_order_release);\n"
+             "  const auto former = std::exchange(current_, std::move(view));\n"
+             "  if (former != nullptr) retired.push_back({0, [former] {}});\n",
+             "quire_allocation_db_test", "StarvedReader.*"),
+    Sabotage("rotation-fails-write", "a stored write fails if MemTables cannot change",
+             "src/lsm/db_write.cpp",
+             "base::OrOutOfMemory([&] { return MakeRoom(full_generation, &progress); });",
+             "MakeRoom(full_generation, &progress);",
+             "quire_allocation_db_test", "StarvedRotation.*"),
+    Sabotage("empty-full", "an empty MemTable whose log cannot grow is full",
+             "src/lsm/memtable.cpp", "if (!empty()) return CloseForWriters();",
+             "if (why.code() != Code::kOk) return CloseForWriters();",
+             LSM, "Faults.AWriteForWhichNoLogSegment*"),
+    Sabotage("number-free", "the number of an open by more ranks is not taken",
+             "src/kv/database_open.cpp",
+             "if (!opening->growing || opening->old.shared) return Status();",
+             "if (opening != nullptr) return Status();",
+             KV, "OwnDisks.WhatAFailedOpen*"),
+    Sabotage("refused-moved", "pairs that their owner refused count as moved",
+             "src/kv/redistribution.cpp", "        answers->failure = status;\n", "",
+             "quire_allocation_answers_test", "StarvedMove.*"),
+    Sabotage("taken-unsettled", "a batch that could not be sent is waited for",
+             "src/kv/dispatcher.cpp",
+             "auto call = base::OrOutOfMemory([&] {\n"
+             "    return exchange_->Start(owner, Channel(database_number_, operation), {}, "
+             "contents);\n"
+             "  });",
+             "auto call = exchange_->Start(owner, Channel(database_number_, operation), {}, "
+             "contents);",
+             "quire_allocation_answers_test", "StarvedFence.*"),
+    Sabotage("staged-leak", "room stays taken for what could not be staged",
+             "src/kv/staging.cpp",
+             "if (!opened.ok()) Release(stage, options_.batch_bytes);", "",
+             "quire_allocation_answers_test", "StarvedStaging.*"),
+    Sabotage("refused-batch-lost", "a refused batch without memory is no failure",
+             "src/partition/sender.cpp", "if (status_.ok()) status_ = kept;",
+             "(void)kept;", "quire_allocation_answers_test", "StarvedSender.*"),
     Sabotage("handler-waits", "a write of another rank waits for room in the message handler",
              "src/lsm/db_room.cpp", "progress->waits = !progress->may_wait && !soon;",
              "progress->waits = false;", KV, "WritesWithoutRoom.OfBatches*"),

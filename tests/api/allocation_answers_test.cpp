@@ -1,0 +1,233 @@
+// Memory runs out where an answer of another rank arrives, or where it is asked: what the answer
+// says counts, and nothing waits for ever for one that never comes.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/out_of_memory.h"
+#include "base/sync_point.h"
+#include "comm/exchange.h"
+#include "comm/sim_network.h"
+#include "comm/transport.h"
+#include "failing_allocations.h"
+#include "io/sim_file_system.h"
+#include "kv/persistence_testing.h"
+#include "kv/sim_cluster_testing.h"
+#include "kv/staging.h"
+#include "log/record.h"
+#include "partition/batches.h"
+#include "partition/sender.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr int kKeys = 600;  // several messages of them
+
+std::string KeyOf(int i) {
+  return "a key that is no short string " + std::to_string(i);
+}
+
+// Separated from its key: the owner makes a file for it.
+std::string ValueFor(int i) {
+  return std::string(2000, 'v') + std::to_string(i);
+}
+
+// The first allocation after a place fails, each time a thread comes there.
+class Starve final : public base::SyncPointListener {
+ public:
+  explicit Starve(std::string_view place) : place_(place) {}
+  ~Starve() override { test::AllocationFailed(); }
+  void Reach(const char* name) override {
+    if (place_ != name) return;
+    ++count_;
+    test::FailAllocation(0);
+  }
+  int count() const { return count_; }
+
+ private:
+  const std::string_view place_;
+  int count_ = 0;
+  base::ScopedSyncPoints installed_{this};
+};
+
+// Pairs move from the one rank that wrote them to two; the second has no room for the first of its
+// own.
+class StarvedMove : public testing::Test {
+ protected:
+  SimCluster::Options Ranks(int size) {
+    SimCluster::Options ranks;
+    ranks.rank_count = size;
+    ranks.seed = ++seed_;
+    ranks.file_system = [this](int rank) -> io::FileSystem* {
+      return rank == 1 ? faults_.get() : static_cast<io::FileSystem*>(disk_.get());
+    };
+    return ranks;
+  }
+  void Fill() {
+    SimCluster(Ranks(1)).RunDatabase(SimCluster::SmallDatabase(),
+                                     [](int, Context&, Database& db) {
+                                       for (int i = 0; i < kKeys; ++i) {
+                                         ASSERT_OK(db.Put(KeyOf(i), ValueFor(i)));
+                                       }
+                                       ASSERT_OK(db.Close());
+                                     });
+  }
+
+  uint64_t seed_ = 0;
+  std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+  std::unique_ptr<io::FaultFileSystem> faults_ = io::NewFaultFileSystem(*disk_);
+};
+
+TEST_F(StarvedMove, ForgetsNoPairThatItsOwnerRefused) {
+  Fill();
+  bool refused = false;
+  faults_->BeforeCalls(io::kFaultAllocate, [&](const std::string& path) {
+    if (refused || path.find("/val-") == std::string::npos) return;
+    refused = true;
+    faults_->FailAt(io::kFaultAllocate, 1, 1, Code::kNoSpace);
+  });
+  {
+    Starve starve("kv.fill.refused");
+    SimCluster(Ranks(2)).Run([](int, Context& context) {
+      const auto db = context.Open("db", Existing(true));
+      EXPECT_FALSE(db.ok()) << "all have moved, though one was refused";
+    });
+    EXPECT_GT(starve.count(), 0);
+  }
+  faults_->BeforeCalls(0, {});
+  faults_->FailAt(0, 1, 0, Code::kOk);
+  SimCluster(Ranks(2)).Run([](int, Context& context) {
+    auto db = context.Open("db", Existing(true));
+    ASSERT_OK(db.status());
+    int lost = 0;
+    for (int i = 0; i < kKeys; ++i) {
+      lost += SimCluster::ValueOf(**db, KeyOf(i)) == ValueFor(i) ? 0 : 1;
+    }
+    EXPECT_EQ(lost, 0);
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK((*db)->Close());
+  });
+}
+
+// What one fence could not send another sends, or says that it is lost.
+TEST(StarvedFence, LeavesNoWriteBehindForWhichTheNextWaits) {
+  bool failed = true;
+  int64_t n = 0;
+  for (; failed; ++n) {
+    SimCluster::Options ranks;
+    ranks.seed = 1;
+    SimCluster(ranks).RunDatabase(
+        SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+          ASSERT_OK(db.SetConsistency(Consistency::kRelaxed));
+          std::vector<std::string> keys;
+          for (int i = 0; i < 5; ++i) {
+            keys.push_back(SimCluster::KeyOwnedBy(db, 1, KeyOf(i) + " "));
+            if (rank == 0) ASSERT_OK(db.Put(keys.back(), "v"));
+          }
+          ASSERT_OK(context.Barrier());
+          bool told = false;
+          if (rank == 0) {
+            test::FailAllocation(n);
+            const Status starved = base::OrOutOfMemory([&] { return db.Fence(); });
+            failed = test::AllocationFailed();
+            const Status again = db.Fence();
+            told = !starved.ok() || !again.ok();
+            if (!told || again.ok()) {
+              for (const std::string& key : keys) {
+                const std::string value = SimCluster::ValueOf(db, key);
+                EXPECT_TRUE(value == "v" || told) << key << " has " << value;
+              }
+            }
+          }
+          // The one that fails may be of the rank that waits here.
+          Status met = base::OrOutOfMemory([&] { return context.Barrier(); });
+          if (!met.ok()) met = context.Barrier();
+          ASSERT_OK(met);
+          ASSERT_OK(db.Close());
+        });
+    ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
+  }
+  EXPECT_GT(n, 5) << "so few allocations";
+}
+
+// Takes what is staged for rank 1 off, as if it had been sent and acknowledged.
+class Acknowledging final : public Staging::Sender {
+ public:
+  void Ready(int /*owner*/) override {}
+  void Opened() override {}
+  void MakeRoom() override { TakeAll(); }
+  void TakeAll() {
+    staging.Seal(1);
+    while (const StagedBatchPtr batch = staging.TakeSendable(1)) {
+      EXPECT_TRUE(staging.Finish(1, batch));
+    }
+  }
+  Staging staging{{2, 512, 8 << 10, 8}, this};
+};
+
+TEST(StarvedStaging, GivesBackTheRoomOfWhatItCouldNotAdd) {
+  int failures = 0;
+  for (int64_t n = 0; n < 4; ++n) {
+    Acknowledging sender;
+    for (int i = 0; i < 20; ++i) {
+      const std::string key = KeyOf(i);
+      const std::string value(i % 2 == 0 ? 100 : 1000, 'v');  // in a batch, and by itself
+      const auto add = [&] {
+        return sender.staging.Add(1, log::RecordType::kPut, key, value);
+      };
+      test::FailAllocation(n);
+      failures += base::OrOutOfMemory(add).ok() ? 0 : 1;
+      test::AllocationFailed();
+      sender.TakeAll();
+      ASSERT_EQ(sender.staging.LargestOwner(), -1) << "room stays taken, allocation " << n;
+    }
+  }
+  EXPECT_GT(failures, 20);
+}
+
+// A batch that its destination has no room for comes back, or its sender fails.
+TEST(StarvedSender, KeepsABatchThatWasRefused) {
+  constexpr uint32_t kChannel = 77;
+  const std::string bytes = "a batch that is no short string, and has no room";
+  bool delivered = false;
+  Status sent;
+  comm::SimNetwork::Options options;
+  options.rank_count = 2;
+  const auto network = comm::SimNetwork::Create(options);
+  Starve starve("partition.batch.refused");
+  network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
+    const auto exchange = comm::Exchange::Create(std::move(transport), {});
+    bool refused = false;
+    if (rank == 1) {
+      exchange->Serve(kChannel, [&](int, Slice batch, std::string*) {
+        if (!std::exchange(refused, true)) return Status(Code::kBusy);
+        delivered = batch == bytes;
+        return Status();
+      });
+    } else {
+      partition::Sender::Options sender_options;
+      sender_options.exchange = exchange.get();
+      sender_options.channel = kChannel;
+      sender_options.timeout_ms = 10'000;
+      sender_options.work = [] { return false; };
+      const auto sender = std::make_shared<partition::Sender>(std::move(sender_options));
+      std::vector<partition::Batch> batches(1);
+      batches[0].destination = 1;
+      batches[0].bytes = bytes;
+      sender->Queue(std::move(batches));
+      sent = base::OrOutOfMemory([&] { return sender->Wait(true); });
+      sender->Stop();
+    }
+    ASSERT_OK(exchange->Barrier());
+  });
+  EXPECT_EQ(starve.count(), 1);
+  EXPECT_EQ(sent.ok(), delivered) << sent.ToString();
+}
+
+}  // namespace
+}  // namespace quire::kv
