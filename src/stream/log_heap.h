@@ -97,7 +97,8 @@ class LogHeap {
   /// Appends a record that stands for the rest of the file; there is room.
   void SkipRest() { Skip(RestOf(tail_)); }
 
-  /// Stores `head`, and waits until it is durable where something before it was promised to be.
+  /// Stores `head`, and waits until it is durable where something before it was promised to be. If
+  /// that fails, nothing below the head before is let go.
   /// Twice, where it says anew what no commit does: one damaged page takes away none of that.
   Status WriteHead(Head head);
   /// All up to the tail survives loss of power. What failed once fails for good: nobody knows then
@@ -107,6 +108,7 @@ class LogHeap {
  private:
   LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map);
   Status StoreHead(Head head);
+  Status SyncFoundHead();
   uint64_t FreeHeadSlot() const;
   uint64_t OffsetOf(Position at) const { return kLogHeaderBytes + at % identity_.capacity; }
   uint64_t RestOf(Position at) const { return identity_.capacity - at % identity_.capacity; }
