@@ -231,6 +231,7 @@ class Part {
   uint64_t pinned_waits_ = 0;
   bool pinned_ = false;
   bool writing_ = false;  // else it is only tended
+  bool announced_ = false;  // the gate says what the log has
   bool finished_ = false;
 };
 
