@@ -9,7 +9,8 @@
  * quire_error_message(). What a call means (visibility, durability, order, errors, cost) is said
  * once, in quire/database.h. Strings end in NUL; keys and values are bytes with a size. Pointers
  * that a function gives out are the program's, to be freed with quire_free, unless it says
- * otherwise. Null where a handle must be is QUIRE_INVALID_ARGUMENT. */
+ * otherwise. Null where a handle must be, or a value of a size above 0, is
+ * QUIRE_INVALID_ARGUMENT. */
 #ifndef QUIRE_QUIRE_H_
 #define QUIRE_QUIRE_H_
 

@@ -102,8 +102,8 @@ QUIRE_EXPORT int quire_stream_writer_snapshot_some(quire_stream_writer* writer, 
 /* Bytes [offset, offset + bytes) changed that no store of a processor wrote. */
 QUIRE_EXPORT int quire_stream_writer_mark_dirty(quire_stream_writer* writer, const void* key,
                                                 size_t key_size, uint64_t offset, uint64_t bytes);
-/* Fills an object, or all where `key` is null, with what they were at `snapshot` (0: the newest).
- */
+/* Fills an object with what it was at `snapshot` (0: the newest); all objects if `key` is null and
+ * `key_size` 0. */
 QUIRE_EXPORT int quire_stream_writer_restore(quire_stream_writer* writer, uint64_t snapshot,
                                              const void* key, size_t key_size);
 /* The newest snapshot; 0: none. */
