@@ -9,7 +9,8 @@
  * quire_error_message() returns a sentence. quire/database.h describes each call once (visibility,
  * durability, order, errors, cost). Strings end in NUL; keys and values are bytes with a size. The
  * program owns the pointers that functions return and frees them with quire_free, unless the
- * function says otherwise. If a handle is null, the call returns QUIRE_INVALID_ARGUMENT. */
+ * function says otherwise. If a handle is null, or a value with a size above 0, the call returns
+ * QUIRE_INVALID_ARGUMENT. */
 #ifndef QUIRE_QUIRE_H_
 #define QUIRE_QUIRE_H_
 

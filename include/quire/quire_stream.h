@@ -102,7 +102,8 @@ QUIRE_EXPORT int quire_stream_writer_snapshot_some(quire_stream_writer* writer, 
 /* Records that something else than a processor's store changed bytes [offset, offset + bytes). */
 QUIRE_EXPORT int quire_stream_writer_mark_dirty(quire_stream_writer* writer, const void* key,
                                                 size_t key_size, uint64_t offset, uint64_t bytes);
-/* Fills an object (all objects if `key` is null) with its bytes at `snapshot` (0: the newest). */
+/* Fills an object with its bytes at `snapshot` (0: the newest); all objects if `key` is null and
+ * `key_size` is 0. */
 QUIRE_EXPORT int quire_stream_writer_restore(quire_stream_writer* writer, uint64_t snapshot,
                                              const void* key, size_t key_size);
 /* Returns the newest snapshot; 0: there is none. */

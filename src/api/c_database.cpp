@@ -96,6 +96,7 @@ int quire_db_put_many(quire_db* db, size_t count, const void* const* keys, const
     std::vector<std::pair<Slice, Slice>> pairs;
     pairs.reserve(count);
     for (size_t i = 0; i < count; ++i) {
+      if (values[i] == nullptr && value_sizes[i] > 0) return NullArgument("values");
       pairs.emplace_back(Bytes(keys[i], key_sizes[i]), Bytes(values[i], value_sizes[i]));
     }
     return database.PutMany(pairs);

@@ -96,7 +96,8 @@ int quire_dataset_writer_begin_epoch(quire_dataset_writer* writer, uint64_t numb
 
 int quire_dataset_writer_put(quire_dataset_writer* writer, const void* key, size_t key_size,
                              const void* value, size_t value_size) {
-  return With(writer, [&](DatasetWriter& dataset) {
+  return With(writer, [&](DatasetWriter& dataset) -> Status {
+    if (value == nullptr && value_size > 0) return NullArgument("value");
     return dataset.Put(Bytes(key, key_size), Bytes(value, value_size));
   });
 }

@@ -150,8 +150,9 @@ int quire_stream_writer_restore(quire_stream_writer* writer, uint64_t snapshot, 
                                 size_t key_size) {
   return WithStream(writer, [&](StreamWriter& stream) -> Status {
     // To the stream an empty key stands for all objects, and no object has it.
-    if (key != nullptr && key_size == 0) {
-      return Status(Code::kInvalidArgument, "the key is empty");
+    if ((key == nullptr) != (key_size == 0)) {
+      return Status(Code::kInvalidArgument, key == nullptr ? "the key is null, and has a size"
+                                                           : "the key is empty");
     }
     return stream.Restore(snapshot, Bytes(key, key_size));
   });

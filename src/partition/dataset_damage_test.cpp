@@ -13,6 +13,7 @@
 #include "partition/dataset_jobs_testing.h"
 #include "partition/dataset_reader.h"
 #include "partition/files.h"
+#include "runtime/repository.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::partition {
@@ -159,6 +160,21 @@ TEST_P(DatasetDamage, AMissingFileIsNamed) {
     ASSERT_NE(reader, nullptr);
     ExpectNamed(reader->Verify(1), path);
     ExpectNoWriter(path);  // and nothing stands in its place
+    ASSERT_OK(disk_->Rename(path + ".away", path));
+    ASSERT_OK(Reader()->Verify(1));
+  }
+}
+
+// A writer that took the dataset for a new one would cut off all that the parts have.
+TEST_P(DatasetDamage, WhatSaysThatThereAreEpochsIsMissedByAWriter) {
+  Write(2, {1}, 50);
+  for (const char* name : {kEpochsName, runtime::kDatasetFile}) {
+    const std::string path = std::string(kDatasetDirectory) + "/" + name;
+    ASSERT_OK(disk_->Rename(path, path + ".away"));
+    ExpectNoWriter(path);
+    const Status read = OpenReader(*disk_, kDatasetDirectory, {}).status();
+    EXPECT_FALSE(read.ok()) << path;
+    EXPECT_THAT(read.ToString(), HasSubstr(path));
     ASSERT_OK(disk_->Rename(path + ".away", path));
     ASSERT_OK(Reader()->Verify(1));
   }

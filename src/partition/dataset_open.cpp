@@ -44,6 +44,29 @@ Status CheckSame(const Descriptor& found, const Descriptor& asked, const std::st
   return CheckPartitioner(found, asked.partitioner, directory);
 }
 
+// Rank 0 has a part of every epoch, and makes it after this: a part without the file is what is
+// left of a dataset. A writer that began another one would cut the parts off.
+Status BeginDescriptor(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string file = dataset->directory + "/" + runtime::kDatasetFile;
+  QUIRE_ASSIGN_OR_RETURN(const bool has_part, fs.Exists(PartPath(dataset->directory, 0)));
+  if (has_part) return MissingFile(file);
+  dataset->descriptor.id = io::RandomU64() | 1;
+  dataset->made.AddFile(fs, file);
+  dataset->begins = true;
+  return io::ReplaceFile(fs, file, EncodeDescriptor(dataset->descriptor));
+}
+
+// Before there are parts, so that it is missed where there are some.
+Status BeginEpochs(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string file = dataset->directory + "/" + kEpochsName;
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(file));
+  if (there) return Status();
+  dataset->made.AddFile(fs, file);
+  return io::ReplaceFile(fs, file, EncodeEpochs({}, dataset->descriptor.id));
+}
+
 // On rank 0: what there is, or the beginning of it, locked.
 Status LockAndRead(OpenDataset* dataset) {
   io::FileSystem& fs = *dataset->core->fs;
@@ -56,17 +79,14 @@ Status LockAndRead(OpenDataset* dataset) {
                                                            io::ProcessDescription()));
   Result<Descriptor> found = ReadDescriptor(fs, directory);
   if (!found.ok() && found.status().code() == Code::kNotFound) {
-    dataset->descriptor.id = io::RandomU64() | 1;
-    const std::string file = directory + "/" + runtime::kDatasetFile;
-    dataset->made.AddFile(fs, file);
-    dataset->begins = true;
-    return io::ReplaceFile(fs, file, EncodeDescriptor(dataset->descriptor));
+    QUIRE_RETURN_IF_ERROR(BeginDescriptor(dataset));
+    return BeginEpochs(dataset);
   }
   QUIRE_RETURN_IF_ERROR(found.status());
   QUIRE_RETURN_IF_ERROR(CheckSame(*found, dataset->descriptor, directory));
   dataset->descriptor.id = found->id;
   QUIRE_ASSIGN_OR_RETURN(dataset->epochs, ReadEpochs(fs, directory, dataset->descriptor.id));
-  return Status();
+  return BeginEpochs(dataset);
 }
 
 // The newest epochs that each rank there ever was has a part in: of more ranks the older ones.

@@ -207,8 +207,10 @@ Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::strin
   const std::string path = directory + "/" + kEpochsName;
   const Result<std::string> bytes = io::ReadFile(fs, path, kRecordFileBytesMax);
   if (bytes.ok()) return DecodeEpochs(*bytes, id, path);
-  if (bytes.status().code() == Code::kNotFound) return std::vector<EpochRecord>();
-  return bytes.status();
+  if (bytes.status().code() != Code::kNotFound) return bytes.status();
+  QUIRE_ASSIGN_OR_RETURN(const auto records, ReadIndex(fs, directory, id, 0));
+  if (!records.empty()) return MissingFile(path);
+  return std::vector<EpochRecord>();
 }
 
 std::string EncodePart(const PartRecord& record, uint64_t id, uint32_t rank) {

@@ -70,7 +70,8 @@ struct EpochRecord {
 std::string EncodeEpochs(const std::vector<EpochRecord>& epochs, uint64_t id);
 /// Rising by number. `id` is the dataset's. Errors  kCorruption: not what was written.
 Result<std::vector<EpochRecord>> DecodeEpochs(Slice bytes, uint64_t id, const std::string& path);
-/// Reads <directory>/EPOCHS; none if there is no such file.
+/// Reads <directory>/EPOCHS; none if there is neither such a file nor an epoch in the part of rank
+/// 0: it is created before the parts. kCorruption: it is missing.
 Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::string& directory,
                                             uint64_t id);
 

@@ -279,8 +279,12 @@ Status LogHeap::WriteHead(Head head) {
   return StoreHead(std::move(head));
 }
 
+// A head that cannot be synced may not be what a loss of power leaves. Then what lies below it is
+// not free: the head before needs it.
 Status LogHeap::StoreHead(Head head) {
   const bool sync = head.durable != 0 && !persistent();
+  const Position head_before = head_.head;
+  QUIRE_RETURN_IF_ERROR(SyncFoundHead());
   head.sequence = head_.sequence + 1;
   head.synced = head_.synced;
   const uint64_t slot = FreeHeadSlot();
@@ -290,8 +294,22 @@ Status LogHeap::StoreHead(Head head) {
   slots_[slot] = head.sequence;
   head_ = std::move(head);
   if (!sync) return Status();
-  QUIRE_RETURN_IF_ERROR(SyncBytes(offset, kPageBytes));
-  head_.synced = head_.sequence;  // as the next one will say
+  const Status synced = SyncBytes(offset, kPageBytes);
+  if (synced.ok()) {
+    head_.synced = head_.sequence;  // as the next one will say
+  } else {
+    head_.head = head_before;
+  }
+  return synced;
+}
+
+// Whether a program that died had synced the head that it stored last, the head does not say. Until
+// it is synced, FreeHeadSlot would keep an older one, and give away the slot of the one between
+// them, which was.
+Status LogHeap::SyncFoundHead() {
+  if (head_.durable == 0 || persistent() || head_.synced == head_.sequence) return Status();
+  QUIRE_RETURN_IF_ERROR(SyncBytes(kPageBytes, kLogHeaderBytes - kPageBytes));
+  head_.synced = head_.sequence;
   return Status();
 }
 

@@ -98,9 +98,9 @@ class LogHeap {
   /// Appends a record that stands for the rest of the file; there is room.
   void SkipRest() { Skip(RestOf(tail_)); }
 
-  /// Stores `head`, and waits until it is durable where something before it was promised to be.
-  /// Writes it twice if it changes what only heads contain, so that one damaged page loses none of
-  /// that.
+  /// Stores `head`, and waits until it is durable if something before it was promised to be. If that
+  /// fails, nothing below the previous head is released. Writes it twice if it changes what only
+  /// heads contain, so that one damaged page loses none of that.
   Status WriteHead(Head head);
   /// All up to the tail survives loss of power. After a failure all later calls fail, because the
   /// state of the device is unknown.
@@ -109,6 +109,7 @@ class LogHeap {
  private:
   LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map);
   Status StoreHead(Head head);
+  Status SyncFoundHead();
   uint64_t FreeHeadSlot() const;
   uint64_t OffsetOf(Position at) const { return kLogHeaderBytes + at % identity_.capacity; }
   uint64_t RestOf(Position at) const { return identity_.capacity - at % identity_.capacity; }

@@ -236,7 +236,8 @@ class Part {
   uint64_t pinned_waits_ = 0;
   bool pinned_ = false;
   bool writing_ = false;  // else it is only tended
-  uint32_t asked_ = 0;    // of the gate, when the part was opened: more, and an owner waits
+  uint32_t asked_ = 0;      // of the gate, when the part was opened: more, and an owner waits
+  bool announced_ = false;  // the gate says what the log has
   bool finished_ = false;
 };
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "base/log_sink.h"
@@ -198,10 +197,11 @@ Status Part::MakeIndex(const LogContents& found) {
   QUIRE_ASSIGN_OR_RETURN(Index index,
                          Index::Attach(map->data(), bytes, heap_->identity().log_id, number));
   QUIRE_RETURN_IF_ERROR(FillIndex(found, &index));
+  auto filled = std::make_unique<Index>(std::move(index));
   QUIRE_RETURN_IF_ERROR(fs_.Rename(temporary, path));
   made.Keep();
-  // The one before, if there is one, counts until here.
-  index_ = std::make_unique<Index>(std::move(index));
+  // The one before, if there is one, counts until here. From here on nothing fails.
+  index_ = std::move(filled);
   index_map_ = std::move(map);
   gate_->SetIndexNumber(number);
   return Status();
@@ -229,14 +229,18 @@ Status Part::ForgetObjects() {
     found.key_bytes += key.size();
     stay.emplace_back(object, &known->first);
   });
+  constexpr uint32_t kForgotten = UINT32_MAX;
+  std::vector<uint32_t> slots(index_->slots(), kForgotten);  // now, by what they were before
   QUIRE_RETURN_IF_ERROR(MakeIndex(found));
-  std::unordered_map<uint32_t, uint32_t> slots;  // before, and now
+  // Nothing fails amid this: `live_` and the index speak of the same slots.
   for (const auto& [before, key] : stay) {
-    QUIRE_ASSIGN_OR_RETURN(slots[before], index_->Find(*key));
+    const Result<uint32_t> now = index_->Find(*key);
+    if (now.ok()) slots[before] = *now;
   }
   for (LiveCommit& commit : live_) {
-    std::erase_if(commit.entries, [&](const LiveEntry& one) { return !slots.contains(one.slot); });
-    for (LiveEntry& entry : commit.entries) entry.slot = slots.at(entry.slot);
+    std::erase_if(commit.entries,
+                  [&](const LiveEntry& one) { return slots[one.slot] == kForgotten; });
+    for (LiveEntry& entry : commit.entries) entry.slot = slots[entry.slot];
   }
   return Status();
 }
@@ -247,6 +251,7 @@ void Part::Announce() {
   gate_->Publish(snapshot_);
   const GateState tended = finished_ ? GateState::kFinished : GateState::kEnded;
   gate_->SetState(writing_ ? GateState::kWriting : tended);
+  announced_ = true;
 }
 
 Status Part::Finish() {
@@ -259,10 +264,10 @@ Status Part::Finish() {
   return Status();
 }
 
-// What a forked program has of its parent's is not its own.
+// What a forked program has of its parent's is not its own. An opening that failed amid its work
+// has nothing to say: readers would take what the gate said before for all that there is.
 Part::~Part() {
-  if (!own()) return;
-  if (gate_ != nullptr && index_ != nullptr && !finished_) gate_->SetState(GateState::kEnded);
+  if (own() && announced_ && !finished_) gate_->SetState(GateState::kEnded);
 }
 
 }  // namespace quire::stream

@@ -146,6 +146,12 @@ static void check_many(quire_db* db, int rank) {
   CHECK(quire_db_delete_many(db, COUNT, keys, key_sizes) == QUIRE_OK);
   CHECK(quire_db_get(db, names[0], key_sizes[0], &value, &size) == QUIRE_NOT_FOUND);
   CHECK(quire_db_put_many(db, 1, NULL, NULL, NULL, NULL) == QUIRE_INVALID_ARGUMENT);
+  /* No value where there must be one is not an empty value: nothing is put. */
+  const void* const lacking[2] = {names[0], NULL};
+  const size_t lacking_sizes[2] = {key_sizes[0], 1};
+  CHECK(quire_db_put_many(db, 2, keys, key_sizes, lacking, lacking_sizes) ==
+        QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_db_get(db, names[0], key_sizes[0], &value, &size) == QUIRE_NOT_FOUND);
 }
 
 static void check_batch(quire_db* db, int rank) {
@@ -459,6 +465,7 @@ static void check_partitioned_dataset(quire_context* context, const char* reposi
         QUIRE_OK);
   CHECK(quire_dataset_writer_open(context, "ranges", options, &writer) == QUIRE_OK);
   CHECK(quire_dataset_writer_begin_epoch(writer, 3) == QUIRE_OK);
+  CHECK(quire_dataset_writer_put(writer, "all", 3, NULL, 5) == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_dataset_writer_put(writer, "all", 3, "value", 5) == QUIRE_OK);
   CHECK(quire_dataset_writer_end_epoch(writer) == QUIRE_OK);
   CHECK(quire_dataset_writer_finish(writer) == QUIRE_OK);

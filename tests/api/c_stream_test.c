@@ -197,6 +197,8 @@ static void check_misused_writing(quire_stream_writer* writer, const char* place
   CHECK(quire_stream_writer_attach(writer, "a", 1, NULL, 8, NULL) == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_stream_writer_snapshot_some(writer, 1, NULL, NULL, NULL) == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_stream_writer_restore(writer, 0, "", 0) == QUIRE_INVALID_ARGUMENT);
+  /* A key that is missing does not stand for all objects. */
+  CHECK(quire_stream_writer_restore(writer, 0, NULL, 4) == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_stream_writer_mark_dirty(writer, "zeta", 4, sizeof(int) * kCells, 1) ==
         QUIRE_INVALID_ARGUMENT);
   CHECK(quire_stream_writer_last_snapshot(writer, NULL) == QUIRE_INVALID_ARGUMENT);

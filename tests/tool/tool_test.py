@@ -661,6 +661,33 @@ def test_clean(tool):
     tool.run("clean", tool.directory / "nowhere", code=CANNOT_READ)
 
 
+def test_clean_beside_a_job(tool):
+    """What was a lock alone when it was found has become a database before its turn came."""
+    slow = tool.directory / "slow"
+    part = slow / "numbers/.partial-3/rank-0"
+    part.mkdir(parents=True)
+    (slow / "numbers/.partial-3/LOCK").write_text("somebody")
+    for number in range(20_000):  # they take a while to go
+        (part / str(number)).touch()
+    begun = tool.directory / "begun/db"
+    begun.mkdir(parents=True)
+    (begun / "LOCK").write_text("somebody")
+    before = part.stat().st_mtime_ns
+    with subprocess.Popen([tool.quire, "clean", "--yes", "--json", "--shared-memory",
+                           str(begun / "none"), str(slow), str(begun.parent)],
+                          stdout=subprocess.PIPE, text=True) as cleaning:
+        while cleaning.poll() is None and part.exists() and part.stat().st_mtime_ns == before:
+            pass
+        cleaning.send_signal(signal.SIGSTOP)
+        assert begun.exists(), "the command was faster: give it more to remove"
+        (begun / "DATABASE").write_text("all that somebody has")
+        cleaning.send_signal(signal.SIGCONT)
+        told = json.load(cleaning.stdout)
+    assert cleaning.returncode == FINE
+    assert (begun / "DATABASE").exists() and not part.exists()
+    assert [one["kind"] for one in told["found"]] == ["interrupted checkpoint"]
+
+
 def test_doctor(tool):
     done = subprocess.run([tool.quire, "doctor", "--json", str(tool.directory)],
                           capture_output=True, text=True, timeout=60, check=False)

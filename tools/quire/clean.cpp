@@ -16,6 +16,9 @@ namespace {
 // which this process does not see the processes.
 constexpr uint64_t kRegionAgeSecondsMin = 60;
 
+constexpr char kSharedMemory[] = "shared memory";
+constexpr char kLock[] = "lock";
+
 struct Leftover {
   std::string kind;
   std::string path;
@@ -37,18 +40,10 @@ Result<uint64_t> BytesBelow(io::FileSystem& fs, const std::string& directory) {
   return bytes;
 }
 
-// Under the lock of whoever would go on with it.
-Status RemoveLocked(io::FileSystem& fs, const std::string& directory) {
-  QUIRE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<io::FileLock> lock,
-      fs.Lock(DatabaseLockPath(directory), io::ProcessDescription() + ", quire clean"));
-  return fs.RemoveTree(directory);
-}
-
 void FindRegions(const std::string& directory, std::vector<Leftover>* found) {
   for (const SharedRegion& region : FindSharedRegions(directory)) {
     if (region.creator_alive || region.age_seconds < kRegionAgeSecondsMin) continue;
-    found->push_back({"shared memory", region.path,
+    found->push_back({kSharedMemory, region.path,
                       "process " + std::to_string(region.creator) + " is gone", region.bytes});
   }
 }
@@ -83,21 +78,40 @@ Status FindBelow(io::FileSystem& fs, const std::string& directory, std::vector<L
     QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs.LockHolder(DatabaseLockPath(path)));
     if (!bare || !holder.empty()) continue;
     found->push_back(
-        {"lock", path, "no program holds it, and the directory contains nothing else", 0});
+        {kLock, path, "no program holds it, and the directory contains nothing else", 0});
   }
   return Status();
 }
 
-Status Remove(io::FileSystem& fs, const Leftover& leftover) {
-  if (leftover.kind == "shared memory") return fs.Unlink(leftover.path);
-  return RemoveLocked(fs, leftover.path);
+// Under the lock of whoever would go on with it. False: somebody did, since it was found: a
+// directory with a lock alone became a database, which has ended by now.
+Result<bool> RemoveLocked(io::FileSystem& fs, const Leftover& leftover) {
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<io::FileLock> lock,
+      fs.Lock(DatabaseLockPath(leftover.path), io::ProcessDescription() + ", quire clean"));
+  if (leftover.kind == kLock) {
+    QUIRE_ASSIGN_OR_RETURN(const bool bare, IsBareLock(fs, leftover.path));
+    if (!bare) return false;
+  }
+  QUIRE_RETURN_IF_ERROR(fs.RemoveTree(leftover.path));
+  return true;
 }
 
-Status RemoveAll(io::FileSystem& fs, const std::vector<Leftover>& found) {
-  for (const Leftover& leftover : found) {
-    const Status removed = Remove(fs, leftover);
-    if (removed.code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed);
+Result<bool> Remove(io::FileSystem& fs, const Leftover& leftover) {
+  if (leftover.kind != kSharedMemory) return RemoveLocked(fs, leftover);
+  QUIRE_RETURN_IF_ERROR(fs.Unlink(leftover.path));
+  return true;
+}
+
+// What stays is taken out of `found`.
+Status RemoveAll(io::FileSystem& fs, std::vector<Leftover>* found) {
+  std::vector<Leftover> gone;
+  for (const Leftover& leftover : *found) {
+    const Result<bool> removed = Remove(fs, leftover);
+    if (removed.status().code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed.status());
+    if (!removed.ok() || *removed) gone.push_back(leftover);
   }
+  found->swap(gone);
   return Status();
 }
 
@@ -127,7 +141,7 @@ int Clean(const CleanOptions& options) {
     const Status looked = FindBelow(fs, path, &found);
     if (!looked.ok()) return Fail(looked);
   }
-  const Status removed = options.yes ? RemoveAll(fs, found) : Status();
+  const Status removed = options.yes ? RemoveAll(fs, &found) : Status();
   Print(found, options.yes && removed.ok(), options.json);
   if (!removed.ok()) return Fail(removed);
   return found.empty() || options.yes ? kFine : kFoundWrong;

@@ -1,0 +1,160 @@
+// The n-th allocation fails while a stream's index is made, for n = 0, 1, ...: by the first program
+// that opens the log after the machine started anew (whoever opens it next finds all that was
+// stored), and by a mirror that forgets objects.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/out_of_memory.h"
+#include "failing_allocations.h"
+#include "io/forwarding.h"
+#include "stream/delta.h"
+#include "stream/part.h"
+#include "stream/stream_testing.h"
+#include "stream/streams.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kBytes = 3000;
+constexpr uint64_t kVersions = 5;
+
+// The real one, after the machine started anew.
+class LaterBoot final : public io::ForwardingFileSystem {
+ public:
+  LaterBoot() : ForwardingFileSystem(io::PosixFileSystem()) {}
+  uint64_t BootId() override { return io::PosixFileSystem().BootId() + 1; }
+};
+
+class OpeningWithoutMemory : public testing::Test {
+ protected:
+  static StreamOptions Options() {
+    StreamOptions options = SmallLog(64 << 10);
+    options.keep_versions = kVersions;
+    return options;
+  }
+
+  static void Store(const std::string& place) {
+    const auto writer = OpenWriter(io::PosixFileSystem(), place, "store", 0, Options());
+    ASSERT_OK(writer.status());
+    const Result<char*> memory = (*writer)->Create("key", kBytes);
+    ASSERT_OK(memory.status());
+    for (uint64_t version = 1; version <= kVersions; ++version) {
+      Compute(*memory, "key", version, kBytes);
+      ASSERT_OK((*writer)->Put("key").status());
+    }
+    ASSERT_OK((*writer)->Finish());
+  }
+
+  void ExpectAll(const std::string& place) {
+    const auto reader = OpenLocalReader(fs_, place, "store", 0);
+    ASSERT_OK(reader.status());
+    for (uint64_t version = 1; version <= kVersions; ++version) {
+      SCOPED_TRACE(version);
+      std::string bytes;
+      ASSERT_OK((*reader)->Get("key", version, &bytes));
+      EXPECT_EQ(bytes == BytesOf("key", version, kBytes), true);
+    }
+  }
+
+  // Opens stores, each while another allocation fails.
+  template <typename Open>
+  void OpenWithoutEach(const Open& open) {
+    int64_t n = 0;
+    for (bool failed = true; failed; ++n) {
+      SCOPED_TRACE(n);
+      const test::TempDirectory directory;
+      const std::string place = directory / "place";
+      Store(place);
+      test::FailAllocation(n);
+      const Status opened = base::OrOutOfMemory([&] { return open(fs_, place); });
+      failed = test::AllocationFailed();
+      EXPECT_TRUE(opened.ok() || opened.code() == Code::kOutOfMemory) << opened.ToString();
+      ExpectAll(place);
+      ASSERT_FALSE(HasFailure());
+    }
+    EXPECT_GT(n, 20);
+  }
+
+  LaterBoot fs_;
+};
+
+TEST_F(OpeningWithoutMemory, OfAWriterHidesNothingFromReaders) {
+  OpenWithoutEach([](io::FileSystem& fs, const std::string& place) {
+    return OpenWriter(fs, place, "store", 0, Options()).status();
+  });
+}
+
+TEST_F(OpeningWithoutMemory, OfAReaderHidesNothingFromOthers) {
+  OpenWithoutEach([](io::FileSystem& fs, const std::string& place) {
+    return OpenLocalReader(fs, place, "store", 0).status();
+  });
+}
+
+// A mirror's part, whose index forgets objects when it has no room for another.
+class ForgettingPart {
+ public:
+  ForgettingPart() {
+    StreamOptions options = SmallLog(64 << 10);
+    options.keep_versions = 0;
+    auto opened =
+        Part::Open(io::PosixFileSystem(), {directory_ / "place", "store", 0}, options, true);
+    EXPECT_OK(opened.status());
+    part_ = *std::move(opened);
+  }
+
+  // The only version of an object of its own.
+  Status Store(uint64_t number) {
+    Entry entry;
+    entry.key = KeyOf(number);
+    entry.version = 1;
+    entry.snapshot = number;
+    entry.bytes = kBytes;
+    QUIRE_ASSIGN_OR_RETURN(const Room room, part_->Reserve(entry));
+    const std::string bytes = BytesOf(entry.key, 1, kBytes);
+    bytes.copy(room.bytes, bytes.size());
+    return part_->CommitReserved(DataHash(bytes));
+  }
+
+  // What the index has of objects before `end` is in the log.
+  void ExpectNoneDamaged(uint64_t end) {
+    for (uint64_t number = 1; number < end; ++number) {
+      const Status found = part_->EntryAt(KeyOf(number), 0).status();
+      EXPECT_TRUE(found.ok() || found.code() == Code::kNotFound) << found.ToString();
+    }
+  }
+
+ private:
+  static std::string KeyOf(uint64_t number) { return "an object " + std::to_string(number); }
+
+  const test::TempDirectory directory_;
+  std::unique_ptr<Part> part_;
+};
+
+TEST(ForgettingWithoutMemory, LeavesNoObjectInThePlaceOfAnother) {
+  constexpr uint64_t kObjects = 16;  // of SmallLog
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    SCOPED_TRACE(n);
+    ForgettingPart part;
+    for (uint64_t number = 1; number <= kObjects; ++number) ASSERT_OK(part.Store(number));
+    test::FailAllocation(n);
+    const Status stored = base::OrOutOfMemory([&] { return part.Store(kObjects + 1); });
+    failed = test::AllocationFailed();
+    EXPECT_TRUE(stored.ok() || stored.code() == Code::kOutOfMemory) << stored.ToString();
+    for (uint64_t number = kObjects + 2; number < 3 * kObjects; ++number) {
+      ASSERT_OK(part.Store(number));
+      part.ExpectNoneDamaged(number);
+      ASSERT_FALSE(testing::Test::HasFailure()) << "object " << number;
+    }
+  }
+  EXPECT_GT(n, 20);
+}
+
+}  // namespace
+}  // namespace quire::stream
