@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "io/shared_memory.h"
 
@@ -29,6 +30,7 @@ Result<std::unique_ptr<Gate>> Gate::Create(io::FileSystem& fs, const std::string
   gate->data_ = map->data();
   gate->map_ = std::move(map);
   gate->words().magic = kGateMagic;
+  base::SyncPoint("stream.gate.created");
   return gate;
 }
 
@@ -42,6 +44,7 @@ Result<std::unique_ptr<Gate>> Gate::Open(io::FileSystem& fs, const std::string& 
   if (gate->words().magic != kGateMagic) {
     return Status(Code::kCorruption, path + " is no gate of a stream");
   }
+  base::SyncPoint("stream.gate.opened");
   return gate;
 }
 
@@ -76,6 +79,7 @@ void Gate::Publish(uint64_t snapshot) {
 }
 
 void Gate::SetState(GateState state) {
+  base::SyncPoint("stream.gate.before_state");
   words().state.store(uint32_t(state), std::memory_order_release);
   Wake();
 }
@@ -85,6 +89,7 @@ void Gate::SetState(GateState state) {
 // does not go to sleep.
 void Gate::Wake() {
   words().wake.fetch_add(1, std::memory_order_seq_cst);
+  base::SyncPoint("stream.gate.before_wake");
   if (words().waiting.exchange(0, std::memory_order_seq_cst) == 0) return;
   words().wake.fetch_add(1, std::memory_order_seq_cst);
   io::FutexWake(&words().wake, INT32_MAX);
@@ -103,6 +108,7 @@ void Gate::Wait(uint64_t snapshot, GateState state, uint64_t timeout_ns) const {
   const uint32_t seen = words().wake.load(std::memory_order_seq_cst);
   words().waiting.store(1, std::memory_order_seq_cst);
   if (this->snapshot() > snapshot || this->state() != state) return;
+  base::SyncPoint("stream.gate.before_sleep");
   io::FutexWait(&words().wake, seen, timeout_ns);
 }
 

@@ -152,6 +152,7 @@ Result<uint32_t> Index::FindOrAdd(Slice key) {
   ObjectSlot& slot = object(at);
   slot.hash.store(hash, kRelaxed);
   slot.name_at.store(used, kRelaxed);
+  base::SyncPoint("stream.index.amid_object");
   slot.name_size.store(static_cast<uint32_t>(key.size()), kRelease);
   return at;
 }
@@ -192,6 +193,7 @@ bool Index::TryVersions(const ObjectSlot& slot, const Enough& enough,
     if (enough && enough(versions->back())) break;
     next = at.older.load(kAcquire);
   }
+  base::SyncPoint("stream.index.before_recheck");
   return slot.sequence.load(kRelaxed) == before;
 }
 
@@ -259,6 +261,7 @@ Status Index::Add(uint32_t which, const VersionRef& ref) {
   Begin(slot);
   Store(version(fresh), ref);
   version(fresh).older.store(link->load(kRelaxed), kRelease);
+  base::SyncPoint("stream.index.amid_add");
   link->store(fresh + 1, kRelease);
   End(slot);
   return Status();
@@ -275,6 +278,7 @@ bool Index::Move(uint32_t which, const VersionRef& ref) {
     if (at.version.load(kRelaxed) == ref.version) {
       Begin(slot);
       Store(at, ref);
+      base::SyncPoint("stream.index.amid_move");
       End(slot);
       return true;
     }
@@ -300,6 +304,7 @@ void Index::Retain(uint32_t which, const std::vector<VersionRef>& stay) {
     link->store(at.older.load(kRelaxed), kRelease);
     at.version.store(0, kRelease);
     free_.push_back(next - 1);
+    base::SyncPoint("stream.index.amid_removal");
   }
   End(slot);
   newest_[which] = stay.empty() ? 0 : stay.front().version;

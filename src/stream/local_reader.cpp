@@ -283,7 +283,9 @@ Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& pla
     QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
     char* const to = place(found.entry().bytes);
     if (to == nullptr) return Status(Code::kOutOfMemory, "the program gave no place for a version");
+    base::SyncPoint("stream.read.before_copy");
     const Status copied = Assemble(found.sight->heap(), found.chain, to);
+    base::SyncPoint("stream.read.copied");
     if (Counts(*found.sight, found.lowest)) return copied;
   }
   return ChangesAlways();

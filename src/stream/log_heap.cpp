@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "base/sync_point.h"
 #include "stream/delta.h"
 
 namespace quire::stream {
@@ -207,6 +208,7 @@ void LogHeap::Skip(uint64_t bytes) {
   record.directory = bytes;
   memory_.Store(OffsetOf(tail_), EncodeRecord(record, identity_.log_id, tail_));
   memory_.Fence();
+  base::SyncPoint("stream.skip.recorded");
   tail_ += bytes;
 }
 
@@ -262,6 +264,7 @@ void LogHeap::Commit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns) 
   memory_.Fence();
   memory_.Store(OffsetOf(begin_), EncodeRecord(record, identity_.log_id, begin_));
   memory_.Fence();
+  base::SyncPoint("stream.commit.recorded");
   tail_ = cursor_;
 }
 
@@ -289,8 +292,10 @@ Status LogHeap::StoreHead(Head head) {
   head.synced = head_.synced;
   const uint64_t slot = FreeHeadSlot();
   const uint64_t offset = (1 + slot) * kPageBytes;
+  base::SyncPoint("stream.head.before_store");
   memory_.Store(offset, EncodeHead(head, identity_.log_id));
   memory_.Fence();
+  base::SyncPoint("stream.head.stored");
   slots_[slot] = head.sequence;
   head_ = std::move(head);
   if (!sync) return Status();
@@ -327,7 +332,9 @@ uint64_t LogHeap::FreeHeadSlot() const {
 
 // The system forgets that pages are dirty when it could not write them: a second sync would say OK.
 Status LogHeap::SyncBytes(uint64_t offset, uint64_t size) {
+  base::SyncPoint("stream.sync.before");
   if (sync_status_.ok()) sync_status_ = memory_.Sync(offset, size);
+  base::SyncPoint("stream.sync.after");
   return sync_status_;
 }
 

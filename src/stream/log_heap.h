@@ -98,9 +98,9 @@ class LogHeap {
   /// Appends a record that stands for the rest of the file; there is room.
   void SkipRest() { Skip(RestOf(tail_)); }
 
-  /// Stores `head`, and waits until it is durable if something before it was promised to be. If that
-  /// fails, nothing below the previous head is released. Writes it twice if it changes what only
-  /// heads contain, so that one damaged page loses none of that.
+  /// Stores `head`, and waits until it is durable if something before it was promised to be. If
+  /// that fails, nothing below the previous head is released. Writes it twice if it changes what
+  /// only heads contain, so that one damaged page loses none of that.
   Status WriteHead(Head head);
   /// All up to the tail survives loss of power. After a failure all later calls fail, because the
   /// state of the device is unknown.

@@ -158,6 +158,7 @@ Result<Room> Part::Reserve(const Entry& entry) {
   reserved_[0].entry.data = heap_->cursor();
   reserved_[0].entry.stored = entry.bytes;
   has_reserved_ = true;
+  base::SyncPoint("stream.mirror.reserved");
   return Room{heap_->Room(entry.bytes), reserved_[0].entry.data};
 }
 
@@ -169,10 +170,12 @@ Status Part::CommitReserved(uint64_t hash) {
   heap_->Filled(entry.data, entry.stored);
   entry.checksum = hash;
   EndCommit(RecordKind::kCommit, entry.snapshot, entry.unix_time_ns, reserved_, &fresh);
+  base::SyncPoint("stream.mirror.before_index");
   const VersionRef ref = RefOf(entry, places_[0]);
   if (!index_->Move(reserved_[0].slot, ref)) {
     QUIRE_RETURN_IF_ERROR(index_->Add(reserved_[0].slot, ref));
   }
+  base::SyncPoint("stream.mirror.before_publish");
   snapshot_ = std::max(snapshot_, entry.snapshot);
   gate_->Publish(snapshot_);
   return Status();

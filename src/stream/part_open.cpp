@@ -198,11 +198,13 @@ Status Part::MakeIndex(const LogContents& found) {
                          Index::Attach(map->data(), bytes, heap_->identity().log_id, number));
   QUIRE_RETURN_IF_ERROR(FillIndex(found, &index));
   auto filled = std::make_unique<Index>(std::move(index));
+  base::SyncPoint("stream.index.before_rename");
   QUIRE_RETURN_IF_ERROR(fs_.Rename(temporary, path));
   made.Keep();
   // The one before, if there is one, counts until here. From here on nothing fails.
   index_ = std::move(filled);
   index_map_ = std::move(map);
+  base::SyncPoint("stream.index.before_number");
   gate_->SetIndexNumber(number);
   return Status();
 }
@@ -246,6 +248,7 @@ Status Part::ForgetObjects() {
 }
 
 void Part::Announce() {
+  base::SyncPoint("stream.open.before_news");
   gate_->SetHead(heap_->head().head);
   gate_->SetTail(heap_->tail());
   gate_->Publish(snapshot_);
@@ -260,6 +263,7 @@ Status Part::Finish() {
   head.finished = true;
   QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
   finished_ = true;
+  base::SyncPoint("stream.finish.before_state");
   gate_->SetState(GateState::kFinished);
   return Status();
 }

@@ -417,6 +417,7 @@ Status Part::SetKept(std::vector<uint64_t> kept) {
   Head head = heap_->head();
   head.kept = std::move(kept);
   look_again_ = 0;
+  base::SyncPoint("stream.keep.before_head");
   return heap_->WriteHead(std::move(head));
 }
 
@@ -426,6 +427,7 @@ Status Part::KeepAlso(uint64_t snapshot) {
   std::vector<uint64_t> kept = before;
   kept.insert(std::lower_bound(kept.begin(), kept.end(), snapshot), snapshot);
   QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
+  base::SyncPoint("stream.keep.stored");
   pinned_ = false;
   if (RoomFor(0, 2 * largest_commit_)) return Status();
   bool fits = false;

@@ -1,6 +1,7 @@
 #include "stream/pins.h"
 
 #include "base/fork_generation.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 
 namespace quire::stream {
@@ -22,6 +23,7 @@ Status Pins::TakeSlot() {
       slot_ = slot;
       lock_ = *std::move(lock);
       generation_ = base::ForkGeneration();
+      base::SyncPoint("stream.pin.slot_locked");
       gate_->Pin(slot_, kNoPin);
       return Status();
     }
@@ -41,6 +43,7 @@ Result<bool> Pins::Hold(Position at) {
   QUIRE_RETURN_IF_ERROR(TakeSlot());
   const auto held = held_.insert(at);
   if (first || held == held_.begin()) Tell();
+  base::SyncPoint("stream.pin.told");
   if (gate_->head() <= at) return true;
   held_.erase(held);
   Tell();
@@ -49,6 +52,7 @@ Result<bool> Pins::Hold(Position at) {
 
 void Pins::Release(Position at) {
   const std::lock_guard guard(mutex_);
+  base::SyncPoint("stream.pin.before_release");
   held_.erase(held_.find(at));
   if (HasSlot()) Tell();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fences.h"
+#include "base/sync_point.h"
 #include "io/machine.h"
 #include "stream/log_contents.h"
 #include "stream/streams.h"
@@ -47,13 +48,18 @@ class SightOpener {
     auto sight = std::make_shared<Sight>();
     sight->gate_ = std::move(gate);
     sight->index_number_ = sight->gate_->index_number();
+    base::SyncPoint("stream.sight.numbered");
     QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
     const uint64_t log_id = sight->heap_->identity().log_id;
     if (!sight->gate_->Describes(log_id, fs_.BootId())) return Status(Code::kBusy);
     const std::string path = name_.path("index");
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));
     QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
-    QUIRE_ASSIGN_OR_RETURN(sight->index_map_, fs_.Map(path, bytes, io::MapMode::kRead));
+    base::SyncPoint("stream.sight.index_opened");
+    Result<std::unique_ptr<io::MappedFile>> map = fs_.Map(path, bytes, io::MapMode::kRead);
+    // The name may be a smaller index's by now.
+    if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);
+    QUIRE_ASSIGN_OR_RETURN(sight->index_map_, std::move(map));
     Result<Index> index =
         Index::Attach(sight->index_map_->data(), bytes, log_id, sight->index_number_);
     if (!index.ok()) return Status(Code::kBusy);
@@ -112,6 +118,7 @@ class SightOpener {
     auto sight = std::make_shared<Sight>();
     QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
     const Status walked = Walk(gate, sight.get());
+    base::SyncPoint("stream.sight.walked");
     // A writer that came amid the walk looks like damage.
     QUIRE_ASSIGN_OR_RETURN(const bool written_now, Written());
     if (written_now || !sight->current()) return Status(Code::kBusy);

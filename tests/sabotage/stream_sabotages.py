@@ -2,6 +2,8 @@
 from sabotage_kind import Sabotage
 
 STREAM, STREAMD = "quire_stream_test", "quire_streamd_test"
+STREAM_HELD = ("OtherThreads/StreamSyncPoints."
+               "NothingCommittedIsLostOrMixedUpWhicheverThreadIsHeldWhere")
 STREAM_KILL = "StreamCrash.OfTheProcessLosesNoVersionThatWasCommitted"
 STREAM_DAX = "StreamCrash.OfThePowerLosesNoVersionOnPersistentMemory"
 STREAM_POWER = "StreamCrash.OfThePowerLosesNoVersionThatWasSynced"
@@ -115,6 +117,36 @@ STREAM_SABOTAGES = [
              "const bool sure = i == 0 || kept || refs[i].snapshot == snapshot ||\n"
              "                      refs[i - 1].version == refs[i].version + 1;",
              "const bool sure = true;", STREAM, "Stream.AKeptSnapshotStaysWhole"),
+
+    # What one thread does while another stands still.
+    Sabotage("stream-index-replaced", "a reader takes an index that was replaced for a damaged one",
+             "src/stream/sight.cpp",
+             "if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);", "",
+             STREAM, "StreamSyncPointsBeside.AnIndex*"),
+    Sabotage("stream-held-publish", "a snapshot is published before its versions are in the index",
+             "src/stream/part.cpp", 'base::SyncPoint("stream.commit.before_index");',
+             'gate_->Publish(snapshot);\n  base::SyncPoint("stream.commit.before_index");',
+             STREAM, STREAM_HELD + "/0"),
+    Sabotage("stream-held-pins", "the collector looks at pins before it tells how far it goes",
+             "src/stream/part_room.cpp",
+             'gate_->SetHead(to);\n  base::SyncPoint("stream.collect.after_head");\n'
+             "  const Status moved = base::OrOutOfMemory([&] {\n"
+             "    const Position pin = LowestPin();\n"
+             '    base::SyncPoint("stream.collect.after_pins");',
+             'base::SyncPoint("stream.collect.after_head");\n'
+             "  const Status moved = base::OrOutOfMemory([&] {\n"
+             "    const Position pin = LowestPin();\n"
+             '    base::SyncPoint("stream.collect.after_pins");\n'
+             "    gate_->SetHead(to);",
+             STREAM, STREAM_HELD + "/0"),
+    Sabotage("stream-held-look", "a reader without pins does not ask whether its copy counts",
+             "src/stream/local_reader.cpp",
+             "return pins_ != nullptr || sight.Untouched(from);", "return true;",
+             STREAM, STREAM_HELD + "/0"),
+    Sabotage("stream-held-sleep", "a reader that is about to sleep misses what was published",
+             "src/stream/gate.cpp", "io::FutexWait(&words().wake, seen, timeout_ns);",
+             "io::FutexWait(&words().wake, words().wake.load(), timeout_ns);",
+             STREAM, "StreamSyncPointsBeside.News*"),
 
     # What readers believe.
     Sabotage("stream-checksum", "a copy of a version is not compared with its checksum",
