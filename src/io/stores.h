@@ -1,6 +1,6 @@
-/// Stores that go past the caches: for bytes that this program will not read again soon. No line is
-/// fetched only to be overwritten, what the program computes with stays in the caches, and what is
-/// stored is on its way to memory at once.
+/// Stores to mapped files. StoreLines goes past the caches: for bytes that this program will not
+/// read again soon. No line is fetched only to be overwritten, what the program computes with stays
+/// in the caches, and what is stored is on its way to memory at once. StoreByPages is for the rest.
 ///
 /// Layer      io
 /// Source     NVStream, HPDC18, sections 2 and 4.3 (streaming stores, one fence instead of a flush
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -59,6 +60,28 @@ class HashedCopy {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The smallest page of a mapping.
+constexpr size_t kStorePageBytes = 4096;
+
+/// True if all of [to, to + size) is in one page.
+inline bool InOnePage(const char* to, size_t size) {
+  return reinterpret_cast<uintptr_t>(to) % kStorePageBytes + size <= kStorePageBytes;
+}
+
+/// Copies `size` bytes between any addresses. No single store is into two pages of `to`: memcpy
+/// makes such stores, and on the mapping of a file they may never end. If a btrfs has no room, the
+/// kernel writes pages back, and so closes them to stores, in order to open another one.
+inline void StoreByPages(char* to, const char* from, size_t size) {
+  while (!InOnePage(to, size)) {
+    const size_t part = kStorePageBytes - reinterpret_cast<uintptr_t>(to) % kStorePageBytes;
+    std::memcpy(to, from, part);
+    to += part;
+    from += part;
+    size -= part;
+  }
+  if (size != 0) std::memcpy(to, from, size);
+}
 
 /// Earlier stores become visible, and are on their way to memory, before any later store.
 void StoreFence();

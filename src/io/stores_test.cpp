@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/support/one_page_memory.h"
 
 namespace quire::io {
 namespace {
@@ -31,6 +32,35 @@ void ExpectCopies(StoreKind kind, size_t size, size_t misaligned) {
   expected.append(memory.size() - expected.size(), kUntouched);
   ASSERT_EQ(std::string(memory.data(), memory.size()), expected)
       << StoreKindName(kind) << ", " << size << " bytes, from " << misaligned;
+}
+
+TEST(Stores, ByPagesEachLieInOnePageOfTheTarget) {
+  test::OnePageMemory memory(4);
+  const std::string from(3 * kStorePageBytes, 'f');
+  for (const size_t size : {0u, 1u, 8u, 16u, 33u, 64u, 100u, 256u, 4096u, 4097u, 8200u}) {
+    for (size_t before = 0; before <= 130; ++before) {
+      char* const to = memory.data() + kStorePageBytes - before;
+      StoreByPages(to, from.data(), size);
+      ASSERT_EQ(memory.endless(), 0) << size << " bytes, " << before << " before the page's end";
+      ASSERT_EQ(std::string(to, size), from.substr(0, size));
+    }
+  }
+}
+
+TEST(Stores, OfWholeLinesEachLieInOnePageOfTheTarget) {
+  test::OnePageMemory memory(4);
+  const std::string from(3 * kStorePageBytes, 'f');
+  for (const StoreKind kind : StoreKinds()) {
+    for (const size_t size : {64u, 100u, 4096u, 4160u, 8200u}) {
+      for (size_t before = 0; before <= 256; before += kLineBytes) {
+        char* const to = memory.data() + kStorePageBytes - before;
+        StoreLines(to, from.data(), size, kind);
+        static_cast<void>(StoreLinesHashed(to, from.data(), size, 1, kind));
+        StoreFence();
+        ASSERT_EQ(memory.endless(), 0) << StoreKindName(kind) << ", " << size << ", " << before;
+      }
+    }
+  }
 }
 
 TEST(Stores, CopyEverySizeFromEveryAddressInWholeLines) {

@@ -146,6 +146,7 @@ Result<OldParts> ArrangeOldParts(const runtime::Core& core, Chain::Options optio
                       " ranks where they do first");
   }
   options.locks = true;
+  options.reader.unchanging = true;
   old.chain = std::make_shared<const Chain>(std::move(options));
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(HoldOwn(core, old)));
   return old;

@@ -15,6 +15,7 @@
 #include "io/sim_file_system.h"
 #include "log/record.h"
 #include "log/segment.h"
+#include "tests/support/one_page_memory.h"
 
 namespace quire::log {
 namespace {
@@ -113,6 +114,27 @@ TEST(Record, GivesBackWhatItWasMadeFrom) {
   EXPECT_EQ(HeaderAt(record)->prev.load(), 0u);
   EXPECT_EQ(Slice(record + 30, 2), Slice("\0\0", 2));  // padding
   EXPECT_EQ(record[32], static_cast<char>(0xFF));      // nothing beyond
+}
+
+TEST(Record, IsWrittenByStoresThatEachLieInOnePage) {
+  test::OnePageMemory memory(4);
+  const std::string bytes(2 * test::OnePageMemory::kPageBytes, 'b');
+  for (const size_t key_size : {1u, 20u, 300u}) {
+    for (const size_t value_size : {0u, 1u, 40u, 64u, 200u, 1000u, 5000u}) {
+      const Slice key = Slice(bytes).substr(0, key_size);
+      const Slice value = Slice(bytes).substr(0, value_size);
+      const uint64_t size = RecordSize(key_size, value_size);
+      std::vector<char> expected(size);
+      EncodeRecord(expected.data(), RecordType::kPut, key, value, 7);
+      const size_t first = test::OnePageMemory::kPageBytes;
+      for (size_t before = 8; before <= std::min<size_t>(size, 400); before += 8) {
+        char* const to = memory.data() + first - before;
+        EncodeRecord(to, RecordType::kPut, key, value, 7);
+        ASSERT_EQ(memory.endless(), 0) << key_size << ", " << value_size << ", " << before;
+        ASSERT_EQ(Slice(to, size), Slice(expected.data(), size));
+      }
+    }
+  }
 }
 
 TEST(Record, IsValidOnlyInItsGenerationAndAtItsOffset) {

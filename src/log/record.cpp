@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "io/stores.h"
 
 namespace quire::log {
 namespace {
@@ -45,14 +46,19 @@ void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_s
                                        uint64_t{static_cast<uint8_t>(type)} << 48);
 }
 
+// `to` may lie in a mapped file. The compiler may join stores that follow each other.
 void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch) {
-  EncodeHeader(to, type, key.size(), value.size(), batch);
+  if (io::InOnePage(to, sizeof(RecordHeader))) [[likely]] {
+    EncodeHeader(to, type, key.size(), value.size(), batch);
+  } else {
+    char header[sizeof(RecordHeader)];
+    EncodeHeader(header, type, key.size(), value.size(), batch);
+    io::StoreByPages(to, header, sizeof header);
+  }
   const uint64_t size = RecordSize(key.size(), value.size());
   base::StoreLe<uint64_t>(to + size - 8, 0);  // the padding, before what may overlap it
-  std::memcpy(to + sizeof(RecordHeader), key.data(), key.size());
-  if (!value.empty()) {
-    std::memcpy(to + sizeof(RecordHeader) + key.size(), value.data(), value.size());
-  }
+  io::StoreByPages(to + sizeof(RecordHeader), key.data(), key.size());
+  io::StoreByPages(to + sizeof(RecordHeader) + key.size(), value.data(), value.size());
 }
 
 uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset) {

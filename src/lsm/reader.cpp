@@ -67,7 +67,8 @@ uint64_t BytesToVerify(const Version& version) {
 
 class DirectoryReader final : public Reader, public std::enable_shared_from_this<DirectoryReader> {
  public:
-  explicit DirectoryReader(ReaderLooks looks) : looks_(std::move(looks)) {}
+  DirectoryReader(ReaderLooks looks, bool unchanging)
+      : looks_(std::move(looks)), unchanging_(unchanging) {}
   ~DirectoryReader() override {
     // One that failed to open may go inside an EpochGuard, and nobody has seen a view of it.
     if (current_ == nullptr) return;
@@ -101,6 +102,7 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
   }
 
   const ReaderLooks looks_;
+  const bool unchanging_;
   // What readers load, inside an EpochGuard; kept alive by current_.
   std::atomic<const ReaderView*> view_{nullptr};
   std::mutex mutex_;
@@ -172,8 +174,10 @@ Status DirectoryReader::CheckValue(const ReaderView& view, const log::ValueRef& 
 // A segment goes only after a manifest that needs it no more.
 Status DirectoryReader::SegmentIsGone(const ReaderView& view, uint64_t segment_id) const {
   const std::string path = SegmentPath(segment_id);
-  QUIRE_ASSIGN_OR_RETURN(const bool same,
-                         StillStored(looks_.fs(), looks_.directory(), view.manifest));
+  bool same = unchanging_;
+  if (!same) {
+    QUIRE_ASSIGN_OR_RETURN(same, StillStored(looks_.fs(), looks_.directory(), view.manifest));
+  }
   if (same) {
     return Status(Code::kCorruption, path +
                                          " is missing, though a value in it is referred to; "
@@ -237,7 +241,8 @@ Result<std::shared_ptr<Reader>> Reader::Open(io::FileSystem& fs, const std::stri
   auto reader = std::make_shared<DirectoryReader>(
       ReaderLooks(fs, directory, options.storage,
                   options.cache != nullptr ? options.cache
-                                           : table::NewBlockCache(options.storage.cache_bytes)));
+                                           : table::NewBlockCache(options.storage.cache_bytes)),
+      options.unchanging);
   QUIRE_RETURN_IF_ERROR(reader->Refresh());
   return std::shared_ptr<Reader>(std::move(reader));
 }

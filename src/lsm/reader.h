@@ -30,6 +30,8 @@ namespace quire::lsm {
 struct ReaderOptions {
   StorageOptions storage;                    ///< how tables are searched; the rest is not used
   std::shared_ptr<table::BlockCache> cache;  ///< null: one of its own, storage.cache_bytes
+  /// No writer can change the directory: a file that is gone is damage, and nothing is stale.
+  bool unchanging = false;
 };
 
 /// The state that a reader sees.

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/sync_point.h"
 #include "io/machine.h"
+#include "io/stores.h"
 
 namespace quire::stream {
 namespace {
@@ -146,7 +147,7 @@ Result<uint32_t> Index::FindOrAdd(Slice key) {
                                       " objects, or their keys are long on average: give a larger "
                                       "stream_objects_max");
   }
-  key.copy(names() + used, key.size());
+  io::StoreByPages(names() + used, key.data(), key.size());
   head.name_bytes.store(used + key.size(), kRelaxed);
   head.object_count.fetch_add(1, kRelaxed);
   ObjectSlot& slot = object(at);
