@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "io/stores.h"
+#include "io/memory/stores.h"
 #include "keys.h"
 #include "report.h"
 #include "samples.h"

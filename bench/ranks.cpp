@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include "comm/mpi_transport.h"
+#include "comm/mpi/mpi_transport.h"
 #include "commands.h"
-#include "kv/context.h"
+#include "kv/database/context.h"
 #include "quire/mpi.h"
 
 namespace quire::bench {

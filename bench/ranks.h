@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/database.h"
 #include "quire/status.h"
 #include "report.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "io/stores.h"
+#include "io/memory/stores.h"
 #include "keys.h"
 
 namespace quire::bench {

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "io/forwarding.h"
+#include "io/paths/forwarding.h"
 
 namespace quire::bench {
 

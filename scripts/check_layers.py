@@ -2,9 +2,9 @@
 """Fails when a folder under src/ includes what its CMakeLists.txt does not name.
 
 The truth is the call quire_module(name ROOMS ... DEPS ... LIBS ...) of each folder: it may include
-the modules that DEPS reaches, and third-party headers of its LIBS. DEPS must stand before the folder
-in the list of src/CMakeLists.txt, so that no floor uses a higher one. ROOMS are its folders, lowest
-first: a room includes itself and lower ones. Tests and their helpers may include all rooms.
+the modules that DEPS reaches, and third-party headers of its LIBS. DEPS must stand before the
+folder in the list of src/CMakeLists.txt, so that no floor uses a higher one. ROOMS are its folders,
+lowest first: a room includes itself and lower ones. Tests and their helpers may include all.
 
     check_layers.py [--root DIR]     prints each violation, fails if there is one
     check_layers.py --self-test      shows that each rule can fail

@@ -50,7 +50,7 @@ MAKES_DESCRIPTORS = re.compile(
     r"shm_open|dup|pipe2?|socketpair|timerfd_create|signalfd|inotify_init1?|pidfd_open|mkstemp|"
     r"opendir|fopen|tmpfile)\(|F_DUPFD|SYS_userfaultfd")
 TAKES_DESCRIPTOR = re.compile(r"\bDescriptor(\s+\w+)?\((static_cast<int>\()?(::)?\w+\(")
-OWNS_DESCRIPTORS = "src/io/descriptor.cpp"
+OWNS_DESCRIPTORS = "src/io/files/descriptor.cpp"
 # Outside src/io, and why.
 ALLOWED_SYSTEM = {
     "src/base/epoch.cpp": {"syscall": "membarrier: makes readers' fences free; no data, no clock"},
@@ -63,7 +63,7 @@ THREAD_STARTS = re.compile(r"std::(?:j?thread\s*(?:\w+\s*)?[({]|async\s*\()|"
                            r"std::jthread|\bthreads?\w*(?:\.|->)emplace\w*\(|"
                            r"(?<![\w.>])(?:pthread_create|thrd_create)\s*\(")
 # The simulated job's ranks are threads of the program, in tests alone.
-MAY_START_THREADS = {"src/base/thread.cpp", "src/comm/sim_transport.cpp"}
+MAY_START_THREADS = {"src/base/thread.cpp", "src/comm/sim/sim_transport.cpp"}
 ASSERTS = re.compile(r"(?<![\w.>:])assert\s*\(")
 # QUIRE_CHECK says what is broken and ends the process: an invariant of ours does not hold.
 MAY_STOP = {"src/base/check.cpp"}

@@ -3,8 +3,8 @@
 
 #include "base/executor.h"
 #include "engines/engine.h"
-#include "io/file_system.h"
-#include "lsm/db.h"
+#include "io/files/file_system.h"
+#include "lsm/db/db.h"
 
 namespace quire::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/log_sink.h"
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::api {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "api/log_level.h"
 #include "base/check.h"
-#include "comm/mpi_transport.h"
-#include "comm/transport.h"
-#include "kv/context.h"
+#include "comm/mpi/mpi_transport.h"
+#include "comm/transport/transport.h"
+#include "kv/database/context.h"
 #include "quire/option_table.h"
 
 namespace quire {

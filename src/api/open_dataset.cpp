@@ -1,8 +1,8 @@
 #include <memory>
 #include <utility>
 
-#include "kv/context.h"
-#include "partition/dataset_writer.h"
+#include "kv/database/context.h"
+#include "partition/dataset/dataset_writer.h"
 #include "quire/dataset.h"
 
 namespace quire {

@@ -2,13 +2,13 @@
 #include <memory>
 
 #include "api/log_level.h"
-#include "io/file_system.h"
-#include "io/machine.h"
+#include "io/files/file_system.h"
+#include "io/files/machine.h"
 #include "quire/option_table.h"
 #include "quire/stream.h"
-#include "stream/listing.h"
-#include "stream/remote_reader.h"
-#include "stream/streams.h"
+#include "stream/store/listing.h"
+#include "stream/remote/remote_reader.h"
+#include "stream/store/streams.h"
 
 namespace quire {
 

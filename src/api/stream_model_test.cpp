@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "io/sim_file_system.h"
+#include "io/sim/sim_file_system.h"
 #include "quire/option_table.h"
-#include "stream/streams.h"
+#include "stream/store/streams.h"
 #include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
 

@@ -1,5 +1,5 @@
 /// Numbers that follow from a seed: for simulations and tests, which replay them. Not for names or
-/// secrets (io/machine.h, RandomU64).
+/// secrets (io/files/machine.h, RandomU64).
 ///
 /// Layer      base
 /// Source     Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (SplitMix64)

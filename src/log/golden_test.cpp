@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/coding.h"
-#include "io/sim_file_system.h"
+#include "io/sim/sim_file_system.h"
 #include "log/record.h"
 #include "log/segment.h"
 #include "tests/support/golden.h"

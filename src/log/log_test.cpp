@@ -12,7 +12,7 @@
 
 #include "base/coding.h"
 #include "base/random.h"
-#include "io/sim_file_system.h"
+#include "io/sim/sim_file_system.h"
 #include "log/record.h"
 #include "log/segment.h"
 #include "tests/support/one_page_memory.h"

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::log {
 namespace {

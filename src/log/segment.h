@@ -18,7 +18,7 @@
 #include <memory>
 #include <string>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "log/record.h"
 #include "quire/slice.h"
 #include "quire/status.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/out_of_memory.h"
-#include "comm/exchange.h"
+#include "comm/exchange/exchange.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/coding.h"
 #include "base/out_of_memory.h"
-#include "io/machine.h"
+#include "io/files/machine.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/job.h"

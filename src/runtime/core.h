@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/executor.h"
-#include "comm/exchange.h"
-#include "io/file_system.h"
-#include "io/made_paths.h"
+#include "comm/exchange/exchange.h"
+#include "io/files/file_system.h"
+#include "io/paths/made_paths.h"
 #include "quire/database.h"
 #include "runtime/channel.h"
 #include "runtime/errands.h"

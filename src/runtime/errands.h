@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "base/executor.h"
-#include "comm/exchange.h"
+#include "comm/exchange/exchange.h"
 
 namespace quire::runtime {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::runtime {
 namespace {

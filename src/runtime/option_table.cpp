@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "io/machine.h"
+#include "io/files/machine.h"
 #include "runtime/nearest_name.h"
 
 namespace quire {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/sim_transport.h"
+#include "comm/sim/sim_transport.h"
 #include "runtime/core.h"
 
 namespace quire::runtime {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "table/entry_iterator.h"

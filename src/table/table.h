@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/options.h"
 #include "quire/slice.h"
 #include "quire/status.h"
@@ -66,8 +66,8 @@ class TableBuilder {
   static Result<std::unique_ptr<TableBuilder>> Create(io::FileSystem& fs, const std::string& path,
                                                       uint64_t ssid, uint64_t file_id,
                                                       const StorageOptions& options);
-  /// The same into a file that is open and empty: a part of one (io/file_section.h), whose owner
-  /// syncs it.
+  /// The same into a file that is open and empty: a part of one (io/paths/file_section.h), whose
+  /// owner syncs it.
   static std::unique_ptr<TableBuilder> CreateIn(std::unique_ptr<io::File> file, uint64_t ssid,
                                                 uint64_t file_id, const StorageOptions& options);
   virtual ~TableBuilder() = default;

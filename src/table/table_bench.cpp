@@ -17,8 +17,8 @@
 
 #include "base/epoch.h"
 #include "base/hash.h"
-#include "io/file_system.h"
-#include "io/machine.h"
+#include "io/files/file_system.h"
+#include "io/files/machine.h"
 #include "table/block_cache.h"
 #include "table/table.h"
 

@@ -13,7 +13,7 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
-#include "io/sim_file_system.h"
+#include "io/sim/sim_file_system.h"
 #include "table/format.h"
 #include "table/table.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/epoch.h"
-#include "io/file_section.h"
+#include "io/paths/file_section.h"
 #include "table/format.h"
 #include "table/table_testing.h"
 #include "tests/support/status_asserts.h"

@@ -16,7 +16,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "io/sim_file_system.h"
+#include "io/sim/sim_file_system.h"
 #include "table/block_cache.h"
 #include "table/table.h"
 

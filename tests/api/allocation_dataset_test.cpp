@@ -11,7 +11,7 @@
 
 #include "child_process.h"
 #include "failing_allocations.h"
-#include "partition/double_buffer.h"
+#include "partition/part/double_buffer.h"
 #include "quire/quire.h"
 #include "quire/quire_dataset.h"
 #include "runtime/sim_ranks_testing.h"

@@ -16,8 +16,8 @@
 #include "base/executor.h"
 #include "base/out_of_memory.h"
 #include "failing_allocations.h"
-#include "lsm/db_test_support.h"
-#include "lsm/reader.h"
+#include "lsm/db/db_test_support.h"
+#include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

@@ -10,11 +10,11 @@
 
 #include "base/out_of_memory.h"
 #include "failing_allocations.h"
-#include "io/forwarding.h"
-#include "stream/delta.h"
-#include "stream/part.h"
-#include "stream/stream_testing.h"
-#include "stream/streams.h"
+#include "io/paths/forwarding.h"
+#include "stream/log/delta.h"
+#include "stream/store/part.h"
+#include "stream/store/stream_testing.h"
+#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "failing_allocations.h"
-#include "stream/tracker_testing.h"
+#include "stream/changes/tracker_testing.h"
 
 namespace quire::stream {
 namespace {

@@ -14,8 +14,8 @@
 #include "base/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
-#include "kv/checkpoint_files.h"
-#include "kv/sim_cluster_testing.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "kv/database/sim_cluster_testing.h"
 #include "quire/database.h"
 
 namespace quire::kv {

@@ -11,7 +11,7 @@
 #include "base/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
-#include "kv/sim_cluster_testing.h"
+#include "kv/database/sim_cluster_testing.h"
 #include "quire/database.h"
 #include "quire/dataset.h"
 

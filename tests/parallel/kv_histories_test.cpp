@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../support/test_scale.h"
-#include "kv/history_testing.h"
+#include "kv/database/history_testing.h"
 #include "parallel_fixture.h"
 
 namespace quire::test {

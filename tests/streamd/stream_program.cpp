@@ -24,10 +24,10 @@
 #include <thread>
 #include <vector>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/stream.h"
-#include "stream/remote_reader.h"
-#include "stream/streams.h"
+#include "stream/remote/remote_reader.h"
+#include "stream/store/streams.h"
 
 namespace {
 

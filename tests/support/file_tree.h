@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 
 namespace quire::test {
 

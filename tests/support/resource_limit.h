@@ -33,8 +33,8 @@ class ResourceLimit {
   struct rlimit before_ = {};
 };
 
-/// Under any limit files are not mapped to be read (io/read_map.h). Under this one programs still
-/// get what they ask for, ThreadSanitizer's shadow memory included.
+/// Under any limit files are not mapped to be read (io/files/read_map.h). Under this one programs
+/// still get what they ask for, ThreadSanitizer's shadow memory included.
 constexpr rlim_t kUnmappedAddressSpace = rlim_t{1} << 62;
 
 }  // namespace quire::test

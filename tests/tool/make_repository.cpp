@@ -12,10 +12,10 @@
 
 #include "base/executor.h"
 #include "base/hash.h"
-#include "io/file_system.h"
-#include "kv/checkpoint_files.h"
-#include "kv/descriptor.h"
-#include "lsm/db.h"
+#include "io/files/file_system.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "kv/protocol/descriptor.h"
+#include "lsm/db/db.h"
 
 namespace quire {
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "io/file_system.h"
-#include "stream/streams.h"
+#include "io/files/file_system.h"
+#include "stream/store/streams.h"
 
 namespace quire {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "io/file_system.h"
-#include "lsm/db.h"
-#include "lsm/reader.h"
+#include "io/files/file_system.h"
+#include "lsm/db/db.h"
+#include "lsm/offline/reader.h"
 #include "quire/reader.h"
 
 namespace quire {

@@ -557,7 +557,7 @@ def test_repair_descriptor(tool):
 
 
 def test_dataset(tool):
-    """Datasets as src/partition/golden_test.cpp says what they hold."""
+    """Datasets as src/partition/dataset/golden_test.cpp says what they hold."""
     datasets = tool.directory / "datasets"
     shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden", datasets)
     listed = tool.json("dataset", "list", datasets)["datasets"]

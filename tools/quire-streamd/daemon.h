@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/stream.h"
 #include "tools/quire-streamd/directory.h"
 #include "tools/quire-streamd/gate.h"

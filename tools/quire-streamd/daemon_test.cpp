@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "io/machine.h"
-#include "stream/daemon_client.h"
-#include "stream/delta.h"
-#include "stream/remote_reader.h"
+#include "io/files/machine.h"
+#include "stream/remote/daemon_client.h"
+#include "stream/log/delta.h"
+#include "stream/remote/remote_reader.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"

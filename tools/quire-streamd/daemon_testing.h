@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "quire/stream.h"
-#include "stream/mirror.h"
-#include "stream/streams.h"
+#include "stream/store/mirror.h"
+#include "stream/store/streams.h"
 
 namespace quire::streamd {
 

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "io/posix_error.h"
+#include "io/files/posix_error.h"
 
 namespace quire::streamd {
 

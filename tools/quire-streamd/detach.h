@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "io/descriptor.h"
+#include "io/files/descriptor.h"
 #include "quire/status.h"
 
 namespace quire::streamd {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "quire/status.h"
-#include "stream/request.h"
+#include "stream/remote/request.h"
 
 namespace quire::streamd {
 

@@ -11,9 +11,9 @@
 #include <thread>
 #include <utility>
 
-#include "io/machine.h"
-#include "stream/remote_reader.h"
-#include "stream/streams.h"
+#include "io/files/machine.h"
+#include "stream/remote/remote_reader.h"
+#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 #include "tools/quire-streamd/daemon.h"

@@ -4,8 +4,8 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
-#include "io/machine.h"
-#include "stream/request.h"
+#include "io/files/machine.h"
+#include "stream/remote/request.h"
 
 namespace quire::streamd {
 namespace {

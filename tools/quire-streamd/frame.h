@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "io/socket.h"
+#include "io/ipc/socket.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/machine.h"
-#include "stream/daemon_client.h"
+#include "io/files/machine.h"
+#include "stream/remote/daemon_client.h"
 
 namespace quire::streamd {
 namespace {

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "io/poller.h"
-#include "io/socket.h"
-#include "stream/request_queue.h"
+#include "io/ipc/poller.h"
+#include "io/ipc/socket.h"
+#include "stream/remote/request_queue.h"
 #include "tools/quire-streamd/frame.h"
 #include "tools/quire-streamd/handshake.h"
 #include "tools/quire-streamd/rare_log.h"

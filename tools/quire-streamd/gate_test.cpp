@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/coding.h"
-#include "io/machine.h"
-#include "stream/daemon_client.h"
+#include "io/files/machine.h"
+#include "stream/remote/daemon_client.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 #include "tools/quire-streamd/place_files.h"

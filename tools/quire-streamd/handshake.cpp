@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/coding.h"
-#include "io/machine.h"
-#include "io/private_file.h"
+#include "io/files/machine.h"
+#include "io/paths/private_file.h"
 
 namespace quire::streamd {
 namespace {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "io/file_system.h"
-#include "io/socket.h"
+#include "io/files/file_system.h"
+#include "io/ipc/socket.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "tools/quire-streamd/frame.h"

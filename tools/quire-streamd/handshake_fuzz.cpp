@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "stream/request.h"
+#include "stream/remote/request.h"
 #include "tools/quire-streamd/frame.h"
 #include "tools/quire-streamd/handshake.h"
 

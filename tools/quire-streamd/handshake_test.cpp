@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "io/machine.h"
-#include "io/poller.h"
-#include "stream/delta.h"
+#include "io/files/machine.h"
+#include "io/ipc/poller.h"
+#include "stream/log/delta.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

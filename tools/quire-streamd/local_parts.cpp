@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/machine.h"
-#include "stream/listing.h"
-#include "stream/streams.h"
+#include "io/files/machine.h"
+#include "stream/store/listing.h"
+#include "stream/store/streams.h"
 
 namespace quire::streamd {
 namespace {

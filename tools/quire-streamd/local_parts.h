@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/stream.h"
-#include "stream/request.h"
+#include "stream/remote/request.h"
 #include "tools/quire-streamd/frame.h"
 #include "tools/quire-streamd/paged_lists.h"
 

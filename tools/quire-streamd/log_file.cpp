@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::streamd {
 

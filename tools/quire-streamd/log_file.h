@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/status.h"
 
 namespace quire::streamd {

@@ -11,9 +11,9 @@
 
 #include "base/log_sink.h"
 #include "base/printable.h"
-#include "io/descriptor.h"
-#include "io/machine.h"
-#include "io/process.h"
+#include "io/files/descriptor.h"
+#include "io/files/machine.h"
+#include "io/paths/process.h"
 #include "quire/version.h"
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/detach.h"

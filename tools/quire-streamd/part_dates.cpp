@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "stream/gate.h"
-#include "stream/part.h"
-#include "stream/streams.h"
+#include "stream/index/gate.h"
+#include "stream/store/part.h"
+#include "stream/store/streams.h"
 
 namespace quire::streamd {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
-#include "stream/request.h"
+#include "io/files/file_system.h"
+#include "stream/remote/request.h"
 
 namespace quire::streamd {
 

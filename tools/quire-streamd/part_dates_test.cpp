@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "io/sim_file_system.h"
-#include "stream/streams.h"
+#include "io/sim/sim_file_system.h"
+#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

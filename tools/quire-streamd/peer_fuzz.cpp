@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/coding.h"
-#include "io/machine.h"
+#include "io/files/machine.h"
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/daemon_testing.h"
 

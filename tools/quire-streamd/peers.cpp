@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/machine.h"
+#include "io/files/machine.h"
 #include "tools/quire-streamd/local_parts.h"
 
 namespace quire::streamd {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "stream/request.h"
+#include "stream/remote/request.h"
 #include "tools/quire-streamd/frame.h"
 #include "tools/quire-streamd/handshake.h"
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/machine.h"
-#include "io/poller.h"
-#include "stream/delta.h"
+#include "io/files/machine.h"
+#include "io/ipc/poller.h"
+#include "stream/log/delta.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::streamd {

@@ -1,8 +1,8 @@
 #include "tools/quire-streamd/place_files.h"
 
-#include "io/machine.h"
-#include "io/socket.h"
-#include "stream/daemon_client.h"
+#include "io/files/machine.h"
+#include "io/ipc/socket.h"
+#include "stream/remote/daemon_client.h"
 
 namespace quire::streamd {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/status.h"
 
 namespace quire::streamd {

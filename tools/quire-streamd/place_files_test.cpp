@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "io/machine.h"
-#include "io/socket.h"
-#include "stream/daemon_client.h"
+#include "io/files/machine.h"
+#include "io/ipc/socket.h"
+#include "stream/remote/daemon_client.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/log_sink.h"
-#include "stream/part.h"
-#include "stream/streams.h"
+#include "stream/store/part.h"
+#include "stream/store/streams.h"
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/part_dates.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::streamd {
 namespace {

@@ -15,9 +15,9 @@
 #include <string>
 
 #include "quire/stream.h"
-#include "stream/mirror.h"
-#include "stream/request.h"
-#include "stream/request_queue.h"
+#include "stream/store/mirror.h"
+#include "stream/remote/request.h"
+#include "stream/remote/request_queue.h"
 #include "tools/quire-streamd/peers.h"
 
 namespace quire::streamd {

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "stream/request.h"
+#include "stream/remote/request.h"
 
 namespace quire::streamd {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::streamd {
 namespace {

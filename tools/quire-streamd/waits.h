@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "quire/status.h"
-#include "stream/request.h"
+#include "stream/remote/request.h"
 #include "tools/quire-streamd/workers.h"
 
 namespace quire::streamd {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "io/machine.h"
+#include "io/files/machine.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
-#include "lsm/reader.h"
+#include "io/files/file_system.h"
+#include "lsm/offline/reader.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "table/table.h"

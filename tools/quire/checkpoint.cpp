@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "base/printable.h"
-#include "io/machine.h"
+#include "io/files/machine.h"
 #include "tools/quire/checkpoints.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <memory>
 
-#include "io/machine.h"
-#include "kv/transfer.h"
+#include "io/files/machine.h"
+#include "kv/persistence/transfer.h"
 #include "tools/quire/places.h"
 
 namespace quire::tool {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
-#include "kv/checkpoint_files.h"
+#include "io/files/file_system.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "quire/status.h"
 
 namespace quire::tool {

@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "base/printable.h"
-#include "io/machine.h"
-#include "kv/checkpoint_files.h"
+#include "io/files/machine.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "tools/quire/machine_facts.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"

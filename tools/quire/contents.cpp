@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/machine.h"
-#include "stream/listing.h"
+#include "io/files/machine.h"
+#include "stream/store/listing.h"
 #include "tools/quire/checkpoints.h"
 #include "tools/quire/places.h"
 

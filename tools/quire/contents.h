@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 #include "quire/status.h"
 
 namespace quire::tool {

@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "base/printable.h"
-#include "io/machine.h"
-#include "partition/files.h"
+#include "io/files/machine.h"
+#include "partition/part/files.h"
 #include "quire/dataset.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"

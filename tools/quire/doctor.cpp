@@ -4,9 +4,9 @@
 #include <iostream>
 
 #include "base/printable.h"
-#include "io/file_system.h"
-#include "io/file_system_type.h"
-#include "io/machine.h"
+#include "io/files/file_system.h"
+#include "io/files/file_system_type.h"
+#include "io/files/machine.h"
 #include "tools/quire/examination.h"
 #include "tools/quire/machine_facts.h"
 #include "tools/quire/output.h"

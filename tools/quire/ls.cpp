@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/printable.h"
-#include "lsm/manifest.h"
+#include "lsm/version/manifest.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"

@@ -18,9 +18,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "io/descriptor.h"
-#include "io/file_system.h"
-#include "io/machine.h"
+#include "io/files/descriptor.h"
+#include "io/files/file_system.h"
+#include "io/files/machine.h"
 
 extern char** environ;
 

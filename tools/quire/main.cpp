@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/printable.h"
-#include "io/descriptor.h"
+#include "io/files/descriptor.h"
 #include "quire/version.h"
 #include "runtime/nearest_name.h"
 #include "tools/quire/commands.h"

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "base/printable.h"
-#include "io/machine.h"
-#include "kv/checkpoint_files.h"
-#include "lsm/manifest.h"
+#include "io/files/machine.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "lsm/version/manifest.h"
 #include "runtime/repository.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.h"
-#include "kv/descriptor.h"
-#include "lsm/reader.h"
+#include "io/files/file_system.h"
+#include "kv/protocol/descriptor.h"
+#include "lsm/offline/reader.h"
 #include "quire/status.h"
 
 namespace quire::tool {

@@ -5,8 +5,8 @@
 
 #include "base/hash.h"
 #include "base/printable.h"
-#include "lsm/manifest.h"
-#include "lsm/reader.h"
+#include "lsm/version/manifest.h"
+#include "lsm/offline/reader.h"
 
 namespace quire::tool {
 namespace {

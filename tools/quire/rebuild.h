@@ -9,8 +9,8 @@
 
 #include <string>
 
-#include "io/file_system.h"
-#include "lsm/repair.h"
+#include "io/files/file_system.h"
+#include "lsm/offline/repair.h"
 #include "quire/status.h"
 #include "tools/quire/places.h"
 

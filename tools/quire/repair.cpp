@@ -1,14 +1,14 @@
 // quire repair: makes databases that do not open openable again, and says what was lost.
-#include "lsm/repair.h"
+#include "lsm/offline/repair.h"
 
 #include <iostream>
 #include <string>
 #include <vector>
 
-#include "io/machine.h"
-#include "kv/checkpoint_files.h"
-#include "kv/part_files.h"
-#include "lsm/manifest.h"
+#include "io/files/machine.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "kv/generations/part_files.h"
+#include "lsm/version/manifest.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 #include "tools/quire/rebuild.h"

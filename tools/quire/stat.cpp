@@ -1,7 +1,7 @@
 // quire stat: sizes, entries and what follows from them, of each rank and of each database.
 #include <iostream>
 
-#include "lsm/inspect.h"
+#include "lsm/offline/inspect.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "io/file_system.h"
-#include "io/machine.h"
-#include "stream/listing.h"
-#include "stream/streams.h"
+#include "io/files/file_system.h"
+#include "io/files/machine.h"
+#include "stream/store/listing.h"
+#include "stream/store/streams.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/printable.h"
-#include "io/file_system.h"
-#include "io/machine.h"
-#include "stream/streams.h"
+#include "io/files/file_system.h"
+#include "io/files/machine.h"
+#include "stream/store/streams.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"

@@ -1,7 +1,7 @@
 // quire verify: every checksum of every file.
 #include <iostream>
 
-#include "lsm/inspect.h"
+#include "lsm/offline/inspect.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 

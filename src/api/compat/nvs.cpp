@@ -11,7 +11,7 @@
 #include "api/compat/nvs_session.h"
 #include "base/printable.h"
 #include "base/program_call.h"
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::compat {
 namespace {

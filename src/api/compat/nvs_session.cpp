@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "io/file_system.h"
-#include "io/machine.h"
-#include "io/shared_memory.h"
+#include "io/files/file_system.h"
+#include "io/files/machine.h"
+#include "io/ipc/shared_memory.h"
 
 namespace quire::compat {
 

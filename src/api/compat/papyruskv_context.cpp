@@ -8,8 +8,8 @@
 #include "api/compat/papyruskv_session.h"
 #include "api/log_level.h"
 #include "api/open_context.h"
-#include "comm/mpi_world.h"
-#include "io/file_system.h"
+#include "comm/mpi/mpi_world.h"
+#include "io/files/file_system.h"
 
 namespace quire::compat {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "api/compat/papyruskv_names.h"
 #include "api/compat/papyruskv_session.h"
-#include "kv/context.h"
+#include "kv/database/context.h"
 
 namespace quire::compat {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "io/file_system.h"
+#include "io/files/file_system.h"
 
 namespace quire::compat {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string>
 
-#include "io/machine.h"
+#include "io/files/machine.h"
 
 namespace quire::compat {
 namespace {

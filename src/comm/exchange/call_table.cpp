@@ -1,0 +1,60 @@
+#include "comm/exchange/call_table.h"
+
+#include <utility>
+
+#include "base/log_sink.h"
+#include "comm/transport/in_service.h"
+
+namespace quire::comm {
+
+void PendingCall::Complete(Status status, std::string answer) {
+  if (then_ != nullptr) {
+    const ServiceScope scope;
+    try {
+      std::exchange(then_, nullptr)(status, answer);
+    } catch (...) {
+      base::Log(LogLevel::kError, "the callback of a request's answer threw an exception");
+    }
+  }
+  status_ = std::move(status);
+  answer_ = std::move(answer);
+  done_.store(true, std::memory_order_release);
+}
+
+uint64_t CallTable::Add(std::shared_ptr<PendingCall> call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (free_.empty()) {
+    free_.reserve(slots_.size() + 1);  // so that to forget a call takes no memory
+    slots_.emplace_back();
+    free_.push_back(static_cast<uint32_t>(slots_.size() - 1));
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  slots_[index].call = std::move(call);
+  return (static_cast<uint64_t>(slots_[index].generation) << 32) | index;
+}
+
+std::shared_ptr<PendingCall> CallTable::Take(uint64_t number) {
+  const auto index = static_cast<uint32_t>(number);
+  const auto generation = static_cast<uint32_t>(number >> 32);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (index >= slots_.size() || slots_[index].generation != generation) return nullptr;
+  if (slots_[index].call == nullptr) return nullptr;
+  ++slots_[index].generation;
+  free_.push_back(index);
+  return std::exchange(slots_[index].call, nullptr);
+}
+
+std::shared_ptr<PendingCall> CallTable::TakeOne(int destination) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.call == nullptr || slot.call->destination() != destination) continue;
+    ++slot.generation;
+    free_.push_back(static_cast<uint32_t>(i));
+    return std::exchange(slot.call, nullptr);
+  }
+  return nullptr;
+}
+
+}  // namespace quire::comm

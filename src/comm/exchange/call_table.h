@@ -1,0 +1,70 @@
+/// The requests under way from this rank, found by the number that their answers carry.
+///
+/// Layer      comm
+/// Threads    any
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/exchange/exchange.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::comm {
+
+/// Written by the polling thread until `done_`, then by the waiting thread.
+class PendingCall : public Call {
+ public:
+  using Callback = std::function<void(const Status& status, Slice answer)>;
+
+  /// `then` is empty if a thread waits.
+  PendingCall(int destination, uint64_t window_bytes, Callback then)
+      : destination_(destination), window_bytes_(window_bytes), then_(std::move(then)) {}
+  bool Done() const override { return done_.load(std::memory_order_acquire); }
+  int destination() const { return destination_; }
+  /// Bytes of the window to its destination that it uses until it is answered.
+  uint64_t window_bytes() const { return window_bytes_; }
+  /// Ends it; runs the callback. Throws nothing: what the callback throws is dropped.
+  void Complete(Status status, std::string answer);
+  /// Returns its result; requires Done().
+  Status TakeOutcome(std::string* answer) {
+    if (answer != nullptr) *answer = std::move(answer_);
+    return status_;
+  }
+
+ private:
+  const int destination_;
+  const uint64_t window_bytes_;
+  Callback then_;
+  std::atomic<bool> done_{false};
+  Status status_;
+  std::string answer_;
+};
+
+class CallTable {
+ public:
+  /// Keeps `call` until it is taken; its number, never given twice.
+  uint64_t Add(std::shared_ptr<PendingCall> call);
+  /// The call with that number, which the table forgets; null where it has none.
+  std::shared_ptr<PendingCall> Take(uint64_t number);
+  /// One of the calls to `destination`, which the table forgets; null: there is none. Takes no
+  /// memory.
+  std::shared_ptr<PendingCall> TakeOne(int destination);
+
+ private:
+  struct Slot {
+    uint32_t generation = 0;
+    std::shared_ptr<PendingCall> call;
+  };
+  std::mutex mutex_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace quire::comm

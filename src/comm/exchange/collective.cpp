@@ -1,0 +1,394 @@
+// Collectives in ceil(log2 n) rounds (Bruck et al., 1997): in the round of distance d = 1, 2, 4 ...
+// rank r sends what it has to r - d and receives from r + d, so that after the last round every
+// rank has heard, directly or through others, of every rank. Each message carries the lowest
+// failure that its sender knows, which calls it has heard of, and how the call before ended.
+//
+// A rank that misses a part, or hears that another rank gave up, gives the call up: it tells the
+// ranks that wait for its parts, and they do the same. A rank that comes late finds the note and
+// fails as the others did, so that the next calls of all ranks match again. Only a rank that had
+// just completed the call learns of the note too late; the next call finds out, because its parts
+// say how the call before ended, and all later calls of the communicator are refused.
+//
+// A gathering has a second pass of rounds in which the ranks agree that each has everything: memory
+// that one rank lacks for what the others sent is a failure of all. See
+// docs/decisions/0017-collectives-after-a-timeout.md.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/coding.h"
+#include "base/out_of_memory.h"
+#include "comm/exchange/exchange_impl.h"
+
+namespace quire::comm {
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kMemoryNapNs = kNsPerMs;
+constexpr uint64_t kLastNewsNs = 1'000 * kNsPerMs;
+
+enum Operation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
+enum Ending : uint8_t { kCompleted = 1, kGivenUp = 2 };
+
+// The failure of the lowest rank heard of, or the first death.
+struct Failure {
+  int rank = -1;
+  Code code = Code::kOk;
+  std::string text;
+  bool lasting = false;  // no later call of this communicator can be right
+
+  void Merge(Failure other) {
+    if (other.rank < 0) return;
+    const bool death = code == Code::kPeerFailed;
+    const bool other_death = other.code == Code::kPeerFailed;
+    const bool first = death == other_death ? other.rank < rank : other_death;
+    if (rank < 0 || first) *this = std::move(other);
+  }
+  // The code alone where there is no memory for the sentence: it is the same on all ranks.
+  Status ToStatus() const {
+    if (rank < 0) return Status();
+    try {
+      return Status(code, "rank " + std::to_string(rank) + (text.empty() ? "" : ": " + text));
+    } catch (const std::bad_alloc&) {
+      return Status(code);
+    }
+  }
+};
+
+void EncodeFailure(const Failure& failure, std::string* to) {
+  base::PutFixed<int32_t>(to, failure.rank);
+  base::PutFixed<uint8_t>(to, static_cast<uint8_t>(failure.code));
+  base::PutFixed<uint8_t>(to, failure.lasting ? 1 : 0);
+  base::PutLengthPrefixed(to, failure.text);
+}
+
+bool DecodeFailure(base::Reader& reader, int size, Failure* failure) {
+  int32_t rank = 0;
+  uint8_t code = 0;
+  uint8_t lasting = 0;
+  Slice text;
+  if (!reader.Fixed(&rank) || !reader.Fixed(&code) || !reader.Fixed(&lasting) ||
+      !reader.LengthPrefixed(&text)) {
+    return false;
+  }
+  if (rank < -1 || rank >= size || code > static_cast<uint8_t>(Code::kUnsupported)) return false;
+  *failure = {rank, static_cast<Code>(code), std::string(text), lasting != 0};
+  return (rank >= 0) == (failure->code != Code::kOk);
+}
+
+// Without its sentence where there is no memory for that.
+Failure FailureOf(int rank, const Status& status) {
+  Failure failure{rank, status.code(), {}, false};
+  static_cast<void>(base::OrOutOfMemory([&] {
+    failure.text = status.message();
+    return Status();
+  }));
+  return failure;
+}
+
+Failure PartedFailure(int rank) {
+  return {rank, Code::kPeerFailed,
+          "an earlier collective call ended on some ranks and was given up on others; close the "
+          "context and reopen it on all ranks",
+          true};
+}
+
+}  // namespace
+
+struct ExchangeImpl::Collective {
+  Operation operation;
+  Failure failure;
+  std::vector<std::string> blocks;  // kGather: of ranks r, r + 1, ... as far as known
+  uint64_t call = 0;
+  int pass = 0;
+  uint64_t deadline_ns = 0;
+  uint8_t operations = 0;  // of all ranks heard of
+  uint8_t before = 0;      // how the call before ended on them
+  bool given_up = false;
+  std::string outgoing = {};
+  std::string incoming = {};
+
+  bool SendsBlocks() const { return operation == kGather && pass == 0 && failure.rank < 0; }
+  uint64_t PartNumber(uint64_t round) const {
+    return call << kCallShift | (static_cast<uint64_t>(pass) * kPassRounds + round);
+  }
+};
+
+// A rank that has begun a call waits for memory as it waits for room: up to the deadline.
+template <typename Step>
+Status ExchangeImpl::WithMemory(const Collective& collective, const Step& step) {
+  io::Clock& clock = transport_->clock();
+  while (true) {
+    const Status status = base::OrOutOfMemory(step);
+    if (status.code() != Code::kOutOfMemory || clock.NowNs() >= collective.deadline_ns) {
+      return status;
+    }
+    clock.SleepNs(kMemoryNapNs);
+  }
+}
+
+Status ExchangeImpl::SendPart(Collective& collective, int destination, int round) {
+  const int distance = 1 << round;
+  std::string& payload = collective.outgoing;
+  payload.clear();
+  base::PutFixed<uint8_t>(&payload, collective.operations);
+  base::PutFixed<uint8_t>(&payload, collective.before);
+  EncodeFailure(collective.failure, &payload);
+  if (collective.SendsBlocks()) {
+    const int count = std::min(distance, size_ - distance);
+    for (int i = 0; i < count; ++i) {
+      base::PutLengthPrefixed(&payload, collective.blocks[static_cast<size_t>(i)]);
+    }
+  }
+  Peer& peer = peers_.Get(destination);
+  MessageHeader header;
+  header.kind = MessageKind::kCollective;
+  header.call = collective.PartNumber(static_cast<uint64_t>(round));
+  if (payload.size() > options_.message_bytes_max) {
+    return Status(Code::kInvalidArgument, "more bytes than a message may have are gathered");
+  }
+  if (peer.failed.load(std::memory_order_acquire)) return peer.why_failed;
+  return SendMessage(peer, header, payload, {}, collective.deadline_ns);
+}
+
+// OK also where the call was given up meanwhile.
+Status ExchangeImpl::AwaitPart(Collective& collective, int source, uint64_t number) {
+  bool came = false;
+  auto missing = [&] {
+    came = parts_.IsGivenUp(collective.call) || parts_.Take(source, number, &collective.incoming);
+    const bool has_work = call_work_.pending && call_work_.pending();
+    return came || has_work ? kNobody : source;
+  };
+  WaitSpec spec{&parts_, source, "its part of a collective call", collective.deadline_ns};
+  while (true) {
+    QUIRE_RETURN_IF_ERROR(AwaitMissing(spec, Missing(missing)));
+    if (spec.peer != kNobody) return peers_.Get(source).why_failed;
+    if (came) return Status();
+    call_work_.run();
+    spec.peer = source;
+    if (transport_->clock().NowNs() >= collective.deadline_ns) return TimedOut(spec);
+  }
+}
+
+// What came of the peer's part; a failure where it is damaged, or does not fit into memory.
+Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) {
+  if (collective.incoming.empty()) return base::OutOfMemory();  // it was lost on its arrival
+  base::Reader reader(collective.incoming);
+  uint8_t operations = 0;
+  uint8_t before = 0;
+  Failure failure;
+  bool sound = reader.Fixed(&operations) && reader.Fixed(&before) &&
+               DecodeFailure(reader, size_, &failure);
+  if (sound && operations == collective.operation && collective.operation == kGather &&
+      collective.pass == 0 && failure.rank < 0) {
+    const int count = std::min(distance, size_ - distance);
+    for (int i = 0; sound && i < count; ++i) {
+      Slice block;
+      sound = reader.LengthPrefixed(&block);
+      collective.blocks.emplace_back(block);
+    }
+  } else if (sound && operations != collective.operation) {
+    collective.failure.Merge({source, Code::kInvalidArgument,
+                              "it is in another collective call than rank " +
+                                  std::to_string(rank_),
+                              false});
+    reader = base::Reader(Slice());
+  }
+  if (!sound || !reader.rest().empty()) {
+    return Status(Code::kCorruption, "its part of a collective call is damaged");
+  }
+  collective.operations |= operations;
+  collective.before |= before;
+  collective.failure.Merge(std::move(failure));
+  return Status();
+}
+
+void ExchangeImpl::ReceivePart(Collective& collective, int source, int round) {
+  const uint64_t number = collective.PartNumber(static_cast<uint64_t>(round));
+  const Status came =
+      WithMemory(collective, [&] { return AwaitPart(collective, source, number); });
+  if (!came.ok()) return GiveUp(collective, source, came);
+  if (parts_.IsGivenUp(collective.call)) return JoinGivingUp(collective);
+  const Status taken =
+      base::OrOutOfMemory([&] { return TakePart(collective, source, 1 << round); });
+  if (taken.ok()) return;
+  const int failing = taken.code() == Code::kOutOfMemory ? rank_ : source;
+  collective.failure.Merge({failing, taken.code(), taken.message(), false});
+}
+
+// Tells those that wait for this rank's parts, now or later. One that cannot be told finds it out
+// in the next call.
+void ExchangeImpl::TellGivenUp(Collective& collective) {
+  collective.given_up = true;
+  if (first_given_up_ == 0) first_given_up_ = collective.call;
+  const auto encode = [&](const Failure& failure) {
+    note_.clear();
+    base::PutFixed<uint64_t>(&note_, first_given_up_);
+    EncodeFailure(failure, &note_);
+    return Status();
+  };
+  const Failure& failure = collective.failure;
+  if (!base::OrOutOfMemory([&] { return encode(failure); }).ok()) {
+    static_cast<void>(encode({failure.rank, failure.code, {}, failure.lasting}));
+  }
+  MessageHeader header;
+  header.kind = MessageKind::kCollective;
+  header.call = collective.call << kCallShift | kGivenUpRound;
+  const uint64_t now_ns = transport_->clock().NowNs();
+  for (int distance = 1; distance < size_; distance *= 2) {
+    Peer& peer = peers_.Get((rank_ - distance + size_) % size_);
+    // Also to one that this rank hears nothing from any more: it may be alive.
+    static_cast<void>(base::OrOutOfMemory(
+        [&] { return SendMessage(peer, header, note_, {}, now_ns + 1); }));
+  }
+}
+
+// Unless another rank did so before: a rank that gives up may leave, and its note counts first.
+void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
+  Peer& peer = peers_.Get(rank);
+  auto heard = [&] {
+    return parts_.IsGivenUp(collective.call) || peer.failed.load(std::memory_order_acquire);
+  };
+  // To send to a rank that has left fails before what it sent has arrived.
+  if (why.code() == Code::kPeerFailed && !heard()) {
+    WaitSpec spec{&parts_, rank, "what it sent before it left"};
+    spec.deadline_ns = std::min(collective.deadline_ns, transport_->clock().NowNs() + kLastNewsNs);
+    static_cast<void>(base::OrOutOfMemory([&] { return WaitUntil(spec, Condition(heard)); }));
+  }
+  if (parts_.IsGivenUp(collective.call)) return JoinGivingUp(collective);
+  collective.failure.Merge({rank, why.code(), why.message(), false});
+  TellGivenUp(collective);
+}
+
+// Another rank gave the call up: this one fails as that did.
+void ExchangeImpl::JoinGivingUp(Collective& collective) {
+  std::string text;
+  Failure failure;
+  const Status read = base::OrOutOfMemory([&] {
+    text = parts_.WhyGivenUp(collective.call);
+    base::Reader reader(text);
+    uint64_t first = 0;
+    const bool sound = reader.Fixed(&first) && DecodeFailure(reader, size_, &failure);
+    if (sound && failure.rank >= 0) return Status();
+    return Status(Code::kCorruption, "a note that a collective call was given up is damaged");
+  });
+  if (!read.ok()) failure = {rank_, read.code(), read.message(), false};
+  collective.failure = HasParted(collective) ? PartedFailure(rank_) : std::move(failure);
+  TellGivenUp(collective);
+}
+
+// Some rank gave up the call before, which this one has completed.
+bool ExchangeImpl::HasParted(const Collective& collective) {
+  return calls_parted_ || (first_given_up_ == 0 && parts_.IsGivenUp(collective.call - 1));
+}
+
+void ExchangeImpl::RunRounds(Collective& collective) {
+  for (int round = 0; (1 << round) < size_ && !collective.given_up; ++round) {
+    const int distance = 1 << round;
+    const int destination = (rank_ - distance + size_) % size_;
+    const Status sent =
+        WithMemory(collective, [&] { return SendPart(collective, destination, round); });
+    if (!sent.ok()) {
+      GiveUp(collective, destination, sent);
+    } else {
+      ReceivePart(collective, (rank_ + distance) % size_, round);
+    }
+  }
+  // What has arrived behind the last part may say that its sender did not wait for this rank.
+  if (collective.given_up || size_ == 1) return;
+  if (!has_handler_thread()) Progress();
+  if (parts_.IsGivenUp(collective.call)) JoinGivingUp(collective);
+}
+
+void ExchangeImpl::RunPasses(Collective& collective) {
+  if (HasParted(collective)) {
+    collective.failure = PartedFailure(rank_);
+    return TellGivenUp(collective);
+  }
+  RunRounds(collective);
+  if (collective.given_up) return;
+  if (collective.before == (kCompleted | kGivenUp)) {
+    collective.failure = PartedFailure(rank_);
+  } else if (collective.operations != collective.operation) {
+    collective.failure.Merge({rank_, Code::kInvalidArgument,
+                              "the ranks are in different collective calls", false});
+  } else if (collective.operation == kGather) {
+    collective.pass = 1;
+    RunRounds(collective);
+  }
+}
+
+Status ExchangeImpl::RunCollective(Collective& collective) {
+  QUIRE_RETURN_IF_ERROR(CheckUse(rank_));
+  const Status ready = base::OrOutOfMemory([&] {
+    collective.outgoing.reserve(kPlainPartBytes);
+    collective.incoming.reserve(kPlainPartBytes);
+    return Status();
+  });
+  if (!ready.ok()) return Fail(ready);
+  collective.call = ++collective_count_;
+  collective.operations = collective.operation;
+  collective.before = first_given_up_ == 0 ? kCompleted : kGivenUp;
+  parts_.Forget(collective.call << kCallShift);
+  collective.deadline_ns = transport_->clock().NowNs() + options_.timeout_ms * kNsPerMs;
+  RunPasses(collective);
+  if (!collective.given_up) first_given_up_ = 0;
+  calls_parted_ = calls_parted_ || collective.failure.lasting;
+  return collective.failure.ToStatus();
+}
+
+Status ExchangeImpl::Fail(const Status& why) {
+  QUIRE_RETURN_IF_ERROR(CheckUse(rank_));
+  Collective collective{kAgree, {}, {}};
+  collective.call = ++collective_count_;
+  parts_.Forget(collective.call << kCallShift);
+  collective.failure = FailureOf(rank_, why);
+  collective.failure.lasting = HasParted(collective);
+  TellGivenUp(collective);
+  calls_parted_ = collective.failure.lasting;
+  return why;
+}
+
+Status ExchangeImpl::Barrier() {
+  return Agree(Status());
+}
+
+Status ExchangeImpl::Agree(const Status& mine) {
+  Collective collective{kAgree, {}, {}};
+  if (!mine.ok()) collective.failure = FailureOf(rank_, mine);
+  return RunCollective(collective);
+}
+
+Result<std::vector<std::string>> ExchangeImpl::AllGather(Slice mine) {
+  Collective collective{kGather, {}, {}};
+  std::vector<std::string> by_rank;
+  const Status ready = base::OrOutOfMemory([&] {
+    collective.blocks.reserve(static_cast<size_t>(size_));
+    collective.blocks.emplace_back(mine);
+    by_rank.resize(static_cast<size_t>(size_));
+    return Status();
+  });
+  if (!ready.ok()) return Fail(ready);
+  QUIRE_RETURN_IF_ERROR(RunCollective(collective));
+  for (int i = 0; i < size_; ++i) {
+    by_rank[static_cast<size_t>((rank_ + i) % size_)] =
+        std::move(collective.blocks[static_cast<size_t>(i)]);
+  }
+  return by_rank;
+}
+
+Result<uint64_t> ExchangeImpl::Sum(uint64_t mine) {
+  std::string bytes;
+  base::PutFixed(&bytes, mine);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(bytes));
+  uint64_t sum = 0;
+  for (const std::string& one : all) {
+    if (one.size() != sizeof(uint64_t)) {
+      return Status(Code::kInvalidArgument, "the ranks are in different collective calls");
+    }
+    sum += base::LoadLe<uint64_t>(one.data());
+  }
+  return sum;
+}
+
+}  // namespace quire::comm

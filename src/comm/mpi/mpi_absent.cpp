@@ -1,0 +1,18 @@
+// In place of the MPI transport where Quire is built without MPI.
+#include "comm/mpi/mpi_transport.h"
+
+namespace quire::comm {
+
+Result<std::unique_ptr<Transport>> NewMpiTransport(int, const MpiTransportOptions&) {
+  return Status(Code::kUnsupported, "this Quire was built without MPI (QUIRE_MPI=OFF)");
+}
+
+bool MpiIsRunning() {
+  return false;
+}
+
+const char* MpiThreadLevelName() {
+  return "built without MPI";
+}
+
+}  // namespace quire::comm

@@ -1,0 +1,80 @@
+// MPI that is not there yet, or not any more: errors and a safe end, never a crash. A program of
+// its own, because it calls MPI_Init and MPI_Finalize in the middle. Exit status 0 where all was
+// right.
+#include <mpi.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/exchange/exchange.h"
+#include "comm/mpi/mpi_transport.h"
+
+namespace quire::comm {
+namespace {
+
+int failure_count = 0;
+
+void Check(bool right, const char* what) {
+  if (right) return;
+  ++failure_count;
+  std::fprintf(stderr, "wrong: %s\n", what);
+}
+
+Status Echo(int, Slice request, std::string* answer) {
+  answer->assign(request);
+  return Status();
+}
+
+std::unique_ptr<Exchange> Join(TransportKind kind) {
+  MpiTransportOptions options;
+  options.kind = kind;
+  auto transport = NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
+  Check(transport.ok(), "opening");
+  auto exchange = Exchange::Create(std::move(*transport), ExchangeOptions());
+  exchange->Serve(1, Echo);
+  const int next = (exchange->rank() + 1) % exchange->size();
+  Check(exchange->Ask(next, 1, "x", {}, nullptr).ok(), "a question");
+  Check(exchange->Barrier().ok(), "a barrier");
+  return exchange;
+}
+
+void Run(int* argc, char*** argv) {
+  MpiTransportOptions options;
+  const Status early = NewMpiTransport(0, options).status();
+  Check(early.code() == Code::kInvalidArgument, "opening before MPI_Init");
+  Check(early.message().find("MPI_Init") != std::string::npos, "what the error says to do");
+  Check(!MpiIsRunning(), "MPI does not run yet");
+
+  int provided = 0;
+  MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+  Check(MpiIsRunning(), "MPI runs");
+  Check(std::string(MpiThreadLevelName()).starts_with("MPI_THREAD_"), "the level's name");
+  const int world = MPI_Comm_c2f(MPI_COMM_WORLD);
+  Join(TransportKind::kMpi).reset();
+  // One that is still open at MPI_Finalize, with and without MPI behind it.
+  std::vector<std::unique_ptr<Exchange>> open;
+  open.push_back(Join(TransportKind::kMpi));
+  open.push_back(Join(TransportKind::kAuto));
+  MPI_Finalize();
+
+  Check(!MpiIsRunning(), "MPI runs no more");
+  Check(NewMpiTransport(world, options).status().code() == Code::kInvalidArgument,
+        "opening after MPI_Finalize");
+  const int next = (open[0]->rank() + 1) % open[0]->size();
+  if (next != open[0]->rank()) {
+    Check(open[0]->Ask(next, 1, "x", {}, nullptr).code() == Code::kPeerFailed,
+          "a question after MPI_Finalize");
+  }
+  open.clear();
+}
+
+}  // namespace
+}  // namespace quire::comm
+
+int main(int argc, char** argv) {
+  quire::comm::Run(&argc, &argv);
+  return quire::comm::failure_count == 0 ? 0 : 1;
+}

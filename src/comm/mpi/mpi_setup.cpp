@@ -1,0 +1,178 @@
+// Which ranks share a node, and from that the transport of this job.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/log_sink.h"
+#include "comm/transport/core_set.h"
+#include "comm/mpi/hybrid_transport.h"
+#include "comm/mpi/mpi_link.h"
+#include "comm/mpi/mpi_session.h"
+#include "comm/mpi/mpi_transport.h"
+#include "comm/shm/shm_transport.h"
+#include "io/files/machine.h"
+
+namespace quire::comm {
+namespace {
+
+constexpr uint64_t kShmSpinNs = 30'000;
+constexpr uint64_t kMpiSpinNs = 60'000;
+constexpr size_t kNameBytesMax = 128;
+
+// What each rank tells all others.
+struct Card {
+  uint64_t node_id;
+  uint64_t process_start;
+  uint64_t session;  // rank 0's counts
+  int32_t process_id;
+  int32_t kind;
+  int32_t core_quota;
+  int32_t window_frames;
+  CoreSet cores;
+};
+
+struct RegionCard {
+  uint64_t ring_bytes;
+  char name[kNameBytesMax];
+};
+
+Card OwnCard(const MpiTransportOptions& options) {
+  Card card{};
+  const PeerProcess process = OwnProcess();
+  card.node_id = io::NodeId();
+  card.process_start = process.start;
+  card.process_id = process.id;
+  card.session = io::RandomU64();
+  card.kind = static_cast<int32_t>(options.kind);
+  card.core_quota = CoreQuota();
+  card.window_frames = options.window_frames;
+  card.cores = OwnCores();
+  return card;
+}
+
+std::vector<int> RanksOnNode(const std::vector<Card>& cards, uint64_t node_id) {
+  std::vector<int> ranks;
+  for (size_t i = 0; i < cards.size(); ++i) {
+    if (cards[i].node_id == node_id) ranks.push_back(static_cast<int>(i));
+  }
+  return ranks;
+}
+
+// Spinning pays where each rank has a core of its own; else it takes the core from the one that is
+// waited for.
+bool CoreForEach(const std::vector<Card>& cards, const std::vector<int>& ranks) {
+  CoreSet cores;
+  int quota = kCoresMax;
+  for (int rank : ranks) {
+    const Card& card = cards[static_cast<size_t>(rank)];
+    cores |= card.cores;
+    quota = std::min(quota, card.core_quota);
+  }
+  return std::min(static_cast<int>(cores.count()), quota) >= static_cast<int>(ranks.size());
+}
+
+Status CheckCards(const std::vector<Card>& cards) {
+  for (size_t i = 1; i < cards.size(); ++i) {
+    if (cards[i].kind == cards[0].kind && cards[i].window_frames == cards[0].window_frames) {
+      continue;
+    }
+    return Status(Code::kInvalidArgument, "ranks 0 and " + std::to_string(i) +
+                                              " were given different options of the transport");
+  }
+  if (cards[0].window_frames < 1) {
+    return Status(Code::kInvalidArgument, "window_frames must be at least 1");
+  }
+  return Status();
+}
+
+void LogWithoutRegion(const Status& why) {
+  if (!base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "the ranks of this node share no memory, and use MPI instead: " + why.ToString());
+}
+
+// The region, with its name in `card`; null, and no name, where the system refuses it.
+std::unique_ptr<ShmRegion> CreateRegion(int count, uint64_t ring_bytes_total_max, uint32_t number,
+                                        RegionCard* card) {
+  auto created = ShmRegion::Create(count, ring_bytes_total_max, number);
+  if (!created.ok()) {
+    LogWithoutRegion(created.status());
+    return nullptr;
+  }
+  card->ring_bytes = (*created)->ring_bytes();
+  std::strncpy(card->name, (*created)->name().c_str(), kNameBytesMax - 1);
+  return std::move(*created);
+}
+
+// Collective: the region of this rank's node, made by the node's lowest rank; null on a rank that
+// is alone on its node, and on all ranks of a node where one cannot have it.
+Result<std::unique_ptr<ShmRegion>> ShareRegion(MpiSession& session, const std::vector<int>& members,
+                                               uint64_t ring_bytes_total_max, uint32_t number) {
+  const int count = static_cast<int>(members.size());
+  const bool creates = count > 1 && members[0] == session.rank();
+  std::unique_ptr<ShmRegion> region;
+  RegionCard mine{};
+  if (creates) region = CreateRegion(count, ring_bytes_total_max, number, &mine);
+  QUIRE_ASSIGN_OR_RETURN(std::vector<RegionCard> cards, session.Gather(mine));
+  RegionCard& card = cards[static_cast<size_t>(members[0])];
+  card.name[kNameBytesMax - 1] = '\0';
+  if (!creates && card.name[0] != '\0') {
+    auto opened = ShmRegion::Open(card.name, count, card.ring_bytes, number);
+    if (opened.ok()) {
+      region = std::move(*opened);
+    } else {
+      LogWithoutRegion(opened.status());
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<char> have,
+                         session.Gather(static_cast<char>(region != nullptr)));
+  if (creates && region != nullptr) region->Unlink();
+  for (const int member : members) {
+    if (have[static_cast<size_t>(member)] == 0) return std::unique_ptr<ShmRegion>();
+  }
+  return region;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
+                                                   const MpiTransportOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MpiSession> session,
+                         MpiSession::Open(fortran_communicator, options.timeout_ms));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Card> cards, session->Gather(OwnCard(options)));
+  QUIRE_RETURN_IF_ERROR(CheckCards(cards));
+  if (session->size() == 1) return NewSelfTransport();
+
+  const int rank = session->rank();
+  const Card& own = cards[static_cast<size_t>(rank)];
+  ShmPlace place{rank, session->size(), RanksOnNode(cards, own.node_id), 0};
+  const bool spins = CoreForEach(cards, place.members);
+  place.spin_ns = spins ? kShmSpinNs : 0;
+
+  const auto number = static_cast<uint32_t>(cards[0].session);
+  std::unique_ptr<Transport> shm;
+  if (options.kind == TransportKind::kAuto) {
+    QUIRE_ASSIGN_OR_RETURN(
+        std::unique_ptr<ShmRegion> region,
+        ShareRegion(*session, place.members, options.ring_bytes_total_max, number));
+    const bool shares = region != nullptr;
+    if (shares) shm = NewShmTransport(std::move(region), place);
+    // All on one node: no MPI call from here on, whatever the thread level.
+    if (shares && static_cast<int>(place.members.size()) == session->size()) return shm;
+  }
+
+  MpiLinkOptions link;
+  link.window_frames = options.window_frames;
+  link.number = number;
+  link.spin_ns = spins ? kMpiSpinNs : 0;
+  for (int neighbour : place.members) {
+    const Card& card = cards[static_cast<size_t>(neighbour)];
+    link.neighbours[neighbour] = {card.process_id, card.process_start};
+  }
+  auto mpi = std::make_unique<MpiLink>(std::move(session), link);
+  if (shm == nullptr) return std::unique_ptr<Transport>(std::move(mpi));
+  return NewHybridTransport(std::move(shm), std::move(mpi));
+}
+
+}  // namespace quire::comm

@@ -1,0 +1,154 @@
+#include "comm/transport/mailbox.h"
+
+#include <algorithm>
+
+#include "base/coding.h"
+
+namespace quire::comm {
+namespace {
+
+constexpr uint32_t kSignalKindsMax = 65536;
+// A rank can be one collective ahead of us, of at most 32 rounds.
+constexpr uint32_t kPartsMax = 128;
+
+}  // namespace
+
+bool SignalBox::Add(int signal, int source) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto [entry, is_new] = counts_.try_emplace({signal, source}, 0);
+  if (is_new && ++kinds_[source] > kSignalKindsMax) {
+    counts_.erase(entry);
+    --kinds_[source];
+    return false;
+  }
+  ++entry->second;
+  return true;
+}
+
+bool SignalBox::TakeAll(int signal, const std::vector<int>& ranks, int* missing) {
+  std::map<int, uint64_t> wanted;
+  for (int rank : ranks) ++wanted[rank];
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [rank, count] : wanted) {
+    const auto entry = counts_.find({signal, rank});
+    if (entry != counts_.end() && entry->second >= count) continue;
+    *missing = rank;
+    return false;
+  }
+  for (const auto& [rank, count] : wanted) {
+    const auto entry = counts_.find({signal, rank});
+    entry->second -= count;
+    if (entry->second != 0) continue;
+    counts_.erase(entry);
+    --kinds_[rank];
+  }
+  return true;
+}
+
+CollectiveBox::SmallPart* CollectiveBox::FindSmall(int source, uint64_t number) {
+  for (SmallPart& part : small_) {
+    if (part.source == source && (source < 0 || part.number == number)) return &part;
+  }
+  return nullptr;
+}
+
+uint32_t CollectiveBox::CountOf(int source) const {
+  uint32_t count = 0;
+  for (const SmallPart& part : small_) count += part.source == source ? 1 : 0;
+  for (auto part = large_.lower_bound({source, 0});
+       part != large_.end() && part->first.first == source; ++part) {
+    ++count;
+  }
+  return count;
+}
+
+bool CollectiveBox::AddNote(int source, uint64_t last, Slice why) {
+  base::Reader reader(why);
+  uint64_t first = 0;
+  if (!reader.Fixed(&first) || first == 0 || first > last) return false;
+  Note& note = notes_[source];
+  if (last < note.last) return false;
+  note.why.assign(why);
+  note.first = first;
+  note.last = last;
+  if (last > given_up_.load(std::memory_order_relaxed)) {
+    given_up_.store(last, std::memory_order_release);
+  }
+  return true;
+}
+
+bool CollectiveBox::FindNote(uint64_t call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(notes_.begin(), notes_.end(),
+                     [call](const auto& entry) { return entry.second.Covers(call); });
+}
+
+bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if ((number & kGivenUpRound) == kGivenUpRound) {
+    return AddNote(source, number >> kCallShift, payload);
+  }
+  if (number < below_) return true;
+  const auto note = notes_.find(source);
+  if (note != notes_.end() && note->second.Covers(number >> kCallShift)) return true;
+  if (CountOf(source) >= kPartsMax || FindSmall(source, number) != nullptr ||
+      large_.contains({source, number})) {
+    return false;
+  }
+  SmallPart* const free = payload.size() <= kSmallBytesMax ? FindSmall(-1, 0) : nullptr;
+  if (free != nullptr) {
+    payload.copy(free->bytes, payload.size());
+    free->number = number;
+    free->size = static_cast<uint32_t>(payload.size());
+    free->source = source;
+  } else {
+    large_.try_emplace({source, number}, payload);
+  }
+  bytes_ += payload.size();
+  return true;
+}
+
+bool CollectiveBox::Take(int source, uint64_t number, std::string* payload) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (SmallPart* const small = FindSmall(source, number); small != nullptr) {
+    payload->assign(small->bytes, small->size);
+    small->source = -1;
+  } else if (const auto part = large_.find({source, number}); part != large_.end()) {
+    *payload = std::move(part->second);
+    large_.erase(part);
+  } else {
+    return false;
+  }
+  bytes_ -= payload->size();
+  return true;
+}
+
+std::string CollectiveBox::WhyGivenUp(uint64_t call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [source, note] : notes_) {
+    if (note.Covers(call)) return note.why;
+  }
+  return {};
+}
+
+void CollectiveBox::Forget(uint64_t below) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  below_ = below;
+  for (SmallPart& part : small_) {
+    if (part.source < 0 || part.number >= below) continue;
+    bytes_ -= part.size;
+    part.source = -1;
+  }
+  std::erase_if(large_, [&](const auto& part) {
+    if (part.first.second >= below) return false;
+    bytes_ -= part.second.size();
+    return true;
+  });
+}
+
+uint64_t CollectiveBox::buffered_bytes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace quire::comm

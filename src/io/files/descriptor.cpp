@@ -1,0 +1,63 @@
+#include "io/files/descriptor.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "io/files/descriptor_cache.h"
+
+namespace quire::io {
+
+namespace {
+
+bool NoneIsFree(int error) { return error == EMFILE || error == ENFILE; }
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  // What close could report has been reported by Sync, or was promised to nobody.
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Descriptor Descriptor::Open(const std::string& path, int flags, unsigned permissions) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags, permissions);
+  } while (fd < 0 && (errno == EINTR || (NoneIsFree(errno) && CloseIdleDescriptor())));
+  return Descriptor(fd);
+}
+
+Descriptor Descriptor::Duplicate(int fd) {
+  return Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, kFirst));
+}
+
+std::pair<Descriptor, Descriptor> Descriptor::Pipe() {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {Descriptor(-1), Descriptor(-1)};
+  std::pair<Descriptor, Descriptor> pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  if (pipe.first.ok() && pipe.second.ok()) return pipe;
+  errno = EMFILE;
+  return {Descriptor(-1), Descriptor(-1)};
+}
+
+int Descriptor::Moved(int fd) {
+  const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, kFirst);
+  // fcntl says EINVAL if the limit on open files is 3 or less.
+  const int error = errno == EINVAL ? EMFILE : errno;
+  ::close(fd);
+  errno = error;
+  return moved;
+}
+
+void OpenStandardStreams() {
+  // The kernel gives the lowest free number. Opened the other way round, so that reading from it,
+  // or writing to it, fails as it did while it was closed.
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) {
+    fd = ::open("/dev/null", ::fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);
+  }
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+}  // namespace quire::io

@@ -1,0 +1,50 @@
+/// A file descriptor: the only owner of what open, socket, pipe and their like return.
+///
+/// Layer      io (internal)
+/// Threads    as one object
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace quire::io {
+
+/// A file descriptor, closed by destruction. It is never 0, 1 or 2: if a program was started with
+/// its standard streams closed, the kernel hands these numbers to whatever is opened next, and the
+/// program's own output would overwrite Quire's file. Construction moves such a descriptor to a
+/// higher number. (Until it has moved, output of another thread may still reach the file.)
+class Descriptor {
+ public:
+  /// Takes over `fd`, which is close-on-exec. Negative: the call that should have made it failed,
+  /// and errno says why. Not ok() and errno EMFILE: no higher number was left; `fd` is closed.
+  explicit Descriptor(int fd) : fd_(fd < 0 || fd >= kFirst ? fd : Moved(fd)) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+  /// Calls open(2). Repeats the call if a signal interrupts it; if no descriptor is free, closes
+  /// idle files (io/files/descriptor_cache.h) and tries again. If not ok(), errno has the reason.
+  static Descriptor Open(const std::string& path, int flags, unsigned permissions = 0);
+  /// A second descriptor of what `fd` describes; not ok(): errno says why.
+  static Descriptor Duplicate(int fd);
+  /// The two ends of a pipe, the one to read from first; not ok(), both: errno says why.
+  static std::pair<Descriptor, Descriptor> Pipe();
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  /// Leaves the descriptor open for a new owner.
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  static constexpr int kFirst = 3;
+  static int Moved(int fd);
+
+  int fd_;
+};
+
+/// For the beginning of a program of our own: opens /dev/null as each of 0, 1 and 2 that is closed,
+/// so that what the program prints reaches no file that it opens. Printing still fails.
+void OpenStandardStreams();
+
+}  // namespace quire::io

@@ -1,0 +1,179 @@
+#include "io/files/descriptor_cache.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+#include "io/files/posix_error.h"
+
+namespace quire::io {
+namespace {
+
+// Without a limit there is this one: each open file takes memory of the kernel.
+constexpr rlim_t kOpenMax = rlim_t{1} << 16;
+
+// Asked each time: a program may change its limit. The call is cheap beside open(2).
+size_t OpenMax() {
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kOpenMax;
+  return static_cast<size_t>(std::min(limit.rlim_cur / 2, kOpenMax));
+}
+
+Status Gone(const std::string& path, const char* why) {
+  return Status(Code::kCorruption, path + " " + why +
+                                       " since it was opened, and cannot be read further; restore "
+                                       "the file that was there, and open the database again");
+}
+
+}  // namespace
+
+// The open ones, in a circle.
+class DescriptorCache {
+ public:
+  static DescriptorCache& Get();
+
+  // Takes in a file that is open.
+  void Add(CachedDescriptor* file) {
+    const size_t open_max = OpenMax();
+    Descriptor closed(-1);  // without the mutex
+    do {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closed = count_ < open_max ? Descriptor(-1) : CloseOneLocked();
+      if (!closed.ok()) InsertLocked(file);  // also if all are being read at this moment
+    } while (closed.ok());
+  }
+
+  void Remove(CachedDescriptor* file) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (file->state_.load(std::memory_order_relaxed) != 0) RemoveLocked(file);
+  }
+
+  Descriptor CloseOne() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return CloseOneLocked();
+  }
+
+ private:
+  // The hand passes over each once if it was used since the last round, and while it is in use.
+  Descriptor CloseOneLocked() {
+    for (size_t steps = 2 * count_; steps > 0; --steps) {
+      CachedDescriptor* const file = std::exchange(hand_, hand_->next_);
+      if (file->was_used_.exchange(false, std::memory_order_relaxed)) continue;
+      Descriptor fd = file->TryClose();
+      if (!fd.ok()) continue;
+      RemoveLocked(file);
+      return fd;
+    }
+    return Descriptor(-1);
+  }
+
+  // Where the hand comes by last.
+  void InsertLocked(CachedDescriptor* file) {
+    if (hand_ == nullptr) hand_ = file;
+    file->next_ = hand_;
+    file->previous_ = std::exchange(hand_->previous_, file);
+    file->previous_->next_ = file;
+    ++count_;
+  }
+
+  void RemoveLocked(CachedDescriptor* file) {
+    if (hand_ == file) hand_ = file->next_ == file ? nullptr : file->next_;
+    file->previous_->next_ = file->next_;
+    file->next_->previous_ = file->previous_;
+    file->next_ = file->previous_ = file;
+    --count_;
+  }
+
+  std::mutex mutex_;
+  CachedDescriptor* hand_ = nullptr;
+  size_t count_ = 0;
+};
+
+// A forked child may read files of its own: no thread that it does not have holds the mutex there.
+DescriptorCache& DescriptorCache::Get() {
+  static DescriptorCache* const cache = [] {
+    auto* const made = new DescriptorCache;  // never destroyed: files may outlive statics
+    // Fails for lack of memory only.
+    static_cast<void>(::pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
+                                       [] { Get().mutex_.unlock(); }));
+    return made;
+  }();
+  return *cache;
+}
+
+Result<FileIdentity> IdentityOf(int fd, const std::string& path) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "ask about", path);
+  FileIdentity identity = {info.st_dev, info.st_ino, 0, 0};
+  struct statx more;
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 &&
+      (more.stx_mask & STATX_BTIME) != 0) {
+    identity.born_s = more.stx_btime.tv_sec;
+    identity.born_ns = more.stx_btime.tv_nsec;
+  }
+  return identity;
+}
+
+CachedDescriptor::Use::~Use() {
+  if (owner_ != nullptr) owner_->state_.fetch_sub(1, std::memory_order_release);
+}
+
+CachedDescriptor::CachedDescriptor(Descriptor fd, std::string path, int flags,
+                                   const FileIdentity& identity)
+    : state_(kOpen), fd_(fd.get()), path_(std::move(path)), flags_(flags), identity_(identity) {
+  DescriptorCache::Get().Add(this);
+  fd.Release();
+}
+
+CachedDescriptor::~CachedDescriptor() {
+  DescriptorCache::Get().Remove(this);
+  if (state_.load(std::memory_order_relaxed) != 0) const Descriptor closed(fd_);
+}
+
+Result<CachedDescriptor::Use> CachedDescriptor::Get() {
+  Use use(this);
+  if ((state_.fetch_add(1, std::memory_order_acquire) & kOpen) == 0) {
+    QUIRE_RETURN_IF_ERROR(Reopen());
+  }
+  if (!was_used_.load(std::memory_order_relaxed)) was_used_.store(true, std::memory_order_relaxed);
+  return use;
+}
+
+// The caller counts in state_ already: what is opened here is not closed before it used it.
+Status CachedDescriptor::Reopen() {
+  const std::lock_guard<std::mutex> lock(opening_);
+  if ((state_.load(std::memory_order_acquire) & kOpen) != 0) return Status();
+  QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenAgain());
+  fd_ = fd.Release();
+  state_.fetch_or(kOpen, std::memory_order_release);
+  DescriptorCache::Get().Add(this);
+  return Status();
+}
+
+Result<Descriptor> CachedDescriptor::OpenAgain() const {
+  Descriptor fd = Descriptor::Open(path_, flags_);
+  if (!fd.ok() && errno == ENOENT) return Gone(path_, "was removed");
+  if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
+  QUIRE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(fd.get(), path_));
+  if (identity != identity_) return Gone(path_, "was replaced by another file");
+  return fd;
+}
+
+// The cache has only open ones, and a new descriptor is not set before this one was taken out.
+Descriptor CachedDescriptor::TryClose() {
+  const int fd = fd_;
+  uint32_t idle = kOpen;
+  const bool closed = state_.compare_exchange_strong(idle, 0, std::memory_order_acq_rel);
+  return Descriptor(closed ? fd : -1);
+}
+
+bool CloseIdleDescriptor() { return DescriptorCache::Get().CloseOne().ok(); }
+
+}  // namespace quire::io

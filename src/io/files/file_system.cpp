@@ -1,0 +1,117 @@
+#include "io/files/file_system.h"
+
+#include "base/out_of_memory.h"
+
+namespace quire::io {
+namespace {
+
+constexpr size_t kNameBytesMax = 255;
+
+// A new file with `bytes`, synced and still open.
+Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
+  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
+  QUIRE_RETURN_IF_ERROR(file->Sync());
+  return file;
+}
+
+bool IsNameByte(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+}  // namespace
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  const size_t slash = path.find_last_of('/', end);
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status MappedFile::GrowRoom(uint64_t end) {
+  const std::lock_guard<std::mutex> lock(growing_);
+  const uint64_t begin = room_.load(std::memory_order_relaxed);
+  if (end <= begin) return Status();
+  QUIRE_RETURN_IF_ERROR(SetAside(begin, end));
+  room_.store(end, std::memory_order_release);
+  return Status();
+}
+
+Status FileSystem::RemoveTree(const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, List(directory));
+  for (const FileInfo& entry : entries) {
+    const std::string path = directory + "/" + entry.name;
+    const Status removed = entry.is_directory ? RemoveTree(path) : Unlink(path);
+    if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  return RemoveDirectory(directory);
+}
+
+Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes) {
+  return WriteNew(fs, path, bytes).status();
+}
+
+Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
+  const std::string temporary = path + ".tmp";
+  const std::string directory = DirectoryOf(path);
+  const Status unlinked = fs.Unlink(temporary);  // what a crash may have left
+  if (!unlinked.ok() && unlinked.code() != Code::kNotFound) return unlinked;
+  Result<std::unique_ptr<File>> written = WriteNew(fs, temporary, bytes);
+  Status status = written.status();
+  if (status.ok()) status = fs.Rename(temporary, path);
+  if (!status.ok()) {
+    // The first error is the one to tell. A temporary file that stays is removed by the next call.
+    static_cast<void>(fs.Unlink(temporary));
+    return status;
+  }
+  // The new contents are there now, and no lack of descriptors may keep them from becoming durable:
+  // the directory is opened by the one that is let go here.
+  written->reset();
+  const auto sync = [&] { return fs.SyncDirectory(directory); };
+  Status synced = base::OrOutOfMemory(sync);
+  // Nor may an allocation: nobody could say which contents count.
+  if (synced.code() == Code::kOutOfMemory) synced = base::OrOutOfMemory(sync);
+  return synced.ok() ? synced : Status(Code::kIo, synced.message());
+}
+
+Status MakeDurableDirectory(FileSystem& fs, const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const bool existed, fs.Exists(path));
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(path));
+  // One that was there may have been made by a process that died before this; or by somebody else,
+  // in a directory that this user cannot open: then its name is not ours to keep.
+  const Status synced = fs.SyncDirectory(DirectoryOf(path));
+  return existed ? Status() : synced;
+}
+
+Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.Open(path, OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size > size_max) {
+    return Status(Code::kCorruption, path + " has " + std::to_string(size) +
+                                         " bytes; at most " + std::to_string(size_max) +
+                                         " were expected");
+  }
+  std::string bytes(size, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, bytes.size(), bytes.data()));
+  return bytes;
+}
+
+Status CheckName(Slice name) {
+  std::string problem;
+  if (name.empty() || name.size() > kNameBytesMax) {
+    problem = "has " + std::to_string(name.size()) + " bytes";
+  } else if (name[0] == '.' || name[0] == '-') {
+    problem = std::string("begins with '") + name[0] + "'";
+  } else {
+    for (char c : name) {
+      if (!IsNameByte(c)) problem = "contains byte " + std::to_string(static_cast<uint8_t>(c));
+    }
+  }
+  if (problem.empty()) return Status();
+  return Status(Code::kInvalidArgument,
+                "name \"" + std::string(name.substr(0, kNameBytesMax)) + "\" " + problem +
+                    "; use 1 to 255 of A-Z a-z 0-9 . _ - and begin with none of . and -");
+}
+
+}  // namespace quire::io

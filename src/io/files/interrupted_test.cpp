@@ -1,0 +1,279 @@
+// Calls of the system that a signal interrupts, or that move less than they were asked to, are
+// continued. This program is linked with --wrap for each of them (CMakeLists.txt): while a test is
+// armed every second call fails with EINTR, and reads and writes move a few bytes only.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "io/files/file_system_type.h"
+#include "io/files/machine.h"
+#include "io/files/proc_file.h"
+#include "io/files/room.h"
+#include "io/ipc/sealed_memory.h"
+#include "io/ipc/shared_memory.h"
+#include "quire/log.h"
+#include "tests/support/temp_directory.h"
+
+namespace {
+
+constexpr size_t kMovedBytesMax = 1000;
+bool armed = false;
+std::map<std::string, int>* calls = nullptr;  // by name, while armed
+int directory_sync_error = 0;                 // of fsync of a directory; 0: as it is
+int lock_error = 0;                           // of calls about locks; 0: as they are
+off_t fallocate_max = 0;  // a larger call is interrupted, as by an old tmpfs; 0: as armed
+
+// Whether this call of `name` is one that a signal interrupts.
+bool Interrupted(const char* name) { return armed && (*calls)[name]++ % 2 == 0; }
+
+size_t Shortened(size_t size) { return armed ? std::min(size, kMovedBytesMax) : size; }
+
+}  // namespace
+
+extern "C" {
+
+// For calls that return -1 and set errno.
+#define QUIRE_WRAP(result, name, parameters, arguments) \
+  result __real_##name parameters;                      \
+  result __wrap_##name parameters;                      \
+  result __wrap_##name parameters {                     \
+    if (!Interrupted(#name)) return __real_##name arguments; \
+    errno = EINTR;                                      \
+    return -1;                                          \
+  }
+
+QUIRE_WRAP(ssize_t, pread, (int fd, void* to, size_t size, off_t at), (fd, to, Shortened(size), at))
+QUIRE_WRAP(ssize_t, pwrite, (int fd, const void* from, size_t size, off_t at),
+           (fd, from, Shortened(size), at))
+QUIRE_WRAP(ssize_t, read, (int fd, void* to, size_t size), (fd, to, Shortened(size)))
+QUIRE_WRAP(int, fdatasync, (int fd), (fd))
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) {
+  struct stat info;
+  if (directory_sync_error != 0 && ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+    errno = directory_sync_error;
+    return -1;
+  }
+  if (!Interrupted("fsync")) return __real_fsync(fd);
+  errno = EINTR;
+  return -1;
+}
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (lock_error == 0 || (command != F_OFD_SETLK && command != F_OFD_GETLK)) {
+    return __real_fcntl(fd, command, argument);
+  }
+  errno = lock_error;
+  return -1;
+}
+
+int __real_fallocate(int fd, int mode, off_t at, off_t size);
+int __wrap_fallocate(int fd, int mode, off_t at, off_t size);
+int __wrap_fallocate(int fd, int mode, off_t at, off_t size) {
+  const bool interrupted = fallocate_max == 0 ? Interrupted("fallocate") : size > fallocate_max;
+  if (fallocate_max != 0) ++(*calls)["fallocate"];
+  if (!interrupted) return __real_fallocate(fd, mode, at, size);
+  errno = EINTR;
+  return -1;
+}
+
+QUIRE_WRAP(int, msync, (void* from, size_t size, int flags), (from, size, flags))
+QUIRE_WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
+QUIRE_WRAP(int, statvfs, (const char* path, struct statvfs* info), (path, info))
+QUIRE_WRAP(ssize_t, getrandom, (void* to, size_t size, unsigned flags), (to, size, flags))
+
+// This one returns the error.
+int __real_clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest) {
+  if (!Interrupted("clock_nanosleep")) return __real_clock_nanosleep(clock, flags, time, rest);
+  if (time != rest) *rest = *time;  // all of it is left
+  return EINTR;
+}
+
+int __real_open(const char* path, int flags, ...);
+int __wrap_open(const char* path, int flags, ...);
+int __wrap_open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, unsigned);  // garbage where there is none, and not used then
+  va_end(arguments);
+  if (!Interrupted("open")) return __real_open(path, flags, mode);
+  errno = EINTR;
+  return -1;
+}
+
+}  // extern "C"
+
+namespace quire::io {
+namespace {
+
+class Interrupted : public testing::Test {
+ protected:
+  void SetUp() override {
+    calls = &calls_;
+    armed = true;
+  }
+  void TearDown() override {
+    armed = false;
+    directory_sync_error = lock_error = 0;
+    fallocate_max = 0;
+    SetLogSink(nullptr);
+  }
+  // How often `name` was called: the interrupted call, and the next one that went through.
+  int Calls(const std::string& name) { return calls_[name]; }
+
+  test::TempDirectory directory_;
+  FileSystem& fs_ = PosixFileSystem();
+  const std::string path_ = directory_ / "file";
+
+ private:
+  std::map<std::string, int> calls_;
+};
+
+TEST_F(Interrupted, ReadsAndWritesMoveAllBytes) {
+  std::string bytes;
+  for (size_t i = 0; i < 10 * kMovedBytesMax; ++i) bytes += static_cast<char>(i * 7 % 251);
+  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(Calls("open"), 2);
+  const Status written = (*file)->WriteAt(3, bytes);
+  ASSERT_TRUE(written.ok()) << written.ToString();
+  EXPECT_EQ(Calls("pwrite"), 20);
+  std::string read(bytes.size(), '\0');
+  const Status status = (*file)->ReadAt(3, read.size(), read.data());
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(Calls("pread"), 20);
+  EXPECT_EQ(read, bytes);
+}
+
+TEST_F(Interrupted, FilesAreSetAsideCutAndSynced) {
+  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_TRUE((*file)->Allocate(10'000).ok());
+  EXPECT_GE(Calls("fallocate"), 2);
+  EXPECT_EQ(*(*file)->Size(), 10'000u);
+  EXPECT_TRUE((*file)->Truncate(5'000).ok());
+  EXPECT_EQ(Calls("ftruncate"), 2);
+  EXPECT_EQ(*(*file)->Size(), 5'000u);
+  EXPECT_TRUE((*file)->Sync().ok());
+  EXPECT_EQ(Calls("fdatasync"), 2);
+  const auto map = fs_.Map(path_, 5'000, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  EXPECT_TRUE((*map)->Sync(4'500, 100).ok());
+  EXPECT_EQ(Calls("msync"), 2);
+  EXPECT_TRUE(fs_.SyncDirectory(directory_.path()).ok());
+  EXPECT_EQ(Calls("fsync"), 2);
+  EXPECT_TRUE(fs_.FreeBytes(directory_.path()).ok());
+  EXPECT_EQ(Calls("statvfs"), 2);
+}
+
+TEST_F(Interrupted, SharedMemoryIsMade) {
+  const auto memory = SharedMemory::Create(10'000);
+  ASSERT_TRUE(memory.ok()) << memory.status().ToString();
+  EXPECT_EQ(Calls("open"), 2);
+  EXPECT_EQ(Calls("fallocate"), 2);
+  const auto again =
+      SharedMemory::Open((*memory)->name(), 10'000, SharedMemory::Access::kReadWrite);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(Calls("open"), 4);
+}
+
+TEST_F(Interrupted, RoomIsSetAsideInPiecesThatEndBetweenSignals) {
+  armed = false;
+  constexpr uint64_t kSize = 64 << 20;
+  fallocate_max = 1 << 20;
+  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const Status allocated = (*file)->Allocate(kSize);
+  EXPECT_TRUE(allocated.ok()) << allocated.ToString();
+  EXPECT_EQ(*(*file)->Size(), kSize);
+  EXPECT_EQ(Calls("fallocate"), 6 + 64) << "none anew of what was there";
+  struct stat info;
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_GE(static_cast<uint64_t>(info.st_blocks) * 512, kSize);
+  EXPECT_TRUE(SharedMemory::Create(8 << 20).ok());
+  EXPECT_TRUE(SealedMemory::Create(8 << 20).ok());
+}
+
+TEST_F(Interrupted, RoomThatNoSmallPieceGetsIsAnErrorInTheEnd) {
+  armed = false;
+  fallocate_max = 1;
+  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const Status allocated = (*file)->Allocate(64 << 20);
+  EXPECT_EQ(allocated.code(), Code::kIo);
+  EXPECT_NE(allocated.message().find("signals"), std::string::npos) << allocated.ToString();
+  EXPECT_EQ(Calls("fallocate"), kInterruptionsMax);
+  EXPECT_FALSE(SharedMemory::Create(1 << 20).ok());
+  EXPECT_FALSE(SealedMemory::Create(1 << 20).ok());
+}
+
+// Elsewhere in the program nothing may have been said yet: it is said once.
+TEST_F(Interrupted, ADirectoryThatCannotBeSyncedIsLoggedOnceAndNoFailure) {
+  armed = false;
+  std::vector<std::string> said;
+  SetLogSink([&said](LogLevel, const std::string& text) { said.push_back(text); });
+  for (const int error : {EINVAL, ENOSYS, EOPNOTSUPP}) {
+    directory_sync_error = error;
+    EXPECT_TRUE(MakeDurableDirectory(fs_, directory_ / std::to_string(error)).ok());
+    EXPECT_TRUE(ReplaceFile(fs_, path_, "bytes").ok());
+  }
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("cannot be synced (Invalid argument"), std::string::npos) << said[0];
+  directory_sync_error = EIO;
+  EXPECT_EQ(fs_.SyncDirectory(directory_.path()).code(), Code::kIo);
+}
+
+TEST_F(Interrupted, WithoutLocksWritersAreRefusedWithAdviceAndReadersRead) {
+  armed = false;
+  ASSERT_TRUE(WriteFile(fs_, path_, "a file").ok());
+  for (const int error : {ENOSYS, EOPNOTSUPP, EINVAL}) {
+    lock_error = error;
+    const Status locked = fs_.Lock(path_, "me").status();
+    EXPECT_EQ(locked.code(), Code::kUnsupported);
+    EXPECT_NE(locked.message().find("its file system (" + FileSystemType(path_) + ")"),
+              std::string::npos)
+        << locked.ToString();
+    EXPECT_TRUE(fs_.LockShared(path_).ok());
+    const auto holder = fs_.LockHolder(path_);
+    ASSERT_TRUE(holder.ok()) << holder.status().ToString();
+    EXPECT_EQ(*holder, "");
+  }
+  lock_error = ENOLCK;  // may pass
+  EXPECT_EQ(fs_.Lock(path_, "me").status().code(), Code::kIo);
+  EXPECT_EQ(fs_.LockShared(path_).status().code(), Code::kIo);
+}
+
+TEST_F(Interrupted, TheMachineAnswers) {
+  EXPECT_NE(ReadProcFile("/proc/meminfo").find("SwapTotal:"), std::string::npos);
+  EXPECT_GE(Calls("read"), 2);
+  EXPECT_NE(RandomU64(), RandomU64());
+  EXPECT_EQ(Calls("getrandom"), 4);
+  const uint64_t begin_ns = RealClock().NowNs();
+  RealClock().SleepNs(20'000'000);
+  EXPECT_GE(RealClock().NowNs() - begin_ns, 20'000'000u);
+  EXPECT_EQ(Calls("clock_nanosleep"), 2);
+}
+
+}  // namespace
+}  // namespace quire::io

@@ -1,0 +1,65 @@
+#include "io/files/posix_error.h"
+
+#include <cerrno>
+#include <system_error>
+
+#include "io/files/machine.h"
+
+namespace quire::io {
+namespace {
+
+Code CodeOf(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT: return Code::kNoSpace;
+    case ENOENT: return Code::kNotFound;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM: return Code::kOutOfMemory;
+    case EEXIST:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOTDIR: return Code::kInvalidArgument;
+    default: return Code::kIo;
+  }
+}
+
+const char* AdviceOn(int error) {
+  switch (error) {
+    case ENOSPC: return "make room on the device";
+    case EDQUOT: return "make room within the quota, or have it raised";
+    case EACCES:
+    case EPERM: return "check its owner and permissions, and those of the directories above it";
+    case EROFS: return "the file system is mounted read-only; choose another place";
+    case ELOOP: return "Quire follows no symbolic links; name the real path";
+    case EMFILE:
+    case ENFILE: return "raise the limit on open files (ulimit -n)";
+    case ENOMEM: return "free memory, or raise the limit on mappings (vm.max_map_count)";
+    case EFBIG: return "raise the limit on file size (ulimit -f)";
+    case EIO: return "the device failed; look at the kernel's log";
+    case ESTALE: return "the file server lost the file; mount it again";
+    case EINTR: return "signals interrupt it without end; slow down the timer that sends them";
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+std::string ErrnoText(int error) { return std::generic_category().message(error); }
+
+Status ErrnoStatus(int error, const std::string& action, const std::string& path) {
+  std::string text = "cannot " + action + " " + path + ": " + ErrnoText(error);
+  if (const char* advice = AdviceOn(error)) text.append("; ").append(advice);
+  return Status(CodeOf(error), std::move(text));
+}
+
+Status LockedStatus(const std::string& path, const std::string& holder) {
+  if (holder == ProcessDescription()) {
+    return Status(Code::kBusy, path + " is locked by this process (" + holder +
+                                   "), which has it open already; close it there first");
+  }
+  return Status(Code::kBusy, path + " is locked by " + holder + "; wait for it to end, or end it");
+}
+
+}  // namespace quire::io

@@ -1,0 +1,391 @@
+// What only the real file system can do or suffer.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "io/files/posix_error.h"
+#include "io/files/posix_file.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::io {
+namespace {
+
+using test::TempDirectory;
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info;
+  EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+TEST(PosixFileSystem, FilesAndDirectoriesAreTheUsersAlone) {
+  const TempDirectory directory;
+  const mode_t mask = ::umask(0);
+  EXPECT_TRUE(PosixFileSystem().MakeDirectory(directory / "d").ok());
+  EXPECT_TRUE(PosixFileSystem().Open(directory / "f", OpenMode::kCreate).ok());
+  EXPECT_TRUE(PosixFileSystem().Open(directory / "g", OpenMode::kReadWriteCreate).ok());
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "L", "me").ok());
+  ::umask(mask);
+  EXPECT_EQ(ModeOf(directory / "d"), 0700u);
+  EXPECT_EQ(ModeOf(directory / "f"), 0600u);
+  EXPECT_EQ(ModeOf(directory / "g"), 0600u);
+  EXPECT_EQ(ModeOf(directory / "L"), 0600u);
+}
+
+// As $SCRATCH of many clusters.
+TEST(PosixFileSystem, TheDirectoryAboveMayBeALink) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "real");
+  std::filesystem::create_symlink("real", directory / "scratch");
+  FileSystem& fs = PosixFileSystem();
+  EXPECT_TRUE(MakeDurableDirectory(fs, directory / "scratch/repository").ok());
+  EXPECT_TRUE(ReplaceFile(fs, directory / "scratch/file", "bytes").ok());
+  EXPECT_TRUE(fs.SyncDirectory(directory / "scratch").ok());
+  EXPECT_TRUE(std::filesystem::exists(directory / "real/repository"));
+}
+
+TEST(PosixFileSystem, PlantedLinksAreNotFollowed) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "elsewhere");
+  { ASSERT_TRUE(PosixFileSystem().Open(directory / "target", OpenMode::kCreate).ok()); }
+  std::filesystem::create_symlink(directory / "target", directory / "link");
+  std::filesystem::create_symlink(directory / "missing", directory / "dangling");
+  std::filesystem::create_symlink(directory / "elsewhere", directory / "dirlink");
+  FileSystem& fs = PosixFileSystem();
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed,
+                              OpenMode::kReadWrite, OpenMode::kCreate,
+                              OpenMode::kReadWriteCreate}) {
+    EXPECT_EQ(fs.Open(directory / "link", mode).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(fs.Open(directory / "dangling", mode).status().code(), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(fs.Map(directory / "link", 1, MapMode::kRead).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(fs.Lock(directory / "link", "me").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(fs.MakeDirectory(directory / "dirlink").code(), Code::kInvalidArgument);
+  EXPECT_FALSE(std::filesystem::exists(directory / "missing"));
+  EXPECT_TRUE(*fs.Exists(directory / "dangling"));
+}
+
+TEST(PosixFileSystem, PlantedPipesAreRefusedAtOnce) {
+  const TempDirectory directory;
+  ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+  const auto file = PosixFileSystem().Open(directory / "pipe", OpenMode::kReadWrite);
+  EXPECT_EQ(file.status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(file.status().message(), directory / "pipe" + " is not a regular file; remove it");
+  EXPECT_FALSE(PosixFileSystem().Open(directory / "pipe", OpenMode::kRead).ok());
+}
+
+TEST(PosixFileSystem, DirectoriesOpenToEverybodyAreRefused) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "d");
+  ASSERT_EQ(::chmod((directory / "d").c_str(), 0777), 0);
+  const Status status = PosixFileSystem().MakeDirectory(directory / "d");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("chmod go-w " + directory / "d"), std::string::npos);
+  ASSERT_EQ(::chmod((directory / "d").c_str(), 0755), 0);
+  EXPECT_TRUE(PosixFileSystem().MakeDirectory(directory / "d").ok());
+}
+
+TEST(PosixFileSystem, SomebodyElsesDirectoryIsRefusedWithTheOwner) {
+  const TempDirectory directory;
+  std::string other = directory / "d";
+  std::string owner = "user 12345";
+  if (::geteuid() == 0) {
+    std::filesystem::create_directory(other);
+    ASSERT_EQ(::chown(other.c_str(), 12345, 12345), 0);
+  } else {
+    other = "/usr";
+    owner = "user root (0)";
+  }
+  const Status status = PosixFileSystem().MakeDirectory(other);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("belongs to " + owner), std::string::npos) << status.message();
+}
+
+TEST(PosixFileSystem, ErrorsSayWhatWhereWhyAndWhatToDo) {
+  const TempDirectory directory;
+  const Status status =
+      PosixFileSystem().Open(directory / "no/f", OpenMode::kCreate).status();
+  EXPECT_EQ(status.message(), "cannot open " + directory / "no/f" + ": No such file or directory");
+  const Status full = ErrnoStatus(ENOSPC, "write", "/a");
+  EXPECT_EQ(full.ToString(),
+            "no space: cannot write /a: No space left on device; make room on the device");
+  EXPECT_EQ(ErrnoStatus(EDQUOT, "write", "/a").code(), Code::kNoSpace);
+  EXPECT_EQ(ErrnoStatus(EACCES, "open", "/a").code(), Code::kIo);
+  EXPECT_NE(ErrnoStatus(EACCES, "open", "/a").message().find("permissions"), std::string::npos);
+  EXPECT_NE(ErrnoStatus(EROFS, "open", "/a").message().find("read-only"), std::string::npos);
+  EXPECT_EQ(ErrnoStatus(ENOMEM, "map", "/a").code(), Code::kOutOfMemory);
+  EXPECT_EQ(ErrnoStatus(EMFILE, "open", "/a").code(), Code::kOutOfMemory);
+  EXPECT_EQ(ErrnoStatus(ENFILE, "open", "/a").code(), Code::kOutOfMemory);
+  EXPECT_EQ(ErrnoStatus(EIO, "sync", "/a").code(), Code::kIo);
+}
+
+// While it lives the process can have `left` descriptors more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t left) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    struct rlimit limit = before_;
+    limit.rlim_cur = 256;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.push_back(fd);
+    for (; left > 0; --left) GiveOne();
+  }
+  ~FewDescriptors() {
+    while (!taken_.empty()) GiveOne();
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  void GiveOne() {
+    ::close(taken_.back());
+    taken_.pop_back();
+  }
+
+  struct rlimit before_;
+  std::vector<int> taken_;
+};
+
+// With any number of descriptors left the file is replaced as a whole, or nothing has changed.
+TEST(PosixFileSystem, ReplacingAFileWithFewDescriptorsIsAllOrNothing) {
+  const TempDirectory directory;
+  FileSystem& fs = PosixFileSystem();
+  ASSERT_TRUE(ReplaceFile(fs, directory / "f", "old").ok());
+  for (size_t left = 0; left < 3; ++left) {
+    Status replaced;
+    {
+      const FewDescriptors few(left);
+      replaced = ReplaceFile(fs, directory / "f", "new");
+    }
+    const Result<std::string> bytes = ReadFile(fs, directory / "f", 10);
+    ASSERT_TRUE(bytes.ok());
+    EXPECT_EQ(*bytes, left == 0 ? "old" : "new");
+    EXPECT_EQ(replaced.code(), left == 0 ? Code::kOutOfMemory : Code::kOk) << replaced.ToString();
+  }
+}
+
+// The mapping alone keeps the file: a program has many mapped files, and few descriptors.
+TEST(PosixFileSystem, AMappedFileKeepsNoDescriptor) {
+  const TempDirectory directory;
+  FileSystem& fs = PosixFileSystem();
+  ASSERT_TRUE(ReplaceFile(fs, directory / "f", std::string(8192, 'a')).ok());
+  std::vector<std::unique_ptr<MappedFile>> maps;
+  {
+    const FewDescriptors few(4);  // a sanitizer needs two for itself
+    for (int i = 0; i < 8; ++i) {
+      auto map = fs.Map(directory / "f", 8192, MapMode::kReadWrite);
+      ASSERT_TRUE(map.ok()) << map.status().ToString();
+      maps.push_back(std::move(*map));
+    }
+  }
+  maps[0]->data()[0] = 'b';
+  EXPECT_TRUE(maps[0]->Sync(0, 8192).ok());
+  EXPECT_EQ(ReadFile(fs, directory / "f", 8192).value()[0], 'b');
+}
+
+TEST(PosixFileSystem, AFullDeviceIsNoSpaceAndItsFailedSyncIsNot) {
+  // /dev/full is no regular file, so a limit on file size stands in for the real thing.
+  const TempDirectory directory;
+  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok());
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit limit = before;
+  limit.rlim_cur = 10000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  // The first 10,000 bytes fit: a short write, continued, then refused.
+  const Status status = (*file)->WriteAt(0, std::string(20000, 'x'));
+  const Status allocated = (*file)->Allocate(20000);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code(), Code::kIo);
+  EXPECT_EQ(status.message(), "cannot write at offset 10000 of " + directory / "f" +
+                                  ": File too large; raise the limit on file size (ulimit -f)");
+  EXPECT_FALSE(allocated.ok());
+  EXPECT_EQ(*(*file)->Size(), 10000u);
+  EXPECT_TRUE((*file)->WriteAt(0, std::string(20000, 'x')).ok());
+}
+
+TEST(PosixFileSystem, AllocateTakesRoom) {
+  const TempDirectory directory;
+  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Allocate(1 << 20).ok());
+  struct stat info;
+  ASSERT_EQ(::stat((directory / "f").c_str(), &info), 0);
+  EXPECT_GE(info.st_blocks * 512, 1 << 20);
+}
+
+TEST(PosixFileSystem, AllocatingByWritingTakesRoomAndKeepsContents) {
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  PosixFile file(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
+  ASSERT_TRUE(file.WriteAt(0, "front").ok());
+  ASSERT_TRUE(file.WriteAt(1'500'000, "behind a hole").ok());
+  ASSERT_TRUE(file.AllocateByWriting(0, 3'000'000).ok());
+  struct stat info;
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_GE(info.st_blocks * 512, 3'000'000);
+  std::string expected(3'000'000, '\0');
+  expected.replace(0, 5, "front").replace(1'500'000, 13, "behind a hole");
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), path, 3'000'000), expected);
+  ASSERT_TRUE(file.AllocateByWriting(0, 10).ok());
+  EXPECT_EQ(*file.Size(), 3'000'000u);
+}
+
+// The rest may be stored to at that moment.
+TEST(PosixFileSystem, AllocatingARangeTouchesNothingElse) {
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  PosixFile file(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
+  ASSERT_TRUE(file.Truncate(4 << 20).ok());
+  ASSERT_TRUE(file.AllocateByWriting(1 << 20, 1 << 20).ok());
+  ASSERT_TRUE(file.AllocateRange(2 << 20, 1 << 20).ok());
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(::lseek(fd, 0, SEEK_DATA), 1 << 20) << "what lies before it is still a hole";
+  ::close(fd);
+  struct stat info;
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 3 << 20);
+  EXPECT_GE(info.st_blocks * 512, 2 << 20);
+  EXPECT_EQ(info.st_size, 4 << 20);
+}
+
+TEST(PosixFileSystem, AMappingSetsRoomAsideInItsOwnFileAlone) {
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  const auto allocated = [](const std::string& file) {
+    struct stat info;
+    return ::stat(file.c_str(), &info) == 0 ? info.st_blocks * 512 : -1;
+  };
+  auto file = PosixFileSystem().Open(path, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok() && (*file)->Allocate(64 << 10).ok() && (*file)->Truncate(4 << 20).ok());
+  auto map = PosixFileSystem().Map(path, 4 << 20, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok());
+  (*map)->LimitRoom(64 << 10);
+  EXPECT_TRUE((*map)->GrowRoom(1 << 20).ok());
+  EXPECT_TRUE((*map)->GrowRoom(10).ok());
+  EXPECT_EQ((*map)->room(), uint64_t{1} << 20);
+  EXPECT_GE(allocated(path), 1 << 20);
+  EXPECT_LT(allocated(path), 2 << 20);
+  std::filesystem::rename(path, path + ".old");
+  EXPECT_EQ((*map)->GrowRoom(2 << 20).code(), Code::kNotFound);
+  ASSERT_TRUE(WriteFile(PosixFileSystem(), path, "another file").ok());
+  EXPECT_EQ((*map)->GrowRoom(2 << 20).code(), Code::kCorruption);
+  EXPECT_EQ((*map)->room(), uint64_t{1} << 20);
+  EXPECT_LT(allocated(path), 1 << 20);
+}
+
+TEST(PosixFileSystem, ALockEndsWithItsProcess) {
+  const TempDirectory directory;
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto lock = PosixFileSystem().Lock(directory / "LOCK", "the child");
+    const char byte = lock.ok() ? 'y' : 'n';
+    if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  const auto busy = PosixFileSystem().Lock(directory / "LOCK", "the parent");
+  EXPECT_EQ(busy.status().code(), Code::kBusy);
+  EXPECT_NE(busy.status().message().find("locked by the child;"), std::string::npos);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "LOCK", "the parent").ok());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// Takes both kinds of lock, and waits to be killed; so does a forked child, which reports itself.
+[[noreturn]] void LockAndFork(const TempDirectory& directory, int report) {
+  const auto lock = PosixFileSystem().Lock(directory / "LOCK", "the writer");
+  const auto shared = PosixFileSystem().LockShared(directory / "SHARED");
+  if (!lock.ok() || !shared.ok()) ::_exit(1);
+  if (::fork() == 0) {  // behind the handlers of fork
+    const pid_t child = ::getpid();
+    if (::write(report, &child, sizeof child) != sizeof child) ::_exit(1);
+  }
+  while (true) ::pause();
+}
+
+TEST(PosixFileSystem, AForkedChildKeepsNoLockOfItsDeadParent) {
+  const TempDirectory directory;
+  ASSERT_TRUE(WriteFile(PosixFileSystem(), directory / "SHARED", "x").ok());
+  int report[2];
+  ASSERT_EQ(::pipe(report), 0);
+  const pid_t writer = ::fork();
+  if (writer == 0) LockAndFork(directory, report[1]);
+  ::close(report[1]);
+  pid_t child = 0;
+  ASSERT_EQ(::read(report[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_EQ(PosixFileSystem().Lock(directory / "LOCK", "me").status().code(), Code::kBusy);
+  ASSERT_EQ(::kill(writer, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
+  ASSERT_EQ(::kill(child, 0), 0) << "the child lives on";
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "LOCK", "the next writer").ok());
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "SHARED", "the next writer").ok());
+  ::kill(child, SIGKILL);
+  ::close(report[0]);
+}
+
+TEST(PosixFileSystem, AChildThatEndsLeavesItsParentsLock) {
+  const TempDirectory directory;
+  auto lock = PosixFileSystem().Lock(directory / "LOCK", "me");
+  ASSERT_TRUE(lock.ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    lock->reset();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(PosixFileSystem().Lock(directory / "LOCK", "you").status().code(), Code::kBusy);
+  lock->reset();
+  EXPECT_TRUE(PosixFileSystem().Lock(directory / "LOCK", "you").ok());
+}
+
+TEST(PosixFileSystem, ALockOutlivesOtherDescriptorsOfItsFile) {
+  // POSIX record locks would be lost here; open-file-description locks are not.
+  const TempDirectory directory;
+  const auto lock = PosixFileSystem().Lock(directory / "LOCK", "me");
+  ASSERT_TRUE(lock.ok());
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), directory / "LOCK", 100), "me");
+  EXPECT_EQ(PosixFileSystem().Lock(directory / "LOCK", "you").status().code(), Code::kBusy);
+}
+
+TEST(PosixFileSystem, StoresToAMappingSurviveAKill) {
+  const TempDirectory directory;
+  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok() && (*file)->Allocate(4096).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto map = PosixFileSystem().Map(directory / "f", 4096, MapMode::kReadWrite);
+    if (map.ok()) std::memcpy((*map)->data() + 7, "survives", 8);
+    ::raise(SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  char bytes[8];
+  ASSERT_TRUE((*file)->ReadAt(7, 8, bytes).ok());
+  EXPECT_EQ(Slice(bytes, 8), "survives");
+}
+
+}  // namespace
+}  // namespace quire::io

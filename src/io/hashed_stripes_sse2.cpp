@@ -1,5 +1,0 @@
-// Empty where the processor is another.
-#if defined(__x86_64__)
-#define QUIRE_STRIPES kStripesSse2
-#include "io/hashed_stripes.inc"
-#endif

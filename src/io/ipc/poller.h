@@ -1,0 +1,41 @@
+/// Sleeps until one of many descriptors is ready, or another thread calls. Also turns the signals
+/// that ask a program to end into such a descriptor.
+///
+/// Layer      io
+/// Threads    Wait: one; all else: any
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "io/files/posix_file.h"
+#include "quire/status.h"
+
+namespace quire::io {
+
+class Poller {
+ public:
+  static Result<std::unique_ptr<Poller>> New();
+  /// Reports `token` when `fd` can be read, its peer has gone, or (`writable`) it can be written
+  /// to. `once`: it stays silent after that until Rearm.
+  Status Add(int fd, uint64_t token, bool once = false);
+  Status Rearm(int fd, uint64_t token, bool writable = false);
+  /// Nothing more of it. To be called before it is closed.
+  void Remove(int fd);
+  /// The tokens of what has something to say; empty: nothing in `timeout_ms`, or Wake was called.
+  Result<std::vector<uint64_t>> Wait(uint64_t timeout_ms);
+  /// Ends the Wait of now, or the next.
+  void Wake();
+
+ private:
+  Poller(Descriptor epoll, Descriptor wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+  Descriptor epoll_;
+  Descriptor wake_;
+};
+
+/// From now on SIGTERM, SIGINT and SIGPIPE end nothing, in threads that are started later neither:
+/// the descriptor can be read once one of the first two has come.
+Result<Descriptor> StopSignals();
+
+}  // namespace quire::io

@@ -1,0 +1,40 @@
+/// Memory without a name that one process makes and hands to another over a local connection. Its
+/// size is sealed: neither can pull pages away from under the other.
+///
+/// Layer      io
+/// Threads    the words are the users' business
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "io/files/posix_file.h"
+#include "quire/status.h"
+
+namespace quire::io {
+
+class SealedMemory {
+ public:
+  /// `size` zero bytes.
+  static Result<std::unique_ptr<SealedMemory>> Create(uint64_t size);
+  /// Maps memory that another process created. kCorruption: it has not `size` bytes, or is not
+  /// sealed.
+  static Result<std::unique_ptr<SealedMemory>> Map(Descriptor fd, uint64_t size);
+  ~SealedMemory();
+  SealedMemory(const SealedMemory&) = delete;
+  SealedMemory& operator=(const SealedMemory&) = delete;
+
+  char* data() const { return data_; }
+  uint64_t size() const { return size_; }
+  int fd() const { return fd_.get(); }
+
+ private:
+  SealedMemory(Descriptor fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  Status MapAll();
+
+  Descriptor fd_;
+  char* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+}  // namespace quire::io

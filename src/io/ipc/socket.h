@@ -1,0 +1,87 @@
+/// Connections over TCP and between processes of this machine. No call waits beyond its deadline
+/// (except for the system's name resolver). Also finds the process at the other end of a local
+/// connection, and passes memory over it.
+///
+/// Layer      io
+/// Threads    a Socket belongs to one thread at a time; PeerGone: any
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "io/files/posix_file.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+struct addrinfo;
+
+namespace quire::io {
+
+/// Deadlines are times of RealClock() [ns]. An address is "host:port", of IPv6 "[host]:port"; a
+/// host may be a name. A peer that closes or resets its end is kPeerFailed.
+class Socket {
+ public:
+  /// Port 0: any free port (LocalAddress returns it).
+  ///
+  /// Errors  kInvalidArgument: the address is invalid, or its name is unknown. kPeerFailed: the
+  ///         name server does not answer. kBusy: another process listens there.
+  static Result<Socket> ListenTcp(const std::string& address);
+  /// Errors  as of ListenTcp; kPeerFailed, kTimedOut: no process accepts the connection
+  static Result<Socket> ConnectTcp(const std::string& address, uint64_t deadline_ns);
+  /// At `directory`/`name`, 0600; what an earlier process left there goes. Paths may be as long as
+  /// paths are.
+  static Result<Socket> ListenLocal(const std::string& directory, const std::string& name);
+  /// kNotFound: no process listens there.
+  static Result<Socket> ConnectLocal(const std::string& directory, const std::string& name);
+
+  /// Returns the next connection; kNotFound: there is none at the moment. kNoSpace: no descriptors
+  /// are left.
+  Result<Socket> Accept();
+  /// Up to `size` bytes that are there; 0: none at this moment.
+  Result<size_t> ReadSome(char* to, size_t size);
+  /// As much of `bytes` as goes; 0: nothing at this moment.
+  Result<size_t> WriteSome(Slice bytes);
+  /// All of it, or kTimedOut. Large pieces do not wake the one who waits for each packet.
+  Status ReadAll(char* to, size_t size, uint64_t deadline_ns);
+  Status WriteAll(Slice head, Slice body, uint64_t deadline_ns);
+  /// Whether the peer has closed its end, or died.
+  bool PeerGone() const;
+
+  Result<std::string> LocalAddress() const;
+  /// The host at the other end, without its port.
+  Result<std::string> PeerHost() const;
+  /// The user that the process at the other end of a local connection ran as when it came.
+  Result<uint32_t> PeerUser() const;
+  /// Sends SIGTERM to the process that listens at the other end of a local connection: the kernel
+  /// identifies it, so that no other process that has reused its number is hit.
+  ///
+  /// Errors  kInvalidArgument: it is another user's, or in a container whose processes are not seen
+  ///         here. kNotFound: it has ended.
+  Status AskPeerToEnd() const;
+  /// Hands a copy of a descriptor to the process at the other end of a local connection.
+  Status SendDescriptor(int fd);
+  /// Instead of a descriptor: there is no room for one more.
+  Status SendRefusal();
+  /// kBusy: the peer refused. kPeerFailed: it sent none.
+  Result<Descriptor> ReceiveDescriptor(uint64_t deadline_ns);
+
+  int fd() const { return fd_.get(); }
+  bool ok() const { return fd_.ok(); }
+  Socket() : fd_(-1) {}
+  explicit Socket(Descriptor fd) : fd_(std::move(fd)) {}
+
+ private:
+  Status Connect(const addrinfo& to, uint64_t deadline_ns);
+  Status Await(short events, uint64_t deadline_ns) const;
+  void WakeAt(size_t bytes);
+  Descriptor fd_;
+  int wake_at_ = 1;  // SO_RCVLOWAT
+};
+
+/// The user that this process runs as.
+uint32_t UserId();
+/// "host" and "port" of an address; kInvalidArgument.
+Result<std::pair<std::string, std::string>> SplitAddress(const std::string& address);
+
+}  // namespace quire::io

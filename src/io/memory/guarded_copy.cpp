@@ -1,0 +1,75 @@
+#include "io/memory/guarded_copy.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "io/memory/fault_handler.h"
+
+namespace quire::io {
+namespace {
+
+// What this thread is copying, and the way out.
+struct Guarded {
+  uintptr_t begin;
+  uintptr_t end;
+  sigjmp_buf way_out;
+};
+
+// The handler reads it. "initial-exec": in a shared library the usual way to a thread's variable
+// may allocate memory at a thread's first use, and a signal handler must not.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Guarded* guarded = nullptr;
+
+constinit FaultHandler bus_error;
+
+bool IsIn(const Guarded& copy, const siginfo_t& info) {
+  if (IsSent(SIGBUS, info)) return false;
+  // Bad memory is known by its page (on DAX by a block of pages), all else by the byte.
+  const int unknown_bits = info.si_code == BUS_MCEERR_AR ? info.si_addr_lsb : 0;
+  const uintptr_t unknown = (uintptr_t{1} << unknown_bits) - 1;
+  const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
+  return (address & ~unknown) < copy.end && (address | unknown) >= copy.begin;
+}
+
+void OnBusError(int signal, siginfo_t* info, void* context) {
+  Guarded* const copy = guarded;
+  if (copy == nullptr || !IsIn(*copy, *info)) {
+    bus_error.PassOn(signal, info, context);
+    return;
+  }
+  // As at the end of a handler: SIGBUS is held back while this runs, and would be fatal later.
+  ::pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
+  siglongjmp(copy->way_out, 1);
+}
+
+}  // namespace
+
+bool PrepareGuardedCopies() {
+  static const bool installed = bus_error.Install(SIGBUS, OnBusError);
+  return installed;
+}
+
+// Never inlined: what is the caller's in registers must be on the stack before sigsetjmp. Nothing
+// here has a destructor that the jump would skip.
+[[gnu::noinline]] bool GuardedCopy(const char* from, size_t size, char* to) {
+  Guarded copy;
+  copy.begin = reinterpret_cast<uintptr_t>(from);
+  copy.end = copy.begin + size;
+  // Without the signal mask: saving it would be a system call, the one that the copy saves.
+  if (sigsetjmp(copy.way_out, 0) != 0) {
+    guarded = nullptr;
+    return false;
+  }
+  guarded = &copy;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::memcpy(to, from, size);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  guarded = nullptr;
+  return true;
+}
+
+}  // namespace quire::io

@@ -1,0 +1,5 @@
+// Empty where the processor is another.
+#if defined(__x86_64__)
+#define QUIRE_STRIPES kStripesSse2
+#include "io/memory/hashed_stripes.inc"
+#endif

@@ -1,0 +1,149 @@
+#include "io/sim/sim_content.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+#include "base/sanitizer.h"
+
+namespace quire::io {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kUnitBytes = 64;  // what a torn page is torn into
+constexpr uint64_t kGarbleOneIn = 32;
+
+uint64_t RoundUp(uint64_t size, uint64_t to) { return (size + to - 1) / to * to; }
+
+// Other threads may be storing to mapped memory while it is copied here, as they may while the
+// kernel writes a page. The byte loads are volatile so that no library function, which
+// ThreadSanitizer would watch, takes their place.
+#if QUIRE_THREAD_SANITIZER
+__attribute__((no_sanitize("thread"))) void CopyShared(char* to, const char* from, uint64_t size) {
+  for (uint64_t i = 0; i < size; ++i) to[i] = const_cast<const volatile char*>(from)[i];
+}
+#else
+void CopyShared(char* to, const char* from, uint64_t size) {
+  if (size != 0) std::memcpy(to, from, size);
+}
+#endif
+
+enum class Fate { kKeep, kDrop, kTear, kGarble };
+
+Fate ChooseFate(PowerLoss loss, base::Random* random) {
+  if (loss == PowerLoss::kKeepAll) return Fate::kKeep;
+  if (loss == PowerLoss::kDropAll) return Fate::kDrop;
+  if (random->OneIn(kGarbleOneIn)) return Fate::kGarble;
+  const uint64_t choice = random->Below(3);
+  return choice == 0 ? Fate::kKeep : choice == 1 ? Fate::kDrop : Fate::kTear;
+}
+
+// Takes over some of the page's 64-byte units, each whole.
+void Tear(char* to, const char* from, uint64_t size, base::Random* random) {
+  for (uint64_t unit = 0; unit < size; unit += kUnitBytes) {
+    if (random->OneIn(2)) std::memcpy(to + unit, from + unit, std::min(kUnitBytes, size - unit));
+  }
+}
+
+// Makes noise of the bytes that differ: what was synced beside them is not the device's to lose.
+void Garble(char* to, const char* from, uint64_t size, base::Random* random) {
+  for (uint64_t i = 0; i < size; ++i) {
+    if (to[i] != from[i]) to[i] = static_cast<char>(random->Next());
+  }
+}
+
+}  // namespace
+
+SimBuffer::SimBuffer(uint64_t capacity)
+    : data_(nullptr), capacity_(RoundUp(capacity, kPageBytes)) {
+  if (capacity_ == 0) return;
+  data_ = static_cast<char*>(std::aligned_alloc(kPageBytes, capacity_));
+  if (data_ == nullptr) throw std::bad_alloc();
+  std::memset(data_, 0, capacity_);
+}
+
+SimBuffer::~SimBuffer() { std::free(data_); }
+
+void SimContent::Reallocate(uint64_t capacity) {
+  auto buffer = std::make_shared<SimBuffer>(capacity);
+  CopyShared(buffer->data(), buffer_->data(), size_);
+  buffer_ = std::move(buffer);
+}
+
+void SimContent::Resize(uint64_t size) {
+  QUIRE_CHECK(CanHold(size));
+  if (size > buffer_->capacity()) Reallocate(std::max(size, 2 * buffer_->capacity()));
+  if (size < size_) std::memset(buffer_->data() + size, 0, size_ - size);
+  size_ = size;
+  dirty_ = true;
+}
+
+void SimContent::Write(uint64_t offset, Slice bytes) {
+  if (offset + bytes.size() > size_) Resize(offset + bytes.size());
+  if (!bytes.empty()) std::memcpy(buffer_->data() + offset, bytes.data(), bytes.size());
+  dirty_ = true;
+}
+
+void SimContent::Read(uint64_t offset, uint64_t size, char* to) const {
+  CopyShared(to, buffer_->data() + offset, size);
+}
+
+void SimContent::Sync() {
+  if (!dirty_) return;
+  durable_.resize(size_);
+  CopyShared(durable_.data(), buffer_->data(), size_);
+  dirty_ = buffer_.use_count() > 1;
+}
+
+void SimContent::SyncRange(uint64_t offset, uint64_t size) {
+  durable_.resize(size_, '\0');
+  if (offset >= size_) return;
+  CopyShared(durable_.data() + offset, buffer_->data() + offset, std::min(size, size_ - offset));
+}
+
+void SimContent::Replace(Slice bytes) {
+  durable_.assign(bytes);
+  buffer_ = std::make_shared<SimBuffer>(bytes.size());
+  size_ = bytes.size();
+  if (size_ != 0) std::memcpy(buffer_->data(), bytes.data(), size_);
+  dirty_ = false;
+}
+
+void SimContent::Freeze() {
+  if (buffer_.use_count() > 1) Reallocate(size_);
+}
+
+void SimContent::LosePower(PowerLoss loss, base::Random* random) {
+  if (!dirty_) return;
+  const bool new_size = loss == PowerLoss::kKeepAll ||
+                        (loss == PowerLoss::kMixed && random->OneIn(2));
+  if (new_size) durable_.resize(size_, '\0');
+  const uint64_t seen = size_;  // the page cache is right up to here
+  Resize(durable_.size());
+  if (size_ > seen) std::memcpy(buffer_->data() + seen, durable_.data() + seen, size_ - seen);
+  for (uint64_t begin = 0; begin < std::min(seen, size_); begin += kPageBytes) {
+    ResolvePage(begin, loss, random);
+  }
+  dirty_ = false;
+}
+
+// Leaves the same bytes in the page cache and on the device.
+void SimContent::ResolvePage(uint64_t begin, PowerLoss loss, base::Random* random) {
+  const uint64_t size = std::min(kPageBytes, size_ - begin);
+  char* device = durable_.data() + begin;
+  char* cache = buffer_->data() + begin;
+  if (std::memcmp(device, cache, size) == 0) return;  // clean
+  Fate fate = ChooseFate(loss, random);
+  if (persistent_ && loss == PowerLoss::kMixed) fate = Fate::kTear;
+  switch (fate) {
+    case Fate::kKeep: std::memcpy(device, cache, size); return;
+    case Fate::kDrop: break;
+    case Fate::kTear: Tear(device, cache, size, random); break;
+    case Fate::kGarble: Garble(device, cache, size, random); break;
+  }
+  std::memcpy(cache, device, size);
+}
+
+}  // namespace quire::io

@@ -1,0 +1,293 @@
+// Fences, barriers, changes of mode, and the end: what concerns the whole database.
+#include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "kv/persistence/checkpoint.h"
+#include "kv/database/database_impl.h"
+#include "kv/protocol/descriptor.h"
+#include "kv/owner/local_iterator.h"
+#include "kv/generations/part_files.h"
+#include "kv/protocol/wire.h"
+#include "runtime/agreement.h"
+
+namespace quire::kv {
+namespace {
+
+bool IsLevel(Level level) {
+  return level == Level::kMemTable || level == Level::kSsTable;
+}
+
+bool IsConsistency(Consistency consistency) {
+  return consistency == Consistency::kSequential || consistency == Consistency::kRelaxed;
+}
+
+bool IsProtection(Protection protection) {
+  switch (protection) {
+    case Protection::kReadWrite:
+    case Protection::kWriteOnly:
+    case Protection::kReadOnly:
+    case Protection::kUpdateOnly:
+      return true;
+  }
+  return false;
+}
+
+template <typename Enum>
+std::string NumberOf(Enum value) {
+  return std::to_string(static_cast<int>(value));
+}
+
+}  // namespace
+
+Status DatabaseImpl::Fence() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  if (dispatcher_ == nullptr) return Status();
+  const Status drained = dispatcher_->DrainAll();
+  const Status failed = dispatcher_->failures().Take();
+  return failed.ok() ? drained : failed;
+}
+
+Status DatabaseImpl::Flush() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  return store_->db().Flush();
+}
+
+Status DatabaseImpl::Barrier(Level level) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  Status fenced = base::OrOutOfMemory([&] { return Fence(); });
+  if (!IsLevel(level)) {
+    fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
+  }
+  QUIRE_RETURN_IF_ERROR(runtime::Together(*core_->exchange, [&] {
+    return runtime::AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level");
+  }));
+  if (level == Level::kMemTable) return Status();
+  return core_->exchange->Agree(base::OrOutOfMemory([&] { return store_->db().Flush(); }));
+}
+
+Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request, bool wait) {
+  old_parts_ = request.chain;
+  to_move_ = request;
+  to_move_.chain.reset();
+  QUIRE_RETURN_IF_ERROR(
+      StartRedistribution(core_, number, std::move(request), &redistribution_));
+  return wait ? redistribution_->Wait() : Status();
+}
+
+// That it has failed, every rank has heard. Where it was full there may be room now.
+Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
+  if (redistribution_ == nullptr) return Status();
+  const Status moved = redistribution_->Wait();
+  const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
+  RedistributionRequest again = to_move_;
+  again.chain = old_parts_.lock();
+  if (moved.ok() || !may_go_on || again.chain == nullptr) return moved;
+  return Redistribute(number, std::move(again), true);
+}
+
+// What iterators kept, and a redistribution has left therefore.
+void DatabaseImpl::RemoveMovedParts() {
+  const Status removed =
+      RemoveParts(*core_, to_move_.directory, {to_move_.without.generations[0].number});
+  if (removed.ok() || core_->rank() != 0 || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "what " + to_move_.directory +
+                " has besides its pairs goes with the next open: " + removed.ToString());
+}
+
+Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
+                                                        const CheckpointOptions& options) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  const CheckpointNumbers numbers = {core_->TakeNumber(), core_->TakeNumber()};
+  return runtime::Together(*core_->exchange,
+                           [&] { return BeginCheckpoint(numbers, path, options); });
+}
+
+Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNumbers& numbers,
+                                                             const std::string& path,
+                                                             const CheckpointOptions& options) {
+  Status ready = Fence();
+  if (ready.ok()) ready = CheckCheckpointPath(path);
+  // A checkpoint is of one generation.
+  const Status moved = AwaitRedistribution(numbers.redistribution);
+  if (ready.ok()) ready = moved;
+  if (ready.ok() && options.keep < 0) {
+    ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
+                                               std::to_string(options.keep) +
+                                               "; give 0 for all, or how many");
+  }
+  const std::string arguments = path + ", keep " + std::to_string(options.keep);
+  QUIRE_RETURN_IF_ERROR(
+      runtime::AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
+  // What all ranks wrote is at its owners. None writes on before all have captured it.
+  const CheckpointRequest request = {
+      path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
+  std::erase_if(checkpoints_,
+                [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
+  checkpoints_.reserve(checkpoints_.size() + 1);
+  Result<std::shared_ptr<const lsm::Capture>> capture = store_->db().NewCapture();
+  QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
+  std::shared_ptr<runtime::Job> job;
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> event,
+                         StartCheckpoint(core_, numbers.checkpoint, request, std::move(*capture),
+                                         &job));
+  checkpoints_.push_back(std::move(job));
+  return event;
+}
+
+Status DatabaseImpl::SetConsistency(Consistency consistency) {
+  return ChangeMode(protection_, consistency);
+}
+
+Status DatabaseImpl::Protect(Protection protection) {
+  return ChangeMode(protection, consistency_);
+}
+
+Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  const bool known = IsProtection(protection) && IsConsistency(consistency);
+  const uint32_t before = gate_.load();
+  const uint32_t after = known ? GateOf(protection, consistency) : before;
+  // Until all ranks are here, only what is allowed both before and after; what was admitted before
+  // ends first, or it would land in the phase that forbids it; and no rank may trust pairs that
+  // another may already change.
+  gate_.store((before & after) | (before & kSequential) | kChanging);
+  remote_cache_->SetOn(false);
+  Status fenced = base::OrOutOfMemory([&] {
+    const Status written = AwaitWrites();
+    const Status sent = Fence();
+    return written.ok() ? sent : written;
+  });
+  if (!known) {
+    fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
+                                                " or no consistency " + NumberOf(consistency));
+  }
+  const Status agreed = runtime::Together(*core_->exchange, [&] {
+    return runtime::AgreeOn(*core_->exchange, fenced,
+                            NumberOf(protection) + "/" + NumberOf(consistency),
+                            "the protection or consistency asked for");
+  });
+  if (agreed.ok()) {
+    protection_ = protection;
+    consistency_ = consistency;
+  }
+  gate_.store(agreed.ok() ? after : before);
+  SwitchCaches(protection_);
+  return agreed;
+}
+
+// Write-only phases do without the local cache; only read-only phases have a remote one (SC17,
+// section 3.2).
+void DatabaseImpl::SwitchCaches(Protection protection) {
+  const bool local = protection != Protection::kWriteOnly;
+  if (store_->cache().on() != local) store_->cache().SetOn(local);
+  const bool remote = protection == Protection::kReadOnly;
+  if (remote_cache_->on() != remote) remote_cache_->SetOn(remote);
+}
+
+std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
+  const Status admitted = Admit(kOpen | kMayGet);
+  if (!admitted.ok()) return NewFailedIterator(admitted);
+  return iterators_.New(core_->executor, store_->shared_db());
+}
+
+// The next program reads manifests, not logs. Where there is no room for tables, a log keeps what
+// MemTables have; without one they have no other place.
+Status DatabaseImpl::FlushToClose() {
+  const Status flushed = store_->db().Flush();
+  if (flushed.code() != Code::kNoSpace || options_.storage.wal == WalMode::kOff) return flushed;
+  if (base::LogEnabled()) {
+    base::Log(LogLevel::kWarning,
+              "database " + name_ +
+                  " is closed with its newest writes in its log alone: " + flushed.ToString());
+  }
+  return Status();
+}
+
+Status DatabaseImpl::Close() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  const std::shared_ptr<runtime::Core> core = core_;
+  return runtime::Together(*core->exchange, [&] { return CloseTogether(*core->exchange); });
+}
+
+Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
+  const Status fenced = exchange.Agree(base::OrOutOfMemory([&] { return Fence(); }));
+  // They read this rank's files. How they ended is their events' to tell, and the log's.
+  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
+    static_cast<void>(checkpoint->Wait());
+  }
+  if (redistribution_ != nullptr) EndRedistribution();
+  const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
+  const std::unique_ptr<io::FileLock> lock = std::move(lock_);
+  Teardown();
+  // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
+  const Status closed = exchange.Agree(kept);
+  return fenced.ok() ? closed : fenced;
+}
+
+// What has not moved stays for the next open. Nobody sends any more when the first goes.
+void DatabaseImpl::EndRedistribution() {
+  bool moved = redistribution_->finished();
+  if (moved) {
+    moved = redistribution_->Wait().ok();
+  } else {
+    *to_move_.closing = true;
+    redistribution_->Stop();
+  }
+  const Result<uint64_t> cut_off = core_->exchange->Sum(moved ? 0 : 1);
+  if (cut_off.ok() && *cut_off == 0) RemoveMovedParts();
+}
+
+void DatabaseImpl::Shutdown() {
+  if (core_ == nullptr) return;
+  if ((gate_.load() & kOpen) != 0) {
+    // Without memory it ends all the same, as a process does that is killed here.
+    static_cast<void>(base::OrOutOfMemory([this] {
+      Status fenced = Fence();
+      if (fenced.ok()) fenced = FlushToClose();
+      if (!fenced.ok() && base::LogEnabled()) {
+        base::Log(LogLevel::kError,
+                  "database " + name_ + " ended without Close: " + fenced.ToString());
+      }
+      return fenced;
+    }));
+  }
+  Teardown();
+  lock_.reset();
+  core_.reset();
+}
+
+// Ends threads and services, then the files. Idempotent.
+void DatabaseImpl::Teardown() {
+  if (store_ == nullptr) return;
+  gate_.store(0);
+  const Status closed = base::OrOutOfMemory([this] { return ClosedStatus(); });
+  iterators_.End(closed);
+  if (redistribution_ != nullptr) redistribution_->Stop();
+  to_move_.chain.reset();  // these two hold the storage
+  to_move_.db.reset();
+  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
+    // One that has ended may still have to tell another rank.
+    if (!checkpoint->finished()) checkpoint->Stop();
+  }
+  checkpoints_.clear();
+  {
+    const std::lock_guard<std::mutex> lock(core_->mutex);
+    std::erase(core_->tenants, this);
+  }
+  if (dispatcher_ != nullptr) dispatcher_->Stop(closed);
+  if (service_ != nullptr) service_->Detach(core_->exchange.get(), number_);
+  direct_.reset();
+  group_.reset();
+  service_.reset();
+  dispatcher_.reset();
+  store_.reset();
+  memory_ = {};
+}
+
+void DatabaseImpl::Progress() {
+  if (dispatcher_ != nullptr && !core_->exchange->has_handler_thread()) {
+    dispatcher_->SendLingering();
+  }
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,140 @@
+// Destroying a database: the descriptor says so first, and goes last.
+#include <algorithm>
+#include <utility>
+
+#include "base/coding.h"
+#include "io/files/machine.h"
+#include "kv/database/database_open.h"
+#include "kv/generations/locked_database.h"
+#include "kv/generations/part_files.h"
+#include "runtime/agreement.h"
+
+namespace quire::kv {
+namespace {
+
+// For who looks for the database while it goes away.
+constexpr uint64_t kPatienceNs = 5'000'000'000;
+constexpr uint64_t kPauseNs = 1'000'000;
+
+Status MarkDestroying(const runtime::Core& core, LockedDatabase* locked) {
+  if (core.rank() != 0) return Status();
+  locked->descriptor.state = DescriptorState::kDestroying;
+  return WriteDescriptor(*core.fs, locked->directory, locked->descriptor);
+}
+
+Status RemoveDescriptor(const runtime::Core& core, const LockedDatabase& locked) {
+  QUIRE_RETURN_IF_ERROR(RemoveEmptyGenerations(*core.fs, locked.directory));
+  if (core.rank() != 0) return Status();
+  QUIRE_RETURN_IF_ERROR(core.fs->Unlink(DescriptorPath(locked.directory)));
+  return core.fs->Unlink(LockedDatabase::LockPath(locked.directory));
+}
+
+// Steps: looking and removing in turn until no rank sees a part; then the descriptor, then the
+// directory.
+class DestroyWork final : public runtime::JobWork {
+ public:
+  DestroyWork(std::shared_ptr<runtime::Core> core, LockedDatabase locked)
+      : core_(std::move(core)), locked_(std::move(locked)) {}
+
+  int step_count() const override { return step_count_; }
+  Result<State> Advance(int step) override {
+    if (last_look_ >= 0 && step == last_look_ + 2) return RemoveDirectory();
+    QUIRE_RETURN_IF_ERROR(Do(step));
+    return State::kThrough;
+  }
+  std::string Report(int /*step*/) override {
+    std::string digest;
+    base::PutFixed(&digest, sight_.digest);
+    return digest;
+  }
+  // Rank 0. Behind a look: what each rank sees, nothing where none sees any part.
+  Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override {
+    if (last_look_ >= 0 || step % 2 != 0) return std::string();
+    std::string digests;
+    bool any = false;
+    for (const std::string& report : reports) {
+      any = any || report.find_first_not_of('\0') != std::string::npos;
+      digests += report;
+    }
+    if (any) return digests;
+    last_look_ = step;
+    step_count_ = step + 3;
+    return std::string();
+  }
+  void TakeNews(int step, const std::string& news) override {
+    if (last_look_ < 0 && step % 2 != 0 && news.empty()) last_look_ = step - 1;
+    digests_.clear();
+    base::Reader reader(news);
+    uint64_t digest = 0;
+    while (reader.Fixed(&digest)) digests_.push_back(digest);
+  }
+  void Finish(const Status& /*status*/) override { locked_.lock.reset(); }
+
+ private:
+  Status Do(int step) {
+    io::FileSystem& fs = *core_->fs;
+    if (last_look_ >= 0 && step == last_look_ + 1) return RemoveDescriptor(*core_, locked_);
+    if (step % 2 != 0) {
+      if (digests_.size() != static_cast<size_t>(core_->size())) {
+        return Status(Code::kCorruption, "rank 0 does not say what all ranks see");
+      }
+      return RemoveShare(fs, sight_, digests_, core_->rank()).status();
+    }
+    QUIRE_RETURN_IF_ERROR(RemoveLost(fs, locked_.directory));
+    QUIRE_ASSIGN_OR_RETURN(sight_, LookForParts(fs, locked_.directory, {}));
+    return Status();
+  }
+
+  // Who looks for the database at this moment may have made the file of its lock anew, and lets it
+  // go when nothing is found: it is waited for. Whatever else is there is somebody's new database.
+  Result<State> RemoveDirectory() {
+    io::FileSystem& fs = *core_->fs;
+    QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, locked_.directory));
+    if (core_->rank() != 0 || !HasOnlyLock()) return State::kThrough;
+    const uint64_t now = io::RealClock().NowNs();
+    if (waits_since_ == 0) waits_since_ = now;
+    if (now - waits_since_ > kPatienceNs) return State::kThrough;
+    const std::string path = LockedDatabase::LockPath(locked_.directory);
+    const Result<std::unique_ptr<io::FileLock>> lock = fs.Lock(path, io::ProcessDescription());
+    if (lock.ok()) {
+      if (HasOnlyLock()) QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
+    } else if (lock.status().code() == Code::kBusy) {
+      io::RealClock().SleepNs(kPauseNs);
+    } else if (lock.status().code() != Code::kNotFound) {
+      return lock.status();
+    }
+    return State::kAgain;
+  }
+  bool HasOnlyLock() const {
+    const Result<std::vector<io::FileInfo>> files = core_->fs->List(locked_.directory);
+    return files.ok() && files->size() == 1 &&
+           locked_.directory + "/" + files->front().name ==
+               LockedDatabase::LockPath(locked_.directory);
+  }
+
+  const std::shared_ptr<runtime::Core> core_;
+  LockedDatabase locked_;
+  uint64_t waits_since_ = 0;
+  int step_count_ = 1 << 16;  // rank 0's counts
+  int last_look_ = -1;        // the step in which nobody saw a part
+  PartSight sight_;
+  std::vector<uint64_t> digests_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Event>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
+                                                uint32_t number, const std::string& name) {
+  QUIRE_RETURN_IF_ERROR(
+      runtime::AgreeOn(*core->exchange, io::CheckName(name), name, "the name to destroy"));
+  QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/false));
+  if (locked.descriptor.generations.empty()) {
+    return Status(Code::kNotFound, "there is no database at " + locked.directory);
+  }
+  QUIRE_RETURN_IF_ERROR(core->exchange->Agree(MarkDestroying(*core, &locked)));
+  locked.made.Keep();
+  return runtime::Job::StartTogether(core, number, "the destruction of " + name,
+                             std::make_unique<DestroyWork>(core, std::move(locked)));
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,303 @@
+#include "kv/database/database_impl.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log_sink.h"
+#include "base/sync_point.h"
+#include "kv/protocol/wire.h"
+#include "runtime/partitioner.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr uint64_t kStagedBatchBytesMin = 1024;
+constexpr uint64_t kBatchesPerOwnerMin = 4;
+constexpr uint64_t kWindowShare = 2;
+constexpr uint64_t kInFlightMax = 8;
+// A record of a sequential write up to this size is encoded on the stack.
+constexpr uint64_t kStackRecordBytes = 1024;
+
+Dispatcher::Options DispatcherOptions(const DatabaseOptions& options, int rank_count,
+                                      uint32_t number) {
+  Dispatcher::Options result;
+  result.database_number = number;
+  result.staging.rank_count = rank_count;
+  result.staging.bytes_max = options.remote_memtable_bytes;
+  // With many owners, batches shrink so that every owner can have some.
+  const uint64_t share =
+      options.remote_memtable_bytes / (kBatchesPerOwnerMin * static_cast<uint64_t>(rank_count));
+  result.staging.batch_bytes =
+      std::clamp(share, kStagedBatchBytesMin, options.migrate_batch_bytes) & ~uint64_t{7};
+  // Other requests shall find room in the window, too.
+  const uint64_t window = comm::ExchangeOptions().window_bytes / kWindowShare;
+  result.staging.in_flight_max =
+      std::clamp<uint64_t>(window / result.staging.batch_bytes, 1, kInFlightMax);
+  return result;
+}
+
+}  // namespace
+
+DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts)
+    : core_(std::move(core)),
+      name_(std::move(parts.name)),
+      directory_(std::move(parts.directory)),
+      partitioner_(std::move(parts.partitioner)),
+      number_(parts.number),
+      options_(std::move(parts.options)),
+      memory_(std::move(parts.memory)),
+      rank_(core_->rank()),
+      size_(core_->size()),
+      gate_(GateOf(options_.protection, options_.consistency)),
+      protection_(options_.protection),
+      consistency_(options_.consistency),
+      counters_(*shared_counters_),
+      store_(std::make_unique<LocalStore>(std::move(parts.db), options_.local_cache_bytes, rank_,
+                                          &counters_)),
+      direct_(std::move(parts.direct)),
+      group_(std::move(parts.group)),
+      remote_cache_(std::make_shared<PairCache>(size_ > 1 ? options_.remote_cache_bytes : 0)) {
+  SwitchCaches(protection_);
+}
+
+Status DatabaseImpl::Begin() {
+  if (size_ > 1) {
+    QUIRE_ASSIGN_OR_RETURN(
+        dispatcher_,
+        Dispatcher::Create(core_->exchange.get(), DispatcherOptions(options_, size_, number_),
+                           &counters_));
+    service_ = std::make_unique<Service>(store_.get(), &counters_);
+    service_->Attach(core_->exchange.get(), number_);
+  }
+  const std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->tenants.push_back(this);
+  return Status();
+}
+
+DatabaseImpl::~DatabaseImpl() {
+  if (process_.forked()) {
+    LeaveAll();
+  } else {
+    Shutdown();
+  }
+}
+
+// All that has threads, locks, or files of the parent.
+void DatabaseImpl::LeaveAll() {
+  base::LeaveInChild(core_, memory_, store_, service_, dispatcher_, direct_, group_, remote_cache_,
+                     lock_, redistribution_, to_move_, checkpoints_);
+}
+
+uint32_t DatabaseImpl::GateOf(Protection protection, Consistency consistency) {
+  uint32_t gate = kOpen;
+  switch (protection) {
+    case Protection::kReadWrite:
+      gate |= kMayPut | kMayUpdate | kMayGet;
+      break;
+    case Protection::kWriteOnly:
+      gate |= kMayPut | kMayUpdate;
+      break;
+    case Protection::kReadOnly:
+      gate |= kMayGet;
+      break;
+    case Protection::kUpdateOnly:
+      gate |= kMayUpdate | kMayGet;
+      break;
+  }
+  if (consistency == Consistency::kSequential) gate |= kSequential;
+  return gate;
+}
+
+DatabaseImpl::WriteCall::WriteCall(DatabaseImpl& database, uint32_t needed)
+    : counts_(database.size_ > 1 ? &database : nullptr) {
+  if (counts_ != nullptr) counts_->writes_.Begin();
+  admitted_ = database.Admit(needed);
+  base::SyncPoint("kv.write.admitted");
+}
+
+DatabaseImpl::WriteCall::~WriteCall() {
+  if (counts_ == nullptr) return;
+  counts_->writes_.End();
+  if ((counts_->gate_.load() & kChanging) != 0) counts_->core_->exchange->Nudge(&counts_->writes_);
+}
+
+// Waits for the writes that were admitted before the gate was closed.
+Status DatabaseImpl::AwaitWrites() {
+  if (size_ == 1) return Status();
+  return core_->exchange->Await(&writes_, "a write under way to end", [this] {
+    return writes_.None() ? comm::Exchange::kNobody : rank_;
+  });
+}
+
+Status DatabaseImpl::ClosedStatus() const {
+  return Status(Code::kInvalidArgument, "database " + name_ + " is closed");
+}
+
+Status DatabaseImpl::Refuse(uint32_t needed) const {
+  QUIRE_RETURN_IF_ERROR(process_.Check(("database \"" + name_ + "\"").c_str()));
+  const uint32_t gate = gate_.load();
+  if ((gate & kOpen) == 0) return ClosedStatus();
+  if ((needed & ~gate & kMayGet) != 0) {
+    return Status(Code::kInvalidArgument,
+                  "database " + name_ + " is protected write-only: no gets before Protect says so");
+  }
+  const bool updates_only = (gate & kMayUpdate) != 0;
+  return Status(Code::kReadOnly,
+                "database " + name_ + " is protected " +
+                    (updates_only ? "update-only: only Update writes" : "read-only: no writes") +
+                    " before Protect says so");
+}
+
+Status DatabaseImpl::CheckSizes(Slice key, Slice value) const {
+  if (key.empty() || key.size() > log::kKeyBytesMax) [[unlikely]] {
+    return Status(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) +
+                                              " bytes; keys have 1 to " +
+                                              std::to_string(log::kKeyBytesMax));
+  }
+  if (value.size() > log::kValueBytesMax) [[unlikely]] {
+    return Status(Code::kInvalidArgument, "a value of " + std::to_string(value.size()) +
+                                              " bytes; values have at most " +
+                                              std::to_string(log::kValueBytesMax));
+  }
+  return Status();
+}
+
+DatabaseImpl::Place DatabaseImpl::Locate(Slice key) const {
+  const uint64_t hash = base::HashKey(key);
+  if (options_.partitioner) [[unlikely]]
+    return {options_.partitioner(key, size_), hash};
+  return {base::OwnerOf(hash, size_), hash};
+}
+
+Status DatabaseImpl::BadOwner(int owner) const {
+  return runtime::NoSuchOwner(owner, size_).WithContext("database " + name_);
+}
+
+Status DatabaseImpl::Put(Slice key, Slice value) {
+  const WriteCall call(*this, kOpen | kMayPut);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, value));
+  const Place place = Locate(key);
+  if (place.owner != rank_) return WriteRemote(place, log::RecordType::kPut, key, value);
+  counters_.Add(Counter::kPutsLocal);
+  return store_->Put(key, value, place.hash);
+}
+
+Status DatabaseImpl::Delete(Slice key) {
+  const WriteCall call(*this, kOpen | kMayPut);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
+  const Place place = Locate(key);
+  if (place.owner != rank_) return WriteRemote(place, log::RecordType::kDelete, key, {});
+  counters_.Add(Counter::kPutsLocal);
+  return store_->Delete(key, place.hash);
+}
+
+Status DatabaseImpl::RegisterUpdate(uint32_t id, UpdateFunction function) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  if (!function) return store_->updates().Register(id, {});
+  return store_->updates().Register(
+      id, [silent = std::move(function)](Slice key, const Slice* present, Slice argument,
+                                         std::string* updated, std::string* /*answer*/) {
+        return silent(key, present, argument, updated);
+      });
+}
+
+Status DatabaseImpl::RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunction function) {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  return store_->updates().Register(id, std::move(function));
+}
+
+Status DatabaseImpl::CheckUpdate(Slice key, Slice argument) const {
+  QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
+  // It travels as the value of a record, behind the function's number.
+  constexpr uint64_t kArgumentBytesMax = log::kValueBytesMax - sizeof(uint32_t);
+  if (argument.size() <= kArgumentBytesMax) [[likely]]
+    return Status();
+  return Status(Code::kInvalidArgument, "an argument of " + std::to_string(argument.size()) +
+                                            " bytes; those of updates have at most " +
+                                            std::to_string(kArgumentBytesMax));
+}
+
+Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) {
+  answer->clear();
+  const WriteCall call(*this, kOpen | kMayUpdate);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
+  QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
+  const Place place = Locate(key);
+  if (place.owner == rank_) {
+    counters_.Add(Counter::kUpdatesLocal);
+    return store_->Update(key, id, argument, place.hash, answer);
+  }
+  if (place.owner < 0 || place.owner >= size_) return BadOwner(place.owner);
+  counters_.Add(Counter::kUpdatesSequential);
+  QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
+  const Status status = core_->exchange->Ask(place.owner, Channel(number_, Operation::kUpdate),
+                                             EncodeUpdateHead({id, key, {}}), argument, answer);
+  return status.ok() ? Status() : OwnerStatus(place.owner, status);
+}
+
+Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
+  const WriteCall call(*this, kOpen | kMayUpdate);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
+  QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
+  const Place place = Locate(key);
+  if (place.owner == rank_) {
+    counters_.Add(Counter::kUpdatesLocal);
+    return store_->Update(key, id, argument, place.hash);
+  }
+  // The number of the function, then the argument (docs/format/record.md).
+  char small[kStackRecordBytes];
+  std::string large;
+  char* value = small;
+  const size_t size = sizeof id + argument.size();
+  if (size > sizeof small) {
+    large.resize(size);
+    value = large.data();
+  }
+  std::memcpy(value, &id, sizeof id);
+  if (!argument.empty()) std::memcpy(value + sizeof id, argument.data(), argument.size());
+  return WriteRemote(place, log::RecordType::kUpdate, key, Slice(value, size));
+}
+
+Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value) {
+  if (place.owner < 0 || place.owner >= size_) [[unlikely]]
+    return BadOwner(place.owner);
+  const uint64_t size = log::RecordSize(key.size(), value.size());
+  const bool update = type == log::RecordType::kUpdate;
+  if (!sequential() && dispatcher_->staging().Fits(size)) [[likely]] {
+    counters_.Add(update ? Counter::kUpdatesStaged : Counter::kPutsStaged);
+    return dispatcher_->staging().Add(place.owner, type, key, value);
+  }
+  counters_.Add(update ? Counter::kUpdatesSequential : Counter::kPutsSequential);
+  // Too large to be staged, or the mode has just changed: behind what is staged.
+  QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
+  if (size <= kStackRecordBytes) {
+    alignas(8) char record[kStackRecordBytes];
+    log::EncodeRecord(record, type, key, value, 0);
+    return SendRecords(place.owner, Slice(record, size));
+  }
+  const BatchBuffer record(new (std::nothrow) char[size]);
+  if (record == nullptr) {
+    return Status(Code::kOutOfMemory,
+                  "no memory to send a pair of " + std::to_string(size) + " bytes");
+  }
+  log::EncodeRecord(record.get(), type, key, value, 0);
+  return SendRecords(place.owner, Slice(record.get(), size));
+}
+
+Status DatabaseImpl::SendRecords(int owner, Slice records) {
+  std::string answer;
+  const Status status =
+      core_->exchange->Ask(owner, Channel(number_, Operation::kApply), {}, records, &answer);
+  if (!status.ok()) return OwnerStatus(owner, status);
+  QUIRE_ASSIGN_OR_RETURN(const Damage damage, DecodeDamage(answer));
+  return damage.lost_count == 0 ? Status() : OwnerStatus(owner, damage.first);
+}
+
+Status DatabaseImpl::Compact() {
+  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  return store_->db().Compact();
+}
+
+}  // namespace quire::kv

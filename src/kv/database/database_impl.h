@@ -1,0 +1,222 @@
+/// The parallel database on one rank: decides per call where a key belongs, and by which of the
+/// paths its pair goes.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
+/// Threads    as quire::Database
+/// Invariants no lock is held while the Exchange is called, but for Staging::SendMutex (services
+///            and answers run inside its calls); what a call is allowed to do is one load of
+///            `gate_`
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/forked_child.h"
+#include "base/hash.h"
+#include "kv/protocol/counters.h"
+#include "kv/group/direct_reader.h"
+#include "kv/migration/dispatcher.h"
+#include "kv/group/group_reader.h"
+#include "kv/owner/local_iterator.h"
+#include "kv/owner/local_store.h"
+#include "kv/owner/pair_cache.h"
+#include "kv/generations/redistribution.h"
+#include "kv/owner/service.h"
+#include "kv/protocol/writes_under_way.h"
+#include "quire/database.h"
+#include "runtime/core.h"
+#include "runtime/job.h"
+
+namespace quire::kv {
+
+/// The parts of an open database, as database_open.cpp puts them together.
+struct DatabaseParts {
+  std::string name;
+  std::string directory;    ///< this rank's
+  std::string partitioner;  ///< its name
+  uint32_t number = 0;
+  DatabaseOptions options;
+  runtime::MemoryShare memory;
+  std::shared_ptr<lsm::Db> db;
+  std::unique_ptr<DirectReader> direct;
+  std::shared_ptr<GroupReader> group;
+};
+
+class DatabaseImpl final : public Database, public runtime::Tenant {
+ public:
+  DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts);
+  ~DatabaseImpl() override;
+  /// Takes requests of other ranks from now on. Once, before any other call.
+  ///
+  /// Errors     kOutOfMemory  The dispatcher's thread or memory was refused.
+  Status Begin();
+  /// Keeps rank 0's lock over the whole database until it is closed.
+  void Keep(std::unique_ptr<io::FileLock> lock) { lock_ = std::move(lock); }
+
+  const std::string& name() const override { return name_; }
+  int Owner(Slice key) const override { return Locate(key).owner; }
+
+  Status Put(Slice key, Slice value) override;
+  Status Delete(Slice key) override;
+  Status Get(Slice key, const PlaceFunction& place) override;
+  std::unique_ptr<PendingGet> GetAsync(Slice key) override;
+
+  Status PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) override;
+  Status DeleteMany(const std::vector<Slice>& keys) override;
+  Status GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
+                 std::vector<bool>* found) override;
+  Status Write(const Batch& batch) override;
+
+  Status RegisterUpdate(uint32_t id, UpdateFunction function) override;
+  Status Update(Slice key, uint32_t id, Slice argument) override;
+  Status RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunction function) override;
+  Status UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) override;
+
+  Status Fence() override;
+  Status Flush() override;
+  Status Barrier(Level level) override;
+  Status SetConsistency(Consistency consistency) override;
+  Status Protect(Protection protection) override;
+
+  Result<std::unique_ptr<Event>> Checkpoint(const std::string& path,
+                                            const CheckpointOptions& options) override;
+  std::unique_ptr<LocalIterator> NewLocalIterator() override;
+  Status Compact() override;
+  Statistics GetStatistics() const override;
+  Status Close() override;
+
+  /// The pairs of older generations come to their owners, in the background or before it returns.
+  /// Collective, once, behind Begin.
+  Status Redistribute(uint32_t number, RedistributionRequest request, bool wait);
+  /// Waits for its end; where it has failed, begins it again. Collective.
+  Status AwaitRedistribution(uint32_t number);
+  /// Closes without other ranks: the Context is being destroyed, or Close was not called.
+  void Shutdown() override;
+  /// Sends lingering batches if there is no dispatcher thread.
+  void Progress() override;
+
+ private:
+  /// The operation that must be allowed for a call. Bits of gate_.
+  enum Gate : uint32_t {
+    kOpen = 1,
+    kMayPut = 2,
+    kMayUpdate = 4,
+    kMayGet = 8,
+    kSequential = 16,  ///< not a permission: the consistency mode
+    kChanging = 32,    ///< the same: signalled by writes that end
+  };
+  struct Place {
+    int owner;
+    uint64_t hash;
+  };
+
+  static uint32_t GateOf(Protection protection, Consistency consistency);
+  Status Admit(uint32_t needed) const {
+    const bool open = (gate_.load(std::memory_order_acquire) & needed) == needed;
+    return open && process_.MayCall() ? Status() : Refuse(needed);
+  }
+  Status Refuse(uint32_t needed) const;
+  /// A write of this rank, from the question whether it may go on to its end.
+  class WriteCall {
+   public:
+    WriteCall(DatabaseImpl& database, uint32_t needed);
+    ~WriteCall();
+    WriteCall(const WriteCall&) = delete;
+    WriteCall& operator=(const WriteCall&) = delete;
+    const Status& admitted() const { return admitted_; }
+
+   private:
+    DatabaseImpl* const counts_;  // null: on one rank there are no other copies of pairs
+    Status admitted_;
+  };
+  Status AwaitWrites();
+  Status CheckSizes(Slice key, Slice value) const;
+  Status CheckUpdate(Slice key, Slice argument) const;
+  Place Locate(Slice key) const;
+  Status BadOwner(int owner) const;
+  bool sequential() const { return (gate_.load(std::memory_order_relaxed) & kSequential) != 0; }
+
+  Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
+  Status SendRecords(int owner, Slice records);
+  /// Searches the places that need no message. kBusy: the owner must be asked, if it is another
+  /// rank.
+  Status GetWithoutMessage(const Place& place, Slice key, const PlaceFunction& value_place,
+                           PairCache::Ticket* ticket);
+  bool MustAsk(const Place& place, const Status& near) const {
+    return near.code() == Code::kBusy && place.owner != rank_;
+  }
+  Status GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
+                      const PairCache::Ticket& ticket);
+  /// The owner is asked which of its tables to read, not for the value.
+  bool InGroup(int owner) const { return group_ != nullptr && group_->Reaches(owner); }
+  Status GetInGroup(const Place& place, Slice key, const PlaceFunction& value_place,
+                    const PairCache::Ticket& ticket);
+  Status TakeGetAnswer(const Place& place, Slice key, const Status& status, Slice answer,
+                       const PlaceFunction& value_place, const PairCache::Ticket& ticket);
+
+  template <typename WriteOne>
+  Status WriteEach(size_t count, const WriteOne& write_one);
+  Status WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs, log::RecordType type);
+  struct ManyGet;
+  using Asked = std::pair<int, Operation>;  ///< an owner, and what of it
+  void GetNear(ManyGet* many);
+  void GetFar(ManyGet* many);
+  Status TakeMany(ManyGet* many, const Asked& asked, Slice answer);
+  void TakeFromTables(ManyGet* many, int owner, size_t i, const NamedTables& tables);
+  void TakeFound(ManyGet* many, size_t i);
+
+  Status ChangeMode(Protection protection, Consistency consistency);
+  void SwitchCaches(Protection protection);
+  Status FlushToClose();
+  void EndRedistribution();
+  void RemoveMovedParts();
+  void Teardown();
+  Status CloseTogether(comm::Exchange& exchange);
+  // Numbers of channels: every rank takes them before anything can fail on one rank alone.
+  struct CheckpointNumbers {
+    uint32_t checkpoint;
+    uint32_t redistribution;
+  };
+  Result<std::unique_ptr<Event>> BeginCheckpoint(const CheckpointNumbers& numbers,
+                                                 const std::string& path,
+                                                 const CheckpointOptions& options);
+  Status ClosedStatus() const;
+  void LeaveAll();
+
+  const base::OwnProcess process_;
+  std::shared_ptr<runtime::Core> core_;
+  const std::string name_;
+  const std::string directory_;
+  const std::string partitioner_;
+  const uint32_t number_;
+  const DatabaseOptions options_;
+  runtime::MemoryShare memory_;
+  const int rank_;
+  const int size_;
+
+  std::atomic<uint32_t> gate_;
+  WritesUnderWay writes_;
+  OpenIterators iterators_;
+  Protection protection_;    ///< changed by collective calls alone
+  Consistency consistency_;  ///< the same
+  const std::shared_ptr<Counters> shared_counters_ = std::make_shared<Counters>();
+  Counters& counters_;  ///< those, which gets under way share
+  std::unique_ptr<LocalStore> store_;
+  std::unique_ptr<Service> service_;
+  std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
+  std::unique_ptr<DirectReader> direct_;           ///< null: not in use
+  std::shared_ptr<GroupReader> group_;             ///< the same; shared with gets under way
+  std::shared_ptr<PairCache> remote_cache_;        ///< shared with gets under way
+  std::unique_ptr<io::FileLock> lock_;
+  std::shared_ptr<runtime::Job> redistribution_;  ///< null: there was nothing to move
+  RedistributionRequest to_move_;        ///< to begin it again; without its chain, which is to go
+  std::weak_ptr<const Chain> old_parts_;
+  std::vector<std::shared_ptr<runtime::Job>>
+      checkpoints_;  ///< of this database; touched by collective calls
+};
+
+}  // namespace quire::kv

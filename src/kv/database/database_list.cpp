@@ -1,0 +1,51 @@
+// Which databases a repository has.
+#include <set>
+#include <utility>
+
+#include "base/coding.h"
+#include "kv/database/database_open.h"
+#include "kv/protocol/descriptor.h"
+#include "runtime/agreement.h"
+
+namespace quire::kv {
+namespace {
+
+// Those whose descriptor this rank sees, each behind its length.
+Status ListHere(const runtime::Core& core, std::string* names) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(core.repository));
+  for (const io::FileInfo& entry : entries) {
+    if (!entry.is_directory) continue;
+    QUIRE_ASSIGN_OR_RETURN(const bool is_database,
+                           core.fs->Exists(DescriptorPath(core.DirectoryOf(entry.name))));
+    if (is_database) base::PutLengthPrefixed(names, entry.name);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> ListDatabases(const runtime::Core& core) {
+  std::string mine;
+  const Status listed = ListHere(core, &mine);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                         runtime::GatherAgreed(*core.exchange, listed, mine));
+  std::set<std::string> names;
+  Status read;
+  for (const std::string& text : texts) {
+    base::Reader reader(text);
+    Slice name;
+    while (read.ok() && !reader.rest().empty()) {
+      if (reader.LengthPrefixed(&name)) {
+        names.insert(std::string(name));
+      } else {
+        read = Status(Code::kCorruption, "a rank's list of databases ends inside a name");
+      }
+    }
+  }
+  std::vector<std::string> list(names.begin(), names.end());
+  // No rank has the list alone.
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(read));
+  return list;
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,397 @@
+#include "kv/database/database_open.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/coding.h"
+#include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "io/files/machine.h"
+#include "kv/database/database_impl.h"
+#include "kv/generations/locked_database.h"
+#include "kv/generations/old_parts.h"
+#include "kv/generations/part_files.h"
+#include "quire/option_table.h"
+#include "runtime/agreement.h"
+#include "runtime/options_text.h"
+#include "runtime/partitioner.h"
+#include "table/block_cache.h"
+
+namespace quire::kv {
+namespace {
+
+// What is known of a database while it is being opened.
+struct Opening {
+  std::shared_ptr<runtime::Core> core;
+  DatabaseParts parts;
+  LockedDatabase locked;  // as it is on disk
+  Generation generation;  // the one that these ranks write to
+  bool creating = false;  // there is no database
+  bool growing = false;   // there is none of these ranks
+  bool at_once = false;   // what is old moves before the program goes on
+  OldParts old;           // of other ranks
+  std::shared_ptr<table::BlockCache> cache;
+  RedistributionRequest request;
+  std::unique_ptr<DatabaseImpl> database;  // made of `parts`
+
+  std::string own_directory() const {
+    return PartDirectory(locked.directory, generation, core->rank());
+  }
+};
+
+constexpr char kByHash[] = "hash";
+
+std::string PartitionerName(const DatabaseOptions& options) {
+  if (!options.partitioner_name.empty()) return options.partitioner_name;
+  return options.partitioner ? "custom" : kByHash;
+}
+
+// A later job finds its pairs by this name: it stands for a function, or for none.
+Status CheckPartitionerName(const DatabaseOptions& options) {
+  const bool by_hash = PartitionerName(options) == kByHash;
+  if (by_hash != static_cast<bool>(options.partitioner)) return Status();
+  return Status(Code::kInvalidArgument,
+                by_hash ? "partitioner_name is \"hash\", which means that there is no partitioner: "
+                          "give the function another name"
+                        : "partitioner_name is \"" + options.partitioner_name +
+                              "\", but no partitioner is given: give the function");
+}
+
+// What all ranks must give alike, one thing per line.
+std::string Request(const std::string& name, const DatabaseOptions& options) {
+  return "name = " + name + "\n" + runtime::OptionsText(options, "\n") +
+         "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
+}
+
+// The first line in which two requests differ, of each.
+Status CompareRequests(const std::string& first, const std::string& other, size_t rank) {
+  const auto [a, b] = std::mismatch(first.begin(), first.end(), other.begin(), other.end());
+  if (a == first.end() && b == other.end()) return Status();
+  const auto line_of = [](const std::string& text, size_t at) {
+    const size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  const auto at = static_cast<size_t>(a - first.begin());
+  return Status(Code::kInvalidArgument,
+                "options differ between ranks: rank 0 has \"" + line_of(first, at) + "\", rank " +
+                    std::to_string(rank) + " has \"" + line_of(other, at) + "\"");
+}
+
+// The most that any rank has set aside of its memory: a dataset's writer may have gone on some of
+// them, and not on others.
+Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked,
+                                const std::string& request) {
+  std::string mine;
+  base::PutFixed(&mine, core.budget->planned_bytes());
+  QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> requests,
+                         runtime::GatherAgreed(*core.exchange, checked, mine + request));
+  uint64_t most = 0;
+  for (size_t rank = 0; rank < requests.size(); ++rank) {
+    base::Reader reader(requests[rank]);
+    uint64_t planned = 0;
+    if (!reader.Fixed(&planned)) {
+      return Status(Code::kCorruption, "a rank does not say what it opens");
+    }
+    most = std::max(most, planned);
+    requests[rank] = std::string(reader.rest());
+    QUIRE_RETURN_IF_ERROR(CompareRequests(requests[0], requests[rank], rank));
+  }
+  return most;
+}
+
+Status CheckRequest(const std::string& name, DatabaseOptions* options) {
+  QUIRE_RETURN_IF_ERROR(io::CheckName(name));
+  QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
+  QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  return CheckPartitionerName(*options);
+}
+
+// All ranks look at rank 0's descriptor, and conclude the same.
+Status CheckDescriptor(const Opening& opening, OpenMode mode) {
+  const std::string where = opening.locked.directory;
+  if (!IsThere(opening.locked.descriptor)) {
+    if (mode != OpenMode::kMustExist) return Status();
+    return Status(Code::kNotFound, "there is no database at " + where);
+  }
+  if (mode == OpenMode::kMustNotExist) {
+    return Status(Code::kInvalidArgument,
+                  "there is a database at " + where + " already; destroy it, or open it");
+  }
+  const Generation& newest = opening.locked.descriptor.generations[0];
+  if (newest.partitioner != opening.generation.partitioner) {
+    return Status(Code::kInvalidArgument,
+                  "the database at " + where + " was made with the partitioner \"" +
+                      newest.partitioner + "\", not \"" + opening.generation.partitioner + "\"");
+  }
+  return Status();
+}
+
+Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
+  Descriptor descriptor;
+  descriptor.state = state;
+  descriptor.generations = {opening.generation};
+  if (opening.old.chain != nullptr) {
+    const std::vector<Generation>& older = opening.old.chain->generations();
+    descriptor.generations.insert(descriptor.generations.end(), older.begin(), older.end());
+  }
+  descriptor.taken = opening.locked.descriptor.taken;
+  descriptor.options = ShapingOptions(opening.parts.options);
+  return descriptor;
+}
+
+// Nothing of an earlier database is left when rank 0 writes that a new one begins; but on nodes
+// that are not here: no part has the name of what is there.
+Status BeginCreation(Opening* opening) {
+  opening->generation.number = NextNumber(opening->locked.descriptor);
+  if (!opening->locked.descriptor.generations.empty()) {  // it was interrupted
+    QUIRE_RETURN_IF_ERROR(RemoveParts(*opening->core, opening->locked.directory, {}));
+  }
+  Status written;
+  if (opening->core->rank() == 0) {
+    written = WriteDescriptor(*opening->core->fs, opening->locked.directory,
+                              NewDescriptor(*opening, DescriptorState::kCreating));
+  }
+  return opening->core->exchange->Agree(written);
+}
+
+// Ranks that share no storage: what this attempt leaves, should it fail, may lie on a node that is
+// not here next time. No later generation has its number.
+Status TakeNumber(Opening* opening) {
+  if (!opening->growing || opening->old.shared) return Status();
+  Descriptor& descriptor = opening->locked.descriptor;
+  descriptor.state = DescriptorState::kReady;  // what was being filled has been removed
+  descriptor.taken = opening->generation.number;
+  const runtime::Core& core = *opening->core;
+  return core.exchange->Agree(base::OrOutOfMemory([&] {
+    if (core.rank() != 0) return Status();
+    return WriteDescriptor(*core.fs, opening->locked.directory, descriptor);
+  }));
+}
+
+Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cache, bool share) {
+  runtime::Core& core = *opening->core;
+  lsm::Environment environment;
+  environment.fs = core.fs;
+  environment.executor = core.executor.get();
+  environment.cache = cache;
+  environment.share_memory = share;
+  if (opening->old.shared) {
+    environment.base = NewChainBase(opening->old.chain, core.rank(), core.size());
+  }
+  // Before those give up that wait for this rank's answer meanwhile.
+  environment.pinned_wait_ms_max = core.options.timeout_ms / 2;
+  environment.holder = io::ProcessDescription() + " rank " + std::to_string(core.rank());
+  const std::string directory = opening->own_directory();
+  const bool fresh = opening->creating || opening->growing;
+  if (fresh) {
+    // On a node that is new to the database it is not there yet.
+    QUIRE_RETURN_IF_ERROR(core.MakeDirectory(opening->locked.directory));
+    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(
+        *core.fs, GenerationDirectory(opening->locked.directory, opening->generation)));
+  }
+  auto db = lsm::Db::Open(environment, directory, opening->parts.options.storage,
+                          fresh ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
+  if (!db.ok()) {
+    if (db.status().code() != Code::kNotFound) return db.status();
+    return Status(Code::kCorruption,
+                  "this rank's part of the database, " + directory +
+                      ", is missing: start the ranks on the nodes that hold their parts, "
+                      "or restore it, or destroy the database");
+  }
+  opening->parts.db = std::move(*db);
+  return Status();
+}
+
+// The descriptor says what the database is now: ready, and opened with these options.
+Status FinishDescriptor(const Opening& opening) {
+  if (opening.core->rank() != 0) return Status();
+  // Where the storage is shared, new pairs come to it at once.
+  const bool filling = opening.growing && !opening.old.shared;
+  const Descriptor now =
+      NewDescriptor(opening, filling ? DescriptorState::kFilling : DescriptorState::kReady);
+  const Descriptor& stored = opening.locked.descriptor;
+  const bool same = now.state == stored.state && now.options == stored.options;
+  if (!opening.creating && !opening.growing && same) return Status();
+  return WriteDescriptor(*opening.core->fs, opening.locked.directory, now);
+}
+
+// Which generation these ranks write to, and which are older.
+Status ArrangeGenerations(Opening* opening) {
+  std::vector<Generation>& stored = opening->locked.descriptor.generations;
+  const runtime::Core& core = *opening->core;
+  const uint32_t next = NextNumber(opening->locked.descriptor);
+  const bool filling = opening->locked.descriptor.state == DescriptorState::kFilling;
+  if (filling) stored.erase(stored.begin());
+  const bool forced = opening->parts.options.force_redistribute && stored.size() == 1;
+  opening->growing = forced || stored[0].rank_count != core.size() || !stored[0].location.empty();
+  Chain::Options chain;
+  chain.fs = core.fs;
+  chain.directory = opening->locked.directory;
+  if (!opening->growing) {
+    chain.generations = {stored[0]};
+    QUIRE_ASSIGN_OR_RETURN(opening->growing, LiesWithFewer(core, chain));
+  }
+  opening->generation.number = opening->growing ? next : stored[0].number;
+  chain.generations.assign(stored.begin() + (opening->growing ? 0 : 1), stored.end());
+  chain.partitioner = opening->parts.options.partitioner;
+  chain.reader.storage = opening->parts.options.storage;
+  chain.reader.cache = opening->cache;
+  QUIRE_ASSIGN_OR_RETURN(opening->old, ArrangeOldParts(core, std::move(chain)));
+  // What a cut-off attempt to add one left, or a redistribution that could not remove the last.
+  std::set<uint32_t> kept;
+  for (const Generation& generation : stored) kept.insert(generation.number);
+  const Status removed = RemoveParts(core, opening->locked.directory, kept);
+  if (opening->growing || removed.ok()) return removed;
+  if (core.rank() == 0 && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning,
+              "what " + opening->locked.directory +
+                  " has besides its generations cannot be removed: " + removed.ToString());
+  }
+  return Status();
+}
+
+Status LockAndCheck(Opening* opening) {
+  const OpenMode mode = opening->parts.options.mode;
+  QUIRE_ASSIGN_OR_RETURN(opening->locked, LockDatabase(*opening->core, opening->parts.name,
+                                                       mode != OpenMode::kMustExist));
+  QUIRE_RETURN_IF_ERROR(CheckDescriptor(*opening, mode));
+  const Descriptor& descriptor = opening->locked.descriptor;
+  opening->creating = !IsThere(descriptor);
+  return opening->creating ? Status() : ArrangeGenerations(opening);
+}
+
+// Members whose memory is shared are read there, and of the others their tables. Collective.
+Status JoinGroup(Opening* opening, bool share) {
+  const runtime::Core& core = *opening->core;
+  DatabaseParts& parts = opening->parts;
+  const int group_size = parts.options.group_size;
+  if (group_size == 1 || core.size() == 1) return Status();
+  parts.direct = std::make_unique<DirectReader>();
+  QUIRE_RETURN_IF_ERROR(parts.direct->Attach(
+      {core.fs, core.exchange.get(), opening->cache, parts.options.storage, group_size},
+      share ? parts.db.get() : nullptr, opening->own_directory()));
+  GroupReader::Options group;
+  for (int rank = 0; rank < core.size(); ++rank) {
+    const bool member = SameGroup(rank, core.rank(), group_size, core.OnThisMachine(rank));
+    if (member && rank != core.rank() && !parts.direct->Reaches(rank))
+      group.members.push_back(rank);
+  }
+  if (group.members.empty()) return Status();
+  group.fs = core.fs;
+  group.directory = opening->locked.directory;
+  group.generation = opening->generation;
+  group.expected = group_size > 0;
+  group.reader = {parts.options.storage, opening->cache};
+  parts.group = std::make_shared<GroupReader>(std::move(group));
+  return Status();
+}
+
+// The object that the program gets, with its thread. The lock stays with `opening`.
+Status MakeDatabase(Opening* opening) {
+  DatabaseParts& parts = opening->parts;
+  parts.directory = opening->own_directory();
+  parts.partitioner = opening->generation.partitioner;
+  RedistributionRequest& request = opening->request;
+  request.chain = opening->old.chain;
+  request.database = parts.name;
+  request.directory = opening->locked.directory;
+  request.number = parts.number;
+  request.db = parts.db;
+  request.readers = opening->old.readers;
+  request.without = NewDescriptor(*opening, DescriptorState::kReady);
+  request.without.generations.resize(1);
+  opening->database = std::make_unique<DatabaseImpl>(opening->core, std::move(parts));
+  return opening->database->Begin();
+}
+
+Status OpenParts(Opening* opening) {
+  runtime::Core& core = *opening->core;
+  DatabaseParts& parts = opening->parts;
+  const auto cache = std::make_shared<table::BlockCache>(parts.options.storage.cache_bytes);
+  opening->cache = cache;
+  QUIRE_RETURN_IF_ERROR(LockAndCheck(opening));
+  if (opening->creating) QUIRE_RETURN_IF_ERROR(BeginCreation(opening));
+  QUIRE_RETURN_IF_ERROR(TakeNumber(opening));
+  const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
+  QUIRE_RETURN_IF_ERROR(
+      core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
+  QUIRE_RETURN_IF_ERROR(
+      core.exchange->Agree(base::OrOutOfMemory([&] { return FinishDescriptor(*opening); })));
+  QUIRE_RETURN_IF_ERROR(JoinGroup(opening, share));
+  // What each rank does by itself ends in one more agreement: no rank has the database alone.
+  return core.exchange->Agree(MakeDatabase(opening));
+}
+
+// Numbers that all ranks take alike, before anything can fail on one of them.
+struct Numbers {
+  uint32_t database;
+  uint32_t redistribution;
+};
+
+Status OpenTogether(const std::shared_ptr<runtime::Core>& core, const std::string& name,
+                    const DatabaseOptions& options, Opening* opening) {
+  opening->core = core;
+  opening->parts.name = name;
+  opening->parts.options = options;
+  opening->parts.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
+  const Status checked = CheckRequest(name, &opening->parts.options);
+  const DatabaseOptions& asked = opening->parts.options;
+  opening->at_once = asked.redistribute || asked.force_redistribute;
+  opening->generation.rank_count = core->size();
+  opening->generation.partitioner = PartitionerName(opening->parts.options);
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t planned,
+                         AgreeOnRequest(*core, checked, Request(name, opening->parts.options)));
+  // All ranks have the same limit, and so the same plan.
+  QUIRE_ASSIGN_OR_RETURN(opening->parts.memory,
+                         core->budget->Take(&opening->parts.options, core->size(), planned));
+  return OpenParts(opening);
+}
+
+// Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead, the
+// others may already be somewhere else.
+void GiveUpOpening(comm::Exchange& exchange, const Status& why, Opening* opening) {
+  if (opening != nullptr) {
+    opening->request = {};
+    opening->database.reset();
+    opening->parts.direct.reset();
+    opening->parts.db.reset();
+  }
+  const bool all_here = why.code() != Code::kPeerFailed && why.code() != Code::kTimedOut;
+  if (all_here) static_cast<void>(exchange.Barrier());
+}
+
+Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& core,
+                                       const Numbers& numbers, const std::string& name,
+                                       const DatabaseOptions& options) {
+  std::unique_ptr<Opening> opening;
+  const Status opened = runtime::Together(*core->exchange, [&] {
+    opening = std::make_unique<Opening>();
+    opening->parts.number = numbers.database;
+    return OpenTogether(core, name, options, opening.get());
+  });
+  if (!opened.ok()) {
+    GiveUpOpening(*core->exchange, opened, opening.get());
+    return opened;
+  }
+  opening->locked.made.Keep();
+  opening->database->Keep(std::move(opening->locked.lock));
+  if (opening->request.chain != nullptr) {
+    const bool wait = opening->at_once || !opening->old.shared;
+    opening->old.chain.reset();
+    QUIRE_RETURN_IF_ERROR(opening->database->Redistribute(numbers.redistribution,
+                                                          std::move(opening->request), wait));
+  }
+  return std::unique_ptr<Database>(std::move(opening->database));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
+                                               const std::string& name,
+                                               const DatabaseOptions& options) {
+  const Numbers numbers = {core->TakeNumber(), core->TakeNumber()};
+  return runtime::Together(*core->exchange, [&] { return Open(core, numbers, name, options); });
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,151 @@
+// A database read without being opened: its generations as a chain, the newest included.
+#include "kv/database/database_reader.h"
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "base/forked_child.h"
+#include "base/program_call.h"
+#include "io/files/machine.h"
+#include "kv/generations/chain.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "kv/owner/local_iterator.h"
+#include "runtime/partitioner.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr int kLooksMax = 64;
+
+// A database's generations, or the one of a checkpoint.
+Result<std::vector<Generation>> GenerationsIn(io::FileSystem& fs, const std::string& directory) {
+  const Result<Descriptor> descriptor = ReadDescriptor(fs, directory);
+  if (descriptor.ok()) {
+    if (IsThere(*descriptor)) return descriptor->generations;
+    return Status(Code::kNotFound, "the database in " + directory + " is being made or removed");
+  }
+  if (descriptor.status().code() != Code::kNotFound) return descriptor.status();
+  const Result<CommitRecord> record = ReadCommitRecord(fs, directory);
+  if (record.status().code() == Code::kNotFound) {
+    return Status(Code::kNotFound, "there is no database and no checkpoint in " + directory);
+  }
+  QUIRE_RETURN_IF_ERROR(record.status());
+  return std::vector<Generation>{
+      {1, static_cast<int>(record->parts.size()), record->partitioner, directory}};
+}
+
+// Whether generations came or went since they were `seen`.
+bool Changed(io::FileSystem& fs, const std::string& directory,
+             const std::vector<Generation>& seen) {
+  const Result<std::vector<Generation>> now = GenerationsIn(fs, directory);
+  return !now.ok() || !SameGenerations(*now, seen);
+}
+
+class DatabaseReaderImpl final : public DatabaseReader {
+ public:
+  DatabaseReaderImpl(io::FileSystem& fs, std::string directory,
+                     const DatabaseReaderOptions& options)
+      : fs_(fs), directory_(std::move(directory)), options_(options) {
+    options_.partitioner = runtime::GuardedPartitioner(options.partitioner);
+    reader_.storage.cache_bytes = options.cache_bytes;
+    reader_.cache = table::NewBlockCache(options.cache_bytes);
+  }
+
+  ~DatabaseReaderImpl() override {
+    if (!process_.forked()) return;
+    std::shared_ptr<const Chain> chain = chain_.exchange(nullptr);
+    base::LeaveInChild(chain, reader_);
+  }
+
+  Status Get(Slice key, const PlaceFunction& place) const override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
+    return base::CallProgram([] { return std::string("the place function"); },
+                             [&] { return Present()->Get(key, place); });
+  }
+  std::unique_ptr<LocalIterator> NewIterator() const override {
+    if (process_.forked()) return NewFailedIterator(process_.Check("the reader"));
+    return NewEntryPairIterator(NewChainBase(Present(), 0, kAllRanks)->NewIterator());
+  }
+  Status Refresh() override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
+    for (int look = 0; look < kLooksMax; ++look) {
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
+                             GenerationsIn(fs_, directory_));
+      QUIRE_RETURN_IF_ERROR(CheckPartitioners(generations));
+      auto chain = std::make_shared<Chain>(OptionsFor(generations));
+      const std::shared_ptr<const Chain> former = Present();
+      const Status taken = former == nullptr ? Status() : chain->TakeOver(*former);
+      // Tombstones of a generation may go, and files, once DATABASE names no older one any more.
+      if (Changed(fs_, directory_, generations)) continue;
+      if (taken.ok()) chain_.store(std::move(chain));
+      return taken;
+    }
+    return Status(Code::kBusy, "the generations of the database in " + directory_ +
+                                   " changed at each of many looks; try again");
+  }
+
+ private:
+  std::shared_ptr<const Chain> Present() const { return chain_.load(); }
+  Status CheckPartitioners(const std::vector<Generation>& generations) const {
+    for (const Generation& generation : generations) {
+      if (generation.partitioner == "hash" || options_.partitioner) continue;
+      return Status(Code::kInvalidArgument,
+                    "the database in " + directory_ + " was made with the partitioner \"" +
+                        generation.partitioner +
+                        "\": give the function in DatabaseReaderOptions::partitioner");
+    }
+    return Status();
+  }
+  // A part that is opened after generations went may miss tombstones, or be gone.
+  Chain::Options OptionsFor(const std::vector<Generation>& generations) {
+    Chain::Options options;
+    options.fs = &fs_;
+    options.directory = directory_;
+    options.generations = generations;
+    options.partitioner = options_.partitioner;
+    options.reader = reader_;
+    // Iterators may outlive this reader.
+    options.still_present = [&fs = fs_, directory = directory_, generations] {
+      if (!Changed(fs, directory, generations)) return Status();
+      return Status(Code::kBusy, "stale: what was seen of " + directory +
+                                     " has moved to other ranks; refresh, and ask again");
+    };
+    return options;
+  }
+  const base::OwnProcess process_;
+  io::FileSystem& fs_;
+  const std::string directory_;
+  DatabaseReaderOptions options_;
+  lsm::ReaderOptions reader_;
+  std::atomic<std::shared_ptr<const Chain>> chain_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DatabaseReader>> OpenDatabaseReader(io::FileSystem& fs,
+                                                           const std::string& directory,
+                                                           const DatabaseReaderOptions& options) {
+  auto reader = std::make_unique<DatabaseReaderImpl>(fs, directory, options);
+  QUIRE_RETURN_IF_ERROR(reader->Refresh());
+  return std::unique_ptr<DatabaseReader>(std::move(reader));
+}
+
+}  // namespace quire::kv
+
+namespace quire {
+
+Result<std::unique_ptr<DatabaseReader>> DatabaseReader::Open(const std::string& directory,
+                                                             const DatabaseReaderOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(directory));
+  return kv::OpenDatabaseReader(io::PosixFileSystem(), path, options);
+}
+
+Status DatabaseReader::Get(Slice key, std::string* value) const {
+  return Get(key, [value](size_t size) {
+    value->resize(size);
+    return value->data();
+  });
+}
+
+}  // namespace quire

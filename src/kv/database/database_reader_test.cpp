@@ -1,0 +1,229 @@
+// Reading a database beside its writers, and one that nobody writes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kv/database/database_reader.h"
+#include "kv/database/sim_cluster_testing.h"
+#include "lsm/db/db.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using Model = std::map<std::string, std::string>;
+
+SimCluster::Options Ranks(int count, io::SimFileSystem* disk) {
+  SimCluster::Options options;
+  options.rank_count = count;
+  options.file_system = [disk](int) { return disk; };
+  return options;
+}
+
+Model AllOf(const DatabaseReader& reader) {
+  Model all;
+  const auto iterator = reader.NewIterator();
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    all[std::string(iterator->key())] = std::string(iterator->value());
+  }
+  EXPECT_OK(iterator->status());
+  return all;
+}
+
+std::string Get(const DatabaseReader& reader, Slice key) {
+  std::string value;
+  const Status status = reader.Get(key, &value);
+  return status.ok() ? value : "<" + status.ToString() + ">";
+}
+
+std::unique_ptr<DatabaseReader> OpenReader(io::FileSystem& fs, const std::string& directory) {
+  auto reader = OpenDatabaseReader(fs, directory, {});
+  EXPECT_OK(reader.status());
+  return reader.ok() ? std::move(*reader) : nullptr;
+}
+
+TEST(DatabaseReading, SeesWhatIsInTablesAndCatchesUp) {
+  const auto disk = io::NewSimFileSystem();
+  EXPECT_EQ(OpenDatabaseReader(*disk, "/repository/db", {}).status().code(), Code::kNotFound);
+  SimCluster cluster(Ranks(3, disk.get()));
+  std::unique_ptr<DatabaseReader> reader;
+  Model model;
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    for (int round = 0; round < 3; ++round) {
+      for (int i = rank; i < 60; i += 3) {
+        ASSERT_OK(
+            db.Put("key " + std::to_string(i), std::to_string(round) + "/" + std::to_string(i)));
+      }
+      ASSERT_OK(db.Barrier(Level::kMemTable));
+      if (rank == 0 && round > 0) {
+        EXPECT_EQ(AllOf(*reader), model) << "nothing is published yet";
+      }
+      ASSERT_OK(db.Barrier(Level::kSsTable));
+      if (rank == 0) {
+        for (int i = 0; i < 60; ++i) {
+          model["key " + std::to_string(i)] = std::to_string(round) + "/" + std::to_string(i);
+        }
+        if (reader == nullptr) reader = OpenReader(*disk, "/repository/db");
+        ASSERT_NE(reader, nullptr);
+        ASSERT_OK(reader->Refresh());
+        EXPECT_EQ(AllOf(*reader), model);
+        EXPECT_EQ(Get(*reader, "key 7"), model["key 7"]);
+        EXPECT_EQ(Get(*reader, "key 77"), "<not found>");
+      }
+      ASSERT_OK(context.Barrier());
+    }
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_EQ(AllOf(*reader), model);
+}
+
+TEST(DatabaseReading, WalksBothWaysAndTurnsRound) {
+  const auto disk = io::NewSimFileSystem();
+  SimCluster cluster(Ranks(2, disk.get()));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+    for (int i = rank; i < 9; i += 2) {
+      ASSERT_OK(db.Put("k" + std::to_string(i), "v"));
+    }
+    ASSERT_OK(db.Close());
+  });
+  const auto reader = OpenReader(*disk, "/repository/db");
+  const auto iterator = reader->NewIterator();
+  iterator->Seek("k4");
+  EXPECT_EQ(iterator->key(), "k4");
+  iterator->Prev();
+  EXPECT_EQ(iterator->key(), "k3");
+  iterator->Next();
+  EXPECT_EQ(iterator->key(), "k4");
+  iterator->SeekToLast();
+  EXPECT_EQ(iterator->key(), "k8");
+  iterator->Prev();
+  EXPECT_EQ(iterator->key(), "k7");
+  iterator->Next();
+  iterator->Next();
+  EXPECT_FALSE(iterator->Valid());
+  EXPECT_OK(iterator->status());
+}
+
+TEST(DatabaseReading, OfACheckpointAndOfSeveralGenerations) {
+  const auto disk = io::NewSimFileSystem();
+  for (const int size : {3, 2}) {
+    SimCluster cluster(Ranks(size, disk.get()));
+    cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      if (rank == 0 && size == 3) {
+        ASSERT_OK(db.Put("a", "1"));
+        ASSERT_OK(db.Put("b", "1"));
+      }
+      if (rank == 0 && size == 2) {
+        ASSERT_OK(db.Put("a", "2"));
+        ASSERT_OK(db.Delete("b"));
+      }
+      if (size == 3) {
+        auto event = db.Checkpoint("/pfs", {});
+        ASSERT_OK(event.status());
+        ASSERT_OK((*event)->Wait());
+      }
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(db.Close());
+    });
+  }
+  EXPECT_EQ(AllOf(*OpenReader(*disk, "/pfs/db/1")), (Model{{"a", "1"}, {"b", "1"}}));
+  EXPECT_EQ(AllOf(*OpenReader(*disk, "/repository/db")), (Model{{"a", "2"}}));
+}
+
+TEST(DatabaseReading, IsToldThatItIsStaleWhenThePairsHaveMoved) {
+  const auto disk = io::NewSimFileSystem();
+  SimCluster(Ranks(2, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+        ASSERT_OK(db.Put("a", "1"));
+        ASSERT_OK(db.Close());
+      });
+  const auto reader = OpenReader(*disk, "/repository/db");
+  DatabaseOptions options = SimCluster::SmallDatabase();
+  options.redistribute = true;
+  SimCluster(Ranks(3, disk.get())).RunDatabase(options, [&](int, Context&, Database& db) {
+    ASSERT_OK(db.Close());
+  });
+  std::string value;
+  EXPECT_EQ(reader->Get("a", &value).code(), Code::kBusy);
+  const auto walk = reader->NewIterator();
+  walk->SeekToFirst();
+  EXPECT_FALSE(walk->Valid());
+  EXPECT_EQ(walk->status().code(), Code::kBusy) << walk->status().ToString();
+  ASSERT_OK(reader->Refresh());
+  EXPECT_EQ(Get(*reader, "a"), "1");
+}
+
+// It has the older generation open when the pairs have moved, are deleted, and the tombstones are
+// gone.
+TEST(DatabaseReading, NeverShowsAnOlderValueOfWhatWasDeleted) {
+  const auto disk = io::NewSimFileSystem();
+  SimCluster(Ranks(2, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+        for (int i = 0; i < 40; ++i) ASSERT_OK(db.Put("key " + std::to_string(i), "old"));
+        ASSERT_OK(db.Close());
+      });
+  std::unique_ptr<DatabaseReader> reader;
+  std::vector<std::string> unseen;
+  SimCluster(Ranks(3, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+        if (rank == 0) {
+          reader = OpenReader(*disk, "/repository/db");
+          EXPECT_EQ(Get(*reader, "key 0"), "old");
+        }
+        ASSERT_OK(context.Barrier());
+        auto event = db.Checkpoint("/pfs", {});  // which waits until all has moved
+        ASSERT_OK(event.status());
+        ASSERT_OK((*event)->Wait());
+        for (int i = 1; i < 40; ++i) ASSERT_OK(db.Delete("key " + std::to_string(i)));
+        ASSERT_OK(db.Barrier(Level::kSsTable));
+        if (rank == 0) {
+          for (int i = 1; i < 40; ++i) {
+            std::string value;
+            const Status status = reader->Get("key " + std::to_string(i), &value);
+            // As it was before, from a part that was open then; or that it is stale.
+            EXPECT_TRUE(status.ok() ? value == "old" : status.code() == Code::kBusy)
+                << status.ToString();
+            if (!status.ok()) unseen.push_back(status.ToString());
+          }
+          EXPECT_FALSE(unseen.empty());
+          ASSERT_OK(reader->Refresh());
+          for (int i = 1; i < 40; ++i) {
+            EXPECT_EQ(Get(*reader, "key " + std::to_string(i)), "<not found>");
+          }
+          EXPECT_EQ(Get(*reader, "key 0"), "old");
+        }
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK(db.Close());
+      });
+}
+
+TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {
+  const auto disk = io::NewSimFileSystem();
+  DatabaseOptions options = SimCluster::SmallDatabase();
+  options.partitioner = [](Slice key, int count) { return static_cast<int>(key.size()) % count; };
+  SimCluster(Ranks(2, disk.get())).RunDatabase(options, [&](int, Context&, Database& db) {
+    ASSERT_OK(db.Put("a", "1"));
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_EQ(OpenDatabaseReader(*disk, "/repository/db", {}).status().code(),
+            Code::kInvalidArgument);
+  DatabaseReaderOptions with;
+  with.partitioner = options.partitioner;
+  auto reader = OpenDatabaseReader(*disk, "/repository/db", with);
+  ASSERT_OK(reader.status());
+  EXPECT_EQ(Get(**reader, "a"), "1");
+  ASSERT_OK(lsm::DestroyDb(*disk, "/repository/db/gen-1/rank-0"));
+  auto again = OpenDatabaseReader(*disk, "/repository/db", with);
+  ASSERT_OK(again.status());
+  std::string value;
+  const Status missing = (*again)->Get("bb", &value);
+  EXPECT_EQ(missing.code(), Code::kCorruption);
+  EXPECT_THAT(missing.message(), testing::HasSubstr("gen-1/rank-0"));
+}
+
+}  // namespace
+}  // namespace quire::kv

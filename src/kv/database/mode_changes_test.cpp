@@ -1,0 +1,118 @@
+// What threads and iterators do while the mode changes and the database closes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "kv/database/sim_cluster_testing.h"
+#include "tests/support/held_thread.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using testing::HasSubstr;
+
+SimCluster::Options FreeRunning(int rank_count) {
+  SimCluster::Options ranks;
+  ranks.rank_count = rank_count;
+  ranks.deterministic = false;
+  return ranks;
+}
+
+// A write of another thread of rank 0, held behind the question whether it may go on.
+class HeldWrite {
+ public:
+  template <typename Write>
+  explicit HeldWrite(const Write& write) {
+    test::Hold hold;
+    hold.place = "kv.write.admitted";
+    held_ = std::make_unique<test::HeldThread>(hold);
+    thread_ = std::thread([write] { EXPECT_OK(write()); });
+    EXPECT_TRUE(held_->WaitUntilHeld());
+  }
+  ~HeldWrite() {
+    held_->Release();
+    thread_.join();
+  }
+
+ private:
+  std::unique_ptr<test::HeldThread> held_;  // it lets the write go after a while by itself
+  std::thread thread_;
+};
+
+template <typename Write>
+void HoldAndProtect(const Write& write) {
+  SimCluster cluster(FreeRunning(2));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    const std::string key = SimCluster::KeyOwnedBy(db, 1);
+    ASSERT_OK(db.RegisterUpdate(1, [](Slice, const Slice*, Slice argument, std::string* updated) {
+      *updated = std::string(argument);
+      return Status();
+    }));
+    if (rank == 0) ASSERT_OK(db.Put(key, "old"));
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+    std::unique_ptr<HeldWrite> held;
+    if (rank == 0) held = std::make_unique<HeldWrite>([&] { return write(db, key); });
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Protect(Protection::kReadOnly));
+    // It has landed: in the phase no value changes.
+    EXPECT_EQ(SimCluster::ValueOf(db, key), "new");
+    EXPECT_EQ(db.Put(key, "later").code(), Code::kReadOnly);
+    held.reset();
+    ASSERT_OK(context.Barrier());
+    EXPECT_EQ(SimCluster::ValueOf(db, key), "new");
+    ASSERT_OK(db.Protect(Protection::kReadWrite));
+  });
+}
+
+TEST(ModeChanges, APutThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
+  HoldAndProtect([](Database& db, const std::string& key) { return db.Put(key, "new"); });
+}
+
+TEST(ModeChanges, ABatchThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
+  HoldAndProtect([](Database& db, const std::string& key) {
+    Batch batch;
+    batch.Put(key, "new");
+    return db.Write(batch);
+  });
+}
+
+TEST(ModeChanges, AnUpdateThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
+  HoldAndProtect([](Database& db, const std::string& key) { return db.Update(key, 1, "new"); });
+}
+
+TEST(ModeChanges, AnIteratorEndsWithItsDatabase) {
+  for (const int rank_count : {1, 2}) {
+    SimCluster cluster(FreeRunning(rank_count));
+    cluster.Run([](int rank, Context& context) {
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(db.status());
+      const std::string key = SimCluster::KeyOwnedBy(**db, rank);
+      ASSERT_OK((*db)->Put(key, "value"));
+      const std::unique_ptr<LocalIterator> iterator = (*db)->NewLocalIterator();
+      iterator->SeekToFirst();
+      ASSERT_TRUE(iterator->Valid());
+      ASSERT_OK((*db)->Close());
+      EXPECT_FALSE(iterator->Valid());
+      EXPECT_EQ(iterator->status().code(), Code::kInvalidArgument);
+      EXPECT_THAT(iterator->status().message(), HasSubstr("closed"));
+      iterator->SeekToFirst();
+      EXPECT_FALSE(iterator->Valid());
+      db->reset();
+      // It keeps no lock.
+      auto again = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(again.status());
+      EXPECT_EQ(SimCluster::ValueOf(**again, key), "value");
+      ASSERT_OK((*again)->Close());
+      again->reset();
+      ASSERT_OK(context.Destroy("db"));
+      EXPECT_FALSE(iterator->Valid());
+    });
+  }
+}
+
+}  // namespace
+}  // namespace quire::kv

@@ -1,0 +1,179 @@
+// Restarts of ranks that share checkpoints alone, where there is no database: what an interrupted
+// one left on the disk of a node is not taken for a part of the next one.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kv/database/mounted_files_testing.h"
+#include "kv/database/persistence_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int kKeys = 60;
+
+std::string Key(int i) {
+  return "key " + std::to_string(i);
+}
+
+// Four ranks' database "2", with checkpoints of when it was "0" and "1".
+class OwnDisks : public testing::Test {
+ protected:
+  OwnDisks() {
+    EXPECT_OK(io::MakeDurableDirectory(*shared_, "/pfs"));
+    for (int rank = 0; rank < kRanks; ++rank) {
+      disks_.push_back(io::NewSimFileSystem());
+      nodes_.push_back(NewMountedFiles(*disks_.back(), "/pfs", *shared_));
+    }
+    Run(kRanks, [](int rank, Context& context) {
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(db.status());
+      for (int round = 0; round < 3; ++round) {
+        for (int i = rank; i < kKeys; i += kRanks) {
+          ASSERT_OK((*db)->Put(Key(i), std::to_string(round)));
+        }
+        if (round < 2) ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+      }
+      ASSERT_OK((*db)->Close());
+    });
+  }
+
+  SimCluster::Options Ranks(int size) {
+    SimCluster::Options options;
+    options.rank_count = size;
+    options.seed = ++seed_;
+    options.own_disks = true;
+    options.repository = repository_;
+    options.context.timeout_ms = 2000;
+    options.file_system = [this](int rank) { return nodes_[static_cast<size_t>(rank)].get(); };
+    return options;
+  }
+  void Run(int size, const SimCluster::Program& program) { SimCluster(Ranks(size)).Run(program); }
+
+  // All ranks die when rank 0 is about to say that what they copied is the database.
+  void CutOffRestart(uint64_t number) {
+    std::vector<std::unique_ptr<io::FaultFileSystem>> files;
+    for (const auto& node : nodes_) files.push_back(io::NewFaultFileSystem(*node));
+    SimCluster::Options options = Ranks(kRanks);
+    options.file_system = [&](int rank) { return files[static_cast<size_t>(rank)].get(); };
+    options.on_kill = [&](int rank) { files[static_cast<size_t>(rank)]->Kill(); };
+    SimCluster cluster(options);
+    int descriptors = 0;  // the first says that a restart begins
+    files[0]->BeforeCalls(io::kFaultRename, [&](const std::string& path) {
+      if (path.rfind(repository_ + "/db/DATABASE", 0) != 0 || ++descriptors != 2) return;
+      for (int rank = 0; rank < kRanks; ++rank) cluster.network().Kill(rank);
+    });
+    cluster.RunRaw([&](int, Result<std::unique_ptr<Context>> context) {
+      ASSERT_OK(context.status());
+      EXPECT_FALSE(
+          WaitFor((*context)->Restart("/pfs", "db", {.number = number, .replace = true})).ok());
+    });
+    EXPECT_GE(descriptors, 2);
+  }
+
+  void Restart(int size, uint64_t number) {
+    Run(size, [&](int, Context& context) {
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = number, .replace = true})));
+    });
+  }
+
+  void ExpectOn(int size, const std::string& value) {
+    Run(size, [&](int, Context& context) {
+      auto db = context.Open("db", Existing(true));
+      ASSERT_OK(db.status());
+      for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), value) << i;
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK((*db)->Close());
+    });
+  }
+
+  std::unique_ptr<io::SimFileSystem> shared_ = io::NewSimFileSystem();
+  std::vector<std::unique_ptr<io::SimFileSystem>> disks_;
+  std::vector<std::unique_ptr<io::FileSystem>> nodes_;
+  std::string repository_ = "/repository";
+  uint64_t seed_ = 0;
+};
+
+TEST_F(OwnDisks, ARestartOnFewerNodesIsNotMixedWithAnInterruptedOneOnMore) {
+  repository_ = "/other";
+  CutOffRestart(1);
+  Restart(2, 2);
+  ExpectOn(kRanks - 1, "1");
+  ExpectOn(kRanks, "1");
+}
+
+TEST_F(OwnDisks, NorIsOneThatReplacesTheDatabase) {
+  CutOffRestart(1);
+  Restart(2, 2);
+  ExpectOn(kRanks - 1, "1");
+  ExpectOn(kRanks, "1");
+}
+
+TEST_F(OwnDisks, NorOneAfterWhichFewerCreatedTheDatabase) {
+  repository_ = "/other";
+  for (int i = 0; i < 2; ++i) CutOffRestart(1);
+  Run(2, [](int, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Close());
+  });
+  Restart(2, 2);
+  ExpectOn(kRanks - 1, "1");
+  ExpectOn(kRanks, "1");
+}
+
+TEST_F(OwnDisks, WhatFewerNodesBroughtBackOpensOnAnyNumberOfThem) {
+  repository_ = "/other";
+  for (const int fewer : {1, 2, 3}) {
+    for (const int size : {kRanks, fewer, kRanks - 1, kRanks}) {
+      Restart(fewer, 2);
+      ExpectOn(size, "1");
+      ExpectOn(kRanks, "1");
+      ASSERT_FALSE(HasFailure()) << "by " << fewer << ", opened by " << size;
+    }
+  }
+}
+
+// Of an open by more ranks that failed, a part may be left on a node that is not there next time.
+// It is none of the generation that another open made meanwhile.
+TEST_F(OwnDisks, WhatAFailedOpenByMoreRanksLeftIsNoPartOfALaterOne) {
+  repository_ = "/other";
+  const auto on_nodes = [this](std::vector<io::FileSystem*> nodes) {
+    SimCluster::Options options = Ranks(static_cast<int>(nodes.size()));
+    options.file_system = [nodes](int rank) { return nodes[static_cast<size_t>(rank)]; };
+    return options;
+  };
+  Run(2, [](int rank, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    for (int i = rank; i < kKeys; i += 2) ASSERT_OK((*db)->Put(Key(i), "1"));
+    ASSERT_OK((*db)->Close());
+  });
+  const std::unique_ptr<io::FaultFileSystem> full = io::NewFaultFileSystem(*nodes_[1]);
+  full->OnlyBelow("/other/db/gen-2");
+  full->FailAt(io::kFaultWrite | io::kFaultAllocate, 1, UINT64_MAX, Code::kNoSpace);
+  SimCluster(on_nodes({nodes_[0].get(), full.get(), nodes_[2].get()}))
+      .Run([](int, Context& context) {
+        EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kNoSpace);
+      });
+  SimCluster(on_nodes({nodes_[0].get(), nodes_[1].get(), nodes_[3].get()}))
+      .Run([](int, Context& context) {
+        auto db = context.Open("db", Existing());
+        ASSERT_OK(db.status());
+        for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "1") << i;
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK((*db)->Close());
+      });
+  SimCluster(on_nodes({nodes_[0].get(), nodes_[1].get(), nodes_[2].get()}))
+      .Run([](int, Context& context) {
+        EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kCorruption)
+            << "a part is on another node";
+      });
+}
+
+}  // namespace
+}  // namespace quire::kv

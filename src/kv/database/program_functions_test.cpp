@@ -1,0 +1,192 @@
+// Functions of the program that throw or call Quire: each is an error of its own operation, at any
+// rank, and nothing else suffers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kv/database/database_reader.h"
+#include "kv/database/sim_cluster_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kThrows = 1;
+constexpr uint32_t kThrowsANumber = 2;
+constexpr uint32_t kCallsBack = 3;
+constexpr uint32_t kAppends = 4;
+
+class ProgramFunctions : public testing::TestWithParam<bool> {
+ protected:
+  void Run(const DatabaseOptions& options, const SimCluster::DatabaseProgram& program) {
+    SimCluster::Options ranks;
+    ranks.rank_count = 3;
+    ranks.deterministic = GetParam();
+    SimCluster(ranks).RunDatabase(options, program);
+  }
+  static DatabaseOptions With(Consistency consistency) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.consistency = consistency;
+    options.local_cache_bytes = 1 << 20;
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, ProgramFunctions, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+void Register(Database& db) {
+  ASSERT_OK(db.RegisterUpdate(kThrows, [](Slice, const Slice*, Slice, std::string*) -> Status {
+    throw std::length_error("too long");
+  }));
+  ASSERT_OK(db.RegisterUpdate(
+      kThrowsANumber, [](Slice, const Slice*, Slice, std::string*) -> Status { throw 7; }));
+  ASSERT_OK(db.RegisterUpdate(
+      kCallsBack, [&db](Slice key, const Slice*, Slice, std::string* updated) -> Status {
+        Status status = db.Get(key, updated);
+        return status.ok() ? Status(Code::kUnsupported, "a call inside it succeeded") : status;
+      }));
+  ASSERT_OK(db.RegisterUpdate(
+      kAppends, [](Slice, const Slice* present, Slice argument, std::string* updated) {
+        *updated = std::string(present == nullptr ? Slice() : *present) + std::string(argument);
+        return Status();
+      }));
+  ASSERT_OK(db.Barrier(Level::kMemTable));
+}
+
+TEST_P(ProgramFunctions, AnUpdateThatThrowsFailsThatUpdateAtAnyRank) {
+  Run(With(Consistency::kSequential), [](int rank, Context&, Database& db) {
+    Register(db);
+    for (int owner = 0; owner < 3; ++owner) {
+      const std::string key = SimCluster::KeyOwnedBy(db, owner, "of " + std::to_string(rank));
+      ASSERT_OK(db.Put(key, "a"));
+      std::string answer;
+      for (const Status& status :
+           {db.Update(key, kThrows, ""), db.UpdateAndAnswer(key, kThrows, "", &answer)}) {
+        EXPECT_EQ(status.code(), Code::kInvalidArgument);
+        EXPECT_THAT(status.message(), HasSubstr("update function 1 threw an exception: too long"));
+      }
+      const Status number = db.Update(key, kThrowsANumber, "");
+      EXPECT_EQ(number.code(), Code::kInvalidArgument);
+      EXPECT_THAT(number.message(), HasSubstr("update function 2 threw something"));
+      EXPECT_OK(db.Update(key, kAppends, "b"));
+      EXPECT_EQ(SimCluster::ValueOf(db, key), "ab");
+    }
+    ASSERT_OK(db.Barrier(Level::kSsTable));
+  });
+}
+
+TEST_P(ProgramFunctions, AStagedUpdateThatThrowsIsToldByTheFenceAlone) {
+  Run(With(Consistency::kRelaxed), [](int rank, Context& context, Database& db) {
+    Register(db);
+    const int owner = (rank + 1) % 3;
+    const std::string key = SimCluster::KeyOwnedBy(db, owner, "of " + std::to_string(rank));
+    ASSERT_OK(db.Update(key, kAppends, "a"));
+    ASSERT_OK(db.Update(key, kThrows, ""));
+    ASSERT_OK(db.Update(key, kAppends, "b"));
+    const Status fenced = db.Fence();
+    EXPECT_EQ(fenced.code(), Code::kInvalidArgument);
+    EXPECT_THAT(fenced.message(), HasSubstr("too long"));
+    EXPECT_OK(db.Fence());
+    EXPECT_EQ(SimCluster::ValueOf(db, key), "ab");
+    EXPECT_OK(context.Barrier());
+  });
+}
+
+TEST_P(ProgramFunctions, ACallInsideAnUpdateIsRefused) {
+  Run(With(Consistency::kSequential), [](int rank, Context&, Database& db) {
+    Register(db);
+    for (int owner = 0; owner < 3; ++owner) {
+      const std::string key = SimCluster::KeyOwnedBy(db, owner, "of " + std::to_string(rank));
+      ASSERT_OK(db.Put(key, "a"));
+      const Status status = db.Update(key, kCallsBack, "");
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr("called inside a function"));
+      EXPECT_EQ(SimCluster::ValueOf(db, key), "a");
+    }
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+  });
+}
+
+// Gets of a key that is staged, in memory, in tables, cached, of another rank.
+void GetWithPlaces(Database& db, const std::string& key) {
+  const Status threw =
+      db.Get(key, [](size_t) -> char* { throw std::runtime_error("no room in the array"); });
+  EXPECT_EQ(threw.code(), Code::kInvalidArgument);
+  EXPECT_THAT(threw.message(), HasSubstr("the place function threw an exception: no room in"));
+  EXPECT_EQ(db.Get(key, [](size_t) -> char* { throw std::bad_alloc(); }).code(),
+            Code::kOutOfMemory);
+  Status inner;
+  std::string value;
+  EXPECT_OK(db.Get(key, [&](size_t size) {
+    std::string other;
+    inner = db.Get(key, &other);
+    value.resize(size);
+    return value.data();
+  }));
+  EXPECT_EQ(value, "value of " + key);
+  EXPECT_EQ(inner.code(), Code::kInvalidArgument);
+  EXPECT_THAT(inner.message(), HasSubstr("called inside a function"));
+  EXPECT_EQ(SimCluster::ValueOf(db, key), "value of " + key);
+}
+
+TEST_P(ProgramFunctions, APlaceThatThrowsOrCallsFailsThatGet) {
+  Run(With(Consistency::kRelaxed), [](int rank, Context&, Database& db) {
+    std::vector<std::string> keys;
+    for (int owner = 0; owner < 3; ++owner) {
+      keys.push_back(SimCluster::KeyOwnedBy(db, owner, "of " + std::to_string(rank)));
+      ASSERT_OK(db.Put(keys.back(), "value of " + keys.back()));
+    }
+    for (const std::string& key : keys) GetWithPlaces(db, key);  // staged, or in memory
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+    for (const std::string& key : keys) GetWithPlaces(db, key);
+    ASSERT_OK(db.Barrier(Level::kSsTable));
+    for (int round = 0; round < 2; ++round) {  // in tables, then cached
+      for (const std::string& key : keys) GetWithPlaces(db, key);
+    }
+    ASSERT_OK(db.Protect(Protection::kReadOnly));
+    for (int round = 0; round < 2; ++round) {
+      for (const std::string& key : keys) GetWithPlaces(db, key);
+    }
+    ASSERT_OK(db.Protect(Protection::kReadWrite));
+  });
+}
+
+int ThrowsForSome(Slice key, int rank_count) {
+  if (key.starts_with("bad")) throw std::out_of_range("a key of another program");
+  return static_cast<int>(key.size()) % rank_count;
+}
+
+TEST_P(ProgramFunctions, APartitionerThatThrowsFailsThatCall) {
+  DatabaseOptions options = With(Consistency::kRelaxed);
+  options.partitioner = ThrowsForSome;
+  Run(options, [](int, Context&, Database& db) {
+    Register(db);
+    EXPECT_LT(db.Owner("bad"), 0);
+    std::string value;
+    Batch batch;
+    batch.Put("good", "x");
+    batch.Put("bad", "x");
+    std::vector<std::string> values;
+    std::vector<bool> found;
+    for (const Status& status :
+         {db.Put("bad", "v"), db.Delete("bad"), db.Get("bad", &value), db.Write(batch),
+          db.Update("bad", kAppends, ""), db.UpdateAndAnswer("bad", kAppends, "", &value),
+          db.GetAsync("bad")->Take().status(), db.PutMany({{"bad", "v"}, {"good", "v"}}),
+          db.DeleteMany({"bad"}), db.GetMany({"bad"}, &values, &found)}) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr("the partitioner threw an exception: a key of"));
+    }
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+    EXPECT_EQ(SimCluster::ValueOf(db, "good"), "v");
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+  });
+}
+
+}  // namespace
+}  // namespace quire::kv

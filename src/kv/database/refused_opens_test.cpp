@@ -1,0 +1,227 @@
+// What a refused call leaves behind: nothing that was not there before, on the disk of any rank.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/sim/sim_transport.h"
+#include "kv/database/context.h"
+#include "kv/protocol/descriptor.h"
+#include "kv/generations/locked_database.h"
+#include "kv/database/mounted_files_testing.h"
+#include "kv/database/persistence_testing.h"
+#include "runtime/repository.h"
+#include "tests/support/file_tree.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::kv {
+namespace {
+
+using test::FileTree;
+
+constexpr int kRanks = 2;
+constexpr char kDirectory[] = "/repository/db";
+
+// Two ranks on one disk, or on a disk of their own each; without the file of the lock, as a copy
+// may be.
+class RefusedOpens : public testing::TestWithParam<bool> {
+ protected:
+  static SimCluster::Options Ranks() {
+    SimCluster::Options options;
+    options.rank_count = kRanks;
+    options.own_disks = GetParam();
+    return options;
+  }
+  // Makes "db", and the checkpoint 1 of it.
+  void MakeDatabase() {
+    cluster_.RunDatabase(SimCluster::SmallDatabase(), [](int rank, Context&, Database& db) {
+      ASSERT_OK(db.Put("key " + std::to_string(rank), "value"));
+      if (!GetParam()) {
+        ASSERT_OK(WaitFor(db.Checkpoint("/repository/checkpoints", {})));
+      }
+      ASSERT_OK(db.Close());
+    });
+    ASSERT_OK(cluster_.disk(0).Unlink(LockedDatabase::LockPath(kDirectory)));
+  }
+  void MakeForeignDirectory() {
+    for (int rank = 0; rank < (GetParam() ? kRanks : 1); ++rank) {
+      ASSERT_OK(cluster_.disk(rank).MakeDirectory("/repository"));
+      ASSERT_OK(cluster_.disk(rank).MakeDirectory(kDirectory));
+      ASSERT_OK(io::WriteFile(cluster_.disk(rank), std::string(kDirectory) + "/notes", "mine"));
+    }
+  }
+  std::vector<std::vector<std::string>> Trees() {
+    std::vector<std::vector<std::string>> trees;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      trees.push_back(FileTree(cluster_.disk(rank), "/repository"));
+    }
+    return trees;
+  }
+  void ExpectRefused(const char* what, Code code, const std::function<Status(Context&)>& call) {
+    cluster_.Run([](int, Context&) {});  // makes the repository
+    const auto before = Trees();
+    cluster_.Run([&](int, Context& context) {
+      const Status status = call(context);
+      EXPECT_EQ(status.code(), code) << what << ": " << status.ToString();
+    });
+    EXPECT_EQ(Trees(), before) << what;
+  }
+  void ExpectOpenRefused(const char* what, Code code, OpenMode mode,
+                         const std::string& partitioner = {}) {
+    ExpectRefused(what, code, [&](Context& context) {
+      DatabaseOptions options = SimCluster::SmallDatabase();
+      options.mode = mode;
+      if (!partitioner.empty()) {
+        options.partitioner = [](Slice, int) { return 0; };
+        options.partitioner_name = partitioner;
+      }
+      return context.Open("db", options).status();
+    });
+  }
+
+  SimCluster cluster_{Ranks()};
+};
+
+INSTANTIATE_TEST_SUITE_P(Disks, RefusedOpens, testing::Bool(),
+                         [](const auto& own) { return own.param ? "Own" : "Shared"; });
+
+TEST_P(RefusedOpens, OfADatabaseThatIsNotThere) {
+  ExpectOpenRefused("open", Code::kNotFound, OpenMode::kMustExist);
+  ExpectRefused("destroy", Code::kNotFound, [](Context& context) { return context.Destroy("db"); });
+  MakeForeignDirectory();
+  ExpectOpenRefused("open", Code::kNotFound, OpenMode::kMustExist);
+  ExpectRefused("destroy", Code::kNotFound, [](Context& context) { return context.Destroy("db"); });
+}
+
+TEST_P(RefusedOpens, OfADatabaseThatIsThere) {
+  MakeDatabase();
+  ExpectOpenRefused("mode", Code::kInvalidArgument, OpenMode::kMustNotExist);
+  ExpectOpenRefused("partitioner", Code::kInvalidArgument, OpenMode::kOpenOrCreate, "another");
+  if (GetParam()) return;
+  ExpectRefused("restart", Code::kInvalidArgument, [](Context& context) {
+    return context.Restart("/repository/checkpoints", "db", {}).status();
+  });
+}
+
+// A later job would route by the hash what this one routed by the function, or the other way round.
+TEST_P(RefusedOpens, OfAPartitionerWithTheNameOfNoneAndOfANameWithoutAPartitioner) {
+  ExpectOpenRefused("hash", Code::kInvalidArgument, OpenMode::kOpenOrCreate, "hash");
+  ExpectRefused("no function", Code::kInvalidArgument, [](Context& context) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.partitioner_name = "by length";
+    return context.Open("db", options).status();
+  });
+}
+
+TEST_P(RefusedOpens, OfADamagedDatabase) {
+  MakeForeignDirectory();
+  ASSERT_OK(io::WriteFile(cluster_.disk(0), DescriptorPath(kDirectory), "damaged"));
+  for (const OpenMode mode : {OpenMode::kMustExist, OpenMode::kOpenOrCreate}) {
+    ExpectOpenRefused("open", Code::kCorruption, mode);
+  }
+  ExpectRefused("destroy", Code::kCorruption,
+                [](Context& context) { return context.Destroy("db"); });
+}
+
+TEST_P(RefusedOpens, OfADataset) {
+  MakeForeignDirectory();
+  const std::string file = std::string(kDirectory) + "/" + runtime::kDatasetFile;
+  ASSERT_OK(io::WriteFile(cluster_.disk(0), file, "a dataset"));
+  // On another node there is no directory yet.
+  if (GetParam()) ASSERT_OK(cluster_.disk(1).RemoveTree(kDirectory));
+  ExpectOpenRefused("open", Code::kInvalidArgument, OpenMode::kOpenOrCreate);
+}
+
+TEST_P(RefusedOpens, OfADatabaseThatIsOpen) {
+  cluster_.Run([](int, Context&) {});
+  ASSERT_OK(cluster_.disk(0).MakeDirectory(kDirectory));
+  const auto lock = cluster_.disk(0).Lock(LockedDatabase::LockPath(kDirectory), "another job");
+  ASSERT_OK(lock.status());
+  ExpectOpenRefused("open", Code::kBusy, OpenMode::kOpenOrCreate);
+}
+
+// Rank 0 sees nothing, another rank has a part: the ranks are not on the nodes that they were on.
+TEST(RefusedCalls, OfRanksOnOtherNodes) {
+  const auto shared = io::NewSimFileSystem();
+  ASSERT_OK(shared->MakeDirectory("/pfs"));
+  std::vector<std::unique_ptr<io::SimFileSystem>> disks;
+  std::vector<std::unique_ptr<io::FileSystem>> nodes;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    disks.push_back(io::NewSimFileSystem());
+    nodes.push_back(NewMountedFiles(*disks.back(), "/pfs", *shared));
+  }
+  SimCluster::Options ranks;
+  ranks.own_disks = true;
+  ranks.file_system = [&](int rank) { return nodes[static_cast<size_t>(rank)].get(); };
+  SimCluster cluster(ranks);
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [](int, Context&, Database& db) {
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(db.Close());
+  });
+  ASSERT_OK(disks[0]->RemoveTree(kDirectory));
+  const auto of_rank_0 = FileTree(*disks[0], "/repository");
+  const auto of_rank_1 = FileTree(*disks[1], "/repository");
+  cluster.Run([](int, Context& context) {
+    EXPECT_CODE(context.Open("db", SimCluster::SmallDatabase()).status(), Code::kCorruption);
+    EXPECT_CODE(context.Restart("/pfs", "db", {}).status(), Code::kCorruption);
+  });
+  EXPECT_EQ(FileTree(*disks[0], "/repository"), of_rank_0);
+  EXPECT_EQ(FileTree(*disks[1], "/repository"), of_rank_1);
+}
+
+// Ranks of one node that do not agree on the repository.
+TEST(RefusedCalls, AContext) {
+  const auto disk = io::NewSimFileSystem();
+  const auto network = comm::SimNetwork::Create({});
+  network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
+    runtime::Environment environment;
+    environment.fs = disk.get();
+    environment.background_threads = false;
+    const auto context =
+        NewContext(environment, std::move(transport), "/repository-" + std::to_string(rank), {});
+    EXPECT_CODE(context.status(), Code::kInvalidArgument);
+  });
+  for (const int rank : {0, 1}) {
+    EXPECT_FALSE(disk->Exists("/repository-" + std::to_string(rank)).value());
+  }
+}
+
+// Two programs come to a repository that is not there. One of them is refused, and takes back the
+// directory that it made: the other one makes it again.
+TEST_P(RefusedOpens, ARepositoryThatAnotherProgramTookBackIsMadeAgain) {
+  cluster_.Run([&](int rank, Context& context) {
+    if (rank == 0 || GetParam()) ASSERT_OK(cluster_.disk(rank).RemoveDirectory("/repository"));
+    ASSERT_OK(context.Barrier());
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Put("key", "value"));
+    ASSERT_OK((*db)->Close());
+  });
+}
+
+// The places of a checkpoint of which nothing came.
+TEST(RefusedCalls, ACheckpointThatCannotBegin) {
+  SimCluster cluster({});
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    if (rank == 0) {
+      ASSERT_OK(cluster.disk(0).MakeDirectory("/pfs"));
+      ASSERT_OK(io::WriteFile(cluster.disk(0), "/pfs/db", "no directory"));
+    }
+    ASSERT_OK(context.Barrier());
+    EXPECT_FALSE(WaitFor(db.Checkpoint("/pfs", {})).ok());
+    EXPECT_FALSE(WaitFor(db.Checkpoint("/absent/pfs", {})).ok());
+    ASSERT_OK(context.Barrier());
+    if (rank == 0) {
+      EXPECT_THAT(FileTree(cluster.disk(0), "/pfs"), testing::ElementsAre("/pfs/db"));
+      EXPECT_THAT(FileTree(cluster.disk(0), "/absent"), testing::IsEmpty());
+    }
+    ASSERT_OK(db.Close());
+  });
+}
+
+}  // namespace
+}  // namespace quire::kv

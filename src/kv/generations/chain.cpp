@@ -1,0 +1,124 @@
+#include "kv/generations/chain.h"
+
+#include <utility>
+
+#include "base/hash.h"
+#include "lsm/version/manifest.h"
+#include "runtime/partitioner.h"
+
+namespace quire::kv {
+
+Chain::Chain(Options options) : options_(std::move(options)) {
+  for (const Generation& generation : options_.generations) {
+    slots_.push_back(std::make_unique<Slot[]>(static_cast<size_t>(generation.rank_count)));
+  }
+}
+
+Status Chain::TakeOver(const Chain& former) {
+  for (size_t at = 0; at < options_.generations.size(); ++at) {
+    const Generation& generation = options_.generations[at];
+    for (size_t old = 0; old < former.options_.generations.size(); ++old) {
+      if (former.options_.generations[old].number != generation.number) continue;
+      for (int rank = 0; rank < generation.rank_count; ++rank) {
+        Slot& from = former.slots_[old][static_cast<size_t>(rank)];
+        const std::lock_guard<std::mutex> lock(from.mutex);
+        if (from.reader == nullptr) continue;
+        QUIRE_RETURN_IF_ERROR(from.reader->Refresh());
+        slots_[at][static_cast<size_t>(rank)].reader = from.reader;
+      }
+    }
+  }
+  return Status();
+}
+
+Result<int> Chain::OwnerAmong(Slice key, int rank_count) const {
+  const Result<int> owner =
+      runtime::OwnerOf(options_.partitioner, key, base::HashKey(key), rank_count);
+  return owner.ok() ? owner : owner.status().WithContext("a key that the database has");
+}
+
+Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {
+  const Generation& generation = options_.generations[at];
+  if (!options_.locks || slot.lock != nullptr || !generation.location.empty()) return Status();
+  const std::string part = PartDirectory(options_.directory, generation, rank);
+  const std::string path = lsm::LockPath(part);
+  auto lock = options_.fs->LockShared(path);
+  if (lock.status().code() == Code::kNotFound) {
+    // Nobody has had it open since it was copied. Another rank may be faster.
+    static_cast<void>(options_.fs->Open(path, io::OpenMode::kCreate));
+    lock = options_.fs->LockShared(path);
+  }
+  if (lock.status().code() == Code::kNotFound) return Status();  // the part is missing
+  QUIRE_ASSIGN_OR_RETURN(slot.lock, std::move(lock));
+  return Status();
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::OpenLocked(size_t at, int rank, Slot& slot) const {
+  QUIRE_RETURN_IF_ERROR(HoldLocked(at, rank, slot));
+  const std::string directory = PartDirectory(options_.directory, options_.generations[at], rank);
+  auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
+  if (options_.still_present) QUIRE_RETURN_IF_ERROR(options_.still_present());
+  if (opened.status().code() == Code::kNotFound) {
+    return Status(Code::kCorruption, "a part of the database, " + directory +
+                                         ", is missing: restore it from a copy or checkpoint");
+  }
+  return opened;
+}
+
+Status Chain::Hold(size_t at, int rank) const {
+  Slot& slot = SlotOf(at, rank);
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  return HoldLocked(at, rank, slot);
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {
+  Slot& slot = SlotOf(at, rank);
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  if (slot.reader == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(slot.reader, OpenLocked(at, rank, slot));
+  }
+  return slot.reader;
+}
+
+Result<std::shared_ptr<lsm::Reader>> Chain::PartOnce(size_t at, int rank) const {
+  Slot& slot = SlotOf(at, rank);
+  const std::lock_guard<std::mutex> lock(slot.mutex);
+  if (slot.reader != nullptr) return slot.reader;
+  return OpenLocked(at, rank, slot);
+}
+
+Status Chain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
+                   lsm::Reader::Presence* presence) const {
+  const Result<int> owner = OwnerAmong(key, options_.generations[at].rank_count);
+  if (!owner.ok()) return Status(Code::kNotFound);  // it was never put there
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, Part(at, *owner));
+  return part->Get(key, allocate, presence);
+}
+
+Status Chain::Get(Slice key, const lsm::AllocateFn& allocate) const {
+  for (size_t at = 0; at < options_.generations.size(); ++at) {
+    auto presence = lsm::Reader::Presence::kNowhere;
+    const Status status = Look(at, key, allocate, &presence);
+    const bool nowhere =
+        status.code() == Code::kNotFound && presence == lsm::Reader::Presence::kNowhere;
+    if (!nowhere) return status;
+  }
+  return Status(Code::kNotFound);
+}
+
+Result<bool> Chain::KnownBefore(Slice key, size_t end) const {
+  std::string value;
+  const auto place = [&value](size_t size) {
+    value.resize(size);
+    return value.data();
+  };
+  for (size_t at = 0; at < end; ++at) {
+    auto presence = lsm::Reader::Presence::kNowhere;
+    const Status status = Look(at, key, place, &presence);
+    if (status.ok() || presence == lsm::Reader::Presence::kDeleted) return true;
+    if (status.code() != Code::kNotFound) return status;
+  }
+  return false;
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,81 @@
+/// The older generations of a database, newest first. Consulted for keys that the current
+/// generation does not contain.
+///
+/// Layer      kv
+/// Source     docs/decisions/0009-persistence.md
+/// Threads    any; parts are opened when they are first needed
+/// Invariants parts never change: while a chain that locks them lives, no program can write to
+///            them, or remove them. A key is in the part of its owner of that generation, and in
+///            none where
+///            the partitioner answers no rank of it: then it was never put there. The newest
+///            generation that knows it, as a value or as deleted, says what it is.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kv/protocol/descriptor.h"
+#include "lsm/version/base_layer.h"
+#include "lsm/offline/reader.h"
+#include "quire/database.h"
+
+namespace quire::kv {
+
+class Chain {
+ public:
+  struct Options {
+    io::FileSystem* fs = nullptr;
+    std::string directory;                ///< the database's
+    std::vector<Generation> generations;  ///< newest first
+    Partitioner partitioner;              ///< empty: by hash
+    lsm::ReaderOptions reader;
+    bool locks = false;  ///< keep writers away from the parts; those of checkpoints have none
+    /// If nothing keeps them away: asked whenever a part was opened. Empty: not asked.
+    std::function<Status()> still_present;
+  };
+  explicit Chain(Options options);
+
+  /// Takes the parts that `former` has open, as they are now; before other threads use this one.
+  Status TakeOver(const Chain& former);
+
+  /// The value that the older generations have. kNotFound: none.
+  Status Get(Slice key, const lsm::AllocateFn& allocate) const;
+  /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.
+  Result<bool> KnownBefore(Slice key, size_t end) const;
+  /// The part of `rank` in generation `at`, opened, and kept open.
+  Result<std::shared_ptr<lsm::Reader>> Part(size_t at, int rank) const;
+  /// The same for a caller that reads it through once: kept open only if it is open already.
+  Result<std::shared_ptr<lsm::Reader>> PartOnce(size_t at, int rank) const;
+  /// Locks it without opening it. kBusy: a program still writes to it; the text names it.
+  Status Hold(size_t at, int rank) const;
+
+  const std::vector<Generation>& generations() const { return options_.generations; }
+  const Options& options() const { return options_; }
+  /// The owner of `key` among `rank_count` ranks. kInvalidArgument: the partitioner answers none.
+  Result<int> OwnerAmong(Slice key, int rank_count) const;
+
+ private:
+  struct Slot {
+    std::mutex mutex;
+    std::unique_ptr<io::FileLock> lock;  // outlives the reader
+    std::shared_ptr<lsm::Reader> reader;
+  };
+  Slot& SlotOf(size_t at, int rank) const { return slots_[at][static_cast<size_t>(rank)]; }
+  Status HoldLocked(size_t at, int rank, Slot& slot) const;
+  Result<std::shared_ptr<lsm::Reader>> OpenLocked(size_t at, int rank, Slot& slot) const;
+  Status Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
+              lsm::Reader::Presence* presence) const;
+
+  const Options options_;
+  std::vector<std::unique_ptr<Slot[]>> slots_;  // by generation, by rank
+};
+
+constexpr int kAllRanks = 0;
+/// The pairs of `chain` that `rank` of `rank_count` owns, or kAllRanks do, as base of its storage.
+std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
+                                                   int rank_count);
+
+}  // namespace quire::kv

@@ -1,0 +1,232 @@
+// The base of a rank's storage over the older generations.
+#include <utility>
+#include <vector>
+
+#include "kv/generations/chain.h"
+#include "lsm/version/merging_iterator.h"
+#include "table/entry_iterator.h"
+
+namespace quire::kv {
+namespace {
+
+// The live pairs of one part, as entries.
+class PartEntries final : public table::EntryIterator {
+ public:
+  explicit PartEntries(std::unique_ptr<lsm::Iterator> pairs) : pairs_(std::move(pairs)) {}
+
+  void SeekToFirst() override {
+    pairs_->SeekToFirst();
+    Show();
+  }
+  void SeekToLast() override {
+    pairs_->SeekToLast();
+    Show();
+  }
+  void Seek(Slice key) override {
+    pairs_->Seek(key);
+    Show();
+  }
+  void SeekBefore(Slice key) override {
+    pairs_->SeekForPrev(key);
+    if (pairs_->Valid() && pairs_->key() == key) pairs_->Prev();
+    Show();
+  }
+  void Next() override {
+    pairs_->Next();
+    Show();
+  }
+  void Prev() override {
+    pairs_->Prev();
+    Show();
+  }
+  Status status() const override { return pairs_->status(); }
+
+ private:
+  void Show() {
+    if (!pairs_->Valid()) return StandOn(nullptr);
+    const Slice value = pairs_->value();
+    // A value that cannot be read ends the walk: nothing is left out silently.
+    if (!pairs_->status().ok()) return StandOn(nullptr);
+    entry_ = {pairs_->key(), value, 0, log::RecordType::kPut};
+    StandOn(&entry_);
+  }
+
+  const std::unique_ptr<lsm::Iterator> pairs_;
+  table::Entry entry_;
+};
+
+// Of one generation all parts merged, without what newer ones know and what other ranks own. As the
+// merges above and below it, it turns round by seeking anew.
+class GenerationEntries final : public table::EntryIterator {
+ public:
+  GenerationEntries(std::shared_ptr<const Chain> chain, size_t at, int rank, int rank_count,
+                    std::vector<std::unique_ptr<table::EntryIterator>> parts)
+      : chain_(std::move(chain)),
+        at_(at),
+        rank_(rank),
+        rank_count_(rank_count),
+        merge_(std::move(parts), 0) {}
+
+  void SeekToFirst() override {
+    merge_.SeekToFirst();
+    Settle(true);
+  }
+  void SeekToLast() override {
+    merge_.SeekToLast();
+    Settle(false);
+  }
+  void Seek(Slice key) override {
+    merge_.Seek(key);
+    Settle(true);
+  }
+  void SeekBefore(Slice key) override {
+    merge_.SeekBefore(key);
+    Settle(false);
+  }
+  void Next() override {
+    merge_.Next();
+    Settle(true);
+  }
+  void Prev() override {
+    merge_.Prev();
+    Settle(false);
+  }
+  Status status() const override { return status_.ok() ? merge_.status() : status_; }
+
+ private:
+  void Settle(bool forward) {
+    status_ = Status();
+    for (; merge_.Valid(); forward ? merge_.Next() : merge_.Prev()) {
+      const Result<bool> shown = Shows(merge_.key());
+      status_ = shown.status();
+      if (!status_.ok()) break;
+      if (!*shown) continue;
+      entry_ = {merge_.key(), merge_.value(), 0, log::RecordType::kPut};
+      return StandOn(&entry_);
+    }
+    StandOn(nullptr);
+  }
+  // A pair that no rank owns ends the walk: nothing is left out silently.
+  Result<bool> Shows(Slice key) const {
+    if (rank_count_ != kAllRanks) {
+      QUIRE_ASSIGN_OR_RETURN(const int owner, chain_->OwnerAmong(key, rank_count_));
+      if (owner != rank_) return false;
+    }
+    QUIRE_ASSIGN_OR_RETURN(const bool known, chain_->KnownBefore(key, at_));
+    return !known;
+  }
+
+  const std::shared_ptr<const Chain> chain_;
+  const size_t at_;
+  const int rank_;
+  const int rank_count_;
+  lsm::MergingIterator merge_;
+  Status status_;
+  table::Entry entry_;
+};
+
+// An iterator that could not be made.
+class FailedEntries final : public table::EntryIterator {
+ public:
+  explicit FailedEntries(Status status) : status_(std::move(status)) {}
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(Slice /*key*/) override {}
+  void SeekBefore(Slice /*key*/) override {}
+  void Next() override {}
+  void Prev() override {}
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
+// All generations: no key is in two of them, since newer ones hide what they know.
+class ChainEntries final : public table::EntryIterator {
+ public:
+  explicit ChainEntries(std::vector<std::unique_ptr<table::EntryIterator>> generations)
+      : merge_(std::move(generations), 0) {}
+  void SeekToFirst() override {
+    merge_.SeekToFirst();
+    Show();
+  }
+  void SeekToLast() override {
+    merge_.SeekToLast();
+    Show();
+  }
+  void Seek(Slice key) override {
+    merge_.Seek(key);
+    Show();
+  }
+  void SeekBefore(Slice key) override {
+    merge_.SeekBefore(key);
+    Show();
+  }
+  void Next() override {
+    merge_.Next();
+    Show();
+  }
+  void Prev() override {
+    merge_.Prev();
+    Show();
+  }
+  Status status() const override { return merge_.status(); }
+
+ private:
+  void Show() { StandOn(merge_.Valid() ? &merge_.entry() : nullptr); }
+
+  lsm::MergingIterator merge_;
+};
+
+class ChainBase final : public lsm::BaseLayer {
+ public:
+  ChainBase(std::shared_ptr<const Chain> chain, int rank, int rank_count)
+      : chain_(std::move(chain)), rank_(rank), rank_count_(rank_count) {}
+
+  Status Get(Slice key, const lsm::AllocateFn& allocate) const override {
+    return chain_->Get(key, allocate);
+  }
+  std::unique_ptr<table::EntryIterator> NewIterator() const override {
+    std::vector<std::unique_ptr<table::EntryIterator>> generations;
+    for (size_t at = 0; at < chain_->generations().size(); ++at) {
+      auto generation = NewGeneration(at);
+      if (!generation.ok()) return std::make_unique<FailedEntries>(generation.status());
+      generations.push_back(std::move(*generation));
+    }
+    return std::make_unique<ChainEntries>(std::move(generations));
+  }
+
+ private:
+  Result<std::unique_ptr<table::EntryIterator>> NewGeneration(size_t at) const {
+    std::vector<std::unique_ptr<table::EntryIterator>> parts;
+    const int parts_count = chain_->generations()[at].rank_count;
+    for (int rank = 0; rank < parts_count; ++rank) {
+      if (!MayShareKeys(rank, parts_count)) continue;
+      QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, chain_->Part(at, rank));
+      parts.push_back(std::make_unique<PartEntries>(part->NewIterator({})));
+    }
+    return std::unique_ptr<table::EntryIterator>(
+        std::make_unique<GenerationEntries>(chain_, at, rank_, rank_count_, std::move(parts)));
+  }
+
+  // By the hash, each owner has one piece of the hashes, in the order of the ranks.
+  bool MayShareKeys(int part, int part_count) const {
+    if (rank_count_ == kAllRanks || chain_->options().partitioner) return true;
+    const auto begin = [](int64_t owner, int64_t other_count) { return owner * other_count; };
+    return begin(part, rank_count_) <= begin(rank_ + 1, part_count) &&
+           begin(rank_, part_count) <= begin(part + 1, rank_count_);
+  }
+
+  const std::shared_ptr<const Chain> chain_;
+  const int rank_;
+  const int rank_count_;
+};
+
+}  // namespace
+
+std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
+                                                   int rank_count) {
+  return std::make_shared<ChainBase>(std::move(chain), rank, rank_count);
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,155 @@
+#include "kv/generations/old_parts.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "lsm/version/manifest.h"
+#include "runtime/agreement.h"
+
+namespace quire::kv {
+namespace {
+
+Result<bool> Sees(const Chain::Options& chain, const Generation& generation, int part) {
+  return chain.fs->Exists(PartDirectory(chain.directory, generation, part) + "/" +
+                          lsm::ManifestName());
+}
+
+// Whether this rank sees the first part of every generation, and its share of the others. Where all
+// do, the ranks share their storage: found out with few looks, however many parts there are.
+Result<bool> SeesItsShare(const runtime::Core& core, const Chain::Options& chain) {
+  for (const Generation& generation : chain.generations) {
+    QUIRE_ASSIGN_OR_RETURN(bool sees, Sees(chain, generation, 0));
+    for (int part = core.rank(); sees && part < generation.rank_count; part += core.size()) {
+      QUIRE_ASSIGN_OR_RETURN(sees, Sees(chain, generation, part));
+    }
+    if (!sees) return false;
+  }
+  return true;
+}
+
+// One byte for each part: 1 where this rank sees it.
+Result<std::string> SeenParts(const Chain::Options& chain) {
+  std::string seen;
+  for (const Generation& generation : chain.generations) {
+    for (int rank = 0; rank < generation.rank_count; ++rank) {
+      QUIRE_ASSIGN_OR_RETURN(const bool there, Sees(chain, generation, rank));
+      seen.push_back(there ? 1 : 0);
+    }
+  }
+  return seen;
+}
+
+// Who reads the part at `at`: the rank with its number, or else the first that sees it. -1: nobody.
+int ReaderOf(const std::vector<std::string>& seen, size_t at, int part) {
+  const size_t preferred = static_cast<size_t>(part) % seen.size();
+  if (seen[preferred][at] != 0) return static_cast<int>(preferred);
+  for (size_t rank = 0; rank < seen.size(); ++rank) {
+    if (seen[rank][at] != 0) return static_cast<int>(rank);
+  }
+  return -1;
+}
+
+Status Assign(const Chain::Options& chain, const std::vector<std::string>& seen, OldParts* old) {
+  size_t at = 0;
+  for (const Generation& generation : chain.generations) {
+    std::vector<int>& readers = old->readers.emplace_back();
+    for (int part = 0; part < generation.rank_count; ++part, ++at) {
+      readers.push_back(ReaderOf(seen, at, part));
+      if (readers.back() >= 0) continue;
+      return Status(Code::kCorruption,
+                    "a part of the database, " + PartDirectory(chain.directory, generation, part) +
+                        ", is seen by no rank: start the ranks where all parts can be seen, or "
+                        "restore it from a copy or checkpoint");
+    }
+  }
+  return Status();
+}
+
+void AssignInTurn(int size, const Chain::Options& chain, OldParts* old) {
+  for (const Generation& generation : chain.generations) {
+    std::vector<int>& readers = old->readers.emplace_back();
+    for (int part = 0; part < generation.rank_count; ++part) readers.push_back(part % size);
+  }
+}
+
+// By rank.
+Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
+                                                 const Chain::Options& chain) {
+  const Result<std::string> mine = SeenParts(chain);
+  QUIRE_ASSIGN_OR_RETURN(
+      std::vector<std::string> seen,
+      runtime::GatherAgreed(*core.exchange, mine.status(), mine.ok() ? Slice(*mine) : Slice()));
+  for (const std::string& one : seen) {
+    if (one.size() == mine->size()) continue;
+    return Status(Code::kCorruption, "the ranks do not look for the same older parts");
+  }
+  return seen;
+}
+
+Status AssignBySight(const runtime::Core& core, const Chain::Options& chain, OldParts* old) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, chain));
+  return Assign(chain, seen, old);
+}
+
+bool LiesByTurns(const std::vector<std::string>& seen, size_t ranks) {
+  for (size_t part = 0; part < seen[0].size(); ++part) {
+    if (seen[part % ranks][part] == 0) return false;
+  }
+  return true;
+}
+
+// Nobody writes any more to the parts that this rank is to read: what is left of the job that did
+// has ended.
+Status HoldOwn(const runtime::Core& core, const OldParts& old) {
+  for (size_t at = 0; at < old.readers.size(); ++at) {
+    for (size_t part = 0; part < old.readers[at].size(); ++part) {
+      if (old.readers[at][part] != core.rank()) continue;
+      QUIRE_RETURN_IF_ERROR(old.chain->Hold(at, static_cast<int>(part)));
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<bool> LiesWithFewer(const runtime::Core& core, const Chain::Options& options) {
+  const Result<bool> own = Sees(options, options.generations[0], core.rank());
+  // One that cannot look is told below.
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(own.ok() && *own ? 0 : 1));
+  if (blind == 0) return false;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, options));
+  for (size_t fewer = 1; fewer < seen.size(); ++fewer) {
+    if (LiesByTurns(seen, fewer)) return true;
+  }
+  return false;
+}
+
+Result<OldParts> ArrangeOldParts(const runtime::Core& core, Chain::Options options) {
+  OldParts old;
+  if (options.generations.empty()) return old;
+  const Result<bool> mine = SeesItsShare(core, options);
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(mine.status()));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(*mine ? 0 : 1));
+  old.shared = blind == 0;
+  if (old.shared) {
+    AssignInTurn(core.size(), options, &old);
+  } else {
+    QUIRE_RETURN_IF_ERROR(AssignBySight(core, options, &old));
+  }
+  if (!old.shared && options.generations.size() > 1) {
+    return Status(Code::kUnsupported,
+                  "the database at " + options.directory +
+                      " has older generations that have not moved, and these ranks share no "
+                      "storage: open it with " +
+                      std::to_string(options.generations[0].rank_count) +
+                      " ranks where they do first");
+  }
+  options.locks = true;
+  options.reader.unchanging = true;
+  old.chain = std::make_shared<const Chain>(std::move(options));
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(HoldOwn(core, old)));
+  return old;
+}
+
+}  // namespace quire::kv

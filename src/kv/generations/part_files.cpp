@@ -1,0 +1,211 @@
+#include "kv/generations/part_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/coding.h"
+#include "base/hash.h"
+#include "lsm/db/db.h"
+#include "runtime/agreement.h"
+#include "runtime/repository.h"
+
+namespace quire::kv {
+namespace {
+
+// The number behind `prefix`, where `name` is nothing but these.
+std::optional<uint32_t> NumberIn(const std::string& name, const std::string& prefix) {
+  if (name.rfind(prefix, 0) != 0) return std::nullopt;
+  uint32_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, number);
+  if (error != std::errc() || rest != end || number > 1u << 30) return std::nullopt;
+  return number;
+}
+
+// The subdirectories `prefix`<number>, by number. No directory: none.
+Result<std::vector<std::pair<uint32_t, std::string>>> Numbered(io::FileSystem& fs,
+                                                               const std::string& directory,
+                                                               const std::string& prefix) {
+  std::vector<std::pair<uint32_t, std::string>> found;
+  const Result<std::vector<io::FileInfo>> entries = fs.List(directory);
+  if (entries.status().code() == Code::kNotFound) return found;
+  if (!entries.ok()) return entries.status();
+  for (const io::FileInfo& entry : *entries) {
+    const std::optional<uint32_t> number = NumberIn(entry.name, prefix);
+    if (entry.is_directory && number) found.emplace_back(*number, directory + "/" + entry.name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// The number behind `prefix` at the beginning of `name`, and a dot, which are taken off.
+bool TakeNumber(std::string* name, const std::string& prefix) {
+  const size_t dot = name->find('.');
+  if (dot == std::string::npos || !NumberIn(name->substr(0, dot), prefix)) return false;
+  name->erase(0, dot + 1);
+  return true;
+}
+
+bool IsOfRepair(std::string name) {
+  const std::string descriptor = runtime::kDatabaseFile;
+  if (name == descriptor || name.rfind(descriptor + ".", 0) == 0) return true;
+  return TakeNumber(&name, kGenerationDirectoryPrefix) && TakeNumber(&name, kPartDirectoryPrefix) &&
+         !name.empty();
+}
+
+// What falls to one of `count` ranks: every part whose rank is `index` modulo `count`.
+struct Share {
+  int index = 0;
+  int count = 0;
+};
+
+Share ShareOf(const std::vector<uint64_t>& digests, int rank) {
+  Share share;
+  const auto own = static_cast<size_t>(rank);
+  for (size_t i = 0; i < digests.size(); ++i) {
+    if (digests[i] != digests[own]) continue;
+    if (i < own) ++share.index;
+    ++share.count;
+  }
+  return share;
+}
+
+}  // namespace
+
+Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory,
+                                         const std::set<uint32_t>& kept) {
+  std::vector<PartFound> parts;
+  QUIRE_ASSIGN_OR_RETURN(const auto generations,
+                         Numbered(fs, directory, kGenerationDirectoryPrefix));
+  for (const auto& [generation, path] : generations) {
+    if (kept.contains(generation)) continue;
+    QUIRE_ASSIGN_OR_RETURN(const auto ranks, Numbered(fs, path, kPartDirectoryPrefix));
+    for (const auto& [rank, part] : ranks) {
+      parts.push_back({generation, static_cast<int>(rank), part});
+    }
+  }
+  return parts;
+}
+
+Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
+                               const std::set<uint32_t>& kept) {
+  PartSight sight;
+  QUIRE_ASSIGN_OR_RETURN(sight.parts, FindParts(fs, directory, kept));
+  if (sight.parts.empty()) return sight;
+  std::string names;
+  for (const PartFound& part : sight.parts) names += part.path + "\n";
+  sight.digest = std::max<uint64_t>(base::HashKey(names), 1);
+  return sight;
+}
+
+Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
+                         const std::vector<uint64_t>& digests, int rank) {
+  const Share share = ShareOf(digests, rank);
+  std::set<std::string> changed;
+  for (const PartFound& part : sight.parts) {
+    if (part.rank % share.count != share.index) continue;
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(part.path));
+    if (!exists) continue;  // a network file system may list for a while what is gone
+    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, part.path));
+    changed.insert(io::DirectoryOf(part.path));
+  }
+  // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
+  for (const std::string& generation : changed) {
+    const Status synced = fs.SyncDirectory(generation);
+    // Who removed it meanwhile, empty, has that made durable.
+    if (!synced.ok() && synced.code() != Code::kNotFound) return synced;
+  }
+  return !changed.empty();
+}
+
+Status CheckNoParts(const runtime::Core& core, const std::string& directory) {
+  const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory, {});
+  Status mine = parts.status();
+  if (mine.ok() && !parts->empty()) {
+    mine = Status(Code::kCorruption,
+                  (*parts)[0].path + " is there, but rank 0 has no " + DescriptorPath(directory) +
+                      ": start the ranks on the nodes that hold their parts, or restore it, or "
+                      "remove the directory " +
+                      directory + " on all nodes");
+  }
+  return core.exchange->Agree(mine);
+}
+
+Status RemoveParts(const runtime::Core& core, const std::string& directory,
+                   const std::set<uint32_t>& kept) {
+  while (true) {
+    const Result<PartSight> sight = LookForParts(*core.fs, directory, kept);
+    std::string digest;
+    base::PutFixed(&digest, sight.ok() ? sight->digest : 0);
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                           runtime::GatherAgreed(*core.exchange, sight.status(), digest));
+    std::vector<uint64_t> digests;
+    for (const std::string& text : texts) {
+      base::Reader reader(text);
+      if (!reader.Fixed(&digests.emplace_back())) {
+        return Status(Code::kCorruption, "a rank does not say which parts it sees");
+      }
+    }
+    Result<bool> removed = RemoveShare(*core.fs, *sight, digests, core.rank());
+    if (removed.ok()) {
+      const Status tidied = RemoveEmptyGenerations(*core.fs, directory);
+      if (!tidied.ok()) removed = tidied;
+    }
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                           runtime::GatherAgreed(*core.exchange, removed.status(),
+                                                 removed.ok() && *removed ? "removed" : ""));
+    if (std::all_of(all.begin(), all.end(), [](auto& text) { return text.empty(); })) {
+      return Status();
+    }
+  }
+}
+
+Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const auto generations,
+                         Numbered(fs, directory, kGenerationDirectoryPrefix));
+  for (const auto& [number, path] : generations) {
+    QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, path));
+    QUIRE_ASSIGN_OR_RETURN(const bool stays, fs.Exists(path));
+    if (!stays) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(directory));
+  }
+  return Status();
+}
+
+std::string LostDirectory(const std::string& directory) {
+  return directory + "/lost";
+}
+
+std::string LostPrefix(uint32_t generation, int rank) {
+  return kGenerationDirectoryPrefix + std::to_string(generation) + "." + kPartDirectoryPrefix +
+         std::to_string(rank) + ".";
+}
+
+Status RemoveLost(io::FileSystem& fs, const std::string& directory) {
+  const std::string lost = LostDirectory(directory);
+  const Result<std::vector<io::FileInfo>> entries = fs.List(lost);
+  if (entries.status().code() == Code::kNotFound) return Status();
+  if (!entries.ok()) return entries.status();
+  for (const io::FileInfo& entry : *entries) {
+    if (entry.is_directory || !IsOfRepair(entry.name)) continue;
+    const Status removed = fs.Unlink(lost + "/" + entry.name);
+    if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  return RemoveIfEmpty(fs, lost);
+}
+
+Status RemoveIfEmpty(io::FileSystem& fs, const std::string& directory) {
+  Result<std::vector<io::FileInfo>> rest = fs.List(directory);
+  // Another rank of this node may have been faster.
+  if (rest.status().code() == Code::kNotFound) return Status();
+  if (!rest.ok()) return rest.status();
+  if (!rest->empty()) return Status();
+  const Status removed = fs.RemoveDirectory(directory);
+  if (removed.ok() || removed.code() == Code::kNotFound) return Status();
+  // Or somebody made something in it meanwhile.
+  rest = fs.List(directory);
+  const bool gone = rest.status().code() == Code::kNotFound;
+  return gone || (rest.ok() && !rest->empty()) ? Status() : removed;
+}
+
+}  // namespace quire::kv

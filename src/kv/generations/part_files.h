@@ -1,0 +1,64 @@
+/// The directories of a database's generations and parts: made, removed, found.
+///
+/// Layer      kv
+/// Encoding   docs/format/database.md
+/// Threads    any; ranks work on different parts of one directory. What is collective says so
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "kv/protocol/descriptor.h"
+#include "runtime/core.h"
+
+namespace quire::kv {
+
+/// A part that is there: gen-<generation>/rank-<rank>.
+struct PartFound {
+  uint32_t generation = 0;
+  int rank = 0;
+  std::string path;
+};
+/// The parts in a database's directory, of this node's storage, but those of the generations
+/// `kept`. No directory: none.
+Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& directory,
+                                         const std::set<uint32_t>& kept);
+
+/// The parts that a rank sees, and a digest that shows whether another rank sees the same ones.
+struct PartSight {
+  std::vector<PartFound> parts;
+  uint64_t digest = 0;  ///< 0: it sees none
+};
+/// Parts of all generations but `kept`.
+Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
+                               const std::set<uint32_t>& kept);
+/// One round of removing what all ranks see, which may be on storages that nodes share or have to
+/// themselves: this rank's share among those with the same digest (`digests`: by rank). True where
+/// something was removed: then another round may find more.
+Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
+                         const std::vector<uint64_t>& digests, int rank);
+
+/// Fails where a rank sees a part that no descriptor names: rank 0's is lost, or the ranks are on
+/// other nodes than they were. Collective; kCorruption, on all ranks.
+Status CheckNoParts(const runtime::Core& core, const std::string& directory);
+/// Removes the parts of all generations but `kept` that any rank sees, whichever rank's they were,
+/// in as many rounds as it takes; then the directories of generations that are empty. Collective;
+/// the same status on all ranks.
+Status RemoveParts(const runtime::Core& core, const std::string& directory,
+                   const std::set<uint32_t>& kept);
+/// Removes the directories of generations that have nothing in them, durably. Other ranks may be at
+/// it too.
+Status RemoveEmptyGenerations(io::FileSystem& fs, const std::string& directory);
+/// The directory into which `quire repair` moves unusable files of a database in `directory`; and
+/// the prefix of a part's files there.
+std::string LostDirectory(const std::string& directory);
+std::string LostPrefix(uint32_t generation, int rank);
+/// Removes what is there under the names that repair gives, and the directory if nothing else is in
+/// it. Other ranks may be at it too.
+Status RemoveLost(io::FileSystem& fs, const std::string& directory);
+/// Removes an empty directory; does nothing if it is gone, or contains files of other programs.
+Status RemoveIfEmpty(io::FileSystem& fs, const std::string& directory);
+
+}  // namespace quire::kv

@@ -1,0 +1,272 @@
+#include "kv/generations/redistribution.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log_sink.h"
+#include "base/sync_point.h"
+#include "io/files/machine.h"
+#include "kv/generations/part_files.h"
+#include "kv/protocol/wire.h"
+#include "lsm/memtable/write_batch.h"
+
+namespace quire::kv {
+namespace {
+
+// Pairs to one owner go together in messages of about so much.
+constexpr uint64_t kBatchBytes = 256 << 10;
+// What waits for its batch to be full, to all owners.
+constexpr uint64_t kBufferedBytesMax = 8 << 20;
+// Messages without an answer.
+constexpr int kUnderWayMax = 16;
+// Pairs that one call of Advance looks at.
+constexpr int kPairsPerAdvance = 2000;
+// How long gets may take that began before the last pair was there.
+constexpr int kGetsWaitMs = 200;
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+enum Step { kSend, kFlush, kForget, kDrop, kRemove, kStepCount };
+
+struct PartToRead {
+  size_t generation;
+  int rank;
+};
+
+// What answers come to: shared with them, since they may outlive the work.
+struct Answers {
+  std::mutex mutex;
+  int under_way = 0;
+  Status failure;  // the first, as its owner gave it
+  int failed_owner = 0;
+  std::weak_ptr<runtime::Job> job;
+};
+
+class RedistributionWork final : public runtime::JobWork {
+ public:
+  RedistributionWork(std::shared_ptr<runtime::Core> core, RedistributionRequest request)
+      : core_(std::move(core)),
+        request_(std::move(request)),
+        generations_(request_.chain->generations()),
+        answers_(std::make_shared<Answers>()),
+        batches_(static_cast<size_t>(core_->size())) {
+    for (size_t at = 0; at < request_.readers.size(); ++at) {
+      for (size_t rank = 0; rank < request_.readers[at].size(); ++rank) {
+        if (request_.readers[at][rank] != core_->rank()) continue;
+        parts_.push_back({at, static_cast<int>(rank)});
+      }
+    }
+  }
+
+  void Attach(const std::weak_ptr<runtime::Job>& job) override { answers_->job = job; }
+  int step_count() const override { return kStepCount; }
+  bool sends(int step) const override { return step == kSend; }
+  Result<State> Advance(int step) override;
+  void Finish(const Status& status) override;
+
+ private:
+  Result<State> AdvanceSend();
+  Status OpenPart();
+  Status Take();
+  Status Send(int owner);
+  Status SendFullest();
+  /// How many messages have no answer; the first failure.
+  Result<int> UnderWay() const;
+  void DropChain();
+  void RemoveOwnParts();
+  Status RemovePart(const PartToRead& part);
+
+  const std::shared_ptr<runtime::Core> core_;
+  RedistributionRequest request_;
+  const std::vector<Generation> generations_;
+  const std::shared_ptr<Answers> answers_;
+  std::vector<PartToRead> parts_;
+  size_t at_ = 0;
+  std::shared_ptr<lsm::Reader> part_;
+  std::unique_ptr<lsm::Iterator> pairs_;
+  std::vector<lsm::WriteBatch> batches_;  // by owner
+  uint64_t buffered_ = 0;
+};
+
+Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
+  switch (step) {
+    case kSend:
+      return AdvanceSend();
+    case kFlush:
+      QUIRE_RETURN_IF_ERROR(request_.db->Flush());
+      break;
+    case kForget:
+      if (core_->rank() != 0) break;
+      QUIRE_RETURN_IF_ERROR(WriteDescriptor(*core_->fs, request_.directory, request_.without));
+      break;
+    case kDrop:
+      DropChain();
+      break;
+    case kRemove:
+      RemoveOwnParts();
+      break;
+    default:
+      break;
+  }
+  return State::kThrough;
+}
+
+Result<runtime::JobWork::State> RedistributionWork::AdvanceSend() {
+  for (int i = 0; i < kPairsPerAdvance; ++i) {
+    QUIRE_ASSIGN_OR_RETURN(const int under_way, UnderWay());
+    if (under_way >= kUnderWayMax) return State::kWaiting;
+    if (pairs_ != nullptr && pairs_->Valid()) {
+      QUIRE_RETURN_IF_ERROR(Take());
+      continue;
+    }
+    if (pairs_ != nullptr) {
+      QUIRE_RETURN_IF_ERROR(pairs_->status());
+      pairs_.reset();
+      part_.reset();
+      ++at_;
+    }
+    if (at_ < parts_.size()) {
+      QUIRE_RETURN_IF_ERROR(OpenPart());
+    } else if (buffered_ > 0) {
+      QUIRE_RETURN_IF_ERROR(SendFullest());
+    } else {
+      return under_way == 0 ? State::kThrough : State::kWaiting;
+    }
+  }
+  return State::kAgain;
+}
+
+Status RedistributionWork::OpenPart() {
+  QUIRE_ASSIGN_OR_RETURN(part_, request_.chain->PartOnce(parts_[at_].generation, parts_[at_].rank));
+  for (const auto& run : part_->State().manifest->runs) {
+    for (const table::TableInfo& table : run) bytes_total += table.raw_bytes;
+  }
+  pairs_ = part_->NewIterator({});
+  pairs_->SeekToFirst();
+  return Status();
+}
+
+// The pair on which the iterator stands, unless a newer generation knows its key.
+Status RedistributionWork::Take() {
+  const Slice key = pairs_->key();
+  QUIRE_ASSIGN_OR_RETURN(const bool known,
+                         request_.chain->KnownBefore(key, parts_[at_].generation));
+  if (!known) {
+    const Slice value = pairs_->value();
+    QUIRE_RETURN_IF_ERROR(pairs_->status());
+    QUIRE_ASSIGN_OR_RETURN(const int owner, request_.chain->OwnerAmong(key, core_->size()));
+    lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
+    const uint64_t before = batch.bytes().size();
+    batch.Put(key, value);
+    buffered_ += batch.bytes().size() - before;
+    bytes_done += key.size() + value.size();
+    if (batch.bytes().size() >= kBatchBytes) QUIRE_RETURN_IF_ERROR(Send(owner));
+    if (buffered_ >= kBufferedBytesMax) QUIRE_RETURN_IF_ERROR(SendFullest());
+  }
+  pairs_->Next();
+  return Status();
+}
+
+Status RedistributionWork::SendFullest() {
+  const auto fullest = std::max_element(
+      batches_.begin(), batches_.end(),
+      [](const auto& a, const auto& b) { return a.bytes().size() < b.bytes().size(); });
+  return Send(static_cast<int>(fullest - batches_.begin()));
+}
+
+Status RedistributionWork::Send(int owner) {
+  lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
+  buffered_ -= batch.bytes().size();
+  if (owner == core_->rank()) {
+    lsm::WriteProgress progress;
+    const Status filled = request_.db->Fill(batch.bytes(), &progress);
+    batch = lsm::WriteBatch();
+    return filled;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(answers_->mutex);
+    ++answers_->under_way;
+  }
+  const auto done = [answers = answers_, owner](const Status& status, Slice /*answer*/) {
+    if (!status.ok()) base::SyncPoint("kv.fill.refused");
+    std::shared_ptr<runtime::Job> job;
+    {
+      const std::lock_guard<std::mutex> lock(answers->mutex);
+      --answers->under_way;
+      // Takes no memory: nobody hears of what is thrown here, and the pairs would count as moved.
+      if (answers->failure.ok() && !status.ok()) {
+        answers->failure = status;
+        answers->failed_owner = owner;
+      }
+      job = answers->job.lock();
+    }
+    if (job != nullptr) job->Resume();
+  };
+  const Status sent = core_->exchange->StartThen(owner, Channel(request_.number, Operation::kFill),
+                                                 {}, batch.bytes(), done);
+  batch = lsm::WriteBatch();
+  return sent;
+}
+
+Result<int> RedistributionWork::UnderWay() const {
+  const std::lock_guard<std::mutex> lock(answers_->mutex);
+  if (answers_->failure.ok()) return answers_->under_way;
+  const int owner = answers_->failed_owner;
+  return OwnerStatus(owner, answers_->failure)
+      .WithContext("moving pairs to rank " + std::to_string(owner));
+}
+
+// Gets that are at an older part end soon; iterators may stay, and keep the parts locked.
+void RedistributionWork::DropChain() {
+  const std::weak_ptr<const Chain> chain = request_.chain;
+  request_.db->DropBase();
+  request_.chain.reset();
+  for (int i = 0; i < kGetsWaitMs && !chain.expired(); ++i) {
+    io::RealClock().SleepNs(kNsPerMs);
+  }
+}
+
+// Those that this rank read, so that each goes on the storage where it lies. All pairs have moved,
+// and the descriptor names these parts no more: where one stays it costs room, and fails nothing.
+void RedistributionWork::RemoveOwnParts() {
+  for (const PartToRead& part : parts_) {
+    const Status removed = RemovePart(part);
+    if (removed.ok() || !base::LogEnabled()) continue;
+    base::Log(LogLevel::kWarning,
+              "an older part of " + request_.database +
+                  " whose pairs have moved cannot be removed: " + removed.ToString() +
+                  "; closing the database, or the next open, tries again");
+  }
+}
+
+// A checkpoint that was read where it lies stays, and so does for now what somebody still reads.
+Status RedistributionWork::RemovePart(const PartToRead& part) {
+  const Generation& generation = generations_[part.generation];
+  if (!generation.location.empty()) return Status();
+  const Status removed =
+      lsm::DestroyDb(*core_->fs, PartDirectory(request_.directory, generation, part.rank));
+  if (removed.code() == Code::kBusy) return Status();
+  QUIRE_RETURN_IF_ERROR(removed);
+  return RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation));
+}
+
+void RedistributionWork::Finish(const Status& status) {
+  pairs_.reset();
+  part_.reset();
+  request_.chain.reset();
+  request_.db.reset();
+  if (status.ok() || *request_.closing || core_->rank() != 0 || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "the pairs of older generations of " + request_.database +
+                " have not all moved; the next checkpoint or open goes on: " + status.ToString());
+}
+
+}  // namespace
+
+Status StartRedistribution(const std::shared_ptr<runtime::Core>& core, uint32_t number,
+                           RedistributionRequest request, std::shared_ptr<runtime::Job>* job) {
+  const std::string what = "the redistribution of " + request.database;
+  auto work = std::make_unique<RedistributionWork>(core, std::move(request));
+  return runtime::Job::StartTogether(core, number, what, std::move(work), job).status();
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,36 @@
+/// Gets under way: those that were answered at once, and those whose owner has been asked.
+///
+/// Layer      kv
+/// Threads    one thread at a time
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kv/protocol/counters.h"
+#include "kv/group/group_reader.h"
+#include "kv/owner/pair_cache.h"
+#include "quire/database.h"
+#include "runtime/core.h"
+
+namespace quire::kv {
+
+/// A get that is decided.
+std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
+
+/// A request to an owner, and the handling of its answer.
+struct AskedGet {
+  std::shared_ptr<runtime::Core> core;
+  uint32_t database_number = 0;
+  int owner = 0;
+  std::string key;
+  uint64_t hash = 0;
+  std::shared_ptr<PairCache> cache;  ///< the remote cache
+  PairCache::Ticket ticket;
+  std::shared_ptr<Counters> counters;
+  std::shared_ptr<GroupReader> group;  ///< null: the owner is asked for the value at once
+};
+/// Asks.
+std::unique_ptr<PendingGet> NewAskedGet(AskedGet asked);
+
+}  // namespace quire::kv

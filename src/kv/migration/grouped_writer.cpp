@@ -1,0 +1,71 @@
+#include "kv/migration/grouped_writer.h"
+
+#include <string>
+#include <utility>
+
+namespace quire::kv {
+namespace {
+
+// A group of single operations is sent when it has grown to this, so that copies stay small.
+constexpr uint64_t kGroupBytesMax = 1ull << 20;
+
+}  // namespace
+
+void GroupedWriter::Add(int owner, log::RecordType type, Slice key, Slice value) {
+  lsm::WriteBatch& group = groups_[owner];
+  group.Add(type, key, value);
+  if (operation_ != Operation::kApply || group.bytes().size() < kGroupBytesMax) return;
+  Send(owner, group);
+  group.Clear();
+}
+
+std::vector<int> GroupedWriter::Owners() const {
+  std::vector<int> owners;
+  for (const auto& [owner, group] : groups_) {
+    if (group.count() > 0) owners.push_back(owner);
+  }
+  return owners;
+}
+
+void GroupedWriter::GiveUp(int owner, const Status& why) {
+  const auto group = groups_.find(owner);
+  if (group == groups_.end()) return;
+  Fail(group->second.count(), why);
+  groups_.erase(group);
+}
+
+void GroupedWriter::Send(int owner, const lsm::WriteBatch& group) {
+  auto call = exchange_->Start(owner, Channel(database_number_, operation_), {}, group.bytes());
+  if (call.ok()) {
+    sent_.push_back({owner, group.count(), std::move(*call)});
+  } else {
+    Fail(group.count(), call.status());
+  }
+}
+
+void GroupedWriter::Finish() {
+  for (const int owner : Owners()) Send(owner, groups_[owner]);
+  groups_.clear();
+  for (const Sent& sent : sent_) {
+    std::string answer;
+    const Status status = exchange_->Wait(sent.call, &answer);
+    if (!status.ok()) {
+      Fail(sent.count, OwnerStatus(sent.owner, status));
+      continue;
+    }
+    const Result<Damage> damage = DecodeDamage(answer);
+    if (!damage.ok()) {
+      Fail(sent.count, OwnerStatus(sent.owner, damage.status()));
+    } else if (damage->lost_count > 0) {
+      Fail(damage->lost_count, OwnerStatus(sent.owner, damage->first));
+    }
+  }
+  sent_.clear();
+}
+
+void GroupedWriter::Fail(uint64_t count, const Status& why) {
+  failed_count_ += count;
+  if (first_failure_.ok()) first_failure_ = why;
+}
+
+}  // namespace quire::kv

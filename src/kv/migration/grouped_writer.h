@@ -1,0 +1,56 @@
+/// Writes for other ranks, collected into one message per owner, all under way together.
+///
+/// Layer      kv
+/// Threads    one thread
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "comm/exchange/exchange.h"
+#include "kv/protocol/wire.h"
+#include "lsm/memtable/write_batch.h"
+#include "quire/status.h"
+
+namespace quire::kv {
+
+class GroupedWriter {
+ public:
+  /// `operation`: kApply (large groups are sent in several messages) or kWrite (one message, all or
+  /// nothing).
+  GroupedWriter(comm::Exchange* exchange, uint32_t database_number, Operation operation)
+      : exchange_(exchange), database_number_(database_number), operation_(operation) {}
+
+  void Add(int owner, log::RecordType type, Slice key, Slice value);
+  /// The owners for which something waits to be sent.
+  std::vector<int> Owners() const;
+  /// Operations that wait to be sent to `owner` are not sent: they fail because of `why`.
+  void GiveUp(int owner, const Status& why);
+  /// Sends the rest and waits for all answers.
+  void Finish();
+
+  /// Operations that were not applied, or may not have been; why, of the first.
+  uint64_t failed_count() const { return failed_count_; }
+  const Status& first_failure() const { return first_failure_; }
+
+ private:
+  struct Sent {
+    int owner;
+    uint64_t count;
+    std::shared_ptr<comm::Call> call;
+  };
+  void Send(int owner, const lsm::WriteBatch& group);
+  void Fail(uint64_t count, const Status& why);
+
+  comm::Exchange* const exchange_;
+  const uint32_t database_number_;
+  const Operation operation_;
+  std::map<int, lsm::WriteBatch> groups_;  // by owner
+  std::vector<Sent> sent_;
+  uint64_t failed_count_ = 0;
+  Status first_failure_;
+};
+
+}  // namespace quire::kv

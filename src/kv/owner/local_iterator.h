@@ -1,0 +1,45 @@
+/// The ordered walk over a rank's own pairs, as the public interface shows it.
+///
+/// Layer      kv
+/// Threads    an iterator: one thread at a time
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/executor.h"
+#include "lsm/db/db.h"
+#include "quire/database.h"
+#include "table/entry_iterator.h"
+
+namespace quire::kv {
+
+/// The objects that an iterator over a database's pairs keeps alive, among them the database.
+struct HeldPairs {
+  std::shared_ptr<base::Executor> executor;  ///< that it works with
+  std::shared_ptr<lsm::Db> db;
+  std::unique_ptr<lsm::Iterator> iterator;  ///< null: the database was closed
+  Status closed;
+};
+
+/// The iterators of an open database, which end with it: none keeps its files or its lock.
+class OpenIterators {
+ public:
+  /// Over the pairs of `db` as they are now. Any thread.
+  std::unique_ptr<LocalIterator> New(std::shared_ptr<base::Executor> executor,
+                                     std::shared_ptr<lsm::Db> db);
+  /// From now on all stand nowhere, and say `why`. No call of one may be under way.
+  void End(const Status& why);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<HeldPairs>> held_;  // guarded by mutex_
+};
+
+/// Over the pairs of `entries`, which has each key once.
+std::unique_ptr<LocalIterator> NewEntryPairIterator(std::unique_ptr<table::EntryIterator> entries);
+/// An iterator over nothing, whose status() is `status`.
+std::unique_ptr<LocalIterator> NewFailedIterator(Status status);
+
+}  // namespace quire::kv

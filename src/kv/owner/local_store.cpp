@@ -1,0 +1,155 @@
+#include "kv/owner/local_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/program_call.h"
+#include "log/record.h"
+
+namespace quire::kv {
+namespace {
+
+// Marks all keys of a batch as being written, where there is a cache to be kept right.
+class BatchGuard {
+ public:
+  BatchGuard(PairCache& cache, const std::vector<lsm::WriteOp>& operations) {
+    for (const lsm::WriteOp& operation : operations) {
+      guards_.emplace_back(cache, operation.key, base::HashKey(operation.key));
+    }
+  }
+
+ private:
+  std::deque<PairCache::WriteGuard> guards_;
+};
+
+}  // namespace
+
+Result<uint64_t> CountRecords(Slice records) {
+  uint64_t count = 0;
+  while (records.size() >= sizeof(log::RecordHeader)) {
+    // The header as it travels: sizes at 12 and 20 (docs/format/record.md).
+    uint32_t value_size = 0;
+    uint16_t key_size_minus_1 = 0;
+    std::memcpy(&value_size, records.data() + offsetof(log::RecordHeader, value_size), 4);
+    std::memcpy(&key_size_minus_1, records.data() + offsetof(log::RecordHeader, key_size_minus_1),
+                2);
+    const uint64_t size = log::RecordSize(uint64_t{key_size_minus_1} + 1, value_size);
+    if (size > records.size()) break;
+    records.remove_prefix(size);
+    ++count;
+  }
+  if (records.empty()) return count;
+  return Status(Code::kCorruption, "a batch of another rank ends inside a record");
+}
+
+LocalStore::LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank,
+                       Counters* counters)
+    : db_(std::move(db)), cache_(local_cache_bytes), rank_(rank), counters_(counters) {}
+
+Status LocalStore::Get(Slice key, uint64_t hash, const lsm::AllocateFn& place) {
+  if (cache_.on()) return GetThroughCache(key, hash, place);
+  return db_->Get(key, nullptr, place);
+}
+
+Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place) {
+  const PairCache::Ticket ticket = cache_.Look(hash);
+  bool decided = false;
+  const Status in_memory = db_->GetFromMemory(key, place, &decided, nullptr);
+  if (decided) return in_memory;
+  const Status cached = cache_.Get(key, hash, ticket, place);
+  if (cached.code() != Code::kNotFound) {
+    counters_->Add(Counter::kLocalCacheHits);
+    return cached;
+  }
+  char* at = nullptr;
+  size_t value_size = 0;
+  const Status status = db_->Get(key, nullptr, [&](size_t size) {
+    value_size = size;
+    return at = place(size);
+  });
+  if (status.ok()) cache_.Insert(key, Slice(at, value_size), hash, ticket);
+  return status;
+}
+
+Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
+                             std::string* updated, std::string* answer) const {
+  const AnsweringUpdateFunction* const function = updates_.Find(id);
+  if (function == nullptr) {
+    return Status(Code::kInvalidArgument,
+                  "update function " + std::to_string(id) + " is not registered on rank " +
+                      std::to_string(rank_) + ": call RegisterUpdate on all ranks first");
+  }
+  std::string unheard;
+  if (answer == nullptr) answer = &unheard;
+  answer->clear();
+  return base::CallProgram(
+      [id] { return "update function " + std::to_string(id); },
+      [&] { return (*function)(key, present, argument, updated, answer); });
+}
+
+Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
+                          std::string* answer, lsm::WriteProgress* progress) {
+  const PairCache::WriteGuard guard(cache_, key, hash);
+  struct {
+    const LocalStore* store;
+    uint32_t id;
+    Slice argument;
+    std::string* answer;
+    Status outcome;
+  } call{this, id, argument, answer, {}};
+  const Status status =
+      db_->Update(
+          key,
+          [&call](Slice of_key, const Slice* present, std::string* updated) {
+            call.outcome = call.store->RunUpdate(call.id, of_key, present, call.argument, updated,
+                                                 call.answer);
+            return call.outcome.ok();
+          },
+          progress);
+  QUIRE_RETURN_IF_ERROR(status);
+  return call.outcome.code() == Code::kNotFound ? Status() : call.outcome;
+}
+
+Status LocalStore::Apply(Slice records, lsm::WriteProgress* progress, Damage* damage) {
+  std::vector<lsm::WriteOp> operations;
+  if (cache_.capacity_bytes() != 0) {
+    QUIRE_ASSIGN_OR_RETURN(operations, lsm::DecodeBatch(records));
+  }
+  const BatchGuard guard(cache_, operations);
+  // A function that refuses loses its own operation, not those behind it.
+  const auto update = [&](uint32_t id, Slice argument, Slice key, const Slice* present,
+                          std::string* updated, bool* write) {
+    const Status outcome = RunUpdate(id, key, present, argument, updated, nullptr);
+    *write = outcome.ok();
+    if (outcome.ok() || outcome.code() == Code::kNotFound) return Status();
+    if (damage->first.ok()) damage->first = outcome;
+    ++damage->lost_count;
+    return Status();
+  };
+  const Status status = db_->Apply(records, update, progress);
+  return status.ok() || progress->waits ? status : GiveUp(records, *progress, status, damage);
+}
+
+Status LocalStore::GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
+                          Damage* damage) const {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t count, CountRecords(records));
+  if (damage->first.ok()) damage->first = why;
+  // Where nothing counts as applied, what functions refused is among it.
+  damage->lost_count = std::min(count, damage->lost_count + count - progress.applied);
+  return Status();
+}
+
+Status LocalStore::Write(Slice records, lsm::WriteProgress* progress) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<lsm::WriteOp> operations, lsm::DecodeBatch(records));
+  lsm::WriteBatch batch;
+  for (const lsm::WriteOp& operation : operations) {
+    batch.Add(operation.type, operation.key, operation.value);
+  }
+  const BatchGuard guard(cache_, operations);
+  return db_->Write(batch, progress);
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,84 @@
+/// The pairs that this rank owns: its lsm::Db behind the local cache, and the update functions that
+/// run on them.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local put and get), figures 2 and 3
+/// Threads    any
+/// Invariants a get looks into MemTables, immutable MemTables, local cache and tables, in this
+///            order; a write evicts its key from the local cache
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kv/protocol/counters.h"
+#include "kv/owner/pair_cache.h"
+#include "kv/protocol/update_registry.h"
+#include "kv/protocol/wire.h"
+#include "lsm/db/db.h"
+
+namespace quire::kv {
+
+class LocalStore {
+ public:
+  /// `name` is for messages.
+  LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank, Counters* counters);
+
+  Status Put(Slice key, Slice value, uint64_t hash) {
+    const PairCache::WriteGuard guard(cache_, key, hash);
+    return db_->Put(key, value);
+  }
+  Status Delete(Slice key, uint64_t hash) {
+    const PairCache::WriteGuard guard(cache_, key, hash);
+    return db_->Delete(key);
+  }
+  /// Copies the value into the place that `place` gives. kNotFound: absent.
+  Status Get(Slice key, uint64_t hash, const lsm::AllocateFn& place);
+  /// Runs update `id`. Returns the function's result, except for kNotFound (nothing to write). Its
+  /// answer goes to `answer`, unless that is null.
+  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
+                std::string* answer = nullptr) {
+    lsm::WriteProgress progress;
+    return Update(key, id, argument, hash, answer, &progress);
+  }
+
+  // For other ranks. If `progress` says that the write waits, it is unfinished: the same call with
+  // the same arguments continues it.
+  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash, std::string* answer,
+                lsm::WriteProgress* progress);
+  /// Records of another rank, one after another; what could not be applied of them goes into
+  /// `damage`. kCorruption: they are no records.
+  Status Apply(Slice records, lsm::WriteProgress* progress, Damage* damage);
+  /// What is left of such records fails, because of `why`.
+  Status GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
+                Damage* damage) const;
+  /// All of the records or none.
+  Status Write(Slice records, lsm::WriteProgress* progress);
+  /// Records of older generations, each for a key of which nothing is known here. Their values are
+  /// those that gets saw before: the cache stays right.
+  Status Fill(Slice records, lsm::WriteProgress* progress) { return db_->Fill(records, progress); }
+
+  lsm::Db& db() { return *db_; }
+  const lsm::Db& db() const { return *db_; }
+  std::shared_ptr<lsm::Db> shared_db() const { return db_; }
+  PairCache& cache() { return cache_; }
+  const PairCache& cache() const { return cache_; }
+  UpdateRegistry& updates() { return updates_; }
+
+ private:
+  Status RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
+                   std::string* updated, std::string* answer) const;
+  Status GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place);
+
+  const std::shared_ptr<lsm::Db> db_;
+  PairCache cache_;
+  UpdateRegistry updates_;
+  const int rank_;
+  Counters* const counters_;
+};
+
+/// The number of records in a batch, as its headers say; kCorruption where they cannot be right.
+Result<uint64_t> CountRecords(Slice records);
+
+}  // namespace quire::kv

@@ -1,0 +1,221 @@
+#include "kv/owner/service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/out_of_memory.h"
+#include "kv/protocol/wire.h"
+
+namespace quire::kv {
+namespace {
+
+// Those that store, and the fence, which is answered after them: in the order in which they came.
+constexpr Operation kWrites[] = {Operation::kApply, Operation::kWrite, Operation::kFence,
+                                 Operation::kFill, Operation::kUpdate};
+constexpr Operation kReads[] = {Operation::kGet, Operation::kGetMany, Operation::kGetInGroup,
+                                Operation::kGetManyInGroup};
+
+Status CheckKeySize(Slice key) {
+  if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
+  return Status(Code::kCorruption,
+                "a request of another rank has a key of " + std::to_string(key.size()) + " bytes");
+}
+
+}  // namespace
+
+// A write of another rank, from its arrival to its answer.
+struct Service::Write {
+  explicit Write(Operation its_operation) : operation(its_operation) { progress.may_wait = false; }
+
+  Operation operation;
+  lsm::WriteProgress progress;
+  Damage damage;
+  std::string answer;  // of an update function that ran
+};
+
+// One that found no room.
+class Service::UnfinishedWrite final : public comm::UnfinishedRequest {
+ public:
+  UnfinishedWrite(Service* service, Slice request) : service_(service), request_(request) {}
+  void Take(Write write) { write_ = std::move(write); }
+  bool GoOn(Status* status, std::string* answer) override {
+    return service_->GoOn(write_, request_, status, answer);
+  }
+
+ private:
+  Service* const service_;
+  const std::string request_;
+  Write write_{Operation::kFence};
+};
+
+void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
+  AttachWrites(exchange, database_number);
+  for (const Operation operation : kReads) {
+    exchange->Serve(Channel(database_number, operation),
+                    [this, operation](int /*source*/, Slice request, std::string* answer) {
+                      counters_->Add(Counter::kRequestsServed);
+                      switch (operation) {
+                        case Operation::kGetMany:
+                          return GetMany(request, false, answer);
+                        case Operation::kGetInGroup:
+                          return GetInGroup(request, answer);
+                        case Operation::kGetManyInGroup:
+                          return GetMany(request, true, answer);
+                        default:
+                          return Get(request, answer);
+                      }
+                    });
+  }
+}
+
+void Service::AttachWrites(comm::Exchange* exchange, uint32_t database_number) {
+  for (const Operation operation : kWrites) {
+    exchange->ServePatiently(
+        Channel(database_number, operation), database_number,
+        [this, operation](int /*source*/, Slice request, Status* status, std::string* answer) {
+          counters_->Add(Counter::kRequestsServed);
+          return Begin(operation, request, status, answer);
+        });
+  }
+}
+
+void Service::Detach(comm::Exchange* exchange, uint32_t database_number) {
+  for (const Operation operation : kWrites) {
+    exchange->Serve(Channel(database_number, operation), {});
+  }
+  for (const Operation operation : kReads) {
+    exchange->Serve(Channel(database_number, operation), {});
+  }
+}
+
+std::unique_ptr<comm::UnfinishedRequest> Service::Begin(Operation operation, Slice request,
+                                                        Status* status, std::string* answer) {
+  Write begun(operation);
+  if (GoOn(begun, request, status, answer)) return nullptr;
+  std::unique_ptr<UnfinishedWrite> rest;
+  *status = base::OrOutOfMemory([&] {
+    rest = std::make_unique<UnfinishedWrite>(this, request);
+    return Status();
+  });
+  if (!status->ok()) {
+    *status = GiveUp(begun, request, answer);
+    return nullptr;
+  }
+  rest->Take(std::move(begun));
+  return rest;
+}
+
+bool Service::GoOn(Write& write, Slice request, Status* status, std::string* answer) {
+  *status = Run(write, request);
+  if (write.progress.waits) return false;
+  *answer = std::move(write.answer);
+  return true;
+}
+
+// There is no memory to keep it in.
+Status Service::GiveUp(Write& write, Slice request, std::string* answer) {
+  if (write.operation != Operation::kApply) return base::OutOfMemory();
+  QUIRE_RETURN_IF_ERROR(
+      store_->GiveUp(request, write.progress, base::OutOfMemory(), &write.damage));
+  *answer = EncodeDamage(write.damage);
+  return Status();
+}
+
+Status Service::Run(Write& write, Slice request) {
+  switch (write.operation) {
+    case Operation::kApply:
+      return Apply(write, request);
+    case Operation::kWrite:
+      return store_->Write(request, &write.progress);
+    case Operation::kFill:
+      return store_->Fill(request, &write.progress);
+    case Operation::kUpdate:
+      return Update(write, request);
+    default:
+      return Status();  // a fence
+  }
+}
+
+Status Service::Apply(Write& write, Slice request) {
+  QUIRE_RETURN_IF_ERROR(store_->Apply(request, &write.progress, &write.damage));
+  write.answer = EncodeDamage(write.damage);
+  return Status();
+}
+
+Status Service::Update(Write& write, Slice request) {
+  QUIRE_ASSIGN_OR_RETURN(const UpdateRequest update, DecodeUpdate(request));
+  QUIRE_RETURN_IF_ERROR(CheckKeySize(update.key));
+  return store_->Update(update.key, update.id, update.argument, base::HashKey(update.key),
+                        &write.answer, &write.progress);
+}
+
+Status Service::Get(Slice request, std::string* answer) {
+  QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
+  answer->assign(1, kFoundByte);
+  const Status status = store_->Get(request, base::HashKey(request), [answer](size_t size) {
+    answer->resize(1 + size);
+    return answer->data() + 1;
+  });
+  if (status.code() != Code::kNotFound) return status;
+  answer->assign(1, kAbsentByte);
+  return Status();
+}
+
+// The owner tells what its memory has; in its tables the other looks by itself. True: those of
+// `tables`, and the status is nothing.
+bool Service::NamesTables(Slice key, const lsm::AllocateFn& place, Status* status,
+                          NamedTables* tables) {
+  lsm::TablesPosition position;
+  bool decided = false;
+  *status = store_->db().GetFromMemory(key, place, &decided, &position);
+  if (decided || status->code() != Code::kNotFound) return false;
+  *tables = {position.store_id, position.edition};
+  if (!position.has_base) return true;
+  *status = store_->Get(key, base::HashKey(key), place);
+  return false;
+}
+
+Status Service::GetInGroup(Slice request, std::string* answer) {
+  QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
+  answer->assign(1, kFoundByte);
+  const auto place = [answer](size_t size) {
+    answer->resize(1 + size);
+    return answer->data() + 1;
+  };
+  Status status;
+  NamedTables tables;
+  if (NamesTables(request, place, &status, &tables)) {
+    *answer = EncodeTablesAnswer(tables);
+    return Status();
+  }
+  if (status.code() != Code::kNotFound) return status;
+  answer->assign(1, kAbsentByte);
+  return Status();
+}
+
+Status Service::GetMany(Slice request, bool in_group, std::string* answer) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Slice> keys, DecodeKeys(request));
+  std::string value;
+  const auto place = [&value](size_t size) {
+    value.resize(size);
+    return value.data();
+  };
+  for (const Slice key : keys) {
+    QUIRE_RETURN_IF_ERROR(CheckKeySize(key));
+    Status status;
+    NamedTables tables;
+    if (in_group && NamesTables(key, place, &status, &tables)) {
+      AddTables(answer, tables);
+    } else {
+      if (!in_group) status = store_->Get(key, base::HashKey(key), place);
+      AddResult(answer, status, value);
+    }
+    if (answer->size() >= kGetManyAnswerBytes) break;
+  }
+  return Status();
+}
+
+}  // namespace quire::kv

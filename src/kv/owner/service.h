@@ -1,0 +1,54 @@
+/// The message handler's side of a database: what other ranks ask of the pairs that this rank owns.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message handler)
+/// Encoding   docs/format/message-kv.md
+/// Threads    the handler's functions run wherever the Exchange runs services; Attach and Detach:
+///            one thread
+/// Invariants a request never waits, neither for another rank nor for room: a write that finds none
+///            is left unfinished, and the others of its rank behind it
+///            (docs/decisions/0016-writes-without-room.md); bytes of a request are not trusted;
+///            after Detach none runs
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "comm/exchange/exchange.h"
+#include "kv/protocol/counters.h"
+#include "kv/owner/local_store.h"
+#include "kv/protocol/wire.h"
+
+namespace quire::kv {
+
+class Service {
+ public:
+  Service(LocalStore* store, Counters* counters) : store_(store), counters_(counters) {}
+
+  /// Requests of the database with that number come here from now on.
+  void Attach(comm::Exchange* exchange, uint32_t database_number);
+  /// They are answered "not found" from now on.
+  void Detach(comm::Exchange* exchange, uint32_t database_number);
+
+ private:
+  struct Write;
+  class UnfinishedWrite;
+  void AttachWrites(comm::Exchange* exchange, uint32_t database_number);
+  std::unique_ptr<comm::UnfinishedRequest> Begin(Operation operation, Slice request,
+                                                 Status* status, std::string* answer);
+  bool GoOn(Write& write, Slice request, Status* status, std::string* answer);
+  Status Run(Write& write, Slice request);
+  Status GiveUp(Write& write, Slice request, std::string* answer);
+  Status Apply(Write& write, Slice request);
+  Status Update(Write& write, Slice request);
+  Status Get(Slice request, std::string* answer);
+  Status GetInGroup(Slice request, std::string* answer);
+  Status GetMany(Slice request, bool in_group, std::string* answer);
+  bool NamesTables(Slice key, const lsm::AllocateFn& place, Status* status, NamedTables* tables);
+
+  LocalStore* const store_;
+  Counters* const counters_;
+};
+
+}  // namespace quire::kv

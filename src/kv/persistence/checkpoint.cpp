@@ -1,0 +1,292 @@
+#include "kv/persistence/checkpoint.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/coding.h"
+#include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "io/files/machine.h"
+#include "io/paths/made_paths.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "kv/persistence/checkpoint_part.h"
+#include "kv/generations/locked_database.h"
+#include "runtime/agreement.h"
+
+namespace quire::kv {
+namespace {
+
+// What rank 0 prepares and tells the others.
+struct Prepared {
+  uint64_t number = 0;
+  uint64_t earlier = 0;                // the newest complete one; 0: none
+  std::unique_ptr<io::FileLock> lock;  // rank 0
+  io::MadePaths made;                  // rank 0: until the checkpoint begins
+  std::vector<CheckpointFound> left;   // rank 0: by checkpoints that were interrupted
+};
+
+std::string PartName(int rank) {
+  return kPartDirectoryPrefix + std::to_string(rank);
+}
+
+// Somebody may have begun it since it was found, or removed it.
+Status DropUnheld(io::FileSystem& fs, const std::string& home, const CheckpointFound& left) {
+  Result<std::unique_ptr<io::FileLock>> lock =
+      fs.Lock(LockedDatabase::LockPath(left.directory), io::ProcessDescription());
+  const Code code = lock.status().code();
+  if (code == Code::kBusy || code == Code::kNotFound) return Status();
+  return lock.ok() ? DropCheckpoint(fs, home, left) : lock.status();
+}
+
+// What one has left that was interrupted. Where it stays it is in nobody's way.
+void RemoveLeftover(io::FileSystem& fs, const std::string& home, const CheckpointFound& left) {
+  const Status removed = DropUnheld(fs, home, left);
+  if (removed.ok() || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning, left.directory +
+                                    ", which an interrupted checkpoint left, cannot be "
+                                    "removed: " +
+                                    removed.ToString());
+}
+
+// Begins a directory for the next one.
+Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Prepared* prepared) {
+  const std::string home = CheckpointHome(request.path, request.database);
+  QUIRE_RETURN_IF_ERROR(prepared->made.MakeDirectory(fs, request.path));
+  QUIRE_RETURN_IF_ERROR(prepared->made.MakeDirectory(fs, home));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<CheckpointFound> found, FindCheckpoints(fs, home));
+  for (const CheckpointFound& one : found) {
+    prepared->number = std::max(prepared->number, one.number);
+    if (one.state == CheckpointState::kComplete) prepared->earlier = one.number;
+    const bool left =
+        one.state == CheckpointState::kFailed || one.state == CheckpointState::kDropped;
+    if (left) prepared->left.push_back(one);
+  }
+  ++prepared->number;
+  const std::string partial = PartialDirectory(home, prepared->number);
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(partial));
+  prepared->made.AddDirectory(fs, partial);
+  QUIRE_ASSIGN_OR_RETURN(prepared->lock,
+                         prepared->made.Lock(fs, LockedDatabase::LockPath(partial),
+                                             io::ProcessDescription()));
+  return Status();
+}
+
+Status AgreeOnPrepared(runtime::Core& core, const CheckpointRequest& request, Prepared* prepared) {
+  Status status;
+  if (core.rank() == 0) {
+    const std::lock_guard<std::mutex> lock(core.checkpoints_mutex);
+    status = io::AgainIfTakenBack([&] {
+      *prepared = Prepared();
+      return PrepareDirectory(*core.fs, request, prepared);
+    });
+  }
+  std::string told;
+  base::PutFixed(&told, prepared->number);
+  base::PutFixed(&told, prepared->earlier);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                         runtime::GatherAgreed(*core.exchange, status, told));
+  base::Reader reader(all[0]);
+  if (!reader.Fixed(&prepared->number) || !reader.Fixed(&prepared->earlier)) {
+    return Status(Code::kCorruption, "rank 0 does not say which checkpoint it begins");
+  }
+  prepared->made.Keep();
+  return Status();
+}
+
+class CheckpointWork final : public runtime::JobWork {
+ public:
+  CheckpointWork(std::shared_ptr<runtime::Core> core, CheckpointRequest request,
+                 std::shared_ptr<const lsm::Capture> capture, Prepared prepared)
+      : core_(std::move(core)),
+        fs_(*core_->fs),
+        request_(std::move(request)),
+        prepared_(std::move(prepared)),
+        home_(CheckpointHome(request_.path, request_.database)),
+        partial_(PartialDirectory(home_, prepared_.number)),
+        part_(fs_, Places(), std::move(capture), &bytes_done) {
+    bytes_total = part_.bytes();
+  }
+
+  int step_count() const override { return 2; }
+  Result<State> Advance(int step) override {
+    if (step == 0) return AdvancePart();
+    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(AsFailure(Publish()));
+    return State::kThrough;
+  }
+  std::string Report(int step) override { return step == 0 ? part_.report() : std::string(); }
+  Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
+  // Published or not: that is one rename.
+  bool CanUndo(int step) override {
+    return step == 0 || (!published_ && !may_be_published_ && IsPartial());
+  }
+  void Undo() override { part_.Remove(); }
+  Status AfterFailure(const Status& why) const override;
+  void Finish(const Status& status) override;
+
+ private:
+  CheckpointPart::Places Places() const;
+  Result<State> AdvancePart();
+  Status Publish();
+  Status Rename();
+  bool IsPartial() const;
+  Status DropOld();
+  Status SayWhy(const Status& why);
+
+  const std::shared_ptr<runtime::Core> core_;
+  io::FileSystem& fs_;
+  const CheckpointRequest request_;
+  Prepared prepared_;
+  const std::string home_;
+  const std::string partial_;
+  CheckpointPart part_;
+  CommitRecord record_;            // rank 0
+  bool published_ = false;         // rank 0: it is there, and durable
+  bool may_be_published_ = false;  // rank 0: what became of the rename, or will, is not known
+};
+
+CheckpointPart::Places CheckpointWork::Places() const {
+  CheckpointPart::Places places;
+  places.source = request_.source;
+  places.target = partial_ + "/" + PartName(core_->rank());
+  places.number = prepared_.number;
+  if (prepared_.earlier != 0) {
+    places.earlier = CheckpointDirectory(home_, prepared_.earlier);
+    places.earlier_part = places.earlier + "/" + PartName(core_->rank());
+  }
+  return places;
+}
+
+Result<runtime::JobWork::State> CheckpointWork::AdvancePart() {
+  // One at a time, and not while the others wait in a collective call: there may be many files.
+  if (!prepared_.left.empty()) {
+    RemoveLeftover(fs_, home_, prepared_.left.back());
+    prepared_.left.pop_back();
+    return State::kAgain;
+  }
+  const Result<bool> done = part_.Advance();
+  if (done.ok()) return *done ? State::kThrough : State::kAgain;
+  // Without this part nobody publishes. The others' goes when rank 0 says so.
+  part_.Remove();
+  return AsFailure(done.status());
+}
+
+Result<std::string> CheckpointWork::TakeReports(int step, const std::vector<std::string>& reports) {
+  if (step != 0) return std::string();
+  for (const std::string& report : reports) {
+    QUIRE_ASSIGN_OR_RETURN(CommitRecord::Part part, CheckpointPart::ReadReport(report));
+    record_.parts.push_back(std::move(part));
+  }
+  return std::string();
+}
+
+// Rank 0. From the rename on the checkpoint is there.
+Status CheckpointWork::Publish() {
+  QUIRE_RETURN_IF_ERROR(Rename());
+  const Status dropped = DropOld();
+  if (!dropped.ok() && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +
+                                      " cannot be removed: " + dropped.ToString());
+  }
+  return Status();
+}
+
+Status CheckpointWork::Rename() {
+  const std::lock_guard<std::mutex> lock(core_->checkpoints_mutex);
+  record_.database = request_.database;
+  record_.partitioner = request_.partitioner;
+  record_.options = request_.options;
+  record_.time = io::UnixTime();
+  QUIRE_RETURN_IF_ERROR(
+      io::ReplaceFile(fs_, partial_ + "/" + kCommitName, EncodeCommitRecord(record_)));
+  const std::string complete = CheckpointDirectory(home_, prepared_.number);
+  may_be_published_ = true;  // until the end of this is known: any step may find no memory
+  const Status renamed = base::OrOutOfMemory([&] { return fs_.Rename(partial_, complete); });
+  if (!renamed.ok()) {
+    may_be_published_ = !IsPartial();
+    return renamed;
+  }
+  const Status durable = base::OrOutOfMemory([&] { return fs_.SyncDirectory(home_); });
+  if (!durable.ok()) {
+    // All ranks hear that it failed. Where it cannot be taken back either, it is whole.
+    const Status back = fs_.Rename(complete, partial_);
+    may_be_published_ = !back.ok() || !fs_.SyncDirectory(home_).ok();
+    return durable;
+  }
+  published_ = true;
+  // Not before: what nobody holds may be removed by others. One that stays means nothing.
+  static_cast<void>(fs_.Unlink(LockedDatabase::LockPath(complete)));
+  return Status();
+}
+
+bool CheckpointWork::IsPartial() const {
+  const Result<bool> there = fs_.Exists(partial_);
+  return there.ok() && *there;
+}
+
+// The others do nothing after their parts: rank 0 alone knows, and what it has published is whole.
+Status CheckpointWork::AfterFailure(const Status& why) const {
+  if (published_) return Status();
+  if (core_->rank() == 0 && !may_be_published_) return why;
+  return Status(why.code(), why.message() + "; whether checkpoint " +
+                                std::to_string(prepared_.number) +
+                                " is there is not known: see `quire checkpoint list " +
+                                request_.path + "`");
+}
+
+Status CheckpointWork::DropOld() {
+  if (request_.keep == 0) return Status();
+  QUIRE_ASSIGN_OR_RETURN(std::vector<CheckpointFound> found, FindCheckpoints(fs_, home_));
+  std::erase_if(found, [](const auto& one) { return one.state != CheckpointState::kComplete; });
+  const size_t keep = static_cast<size_t>(request_.keep);
+  for (size_t i = 0; i + keep < found.size(); ++i) {
+    const Status dropped = DropCheckpoint(fs_, home_, found[i]);
+    // Another checkpoint may have been faster.
+    if (!dropped.ok() && dropped.code() != Code::kNotFound) return dropped;
+  }
+  return Status();
+}
+
+void CheckpointWork::Finish(const Status& status) {
+  const std::unique_ptr<io::FileLock> lock = std::move(prepared_.lock);  // until this is said
+  part_.End();
+  if (core_->rank() == 0 && !status.ok()) {
+    const Status said = SayWhy(status);
+    if (base::LogEnabled()) {
+      base::Log(LogLevel::kError, "checkpoint " + std::to_string(prepared_.number) + " of " +
+                                      request_.database + " failed: " + status.ToString() +
+                                      (said.ok() ? "" : "; " + said.ToString()));
+    }
+  }
+}
+
+Status CheckpointWork::SayWhy(const Status& why) {
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(partial_));
+  if (!there) return Status();  // published; what came after that failed
+  return io::ReplaceFile(fs_, partial_ + "/" + kFailedName, why.ToString() + "\n");
+}
+
+}  // namespace
+
+Status CheckCheckpointPath(const std::string& path) {
+  if (!path.empty() && path[0] == '/' && path.find('\n') == std::string::npos) return Status();
+  return Status(Code::kInvalidArgument, "the checkpoint path \"" + path +
+                                            "\" is not absolute; give one that begins with /");
+}
+
+Result<std::unique_ptr<Event>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
+                                               uint32_t number, const CheckpointRequest& request,
+                                               std::shared_ptr<const lsm::Capture> capture,
+                                               std::shared_ptr<runtime::Job>* job) {
+  Prepared prepared;
+  QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*core, request, &prepared));
+  const std::string what = "checkpoint " + std::to_string(prepared.number) + " of " +
+                           request.database + " in " + request.path;
+  return runtime::Job::StartTogether(
+      core, number, what,
+      std::make_unique<CheckpointWork>(core, request, std::move(capture), std::move(prepared)),
+      job);
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,80 @@
+/// One rank's part of a checkpoint: its files copied and verified, or linked, and listed.
+///
+/// Layer      kv
+/// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
+/// Encoding   docs/format/checkpoint.md
+/// Threads    one at a time
+/// Invariants FILES is written when every file beside it is verified and its contents durable
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "kv/persistence/transfer.h"
+#include "lsm/db/db.h"
+#include "lsm/offline/part_verifier.h"
+
+namespace quire::kv {
+
+class CheckpointPart {
+ public:
+  struct Places {
+    std::string source;        ///< this rank's directory in the database
+    std::string target;        ///< the part's; made
+    std::string earlier;       ///< of the newest complete checkpoint beside it; empty: none
+    std::string earlier_part;  ///< the same rank's in that
+    uint64_t number = 0;       ///< of the checkpoint
+  };
+  CheckpointPart(io::FileSystem& fs, Places places, std::shared_ptr<const lsm::Capture> capture,
+                 std::atomic<uint64_t>* bytes_done);
+
+  /// Sizes of its tables and value segments.
+  uint64_t bytes() const;
+  /// Does some of it: true once all is there, verified and durable. The capture is let go then.
+  /// Errors  kCorruption (the text names the file of the database; or the copy, if that differs
+  ///         from what was read), kNoSpace, kIo.
+  Result<bool> Advance();
+  /// Its entry in the commit record, for rank 0: ReadReport.
+  const std::string& report() const { return report_; }
+  /// Errors  kCorruption.
+  static Result<CommitRecord::Part> ReadReport(Slice report);
+  /// Nothing more is done; the capture is let go.
+  void End();
+  /// Ends it and removes what is there of it; where that fails the log says so.
+  void Remove();
+
+ private:
+  // A file of the earlier checkpoint, before it is read.
+  struct Look {
+    uint64_t bytes = 0;
+    bool untouched = false;  // since that checkpoint was committed
+  };
+  Status Begin();
+  Transfer::Item ItemOf(const lsm::Capture::File& file) const;
+  FileList EarlierFiles() const;
+  std::map<std::string, Look> LookAtEarlier() const;
+  Status CheckAll();
+  Status CheckCopy(const Transfer::Item& item);
+  Status CompareCopy(const Transfer::Item& item, bool contents) const;
+  Status NameSource(const Status& found) const;
+  Status WriteList();
+
+  io::FileSystem& fs_;
+  const Places places_;
+  std::shared_ptr<const lsm::Capture> capture_;
+  std::atomic<uint64_t>* const bytes_done_;
+  lsm::PartVerifier verifier_;
+  FileList earlier_;
+  std::map<std::string, Look> looks_;  // at the files of the earlier checkpoint
+  std::unique_ptr<Transfer> transfer_;
+  bool begun_ = false;
+  std::string report_;
+};
+
+}  // namespace quire::kv

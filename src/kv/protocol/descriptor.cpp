@@ -1,0 +1,173 @@
+#include "kv/protocol/descriptor.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "quire/option_table.h"
+#include "runtime/repository.h"
+#include "runtime/sealed_text.h"
+
+namespace quire::kv {
+namespace {
+
+// What is set aside for a generation goes by its ranks, and a descriptor may say anything.
+constexpr uint64_t kRankCountMax = 1 << 22;
+constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
+constexpr uint32_t kGenerationMax = 1u << 30;
+constexpr runtime::SealedKind kKind = {"quire database ", kDescriptorVersion,
+                                       "restore the file from a copy, or remove the database"};
+constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
+constexpr char kGenerationPrefix[] = "generation.";
+constexpr char kLocationPrefix[] = "location.";
+constexpr char kTaken[] = "taken";
+constexpr char kOptionPrefix[] = "option.";
+
+// Takes `prefix` off `name`; false where it does not begin so.
+bool TakePrefix(Slice prefix, Slice* name) {
+  if (name->substr(0, prefix.size()) != prefix) return false;
+  name->remove_prefix(prefix.size());
+  return true;
+}
+
+bool SetState(Slice value, Descriptor* descriptor) {
+  for (size_t i = 0; i < std::size(kStateNames); ++i) {
+    if (value != kStateNames[i]) continue;
+    descriptor->state = static_cast<DescriptorState>(i);
+    return true;
+  }
+  return false;
+}
+
+// generation.<number> = <ranks> <partitioner>, numbers falling from line to line
+bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
+  const auto number = runtime::ParseNumber(number_text, kGenerationMax);
+  const size_t space = value.find(' ');
+  if (!number || *number == 0 || space == Slice::npos) return false;
+  const auto ranks = runtime::ParseNumber(value.substr(0, space), kRankCountMax);
+  if (!ranks || *ranks == 0 || space + 1 == value.size()) return false;
+  std::vector<Generation>& all = descriptor->generations;
+  if (!all.empty() && all.back().number <= *number) return false;
+  all.push_back({static_cast<uint32_t>(*number), static_cast<int>(*ranks),
+                 std::string(value.substr(space + 1)), ""});
+  return true;
+}
+
+// taken = <number>
+bool SetTaken(Slice value, Descriptor* descriptor) {
+  const auto number = runtime::ParseNumber(value, kGenerationMax);
+  if (!number || *number == 0 || descriptor->taken != 0) return false;
+  descriptor->taken = static_cast<uint32_t>(*number);
+  return true;
+}
+
+// location.<number> = <absolute path>, behind the line of its generation
+bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
+  const auto number = runtime::ParseNumber(number_text, kGenerationMax);
+  if (!number || descriptor->generations.empty() || value.empty() || value[0] != '/') return false;
+  Generation& last = descriptor->generations.back();
+  if (last.number != *number || !last.location.empty()) return false;
+  last.location = std::string(value);
+  return true;
+}
+
+bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
+  if (name == "state") return SetState(value, descriptor);
+  if (name == kTaken) return SetTaken(value, descriptor);
+  if (TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
+  if (TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
+  if (!TakePrefix(kOptionPrefix, &name)) return false;
+  descriptor->options.push_back(std::string(name) + "=" + std::string(value));
+  return true;
+}
+
+}  // namespace
+
+bool IsThere(const Descriptor& descriptor) {
+  const bool whole =
+      descriptor.state == DescriptorState::kReady || descriptor.state == DescriptorState::kFilling;
+  return whole && !descriptor.generations.empty();
+}
+
+uint32_t NextNumber(const Descriptor& descriptor) {
+  uint32_t last = descriptor.taken;
+  for (const Generation& generation : descriptor.generations) {
+    last = std::max(last, generation.number);
+  }
+  return last + 1;
+}
+
+bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+    return one.number == other.number && one.location == other.location &&
+           one.rank_count == other.rank_count && one.partitioner == other.partitioner;
+  });
+}
+
+std::string EncodeDescriptor(const Descriptor& descriptor) {
+  std::string text = runtime::SealedBegin(kKind);
+  runtime::AddLine(&text, "state", kStateNames[static_cast<int>(descriptor.state)]);
+  for (const Generation& generation : descriptor.generations) {
+    const std::string number = std::to_string(generation.number);
+    runtime::AddLine(&text, kGenerationPrefix + number,
+                     std::to_string(generation.rank_count) + " " + generation.partitioner);
+    if (!generation.location.empty())
+      runtime::AddLine(&text, kLocationPrefix + number, generation.location);
+  }
+  if (descriptor.taken != 0) runtime::AddLine(&text, kTaken, std::to_string(descriptor.taken));
+  for (const std::string& option : descriptor.options) {
+    const size_t equals = option.find('=');
+    runtime::AddLine(&text, kOptionPrefix + option.substr(0, equals), option.substr(equals + 1));
+  }
+  runtime::Seal(&text);
+  return text;
+}
+
+Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
+  Descriptor descriptor;
+  const auto take = [&descriptor](Slice name, Slice value) {
+    return SetEntry(name, value, &descriptor);
+  };
+  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kKind, text, path, take));
+  if (descriptor.generations.empty())
+    return runtime::SealedDamage(kKind, path, "it names no generation");
+  if (descriptor.state == DescriptorState::kFilling && descriptor.generations.size() < 2)
+    return runtime::SealedDamage(kKind, path, "it names no generation that another is filled from");
+  return descriptor;
+}
+
+std::string GenerationDirectory(const std::string& directory, const Generation& generation) {
+  if (!generation.location.empty()) return generation.location;
+  return directory + "/" + kGenerationDirectoryPrefix + std::to_string(generation.number);
+}
+
+std::string PartDirectory(const std::string& directory, const Generation& generation, int rank) {
+  return GenerationDirectory(directory, generation) + "/" + kPartDirectoryPrefix +
+         std::to_string(rank);
+}
+
+std::string DescriptorPath(const std::string& directory) {
+  return directory + "/" + runtime::kDatabaseFile;
+}
+
+Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
+  const std::string path = DescriptorPath(directory);
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kDescriptorBytesMax));
+  return DecodeDescriptor(text, path);
+}
+
+Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
+                       const Descriptor& descriptor) {
+  return io::ReplaceFile(fs, DescriptorPath(directory), EncodeDescriptor(descriptor));
+}
+
+std::vector<std::string> ShapingOptions(const DatabaseOptions& options) {
+  std::vector<std::string> shaping;
+  for (const OptionRow& row : OptionTable::Rows()) {
+    if (row.group != OptionGroup::kStorage) continue;
+    const Result<std::string> value = OptionTable::Get(row.name, options);
+    if (value.ok()) shaping.push_back(row.name + "=" + *value);
+  }
+  return shaping;
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,76 @@
+/// The file DATABASE: what a database is, in a few lines of text. Written by rank 0.
+///
+/// Layer      kv
+/// Encoding   docs/format/database.md
+/// Threads    pure functions
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "quire/database.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::kv {
+
+constexpr uint32_t kDescriptorVersion = 1;
+/// "gen-<number>" in a database's directory, "rank-<r>" in a generation's.
+constexpr char kGenerationDirectoryPrefix[] = "gen-";
+constexpr char kPartDirectoryPrefix[] = "rank-";
+
+/// The state of a database in its life. A database that is being created or destroyed does not
+/// exist: the next open starts again, the next destroy continues. While it is filled, the newest
+/// generation has only copies from the others: the next open starts it again.
+enum class DescriptorState { kCreating, kReady, kDestroying, kFilling };
+
+/// The data that one set of ranks wrote (docs/decisions/0009-persistence.md).
+struct Generation {
+  uint32_t number = 1;  ///< rising with each change of the ranks
+  int rank_count = 0;
+  std::string partitioner;
+  std::string
+      location;  ///< absolute path of a checkpoint that is used where it lies; empty: in the
+                 ///< database's own directory
+};
+
+struct Descriptor {
+  DescriptorState state = DescriptorState::kReady;
+  std::vector<Generation> generations;  ///< newest first; only the first is written to
+  /// The last number under which a restart copied parts beside the database, or an open by more
+  /// ranks made some, 0: none did. They may lie on nodes that are not here.
+  uint32_t taken = 0;
+  std::vector<std::string> options;     ///< "name=value" of the storage options it was last opened
+                                        ///< with: for readers, not binding
+};
+
+/// Whether there is a database.
+bool IsThere(const Descriptor& descriptor);
+
+/// The first number that no generation has had, as far as the descriptor knows.
+uint32_t NextNumber(const Descriptor& descriptor);
+
+/// Whether these are the same generations: none came, went, or lies elsewhere.
+bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b);
+
+std::string EncodeDescriptor(const Descriptor& descriptor);
+/// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.
+Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
+
+/// The directory of the generation's parts, of a database in `directory`.
+std::string GenerationDirectory(const std::string& directory, const Generation& generation);
+/// The part of the generation that `rank` wrote: <generation directory>/rank-<rank>
+std::string PartDirectory(const std::string& directory, const Generation& generation, int rank);
+
+/// <database directory>/DATABASE
+std::string DescriptorPath(const std::string& directory);
+/// kNotFound: there is none.
+Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
+Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
+                       const Descriptor& descriptor);
+/// The storage options as "name=value".
+std::vector<std::string> ShapingOptions(const DatabaseOptions& options);
+
+}  // namespace quire::kv

@@ -1,0 +1,157 @@
+#include "kv/protocol/wire.h"
+
+#include <utility>
+
+#include "base/coding.h"
+
+namespace quire::kv {
+namespace {
+
+constexpr int kCodeLast = static_cast<int>(Code::kUnsupported);
+
+Status Malformed(const char* what) {
+  return Status(Code::kCorruption, std::string("a message of another rank is not a valid ") + what);
+}
+
+void PutFailure(std::string* to, const Status& status) {
+  base::PutVarint(to, static_cast<uint64_t>(status.code()));
+  base::PutLengthPrefixed(to, status.message());
+}
+
+// False where there is no failure.
+bool ReadFailure(base::Reader* reader, Status* status) {
+  uint64_t code = 0;
+  Slice text;
+  if (!reader->Varint(&code) || !reader->LengthPrefixed(&text)) return false;
+  if (code == 0 || code > static_cast<uint64_t>(kCodeLast)) return false;
+  *status = Status(static_cast<Code>(code), std::string(text));
+  return true;
+}
+
+bool ReadTables(base::Reader* reader, NamedTables* tables) {
+  return reader->Fixed(&tables->store_id) && reader->Fixed(&tables->edition);
+}
+
+}  // namespace
+
+Status OwnerStatus(int owner, const Status& status) {
+  const std::string rank = "rank " + std::to_string(owner);
+  if (status.code() == Code::kNotFound) {
+    return Status(Code::kPeerFailed, rank + " has left: it has closed the database");
+  }
+  // Those name the rank themselves.
+  if (status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed) return status;
+  return status.WithContext(rank);
+}
+
+std::string EncodeDamage(const Damage& damage) {
+  std::string answer;
+  if (damage.lost_count == 0) return answer;
+  base::PutVarint(&answer, damage.lost_count);
+  PutFailure(&answer, damage.first);
+  return answer;
+}
+
+Result<Damage> DecodeDamage(Slice answer) {
+  Damage damage;
+  if (answer.empty()) return damage;
+  base::Reader reader(answer);
+  if (!reader.Varint(&damage.lost_count) || damage.lost_count == 0 ||
+      !ReadFailure(&reader, &damage.first) || !reader.rest().empty()) {
+    return Malformed("answer to a batch");
+  }
+  return damage;
+}
+
+std::string EncodeTablesAnswer(const NamedTables& tables) {
+  std::string answer;
+  AddTables(&answer, tables);
+  return answer;
+}
+
+bool DecodeTablesAnswer(Slice answer, NamedTables* tables) {
+  if (answer.empty() || answer[0] != kTablesByte) return false;
+  base::Reader reader(answer.substr(1));
+  return ReadTables(&reader, tables) && reader.rest().empty();
+}
+
+Result<Slice> DecodeGetAnswer(Slice answer) {
+  if (answer.size() == 1 && answer[0] == kAbsentByte) return Status(Code::kNotFound);
+  if (answer.empty() || answer[0] != kFoundByte) return Malformed("answer to a get");
+  return answer.substr(1);
+}
+
+std::string EncodeUpdateHead(const UpdateRequest& update) {
+  std::string head;
+  base::PutFixed(&head, update.id);
+  base::PutLengthPrefixed(&head, update.key);
+  return head;
+}
+
+Result<UpdateRequest> DecodeUpdate(Slice request) {
+  UpdateRequest update;
+  base::Reader reader(request);
+  if (!reader.Fixed(&update.id) || !reader.LengthPrefixed(&update.key)) {
+    return Malformed("update");
+  }
+  update.argument = reader.rest();
+  return update;
+}
+
+void AddKey(std::string* request, Slice key) {
+  base::PutLengthPrefixed(request, key);
+}
+
+Result<std::vector<Slice>> DecodeKeys(Slice request) {
+  std::vector<Slice> keys;
+  base::Reader reader(request);
+  while (!reader.rest().empty()) {
+    Slice key;
+    if (!reader.LengthPrefixed(&key)) return Malformed("list of keys");
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+void AddResult(std::string* answer, const Status& status, Slice value) {
+  if (status.ok()) {
+    answer->push_back(kFoundByte);
+    base::PutLengthPrefixed(answer, value);
+  } else if (status.code() == Code::kNotFound) {
+    answer->push_back(kAbsentByte);
+  } else {
+    answer->push_back(kFailedByte);
+    PutFailure(answer, status);
+  }
+}
+
+void AddTables(std::string* answer, const NamedTables& tables) {
+  answer->push_back(kTablesByte);
+  base::PutFixed(answer, tables.store_id);
+  base::PutFixed(answer, tables.edition);
+}
+
+Result<std::vector<GetResult>> DecodeResults(Slice answer) {
+  std::vector<GetResult> results;
+  base::Reader reader(answer);
+  while (!reader.rest().empty()) {
+    GetResult result;
+    char mark = 0;
+    reader.Fixed(&mark);
+    bool valid = true;
+    if (mark == kFoundByte) {
+      valid = reader.LengthPrefixed(&result.value);
+    } else if (mark == kAbsentByte) {
+      result.status = Status(Code::kNotFound);
+    } else if (mark == kTablesByte) {
+      valid = ReadTables(&reader, &result.tables.emplace());
+    } else {
+      valid = mark == kFailedByte && ReadFailure(&reader, &result.status);
+    }
+    if (!valid) return Malformed("list of results");
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+}  // namespace quire::kv

@@ -1,0 +1,148 @@
+#include "lsm/db/db.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/log_sink.h"
+#include "io/files/machine.h"
+#include "log/record.h"
+#include "lsm/db/db_impl.h"
+#include "lsm/version/manifest.h"
+#include "lsm/version/recovery.h"
+
+namespace quire::lsm {
+namespace {
+
+constexpr uint64_t kMemTableBytesMin = 64 << 10;
+constexpr uint64_t kMemTableBytesMax = 16ull << 30;
+constexpr uint64_t kMemTableBytesStep = 4 << 10;
+constexpr uint64_t kTableBytesMin = 64 << 10;
+constexpr int kQueueLengthMax = 64;
+
+Status Refuse(const std::string& option, const std::string& range) {
+  return Status(Code::kInvalidArgument, option + " must be in " + range);
+}
+
+// What the storage itself relies on; the option table tells users about every range.
+Status CheckOptions(const StorageOptions& options) {
+  if (options.memtable_bytes < kMemTableBytesMin || options.memtable_bytes > kMemTableBytesMax) {
+    return Refuse("memtable_bytes", "64 KiB to 16 GiB");
+  }
+  if (options.flushing_queue_length < 1 || options.flushing_queue_length > kQueueLengthMax) {
+    return Refuse("flushing_queue_length", "1 to 64");
+  }
+  if (options.table_bytes_max < kTableBytesMin) {
+    return Refuse("table_bytes_max", "64 KiB to 64 GiB");
+  }
+  if (options.compaction_trigger < 2) return Refuse("compaction_trigger", "2 to 1000");
+  if (options.dead_percent_max < 1) return Refuse("dead_percent_max", "10 to 1000");
+  return Status();
+}
+
+// A MemTable is of whole pages, and no larger than its caller planned.
+StorageOptions InWholePages(StorageOptions options) {
+  options.memtable_bytes -= options.memtable_bytes % kMemTableBytesStep;
+  return options;
+}
+
+Status UnlinkIfThere(io::FileSystem& fs, const std::string& path) {
+  const Status status = fs.Unlink(path);
+  return status.code() == Code::kNotFound ? Status() : status;
+}
+
+Status RemoveFiles(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs, directory));
+  // Without its manifest the rest is no database: a removal that is cut short is told as damage.
+  QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + ManifestName()));
+  for (const std::string& path : contents.leftovers) {
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path));
+  }
+  for (const uint64_t ssid : contents.tables) {
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + TableName(ssid)));
+  }
+  for (const StoredSegment& segment : contents.value_segments) {
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + ValueSegmentName(segment.id)));
+  }
+  for (const uint64_t slot : contents.logs) {
+    QUIRE_RETURN_IF_ERROR(
+        UnlinkIfThere(fs, directory + "/" + LogSegmentName(static_cast<int>(slot))));
+  }
+  return Status();
+}
+
+// Files of others (.nfs* of a file that is still open elsewhere, core) are nobody's to remove, and
+// must not keep the name from being used again.
+Status RemoveOrSetAside(io::FileSystem& fs, const std::string& directory) {
+  const Status removed = fs.RemoveDirectory(directory);
+  if (removed.ok()) return removed;
+  const Result<std::vector<io::FileInfo>> rest = fs.List(directory);
+  const auto is_lock = [&](const io::FileInfo& file) {
+    return directory + "/" + file.name == LockPath(directory);  // somebody is opening it
+  };
+  if (!rest.ok() || rest->empty() || std::any_of(rest->begin(), rest->end(), is_lock)) {
+    return removed;
+  }
+  const std::string left = directory + ".left-" + std::to_string(io::RandomU64());
+  QUIRE_RETURN_IF_ERROR(fs.Rename(directory, left));
+  if (base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "files that are not Quire's (" + rest->front().name +
+                                      ") stay of a database that was removed: look at " + left +
+                                      ", and remove it");
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Db>> Db::Open(const Environment& environment, const std::string& directory,
+                                     const StorageOptions& options, OpenFlags flags) {
+  QUIRE_RETURN_IF_ERROR(CheckOptions(options));
+  io::FileSystem& fs = *environment.fs;
+  if (flags == OpenFlags::kMustExist) {
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory + "/" + ManifestName()));
+    if (!exists) return Status(Code::kNotFound, "there is no database in " + directory);
+  }
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
+  const std::string holder =
+      environment.holder.empty() ? io::ProcessDescription() : environment.holder;
+  Result<std::unique_ptr<io::FileLock>> lock = fs.Lock(LockPath(directory), holder);
+  if (!lock.ok()) return lock.status().WithContext("open the database in " + directory);
+  auto db = std::make_unique<DbImpl>(environment, directory, InWholePages(options));
+  QUIRE_RETURN_IF_ERROR(db->Start(std::move(*lock), flags));
+  return std::unique_ptr<Db>(std::move(db));
+}
+
+Status Db::Write(const WriteBatch& batch) {
+  WriteProgress progress;
+  return Write(batch, &progress);
+}
+
+Status Db::Update(Slice key, const UpdateFn& update) {
+  WriteProgress progress;
+  return Update(key, update, &progress);
+}
+
+Status Db::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
+  return Get(key, snapshot, [value](size_t size) {
+    value->resize(size);
+    return value->data();
+  });
+}
+
+Status DestroyDb(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory));
+  if (!exists) return Status();
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::FileLock> lock,
+                         fs.Lock(LockPath(directory), io::ProcessDescription()));
+  return DestroyDb(fs, directory, std::move(lock));
+}
+
+Status DestroyDb(io::FileSystem& fs, const std::string& directory,
+                 std::unique_ptr<io::FileLock> /*lock*/) {
+  QUIRE_RETURN_IF_ERROR(RemoveFiles(fs, directory));
+  QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, LockPath(directory)));
+  return RemoveOrSetAside(fs, directory);
+}
+
+}  // namespace quire::lsm

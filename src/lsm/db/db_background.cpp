@@ -1,0 +1,149 @@
+// Background work: what is due, who waits for it, and what a failure means.
+#include <new>
+#include <utility>
+
+#include "base/epoch.h"
+#include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "base/sync_point.h"
+#include "lsm/db/db_impl.h"
+
+namespace quire::lsm {
+
+// The job counts until it is over; after that it touches nothing of this database.
+void DbImpl::ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued) {
+  try {
+    executor_.Schedule([this, job, queued] { RunJob(job, queued); });
+    this->*queued = true;
+    ++jobs_;
+  } catch (const std::bad_alloc&) {
+    FailLocked(base::OutOfMemory(), "scheduling background work");
+  }
+}
+
+void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
+  const Status status = base::OrOutOfMemory([&] {
+    (this->*job)();
+    return Status();
+  });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!status.ok()) FailLocked(status, "background work");
+  this->*queued = false;
+  const Status next = base::OrOutOfMemory([this] {
+    MaybeScheduleLocked();
+    return Status();
+  });
+  if (!next.ok()) FailLocked(next, "background work");
+  --jobs_;
+  changed_.notify_all();
+}
+
+void DbImpl::MaybeScheduleLocked() {
+  if (closing_ || !failure_.ok() || current_->active == nullptr) return;
+  if (!flush_queued_ && FlushDueLocked()) {
+    ScheduleLocked(&DbImpl::FlushJob, &DbImpl::flush_queued_);
+  }
+  if (!compaction_queued_ && CompactionWantedLocked()) {
+    ScheduleLocked(&DbImpl::CompactionJob, &DbImpl::compaction_queued_);
+  }
+  if (!prepare_queued_ && PrepareDueLocked()) {
+    ScheduleLocked(&DbImpl::PrepareIfDue, &DbImpl::prepare_queued_);
+  }
+}
+
+bool DbImpl::PrepareDueLocked() const {
+  if (ready_ != nullptr || preparing_ || prepare_refused_ || !pool_->HasFreeSlot()) return false;
+  // One that Flush closed with little in it is through before the active one is full: its memory,
+  // which is there already, is taken again. New memory costs a page fault for each page.
+  const auto& closed = current_->immutables;
+  const bool comes_back = closed.size() == 1 && closed.front()->generation() == early_generation_ &&
+                          closed.front()->table().data_bytes() < options_.memtable_bytes / 2;
+  return !comes_back;
+}
+
+void DbImpl::PrepareIfDue() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Without room for it there is nothing to be done now: the writer that needs it asks again.
+  if (closing_ || !failure_.ok() || !PrepareDueLocked()) return;
+  prepare_refused_ = !PrepareLocked(lock, false).ok();
+}
+
+// Lets a deterministic executor do one job. What the caller knew before may have changed at return.
+bool DbImpl::RunOneUnlocked(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const bool ran = executor_.RunOne();
+  base::EpochCollect();
+  lock.lock();
+  return ran;
+}
+
+Status DbImpl::WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+  const auto over = [&] { return done() || !failure_.ok() || !shortage_.ok(); };
+  while (!over()) {
+    if (RunOneUnlocked(lock) || over()) continue;
+    changed_.wait(lock);
+  }
+  if (done()) return Status();
+  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+  return shortage_;
+}
+
+void DbImpl::FailLocked(const Status& status, const char* what) noexcept {
+  const Status failure = base::OrOutOfMemory([&] {
+    Status described = status.WithContext(std::string(what) + " in " + directory_);
+    const bool told = IsShortage(status) && std::exchange(shortage_logged_, true);
+    if (!told && base::LogEnabled()) base::Log(LogLevel::kError, described.ToString());
+    return described;
+  });
+  if (IsShortage(status)) {
+    shortage_ = failure;
+  } else if (failure_.ok()) {
+    failure_ = failure;
+    writes_refused_.store(true, std::memory_order_relaxed);
+  }
+  changed_.notify_all();
+}
+
+Status DbImpl::WriteStatusLocked() const {
+  if (failure_.ok()) return Status();
+  return Status(Code::kReadOnly,
+                "the database takes no writes since a failure in the background (" +
+                    failure_.ToString() + "); reopen it when the cause is gone");
+}
+
+Status DbImpl::background_status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
+}
+
+Status DbImpl::WaitIdle() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  MaybeScheduleLocked();
+  const Status status = WaitLocked(lock, [this] { return jobs_ == 0; });
+  lock.unlock();
+  CleanUp();
+  return status;
+}
+
+// Frees what no reader sees any more, and removes the files that went with it. A file that cannot
+// be removed costs room until the next open finds that nothing refers to it.
+void DbImpl::CleanUp() noexcept {
+  base::SyncPoint("lsm.cleanup.before");
+  base::EpochCollect();
+  LogFailure(base::OrOutOfMemory([&] {
+    for (const std::string& path : trash_->TakeTables()) LogFailure(fs_.Unlink(path));
+    for (const uint64_t id : trash_->TakeSegments()) LogFailure(values_->Remove(id));
+    return pool_->RemoveStray();
+  }));
+}
+
+void DbImpl::LogFailure(const Status& status) const noexcept {
+  if (status.ok() || !base::LogEnabled()) return;
+  try {
+    base::Log(LogLevel::kWarning, status.WithContext(directory_).ToString());
+  } catch (const std::bad_alloc&) {
+    base::Log(LogLevel::kWarning, "a failure in the background; no memory to describe it");
+  }
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,337 @@
+// Compaction: merges of runs, and the collection of value segments that are mostly dead.
+#include <algorithm>
+#include <utility>
+
+#include "base/coding.h"
+#include "base/epoch.h"
+#include "base/out_of_memory.h"
+#include "base/sync_point.h"
+#include "lsm/db/db_impl.h"
+#include "lsm/version/merging_iterator.h"
+#include "lsm/version/run_iterator.h"
+#include "lsm/version/run_writer.h"
+#include "lsm/version/version_filter.h"
+
+namespace quire::lsm {
+namespace {
+
+// After so many entries a merge looks whether something more urgent is due.
+constexpr uint64_t kEntriesPerLook = 4096;
+
+size_t CommonBytes(Slice a, Slice b) {
+  const size_t size = std::min(a.size(), b.size());
+  return static_cast<size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first -
+      a.begin());
+}
+
+}  // namespace
+
+// A merge on its way: of neighbouring runs, or of one table of a run.
+struct DbImpl::Merge {
+  std::vector<std::shared_ptr<const Run>> inputs;
+  std::vector<std::shared_ptr<TableHandle>> tables;  // of the inputs, those to be merged
+  bool bottom = false;                               // nothing older lies behind them
+  std::set<uint64_t> collect;                        // value segments to be emptied on the way
+  bool moved_values = false;
+  std::string value;  // one that is moved
+  DbImpl* owner = nullptr;  // once it has begun, until it ends
+
+  Merge() = default;
+  Merge(const Merge&) = delete;
+  Merge& operator=(const Merge&) = delete;
+  // Without EndMerge an exception gave it up.
+  ~Merge() {
+    if (owner == nullptr) return;
+    const std::lock_guard<std::mutex> lock(owner->mutex_);
+    EndLocked();
+  }
+  // Without memory for all of it, the destructor ends it: a run that stayed busy would be waited
+  // for without end.
+  void BeginLocked(DbImpl& db) {
+    owner = &db;
+    ++db.merging_;
+    for (const std::shared_ptr<const Run>& run : inputs) db.busy_runs_.insert(run.get());
+  }
+  void EndLocked() {
+    for (const std::shared_ptr<const Run>& run : inputs) owner->busy_runs_.erase(run.get());
+    --owner->merging_;
+    owner->changed_.notify_all();
+    owner = nullptr;
+  }
+
+  // All keys lie between the smallest and the largest, and share what these share.
+  size_t CommonKeyBytes() const {
+    Slice smallest = tables.front()->info().smallest_key;
+    Slice largest = tables.front()->info().largest_key;
+    for (const std::shared_ptr<TableHandle>& table : tables) {
+      smallest = std::min(smallest, Slice(table->info().smallest_key));
+      largest = std::max(largest, Slice(table->info().largest_key));
+    }
+    return CommonBytes(smallest, largest);
+  }
+  std::vector<table::RangeTombstone> Tombstones() const {
+    std::vector<table::RangeTombstone> tombstones;
+    for (const std::shared_ptr<TableHandle>& table : tables) {
+      const std::vector<table::RangeTombstone>& more = table->table().range_tombstones();
+      tombstones.insert(tombstones.end(), more.begin(), more.end());
+    }
+    return tombstones;
+  }
+  // Compactions read ahead and leave the cache as it is.
+  std::vector<std::unique_ptr<table::EntryIterator>> Entries() const {
+    std::vector<std::unique_ptr<table::EntryIterator>> entries;
+    if (tables.size() == 1) {
+      entries.push_back(tables[0]->table().NewIterator(false));
+    } else {
+      for (const auto& run : inputs) entries.push_back(NewRunIterator(*run, false));
+    }
+    return entries;
+  }
+};
+
+std::vector<RunShape> DbImpl::ShapesLocked() const {
+  std::vector<RunShape> shapes;
+  for (const std::shared_ptr<const Run>& run : current_->runs) {
+    shapes.push_back({run->bytes(), run->newest_ssid(), busy_runs_.contains(run.get())});
+  }
+  return shapes;
+}
+
+bool DbImpl::CompactionWantedLocked() const {
+  if (!compaction_shortage_.ok()) return false;
+  return merge_all_ || collect_due_ || PickCompaction(ShapesLocked(), options_).count > 0;
+}
+
+void DbImpl::CompactionJob() {
+  const Status done = base::OrOutOfMemory([this] {
+    while (CompactOnce(0) || CollectOnce()) {
+    }
+    return Status();
+  });
+  if (!done.ok()) {
+    // A merge that cannot even begin is not tried again at once.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    compaction_shortage_ = done;
+    changed_.notify_all();
+  }
+  CleanUp();
+}
+
+// Takes the inputs of the merge that is due; false: none is.
+bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
+  if (closing_ || !failure_.ok() || !compaction_shortage_.ok()) return false;
+  const std::vector<std::shared_ptr<const Run>>& runs = current_->runs;
+  CompactionChoice choice = PickCompaction(ShapesLocked(), options_);
+  const bool all = merge_all_ && !only_urgent && busy_runs_.empty();
+  if (all) choice = {0, NothingToDropLocked() ? 0 : runs.size()};
+  const auto begun = [&] {
+    if (!all) return;
+    merge_all_ = false;
+    changed_.notify_all();
+  };
+  if (choice.count == 0) {
+    begun();
+    return false;
+  }
+  merge.bottom = choice.first + choice.count == runs.size() && current_->base == nullptr;
+  for (size_t i = choice.first; i < choice.first + choice.count; ++i) {
+    merge.inputs.push_back(runs[i]);
+    merge.tables.insert(merge.tables.end(), runs[i]->tables().begin(), runs[i]->tables().end());
+  }
+  if (collect_due_) merge.collect = segments_.MostlyDead(UsesOf(runs));
+  merge.BeginLocked(*this);
+  begun();
+  return true;
+}
+
+// Whether the tables are one run in which every entry is what a reader sees.
+bool DbImpl::NothingToDropLocked() const {
+  if (current_->runs.empty()) return true;
+  if (current_->runs.size() > 1) return false;
+  for (const std::shared_ptr<TableHandle>& table : current_->runs[0]->tables()) {
+    const table::TableInfo& info = table->info();
+    if (info.tombstone_count != 0 || info.entry_count != info.key_count) return false;
+  }
+  return true;
+}
+
+void DbImpl::EndMerge(Merge& merge, const Status& status) {
+  base::SyncPoint("lsm.merge.end");
+  CleanUp();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  merge.EndLocked();
+  if (IsShortage(status)) {
+    compaction_shortage_ = base::OrOutOfMemory(
+        [&] { return status.WithContext("merging tables in " + directory_); });
+  } else if (!status.ok() && !closing_) {
+    FailLocked(status, "merging tables");
+  }
+  MaybeScheduleLocked();
+}
+
+// Does the merge that is due, if one is. `depth` 1: from within another merge, for the runs that
+// came since.
+bool DbImpl::CompactOnce(int depth) {
+  Merge merge;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!BeginMergeLocked(merge, depth > 0)) return false;
+  }
+  const Status status = base::OrOutOfMemory([&] { return RunMerge(merge, depth); });
+  EndMerge(merge, status);
+  return status.ok();
+}
+
+// Rewrites one table that refers to a mostly dead value segment, its values into the open one.
+bool DbImpl::CollectOnce() {
+  Merge merge;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closing_ || !failure_.ok() || !compaction_shortage_.ok() || !collect_due_) return false;
+    merge.collect = segments_.MostlyDead(UsesOf(current_->runs));
+    if (!FindCollectableLocked(merge)) {
+      collect_due_ = false;
+      return false;
+    }
+    merge.BeginLocked(*this);
+  }
+  const Status status = base::OrOutOfMemory([&] { return RunMerge(merge, 0); });
+  EndMerge(merge, status);
+  return status.ok();
+}
+
+bool DbImpl::FindCollectableLocked(Merge& merge) const {
+  for (const std::shared_ptr<const Run>& run : current_->runs) {
+    for (const std::shared_ptr<TableHandle>& table : run->tables()) {
+      const std::vector<table::SegmentUse>& uses = table->info().segments;
+      const bool refers = std::any_of(uses.begin(), uses.end(), [&](const table::SegmentUse& use) {
+        return merge.collect.contains(use.segment_id);
+      });
+      if (!refers || busy_runs_.contains(run.get())) continue;
+      merge.inputs = {run};
+      merge.tables = {table};
+      merge.bottom = run == current_->runs.back() && current_->base == nullptr;
+      return true;
+    }
+  }
+  return false;
+}
+
+Status DbImpl::RunMerge(Merge& merge, int depth) {
+  base::SyncPoint("lsm.merge.begin");
+  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); },
+                   segments_.Protect(values_->open_floor()));
+  QUIRE_RETURN_IF_ERROR(MergeEntries(merge, writer, depth));
+  if (merge.moved_values) {
+    QUIRE_RETURN_IF_ERROR(values_->Sync());
+    base::SyncPoint("lsm.merge.values-synced");
+  }
+  base::SyncPoint("lsm.merge.written");
+
+  RunEdit edit;
+  edit.inputs = merge.inputs;
+  edit.obsolete = merge.tables;
+  if (merge.inputs.size() == 1) {
+    for (const std::shared_ptr<TableHandle>& table : merge.inputs[0]->tables()) {
+      const bool merged =
+          std::find(merge.tables.begin(), merge.tables.end(), table) != merge.tables.end();
+      if (!merged) edit.kept.push_back(table);
+    }
+  }
+  uint64_t bytes = 0;
+  QUIRE_RETURN_IF_ERROR(PublishRun(writer, edit, &bytes));
+  for (const std::shared_ptr<TableHandle>& table : merge.tables) {
+    counters_.Add(Counter::kCompactionReadBytes, table->info().file_bytes);
+  }
+  counters_.Add(Counter::kCompactionWriteBytes, bytes);
+  counters_.Add(Counter::kCompactionCount, 1);
+  return Status();
+}
+
+Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
+  const std::vector<table::RangeTombstone> tombstones = merge.Tombstones();
+  VersionFilter filter(snapshots_.All(), tombstones, merge.bottom);
+  writer.SetTombstones(filter.KeptTombstones());
+  MergingIterator entries(merge.Entries(), merge.CommonKeyBytes());
+  uint64_t count = 0;
+  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
+    if (++count % kEntriesPerLook == 0 && Interrupted(depth)) {
+      return Status(Code::kBusy, "the database is being closed");
+    }
+    const log::RecordType type = entries.type();
+    if (!filter.Keep(entries.key(), type, entries.lsn())) continue;
+    Slice value = entries.value();
+    log::ValueRef moved;
+    if (type == log::RecordType::kValueRef && !merge.collect.empty()) {
+      QUIRE_RETURN_IF_ERROR(MoveValue(merge, entries.key(), &value, &moved));
+    }
+    QUIRE_RETURN_IF_ERROR(
+        writer.Add(entries.key(), type, value, entries.lsn(), filter.at_new_key()));
+  }
+  return entries.status();
+}
+
+// Copies the value that `reference` tells of, if its segment is to be emptied, and lets `reference`
+// tell of the copy. One that is damaged stays where it is: a copy would look sound.
+Status DbImpl::MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved) {
+  const auto from = base::LoadLe<log::ValueRef>(reference->data());
+  if (!merge.collect.contains(from.segment_id)) return Status();
+  const Status read = ReadValue(from, [&merge](size_t size) {
+    merge.value.resize(size);
+    return merge.value.data();
+  });
+  if (read.code() == Code::kCorruption) {
+    LogFailure(read);
+    segments_.Exclude(from.segment_id);
+    return Status();
+  }
+  QUIRE_RETURN_IF_ERROR(read);
+  QUIRE_RETURN_IF_ERROR(AppendValue(key, merge.value, moved));
+  base::SyncPoint("lsm.merge.moved");
+  merge.moved_values = true;
+  *reference = Slice(reinterpret_cast<const char*>(moved), sizeof *moved);
+  return Status();
+}
+
+// Does what cannot wait for the end of a merge, for there may be but one thread. True: the merge is
+// to be given up.
+bool DbImpl::Interrupted(int depth) {
+  bool flush = false;
+  bool prepare = false;
+  bool merge = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closing_ || !failure_.ok()) return true;
+    flush = FlushDueLocked();
+    prepare = PrepareDueLocked();
+    merge = depth == 0 && compaction_shortage_.ok() &&
+            PickCompaction(ShapesLocked(), options_).count > 0;
+  }
+  if (prepare) PrepareIfDue();
+  if (flush) FlushOnce();
+  if (merge) CompactOnce(depth + 1);
+  return false;
+}
+
+Status DbImpl::Compact() {
+  QUIRE_RETURN_IF_ERROR(Flush());
+  // What was overwritten or deleted in the open value segment can be collected once that is closed
+  // and no write into it is under way.
+  QUIRE_RETURN_IF_ERROR(values_->Seal());
+  ObserveSegments();
+  base::EpochSynchronize();
+  std::unique_lock<std::mutex> lock(mutex_);
+  compaction_shortage_ = Status();
+  merge_all_ = true;
+  MaybeScheduleLocked();
+  const auto idle = [this] { return !merge_all_ && merging_ == 0; };
+  QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return idle() || !compaction_shortage_.ok(); }));
+  QUIRE_RETURN_IF_ERROR(compaction_shortage_);
+  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a merge that failed is over, too
+  lock.unlock();
+  QUIRE_RETURN_IF_ERROR(PublishNow());  // looks at the value segments anew
+  return WaitIdle();
+}
+
+}  // namespace quire::lsm

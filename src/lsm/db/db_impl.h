@@ -1,0 +1,330 @@
+/// The state of one rank's database, and the locks that guard it.
+///
+/// Layer      lsm (internal)
+/// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work
+///            may assume
+/// Threads    see the members. Lock order: publish_mutex_, sync_mutex_, mutex_; under mutex_
+///            nothing waits, reads or writes a file, calls EpochRetire or EpochCollect, or drops
+///            the last reference of anything.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/epoch.h"
+#include "lsm/version/compaction_picker.h"
+#include "lsm/db/counters.h"
+#include "lsm/db/db.h"
+#include "lsm/db/key_locks.h"
+#include "lsm/version/manifest.h"
+#include "lsm/memtable/memory_slot.h"
+#include "lsm/version/recovery.h"
+#include "lsm/version/run_opener.h"
+#include "lsm/version/segment_tracker.h"
+#include "lsm/version/snapshot_list.h"
+#include "lsm/vlog/value_log.h"
+#include "lsm/db/verify.h"
+#include "lsm/version/version.h"
+
+namespace quire::lsm {
+
+struct IteratorSources;
+
+class RunWriter;
+
+/// The result of a lookup in any source.
+struct Found {
+  enum class State { kNowhere, kDeleted, kValue, kValueRef };
+  State state = State::kNowhere;
+  Slice value;  ///< inside the caller's EpochGuard
+};
+
+/// How the runs change: by a flush, a merge, or the rewriting of one table.
+struct RunEdit {
+  std::vector<std::shared_ptr<const Run>> inputs;  ///< neighbours; empty: a new run in front
+  /// tables of `inputs` that go into `output` as they are
+  std::vector<std::shared_ptr<TableHandle>> kept;
+  std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
+  std::shared_ptr<const Run> output;                   ///< null: nothing is left
+  /// the oldest immutable MemTable, if this is a flush
+  std::shared_ptr<MemoryHandle> flushed;
+};
+
+/// Whether the cause may pass by itself: no room on the device, no memory, no descriptors. Nothing
+/// was done, and the same can be tried again.
+inline bool IsShortage(const Status& status) {
+  return status.code() == Code::kNoSpace || status.code() == Code::kOutOfMemory;
+}
+
+class DbImpl final : public Db {
+ public:
+  DbImpl(const Environment& environment, std::string directory, const StorageOptions& options);
+  ~DbImpl() override;
+  /// The rest of Db::Open, for a directory whose lock `lock` is.
+  Status Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags);
+
+  Status Put(Slice key, Slice value) override;
+  Status Delete(Slice key) override;
+  Status DeleteRange(Slice begin, Slice end) override;
+  using Db::Write;
+  Status Write(const WriteBatch& batch, WriteProgress* progress) override;
+  Status Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) override;
+  Status Fill(Slice batch_bytes, WriteProgress* progress) override;
+  void DropBase() override;
+  using Db::Update;
+  Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) override;
+  using Db::Get;
+  Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const override;
+  Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+                       TablesPosition* tables) const override;
+  std::unique_ptr<Snapshot> NewSnapshot() override;
+  std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) override;
+  Status Flush() override;
+  Result<std::shared_ptr<const Capture>> NewCapture() override;
+  Status SyncLog() override;
+  Status Compact() override;
+  Status WaitIdle() override;
+  Status Verify() override;
+  Status background_status() const override;
+  DbStatistics Statistics() const override;
+  std::string arena_name() const override { return pool_->arena().name(); }
+  uint64_t arena_bytes() const override { return pool_->arena().bytes(); }
+  void UnlinkArena() override { pool_->arena().Unlink(); }
+
+ private:
+  /// Gives what it holds to EpochRetire when it is destroyed: declared before the lock it is filled
+  /// under.
+  class Retirement {
+   public:
+    Retirement() = default;
+    ~Retirement() { base::EpochRetire(std::move(versions_)); }
+    void Add(std::shared_ptr<const Version> version) {
+      versions_.push_back({0, [version = std::move(version)]() mutable { version.reset(); }});
+    }
+
+   private:
+    std::list<base::EpochRetired> versions_;
+  };
+
+  // db_open.cpp
+  Result<Manifest> LoadManifest(const DirectoryContents& contents, OpenFlags flags);
+  Status CreateManifest(const Manifest& manifest);
+  Status TakeOver(const DirectoryContents& contents, const Manifest& stored);
+  Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
+  Status OpenStoredRuns(const Manifest& stored);
+  RecoveryHelp RecoveryHelpers();
+  void LogHoles(const RecoveredLog& log) const;
+  Status FlushRecovered(bool all);
+  Status BeginActive(const RecoveredLog& log);
+  Status SyncRecoveredValues(const std::set<uint64_t>& segment_ids);
+  Status RemoveStrayLogs(const DirectoryContents& contents);
+  Status RemoveAll(const std::vector<std::string>& paths);
+  bool NothingInTheLogLocked() const;
+  Status FreeLog(uint64_t active_number);
+
+  // db_write.cpp
+  Status CheckWrite(Slice key, uint64_t value_size) const;
+  Status CheckOp(const WriteOp& op) const;
+  uint64_t StoredBytes(const WriteOp& op) const;
+  Status WriteOne(log::RecordType type, Slice key, Slice value);
+  bool Separated(const WriteOp& op) const;
+  Status Separate(WriteOp* op, log::ValueRef* reference);
+  Status AppendValue(Slice key, Slice value, log::ValueRef* reference);
+  Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress);
+  Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
+                  uint64_t* lsn);
+  struct GroupOutcome {
+    bool added = false;  // false: no room
+    bool full = false;   // added, and no more should be
+    uint64_t lsn = 0;
+  };
+  Status TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+                  GroupOutcome* outcome);
+  Status TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+                   GroupOutcome* outcome);
+  bool CountValue(MemoryHandle& memory, uint64_t value_bytes) const;
+  void RotateEarly(uint64_t full_generation, bool may_wait);
+  Status Committed(uint64_t user_bytes, uint64_t lsn);
+  Status StoredUnsynced(const Status& why) const;
+  Status SyncThrough(uint64_t lsn);
+  Status SyncMemory(const Version& version, uint64_t* end_lsn);
+  KeyLocks::Set LocksOf(const std::vector<WriteOp>& ops) const;
+
+  // db_update.cpp
+  Status GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
+                      const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base) const;
+  bool HasBase() const;
+  struct UpdateCall;
+  Status AskBase(Slice key, UpdateCall& call) const;
+  void PinSources(IteratorSources* sources);
+  uint64_t PinTables(IteratorSources* sources);
+  Status RunUpdate(Slice key, UpdateCall& call);
+  Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done, bool* full);
+  Status ReadPresent(const Version& version, const Found& found, UpdateCall& call,
+                     const Slice** present) const;
+  Status AddUpdated(const Version& version, WriteOp op, UpdateCall& call, bool* done, bool* full);
+  class Applier;
+
+  // db_room.cpp
+  Status MakeRoom(uint64_t full_generation);
+  Status MakeRoom(uint64_t full_generation, WriteProgress* progress);
+  Status GoOn(WriteProgress* progress);
+  struct Room {
+    bool queue_full = false;
+    bool slot_free = false;
+    bool outside = false;    // a MemTable outside of the pool may be made
+    uint64_t pinned_ns = 0;  // for so long no slot is free, though the queue has room
+  };
+  Room LookForRoomLocked(WriteProgress* progress) const;
+  void RotateLocked(Retirement& retirement);
+  Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
+  Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
+  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool soon, WriteProgress* progress);
+  Status RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried);
+
+  // db_read.cpp
+  Status Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn, Found* found) const;
+  bool LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+                    Found* found) const;
+  Status LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+                      Found* found) const;
+  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const;
+  Status Deliver(const Found& found, const AllocateFn& allocate) const;
+  std::shared_ptr<const Version> PinVersion() const;
+
+  // db_background.cpp
+  void ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued);
+  void RunJob(void (DbImpl::*job)(), bool DbImpl::*queued);
+  void MaybeScheduleLocked();
+  bool PrepareDueLocked() const;
+  void PrepareIfDue();
+  bool RunOneUnlocked(std::unique_lock<std::mutex>& lock);
+  Status WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
+  void FailLocked(const Status& status, const char* what) noexcept;
+  Status WriteStatusLocked() const;
+  void CleanUp() noexcept;
+  void LogFailure(const Status& status) const noexcept;
+
+  // db_flush.cpp
+  bool TooManyRunsLocked() const;
+  bool FlushDueLocked() const;
+  void FlushJob();
+  bool FlushOnce();
+  Status FlushMemTable(const std::shared_ptr<MemoryHandle>& memory);
+  Status WriteMemTable(const MemoryHandle& memory, RunWriter& writer);
+  Status PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes);
+  Status BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit);
+  TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, trash_, true}; }
+
+  // db_publish.cpp
+  /// What the runs become, and the manifest that says so.
+  struct Publication {
+    std::vector<std::shared_ptr<const Run>> runs;
+    SegmentUses uses;
+    std::vector<uint64_t> unused;  // value segments
+    Manifest manifest;
+  };
+  Status Publish(const RunEdit& edit);
+  void ShowPublished(const RunEdit& edit, Publication next);
+  std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
+  static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
+  Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);
+  Status InDoubt(const Status& why);
+  Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
+                        uint64_t open_floor) const;
+  std::shared_ptr<Version> SuccessorLocked(Retirement& retirement) const;
+  void InstallLocked(std::shared_ptr<Version> next) noexcept;
+  void ObserveSegments();
+  Status SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed);
+
+  // db_capture.cpp
+  class CaptureImpl;
+  Status PublishNow();
+  std::shared_ptr<CaptureImpl> TryCapture();
+
+  // db_compact.cpp
+  struct Merge;
+  std::vector<RunShape> ShapesLocked() const;
+  bool CompactionWantedLocked() const;
+  void CompactionJob();
+  bool CompactOnce(int depth);
+  bool CollectOnce();
+  bool BeginMergeLocked(Merge& merge, bool only_urgent);
+  bool NothingToDropLocked() const;
+  bool FindCollectableLocked(Merge& merge) const;
+  void EndMerge(Merge& merge, const Status& status);
+  Status RunMerge(Merge& merge, int depth);
+  Status MergeEntries(Merge& merge, RunWriter& writer, int depth);
+  Status MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved);
+  bool Interrupted(int depth);
+
+  Environment environment_;
+  io::FileSystem& fs_;
+  base::Executor& executor_;
+  const std::string directory_;
+  const StorageOptions options_;
+  const uint64_t record_bytes_max_;  // of a record that fits a MemTable
+  const std::shared_ptr<table::BlockCache> cache_;
+  const std::shared_ptr<Trash> trash_;
+  std::unique_ptr<io::FileLock> lock_;
+  std::shared_ptr<MemoryPool> pool_;
+  std::unique_ptr<ValueLog> values_;
+  SegmentTracker segments_;
+  SnapshotList snapshots_;
+  mutable Counters counters_;
+  KeyLocks key_locks_;
+  uint64_t store_id_ = 0;  // set by Start
+  uint64_t recovered_records_ = 0;  // set by Start
+  uint64_t recovered_holes_ = 0;
+  uint64_t recovered_torn_bytes_ = 0;
+
+  // The Version that readers and writers load inside an EpochGuard; current_ keeps it alive.
+  std::atomic<const Version*> version_{nullptr};
+  std::atomic<bool> writes_refused_{false};  // failure_ says why
+  std::atomic<uint64_t> next_ssid_{1};
+  std::atomic<bool> manifest_in_doubt_{false};  // it may name tables that were to be taken back
+
+  // One publication at a time: looking at the runs, writing the manifest, installing the Version.
+  std::mutex publish_mutex_;
+  // guarded by publish_mutex_: the last one written, without lists
+  Manifest manifest_;
+
+  // One sync of the log at a time, for all who wait for it.
+  std::mutex sync_mutex_;
+  std::atomic<uint64_t> durable_lsn_{0};  // below it everything is
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // any of the following changed
+  std::shared_ptr<const Version> current_;
+  std::shared_ptr<MemoryHandle> ready_;  // the next active MemTable, prepared
+  uint64_t edition_ = 0;                 // of the last manifest
+  uint64_t flushed_lsn_ = 0;
+  Status failure_;  // why writes are refused, for good
+  // why the last flush failed, if room, memory or descriptors are short; tried again on request
+  Status shortage_;
+  Status compaction_shortage_;    // the same for merges; tried again after a flush
+  bool shortage_logged_ = false;  // once until a flush is done
+  int jobs_ = 0;                // queued or running
+  bool flush_queued_ = false;
+  bool flushing_ = false;
+  bool compaction_queued_ = false;
+  bool merge_all_ = false;          // Compact() waits
+  bool collect_due_ = false;        // value segments are mostly dead
+  int merging_ = 0;                 // merges under way
+  std::set<const Run*> busy_runs_;  // their inputs
+  bool prepare_queued_ = false;
+  bool prepare_refused_ = false;  // no room: the writer that needs a MemTable tries again
+  bool preparing_ = false;
+  uint64_t early_generation_ = 0;  // of the MemTable that Flush closed last
+  bool closing_ = false;
+};
+
+}  // namespace quire::lsm

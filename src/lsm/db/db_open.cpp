@@ -1,0 +1,289 @@
+// Opening: the manifest, the tables, what the log promises; and closing.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "base/epoch.h"
+#include "base/log_sink.h"
+#include "io/files/machine.h"
+#include "lsm/db/db_impl.h"
+
+namespace quire::lsm {
+
+DbImpl::DbImpl(const Environment& environment, std::string directory, const StorageOptions& options)
+    : environment_(environment),
+      fs_(*environment.fs),
+      executor_(*environment.executor),
+      directory_(std::move(directory)),
+      options_(options),
+      record_bytes_max_(options.memtable_bytes - log::kSegmentHeaderBytes),
+      cache_(environment.cache != nullptr ? environment.cache
+                                          : table::NewBlockCache(options.cache_bytes)),
+      trash_(std::make_shared<Trash>()),
+      segments_(trash_) {}
+
+Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
+  lock_ = std::move(lock);
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
+  QUIRE_ASSIGN_OR_RETURN(const Manifest stored, LoadManifest(contents, flags));
+  QUIRE_RETURN_IF_ERROR(CheckListed(contents, stored, directory_));
+  QUIRE_RETURN_IF_ERROR(TakeOver(contents, stored));
+  QUIRE_RETURN_IF_ERROR(OpenParts(contents, stored));
+
+  LogRecovery recovery(fs_, directory_, stored, RecoveryHelpers());
+  QUIRE_ASSIGN_OR_RETURN(RecoveredLog log, recovery.Run(contents.logs));
+  recovered_records_ = log.records;
+  recovered_holes_ = log.holes;
+  recovered_torn_bytes_ = log.torn_bytes;
+  if (log.holes != 0 && base::LogEnabled()) LogHoles(log);
+  pool_->RaiseNextLsn((log.lsn_max + 7) / 8 * 8);
+  segments_.Recover(values_->Segments(), log.end_lsn);
+  {
+    Retirement retirement;
+    const std::lock_guard<std::mutex> state_lock(mutex_);
+    std::shared_ptr<Version> version = SuccessorLocked(retirement);
+    version->immutables.assign(log.handles.rbegin(), log.handles.rend());
+    InstallLocked(std::move(version));
+  }
+  log.handles.clear();
+  QUIRE_RETURN_IF_ERROR(SyncRecoveredValues(log.value_segments));
+  QUIRE_RETURN_IF_ERROR(RemoveAll(log.unfinished));
+  QUIRE_RETURN_IF_ERROR(FlushRecovered(log.must_flush));
+  QUIRE_RETURN_IF_ERROR(BeginActive(log));
+  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents));
+  CleanUp();
+  const std::lock_guard<std::mutex> state_lock(mutex_);
+  MaybeScheduleLocked();
+  return Status();
+}
+
+void DbImpl::LogHoles(const RecoveredLog& log) const {
+  const std::string places = std::to_string(log.holes);
+  if (log.torn_bytes == 0) {
+    base::Log(LogLevel::kInfo, "the log in " + directory_ + " had " + places +
+                                   " records whose writers had died in them; they were never "
+                                   "acknowledged and are left out");
+    return;
+  }
+  base::Log(LogLevel::kWarning,
+            "the log in " + directory_ + " lost records that were acknowledged, but not synced, as "
+            "a power loss does; it ends before the first of them, and " +
+                std::to_string(log.torn_bytes) + " bytes are dropped (" + places + " places)");
+}
+
+// Segments are adopted as they lie.
+RecoveryHelp DbImpl::RecoveryHelpers() {
+  RecoveryHelp help;
+  help.adopt = [this](const std::string& path) -> Result<std::shared_ptr<MemoryHandle>> {
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<log::Segment> segment, log::Segment::Open(fs_, path));
+    return pool_->Adopt(std::move(segment));
+  };
+  help.check_value = [this](const log::ValueRef& reference) { return values_->Check(reference); };
+  return help;
+}
+
+// The manifest on disk; for a new database, that of the one before its first opener.
+Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFlags flags) {
+  if (contents.has_manifest) {
+    if (flags == OpenFlags::kMustNotExist) {
+      return Status(Code::kInvalidArgument, "there is a database in " + directory_ + " already");
+    }
+    return ReadManifest(fs_, directory_);
+  }
+  if (flags == OpenFlags::kMustExist) {
+    return Status(Code::kNotFound, "there is no database in " + directory_);
+  }
+  QUIRE_RETURN_IF_ERROR(CheckNoRemains(contents, directory_));
+  Manifest manifest;
+  manifest.store_id = io::RandomU64();
+  manifest.boot_id = fs_.BootId();
+  manifest.flushed_lsn = log::kSegmentHeaderBytes;
+  manifest.options = options_;
+  return manifest;
+}
+
+// Nothing else is in the directory before it. Its name is made durable, too.
+Status DbImpl::CreateManifest(const Manifest& manifest) {
+  QUIRE_RETURN_IF_ERROR(lsm::CreateManifest(fs_, directory_, manifest));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));
+  return Status();
+}
+
+// From here on an orphan of an earlier opener can change nothing. The boot stays the old one until
+// the log was recovered (a power loss in between explains the same things), and what the log
+// consists of is checked already.
+Status DbImpl::TakeOver(const DirectoryContents& contents, const Manifest& stored) {
+  Manifest manifest = stored;
+  manifest.epoch = stored.epoch + 1;
+  manifest.edition = stored.edition + 1;
+  manifest.options = options_;
+  manifest.log_segments.clear();  // empty ones are used anew before the next manifest
+  QUIRE_RETURN_IF_ERROR(contents.has_manifest ? WriteManifest(manifest, stored.epoch)
+                                              : CreateManifest(manifest));
+  manifest.runs.clear();
+  manifest.value_segments.clear();
+  manifest_ = std::move(manifest);
+  edition_ = manifest_.edition;
+  store_id_ = manifest_.store_id;
+  flushed_lsn_ = stored.flushed_lsn;
+  next_ssid_.store(stored.next_ssid);
+  return Status();
+}
+
+Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stored) {
+  QUIRE_RETURN_IF_ERROR(RemoveAll(Orphans(contents, stored, directory_)));
+  PoolConfig config;
+  config.fs = &fs_;
+  config.directory = directory_;
+  config.options = options_;
+  config.share_memory = environment_.share_memory;
+  config.owner_epoch = manifest_.epoch;
+  QUIRE_ASSIGN_OR_RETURN(pool_, MemoryPool::Create(config));
+  pool_->OnFree([this] { changed_.notify_all(); });
+
+  ValueLogStart start;
+  start.owner_epoch = manifest_.epoch;
+  start.next_id = stored.next_value_segment_id;
+  start.sealed = LiveValueSegments(contents, stored);
+  for (const ValueSegmentInfo& segment : start.sealed) {
+    start.next_id = std::max(start.next_id, segment.id + 1);
+  }
+  QUIRE_ASSIGN_OR_RETURN(values_, ValueLog::Open(fs_, directory_, options_, executor_, start));
+  return OpenStoredRuns(stored);
+}
+
+Status DbImpl::OpenStoredRuns(const Manifest& stored) {
+  auto version = std::make_shared<Version>();
+  version->base = std::move(environment_.base);  // Versions alone keep it, so that it can go
+  KnownTables known;
+  QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(Tables(), stored.runs, &known));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  InstallLocked(std::move(version));  // the first: there is none to retire
+  return Status();
+}
+
+// The values that the recovered log refers to may be in the page cache only, as the log itself. The
+// log is synced when somebody asks for it, or flushed; what belongs to it in segments of an earlier
+// opener is looked after here, once.
+Status DbImpl::SyncRecoveredValues(const std::set<uint64_t>& segment_ids) {
+  for (const uint64_t id : segment_ids) {
+    const std::string path = directory_ + "/" + ValueSegmentName(id);
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                           fs_.Open(path, io::OpenMode::kReadWrite));
+    QUIRE_RETURN_IF_ERROR(file->Sync());
+  }
+  return segment_ids.empty() ? Status() : fs_.SyncDirectory(directory_);
+}
+
+// Recovered MemTables wait in the flushing queue like others, unless the log could not be read once
+// more the same way (`all`), the queue is shorter than they are many, or there is no slot for the
+// new one.
+Status DbImpl::FlushRecovered(bool all) {
+  while (true) {
+    std::shared_ptr<MemoryHandle> oldest;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const size_t count = current_->immutables.size();
+      const size_t room = static_cast<size_t>(options_.flushing_queue_length) - 1;
+      if (count == 0 || (!all && count <= room && pool_->HasFreeSlot())) return Status();
+      oldest = current_->immutables.back();
+    }
+    QUIRE_RETURN_IF_ERROR(FlushMemTable(oldest));
+    oldest.reset();
+    base::EpochCollect();
+  }
+}
+
+// The first MemTable of this opener, and the manifest that names its log.
+Status DbImpl::BeginActive(const RecoveredLog& log) {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> active,
+                         pool_->Prepare(MemoryPool::IndexPages::kAsUsed));
+  if (active == nullptr) {
+    return Status(Code::kBusy, "no log segment is free in " + directory_);
+  }
+  // Its pages come as they are stored to: opening does not wait for them.
+  active->Activate(log.end_generation, log.end_lsn);
+  {
+    Retirement retirement;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::shared_ptr<Version> version = SuccessorLocked(retirement);
+    version->active = std::move(active);
+    InstallLocked(std::move(version));
+  }
+  {
+    const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+    manifest_.boot_id = fs_.BootId();
+  }
+  return Publish({});
+}
+
+// Log segments that this pool does not use; what they held is in tables. The active one may have
+// the number of one of them.
+Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents) {
+  std::vector<std::string> paths;
+  for (const uint64_t number : contents.logs) {
+    if (options_.wal != WalMode::kOff && number == PinVersion()->active->file_number()) continue;
+    const bool outside = number >= static_cast<uint64_t>(pool_->arena().pool_slots());
+    if (!outside && options_.wal != WalMode::kOff) continue;
+    paths.push_back(directory_ + "/" + LogSegmentName(static_cast<int>(number)));
+  }
+  return RemoveAll(paths);
+}
+
+Status DbImpl::RemoveAll(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const Status removed = fs_.Unlink(path);
+    if (removed.code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed);
+  }
+  return Status();
+}
+
+DbImpl::~DbImpl() {
+  if (options_.wal == WalMode::kOff && version_.load() != nullptr && current_->active != nullptr) {
+    LogFailure(base::OrOutOfMemory([this] { return Flush(); }));
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    closing_ = true;
+    while (jobs_ > 0) {
+      if (!RunOneUnlocked(lock) && jobs_ > 0) changed_.wait(lock);
+    }
+  }
+  if (pool_ != nullptr) {
+    pool_->OnFree({});
+    pool_->arena().MarkClosed();
+  }
+  std::shared_ptr<const Version> last;
+  std::optional<uint64_t> free_log;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (NothingInTheLogLocked()) free_log = current_->active->file_number();
+    if (current_ != nullptr && current_->active != nullptr) current_->active->Close();
+    last = std::move(current_);
+    version_.store(nullptr, std::memory_order_release);
+  }
+  ready_.reset();
+  base::EpochSynchronize();
+  last.reset();
+  // Where there is no memory for it, the next open does.
+  if (free_log.has_value()) LogFailure(base::OrOutOfMemory([&] { return FreeLog(*free_log); }));
+  if (values_ != nullptr) CleanUp();
+}
+
+// Whether all that was written is in tables.
+bool DbImpl::NothingInTheLogLocked() const {
+  return options_.wal != WalMode::kOff && failure_.ok() && current_ != nullptr &&
+         current_->active != nullptr && current_->immutables.empty() &&
+         current_->active->table().empty();
+}
+
+// A closed database takes what its tables take. An opener that came since has log segments of its
+// own: nothing of them is touched.
+Status DbImpl::FreeLog(uint64_t active_number) {
+  QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
+  if (stored.epoch != manifest_.epoch) return Status();
+  return pool_->FreeFiles(active_number);
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,215 @@
+// Lookups: MemTables newest first, then tables newest first, all of one Version.
+#include "base/coding.h"
+#include "base/epoch.h"
+#include "base/hash.h"
+#include "lsm/db/db_impl.h"
+#include "lsm/version/run_lookup.h"
+#include "lsm/version/user_iterator.h"
+
+namespace quire::lsm {
+namespace {
+
+class DbSnapshot final : public Snapshot {
+ public:
+  DbSnapshot(SnapshotList& list, uint64_t lsn) : list_(list), lsn_(lsn) {}
+  ~DbSnapshot() override { list_.Remove(lsn_); }
+  uint64_t lsn() const override { return lsn_; }
+
+ private:
+  SnapshotList& list_;
+  const uint64_t lsn_;
+};
+
+// Of what a MemTable or the runs say.
+template <typename State>
+Found::State StateOf(State state) {
+  switch (state) {
+    case State::kAbsent:
+      return Found::State::kNowhere;
+    case State::kValue:
+      return Found::State::kValue;
+    case State::kValueRef:
+      return Found::State::kValueRef;
+    case State::kDeleted:
+      return Found::State::kDeleted;
+  }
+  return Found::State::kNowhere;
+}
+
+}  // namespace
+
+bool DbImpl::LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+                          Found* found) const {
+  lsm::Lookup lookup = version.active->table().Get(key, hash, lsn);
+  for (size_t i = 0; lookup.state == lsm::Lookup::State::kAbsent && i < version.immutables.size();
+       ++i) {
+    lookup = version.immutables[i]->table().Get(key, hash, lsn);
+  }
+  found->state = StateOf(lookup.state);
+  found->value = lookup.value;
+  return found->state != Found::State::kNowhere;
+}
+
+Status DbImpl::LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+                            Found* found) const {
+  RunLookup lookup;
+  const Status status = LookupRuns(version.runs, key, hash, lsn, &lookup);
+  found->state = StateOf(lookup.state);
+  found->value = lookup.value;
+  if (lookup.filter_skips != 0) counters_.Add(Counter::kFilterSkips, lookup.filter_skips);
+  if (lookup.filter_false != 0) counters_.Add(Counter::kFilterFalse, lookup.filter_false);
+  return status;
+}
+
+Status DbImpl::Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+                      Found* found) const {
+  if (LookupMemory(version, key, hash, lsn, found)) {
+    counters_.Add(Counter::kMemoryHits, 1);
+    return Status();
+  }
+  QUIRE_RETURN_IF_ERROR(LookupTables(version, key, hash, lsn, found));
+  if (found->state != Found::State::kNowhere) counters_.Add(Counter::kTableHits, 1);
+  return Status();
+}
+
+// A segment that is not there is damage: the key's presence was told by the reference to it.
+Status DbImpl::ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const {
+  const Status status = values_->Read(reference, allocate);
+  if (status.code() != Code::kNotFound) return status;
+  return Status(Code::kCorruption, directory_ + "/" + ValueSegmentName(reference.segment_id) +
+                                       " is missing, though a value in it is referred to; "
+                                       "restore the file from a copy or checkpoint");
+}
+
+Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate) const {
+  if (found.state == Found::State::kValueRef) {
+    return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate);
+  }
+  if (found.state != Found::State::kValue) return Status(Code::kNotFound);
+  return lsm::Deliver(found.value, allocate);
+}
+
+Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const {
+  if (key.empty() || key.size() > log::kKeyBytesMax) {
+    return Status(Code::kInvalidArgument,
+                  "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
+  }
+  const uint64_t hash = base::HashKey(key);
+  while (true) {
+    std::shared_ptr<const BaseLayer> base;
+    const Status status = GetAboveBase(key, hash, snapshot, allocate, &base);
+    if (base == nullptr) return status;
+    // It may open files and replay logs: outside of the guard.
+    const Status below = base->Get(key, allocate);
+    if (below.ok() || below.code() == Code::kNotFound || HasBase()) return below;
+    // It went meanwhile, since all that it had is here.
+  }
+}
+
+bool DbImpl::HasBase() const {
+  const base::EpochGuard guard;
+  return version_.load(std::memory_order_acquire)->base != nullptr;
+}
+
+// *base: to be asked, as nothing is known here.
+Status DbImpl::GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
+                            const AllocateFn& allocate,
+                            std::shared_ptr<const BaseLayer>* base) const {
+  const base::EpochGuard guard;
+  const Version& version = *version_.load(std::memory_order_acquire);
+  // Slots and filters are on their way from memory while the MemTables are looked into.
+  version.active->table().Prefetch(hash);
+  for (const auto& immutable : version.immutables) immutable->table().Prefetch(hash);
+  for (const std::shared_ptr<const Run>& run : version.runs) run->Find(key)->PrefetchFilter(hash);
+  Found found;
+  QUIRE_RETURN_IF_ERROR(
+      Lookup(version, key, hash, snapshot == nullptr ? kMaxLsn : snapshot->lsn(), &found));
+  if (found.state == Found::State::kNowhere && version.base != nullptr) {
+    *base = version.base;
+    return Status(Code::kNotFound);
+  }
+  return Deliver(found, allocate);
+}
+
+Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+                             TablesPosition* tables) const {
+  const uint64_t hash = base::HashKey(key);
+  const base::EpochGuard guard;
+  const Version& version = *version_.load(std::memory_order_acquire);
+  Found found;
+  *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
+  if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
+  return Deliver(found, allocate);
+}
+
+void DbImpl::DropBase() {
+  std::shared_ptr<const BaseLayer> base;
+  {
+    Retirement retirement;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    base = current_->base;
+    std::shared_ptr<Version> version = SuccessorLocked(retirement);
+    version->base = nullptr;
+    InstallLocked(std::move(version));
+  }
+  base::EpochSynchronize();  // what ends it may not run where Versions are reclaimed
+}
+
+std::shared_ptr<const Version> DbImpl::PinVersion() const {
+  const base::EpochGuard guard;
+  return version_.load(std::memory_order_acquire)->shared_from_this();
+}
+
+std::unique_ptr<Snapshot> DbImpl::NewSnapshot() {
+  const uint64_t lsn = snapshots_.Add([this] {
+    const std::shared_ptr<const Version> version = PinVersion();
+    return version->active->table().QuiescedLsn();
+  });
+  return std::make_unique<DbSnapshot>(snapshots_, lsn);
+}
+
+std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
+  IteratorSources sources;
+  sources.read_value = [this](const log::ValueRef& reference, const AllocateFn& allocate) {
+    return ReadValue(reference, allocate);
+  };
+  PinSources(&sources);
+  uint64_t now = 0;
+  if (pool_->MayPin()) {
+    now = sources.version->active->table().QuiescedLsn();
+  } else {
+    // The writers need the MemTables: what they hold goes into tables, and those are read.
+    sources.version = nullptr;
+    sources.young_segments.clear();
+    const Status flushed = Flush();
+    if (!flushed.ok()) return NewFailedIterator(flushed);
+    now = PinTables(&sources);
+  }
+  sources.snapshot = options.snapshot == nullptr ? now : options.snapshot->lsn();
+  AddVersion(&sources);
+  return NewUserIterator(std::move(sources), options);
+}
+
+void DbImpl::PinSources(IteratorSources* sources) {
+  // Under one guard, so that no segment which the Version's MemTables refer to goes in between.
+  const base::EpochGuard guard;
+  sources->version = version_.load(std::memory_order_acquire)->shared_from_this();
+  sources->young_segments =
+      segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());
+}
+
+// The tables of the present Version, which hold every record below the LSN that is returned.
+uint64_t DbImpl::PinTables(IteratorSources* sources) {
+  PinSources(sources);
+  const Version& version = *sources->version;
+  const MemoryHandle& oldest =
+      version.immutables.empty() ? *version.active : *version.immutables.back();
+  const uint64_t end = oldest.base_lsn();
+  auto tables = std::make_shared<Version>(version);
+  tables->active = nullptr;
+  tables->immutables.clear();
+  sources->version = std::move(tables);
+  return end;
+}
+
+}  // namespace quire::lsm

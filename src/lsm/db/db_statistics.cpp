@@ -1,0 +1,61 @@
+// What the database tells of itself, and whether all of it is sound.
+#include "lsm/db/db_impl.h"
+#include "table/block_cache.h"
+
+namespace quire::lsm {
+
+DbStatistics DbImpl::Statistics() const {
+  DbStatistics statistics;
+  const std::shared_ptr<const Version> version = PinVersion();
+  statistics.user_bytes = counters_.Sum(Counter::kUserBytes);
+  statistics.log_bytes = counters_.Sum(Counter::kLogBytes) + version->active->table().data_bytes();
+  statistics.flush_bytes = counters_.Sum(Counter::kFlushBytes);
+  statistics.compaction_read_bytes = counters_.Sum(Counter::kCompactionReadBytes);
+  statistics.compaction_write_bytes = counters_.Sum(Counter::kCompactionWriteBytes);
+  statistics.flush_count = counters_.Sum(Counter::kFlushCount);
+  statistics.compaction_count = counters_.Sum(Counter::kCompactionCount);
+  statistics.stall_ns = counters_.Sum(Counter::kStallNs);
+  statistics.run_count = version->runs.size();
+  for (const std::shared_ptr<const Run>& run : version->runs) {
+    statistics.table_count += run->tables().size();
+    statistics.table_bytes += run->bytes();
+  }
+  for (const ValueSegmentInfo& segment : values_->Segments()) {
+    statistics.value_segment_bytes += segment.file_bytes;
+  }
+  statistics.value_log_bytes = counters_.Sum(Counter::kValueLogBytes);
+  statistics.value_log_call_bytes = values_->call_bytes();
+  statistics.log_segment_bytes = options_.wal == WalMode::kOff ? 0 : pool_->segment_file_bytes();
+  statistics.memtable_hits = counters_.Sum(Counter::kMemoryHits);
+  statistics.table_hits = counters_.Sum(Counter::kTableHits);
+  statistics.filter_skips = counters_.Sum(Counter::kFilterSkips);
+  statistics.filter_false = counters_.Sum(Counter::kFilterFalse);
+  statistics.memory_bytes = pool_->segment_file_bytes() + pool_->arena().bytes();
+  const table::CacheStatistics cache = cache_->Statistics();
+  statistics.block_cache_bytes = cache.charged_bytes;
+  statistics.block_cache_hits = cache.hits;
+  statistics.block_cache_misses = cache.misses;
+  statistics.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
+  statistics.recovered_records = recovered_records_;
+  statistics.recovered_holes = recovered_holes_;
+  statistics.recovered_torn_bytes = recovered_torn_bytes_;
+  return statistics;
+}
+
+Status DbImpl::Verify() {
+  QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
+  const std::shared_ptr<const Version> version = PinVersion();
+  const ValueCheck check = [this](const log::ValueRef& reference) {
+    return values_->Check(reference);
+  };
+  for (const std::shared_ptr<const Run>& run : version->runs) {
+    QUIRE_RETURN_IF_ERROR(VerifyRun(*run, check));
+  }
+  QUIRE_RETURN_IF_ERROR(VerifyMemory(*version->active, directory_, check));
+  for (const std::shared_ptr<MemoryHandle>& memory : version->immutables) {
+    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, directory_, check));
+  }
+  return Status();
+}
+
+}  // namespace quire::lsm

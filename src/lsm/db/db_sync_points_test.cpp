@@ -1,0 +1,285 @@
+// One thread stands at a sync point of this folder while another calls the database: every pair of
+// such a place and such a call, with 1, 2 and 4 background threads, against what was acknowledged.
+#include <functional>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lsm/db/db_test_support.h"
+#include "tests/support/held_thread.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::lsm {
+namespace {
+
+// Enough for a few flushes; where the held thread is the only one that could go on, it is what a
+// call waits for.
+constexpr int kHoldMs = 20;
+constexpr int kLargeBytes = 700;
+constexpr size_t kPlacesMin = 20;
+
+// A writer with keys of its own, and what it knows to be stored.
+class Writer {
+ public:
+  Writer(TestDb& test, std::string prefix) : test_(test), prefix_(std::move(prefix)) {}
+
+  void Put(int number, size_t bytes) {
+    const std::string key = prefix_ + std::to_string(number);
+    std::string value = key + "." + std::to_string(++count_) + ".";
+    value.resize(std::max(bytes, value.size()), 'x');
+    ASSERT_OK(test_->Put(key, value));
+    model_[key] = value;
+  }
+  void Delete(int number) {
+    const std::string key = prefix_ + std::to_string(number);
+    ASSERT_OK(test_->Delete(key));
+    model_.erase(key);
+  }
+  void Batch() {
+    WriteBatch batch;
+    std::string value = "batch." + std::to_string(++count_);
+    for (int i = 0; i < 5; ++i) batch.Put(prefix_ + std::to_string(i), value);
+    ASSERT_OK(test_->Write(batch));
+    for (int i = 0; i < 5; ++i) model_[prefix_ + std::to_string(i)] = value;
+  }
+  void DeleteRange() {
+    ASSERT_OK(test_->DeleteRange(prefix_ + "2", prefix_ + "3"));
+    model_.erase(model_.lower_bound(prefix_ + "2"), model_.lower_bound(prefix_ + "3"));
+  }
+  void Update(int number) {
+    const std::string key = prefix_ + std::to_string(number);
+    ASSERT_OK(test_->Update(key, [](Slice, const Slice* present, std::string* updated) {
+      *updated = present == nullptr ? std::string(kLargeBytes, 'u') : std::string(*present) + "+";
+      return true;
+    }));
+    const auto [stored, is_new] = model_.try_emplace(key, kLargeBytes, 'u');
+    if (!is_new) stored->second += "+";
+  }
+  // Fills a value segment with values most of which die, so that it is collected.
+  void Churn(int count) {
+    for (int i = 0; i < count; ++i) Put(i, kLargeBytes);
+    ASSERT_OK(test_->Flush());
+    for (int i = 0; i < count; ++i) {
+      if (i % 3 != 0) Put(i, 10);
+    }
+  }
+  // Whether the pairs with this writer's prefix in `pairs` are exactly those that it stored.
+  void ExpectIn(const Model& pairs) const {
+    Model mine;
+    for (const auto& [key, value] : pairs) {
+      if (key.compare(0, prefix_.size(), prefix_) == 0) mine[key] = value;
+    }
+    EXPECT_EQ(mine, model_);
+  }
+  void ExpectGets() const {
+    for (const auto& [key, value] : model_) EXPECT_EQ(GetText(test_.db(), key), value) << key;
+  }
+
+ private:
+  TestDb& test_;
+  const std::string prefix_;
+  Model model_;
+  int count_ = 0;
+};
+
+Model AllPairs(TestDb& test, const Snapshot* snapshot = nullptr) {
+  IteratorOptions options;
+  options.snapshot = snapshot;
+  const std::unique_ptr<Iterator> iterator = test->NewIterator(options);
+  return AllOf(*iterator);
+}
+
+// What is called while a thread is held. `mine` has keys that nobody else writes.
+struct Call {
+  const char* name;
+  std::function<void(TestDb& test, Writer& mine)> body;
+};
+
+std::vector<Call> CallsThatWrite() {
+  return {
+      {"puts",
+       [](TestDb&, Writer& mine) {
+         for (int i = 0; i < 20; ++i) mine.Put(i, i % 2 == 0 ? 20 : kLargeBytes);
+         mine.ExpectGets();
+       }},
+      {"deletes",
+       [](TestDb&, Writer& mine) {
+         for (int i = 0; i < 5; ++i) mine.Put(i, 20);
+         mine.Delete(3);
+         mine.DeleteRange();
+         mine.Batch();
+         mine.ExpectGets();
+       }},
+      {"flushes",
+       [](TestDb& test, Writer& mine) {
+         mine.Put(1, kLargeBytes);
+         ASSERT_OK(test->Flush());
+         mine.ExpectGets();
+       }},
+      // Seals the value segment, and lets all that judges it see that.
+      {"turns over value segments",
+       [](TestDb& test, Writer& mine) {
+         for (int i = 0; i < 120; ++i) mine.Put(i, kLargeBytes);
+         for (int i = 0; i < 8; ++i) {
+           mine.Put(200 + i, 20);
+           ASSERT_OK(test->Flush());
+         }
+         mine.ExpectGets();
+       }},
+      {"compacts",
+       [](TestDb& test, Writer& mine) {
+         mine.Put(1, kLargeBytes);
+         ASSERT_OK(test->Compact());
+         mine.ExpectGets();
+       }},
+      {"syncs the log",
+       [](TestDb& test, Writer& mine) {
+         mine.Put(1, kLargeBytes);
+         ASSERT_OK(test->SyncLog());
+       }},
+      {"updates",
+       [](TestDb&, Writer& mine) {
+         mine.Put(1, 20);
+         mine.Update(1);
+         mine.Update(2);
+         mine.ExpectGets();
+       }},
+  };
+}
+
+std::vector<Call> CallsThatRead() {
+  return {
+      {"iterates", [](TestDb& test, Writer& mine) { mine.ExpectIn(AllPairs(test)); }},
+      {"takes a snapshot",
+       [](TestDb& test, Writer& mine) {
+         mine.Put(1, kLargeBytes);
+         const std::unique_ptr<Snapshot> snapshot = test->NewSnapshot();
+         const Writer then = mine;
+         mine.Put(1, 20);
+         mine.Put(2, kLargeBytes);
+         then.ExpectIn(AllPairs(test, snapshot.get()));
+         mine.ExpectIn(AllPairs(test));
+       }},
+      {"captures",
+       [](TestDb& test, Writer& mine) {
+         mine.Put(1, kLargeBytes);
+         const Result<std::shared_ptr<const Capture>> capture = test->NewCapture();
+         ASSERT_OK(capture.status());
+         for (const Capture::File& file : (*capture)->files()) {
+           const Result<bool> exists = test.fs().Exists("/db/" + file.name);
+           EXPECT_TRUE(exists.ok() && *exists) << file.name;
+         }
+       }},
+  };
+}
+
+std::vector<Call> AllCalls() {
+  std::vector<Call> calls = CallsThatWrite();
+  for (Call& call : CallsThatRead()) calls.push_back(std::move(call));
+  return calls;
+}
+
+// Reaches every place of this folder.
+void Work(TestDb& test, Writer& writer) {
+  writer.Churn(60);
+  for (int i = 0; i < 500; ++i) writer.Put(100 + i % 150, 200);
+  ASSERT_OK(test->Flush());
+  writer.Churn(60);
+  ASSERT_OK(test->SyncLog());
+  ASSERT_OK(test->Compact());
+  writer.Put(1, kLargeBytes);
+  ASSERT_OK(test->NewCapture().status());
+}
+
+// Lets a merge move more values than a segment holds.
+void MoveValues(TestDb& test, Writer& writer) {
+  writer.Churn(600);
+  ASSERT_OK(test->Flush());
+  ASSERT_OK(test->Compact());
+}
+
+using WorkFn = void (*)(TestDb& test, Writer& writer);
+
+class SyncPointsTest : public testing::TestWithParam<int> {
+ protected:
+  static std::unique_ptr<TestDb> NewDb() {
+    auto test = std::make_unique<TestDb>(SmallOptions(), GetParam());
+    EXPECT_OK(test->Open());
+    return test;
+  }
+  // The places that the work passes.
+  static std::set<std::string> Places() {
+    const std::unique_ptr<TestDb> test = NewDb();
+    Writer writer(*test, "theirs-");
+    test::HeldThread counter(test::Hold{});
+    Work(*test, writer);
+    test->Close();
+    std::set<std::string> places;
+    for (const auto& [name, count] : counter.arrivals()) {
+      if (name.compare(0, 4, "lsm.") == 0) places.insert(name);
+    }
+    return places;
+  }
+  // True where a thread was held while `call` ran.
+  static bool Try(WorkFn work, const test::Hold& hold, const Call& call) {
+    SCOPED_TRACE(hold.place + ", " + call.name);
+    const std::unique_ptr<TestDb> test = NewDb();
+    Writer theirs(*test, "theirs-");
+    Writer mine(*test, "mine-");
+    bool held = false;
+    {
+      test::HeldThread holder(hold);
+      std::thread worker([&] {
+        work(*test, theirs);
+        holder.Release();
+      });
+      held = holder.WaitUntilHeld();
+      call.body(*test, mine);
+      holder.Release();
+      worker.join();
+    }
+    Check(*test, theirs, mine);
+    return held;
+  }
+  static void Check(TestDb& test, const Writer& theirs, const Writer& mine) {
+    theirs.ExpectGets();
+    mine.ExpectGets();
+    EXPECT_OK(test->Compact());
+    EXPECT_OK(test->Verify());
+    ASSERT_OK(test.Reopen());
+    theirs.ExpectGets();
+    mine.ExpectIn(AllPairs(test));
+    EXPECT_OK(test->Verify());
+    test.Close();
+  }
+};
+
+TEST_P(SyncPointsTest, NothingAcknowledgedIsLostWhicheverThreadIsHeldWhere) {
+  const std::set<std::string> places = Places();
+  EXPECT_GE(places.size(), kPlacesMin);
+  for (const std::string& place : places) {
+    int held = 0;
+    for (const Call& call : AllCalls()) {
+      held += Try(Work, {place, held % 3, 0, kHoldMs}, call) ? 1 : 0;
+      if (HasFailure()) FAIL() << place << ", " << call.name;
+    }
+    EXPECT_GT(held, 0) << place;
+  }
+}
+
+// A merge has written its tables, and moved values into segments that are full and sealed. Others
+// judge these segments before it publishes.
+TEST_P(SyncPointsTest, ValuesThatAMergeMovedOutliveEveryOtherPublication) {
+  int held = 0;
+  for (const Call& call : AllCalls()) {
+    held += Try(MoveValues, {.place = "lsm.merge.values-synced"}, call) ? 1 : 0;
+    if (HasFailure()) FAIL() << call.name;
+  }
+  EXPECT_GT(held, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(BackgroundThreads, SyncPointsTest, testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace quire::lsm

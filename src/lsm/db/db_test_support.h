@@ -1,0 +1,92 @@
+/// Helpers of the database's tests: a database over a simulated machine, and values that show their
+/// keys.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/executor.h"
+#include "base/random.h"
+#include "io/sim/sim_file_system.h"
+#include "lsm/db/db.h"
+
+namespace quire::lsm {
+
+/// Small enough that flushes and merges happen all the time.
+inline StorageOptions SmallOptions() {
+  StorageOptions options;
+  options.memtable_bytes = 64 << 10;
+  options.value_segment_bytes = 64 << 10;
+  options.value_separation_bytes_min = 256;
+  options.block_bytes = 512;
+  options.table_bytes_max = 64 << 10;
+  options.compaction_trigger = 3;
+  options.cache_bytes = 256 << 10;
+  return options;
+}
+
+/// A database on a machine of its own.
+class TestDb {
+ public:
+  explicit TestDb(const StorageOptions& options, int threads = 0)
+      : options_(options),
+        executor_(threads == 0 ? base::NewManualExecutor()
+                               : base::NewThreadPool(threads, "test").value()) {
+    environment_.fs = fs_.get();
+    environment_.executor = executor_.get();
+  }
+
+  Status Open(OpenFlags flags = OpenFlags::kOpenOrCreate) {
+    Result<std::unique_ptr<Db>> opened = Db::Open(environment_, "/db", options_, flags);
+    if (opened.ok()) db_ = std::move(*opened);
+    return opened.status();
+  }
+  Status Reopen() {
+    Close();
+    return Open();
+  }
+  void Close() {
+    db_.reset();
+    while (executor_->RunOne()) {
+    }
+  }
+  Db& db() { return *db_; }
+  Db* operator->() { return db_.get(); }
+  io::SimFileSystem& fs() { return *fs_; }
+  base::Executor& executor() { return *executor_; }
+  StorageOptions& options() { return options_; }
+  Environment& environment() { return environment_; }
+
+ private:
+  StorageOptions options_;
+  std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
+  std::unique_ptr<base::Executor> executor_;
+  Environment environment_;
+  std::unique_ptr<Db> db_;
+};
+
+/// The value of `key`, or what went wrong in angle brackets.
+inline std::string GetText(const Db& db, Slice key, const Snapshot* snapshot = nullptr) {
+  std::string value;
+  const Status status = db.Get(key, &value, snapshot);
+  if (status.ok()) return value;
+  return status.code() == Code::kNotFound ? "<absent>" : "<" + status.ToString() + ">";
+}
+
+using Model = std::map<std::string, std::string>;
+
+/// "key=value " of everything that `iterator` shows.
+inline Model AllOf(Iterator& iterator) {
+  Model all;
+  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+    all[std::string(iterator.key())] = std::string(iterator.value());
+  }
+  EXPECT_TRUE(iterator.status().ok()) << iterator.status().ToString();
+  return all;
+}
+
+}  // namespace quire::lsm

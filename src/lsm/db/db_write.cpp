@@ -1,0 +1,299 @@
+// Writes: size checks, large values apart, the MemTable, and the log's sync where it was asked for.
+#include <algorithm>
+#include <utility>
+
+#include "base/epoch.h"
+#include "base/hash.h"
+#include "base/out_of_memory.h"
+#include "base/sync_point.h"
+#include "lsm/db/db_impl.h"
+
+namespace quire::lsm {
+namespace {
+
+// A record that would take more of a MemTable than this keeps its value apart, whatever its size.
+constexpr uint64_t kRecordShareMax = 4;
+
+// A MemTable is full, too, when its records refer to so many times its size: what is overwritten by
+// then is found to be dead only when it was flushed, and after a power loss every reference in it
+// is checked.
+constexpr uint64_t kValueBytesFactor = 8;
+
+Slice ReferenceBytes(const log::ValueRef& reference) {
+  return Slice(reinterpret_cast<const char*>(&reference), sizeof reference);
+}
+
+uint64_t UserBytes(const std::vector<WriteOp>& ops) {
+  uint64_t bytes = 0;
+  for (const WriteOp& op : ops) bytes += op.key.size() + op.value.size();
+  return bytes;
+}
+
+}  // namespace
+
+Status DbImpl::CheckWrite(Slice key, uint64_t value_size) const {
+  if (key.empty() || key.size() > log::kKeyBytesMax) {
+    return Status(Code::kInvalidArgument,
+                  "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
+  }
+  if (value_size > log::kValueBytesMax) {
+    return Status(Code::kInvalidArgument, "a value of " + std::to_string(value_size) +
+                                              " bytes; values have at most 4294967295");
+  }
+  const uint64_t inline_bytes = std::min<uint64_t>(value_size, sizeof(log::ValueRef));
+  if (log::RecordSize(key.size(), inline_bytes) > record_bytes_max_) {
+    return Status(Code::kInvalidArgument,
+                  "a key of " + std::to_string(key.size()) + " bytes does not fit a MemTable of " +
+                      std::to_string(options_.memtable_bytes) + ": raise memtable_bytes");
+  }
+  if (!writes_refused_.load(std::memory_order_relaxed)) [[likely]] return Status();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return WriteStatusLocked();
+}
+
+Status DbImpl::CheckOp(const WriteOp& op) const {
+  QUIRE_RETURN_IF_ERROR(CheckWrite(op.key, op.value.size()));
+  if (op.type != log::RecordType::kRangeDelete || StoredBytes(op) <= record_bytes_max_) {
+    return Status();
+  }
+  return Status(Code::kInvalidArgument, "the range's two keys do not fit a MemTable of " +
+                                            std::to_string(options_.memtable_bytes) +
+                                            " bytes: raise memtable_bytes");
+}
+
+uint64_t DbImpl::StoredBytes(const WriteOp& op) const {
+  return log::RecordSize(op.key.size(),
+                         Separated(op) ? sizeof(log::ValueRef) : op.value.size());
+}
+
+bool DbImpl::Separated(const WriteOp& op) const {
+  if (op.type != log::RecordType::kPut) return false;
+  return op.value.size() >= options_.value_separation_bytes_min ||
+         (op.value.size() > sizeof(log::ValueRef) &&
+          log::RecordSize(op.key.size(), op.value.size()) > record_bytes_max_ / kRecordShareMax);
+}
+
+Status DbImpl::AppendValue(Slice key, Slice value, log::ValueRef* reference) {
+  QUIRE_RETURN_IF_ERROR(values_->Append(key, value, reference));
+  counters_.Add(Counter::kValueLogBytes, log::RecordSize(key.size(), value.size()));
+  return Status();
+}
+
+Status DbImpl::Separate(WriteOp* op, log::ValueRef* reference) {
+  QUIRE_RETURN_IF_ERROR(AppendValue(op->key, op->value, reference));
+  op->type = log::RecordType::kValueRef;
+  op->value = ReferenceBytes(*reference);
+  return Status();
+}
+
+Status DbImpl::Put(Slice key, Slice value) {
+  return WriteOne(log::RecordType::kPut, key, value);
+}
+
+Status DbImpl::Delete(Slice key) { return WriteOne(log::RecordType::kDelete, key, {}); }
+
+Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
+  QUIRE_RETURN_IF_ERROR(CheckWrite(key, value.size()));
+  while (true) {
+    uint64_t lsn = 0;
+    uint64_t full_generation = 0;
+    bool added = false;
+    {
+      // From the value's place to the record that refers to it under one guard: a value segment is
+      // judged dead only after a grace period.
+      const base::EpochGuard guard;
+      const Version& version = *version_.load(std::memory_order_acquire);
+      KeyLock key_lock = key_locks_.enabled()
+                             ? KeyLock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)))
+                             : KeyLock();
+      WriteOp op{type, key, value};
+      log::ValueRef reference;
+      const bool separated = Separated(op);
+      if (separated) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+      base::SyncPoint("lsm.write.stored");
+      added = version.active->table().Add(op, &lsn);
+      if (!added || (separated && CountValue(*version.active, value.size()))) {
+        full_generation = version.active->generation();
+      }
+    }
+    if (!added) {
+      QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
+      continue;
+    }
+    if (full_generation != 0) RotateEarly(full_generation, true);
+    return Committed(key.size() + value.size(), lsn);
+  }
+}
+
+bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
+  return memory.AddValueBytes(value_bytes, kValueBytesFactor * options_.memtable_bytes);
+}
+
+// The write that filled the MemTable is done, whatever comes of this: a failure meets the one that
+// finds no room.
+void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
+  WriteProgress progress;
+  progress.may_wait = may_wait;
+  const Status rotated =
+      base::OrOutOfMemory([&] { return MakeRoom(full_generation, &progress); });
+  if (!progress.waits) LogFailure(rotated);
+}
+
+Status DbImpl::DeleteRange(Slice begin, Slice end) {
+  // No key is empty, so the empty one and this one begin the same range.
+  if (begin.empty()) begin = Slice("\0", 1);
+  if (end.size() > log::kKeyBytesMax || end < begin) {
+    return Status(Code::kInvalidArgument,
+                  "the range's end lies before its begin, or has more than 65536 bytes");
+  }
+  if (begin == end) return Status();
+  const WriteOp op{log::RecordType::kRangeDelete, begin, end};
+  QUIRE_RETURN_IF_ERROR(CheckOp(op));
+  WriteProgress progress;
+  return WriteGroup({op}, false, &progress);
+}
+
+Status DbImpl::Write(const WriteBatch& batch, WriteProgress* progress) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch.bytes()));
+  if (ops.empty()) return Status();
+  for (const WriteOp& op : ops) {
+    QUIRE_RETURN_IF_ERROR(CheckOp(op));
+    if (op.type == log::RecordType::kUpdate) {
+      return Status(Code::kInvalidArgument, "an atomic batch takes no registered updates");
+    }
+  }
+  return WriteGroup(ops, true, progress);
+}
+
+KeyLocks::Set DbImpl::LocksOf(const std::vector<WriteOp>& ops) const {
+  KeyLocks::Set set;
+  if (!key_locks_.enabled()) return set;
+  for (const WriteOp& op : ops) {
+    if (op.type == log::RecordType::kRangeDelete) return set.set();
+    set.set(KeyLocks::IndexOf(base::HashKey(op.key)));
+  }
+  return set;
+}
+
+// In a copy of `ops` references take the place of large values.
+Status DbImpl::TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+                        GroupOutcome* outcome) {
+  if (std::none_of(ops.begin(), ops.end(), [this](const WriteOp& op) { return Separated(op); })) {
+    return TryInline(version, ops, atomic, outcome);
+  }
+  std::vector<WriteOp> separated = ops;
+  std::vector<log::ValueRef> references(ops.size());
+  uint64_t value_bytes = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (!Separated(ops[i])) continue;
+    QUIRE_RETURN_IF_ERROR(Separate(&separated[i], &references[i]));
+    value_bytes += ops[i].value.size();
+  }
+  QUIRE_RETURN_IF_ERROR(TryInline(version, separated, atomic, outcome));
+  outcome->full = outcome->added && CountValue(*version.active, value_bytes);
+  return Status();
+}
+
+Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+                         GroupOutcome* outcome) {
+  if (atomic && MemTable::BatchBytes(ops, true) > record_bytes_max_) {
+    return Status(Code::kInvalidArgument, "the batch takes " +
+                                              std::to_string(MemTable::BatchBytes(ops, true)) +
+                                              " bytes; a MemTable holds " +
+                                              std::to_string(record_bytes_max_) +
+                                              ": split it or raise memtable_bytes");
+  }
+  outcome->added = version.active->table().AddBatch(ops, atomic, &outcome->lsn);
+  return Status();
+}
+
+Status DbImpl::WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress) {
+  uint64_t lsn = 0;
+  QUIRE_RETURN_IF_ERROR(GoOn(progress));
+  QUIRE_RETURN_IF_ERROR(AddGroup(ops, atomic, progress, &lsn));
+  return Committed(UserBytes(ops), lsn);
+}
+
+Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
+                        uint64_t* lsn) {
+  while (true) {
+    GroupOutcome outcome;
+    uint64_t generation = 0;
+    {
+      const base::EpochGuard guard;
+      const Version& version = *version_.load(std::memory_order_acquire);
+      const KeyLockSet key_locks(key_locks_, LocksOf(ops));
+      QUIRE_RETURN_IF_ERROR(TryGroup(version, ops, atomic, &outcome));
+      generation = version.active->generation();
+    }
+    if (!outcome.added) {
+      QUIRE_RETURN_IF_ERROR(MakeRoom(generation, progress));
+      continue;
+    }
+    if (outcome.full) RotateEarly(generation, progress->may_wait);
+    *lsn = outcome.lsn;
+    return Status();
+  }
+}
+
+Status DbImpl::Committed(uint64_t user_bytes, uint64_t lsn) {
+  counters_.Add(Counter::kUserBytes, user_bytes);
+  if (options_.wal != WalMode::kSync) return Status();
+  const Status synced = SyncThrough(lsn);
+  return synced.ok() ? synced : StoredUnsynced(synced);
+}
+
+// A write that was stored before the sync failed: readers see it, and it is not taken back.
+Status DbImpl::StoredUnsynced(const Status& why) const {
+  return Status(Code::kIo, why.ToString() + "; whether the write is stored is not known: readers "
+                                            "of " + directory_ + " see it, but a loss of power may "
+                                            "take it; reopen the database and look");
+}
+
+// Whoever comes first syncs what is complete by then, for all that wait behind it: group commit.
+Status DbImpl::SyncThrough(uint64_t lsn) {
+  if (durable_lsn_.load(std::memory_order_acquire) > lsn) return Status();
+  const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
+  if (durable_lsn_.load(std::memory_order_relaxed) > lsn) return Status();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a sync that failed is never tried again
+  }
+  uint64_t end_lsn = 0;
+  const std::shared_ptr<const Version> version = PinVersion();
+  base::SyncPoint("lsm.log.sync.before");
+  const Status status = SyncMemory(*version, &end_lsn);
+  if (IsShortage(status)) return status;  // no sync was tried, and a later one can succeed
+  if (!status.ok()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    FailLocked(status, "syncing the log");
+    return status;
+  }
+  durable_lsn_.store(end_lsn, std::memory_order_release);
+  base::SyncPoint("lsm.log.sync.after");
+  return Status();
+}
+
+// Values before the records that refer to them, older segments before younger ones.
+Status DbImpl::SyncMemory(const Version& version, uint64_t* end_lsn) {
+  MemoryHandle& active = *version.active;
+  *end_lsn = active.table().QuiescedLsn() + 1;
+  QUIRE_RETURN_IF_ERROR(values_->Sync());
+  for (size_t i = version.immutables.size(); i-- > 0;) {
+    MemoryHandle& memory = *version.immutables[i];
+    QUIRE_RETURN_IF_ERROR(memory.SyncTo(memory.end_lsn() - memory.base_lsn()));
+  }
+  return active.SyncTo(*end_lsn - active.base_lsn());
+}
+
+Status DbImpl::SyncLog() {
+  if (options_.wal == WalMode::kOff) return Flush();
+  uint64_t lsn = 0;
+  {
+    const std::shared_ptr<const Version> version = PinVersion();
+    lsn = version->active->table().QuiescedLsn();
+  }
+  return SyncThrough(lsn);
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,394 @@
+#include "lsm/memtable/memory_slot.h"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log_sink.h"
+#include "base/out_of_memory.h"
+#include "base/scope_exit.h"
+#include "base/sync_point.h"
+#include "io/files/machine.h"
+
+namespace quire::lsm {
+namespace {
+
+uint64_t NewGeneration() {
+  while (true) {
+    const uint64_t generation = io::RandomU64();
+    if (generation != 0) return generation;
+  }
+}
+
+constexpr std::align_val_t kPage{4096};
+// While so many are in use outside of the pool, iterators pin no more MemTables.
+constexpr size_t kPinnedOutsideMax = 8;
+
+// An iterator pins what there is when it is made: the pool, and outside of it fewer than the
+// maximum above. Whatever iterators pin, writers find as many again as the pool has.
+size_t OutsideMax(size_t pool_slots) {
+  return kPinnedOutsideMax + pool_slots;
+}
+
+OwnMemory NewMemory(uint64_t bytes) {
+  return OwnMemory(static_cast<char*>(::operator new(bytes, kPage)));
+}
+
+OwnMemory NewIndex(uint64_t segment_bytes) {
+  OwnMemory index = NewMemory(IndexBytes(segment_bytes));
+  std::memset(index.get(), 0, IndexBytes(segment_bytes));
+  return index;
+}
+
+// Without room to share it in, the memory is this process's own: the others ask.
+Result<std::unique_ptr<Arena>> NewArena(const PoolConfig& config) {
+  Result<std::unique_ptr<Arena>> arena = Arena::Create(config.options, config.share_memory);
+  if (!config.share_memory || arena.status().code() != Code::kNoSpace) return arena;
+  if (base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "the memory of " + config.directory +
+                                      " cannot be read by the ranks of this node: " +
+                                      std::string(arena.status().message()));
+  }
+  return Arena::Create(config.options, false);
+}
+
+}  // namespace
+
+void FreeMemory::operator()(char* memory) const {
+  ::operator delete(memory, kPage);
+}
+
+MemoryHandle::~MemoryHandle() {
+  table_.reset();  // before the memory it lies in
+  if (pool_ == nullptr) return;
+  if (pool_slot_ >= 0) {
+    const bool exists = segment_ != nullptr;
+    if (adopted_) segment_.reset();  // its next use sets its room aside first
+    pool_->Return(pool_slot_, std::move(segment_), exists);
+    return;
+  }
+  segment_.reset();
+  pool_->ReturnOutside(header_.id, !flushed_.load(std::memory_order_acquire));
+}
+
+Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
+                                                         const std::string& path,
+                                                         Promises promises) {
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
+  const uint64_t bytes = handle->header_.capacity;
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  handle->own_records_ = NewMemory(bytes);
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, bytes, handle->own_records_.get()));
+  if (promises == Promises::kDrop) {
+    std::memset(handle->own_records_.get(), 0, log::kSegmentHeaderBytes);
+  }
+  handle->own_index_ = NewIndex(bytes);
+  handle->table_ =
+      std::make_unique<MemTable>(handle->own_index_.get(), handle->own_records_.get(), bytes,
+                                 handle->header_.generation, handle->header_.base_lsn, nullptr);
+  return handle;
+}
+
+void MemoryHandle::Close() {
+  end_lsn_.store(header_.base_lsn + table_->Close(), std::memory_order_release);
+}
+
+void MemoryHandle::FinishAdoption(uint64_t end) {
+  table_->FinishAdoption(end);
+  end_lsn_.store(header_.base_lsn + end, std::memory_order_release);
+}
+
+void MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
+  header_.previous_generation = previous_generation;
+  header_.previous_end_lsn = previous_end_lsn;
+  flushed_.store(false, std::memory_order_relaxed);
+  if (segment_ != nullptr) return segment_->Recycle(header_);
+  log::EncodeSegmentHeader(
+      header_, own_records_ ? own_records_.get() : pool_->arena_->records(pool_slot_));
+}
+
+Status MemoryHandle::SyncHeader() {
+  if (segment_ == nullptr || header_durable_.load(std::memory_order_acquire)) return Status();
+  QUIRE_RETURN_IF_ERROR(segment_->map().Sync(0, log::kSegmentHeaderBytes));
+  header_durable_.store(true, std::memory_order_release);
+  return Status();
+}
+
+Status MemoryHandle::SyncTo(uint64_t end) {
+  if (segment_ == nullptr || end <= synced_end_) return Status();
+  QUIRE_RETURN_IF_ERROR(segment_->Sync(end));
+  header_durable_.store(true, std::memory_order_release);
+  synced_end_ = end;
+  return Status();
+}
+
+Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config) {
+  std::shared_ptr<MemoryPool> pool(new MemoryPool(config));
+  QUIRE_ASSIGN_OR_RETURN(pool->arena_, NewArena(config));
+  pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
+  pool->stray_.reserve(OutsideMax(pool->slots_.size()));  // a destructor fills it
+  return pool;
+}
+
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare(IndexPages index_pages) {
+  std::unique_ptr<log::Segment> segment;
+  uint64_t base_lsn = 0;
+  const int pool_slot = TakeFreeSlot(&segment, &base_lsn);
+  if (pool_slot < 0) return std::shared_ptr<MemoryHandle>();
+  if (!HasMemory(pool_slot)) {
+    Return(pool_slot, std::move(segment), false);
+    return PrepareOutside();
+  }
+  if (index_pages == IndexPages::kNow && IndexIsUnused(arena_->index(pool_slot))) {
+    std::memset(arena_->index(pool_slot), 0, IndexBytes(config_.options.memtable_bytes));
+  }
+  Result<std::shared_ptr<MemoryHandle>> handle =
+      base::OrOutOfMemory([&] { return PrepareSlot(pool_slot, segment, base_lsn); });
+  if (!handle.ok()) {
+    const bool exists = segment != nullptr;
+    Return(pool_slot, std::move(segment), exists);
+  }
+  return handle;
+}
+
+// Other programs may have taken the node's shared memory since the database was opened.
+bool MemoryPool::HasMemory(int pool_slot) {
+  const Status room = arena_->SetAside(pool_slot);
+  if (!room.ok() && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, "new writes in " + config_.directory +
+                                      " cannot be read by the ranks of this node: " +
+                                      std::string(room.message()));
+  }
+  return room.ok();
+}
+
+// On error `segment` is still the caller's, if there is one.
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
+    int pool_slot, std::unique_ptr<log::Segment>& segment, uint64_t base_lsn) {
+  const log::SegmentHeader header = HeaderFor(static_cast<uint64_t>(pool_slot), base_lsn);
+  char* records = arena_->records(pool_slot);
+  if (records == nullptr) {
+    if (segment == nullptr) {
+      QUIRE_ASSIGN_OR_RETURN(segment,
+                             log::Segment::Create(*config_.fs, PathOf(header.id), header, true));
+    }
+    records = segment->data();
+  }
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  handle->header_ = header;
+  handle->table_ = std::make_unique<MemTable>(arena_->index(pool_slot), records, header.capacity,
+                                              header.generation, header.base_lsn,
+                                              segment == nullptr ? nullptr : &segment->map());
+  handle->segment_ = std::move(segment);
+  handle->pool_slot_ = pool_slot;
+  handle->pool_ = shared_from_this();  // last: from here on the destructor returns the slot
+  return handle;
+}
+
+log::SegmentHeader MemoryPool::HeaderFor(uint64_t number, uint64_t base_lsn) const {
+  log::SegmentHeader header;
+  header.generation = NewGeneration();
+  header.id = number;
+  header.base_lsn = base_lsn;
+  header.capacity = config_.options.memtable_bytes;
+  header.boot_id = config_.fs->BootId();
+  header.owner_epoch = config_.owner_epoch;
+  return header;  // with no place in the chain: made, but not in use
+}
+
+std::string MemoryPool::PathOf(uint64_t number) const {
+  return config_.directory + "/" + LogSegmentName(static_cast<int>(number));
+}
+
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  const uint64_t number = TakeOutsideNumber();
+  if (number == 0) return std::shared_ptr<MemoryHandle>();
+  handle->header_.id = number;
+  handle->flushed_.store(true, std::memory_order_relaxed);  // it holds nothing yet
+  handle->pool_ = shared_from_this();  // from here on the destructor gives the number back
+  handle->header_ = HeaderFor(number, TakeBaseLsn());
+  const uint64_t bytes = config_.options.memtable_bytes;
+  char* records = nullptr;
+  if (arena_->records_inside()) {
+    handle->own_records_ = NewMemory(bytes);
+    records = handle->own_records_.get();
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(
+        handle->segment_, log::Segment::Create(*config_.fs, PathOf(number), handle->header_, true));
+    records = handle->segment_->data();
+  }
+  handle->own_index_ = NewIndex(bytes);
+  handle->table_ = std::make_unique<MemTable>(
+      handle->own_index_.get(), records, bytes, handle->header_.generation,
+      handle->header_.base_lsn, handle->segment_ == nullptr ? nullptr : &handle->segment_->map());
+  return handle;
+}
+
+bool MemoryPool::MayPin() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return outside_.size() - stray_.size() < kPinnedOutsideMax;
+}
+
+// 0: none is left.
+uint64_t MemoryPool::TakeOutsideNumber() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (outside_.size() >= OutsideMax(slots_.size())) return 0;
+  uint64_t number = slots_.size();
+  while (outside_.contains(number)) ++number;
+  outside_.insert(number);
+  return number;
+}
+
+// A file whose records are in no table stays: the next opener replays it.
+void MemoryPool::ReturnOutside(uint64_t number, bool needed) {
+  std::function<void()> freed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!needed) stray_.push_back(number);
+    freed = freed_;
+  }
+  if (freed) freed();
+}
+
+Status MemoryPool::RemoveStray() {
+  Status status;
+  while (true) {
+    uint64_t number = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stray_.empty()) return status;
+      number = stray_.back();
+      stray_.pop_back();
+    }
+    const base::ScopeExit removal_over([&] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      outside_.erase(number);
+    });
+    const Status removed = config_.fs->Unlink(PathOf(number));
+    if (removed.code() != Code::kNotFound && status.ok()) status = removed;
+  }
+}
+
+Status MemoryPool::FreeFiles(uint64_t kept) {
+  Status status;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.taken || !slot.exists || arena_->records_inside()) continue;
+    slot.segment.reset();
+    Status freed;
+    if (i == kept) {
+      QUIRE_ASSIGN_OR_RETURN(auto file, config_.fs->Open(PathOf(i), io::OpenMode::kReadWrite));
+      const uint64_t records = config_.options.memtable_bytes - log::kSegmentHeaderBytes;
+      freed = file->Deallocate(log::kSegmentHeaderBytes, records);
+    } else {
+      freed = config_.fs->Unlink(PathOf(i));
+      slot.exists = false;
+    }
+    if (freed.code() != Code::kNotFound && status.ok()) status = freed;
+  }
+  return status;
+}
+
+uint64_t MemoryPool::TakeBaseLsn() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t base_lsn = next_lsn_;
+  next_lsn_ += config_.options.memtable_bytes;
+  return base_lsn;
+}
+
+Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Segment> segment) {
+  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  const log::SegmentHeader& header = segment->header();
+  handle->header_ = header;
+  handle->adopted_ = true;
+  char* index = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const bool fits = !arena_->records_inside() && header.id < slots_.size() &&
+                      header.capacity == config_.options.memtable_bytes &&
+                      !slots_[header.id].taken && HasMemory(static_cast<int>(header.id));
+    if (fits) {
+      slots_[header.id].taken = true;
+      slots_[header.id].exists = true;
+      handle->pool_slot_ = static_cast<int>(header.id);
+      handle->pool_ = shared_from_this();
+      index = arena_->index(handle->pool_slot_);
+    }
+  }
+  if (index == nullptr) {
+    handle->own_index_ = NewIndex(header.capacity);
+    index = handle->own_index_.get();
+  }
+  handle->table_ = std::make_unique<MemTable>(index, segment->data(), header.capacity,
+                                              header.generation, header.base_lsn, &segment->map());
+  handle->segment_ = std::move(segment);
+  return handle;
+}
+
+int MemoryPool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  int best = -1;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].taken) continue;
+    // One that was used already has its file, and its pages in memory.
+    if (best < 0 || (slots_[i].exists && !slots_[static_cast<size_t>(best)].exists)) {
+      best = static_cast<int>(i);
+    }
+  }
+  if (best < 0) return best;
+  Slot& slot = slots_[static_cast<size_t>(best)];
+  slot.taken = true;
+  slot.exists = true;
+  *segment = std::move(slot.segment);
+  *base_lsn = next_lsn_;
+  next_lsn_ += config_.options.memtable_bytes;
+  return best;
+}
+
+void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists) {
+  base::SyncPoint("lsm.recycle.before");
+  std::function<void()> freed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Slot& slot = slots_[static_cast<size_t>(pool_slot)];
+    QUIRE_CHECK(slot.taken);
+    slot.taken = false;
+    slot.exists = exists || arena_->records_inside();
+    slot.segment = std::move(segment);
+    freed = freed_;
+  }
+  if (freed) freed();
+}
+
+void MemoryPool::RaiseNextLsn(uint64_t lsn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (next_lsn_ < lsn) next_lsn_ = lsn;
+}
+
+bool MemoryPool::HasFreeSlot() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Slot& slot : slots_) {
+    if (!slot.taken) return true;
+  }
+  return false;
+}
+
+void MemoryPool::OnFree(std::function<void()> freed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  freed_ = std::move(freed);
+}
+
+uint64_t MemoryPool::segment_file_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.exists) bytes += config_.options.memtable_bytes;
+  }
+  return bytes + outside_.size() * config_.options.memtable_bytes;
+}
+
+}  // namespace quire::lsm

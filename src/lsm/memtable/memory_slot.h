@@ -1,0 +1,184 @@
+/// The fixed pool of log segments and MemTable indexes, and one use of a place in it.
+///
+/// Layer      lsm
+/// Source     docs/decisions/0002-log-is-the-memtable.md: segments are recycled, never grown
+/// Encoding   docs/format/segment.md
+/// Threads    MemoryPool: any. MemoryHandle: the MemTable's own rules; SyncHeader and SyncTo one
+///            thread at a time.
+/// Invariants a slot belongs to at most one handle; base LSNs rise in the order in which handles
+///            are prepared, and two handles' LSN ranges never overlap.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "log/segment.h"
+#include "lsm/memtable/arena.h"
+#include "lsm/memtable/memtable.h"
+#include "quire/options.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+class MemoryPool;
+
+/// Page-aligned memory of this process alone.
+struct FreeMemory {
+  void operator()(char* memory) const;
+};
+using OwnMemory = std::unique_ptr<char, FreeMemory>;
+
+/// A MemTable and the segment in which its records lie. The slot is free again when the last
+/// reference goes: Versions and iterators hold such references, so that nothing they can reach is
+/// recycled.
+class MemoryHandle {
+ public:
+  ~MemoryHandle();
+  MemoryHandle(const MemoryHandle&) = delete;
+  MemoryHandle& operator=(const MemoryHandle&) = delete;
+
+  /// A copy of the log segment in the file `path`, with an empty index, to be adopted: outside of
+  /// any pool; the file is read, no more. kDrop: without what the segment says was promised, so
+  /// that a replay goes on behind damage. Errors as of log::ReadSegmentHeader.
+  enum class Promises { kKeep, kDrop };
+  static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path,
+                                                    Promises promises = Promises::kKeep);
+
+  MemTable& table() const { return *table_; }
+  const log::SegmentHeader& header() const { return header_; }
+  /// Its place in the pool; -1: outside of it, where neighbours do not see it.
+  int pool_slot() const { return pool_slot_; }
+  /// The number in its segment's name.
+  uint64_t file_number() const { return header_.id; }
+  uint64_t generation() const { return header_.generation; }
+  uint64_t base_lsn() const { return header_.base_lsn; }
+  /// LSN behind its last record, once the MemTable is closed.
+  uint64_t end_lsn() const { return end_lsn_.load(std::memory_order_acquire); }
+  /// Counts the bytes of a separated value that a record here refers to. True for the one call that
+  /// passes `bytes_max`.
+  bool AddValueBytes(uint64_t bytes, uint64_t bytes_max) {
+    const uint64_t before = value_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    return before < bytes_max && before + bytes >= bytes_max;
+  }
+  /// Closes the MemTable for writers and waits for those under way.
+  void Close();
+  /// The same for an adopted one, whose records end at offset `end`.
+  void FinishAdoption(uint64_t end);
+  /// Its records are in a table that the manifest names: its segment is not needed any more.
+  void SetFlushed() { flushed_.store(true, std::memory_order_release); }
+  /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the
+  /// log's chain.
+  void Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
+  /// The segment's header durable (P2), so that the manifest may demand it. Only the first call
+  /// does something.
+  Status SyncHeader();
+  /// Records below offset `end` durable (P2). Nothing with the log off.
+  Status SyncTo(uint64_t end);
+  bool header_durable() const { return header_durable_.load(std::memory_order_acquire); }
+
+ private:
+  friend class MemoryPool;
+  MemoryHandle() = default;
+
+  std::shared_ptr<MemoryPool> pool_;          // null: adopted from elsewhere, nothing to give back
+  int pool_slot_ = -1;
+  bool adopted_ = false;  // its file may have given its room back when it was closed
+  log::SegmentHeader header_;
+  std::unique_ptr<log::Segment> segment_;     // null: the log is off
+  OwnMemory own_index_;                       // outside of the pool
+  OwnMemory own_records_;                     // outside of the pool, with the log off
+  std::unique_ptr<MemTable> table_;
+  std::atomic<uint64_t> end_lsn_{0};
+  std::atomic<bool> flushed_{false};
+  std::atomic<uint64_t> value_bytes_{0};
+  std::atomic<bool> header_durable_{false};
+  uint64_t synced_end_ = 0;
+};
+
+/// The configuration of a pool.
+struct PoolConfig {
+  io::FileSystem* fs = nullptr;
+  std::string directory;
+  StorageOptions options;
+  bool share_memory = false;
+  uint64_t owner_epoch = 0;
+};
+
+class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
+ public:
+  /// Makes an empty pool and the arena with its indexes. If there is no room, the arena is not
+  /// shared, which is logged. Errors: kOutOfMemory, kIo.
+  static Result<std::shared_ptr<MemoryPool>> Create(const PoolConfig& config);
+
+  /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Outside
+  /// of the pool if there is no shared memory for the slot, which is logged. Null: no slot is free.
+  /// `index_pages`: of an index that was never used; else they come as keys are added.
+  ///
+  /// Errors  kNoSpace, kIo.
+  /// Cost    milliseconds; for the background.
+  enum class IndexPages { kNow, kAsUsed };
+  Result<std::shared_ptr<MemoryHandle>> Prepare(IndexPages index_pages = IndexPages::kNow);
+  /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its
+  /// file goes when it was flushed. Null: there are too many of these already.
+  Result<std::shared_ptr<MemoryHandle>> PrepareOutside();
+  /// Whether an iterator may pin the MemTables that there are. Asked when it has them: if it gives
+  /// them back where the answer is no, iterators never take the last MemTable from the writers.
+  bool MayPin() const;
+  /// Removes the files of segments outside of the pool that are not needed any more.
+  Status RemoveStray();
+  /// For a database that is closed, with all records in tables: removes the files of free slots,
+  /// except number `kept`, which the manifest may list and which gives its room back.
+  Status FreeFiles(uint64_t kept);
+  /// The segment `segment` that a dead process left, with an empty index: in its own slot where it
+  /// fits this pool, else with an index on the heap.
+  Result<std::shared_ptr<MemoryHandle>> Adopt(std::unique_ptr<log::Segment> segment);
+  /// LSNs of segments prepared from now on are at least `lsn`.
+  void RaiseNextLsn(uint64_t lsn);
+  bool HasFreeSlot() const;
+  /// `freed` runs (on any thread, under no lock of the database) when a slot becomes free. Empty:
+  /// no callback.
+  void OnFree(std::function<void()> freed);
+  Arena& arena() { return *arena_; }
+  const Arena& arena() const { return *arena_; }
+  /// Bytes of all slots that were ever used, and of the indexes.
+  uint64_t segment_file_bytes() const;
+
+ private:
+  friend class MemoryHandle;
+  struct Slot {
+    bool taken = false;
+    // mapped since its first use; null while a handle has it
+    std::unique_ptr<log::Segment> segment;
+    bool exists = false;
+  };
+  explicit MemoryPool(const PoolConfig& config) : config_(config) {}
+  uint64_t TakeBaseLsn();
+  uint64_t TakeOutsideNumber();
+  log::SegmentHeader HeaderFor(uint64_t number, uint64_t base_lsn) const;
+  std::string PathOf(uint64_t number) const;
+  void ReturnOutside(uint64_t number, bool needed);
+  int TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn);
+  void Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists);
+  bool HasMemory(int pool_slot);
+  Result<std::shared_ptr<MemoryHandle>> PrepareSlot(int pool_slot,
+                                                    std::unique_ptr<log::Segment>& segment,
+                                                    uint64_t base_lsn);
+
+  const PoolConfig config_;
+  std::unique_ptr<Arena> arena_;
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;             // guarded by mutex_
+  uint64_t next_lsn_ = 0;               // guarded by mutex_
+  std::set<uint64_t> outside_;          // guarded by mutex_: numbers in use, and those in stray_
+  std::vector<uint64_t> stray_;         // guarded by mutex_: files to be removed
+  std::function<void()> freed_;         // guarded by mutex_
+};
+
+}  // namespace quire::lsm

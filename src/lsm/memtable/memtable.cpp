@@ -1,0 +1,507 @@
+#include "lsm/memtable/memtable.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "base/check.h"
+#include "base/coding.h"
+#include "base/fences.h"
+#include "base/hash.h"
+#include "base/log_sink.h"
+#include "base/sync_point.h"
+#include "lsm/memtable/memtable_views.h"
+
+namespace quire::lsm {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kSegmentBytesPerSlot = 64;
+// The keys are summed up each time a stripe has taken so many; until then, each may overshoot.
+constexpr uint64_t kKeysPerCheck = 64;
+// So that the slots above the 80 % hold what overshoots, with some hundred threads on top.
+constexpr uint64_t kSlotsMin = 8192;
+static_assert(kSlotsMin / 5 > kKeysPerCheck * log::SegmentTail::kStripes + 500);
+// So many reservations of one thread in a row, and it is taken to be the only writer.
+constexpr uint32_t kStreak = 4;
+constexpr uint64_t kBytesPerBatchKey = 80;  // 64 bytes a slot, 80 % of the slots
+constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent));
+constexpr size_t kLinkAhead = 8;
+constexpr uint64_t kPresentBytesMin = 128 << 10;
+constexpr uint64_t kPresentBytesMax = 2 << 20;
+constexpr uint64_t kRoomPieceMax = 16 << 20;
+
+constexpr uint64_t SlotWord(uint64_t hash, uint32_t record) {
+  return (hash & ~uint64_t{0xFFFFFFFF}) | record;
+}
+constexpr uint32_t RecordOf(uint64_t word) { return static_cast<uint32_t>(word); }
+constexpr bool SameTag(uint64_t word, uint64_t hash) { return ((word ^ hash) >> 32) == 0; }
+constexpr uint32_t Units(uint64_t offset) { return static_cast<uint32_t>(offset / 8); }
+
+uint64_t KeyCountMax(uint64_t slots) { return slots / 5 * 4; }
+
+// This thread's last reservation, and how many it made in a row without another thread's between.
+struct Streak {
+  uint64_t generation = 0;
+  uint64_t end = 0;
+  uint32_t length = 0;
+};
+constinit thread_local Streak streak;
+
+}  // namespace
+
+uint64_t IndexSlots(uint64_t segment_bytes) {
+  return std::bit_ceil(std::max(segment_bytes / kSegmentBytesPerSlot, kSlotsMin));
+}
+
+uint64_t IndexBytes(uint64_t segment_bytes) {
+  const uint64_t bytes = sizeof(IndexHeader) + IndexSlots(segment_bytes) * sizeof(IndexSlot);
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+bool IndexIsUnused(const char* index) {
+  const auto* const header = reinterpret_cast<const IndexHeader*>(index);
+  return header->generation.load(std::memory_order_relaxed) == 0;
+}
+
+MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint64_t generation,
+                   uint64_t base_lsn, io::MappedFile* stored)
+    : index_(reinterpret_cast<IndexHeader*>(index)),
+      slots_(reinterpret_cast<IndexSlot*>(index + sizeof(IndexHeader))),
+      data_(segment_data),
+      mask_(IndexSlots(segment_bytes) - 1),
+      key_count_max_(KeyCountMax(mask_ + 1)),
+      segment_bytes_(segment_bytes),
+      generation_(generation),
+      base_lsn_(base_lsn),
+      stored_(stored),
+      present_end_(stored == nullptr ? segment_bytes : 0),
+      views_(std::make_unique<Views>()) {
+  QUIRE_CHECK(reinterpret_cast<uintptr_t>(index) % alignof(IndexHeader) == 0);
+  QUIRE_CHECK(generation != 0 && segment_bytes / 8 <= std::numeric_limits<uint32_t>::max());
+  // A neighbour may be reading the slot's earlier use: it must find the generation gone before it
+  // can find anything else changed (peer_memtable.cpp has the other half).
+  const bool unused = IndexIsUnused(index);
+  index_->generation.store(0, std::memory_order_relaxed);
+  base::StoreFence();
+  new (index_) IndexHeader();
+  // Zeros would only bring its pages into memory, which a small database never uses.
+  if (!unused) std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));
+  index_->base_lsn.store(base_lsn, std::memory_order_relaxed);
+  index_->generation.store(generation, std::memory_order_release);
+}
+
+MemTable::~MemTable() = default;
+
+bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
+  index_->tail.PrepareToReserve();
+  const bool range_delete = op.type == log::RecordType::kRangeDelete;
+  const uint64_t hash = base::HashKey(op.key);
+  IndexSlot& slot = slots_[hash & mask_];
+  __builtin_prefetch(&slot, 1);
+  if (range_delete && TooManyRangeDeletes()) {
+    CloseForWriters();
+    return false;
+  }
+  const uint64_t size = log::RecordSize(op.key.size(), op.value.size());
+  const uint64_t predecessor = LastFinished();
+  const uint64_t offset = Reserve(size);
+  if (offset == log::kNoRoom) return false;
+  MakePresent(offset + size);
+  base::SyncPoint("lsm.record.reserved");
+  char* const record = data_ + offset;
+  log::EncodeRecord(record, op.type, op.key, op.value, 0);
+  NamePredecessor(offset, predecessor);
+  // By now the slot has arrived; where the key is there already its record will be compared.
+  __builtin_prefetch(RecordAt(RecordOf(slot.load(std::memory_order_relaxed))));
+  log::HeaderAt(record)->checksum = log::RecordChecksum(record, generation_, offset);
+  if (stored_ != nullptr) stored_->Stored(offset, size);
+  if (range_delete) {
+    LinkRangeDelete(offset);
+  } else if (LinkKey(offset, op.key, hash)) {
+    CountKey();
+  }
+  base::SyncPoint("lsm.record.linked");
+  Finish(offset, size, offset);
+  if (lsn != nullptr) *lsn = base_lsn_ + offset;
+  return true;
+}
+
+// log::Reserve, after more room was set aside if that is needed.
+uint64_t MemTable::Reserve(uint64_t size) {
+  while (true) {
+    const uint64_t room = stored_ == nullptr ? segment_bytes_ : stored_->room();
+    const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size, room);
+    if (offset != log::kMoreRoom) [[likely]] return offset;
+    const Status grown = GrowRoom(size);
+    if (grown.ok()) continue;
+    if (base::LogEnabled()) base::Log(LogLevel::kWarning, grown.ToString());
+    HaveNoRoom(grown);
+    return log::kNoRoom;
+  }
+}
+
+// With something in it the MemTable is full: the next takes its place, and what is in this one goes
+// into a table. An empty one stays: a record for which it cannot get room would go through all
+// MemTables for ever, while smaller ones find room here.
+void MemTable::HaveNoRoom(const Status& why) {
+  if (!empty()) return CloseForWriters();
+  const std::lock_guard<std::mutex> lock(room_mutex_);
+  room_failure_ = why;
+}
+
+Status MemTable::RoomFailure() const {
+  if (!empty() || closed()) return Status();
+  const std::lock_guard<std::mutex> lock(room_mutex_);
+  return room_failure_;
+}
+
+// What was set aside doubles, so that a log takes little more than what is in it, and few calls.
+Status MemTable::GrowRoom(uint64_t size) {
+  const uint64_t end = log::kSegmentHeaderBytes + data_bytes() + size;
+  const uint64_t room = stored_->room();
+  if (end <= room) return Status();  // another thread was faster
+  const uint64_t more = std::min(room, kRoomPieceMax);
+  return stored_->GrowRoom(std::min(segment_bytes_, std::max(end, room + more)));
+}
+
+// Makes the pages below `end` present, and some more, where that was not done: in one call a page
+// costs a third of what its fault would. Each piece once, by the writer that comes to it first. The
+// pieces grow with what was stored, so that little is made present that is never stored to: such
+// pages are written out all the same.
+void MemTable::MakePresentTo(uint64_t end) {
+  uint64_t begin = present_end_.load(std::memory_order_relaxed);
+  uint64_t next = 0;
+  do {
+    if (end <= begin) return;
+    const uint64_t piece = std::clamp(begin / 4, kPresentBytesMin, kPresentBytesMax);
+    next = std::min({segment_bytes_, stored_->room(), std::max(end, begin + piece)});
+  } while (!present_end_.compare_exchange_weak(begin, next, std::memory_order_relaxed));
+  stored_->Prefault(begin, next - begin);
+}
+
+void MemTable::CloseForWriters() {
+  index_->tail.tail.fetch_or(log::SegmentTail::kClosed, std::memory_order_acq_rel);
+}
+
+bool MemTable::TooManyRangeDeletes() const {
+  return index_->range_delete_count.load(std::memory_order_relaxed) >= kRangeDeletesMax;
+}
+
+// A slot was taken. Closes the table, for those who come later, where the slots become scarce.
+void MemTable::CountKey() {
+  const uint64_t keys =
+      index_->tail.OwnStripe().keys.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (keys % kKeysPerCheck == 0 && key_count() >= key_count_max_) CloseForWriters();
+}
+
+// Takes the slots for the keys of a batch, which may bring many at once, before it is stored.
+bool MemTable::TakeKeys(uint64_t keys) {
+  std::atomic<uint64_t>& own = index_->tail.OwnStripe().keys;
+  own.fetch_add(keys, std::memory_order_relaxed);
+  if (key_count() <= key_count_max_) return true;
+  own.fetch_sub(keys, std::memory_order_relaxed);
+  return false;
+}
+
+// The reservation is done with. A thread that writes alone also notes how far the log is complete;
+// where several write, the line of that note would be one more for them to meet in.
+void MemTable::Finish(uint64_t offset, uint64_t size, uint64_t last) {
+  log::SegmentTail::Stripe& stripe = index_->tail.OwnStripe();
+  stripe.last.store(last, std::memory_order_release);
+  stripe.finished.fetch_add(size, std::memory_order_release);
+  Streak& own = streak;
+  const bool first = offset == log::kSegmentHeaderBytes;
+  const bool follows = own.generation == generation_ && own.end == offset;
+  own.length = first ? kStreak : follows ? own.length + 1 : 0;
+  own.generation = generation_;
+  own.end = offset + size;
+  if (own.length < kStreak) return;
+  const uint64_t end = log::EndIfComplete(index_->tail);
+  if (end != 0) log::MarkComplete(data_, generation_, end);
+}
+
+uint64_t MemTable::BatchBytes(const std::vector<WriteOp>& ops, bool atomic) {
+  uint64_t bytes = 0;
+  for (const WriteOp& op : ops) bytes += log::RecordSize(op.key.size(), op.value.size());
+  if (atomic) {
+    if (bytes > std::numeric_limits<uint32_t>::max()) return std::numeric_limits<uint64_t>::max();
+    bytes += kBatchBeginBytes;
+  }
+  return std::max(bytes, ops.size() * kBytesPerBatchKey);
+}
+
+bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* last_lsn) {
+  uint64_t keys = 0;
+  uint64_t bytes = atomic ? kBatchBeginBytes : 0;
+  for (const WriteOp& op : ops) {
+    bytes += log::RecordSize(op.key.size(), op.value.size());
+    if (op.type != log::RecordType::kRangeDelete) ++keys;
+  }
+  if ((keys != ops.size() && TooManyRangeDeletes()) || !TakeKeys(keys)) {
+    CloseForWriters();
+    return false;
+  }
+  std::atomic<uint64_t>& own_keys = index_->tail.OwnStripe().keys;
+  const uint64_t predecessor = LastFinished();
+  const uint64_t offset = Reserve(bytes);
+  if (offset == log::kNoRoom) {
+    own_keys.fetch_sub(keys, std::memory_order_relaxed);
+    return false;
+  }
+  MakePresent(offset + bytes);
+  const uint64_t last = WriteRecords(offset, ops, atomic, predecessor);
+  if (stored_ != nullptr) stored_->Stored(offset, bytes);
+  const uint64_t new_keys = LinkRecords(offset + (atomic ? kBatchBeginBytes : 0), ops);
+  if (atomic) log::HeaderAt(data_ + offset)->prev.store(1, std::memory_order_release);
+  own_keys.fetch_sub(keys - new_keys, std::memory_order_relaxed);
+  Finish(offset, bytes, atomic ? offset : last);
+  if (last_lsn != nullptr) *last_lsn = base_lsn_ + last;
+  return true;
+}
+
+// A record that this thread, or another one, has finished; 0: none is known.
+uint64_t MemTable::LastFinished() const {
+  const uint64_t own = index_->tail.OwnStripe().last.load(std::memory_order_acquire);
+  if (own != 0) [[likely]] return own;
+  uint64_t newest = 0;
+  for (const log::SegmentTail::Stripe& stripe : index_->tail.stripes) {
+    newest = std::max(newest, stripe.last.load(std::memory_order_acquire));
+  }
+  return newest;
+}
+
+void MemTable::NamePredecessor(uint64_t offset, uint64_t predecessor) {
+  if (predecessor != 0) log::SetPredecessor(data_ + offset, Units(offset - predecessor));
+}
+
+void MemTable::WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch,
+                           uint64_t predecessor) {
+  char* const record = data_ + offset;
+  log::EncodeRecord(record, op.type, op.key, op.value, batch);
+  NamePredecessor(offset, predecessor);
+  log::HeaderAt(record)->checksum = log::RecordChecksum(record, generation_, offset);
+}
+
+// Writes the records of a batch; the offset of the last. Those of one that is not atomic are
+// finished one after the other.
+uint64_t MemTable::WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic,
+                                uint64_t predecessor) {
+  uint64_t at = offset + (atomic ? kBatchBeginBytes : 0);
+  uint64_t last = atomic ? 0 : predecessor;
+  for (const WriteOp& op : ops) {
+    WriteRecord(at, op, atomic ? Units(at - offset) : 0, atomic ? 0 : last);
+    last = at;
+    at += log::RecordSize(op.key.size(), op.value.size());
+  }
+  if (!atomic) return last;
+  char extent[sizeof(log::BatchExtent)];
+  base::StoreLe(extent, static_cast<uint32_t>(ops.size()));
+  base::StoreLe(extent + 4, static_cast<uint32_t>(at - offset - kBatchBeginBytes));
+  WriteRecord(offset, {log::RecordType::kBatchBegin, Slice("\0", 1), Slice(extent, sizeof extent)},
+              0, predecessor);
+  return last;
+}
+
+// Indexes the records of a batch, the first of which lies at `offset`; how many keys were new.
+uint64_t MemTable::LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops) {
+  uint64_t new_keys = 0;
+  uint64_t hashes[kLinkAhead];
+  for (size_t begin = 0; begin < ops.size(); begin += kLinkAhead) {
+    const size_t end = std::min(begin + kLinkAhead, ops.size());
+    for (size_t i = begin; i < end; ++i) {
+      hashes[i - begin] = base::HashKey(ops[i].key);
+      __builtin_prefetch(&slots_[hashes[i - begin] & mask_], 1);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const WriteOp& op = ops[i];
+      if (op.type == log::RecordType::kRangeDelete) {
+        LinkRangeDelete(offset);
+      } else if (LinkKey(offset, op.key, hashes[i - begin])) {
+        ++new_keys;
+      }
+      offset += log::RecordSize(op.key.size(), op.value.size());
+    }
+  }
+  return new_keys;
+}
+
+// Hangs the record at `offset` into the index; true where its key had no slot yet.
+bool MemTable::LinkKey(uint64_t offset, Slice key, uint64_t hash) {
+  const uint32_t mine = Units(offset);
+  for (uint64_t probe = 0;; ++probe) {
+    QUIRE_CHECK(probe <= mask_);  // a fifth of the slots stays free
+    IndexSlot& slot = slots_[(hash + probe) & mask_];
+    uint64_t word = slot.load(std::memory_order_acquire);
+    if (word == 0 && slot.compare_exchange_strong(word, SlotWord(hash, mine),
+                                                  std::memory_order_acq_rel,
+                                                  std::memory_order_acquire)) {
+      return true;
+    }
+    if (SameTag(word, hash) && log::KeyOf(RecordAt(RecordOf(word))) == key) {
+      LinkVersion(slot, word, mine);
+      return false;
+    }
+  }
+}
+
+// Makes `mine` the newest version in `slot` (which says `word`), or one further down where a writer
+// with a later position was quicker.
+void MemTable::LinkVersion(IndexSlot& slot, uint64_t word, uint32_t mine) {
+  while (RecordOf(word) < mine) {
+    log::HeaderAt(RecordAt(mine))->prev.store(RecordOf(word), std::memory_order_relaxed);
+    if (slot.compare_exchange_weak(word, SlotWord(word, mine), std::memory_order_acq_rel,
+                                   std::memory_order_acquire)) {
+      return;
+    }
+  }
+  LinkBehind(RecordOf(word), mine);
+}
+
+// Hangs `mine` into the chain that begins at `newer`, where its position belongs.
+void MemTable::LinkBehind(uint32_t newer, uint32_t mine) {
+  while (true) {
+    std::atomic<uint32_t>& link = log::HeaderAt(RecordAt(newer))->prev;
+    uint32_t older = link.load(std::memory_order_acquire);
+    if (older > mine) {
+      newer = older;
+      continue;
+    }
+    log::HeaderAt(RecordAt(mine))->prev.store(older, std::memory_order_relaxed);
+    if (link.compare_exchange_weak(older, mine, std::memory_order_acq_rel,
+                                   std::memory_order_relaxed)) {
+      return;
+    }
+  }
+}
+
+void MemTable::LinkRangeDelete(uint64_t offset) {
+  const uint32_t mine = Units(offset);
+  std::atomic<uint32_t>& head = index_->range_delete_head;
+  uint32_t newest = head.load(std::memory_order_acquire);
+  bool linked = false;
+  while (newest < mine && !linked) {
+    log::HeaderAt(RecordAt(mine))->prev.store(newest, std::memory_order_relaxed);
+    linked = head.compare_exchange_weak(newest, mine, std::memory_order_acq_rel,
+                                        std::memory_order_acquire);
+  }
+  if (!linked) LinkBehind(newest, mine);
+  index_->range_delete_count.fetch_add(1, std::memory_order_release);
+}
+
+// Whether the batch that the record belongs to, if any, is whole.
+bool MemTable::Visible(uint32_t record) const {
+  const uint32_t batch = log::BatchDistance(*log::HeaderAt(RecordAt(record)));
+  return batch == 0 ||
+         log::HeaderAt(RecordAt(record - batch))->prev.load(std::memory_order_acquire) != 0;
+}
+
+// The newest version of `key`, complete or in a batch under way; 0: the key has no slot.
+uint32_t MemTable::FindNewest(Slice key, uint64_t hash) const {
+  for (uint64_t probe = 0; probe <= mask_; ++probe) {
+    const uint64_t word = slots_[(hash + probe) & mask_].load(std::memory_order_acquire);
+    if (word == 0) return 0;
+    if (SameTag(word, hash) && log::KeyOf(RecordAt(RecordOf(word))) == key) return RecordOf(word);
+  }
+  return 0;
+}
+
+Lookup MemTable::Get(Slice key, uint64_t hash, uint64_t snapshot) const {
+  Lookup found;
+  if (snapshot < base_lsn_) return found;
+  // Tombstones first: looked at after the version, one of a batch that became visible in between
+  // would hide an older version which that batch replaces.
+  const uint64_t tombstone = CoveringTombstone(key, snapshot);
+  const uint64_t limit = snapshot - base_lsn_;
+  uint32_t record = FindNewest(key, hash);
+  while (record != 0 && (uint64_t{record} * 8 > limit || !Visible(record))) {
+    record = log::HeaderAt(RecordAt(record))->prev.load(std::memory_order_acquire);
+  }
+  if (record != 0) found.lsn = base_lsn_ + uint64_t{record} * 8;
+  if (found.lsn < tombstone) {
+    found.state = Lookup::State::kDeleted;
+    found.lsn = tombstone;
+  } else if (record != 0) {
+    const log::RecordType type = log::HeaderAt(RecordAt(record))->type;
+    found.state = type == log::RecordType::kDelete     ? Lookup::State::kDeleted
+                  : type == log::RecordType::kValueRef ? Lookup::State::kValueRef
+                                                       : Lookup::State::kValue;
+    found.value = log::ValueOf(RecordAt(record));
+  }
+  return found;
+}
+
+uint64_t MemTable::CoveringTombstone(Slice key, uint64_t snapshot) const {
+  if (snapshot < base_lsn_) return 0;
+  const uint64_t limit = snapshot - base_lsn_;
+  uint32_t record = index_->range_delete_head.load(std::memory_order_acquire);
+  while (record != 0) {
+    const char* at = RecordAt(record);
+    if (uint64_t{record} * 8 <= limit && log::KeyOf(at) <= key && key < log::ValueOf(at) &&
+        Visible(record)) {
+      return base_lsn_ + uint64_t{record} * 8;
+    }
+    record = log::HeaderAt(at)->prev.load(std::memory_order_acquire);
+  }
+  return 0;
+}
+
+Status MemTable::Adopt(uint64_t offset) {
+  adopted_ = true;
+  char* const record = data_ + offset;
+  log::RecordHeader* const header = log::HeaderAt(record);
+  if (header->type == log::RecordType::kBatchBegin) {
+    header->prev.store(1, std::memory_order_relaxed);  // replay gives whole batches only
+    return Status();
+  }
+  header->prev.store(0, std::memory_order_relaxed);
+  if (header->type == log::RecordType::kRangeDelete) {
+    LinkRangeDelete(offset);
+    return Status();
+  }
+  std::atomic<uint64_t>& own_keys = index_->tail.OwnStripe().keys;
+  const uint64_t keys = own_keys.load(std::memory_order_relaxed);
+  if (keys >= mask_) {
+    return Status(Code::kCorruption, "the log segment has more than " + std::to_string(keys) +
+                                         " keys, which no MemTable of " +
+                                         std::to_string(segment_bytes_) + " bytes takes");
+  }
+  const Slice key = log::KeyOf(record);
+  if (LinkKey(offset, key, base::HashKey(key))) {
+    own_keys.store(keys + 1, std::memory_order_relaxed);
+  }
+  return Status();
+}
+
+void MemTable::FinishAdoption(uint64_t end) {
+  adopted_ = true;
+  index_->tail.OwnStripe().finished.store(end - log::kSegmentHeaderBytes,
+                                          std::memory_order_relaxed);
+  index_->tail.tail.store(end | log::SegmentTail::kClosed, std::memory_order_release);
+}
+
+uint64_t MemTable::Close() {
+  const uint64_t end = log::CloseAndDrain(index_->tail);
+  if (adopted_) return end;
+  log::MarkComplete(data_, generation_, end);
+  log::MarkClosed(data_, generation_, end);
+  return end;
+}
+
+bool MemTable::closed() const {
+  return (index_->tail.tail.load(std::memory_order_acquire) & log::SegmentTail::kClosed) != 0;
+}
+
+uint64_t MemTable::QuiescedLsn() {
+  const std::lock_guard<std::mutex> lock(views_->mutex);
+  return base_lsn_ + log::Quiesce(index_->tail) - 1;
+}
+
+uint64_t MemTable::data_bytes() const {
+  const uint64_t word = index_->tail.tail.load(std::memory_order_acquire);
+  return (word & log::SegmentTail::kOffset) - log::kSegmentHeaderBytes;
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,41 @@
+/// Sorts the keys of records: by their first bytes that differ, as numbers, and only where those
+/// are equal by looking at the records.
+///
+/// Layer      lsm (internal)
+/// Source     MSD radix sort (McIlroy, Bostic, McIlroy: Engineering Radix Sort) on 8-byte pieces
+/// Threads    a run is immutable once made; the rest are pure functions
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "log/record.h"
+#include "lsm/memtable/sorted_view.h"
+#include "quire/slice.h"
+
+namespace quire::lsm {
+
+constexpr size_t kTopStep = 64;
+
+/// Distinct keys in order.
+struct SortedRun {
+  std::string common;  ///< the first bytes, which all keys share
+  std::vector<SortedEntry> entries;  ///< prefix: of what follows `common`
+  std::vector<uint64_t> tops;        ///< of each kTopStep-th entry the prefix: searched first
+
+  /// Index of the first entry whose key is >= `key`.
+  size_t LowerBound(const char* data, Slice key) const;
+};
+
+/// The key of an entry's record. `data`: the segment.
+inline Slice KeyOf(const char* data, const SortedEntry& entry) {
+  return log::KeyOf(data + uint64_t{entry.record} * 8);
+}
+
+/// Sorts `entries` (records of distinct keys; prefixes are computed here) into a run.
+SortedRun MakeRun(const char* data, std::vector<SortedEntry> entries);
+/// One run of the entries of two, whose keys differ.
+SortedRun MergeRuns(const char* data, const SortedRun& first, const SortedRun& second);
+
+}  // namespace quire::lsm

@@ -1,0 +1,48 @@
+/// Several writes as one: log records one after another, as they go over the wire and into the log.
+///
+/// Layer      lsm
+/// Encoding   docs/format/record.md (checksums 0: the code that stores or sends the batch covers
+///            it)
+/// Threads    one thread at a time
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lsm/memtable/memtable.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+class WriteBatch {
+ public:
+  void Put(Slice key, Slice value) { Add(log::RecordType::kPut, key, value); }
+  void Delete(Slice key) { Add(log::RecordType::kDelete, key, {}); }
+  void DeleteRange(Slice begin, Slice end) { Add(log::RecordType::kRangeDelete, begin, end); }
+  /// A call of a registered function at the owner.
+  void Update(Slice key, uint32_t function, Slice argument);
+  /// Any of these. The sizes are the caller's to have checked: key 1 .. kKeyBytesMax, value up to
+  /// kValueBytesMax.
+  void Add(log::RecordType type, Slice key, Slice value);
+  void Clear() {
+    bytes_.clear();
+    count_ = 0;
+  }
+  size_t count() const { return count_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void AddHeader(log::RecordType type, Slice key, size_t value_size);
+  void AddPadding(size_t key_size, size_t value_size);
+
+  std::string bytes_;
+  size_t count_ = 0;
+};
+
+/// The operations in `bytes` (a batch from somewhere else): kCorruption where a length or a type is
+/// impossible. The slices point into `bytes`, which need not be aligned. kPut, kDelete,
+/// kRangeDelete and kUpdate (value: at least the function's 4 bytes) are possible.
+Result<std::vector<WriteOp>> DecodeBatch(Slice bytes);
+
+}  // namespace quire::lsm

@@ -1,0 +1,399 @@
+// A reader of a rank's directory: what it sees after a close, after a crash, of damage, and that it
+// changes nothing.
+#include "lsm/offline/reader.h"
+
+#include <climits>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "io/paths/forwarding.h"
+#include "lsm/memtable/arena.h"
+#include "lsm/db/db_test_support.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::lsm {
+namespace {
+
+using Presence = Reader::Presence;
+
+std::shared_ptr<Reader> OpenReader(io::FileSystem& fs, const std::string& directory = "/db") {
+  auto reader = Reader::Open(fs, directory, {SmallOptions(), nullptr});
+  EXPECT_TRUE(reader.ok()) << reader.status().ToString();
+  return reader.ok() ? *reader : nullptr;
+}
+
+Status OpenStatus(io::FileSystem& fs) {
+  return Reader::Open(fs, "/db", {SmallOptions(), nullptr}).status();
+}
+
+// As GetText of the database.
+std::string TextIn(const Reader& reader, Slice key, Presence* presence = nullptr) {
+  std::string value;
+  const Status status = reader.Get(
+      key,
+      [&value](size_t size) {
+        value.resize(size);
+        return value.data();
+      },
+      presence);
+  if (status.ok()) return value;
+  return status.code() == Code::kNotFound ? "<absent>" : "<" + status.ToString() + ">";
+}
+
+Model AllBackward(const Reader& reader) {
+  Model all;
+  const auto iterator = reader.NewIterator({});
+  for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) {
+    all[std::string(iterator->key())] = std::string(iterator->value());
+  }
+  EXPECT_TRUE(iterator->status().ok()) << iterator->status().ToString();
+  return all;
+}
+
+void ExpectSees(const Reader& reader, const Model& model) {
+  ASSERT_EQ(AllOf(*reader.NewIterator({})), model);
+  ASSERT_EQ(AllBackward(reader), model);
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    const auto wanted = model.find(key);
+    Presence presence = Presence::kNowhere;
+    const std::string got = TextIn(reader, key, &presence);
+    ASSERT_EQ(got, wanted == model.end() ? "<absent>" : wanted->second) << key;
+    ASSERT_EQ(presence == Presence::kPresent, wanted != model.end()) << key;
+  }
+}
+
+// Random changes, large values among them, to the database and to the model.
+void Change(Db& db, Model* model, base::Random& random, int count) {
+  for (int i = 0; i < count; ++i) {
+    const std::string key = "key" + std::to_string(random.Below(100));
+    const uint64_t kind = random.Below(20);
+    if (kind == 0) {
+      const std::string end = key + "5";
+      ASSERT_OK(db.DeleteRange(key, end));
+      model->erase(model->lower_bound(key), model->lower_bound(end));
+    } else if (kind < 4) {
+      ASSERT_OK(db.Delete(key));
+      model->erase(key);
+    } else {
+      std::string value = std::to_string(random.Next());
+      if (kind < 8) value.resize(300 + random.Below(900), 'v');
+      ASSERT_OK(db.Put(key, value));
+      (*model)[key] = value;
+    }
+  }
+}
+
+std::string FileLike(io::FileSystem& fs, const std::string& prefix) {
+  for (const io::FileInfo& file : *fs.List("/db")) {
+    if (file.name.starts_with(prefix)) return "/db/" + file.name;
+  }
+  return "";
+}
+
+// Calls `before` ahead of each file that is opened: what somebody else does just then.
+class WatchedFiles : public io::ForwardingFileSystem {
+ public:
+  WatchedFiles(io::FileSystem& base, std::function<void(const std::string& path)> before)
+      : ForwardingFileSystem(base), before_(std::move(before)) {}
+  Result<std::unique_ptr<io::File>> Open(const std::string& path, io::OpenMode mode) override {
+    before_(path);
+    return ForwardingFileSystem::Open(path, mode);
+  }
+
+ private:
+  const std::function<void(const std::string&)> before_;
+};
+
+TEST(Reader, LooksAgainWhereTheWriterReplacesWhatItOpens) {
+  TestDb test(SmallOptions());
+  ASSERT_OK(test.Open());
+  for (const char* value : {"1", "2"}) {
+    ASSERT_OK(test->Put("a", value));
+    ASSERT_OK(test->Flush());
+  }
+  int changes = 1;
+  WatchedFiles watched(test.fs(), [&](const std::string& path) {
+    if (path.find("/t-") == std::string::npos || changes == 0) return;
+    --changes;
+    ASSERT_OK(test->Put("a", "3"));
+    ASSERT_OK(test->Flush());
+    ASSERT_OK(test->Compact());
+  });
+  EXPECT_EQ(TextIn(*OpenReader(watched), "a"), "3");
+  changes = INT_MAX;  // it never gets the chance
+  EXPECT_CODE(OpenStatus(watched), Code::kBusy);
+}
+
+TEST(Reader, LooksAgainWhereAWriterComesWhileTheLogIsRead) {
+  TestDb test(SmallOptions());
+  ASSERT_OK(test.Open());
+  ASSERT_OK(test->Put("a", "1"));
+  test.Close();
+  bool come = true;
+  WatchedFiles watched(test.fs(), [&](const std::string& path) {
+    if (path.find("/log-") == std::string::npos || !std::exchange(come, false)) return;
+    ASSERT_OK(test.Open());
+    ASSERT_OK(test->Put("a", "2"));
+    ASSERT_OK(test->Put("b", "2"));
+    ASSERT_OK(test->Flush());
+    ASSERT_OK(test->Put("a", "3"));
+    test.Close();
+  });
+  const std::shared_ptr<Reader> reader = OpenReader(watched);
+  EXPECT_FALSE(come);
+  EXPECT_EQ(AllOf(*reader->NewIterator({})), (Model{{"a", "3"}, {"b", "2"}}));
+}
+
+TEST(Reader, AgreesWithAModelAfterEveryFlushAndClose) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    base::Random random(seed);
+    TestDb test(SmallOptions());
+    Model model;
+    ASSERT_OK(test.Open());
+    const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+    for (int round = 0; round < 12; ++round) {
+      Change(test.db(), &model, random, 150);
+      if (round % 3 == 2) {
+        ASSERT_OK(test.Reopen());
+      } else if (round % 3 == 1) {
+        test.Close();
+      } else {
+        ASSERT_OK(test->Flush());
+      }
+      // After a reopen all that was in the log is in tables, or was seen before.
+      if (round % 3 == 2) ASSERT_OK(test->Flush());
+      ASSERT_OK(reader->Refresh());
+      ExpectSees(*reader, model);
+      ExpectSees(*OpenReader(test.fs()), model);
+      ASSERT_OK(reader->Verify({}));
+      if (round % 3 == 1) ASSERT_OK(test.Open());
+    }
+  }
+}
+
+TEST(Reader, TellsADeletedKeyFromOneThatIsNowhere) {
+  TestDb test(SmallOptions());
+  ASSERT_OK(test.Open());
+  ASSERT_OK(test->Put("a", "1"));
+  ASSERT_OK(test->Put("b", "1"));
+  ASSERT_OK(test->Flush());
+  ASSERT_OK(test->Delete("a"));
+  ASSERT_OK(test->DeleteRange("b", "c"));
+  for (const bool in_tables : {false, true}) {
+    if (in_tables) {
+      ASSERT_OK(test.Open());
+      ASSERT_OK(test->Flush());
+    }
+    test.Close();
+    const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+    Presence presence = Presence::kPresent;
+    for (const char* deleted : {"a", "b", "bb"}) {
+      EXPECT_EQ(TextIn(*reader, deleted, &presence), "<absent>");
+      EXPECT_EQ(presence, Presence::kDeleted) << deleted;
+    }
+    EXPECT_EQ(TextIn(*reader, "d", &presence), "<absent>");
+    EXPECT_EQ(presence, Presence::kNowhere);
+  }
+  const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+  EXPECT_EQ(TextIn(*reader, "", nullptr).substr(0, 17), "<invalid argument");
+}
+
+TEST(Reader, SeesWhatWasAcknowledgedBeforeAKill) {
+  for (const io::CrashKind kind : {io::CrashKind::kProcess, io::CrashKind::kPower}) {
+    StorageOptions options = SmallOptions();
+    options.wal = WalMode::kSync;
+    TestDb test(options);
+    base::Random random(7);
+    Model model;
+    ASSERT_OK(test.Open());
+    Change(test.db(), &model, random, 100);
+    ASSERT_OK(test->Flush());
+    Change(test.db(), &model, random, 100);
+    test.fs().CrashAfter(0);
+    test.Close();
+    test.fs().Restart(kind, 3);
+    const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+    EXPECT_GT(reader->State().log_records, 0u);
+    EXPECT_EQ(reader->State().writer, "");
+    ExpectSees(*reader, model);
+    ASSERT_OK(reader->Verify({}));
+    // The next opener recovers the same, and the reader never goes back.
+    ASSERT_OK(test.Open());
+    EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+    ASSERT_OK(reader->Refresh());
+    EXPECT_NE(reader->State().writer, "");
+    ExpectSees(*reader, model);
+    ASSERT_OK(test->Flush());
+    ASSERT_OK(reader->Refresh());
+    EXPECT_EQ(reader->State().log_records, 0u);
+    ExpectSees(*reader, model);
+  }
+}
+
+TEST(Reader, SeesOnlyWhatIsPublishedWhileAWriterLives) {
+  TestDb test(SmallOptions());
+  ASSERT_OK(test.Open());
+  ASSERT_OK(test->Put("a", "1"));
+  ASSERT_OK(test->Flush());
+  ASSERT_OK(test->Put("a", "2"));
+  const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+  EXPECT_EQ(TextIn(*reader, "a"), "1");
+  EXPECT_NE(reader->State().writer, "");
+  test.Close();
+  EXPECT_EQ(TextIn(*reader, "a"), "1");  // until it looks again
+  ASSERT_OK(reader->Refresh());
+  EXPECT_EQ(TextIn(*reader, "a"), "2");
+  EXPECT_EQ(reader->State().writer, "");
+}
+
+TEST(Reader, WritesNothing) {
+  TestDb test(SmallOptions());
+  base::Random random(5);
+  Model model;
+  ASSERT_OK(test.Open());
+  Change(test.db(), &model, random, 400);
+  test.Close();
+  ASSERT_OK(test.fs().Unlink("/db/LOCK"));  // a checkpoint has none
+  const uint64_t steps = test.fs().steps();
+  const auto read_only = io::NewFaultFileSystem(test.fs());
+  read_only->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
+  const std::shared_ptr<Reader> reader = OpenReader(*read_only);
+  ExpectSees(*reader, model);
+  ASSERT_OK(reader->Verify({}));
+  ASSERT_OK(reader->Refresh());
+  EXPECT_EQ(read_only->calls(), 0u);
+  EXPECT_EQ(test.fs().steps(), steps);
+}
+
+TEST(Reader, KeepsWhatItStandsOnUntilItLooksAgain) {
+  TestDb test(SmallOptions());
+  base::Random random(9);
+  Model model;
+  ASSERT_OK(test.Open());
+  Change(test.db(), &model, random, 300);
+  ASSERT_OK(test->Flush());
+  const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+  const auto iterator = reader->NewIterator({});
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_OK(test->Put("key" + std::to_string(i), "new"));
+  }
+  ASSERT_OK(test->Compact());
+  ASSERT_OK(test->WaitIdle());
+  // Small values are in tables that are still open; the others are gone, which is no damage.
+  int stale = 0;
+  for (const auto& [key, value] : model) {
+    const std::string got = TextIn(*reader, key);
+    if (got == value) continue;
+    ++stale;
+    ASSERT_EQ(got.substr(0, 13), "<busy: stale:") << got;
+    iterator->Seek(key);
+    ASSERT_TRUE(iterator->Valid());
+    EXPECT_EQ(iterator->value(), "");
+    EXPECT_EQ(iterator->status().code(), Code::kBusy);
+  }
+  EXPECT_GT(stale, 0);
+  EXPECT_EQ(reader->Verify({}).code(), Code::kBusy);
+  ASSERT_OK(reader->Refresh());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(TextIn(*reader, "key" + std::to_string(i)), "new");
+  EXPECT_EQ(AllOf(*reader->NewIterator({})).size(), 100u);
+}
+
+TEST(Reader, NamesTheFileThatIsDamagedOrGone) {
+  for (const char* prefix : {"t-", "val-", "log-", "MANIFEST"}) {
+    for (const bool gone : {false, true}) {
+      SCOPED_TRACE(std::string(prefix) + (gone ? " gone" : " cut off"));
+      TestDb test(SmallOptions());
+      ASSERT_OK(test.Open());
+      ASSERT_OK(test->Put("large", std::string(2000, 'v')));
+      ASSERT_OK(test->Flush());
+      ASSERT_OK(test->Put("more", "1"));
+      test.Close();
+      std::string path = FileLike(test.fs(), prefix);
+      if (prefix[0] == 'l') {  // one that the manifest names; others may be empty
+        const uint64_t slot = ReadManifest(test.fs(), "/db")->log_segments.back().pool_slot;
+        path = "/db/" + LogSegmentName(static_cast<int>(slot));
+      }
+      if (gone) {
+        ASSERT_OK(test.fs().Unlink(path));
+      } else {
+        ASSERT_OK(test.fs().Damage(path, [](std::string* bytes) { bytes->resize(50); }));
+      }
+      Status status = OpenStatus(test.fs());
+      if (status.ok()) status = OpenReader(test.fs())->Verify({});
+      EXPECT_CODE(status, Code::kCorruption);
+      EXPECT_NE(status.message().find(path), std::string::npos) << status.ToString();
+    }
+  }
+}
+
+TEST(Reader, FindsAFlippedByteInATableAndInAValue) {
+  for (const char* prefix : {"t-", "val-"}) {
+    TestDb test(SmallOptions());
+    ASSERT_OK(test.Open());
+    ASSERT_OK(test->Put("large", std::string(2000, 'v')));
+    for (int i = 0; i < 100; ++i) ASSERT_OK(test->Put("key" + std::to_string(i), "small"));
+    ASSERT_OK(test->Flush());
+    test.Close();
+    ASSERT_OK(OpenReader(test.fs())->Verify({}));
+    const std::string path = FileLike(test.fs(), prefix);
+    const size_t offset = prefix[0] == 'v' ? 4096 + 500 : 100;
+    ASSERT_OK(test.fs().Damage(path, [&](std::string* bytes) { (*bytes)[offset] ^= 1; }));
+    const Status status = OpenReader(test.fs())->Verify({});
+    EXPECT_CODE(status, Code::kCorruption);
+    EXPECT_NE(status.message().find(path), std::string::npos) << status.ToString();
+  }
+}
+
+TEST(Reader, TellsHowFarVerifyingIs) {
+  TestDb test(SmallOptions());
+  base::Random random(11);
+  Model model;
+  ASSERT_OK(test.Open());
+  Change(test.db(), &model, random, 300);
+  ASSERT_OK(test->Flush());
+  uint64_t last = 0;
+  uint64_t in_all = 0;
+  ASSERT_OK(OpenReader(test.fs())->Verify([&](uint64_t done, uint64_t total) {
+    EXPECT_GT(done, last);
+    last = done;
+    in_all = total;
+  }));
+  EXPECT_GT(last, 0u);
+  EXPECT_EQ(last, in_all);
+}
+
+TEST(Reader, WhereNoDatabaseIsItSaysSo) {
+  TestDb test(SmallOptions());
+  EXPECT_CODE(OpenStatus(test.fs()), Code::kNotFound);
+  ASSERT_OK(test.fs().MakeDirectory("/db"));
+  EXPECT_CODE(OpenStatus(test.fs()), Code::kNotFound);
+  ASSERT_OK(test.Open());
+  const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+  test.Close();
+  ASSERT_OK(DestroyDb(test.fs(), "/db"));
+  EXPECT_CODE(reader->Refresh(), Code::kNotFound);
+}
+
+TEST(Reader, ADatabaseMadeAnewInTheSamePlaceIsAnother) {
+  TestDb test(SmallOptions());
+  std::shared_ptr<Reader> reader;
+  for (const char letter : {'a', 'b'}) {
+    ASSERT_OK(test.Open());
+    const std::string value(1000, letter);
+    ASSERT_OK(test->Put("large", value));
+    ASSERT_OK(test->Put("small", std::string(1, letter)));
+    ASSERT_OK(test->Flush());
+    if (reader == nullptr) reader = OpenReader(test.fs());
+    ASSERT_OK(reader->Refresh());
+    EXPECT_EQ(TextIn(*reader, "large"), value);
+    EXPECT_EQ(TextIn(*reader, "small"), value.substr(0, 1));
+    test.Close();
+    ASSERT_OK(DestroyDb(test.fs(), "/db"));
+  }
+}
+
+}  // namespace
+}  // namespace quire::lsm

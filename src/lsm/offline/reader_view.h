@@ -1,0 +1,59 @@
+/// A consistent state of a database directory, and the loader that retries until no writer changed
+/// the directory while it was read.
+///
+/// Layer      lsm (internal)
+/// Threads    a ReaderView never changes; ReaderLooks: pure functions of what is on disk
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "io/files/file_system.h"
+#include "lsm/version/manifest.h"
+#include "lsm/version/run_opener.h"
+#include "lsm/vlog/value_log.h"
+#include "lsm/version/version.h"
+#include "quire/options.h"
+#include "quire/status.h"
+#include "table/table.h"
+
+namespace quire::lsm {
+
+struct ReaderView : std::enable_shared_from_this<ReaderView> {
+  Manifest manifest;
+  std::string writer;  ///< the holder of the lock; empty: none
+  Version version;     ///< no active MemTable; immutables: what of the log is in no table
+  std::shared_ptr<const ValueReader> values;
+  uint64_t log_records = 0;
+  uint64_t log_holes = 0;
+  bool has_log = false;  ///< all of the log, as long as the edition stays
+};
+
+class ReaderLooks {
+ public:
+  ReaderLooks(io::FileSystem& fs, std::string directory, const StorageOptions& options,
+              std::shared_ptr<table::BlockCache> cache)
+      : fs_(fs), directory_(std::move(directory)), options_(options), cache_(std::move(cache)) {}
+
+  /// What is there now. `former` (null: none) lends what it has open.
+  /// Errors  as of Reader::Open.
+  Result<std::shared_ptr<const ReaderView>> Next(const ReaderView* former) const;
+  io::FileSystem& fs() const { return fs_; }
+  const std::string& directory() const { return directory_; }
+
+ private:
+  Status ReadStored(Manifest* manifest) const;
+  Status Look(const ReaderView* former, KnownTables* known, ReaderView* view) const;
+  Status AddLog(const ReaderView* former, ReaderView* view) const;
+  void KeepLog(const ReaderView& former, ReaderView* view) const;
+  Status ReplayLog(ReaderView* view) const;
+  Status Explain(const Status& failure, const Manifest& manifest) const;
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  const StorageOptions options_;
+  const std::shared_ptr<table::BlockCache> cache_;
+};
+
+}  // namespace quire::lsm

@@ -1,0 +1,166 @@
+// A reader beside a writer that flushes, merges and collects all the time, on a real file system.
+#include <atomic>
+#include <thread>
+
+#include "lsm/db/db_test_support.h"
+#include "lsm/offline/reader.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/test_scale.h"
+
+namespace quire::lsm {
+namespace {
+
+constexpr int kKeys = 40;
+
+std::string KeyOf(int i) {
+  return "key" + std::to_string(i);
+}
+// Every third one is separated.
+std::string ValueOf(uint64_t round, int i) {
+  std::string value = std::to_string(round) + "|";
+  value.resize(i % 3 == 0 ? 600 : 40, 'p');
+  return value;
+}
+uint64_t RoundOf(Slice value) {
+  return std::strtoull(std::string(value).c_str(), nullptr, 10);
+}
+
+struct Writer {
+  explicit Writer(const std::string& path) : directory(path) {
+    Environment environment;
+    environment.fs = &io::PosixFileSystem();
+    environment.executor = executor.get();
+    auto opened = Db::Open(environment, directory, SmallOptions(), OpenFlags::kOpenOrCreate);
+    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+    db = std::move(opened).value();
+  }
+  // All keys at once, so that every published state has one round.
+  Status Write(uint64_t round) {
+    WriteBatch batch;
+    for (int i = 0; i < kKeys; ++i) batch.Put(KeyOf(i), ValueOf(round, i));
+    QUIRE_RETURN_IF_ERROR(db->Write(batch));
+    return round % 5 == 0 ? db->Flush() : Status();
+  }
+  const std::string directory;
+  std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "writer").value();
+  std::unique_ptr<Db> db;
+};
+
+// The round of all that the iterator shows; 0: a value was stale.
+uint64_t RoundSeen(Iterator& iterator) {
+  uint64_t round = 0;
+  int count = 0;
+  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next(), ++count) {
+    const uint64_t here = RoundOf(iterator.value());
+    if (iterator.status().code() == Code::kBusy) return 0;
+    EXPECT_TRUE(iterator.status().ok()) << iterator.status().ToString();
+    if (count == 0) round = here;
+    EXPECT_EQ(here, round) << "a torn state at " << iterator.key();
+  }
+  EXPECT_TRUE(iterator.status().ok()) << iterator.status().ToString();
+  EXPECT_EQ(count, kKeys);
+  return round;
+}
+
+TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
+  const test::TempDirectory directory;
+  Writer writer(directory / "db");
+  ASSERT_OK(writer.Write(5));
+  std::atomic<bool> seen_enough{false};
+  std::atomic<bool> done{false};
+  std::thread writing([&] {
+    const auto rounds = static_cast<uint64_t>(test::ScaledCount(400));
+    // A machine that is busy may let all rounds be written before the reader has its first turn.
+    for (uint64_t round = 6; round < rounds || !seen_enough.load(); ++round)
+      ASSERT_OK(writer.Write(round));
+    done.store(true);
+  });
+  auto opened = Reader::Open(io::PosixFileSystem(), writer.directory, {SmallOptions(), nullptr});
+  ASSERT_OK(opened.status());
+  const std::shared_ptr<Reader> reader = *opened;
+  // Points, while another thread looks again and again.
+  std::thread getting([&] {
+    uint64_t newest = 0;
+    for (int i = 0; !done.load(); i = (i + 1) % kKeys) {
+      std::string value;
+      const Status status = reader->Get(
+          KeyOf(i),
+          [&value](size_t size) {
+            value.resize(size);
+            return value.data();
+          },
+          nullptr);
+      if (status.code() == Code::kBusy) continue;
+      ASSERT_OK(status);
+      ASSERT_GE(RoundOf(value), newest);
+      newest = RoundOf(value);
+      ASSERT_EQ(value, ValueOf(newest, i));
+    }
+  });
+  uint64_t newest = 0;
+  uint64_t looks = 0;
+  for (; !done.load(); ++looks) {
+    const Status status = reader->Refresh();
+    ASSERT_OK(status);
+    const uint64_t round = RoundSeen(*reader->NewIterator({}));
+    EXPECT_TRUE(round == 0 || round >= newest) << round << " after " << newest;
+    newest = std::max(newest, round);
+    seen_enough.store(looks > 3 && newest > 5);
+  }
+  writing.join();
+  getting.join();
+}
+
+TEST(ReaderBesideAWriter, OpensWhileTheManifestIsReplaced) {
+  const test::TempDirectory directory;
+  Writer writer(directory / "db");
+  ASSERT_OK(writer.Write(5));
+  std::atomic<bool> done{false};
+  std::thread writing([&] {
+    const auto rounds = static_cast<uint64_t>(test::ScaledCount(500));
+    for (uint64_t round = 6; round < rounds; ++round) ASSERT_OK(writer.Write(round));
+    done.store(true);
+  });
+  for (int opened = 0; opened < 3 || !done.load(); ++opened) {
+    const auto reader =
+        Reader::Open(io::PosixFileSystem(), writer.directory, {SmallOptions(), nullptr});
+    EXPECT_TRUE(reader.ok()) << reader.status().ToString();
+    if (reader.ok()) RoundSeen(*(*reader)->NewIterator({}));
+    if (reader.ok()) {
+      const Status verified = (*reader)->Verify({});
+      EXPECT_TRUE(verified.ok() || verified.code() == Code::kBusy) << verified.ToString();
+    }
+  }
+  writing.join();
+}
+
+TEST(ReaderBesideAWriter, LivesThroughOpensAndClosesOfTheWriter) {
+  const test::TempDirectory directory;
+  { Writer(directory / "db").Write(5).ok(); }
+  auto opened = Reader::Open(io::PosixFileSystem(), directory / "db", {SmallOptions(), nullptr});
+  ASSERT_OK(opened.status());
+  std::atomic<bool> done{false};
+  std::thread writing([&] {
+    const auto rounds = static_cast<uint64_t>(test::ScaledCount(60));
+    for (uint64_t round = 6; round < rounds; ++round) {
+      Writer writer(directory / "db");
+      ASSERT_OK(writer.Write(round));
+    }
+    done.store(true);
+  });
+  uint64_t newest = 0;
+  while (!done.load()) {
+    ASSERT_OK((*opened)->Refresh());
+    const uint64_t round = RoundSeen(*(*opened)->NewIterator({}));
+    EXPECT_TRUE(round == 0 || round >= newest) << round << " after " << newest;
+    newest = std::max(newest, round);
+  }
+  writing.join();
+  ASSERT_OK((*opened)->Refresh());
+  const auto rounds = static_cast<uint64_t>(test::ScaledCount(60));
+  EXPECT_EQ(RoundSeen(*(*opened)->NewIterator({})), std::max<uint64_t>(rounds - 1, 5));
+}
+
+}  // namespace
+}  // namespace quire::lsm

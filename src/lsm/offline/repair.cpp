@@ -1,0 +1,329 @@
+#include "lsm/offline/repair.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/printable.h"
+#include "io/files/machine.h"
+#include "log/segment.h"
+#include "lsm/offline/inspect.h"
+#include "lsm/offline/salvage.h"
+
+namespace quire::lsm {
+namespace {
+
+using Tables = std::vector<table::TableInfo>;
+
+constexpr uint64_t kFileBytesMax = 4ull << 30;
+
+bool IsAmong(uint64_t number, const std::vector<uint64_t>& numbers) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
+class Repairer {
+ public:
+  Repairer(io::FileSystem& fs, const std::string& directory, const RepairOptions& options)
+      : fs_(fs),
+        directory_(directory),
+        options_(options),
+        values_(ValueReader::Create(fs, directory)) {}
+
+  Result<RepairReport> Run();
+
+ private:
+  Status Judge();
+  void ListWhatIsThere();
+  void SetTablesAside();
+  void LoseAllOf(const table::TableInfo& table);
+  Status RewriteTables();
+  Status Rewrite(const table::TableInfo& info, Tables* replacement);
+  Status SalvageLogs();
+  Status SalvageSegment(const LogRemains::Segment& segment);
+  Status Carry();
+  Status MoveToLost(const std::string& name);
+  Status CopyManifestToLost();
+  Result<Tables> Finish(RunWriter& writer);
+  std::unique_ptr<RunWriter> NewWriter();
+  bool Has(FileKind kind) const;
+  bool RefersToGone(const table::TableInfo& table) const;
+  void DropEmptyRuns();
+  std::string LostPathOf(const std::string& name) const {
+    return options_.lost_directory + "/" + options_.lost_prefix + name;
+  }
+  std::string PathOf(const std::string& name) const { return directory_ + "/" + name; }
+  void Step(std::string text) { report_.steps.push_back(std::move(text)); }
+  void Loss(std::string text) { report_.losses.push_back(std::move(text)); }
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  const RepairOptions& options_;
+  const std::unique_ptr<ValueReader> values_;
+  Inspection found_;
+  Manifest manifest_;                // the one to be
+  std::set<uint64_t> gone_;          // value segments that tables refer to
+  std::set<uint64_t> damaged_;       // tables that can be opened
+  std::vector<std::string> before_;  // files to be moved before the manifest changes, and after
+  std::vector<std::string> after_;
+  RepairReport report_;
+};
+
+bool Repairer::Has(FileKind kind) const {
+  return std::any_of(found_.findings.begin(), found_.findings.end(),
+                     [kind](const Finding& finding) { return finding.kind == kind; });
+}
+
+Result<RepairReport> Repairer::Run() {
+  InspectOptions inspect;
+  inspect.storage = options_.storage;
+  inspect.has_lock = !options_.dry_run;
+  QUIRE_ASSIGN_OR_RETURN(found_, Inspect(fs_, directory_, inspect));
+  QUIRE_RETURN_IF_ERROR(Judge());
+  if (!report_.needed) return report_;
+  manifest_ = found_.manifest;
+  if (!found_.has_manifest) ListWhatIsThere();
+  SetTablesAside();
+  if (!found_.has_manifest || Has(FileKind::kLog)) QUIRE_RETURN_IF_ERROR(SalvageLogs());
+  QUIRE_RETURN_IF_ERROR(RewriteTables());
+  if (!report_.losses.empty()) {
+    Loss("Keys of what is lost may show an older value, or be absent.");
+  }
+  if (!options_.dry_run) QUIRE_RETURN_IF_ERROR(Carry());
+  return report_;
+}
+
+// What keeps the database from being opened; what only some gets will tell is named, and left.
+Status Repairer::Judge() {
+  std::set<uint64_t> there;
+  for (const StoredSegment& segment : found_.files.value_segments) there.insert(segment.id);
+  for (const Finding& finding : found_.findings) {
+    if (finding.status.code() != Code::kCorruption) return finding.status;
+    if (finding.kind == FileKind::kValueSegment && there.contains(finding.number)) {
+      Loss(finding.path + ": " + std::to_string(finding.count) +
+           " values are damaged; gets of their keys go on to say so");
+      continue;
+    }
+    if (finding.kind == FileKind::kValueSegment) gone_.insert(finding.number);
+    report_.needed = true;
+  }
+  return Status();
+}
+
+// A manifest of all tables that can be opened. Newest first by their newest entry: a merge has at
+// least the newest entry of what it was made from, and of two made from the same the later one
+// counts.
+void Repairer::ListWhatIsThere() {
+  manifest_.store_id = io::RandomU64();
+  manifest_.options = options_.storage;
+  manifest_.boot_id = fs_.BootId();
+  Tables tables = found_.tables;
+  tables.insert(tables.end(), found_.damaged_tables.begin(), found_.damaged_tables.end());
+  std::sort(tables.begin(), tables.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.max_lsn, a.ssid) > std::pair(b.max_lsn, b.ssid);
+  });
+  manifest_.flushed_lsn = log::kSegmentHeaderBytes;
+  for (const table::TableInfo& table : tables) {
+    manifest_.flushed_lsn = std::max(manifest_.flushed_lsn, table.max_lsn + 1);
+    manifest_.runs.push_back({table});
+  }
+  for (const uint64_t ssid : found_.files.tables) {
+    manifest_.next_ssid = std::max(manifest_.next_ssid, ssid + 1);
+  }
+  for (const StoredSegment& segment : found_.files.value_segments) {
+    manifest_.value_segments.push_back(segment);
+    manifest_.next_value_segment_id = segment.id + 1;
+  }
+  manifest_.value_segment_floor = manifest_.next_value_segment_id;
+  Step("make a new " + PathOf(ManifestName()) + " of " + std::to_string(tables.size()) +
+       " tables that can be opened");
+  Loss("The set of tables is guessed from what is there: deleted keys may be back.");
+}
+
+// Those that cannot be opened; of the other damaged ones, what is sound is kept (RewriteTables).
+void Repairer::SetTablesAside() {
+  for (const table::TableInfo& table : found_.damaged_tables) damaged_.insert(table.ssid);
+  std::set<uint64_t> unusable;
+  for (const Finding& finding : found_.findings) {
+    if (finding.kind != FileKind::kTable) continue;
+    if (damaged_.contains(finding.number) || unusable.contains(finding.number)) continue;
+    unusable.insert(finding.number);
+    Loss(finding.status.message());
+    if (!IsAmong(finding.number, found_.files.tables)) continue;
+    Step("set aside " + finding.path);
+    before_.push_back(TableName(finding.number));
+  }
+  for (Tables& run : manifest_.runs) {
+    for (const table::TableInfo& table : run) {
+      if (unusable.contains(table.ssid)) LoseAllOf(table);
+    }
+    std::erase_if(run, [&](const auto& table) { return unusable.contains(table.ssid); });
+  }
+  DropEmptyRuns();
+}
+
+void Repairer::LoseAllOf(const table::TableInfo& table) {
+  Loss(TableName(table.ssid) + " had " + std::to_string(table.entry_count) + " entries from " +
+       base::Printable(table.smallest_key) + " to " + base::Printable(table.largest_key));
+}
+
+void Repairer::DropEmptyRuns() {
+  std::erase_if(manifest_.runs, [](const Tables& run) { return run.empty(); });
+}
+
+// Each log segment becomes a run in front. Those with damage are set aside.
+Status Repairer::SalvageLogs() {
+  for (const Finding& finding : found_.findings) {
+    if (finding.kind == FileKind::kLog) Loss(finding.status.message());
+  }
+  const LogRemains remains =
+      FindLogRemains(fs_, directory_, found_.files.logs, manifest_.flushed_lsn);
+  for (const LogRemains::Segment& segment : remains.segments) {
+    const size_t losses = report_.losses.size();
+    if (segment.status.ok()) {
+      QUIRE_RETURN_IF_ERROR(SalvageSegment(segment));
+    } else {
+      Loss(segment.status.message());
+    }
+    if (report_.losses.size() == losses) continue;
+    Step("set aside " + segment.path);
+    after_.push_back(LogSegmentName(static_cast<int>(segment.pool_slot)));
+  }
+  manifest_.epoch = std::max(manifest_.epoch, remains.owner_epoch);
+  manifest_.flushed_lsn = (remains.lsn_end + 7) / 8 * 8;
+  manifest_.log_segments.clear();
+  return Status();
+}
+
+Status Repairer::SalvageSegment(const LogRemains::Segment& segment) {
+  QUIRE_ASSIGN_OR_RETURN(const SalvagedLog salvaged, SalvageLog(fs_, segment.path, *values_));
+  if (salvaged.holes != 0) {
+    Loss(segment.path + ": " + std::to_string(salvaged.hole_bytes) + " bytes at " +
+         std::to_string(salvaged.holes) + " places are damaged, or were never finished");
+  }
+  if (salvaged.lost.count != 0) {
+    Loss(segment.path + ": " + Describe(salvaged.lost) + " lie in damaged value segments");
+  }
+  if (salvaged.records == 0) return Status();
+  Step("write " + std::to_string(salvaged.records) + " records of " + segment.path +
+       " into a table");
+  if (options_.dry_run) return Status();
+  const std::unique_ptr<RunWriter> writer = NewWriter();
+  QUIRE_RETURN_IF_ERROR(WriteAll(*salvaged.memory, *writer));
+  QUIRE_ASSIGN_OR_RETURN(Tables run, writer->Finish());
+  if (!run.empty()) manifest_.runs.insert(manifest_.runs.begin(), std::move(run));
+  return Status();
+}
+
+std::unique_ptr<RunWriter> Repairer::NewWriter() {
+  return std::make_unique<RunWriter>(fs_, directory_, options_.storage,
+                                     [this] { return manifest_.next_ssid++; },
+                                     SegmentTracker::Protection());
+}
+
+bool Repairer::RefersToGone(const table::TableInfo& table) const {
+  return std::any_of(table.segments.begin(), table.segments.end(),
+                     [&](const auto& use) { return gone_.contains(use.segment_id); });
+}
+
+// Opening demands that every value segment which a table refers to is there; gets, and merges, that
+// every block is sound.
+Status Repairer::RewriteTables() {
+  for (Tables& run : manifest_.runs) {
+    Tables kept;
+    for (const table::TableInfo& info : run) {
+      if (!damaged_.contains(info.ssid) && !RefersToGone(info)) {
+        kept.push_back(info);
+      } else {
+        QUIRE_RETURN_IF_ERROR(Rewrite(info, &kept));
+      }
+    }
+    run = std::move(kept);
+  }
+  DropEmptyRuns();
+  std::erase_if(manifest_.value_segments,
+                [&](const StoredSegment& segment) { return gone_.contains(segment.id); });
+  return Status();
+}
+
+Status Repairer::Rewrite(const table::TableInfo& info, Tables* replacement) {
+  const std::string name = TableName(info.ssid);
+  const std::unique_ptr<RunWriter> writer = NewWriter();
+  const Result<SalvagedTable> salvaged = SalvageTable(
+      fs_, PathOf(name), info, options_.storage, gone_, options_.dry_run ? nullptr : writer.get());
+  if (!salvaged.ok() && salvaged.status().code() != Code::kCorruption) return salvaged.status();
+  after_.push_back(name);
+  if (!salvaged.ok()) {
+    Step("set aside " + PathOf(name));
+    Loss(salvaged.status().message());
+    LoseAllOf(info);
+    return Status();
+  }
+  Step("rewrite the undamaged part of " + PathOf(name) + ", and set the file aside");
+  for (std::string& loss : LossesOf(PathOf(name), info, *salvaged)) Loss(std::move(loss));
+  if (options_.dry_run) return Status();
+  QUIRE_ASSIGN_OR_RETURN(const Tables tables, writer->Finish());
+  replacement->insert(replacement->end(), tables.begin(), tables.end());
+  return Status();
+}
+
+// New tables are there. What the old manifest names goes after the new one is durable; damaged
+// tables before, so that no opener removes them.
+Status Repairer::Carry() {
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
+  const bool replaces = !found_.has_manifest && found_.files.has_manifest;
+  if (!before_.empty() || !after_.empty() || replaces) {
+    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, options_.lost_directory));
+  }
+  if (replaces) QUIRE_RETURN_IF_ERROR(CopyManifestToLost());
+  for (const std::string& name : before_) QUIRE_RETURN_IF_ERROR(MoveToLost(name));
+  ++manifest_.epoch;
+  ++manifest_.edition;
+  QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest_));
+  for (const std::string& name : after_) QUIRE_RETURN_IF_ERROR(MoveToLost(name));
+  return Status();
+}
+
+Status Repairer::MoveToLost(const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(name)));
+  QUIRE_RETURN_IF_ERROR(fs_.Rename(PathOf(name), lost));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(options_.lost_directory));
+  return fs_.SyncDirectory(directory_);
+}
+
+Status Repairer::CopyManifestToLost() {
+  const std::string path = PathOf(ManifestName());
+  QUIRE_ASSIGN_OR_RETURN(const std::string bytes, io::ReadFile(fs_, path, kFileBytesMax));
+  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(ManifestName())));
+  return io::ReplaceFile(fs_, lost, bytes);
+}
+
+}  // namespace
+
+Result<std::string> FreePath(io::FileSystem& fs, const std::string& path) {
+  std::string free = path;
+  for (uint64_t number = 2;; ++number) {
+    QUIRE_ASSIGN_OR_RETURN(const bool taken, fs.Exists(free));
+    if (!taken) return free;
+    free = path + "." + std::to_string(number);
+  }
+}
+
+Result<RepairReport> Repair(io::FileSystem& fs, const std::string& directory,
+                            const RepairOptions& options) {
+  std::unique_ptr<io::FileLock> lock;
+  QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory));
+  if (!exists) return Status(Code::kNotFound, "there is no database in " + directory);
+  if (options.dry_run) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs.LockHolder(LockPath(directory)));
+    if (!holder.empty()) {
+      return Status(Code::kBusy, directory + " is open in " + holder + "; wait for it to end");
+    }
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(lock, fs.Lock(LockPath(directory), options.holder));
+  }
+  return Repairer(fs, directory, options).Run();
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,260 @@
+#include "lsm/peer/peer_reader.h"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/coding.h"
+#include "base/epoch.h"
+#include "base/hash.h"
+#include "base/log_sink.h"
+#include "log/segment.h"
+#include "lsm/version/manifest.h"
+#include "lsm/memtable/memtable.h"
+#include "lsm/memtable/peer_memtable.h"
+#include "lsm/version/run_lookup.h"
+#include "lsm/version/run_opener.h"
+#include "lsm/version/version.h"
+
+namespace quire::lsm {
+namespace {
+
+// The owner changes its set of MemTables some times a second; a look takes microseconds, or, after
+// a change of the tables, a millisecond.
+constexpr int kAttempts = 32;
+
+Status Busy(const std::string& directory, const char* why) {
+  return Status(Code::kBusy, "the database in " + directory + " cannot be read directly: " + why +
+                                 "; ask its owner");
+}
+
+// The neighbour's database as the board told it once. Never changes.
+struct PeerView {
+  uint64_t sequence = 0;                                  // of the board
+  uint64_t edition = 0;                                   // of the manifest; at least the board's
+  bool has_base = false;                                  // which is not read from here
+  std::vector<PeerMemTable> memtables;                    // newest first
+  std::vector<std::shared_ptr<io::MappedFile>> mappings;  // of their records
+  std::vector<std::shared_ptr<const Run>> runs;
+};
+
+class DirectReader final : public PeerReader {
+ public:
+  DirectReader(io::FileSystem& fs, std::string directory, std::unique_ptr<Arena> arena,
+               const StorageOptions& options, std::shared_ptr<table::BlockCache> cache)
+      : fs_(fs),
+        directory_(std::move(directory)),
+        arena_(std::move(arena)),
+        options_(options),
+        cache_(std::move(cache)),
+        values_(ValueReader::Create(fs, directory_)),
+        mappings_(static_cast<size_t>(arena_->pool_slots())) {}
+
+  ~DirectReader() override {
+    delete view_.load(std::memory_order_relaxed);
+    base::EpochSynchronize();  // earlier views go before the file system and the cache may
+  }
+
+  Status Get(Slice key, const AllocateFn& allocate) const override {
+    const uint64_t hash = base::HashKey(key);
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      bool changed = true;
+      {
+        const base::EpochGuard guard;
+        const PeerView* const view = view_.load(std::memory_order_acquire);
+        if (view != nullptr && arena_->Unchanged(view->sequence)) {
+          const Status status = GetFrom(*view, key, hash, allocate, &changed);
+          if (!changed) return status;
+        }
+      }
+      QUIRE_RETURN_IF_ERROR(Refresh());
+    }
+    return Busy(directory_, "it changed at every look");
+  }
+
+  // Whose files these are, of whichever edition; before another job can open them.
+  Status LearnEpoch() const {
+    QUIRE_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(fs_, directory_));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    epoch_ = manifest.epoch;
+    return Status();
+  }
+
+ private:
+  // Looks at the board, and builds a view where it says something new. OK where somebody has to
+  // look again.
+  Status Refresh() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (arena_->marked_closed()) return Busy(directory_, "its owner closed it");
+    const PeerView* const former = view_.load(std::memory_order_relaxed);
+    if (former != nullptr && arena_->Unchanged(former->sequence)) return Status();
+    BoardState board;
+    auto view = std::make_unique<PeerView>();
+    if (!arena_->Read(&board, &view->sequence)) {
+      return Busy(directory_, "its owner died while it changed it");
+    }
+    if (unreadable_ == view->sequence) return Busy(directory_, "a file of it cannot be read");
+    view->has_base = board.has_base;
+    Status status = AddMemTables(board, view.get());
+    if (status.ok()) status = AddRuns(board, former, view.get());
+    if (status.code() == Code::kNotFound) return Status();  // a file went: the board moved on
+    if (!status.ok()) return GiveUp(status, view->sequence);
+    view_.store(view.release(), std::memory_order_release);
+    if (former != nullptr) base::EpochRetire([former] { delete former; });
+    return Status();
+  }
+
+  // What cannot be opened concerns some keys, or only this process: the owner tells of each.
+  Status GiveUp(const Status& why, uint64_t sequence) const {
+    if (why.code() == Code::kBusy) return why;
+    unreadable_ = sequence;
+    if (base::LogEnabled()) {
+      base::Log(LogLevel::kWarning, "no direct reads in " + directory_ +
+                                        " until its owner changes its tables: " + why.ToString());
+    }
+    return Busy(directory_, "a file of it cannot be read");
+  }
+
+  // *changed: the view is none any more, and the status nothing.
+  Status GetFrom(const PeerView& view, Slice key, uint64_t hash, const AllocateFn& allocate,
+                 bool* changed) const {
+    for (const PeerMemTable& memtable : view.memtables) {
+      const PeerLookup found = memtable.Find(key, hash);
+      switch (found.state) {
+        case PeerLookup::State::kChanged:
+          return Status();
+        case PeerLookup::State::kAbsent:
+          if (!memtable.Unchanged()) return Status();
+          continue;
+        case PeerLookup::State::kDeleted:
+          *changed = !memtable.Unchanged();
+          return Status(Code::kNotFound);
+        case PeerLookup::State::kValue: {
+          const Status status = Deliver(found.value, allocate);
+          *changed = !memtable.Unchanged();
+          return status;
+        }
+        case PeerLookup::State::kValueRef: {
+          log::ValueRef reference;
+          std::memcpy(&reference, found.value.data(), sizeof reference);
+          if (!memtable.Unchanged()) return Status();
+          return ReadValue(reference, allocate, changed);
+        }
+      }
+    }
+    return GetFromRuns(view, key, hash, allocate, changed);
+  }
+
+  Status GetFromRuns(const PeerView& view, Slice key, uint64_t hash, const AllocateFn& allocate,
+                     bool* changed) const {
+    RunLookup found;
+    *changed = false;
+    QUIRE_RETURN_IF_ERROR(LookupRuns(view.runs, key, hash, kMaxLsn, &found));
+    switch (found.state) {
+      case RunLookup::State::kAbsent:
+        return view.has_base ? Busy(directory_, "the key may be of an older generation")
+                             : Status(Code::kNotFound);
+      case RunLookup::State::kDeleted:
+        return Status(Code::kNotFound);
+      case RunLookup::State::kValue:
+        return Deliver(found.value, allocate);
+      case RunLookup::State::kValueRef:
+        break;
+    }
+    return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate, changed);
+  }
+
+  // A segment that is gone was collected: newer tables know where the value is now.
+  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate,
+                   bool* changed) const {
+    const Status status = values_->Read(reference, allocate);
+    *changed = status.code() == Code::kNotFound;
+    return status;
+  }
+
+  // kNotFound: a MemTable is gone already.
+  Status AddMemTables(const BoardState& board, PeerView* view) const {
+    for (int i = 0; i < board.live_count; ++i) {
+      if (board.live[i].pool_slot == kNotShared) {
+        return Busy(directory_, "it has a MemTable outside of its shared memory");
+      }
+      const auto pool_slot = static_cast<int>(board.live[i].pool_slot);
+      const uint64_t generation = board.live[i].generation;
+      const char* data = arena_->records(pool_slot);
+      if (data == nullptr) {
+        QUIRE_ASSIGN_OR_RETURN(const auto mapping, MapSegment(pool_slot, generation));
+        data = mapping->data();
+        view->mappings.push_back(mapping);
+      }
+      view->memtables.emplace_back(arena_->index(pool_slot), data, arena_->segment_bytes(),
+                                   generation);
+    }
+    return Status();
+  }
+
+  // The segment's file, as it was mapped before, or anew where that is not the file any more.
+  Result<std::shared_ptr<io::MappedFile>> MapSegment(int pool_slot, uint64_t generation) const {
+    std::shared_ptr<io::MappedFile>& mapping = mappings_[static_cast<size_t>(pool_slot)];
+    for (const bool again : {false, true}) {
+      if (mapping == nullptr || again) {
+        QUIRE_ASSIGN_OR_RETURN(auto mapped, fs_.Map(directory_ + "/" + LogSegmentName(pool_slot),
+                                                    arena_->segment_bytes(), io::MapMode::kRead));
+        mapping = std::move(mapped);
+      }
+      const PeerMemTable probe(arena_->index(pool_slot), mapping->data(), arena_->segment_bytes(),
+                               generation);
+      if (probe.Unchanged()) return mapping;
+    }
+    return Status(Code::kNotFound);
+  }
+
+  // The runs of the manifest, which is at least as new as the board. kNotFound: a table is gone
+  // already.
+  Status AddRuns(const BoardState& board, const PeerView* former, PeerView* view) const {
+    if (former != nullptr && former->edition == board.edition) {
+      view->edition = former->edition;
+      view->runs = former->runs;
+      return Status();
+    }
+    QUIRE_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(fs_, directory_));
+    if (manifest.edition < board.edition) return Status(Code::kNotFound);
+    if (epoch_ != manifest.epoch) return Busy(directory_, "another job opened it");
+    KnownTables known;
+    if (former != nullptr) known = TablesOf(former->runs);
+    view->edition = manifest.edition;
+    QUIRE_ASSIGN_OR_RETURN(view->runs, OpenRuns({&fs_, directory_, &options_, cache_, nullptr},
+                                                manifest.runs, &known));
+    return Status();
+  }
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  const std::unique_ptr<Arena> arena_;
+  const StorageOptions options_;
+  const std::shared_ptr<table::BlockCache> cache_;
+  const std::unique_ptr<ValueReader> values_;
+  mutable std::atomic<const PeerView*> view_{nullptr};
+  mutable std::mutex mutex_;
+  // by pool slot; guarded by mutex_
+  mutable std::vector<std::shared_ptr<io::MappedFile>> mappings_;
+  // guarded by mutex_
+  mutable uint64_t epoch_ = 0;                  // of the manifest, as the owner opened it
+  mutable std::optional<uint64_t> unreadable_;  // of the board, while a file could not be opened
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PeerReader>> PeerReader::Open(
+    io::FileSystem& fs, const std::string& directory, const std::string& arena_name,
+    uint64_t arena_bytes, const StorageOptions& options, std::shared_ptr<table::BlockCache> cache) {
+  QUIRE_ASSIGN_OR_RETURN(auto arena, Arena::Attach(arena_name, arena_bytes));
+  auto reader =
+      std::make_unique<DirectReader>(fs, directory, std::move(arena), options, std::move(cache));
+  QUIRE_RETURN_IF_ERROR(reader->LearnEpoch());
+  return std::unique_ptr<PeerReader>(std::move(reader));
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,27 @@
+/// A layer below a database's runs, consulted for keys that the database does not contain.
+///
+/// Layer      lsm
+/// Source     docs/decisions/0009-persistence.md
+/// Threads    Get, NewIterator: any
+/// Invariants its pairs never change. While a database has one, it drops no tombstone.
+#pragma once
+
+#include <memory>
+
+#include "lsm/vlog/value_log.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "table/entry_iterator.h"
+
+namespace quire::lsm {
+
+class BaseLayer {
+ public:
+  virtual ~BaseLayer() = default;
+  /// The value, in the place that `allocate` gives. kNotFound: absent.
+  virtual Status Get(Slice key, const AllocateFn& allocate) const = 0;
+  /// Its pairs: of type kPut, with LSN 0.
+  virtual std::unique_ptr<table::EntryIterator> NewIterator() const = 0;
+};
+
+}  // namespace quire::lsm

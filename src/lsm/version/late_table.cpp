@@ -1,0 +1,89 @@
+#include "lsm/version/late_table.h"
+
+#include "lsm/version/manifest.h"
+#include "lsm/version/recovery.h"
+
+namespace quire::lsm {
+namespace {
+
+class FailedIterator final : public table::EntryIterator {
+ public:
+  explicit FailedIterator(Status status) : status_(std::move(status)) {}
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(Slice) override {}
+  void SeekBefore(Slice) override {}
+  void Next() override {}
+  void Prev() override {}
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
+}  // namespace
+
+Result<const table::Table*> LateTable::Use() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (table_ == nullptr) {
+    Result<std::shared_ptr<table::Table>> table = OpenListed(source_->place, info_);
+    if (table.status().code() == Code::kNotFound) {
+      return MissingFile(source_->place.directory + "/" + TableName(info_.ssid), "a table");
+    }
+    QUIRE_ASSIGN_OR_RETURN(table_, std::move(table));
+    opened_.store(table_.get(), std::memory_order_release);
+  }
+  return table_.get();
+}
+
+void LateTable::PrefetchFilter(uint64_t hash) const {
+  if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
+    opened->PrefetchFilter(hash);
+  }
+}
+
+// Where the table cannot be opened, Get tells why.
+bool LateTable::MayContain(uint64_t hash) const {
+  if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
+    return opened->MayContain(hash);
+  }
+  const Result<const table::Table*> table = Use();
+  return !table.ok() || (*table)->MayContain(hash);
+}
+
+Status LateTable::Get(Slice key, uint64_t hash, uint64_t snapshot,
+                      table::TableLookup* found) const {
+  if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
+    return opened->Get(key, hash, snapshot, found);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
+  return table->Get(key, hash, snapshot, found);
+}
+
+const std::vector<table::RangeTombstone>& LateTable::range_tombstones() const {
+  static const std::vector<table::RangeTombstone> kNone;
+  return kNone;
+}
+
+std::unique_ptr<table::EntryIterator> LateTable::NewIterator(bool fill_cache) const {
+  const Result<const table::Table*> table = Use();
+  if (!table.ok()) return std::make_unique<FailedIterator>(table.status());
+  return (*table)->NewIterator(fill_cache);
+}
+
+Status LateTable::Verify() const {
+  QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
+  return table->Verify();
+}
+
+Status LateTable::VerifyChecksums() const {
+  QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
+  return table->VerifyChecksums();
+}
+
+Result<std::vector<table::LostRange>> LateTable::FindLostRanges() const {
+  QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
+  return table->FindLostRanges();
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,126 @@
+/// Recovers the log that a dead process left in a directory.
+///
+/// Layer      lsm
+/// Source     docs/durability.md: a durable watermark distinguishes a torn tail from damage
+/// Encoding   docs/format/manifest.md, segment.md
+/// Threads    one thread, which holds the directory's lock, or reads copies while no program holds
+///            it
+/// Invariants nothing on disk changes but the `prev` fields of records, and only in segments that
+///            are adopted in place; the same files give the same result, again and again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "log/segment.h"
+#include "lsm/version/manifest.h"
+#include "lsm/memtable/memory_slot.h"
+#include "lsm/vlog/value_log.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+/// The files of a database's directory, by kind.
+struct DirectoryContents {
+  bool has_manifest = false;
+  std::vector<uint64_t> tables;             ///< SSIDs
+  std::vector<uint64_t> logs;               ///< pool slots
+  std::vector<StoredSegment> value_segments;   ///< with their sizes, by rising id
+  std::vector<std::string> leftovers;       ///< temporary files of an interrupted replacement
+};
+
+Result<DirectoryContents> ReadDirectory(io::FileSystem& fs, const std::string& directory);
+
+/// kCorruption: there is no manifest in `directory`, but what only a manifest makes sense of.
+Status CheckNoRemains(const DirectoryContents& contents, const std::string& directory);
+/// The kCorruption of a file that should be there; `what` it is, as in "a table".
+Status MissingFile(const std::string& path, const char* what);
+/// kCorruption, naming the file, where a table or log segment that the manifest lists, or a value
+/// segment that a table refers to, is not there.
+Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
+                   const std::string& directory);
+/// The value segments that count: those listed, and those that may be younger than the manifest.
+std::vector<ValueSegmentInfo> LiveValueSegments(const DirectoryContents& contents,
+                                                const Manifest& manifest);
+/// Paths of the files that no database with this manifest consists of.
+std::vector<std::string> Orphans(const DirectoryContents& contents, const Manifest& manifest,
+                                 const std::string& directory);
+
+/// One log segment file with a header of a use that began.
+struct LogFile {
+  std::string path;
+  log::SegmentHeader header;
+};
+
+/// The result of recovery.
+struct RecoveredLog {
+  /// oldest first, closed; none of them empty
+  std::vector<std::shared_ptr<MemoryHandle>> handles;
+  uint64_t end_lsn = 0;            ///< where the next segment's chain begins
+  uint64_t end_generation = 0;
+  uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may hold
+  uint64_t records = 0;
+  uint64_t holes = 0;        ///< places that were stepped over or end it
+  uint64_t torn_bytes = 0;   ///< finished records that a power loss took, and what lies behind them
+  std::set<uint64_t> value_segments;   ///< that records refer to
+  /// before anything new is promised: the log could not be read the same way again
+  bool must_flush = false;
+  std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
+};
+
+/// The services of the caller that recovery uses.
+struct RecoveryHelp {
+  /// the segment in this file, with an empty index: adopted as it lies, or a copy of it
+  std::function<Result<std::shared_ptr<MemoryHandle>>(const std::string& path)> adopt;
+  /// adopting copies the whole segment: what was closed empty is left alone
+  bool copies = false;
+  /// whether a separated value is whole (asked after a power loss)
+  std::function<Status(const log::ValueRef& reference)> check_value;
+};
+
+/// Recovers the log that begins at manifest.flushed_lsn.
+/// Errors  kCorruption (names the file): damage, or a chain broken below what was promised. kIo,
+///         kOutOfMemory.
+class LogRecovery {
+ public:
+  LogRecovery(io::FileSystem& fs, std::string directory, const Manifest& manifest,
+              RecoveryHelp help);
+  Result<RecoveredLog> Run(const std::vector<uint64_t>& pool_slots);
+
+ private:
+  Status ReadHeaders(const std::vector<uint64_t>& pool_slots);
+  Status TakeHeader(uint64_t pool_slot, const std::string& path, const log::SegmentHeader& header);
+  bool Listed(uint64_t pool_slot) const;
+  const LogFile* Successor() const;
+  Status Take(const LogFile& file);
+  Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
+  uint64_t CompleteEnd(const LogFile& file) const;
+  Result<uint64_t> EndOfWholeValues(const MemoryHandle& handle, const LogFile& file);
+  bool ValueIsWhole(const char* record) const;
+  Result<std::string> HeaderPage(const LogFile& file);
+  Result<bool> ClosedEmpty(const LogFile& file);
+  Status CheckUnchained(const LogFile& file);
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  const Manifest& manifest_;
+  const RecoveryHelp help_;
+  const uint64_t boot_id_;
+  std::vector<LogFile> files_;     // activated segments not contained in tables
+  std::vector<bool> chained_;
+  RecoveredLog log_;
+};
+
+/// Reads the log of a database that no program has open, from copies of its segments; writes
+/// nothing.
+/// Errors as of LogRecovery.
+Result<RecoveredLog> CopyLog(io::FileSystem& fs, const std::string& directory,
+                             const Manifest& manifest, const std::vector<uint64_t>& pool_slots,
+                             const ValueReader& values);
+
+}  // namespace quire::lsm

@@ -1,0 +1,69 @@
+#include "lsm/version/run_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/files/machine.h"
+#include "lsm/version/manifest.h"
+
+namespace quire::lsm {
+
+RunWriter::~RunWriter() {
+  if (!finished_) Remove();
+}
+
+void RunWriter::Remove() {
+  builder_.reset();
+  // Best effort: what stays is an orphan, which the next open removes.
+  for (const std::string& path : paths_) static_cast<void>(fs_.Unlink(path));
+  paths_.clear();
+  tables_.clear();
+}
+
+Status RunWriter::Begin(Slice first_key) {
+  const uint64_t ssid = next_ssid_();
+  const std::string path = directory_ + "/" + TableName(ssid);
+  if (!tables_.empty()) begin_.assign(first_key);
+  paths_.push_back(path);
+  QUIRE_ASSIGN_OR_RETURN(
+      builder_, table::TableBuilder::Create(fs_, path, ssid, io::RandomU64(), options_));
+  return Status();
+}
+
+Status RunWriter::Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key) {
+  if (new_key && builder_ != nullptr && builder_->file_bytes() >= options_.table_bytes_max) {
+    QUIRE_RETURN_IF_ERROR(End(&key));
+  }
+  if (builder_ == nullptr) QUIRE_RETURN_IF_ERROR(Begin(key));
+  return builder_->Add(key, type, value, lsn);
+}
+
+// The parts of the tombstones in [begin_, *next_key), or to the end of all keys.
+Status RunWriter::AddTombstones(const Slice* next_key) {
+  for (const table::RangeTombstone& tombstone : tombstones_) {
+    table::RangeTombstone part;
+    part.lsn = tombstone.lsn;
+    part.begin = std::max(tombstone.begin, begin_);
+    part.end = next_key == nullptr ? tombstone.end
+                                   : std::string(std::min(Slice(tombstone.end), *next_key));
+    if (part.begin < part.end) QUIRE_RETURN_IF_ERROR(builder_->AddRangeTombstone(part));
+  }
+  return Status();
+}
+
+Status RunWriter::End(const Slice* next_key) {
+  QUIRE_RETURN_IF_ERROR(AddTombstones(next_key));
+  QUIRE_ASSIGN_OR_RETURN(table::TableInfo info, builder_->Finish());
+  builder_.reset();
+  tables_.push_back(std::move(info));
+  return Status();
+}
+
+Result<std::vector<table::TableInfo>> RunWriter::Finish() {
+  if (builder_ == nullptr && !tombstones_.empty()) QUIRE_RETURN_IF_ERROR(Begin({}));
+  if (builder_ != nullptr) QUIRE_RETURN_IF_ERROR(End(nullptr));
+  finished_ = true;
+  return tables_;
+}
+
+}  // namespace quire::lsm

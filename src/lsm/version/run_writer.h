@@ -1,0 +1,71 @@
+/// Writes a run: tables one after another, a new one where the last is full; range tombstones cut
+/// at the tables' borders.
+///
+/// Layer      lsm
+/// Threads    one thread
+/// Invariants all versions of a key lie in one table; the ranges of the tables, their tombstones
+///            included, do not overlap.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "log/record.h"
+#include "lsm/version/segment_tracker.h"
+#include "quire/options.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+#include "table/table.h"
+
+namespace quire::lsm {
+
+class RunWriter {
+ public:
+  /// Tables go to `directory`; `next_ssid` gives each its number. `protection` covers the value
+  /// segments that only these tables refer to. It lives as long as the writer, and so until the
+  /// tables are published or given up.
+  RunWriter(io::FileSystem& fs, std::string directory, const StorageOptions& options,
+            std::function<uint64_t()> next_ssid, SegmentTracker::Protection protection)
+      : fs_(fs), directory_(std::move(directory)), options_(options),
+        next_ssid_(std::move(next_ssid)), protection_(std::move(protection)) {}
+  /// Removes what was written, unless Finish() succeeded.
+  ~RunWriter();
+  RunWriter(const RunWriter&) = delete;
+  RunWriter& operator=(const RunWriter&) = delete;
+
+  /// The run's range tombstones, before the first Add.
+  void SetTombstones(std::vector<table::RangeTombstone> tombstones) {
+    tombstones_ = std::move(tombstones);
+  }
+  /// The next version to keep, in the order of EntryIterator. `new_key`: the last one had another
+  /// key, so that a new table may begin.
+  Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key);
+  /// Returns the tables, by key, synced (but not their directory entries); none if nothing was
+  /// added.
+  Result<std::vector<table::TableInfo>> Finish();
+  /// Takes back what Finish() gave: the files are removed.
+  void Remove();
+
+ private:
+  Status Begin(Slice first_key);
+  Status End(const Slice* next_key);
+  Status AddTombstones(const Slice* next_key);
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  const StorageOptions options_;
+  const std::function<uint64_t()> next_ssid_;
+  const SegmentTracker::Protection protection_;
+  std::vector<table::RangeTombstone> tombstones_;
+  std::unique_ptr<table::TableBuilder> builder_;
+  std::string begin_;      // border of the table under construction; of the first: empty
+  std::vector<std::string> paths_;
+  std::vector<table::TableInfo> tables_;
+  bool finished_ = false;
+};
+
+}  // namespace quire::lsm

@@ -1,0 +1,116 @@
+/// Tracks which value segments are alive, mostly dead, or unreferenced.
+///
+/// Layer      lsm
+/// Source     WiscKey (FAST16), section 3.3.2: collecting the value log
+/// Threads    any, serialized inside
+/// Invariants a segment is judged by what tables refer to only once it is settled: sealed; every
+///            write that put a value into it has reached a MemTable (a grace period after sealing);
+///            and those MemTables are in tables. Segments that were open when a running merge began
+///            are not judged until its tables are in the manifest: a RunWriter holds the
+///            Protection, and what publishes its tables needs the RunWriter.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lsm/version/manifest.h"
+#include "lsm/vlog/value_log.h"
+#include "lsm/version/version.h"
+
+namespace quire::lsm {
+
+/// Bytes of records that tables refer to, by segment.
+using SegmentUses = std::unordered_map<uint64_t, uint64_t>;
+
+/// The state of the MemTables, as far as references in them matter. To be read after Graced(): a
+/// write that was under way before may have put a record into an empty MemTable since.
+struct MemoryState {
+  uint64_t active_base_lsn = 0;
+  uint64_t flushed_lsn = 0;
+  bool empty = false;   ///< no MemTable has a record
+};
+
+class SegmentTracker {
+ public:
+  explicit SegmentTracker(std::shared_ptr<Trash> trash) : trash_(std::move(trash)) {}
+
+  /// Segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn` may
+  /// refer to them.
+  void Recover(const std::vector<ValueSegmentInfo>& segments, uint64_t recovered_end_lsn);
+  /// The sealed segments whose grace period is over: each write into them has reached a MemTable.
+  std::set<uint64_t> Graced() const;
+  /// Takes note of new and of sealed segments, of those that are `graced`, and of how far flushing
+  /// got. The flags that are returned are to be set after a grace period:
+  /// base::EpochRetire([flag] { *flag = true; }), under no lock.
+  std::vector<std::shared_ptr<std::atomic<bool>>> Observe(
+      const std::set<uint64_t>& graced, const std::vector<ValueSegmentInfo>& segments,
+      const MemoryState& memory);
+
+  /// A handle for each segment that Observe saw.
+  std::vector<std::shared_ptr<SegmentHandle>> Handles() const;
+  /// Handles of the segments from `first_id` to before `end_id`, whether Observe saw them or not.
+  std::vector<std::shared_ptr<SegmentHandle>> HandlesBetween(uint64_t first_id, uint64_t end_id);
+  /// Returns the segments for the manifest: all but those given up.
+  std::vector<StoredSegment> Stored() const;
+
+  /// While one lives, no segment from `first_id` on is judged: tables that are in no manifest yet
+  /// refer to it. One that was made by default, or moved from, protects nothing.
+  class Protection {
+   public:
+    Protection() = default;
+    Protection(Protection&& from) noexcept
+        : tracker_(std::exchange(from.tracker_, nullptr)), floor_(from.floor_) {}
+    Protection& operator=(Protection&&) = delete;
+    ~Protection();
+
+   private:
+    friend class SegmentTracker;
+    using Floors = std::multiset<uint64_t>;
+    Protection(SegmentTracker* tracker, Floors::iterator floor)
+        : tracker_(tracker), floor_(floor) {}
+    SegmentTracker* tracker_ = nullptr;
+    Floors::iterator floor_;
+  };
+  [[nodiscard]] Protection Protect(uint64_t first_id);
+
+  /// Settled segments that no table refers to.
+  std::vector<uint64_t> Unused(const SegmentUses& uses) const;
+  /// Settled segments of whose file less than half is referred to.
+  std::set<uint64_t> MostlyDead(const SegmentUses& uses) const;
+  /// A value in it is damaged: it is not collected.
+  void Exclude(uint64_t segment_id);
+  /// The manifest does not list it any more: its file goes when the last reader does.
+  void GiveUp(uint64_t segment_id);
+
+ private:
+  enum class State { kOpen, kSealed, kGraced, kSettled, kDamaged };
+  struct Segment {
+    std::shared_ptr<SegmentHandle> handle;
+    State state = State::kOpen;
+    uint64_t file_bytes = 0;
+    // kGraced: of the youngest MemTable that may refer to it
+    uint64_t last_base_lsn = 0;
+    std::shared_ptr<std::atomic<bool>> graced;     // kSealed
+  };
+  std::shared_ptr<SegmentHandle> HandleOf(uint64_t id);
+  Segment& Find(uint64_t id);
+  bool Judgeable(uint64_t id, const Segment& segment) const;
+  static void Advance(Segment& segment, bool graced, const MemoryState& memory);
+
+  const std::shared_ptr<Trash> trash_;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, Segment> segments_;
+  Protection::Floors protected_from_;
+  std::set<uint64_t> given_up_;   // the value log lists them until their files go
+  // of those above, and of younger ones
+  std::map<uint64_t, std::weak_ptr<SegmentHandle>> handles_;
+};
+
+}  // namespace quire::lsm

@@ -1,0 +1,42 @@
+/// An iterator over what a program sees: the newest version of each key at a snapshot, without
+/// deleted keys.
+///
+/// Layer      lsm
+/// Source     LevelDB's DBIter for the two directions
+/// Threads    an iterator belongs to one thread at a time
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lsm/version/iterator.h"
+#include "lsm/version/merging_iterator.h"
+#include "lsm/vlog/value_log.h"
+#include "lsm/version/version.h"
+#include "table/entry_iterator.h"
+
+namespace quire::lsm {
+
+/// The objects that an iterator keeps alive.
+struct IteratorSources {
+  std::shared_ptr<const Version> version;
+  std::vector<std::shared_ptr<SegmentHandle>> young_segments;  ///< not in `version` yet
+  std::vector<std::shared_ptr<const SortedView>> views;
+  std::vector<std::unique_ptr<table::EntryIterator>> entries;
+  std::vector<table::RangeTombstone> tombstones;
+  std::function<Status(const log::ValueRef& reference, const AllocateFn& allocate)> read_value;
+  uint64_t snapshot = 0;
+};
+
+/// Adds what MemTables, runs and the base of sources->version hold at sources->snapshot, and
+/// their range tombstones.
+void AddVersion(IteratorSources* sources);
+
+/// An iterator over nothing, whose status() is `status`.
+std::unique_ptr<Iterator> NewFailedIterator(Status status);
+
+std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options);
+
+}  // namespace quire::lsm

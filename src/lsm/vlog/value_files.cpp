@@ -1,0 +1,139 @@
+#include "lsm/vlog/value_files.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/epoch.h"
+#include "log/segment.h"
+
+namespace quire::lsm {
+namespace {
+
+// Larger values are checked in a mapping instead of a buffer, and are believed to be there only
+// after a look at the file's size.
+constexpr uint32_t kLargeBytes = 1 << 20;
+constexpr uint64_t kOffsetMax = uint64_t{1} << 62;
+
+Status NoMemory(const log::ValueRef& ref, const std::string& path) {
+  return Status(Code::kOutOfMemory, "no memory for a value of " + std::to_string(ref.value_size) +
+                                        " bytes at offset " + std::to_string(ref.offset) + " of " +
+                                        path);
+}
+
+// A reference that came from a damaged place must do no harm.
+Status CheckRef(const log::ValueRef& ref, const io::File& file) {
+  const bool possible = ref.offset % 8 == 0 && ref.offset >= log::kSegmentHeaderBytes &&
+                        ref.offset < kOffsetMax && ref.key_size - 1 < log::kKeyBytesMax;
+  if (possible && ref.value_size <= kLargeBytes) return Status();
+  if (possible) {
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+    if (ValueOffset(ref) + ref.value_size <= size) return Status();
+  }
+  return Status(Code::kCorruption, file.path() + " has no value of " +
+                                       std::to_string(ref.value_size) + " bytes at offset " +
+                                       std::to_string(ref.offset));
+}
+
+class FileValueReader : public ValueReader {
+ public:
+  FileValueReader(io::FileSystem& fs, const std::string& directory)
+      : files_(fs, directory, io::OpenMode::kReadImmutable) {}
+  Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const override {
+    return files_.Read(ref, allocate);
+  }
+  Status Check(const log::ValueRef& ref) const override { return files_.Check(ref); }
+
+ private:
+  ValueFiles files_;
+};
+
+}  // namespace
+
+Status Deliver(Slice value, const AllocateFn& allocate) {
+  char* const to = allocate(value.size());
+  if (to == nullptr) {
+    return Status(Code::kOutOfMemory,
+                  "no memory for a value of " + std::to_string(value.size()) + " bytes");
+  }
+  if (!value.empty()) std::memcpy(to, value.data(), value.size());
+  return Status();
+}
+
+std::string ValueSegmentName(uint64_t segment_id) {
+  return "val-" + std::to_string(segment_id) + ".seg";
+}
+
+std::unique_ptr<ValueReader> ValueReader::Create(io::FileSystem& fs,
+                                                 const std::string& directory) {
+  return std::make_unique<FileValueReader>(fs, directory);
+}
+
+Status VerifyValue(Slice value, const log::ValueRef& ref, const std::string& path) {
+  if (log::ValueChecksum(value, ref.segment_id, ref.offset) == ref.checksum) return Status();
+  return Status(Code::kCorruption, path + ": the value at offset " + std::to_string(ref.offset) +
+                                       " (" + std::to_string(ref.value_size) +
+                                       " bytes) does not match its checksum");
+}
+
+ValueFiles::~ValueFiles() {
+  for (auto& place : places_) delete place.load(std::memory_order_relaxed);
+}
+
+std::string ValueFiles::PathOf(uint64_t segment_id) const {
+  return directory_ + "/" + ValueSegmentName(segment_id);
+}
+
+Status ValueFiles::Read(const log::ValueRef& ref, const AllocateFn& allocate) const {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<io::File> file, Find(ref.segment_id));
+  QUIRE_RETURN_IF_ERROR(CheckRef(ref, *file));
+  char* const to = allocate(ref.value_size);
+  if (to == nullptr) return NoMemory(ref, file->path());
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(ValueOffset(ref), ref.value_size, to));
+  return VerifyValue(Slice(to, ref.value_size), ref, file->path());
+}
+
+Status ValueFiles::Check(const log::ValueRef& ref) const {
+  if (ref.value_size <= kLargeBytes) {
+    std::string buffer;
+    return Read(ref, [&buffer](size_t size) {
+      buffer.resize(size);
+      return buffer.data();
+    });
+  }
+  const std::string path = PathOf(ref.segment_id);
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<io::File> file, Find(ref.segment_id));
+  QUIRE_RETURN_IF_ERROR(CheckRef(ref, *file));
+  const uint64_t begin = ValueOffset(ref);
+  QUIRE_ASSIGN_OR_RETURN(const auto map,
+                         fs_.Map(path, begin + ref.value_size, io::MapMode::kRead));
+  return VerifyValue(Slice(map->data() + begin, ref.value_size), ref, path);
+}
+
+Result<std::shared_ptr<io::File>> ValueFiles::Find(uint64_t segment_id) const {
+  std::atomic<OpenFile*>& place = places_[segment_id % kOpenFilesMax];
+  {
+    const base::EpochGuard guard;
+    const OpenFile* open = place.load(std::memory_order_acquire);
+    if (open != nullptr && open->segment_id == segment_id) return open->file;
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto opened, fs_.Open(PathOf(segment_id), mode_));
+  std::shared_ptr<io::File> file = std::move(opened);
+  Replace(place, new OpenFile{segment_id, file});
+  return file;
+}
+
+void ValueFiles::Replace(std::atomic<OpenFile*>& place, OpenFile* file) const {
+  const OpenFile* const former = place.exchange(file, std::memory_order_acq_rel);
+  if (former != nullptr) base::EpochRetire([former] { delete former; });
+}
+
+void ValueFiles::Forget(uint64_t segment_id) {
+  std::atomic<OpenFile*>& place = places_[segment_id % kOpenFilesMax];
+  const base::EpochGuard guard;
+  OpenFile* open = place.load(std::memory_order_acquire);
+  if (open == nullptr || open->segment_id != segment_id) return;
+  if (!place.compare_exchange_strong(open, nullptr, std::memory_order_acq_rel)) return;
+  base::EpochRetire([open] { delete open; });
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,99 @@
+/// Large values apart from keys: written once, into value segments, and never rewritten until half
+/// of a segment is dead.
+///
+/// Layer      lsm
+/// Source     WiscKey (FAST16): keys and values apart; docs/decisions/0003-large-values-apart.md
+/// Encoding   docs/format/segment.md, docs/format/record.md
+/// Threads    any number of threads
+/// Invariants a segment id is given once; what a ValueRef names never changes; a segment that is
+///            sealed is never appended to again
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/executor.h"
+#include "io/files/file_system.h"
+#include "log/record.h"
+#include "quire/options.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+/// Gives the place for `size` bytes; nullptr: out of memory. If a read must be repeated (a
+/// neighbour's memory changed under it), it is called again: the last memory counts.
+using AllocateFn = std::function<char*(size_t size)>;
+
+/// Copies `value` into the place that `allocate` gives. kOutOfMemory: it gave none.
+Status Deliver(Slice value, const AllocateFn& allocate);
+
+struct ValueSegmentInfo {
+  uint64_t id = 0;
+  uint64_t file_bytes = 0;
+  uint64_t record_bytes = 0;  ///< appended, headers and keys included
+  bool sealed = false;        ///< nothing is appended to it any more
+};
+
+/// The initial state of a value log.
+struct ValueLogStart {
+  uint64_t next_id = 1;  ///< of the next segment; no file in the directory has it or a higher one
+  uint64_t owner_epoch = 0;
+  std::vector<ValueSegmentInfo> sealed;  ///< segments that are there already
+};
+
+class ValueLog {
+ public:
+  /// In `directory`. No file is made before the first Append.
+  static Result<std::unique_ptr<ValueLog>> Open(io::FileSystem& fs, const std::string& directory,
+                                                const StorageOptions& options,
+                                                base::Executor& executor,
+                                                const ValueLogStart& start);
+  /// Seals the active segment. Waits for nothing but a segment that is just being made.
+  virtual ~ValueLog() = default;
+  /// Appends one pair to the active segment (a new one is begun when it is full; the next one is
+  /// made in the background). P1 at return. No system call but at a switch; at pages that the
+  /// background did not make present in time, 2 MiB of them at once; and for values of 64 KiB and
+  /// more, where a write costs less than the page faults it saves. kNoSpace: nothing was stored;
+  /// works again once there is room.
+  virtual Status Append(Slice key, Slice value, log::ValueRef* ref) = 0;
+  /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file
+  /// and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the
+  /// segment is the active one.
+  virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
+  /// Whether Read would succeed; in little memory, however large the value.
+  virtual Status Check(const log::ValueRef& ref) const = 0;
+  /// Everything appended so far durable (P2). Appends go on.
+  virtual Status Sync() = 0;
+  /// Closes the active segment, so that the manifest may list it; the next Append begins a new one.
+  virtual Status Seal() = 0;
+  virtual std::vector<ValueSegmentInfo> Segments() const = 0;
+  virtual uint64_t next_id() const = 0;
+  /// Bytes of records that were appended by write calls; the others went through the mapping.
+  virtual uint64_t call_bytes() const = 0;
+  /// Every segment with a lower id is sealed (and so among Segments()) or gone: what is appended
+  /// from now on goes to this one or higher ones.
+  virtual uint64_t open_floor() const = 0;
+  /// The segment is in no live version any more: its file goes. (Neighbours that still need it find
+  /// it gone and look at the board again.)
+  virtual Status Remove(uint64_t segment_id) = 0;
+};
+
+/// Opens value segments of a database for reading only (neighbours, tools); a bounded number of
+/// descriptors.
+class ValueReader {
+ public:
+  static std::unique_ptr<ValueReader> Create(io::FileSystem& fs, const std::string& directory);
+  virtual ~ValueReader() = default;
+  /// As ValueLog::Read.
+  virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
+  /// As ValueLog::Check.
+  virtual Status Check(const log::ValueRef& ref) const = 0;
+};
+
+std::string ValueSegmentName(uint64_t segment_id);  ///< "val-<id>.seg"
+
+}  // namespace quire::lsm

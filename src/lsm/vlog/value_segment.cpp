@@ -1,0 +1,154 @@
+#include "lsm/vlog/value_segment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/scope_exit.h"
+
+namespace quire::lsm {
+namespace {
+
+log::ValueRef MakeRef(const log::SegmentHeader& header, uint64_t offset, Slice key, Slice value) {
+  log::ValueRef ref;
+  ref.segment_id = header.id;
+  ref.offset = offset;
+  ref.checksum = log::ValueChecksum(value, header.id, offset);
+  ref.value_size = static_cast<uint32_t>(value.size());
+  ref.key_size = static_cast<uint32_t>(key.size());
+  return ref;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ValueSegment>> ValueSegment::Create(io::FileSystem& fs,
+                                                           const std::string& path,
+                                                           const log::SegmentHeader& header) {
+  std::unique_ptr<ValueSegment> made(new ValueSegment(header));
+  QUIRE_ASSIGN_OR_RETURN(made->segment_, log::Segment::Create(fs, path, header));
+  QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::OpenMode::kReadWrite));
+  made->file_bytes_.store(header.capacity, std::memory_order_release);
+  made->touched_ = std::vector<std::atomic<bool>>((header.capacity - 1) / kTouchBytes + 1);
+  return made;
+}
+
+Result<std::unique_ptr<ValueSegment>> ValueSegment::CreateAlone(io::FileSystem& fs,
+                                                                const std::string& path,
+                                                                log::SegmentHeader header,
+                                                                Slice key, Slice value,
+                                                                log::ValueRef* ref) {
+  const uint64_t record_bytes = log::RecordSize(key.size(), value.size());
+  header.capacity = log::kSegmentHeaderBytes + record_bytes;
+  std::unique_ptr<ValueSegment> made(new ValueSegment(header));
+  QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::OpenMode::kCreate));
+  Status status = made->file_->Allocate(header.capacity);
+  if (status.ok()) {
+    std::string page(log::kSegmentHeaderBytes, '\0');
+    log::EncodeSegmentHeader(header, page.data());
+    status = made->file_->WriteAt(0, page);
+  }
+  const uint64_t offset = made->Reserve(record_bytes);
+  if (status.ok()) status = made->Store(offset, key, value, ref);
+  if (!status.ok()) {
+    made.reset();
+    (void)fs.Unlink(path);  // what is reported is why the value could not be stored
+    return status;
+  }
+  made->Close();
+  made->file_bytes_.store(header.capacity, std::memory_order_release);
+  return made;
+}
+
+Status ValueSegment::Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
+  // Also where an allocation fails: Drain would wait for ever.
+  const base::ScopeExit complete(
+      [&] { log::Complete(tail_, log::RecordSize(key.size(), value.size())); });
+  if (segment_ == nullptr || value.size() >= kWriteCallBytesMin) {
+    return StoreByCall(offset, key, value, ref);
+  }
+  StoreInMapping(offset, key, value, ref);
+  return Status();
+}
+
+// Claims the first piece from `first_piece` on that nobody has, and touches it. Those that are
+// skipped are full of large values: nobody shall come back for them.
+bool ValueSegment::TouchFrom(size_t first_piece) {
+  size_t next = next_piece_.load(std::memory_order_relaxed);
+  size_t piece = 0;
+  do {
+    piece = std::max(next, first_piece);
+    const uint64_t word = tail_.tail.load(std::memory_order_relaxed);
+    if (piece >= touched_.size() || (word & log::SegmentTail::kClosed) != 0) return false;
+  } while (!next_piece_.compare_exchange_weak(next, piece + 1, std::memory_order_relaxed));
+  for (; next < piece; ++next) touched_[next].store(true, std::memory_order_relaxed);
+  segment_->map().Prefault(piece * kTouchBytes, kTouchBytes);
+  touched_[piece].store(true, std::memory_order_relaxed);
+  return true;
+}
+
+// Where another thread is still touching the record's pages, the next piece is touched meanwhile:
+// it will be needed at once. What is not there by then is faulted in by the copy.
+void ValueSegment::StoreInMapping(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
+  const uint64_t last = offset + log::RecordSize(key.size(), value.size()) - 1;
+  if (!Touched(last)) [[unlikely]] TouchFrom(last / kTouchBytes);
+  char* const record = segment_->data() + offset;
+  log::EncodeRecord(record, log::RecordType::kPut, key, value, 0);
+  *ref = MakeRef(header_, offset, key, value);
+  log::HeaderAt(record)->checksum =
+      log::ValueRecordChecksum(record, ref->checksum, header_.generation, offset);
+  segment_->map().Stored(offset, log::RecordSize(key.size(), value.size()));
+}
+
+Status ValueSegment::StoreByCall(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
+  *ref = MakeRef(header_, offset, key, value);
+  std::string head(sizeof(log::RecordHeader) + key.size(), '\0');
+  log::EncodeHeader(head.data(), log::RecordType::kPut, key.size(), value.size(), 0);
+  key.copy(head.data() + sizeof(log::RecordHeader), key.size());
+  log::HeaderAt(head.data())->checksum =
+      log::ValueRecordChecksum(head.data(), ref->checksum, header_.generation, offset);
+  large_bytes_.fetch_add(log::RecordSize(key.size(), value.size()), std::memory_order_relaxed);
+  QUIRE_RETURN_IF_ERROR(file_->WriteAt(offset, head));
+  return file_->WriteAt(offset + head.size(), value);
+}
+
+Slice ValueSegment::InMapping(const log::ValueRef& ref) const {
+  const uint64_t begin = ref.offset + sizeof(log::RecordHeader) + ref.key_size;
+  const bool inside = segment_ != nullptr && begin >= ref.offset && begin <= header_.capacity &&
+                      ref.value_size <= header_.capacity - begin;
+  if (!inside || ref.value_size >= kWriteCallBytesMin) return Slice();
+  return Slice(segment_->data() + begin, ref.value_size);
+}
+
+bool ValueSegment::drained() const {
+  const uint64_t word = tail_.tail.load(std::memory_order_acquire);
+  return (word & log::SegmentTail::kClosed) != 0 &&
+         log::EndIfComplete(tail_) != 0;
+}
+
+Status ValueSegment::Finish() {
+  QUIRE_CHECK(drained());
+  const uint64_t end = log::kSegmentHeaderBytes + record_bytes();
+  if (end == file_bytes()) return Status();
+  QUIRE_RETURN_IF_ERROR(file_->Truncate(end));
+  file_bytes_.store(end, std::memory_order_release);
+  return Status();
+}
+
+Status ValueSegment::Sync() {
+  const uint64_t finished = tail_.Finished();
+  if (finished == synced_bytes_) return Status();
+  QUIRE_RETURN_IF_ERROR(file_->Sync());
+  synced_bytes_ = finished;
+  return Status();
+}
+
+uint64_t ValueSegment::record_bytes() const {
+  const uint64_t word = tail_.tail.load(std::memory_order_acquire);
+  return (word & log::SegmentTail::kOffset) - log::kSegmentHeaderBytes;
+}
+
+bool ValueSegment::mostly_small() const {
+  return large_bytes_.load(std::memory_order_relaxed) < record_bytes() / 2;
+}
+
+}  // namespace quire::lsm

@@ -1,0 +1,92 @@
+/// One value segment while it is written: mapped for small values, a file for large ones.
+///
+/// Layer      lsm (internal)
+/// Encoding   docs/format/segment.md, docs/format/record.md
+/// Threads    Append, Read: any number of threads. Finish: one thread. The rest: any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "log/segment.h"
+#include "lsm/vlog/value_log.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+/// Values from this size on are written to the file by a call: the copy is the same, and no page
+/// faults, zeroing of pages or background work come with it.
+constexpr uint64_t kWriteCallBytesMin = 64 << 10;
+
+/// Pages are made present by so many bytes at a time: by the background ahead of the writers, by a
+/// writer that caught up with it. In one call a page costs a third of what its fault would.
+constexpr uint64_t kTouchBytes = 2 << 20;
+
+class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
+ public:
+  /// A new file of `capacity` bytes, its room set aside.
+  static Result<std::unique_ptr<ValueSegment>> Create(io::FileSystem& fs, const std::string& path,
+                                                      const log::SegmentHeader& header);
+  /// A new file for one pair that fits no segment: written, and finished.
+  static Result<std::unique_ptr<ValueSegment>> CreateAlone(io::FileSystem& fs,
+                                                           const std::string& path,
+                                                           log::SegmentHeader header, Slice key,
+                                                           Slice value, log::ValueRef* ref);
+
+  uint64_t id() const { return header_.id; }
+  /// Reserves room for a record; log::kNoRoom: full, now and for good.
+  uint64_t Reserve(uint64_t record_bytes) {
+    return log::Reserve(tail_, header_.capacity, record_bytes);
+  }
+  /// Populates the next pages that no other thread has begun. False: there are none, or nothing
+  /// more is stored here.
+  bool TouchNext() { return TouchFrom(0); }
+  /// Stores the pair in its reservation; on failure the room stays unused.
+  Status Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
+  /// The value in the mapping, not verified; empty data() where it has to be read from the file.
+  Slice InMapping(const log::ValueRef& ref) const;
+
+  /// No reservation succeeds any more.
+  void Close() { tail_.tail.fetch_or(log::SegmentTail::kClosed, std::memory_order_acq_rel); }
+  /// Closed, and all reservations are stored.
+  bool drained() const;
+  /// Waits until that is so.
+  void Drain() { log::CloseAndDrain(tail_); }
+  /// Once drained: the file ends at its last record.
+  Status Finish();
+  /// Makes everything stored so far durable; does nothing if nothing was stored since the last
+  /// time.
+  Status Sync();
+
+  uint64_t record_bytes() const;
+  uint64_t file_bytes() const { return file_bytes_.load(std::memory_order_acquire); }
+  /// Whether small values took most of it: then the next one's pages are worth touching.
+  bool mostly_small() const;
+
+ private:
+  explicit ValueSegment(const log::SegmentHeader& header) : header_(header) {}
+  Status StoreByCall(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
+  void StoreInMapping(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
+  bool TouchFrom(size_t first_piece);
+  // Whether the pages at `offset` were made present, or are not worth it.
+  bool Touched(uint64_t offset) const {
+    return touched_[offset / kTouchBytes].load(std::memory_order_relaxed);
+  }
+
+  log::SegmentHeader header_;
+  std::unique_ptr<log::Segment> segment_;  // null: a segment for one pair
+  std::unique_ptr<io::File> file_;
+  log::SegmentTail tail_;
+  std::vector<std::atomic<bool>> touched_;  // by piece of kTouchBytes
+  std::atomic<size_t> next_piece_{0};       // to be touched; those before it are taken on
+  std::atomic<uint64_t> large_bytes_{0};
+  std::atomic<uint64_t> file_bytes_{0};
+  uint64_t synced_bytes_ = 0;  // finished before the last Sync; guarded by the caller of Sync
+};
+
+}  // namespace quire::lsm

@@ -1,0 +1,199 @@
+#include <string>
+#include <utility>
+
+#include "base/coding.h"
+#include "base/out_of_memory.h"
+#include "io/files/machine.h"
+#include "partition/dataset/dataset_writer.h"
+#include "quire/option_table.h"
+#include "runtime/agreement.h"
+#include "runtime/options_text.h"
+#include "runtime/partitioner.h"
+#include "runtime/repository.h"
+
+namespace quire::partition {
+namespace {
+
+// Bits of a Bloom filter, of an epoch's table that is not alone.
+constexpr int kFilterBits = 8;
+
+// What all ranks must give alike, one thing per line.
+std::string Request(const std::string& name, const DatasetOptions& options) {
+  return "name = " + name + "\n" + runtime::OptionsText(options, "\n") +
+         "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
+}
+
+Status CheckRequest(const std::string& name, DatasetOptions* options) {
+  QUIRE_RETURN_IF_ERROR(io::CheckName(name));
+  QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
+  QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  QUIRE_RETURN_IF_ERROR(PartitionerName(options->partitioner, options->partitioner_name).status());
+  if (options->format != DatasetFormat::kBloom || options->bloom_ranks != 1) return Status();
+  return Status(Code::kInvalidArgument,
+                "dataset_bloom_ranks = 1: no Bloom filter answers the right rank alone; give 2 or "
+                "more, or choose the format ribbon");
+}
+
+// A dataset stays what it is.
+Status CheckSame(const Descriptor& found, const Descriptor& asked, const std::string& directory) {
+  if (found.format != asked.format) {
+    return Status(Code::kInvalidArgument, "the dataset at " + directory + " has the format \"" +
+                                              FormatName(found.format) + "\", not \"" +
+                                              FormatName(asked.format) + "\"");
+  }
+  return CheckPartitioner(found, asked.partitioner, directory);
+}
+
+// Rank 0 has a part of every epoch, and makes it after this: a part without the file is what is
+// left of a dataset. A writer that began another one would cut the parts off.
+Status BeginDescriptor(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string file = dataset->directory + "/" + runtime::kDatasetFile;
+  QUIRE_ASSIGN_OR_RETURN(const bool has_part, fs.Exists(PartPath(dataset->directory, 0)));
+  if (has_part) return MissingFile(file);
+  dataset->descriptor.id = io::RandomU64() | 1;
+  dataset->made.AddFile(fs, file);
+  dataset->begins = true;
+  return io::ReplaceFile(fs, file, EncodeDescriptor(dataset->descriptor));
+}
+
+// Before there are parts, so that it is missed where there are some.
+Status BeginEpochs(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string file = dataset->directory + "/" + kEpochsName;
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(file));
+  if (there) return Status();
+  dataset->made.AddFile(fs, file);
+  return io::ReplaceFile(fs, file, EncodeEpochs({}, dataset->descriptor.id));
+}
+
+// On rank 0: what there is, or the beginning of it, locked.
+Status LockAndRead(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string& directory = dataset->directory;
+  QUIRE_ASSIGN_OR_RETURN(const bool database, fs.Exists(directory + "/" + runtime::kDatabaseFile));
+  if (database) {
+    return Status(Code::kInvalidArgument, directory + " is a database, not a dataset");
+  }
+  QUIRE_ASSIGN_OR_RETURN(dataset->lock, dataset->made.Lock(fs, directory + "/" + kLockName,
+                                                           io::ProcessDescription()));
+  Result<Descriptor> found = ReadDescriptor(fs, directory);
+  if (!found.ok() && found.status().code() == Code::kNotFound) {
+    QUIRE_RETURN_IF_ERROR(BeginDescriptor(dataset));
+    return BeginEpochs(dataset);
+  }
+  QUIRE_RETURN_IF_ERROR(found.status());
+  QUIRE_RETURN_IF_ERROR(CheckSame(*found, dataset->descriptor, directory));
+  dataset->descriptor.id = found->id;
+  QUIRE_ASSIGN_OR_RETURN(dataset->epochs, ReadEpochs(fs, directory, dataset->descriptor.id));
+  return BeginEpochs(dataset);
+}
+
+// The newest epochs that each rank there ever was has a part in: of more ranks the older ones.
+std::vector<EpochRecord> NewestOfEachRank(const std::vector<EpochRecord>& epochs) {
+  std::vector<EpochRecord> newest;
+  uint32_t rank_count = 0;
+  for (auto epoch = epochs.rbegin(); epoch != epochs.rend(); ++epoch) {
+    if (epoch->rank_count <= rank_count) continue;
+    rank_count = epoch->rank_count;
+    newest.insert(newest.begin(), *epoch);
+  }
+  return newest;
+}
+
+// What rank 0 tells the others.
+std::string EncodeNews(const OpenDataset& dataset) {
+  std::string text;
+  base::PutFixed(&text, dataset.descriptor.id);
+  base::PutFixed(&text, dataset.session);
+  base::PutFixed(&text, uint8_t{!dataset.epochs.empty()});
+  base::PutFixed(&text, dataset.epochs.empty() ? uint64_t{0} : dataset.epochs.back().number);
+  return text + EncodeEpochs(NewestOfEachRank(dataset.epochs), dataset.descriptor.id);
+}
+
+Result<std::vector<EpochRecord>> TakeNews(Slice text, OpenDataset* dataset) {
+  base::Reader reader(text);
+  uint8_t has_epochs = 0;
+  uint64_t last = 0;
+  if (!reader.Fixed(&dataset->descriptor.id) || !reader.Fixed(&dataset->session) ||
+      !reader.Fixed(&has_epochs) || !reader.Fixed(&last)) {
+    return Status(Code::kCorruption, "rank 0 does not say what the dataset is");
+  }
+  if (has_epochs != 0) dataset->last_epoch = last;
+  return DecodeEpochs(reader.rest(), dataset->descriptor.id, "what rank 0 says of the dataset");
+}
+
+Status OpenPart(OpenDataset* dataset, const std::vector<EpochRecord>& epochs) {
+  PartWriter::Options part;
+  part.fs = dataset->core->fs;
+  part.directory = dataset->directory;
+  part.id = dataset->descriptor.id;
+  part.rank = static_cast<uint32_t>(dataset->core->rank());
+  part.storage.block_bytes = dataset->options.block_bytes;
+  part.storage.compression = dataset->options.compression;
+  part.storage.bloom_bits_per_key = kFilterBits;
+  part.executor = dataset->core->executor.get();
+  part.values = dataset->options.format == DatasetFormat::kPointer;
+  QUIRE_ASSIGN_OR_RETURN(dataset->part, PartWriter::Open(std::move(part), epochs));
+  return Status();
+}
+
+Status TakeMemory(OpenDataset* dataset) {
+  const runtime::Core& core = *dataset->core;
+  QUIRE_ASSIGN_OR_RETURN(dataset->memory, core.budget->Take(&dataset->options, core.size()));
+  return Status();
+}
+
+Status MakeDirectory(OpenDataset* dataset) {
+  return io::AgainIfTakenBack([&] {
+    const Status made = dataset->core->MakeDirectory(dataset->directory);
+    return made.ok() && dataset->core->rank() == 0 ? LockAndRead(dataset) : made;
+  });
+}
+
+Status OpenAll(OpenDataset* dataset) {
+  runtime::Core& core = *dataset->core;
+  QUIRE_RETURN_IF_ERROR(core.LookForDirectory(dataset->directory, &dataset->made));
+  Status mine = TakeMemory(dataset);
+  if (mine.ok()) mine = MakeDirectory(dataset);
+  dataset->session = io::RandomU64();
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<std::string> texts,
+      runtime::GatherAgreed(*core.exchange, mine,
+                            core.rank() == 0 ? EncodeNews(*dataset) : std::string()));
+  if (dataset->begins) dataset->made.Keep();  // from here on ranks have parts of it
+  const Result<std::vector<EpochRecord>> epochs = TakeNews(texts[0], dataset);
+  Status opened = epochs.status();
+  if (opened.ok()) opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *epochs); });
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(opened));
+  dataset->part->KeepFiles();
+  dataset->made.Keep();
+  return Status();
+}
+
+}  // namespace
+
+Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
+                                   const std::string& name, const DatasetOptions& options) {
+  OpenDataset dataset;
+  dataset.core = core;
+  dataset.number = core->TakeNumber();
+  const Status opened = runtime::Together(*core->exchange, [&] {
+    dataset.options = options;
+    dataset.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
+    const Status checked = CheckRequest(name, &dataset.options);
+    QUIRE_RETURN_IF_ERROR(runtime::AgreeOn(*core->exchange, checked,
+                                           Request(name, dataset.options),
+                                           "the dataset or its options"));
+    dataset.directory = core->DirectoryOf(name);
+    dataset.descriptor.format = dataset.options.format;
+    QUIRE_ASSIGN_OR_RETURN(
+        dataset.descriptor.partitioner,
+        PartitionerName(dataset.options.partitioner, dataset.options.partitioner_name));
+    return OpenAll(&dataset);
+  });
+  QUIRE_RETURN_IF_ERROR(opened);
+  return dataset;
+}
+
+}  // namespace quire::partition

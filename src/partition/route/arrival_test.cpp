@@ -1,0 +1,58 @@
+#include "partition/route/arrival.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "runtime/sim_ranks_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::partition {
+namespace {
+
+constexpr uint64_t kTimeoutMs = 100;
+constexpr uint64_t kLateNs = 6 * kTimeoutMs * 1'000'000;
+
+// By threads: a rank that is late has one that answers for it meanwhile.
+void RunThree(const std::function<void(const std::shared_ptr<runtime::Core>&)>& program) {
+  runtime::SimRanksOptions ranks;
+  ranks.rank_count = 3;
+  ranks.by_turns = false;
+  ranks.timeout_ms = kTimeoutMs;
+  RunSimRanks(ranks, program);
+}
+
+TEST(Arrival, WaitsForARankThatTakesMuchLongerThanADeadline) {
+  for (const int late : {0, 2}) {
+    RunThree([late](const std::shared_ptr<runtime::Core>& core) {
+      Arrival arrival(core, core->TakeNumber(), "a test");
+      if (core->rank() == late) core->exchange->transport().clock().SleepNs(kLateNs);
+      EXPECT_OK(arrival.Come(Status()));
+    });
+  }
+}
+
+TEST(Arrival, WithAFailureIsToldToAll) {
+  RunThree([](const std::shared_ptr<runtime::Core>& core) {
+    Arrival arrival(core, core->TakeNumber(), "a test");
+    const bool fails = core->rank() == 1;
+    EXPECT_CODE(arrival.Come(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
+  });
+}
+
+// As where memory runs out before: the others are told, and wait no longer.
+TEST(Arrival, WhoNeverComesHasFailed) {
+  RunThree([](const std::shared_ptr<runtime::Core>& core) {
+    {
+      Arrival arrival(core, core->TakeNumber(), "a test");
+      if (core->rank() != 1) {
+        EXPECT_FALSE(arrival.Come(Status()).ok());
+      }
+    }
+    EXPECT_OK(core->exchange->Barrier());
+  });
+}
+
+}  // namespace
+}  // namespace quire::partition

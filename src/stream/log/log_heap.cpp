@@ -1,0 +1,359 @@
+#include "stream/log/log_heap.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/coding.h"
+#include "base/hash.h"
+#include "base/sync_point.h"
+#include "stream/log/delta.h"
+
+namespace quire::stream {
+namespace {
+
+std::string Sizes(uint64_t needed, uint64_t free) {
+  return std::to_string(needed) + " bytes are needed and " + std::to_string(free) + " are free";
+}
+
+// The sizes of a whole version follow from what is stored. A delta may be far smaller than its
+// object, also if it is packed: its size must be that of the whole version it rests upon (ChainOf).
+bool HasPossibleSizes(const Entry& entry) {
+  if (entry.delta) return true;
+  constexpr uint64_t kPackedAtMost = 256;  // LZ4 makes no more of a byte
+  return entry.packed ? entry.bytes / kPackedAtMost <= entry.stored : entry.stored == entry.bytes;
+}
+
+Status DamagedAt(const std::string& path, Position at, const std::string& what) {
+  return Status(Code::kCorruption, what + ", at position " + std::to_string(at) + " of " + path);
+}
+
+Result<Head> HeadIn(Slice header, uint64_t slot, uint64_t log_id) {
+  return DecodeHead(header.substr((1 + slot) * kPageBytes, kPageBytes), log_id);
+}
+
+// The head with the largest sequence; 0: none is whole. `torn`: a slot that was used is not whole,
+// as one that is being written, and may have had a newer one.
+Head NewestHead(Slice header, uint64_t log_id, bool* torn) {
+  Head newest;
+  *torn = false;
+  for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
+    Result<Head> head = HeadIn(header, slot, log_id);
+    const bool used = base::LoadLe<uint64_t>(header.data() + (1 + slot) * kPageBytes) != 0;
+    *torn = *torn || (used && !head.ok());
+    if (head.ok() && head->sequence > newest.sequence) newest = *std::move(head);
+  }
+  return newest;
+}
+
+// In all that the log itself does not say.
+bool SaysTheSame(const Head& head, const Head& other) {
+  return head.kept == other.kept && head.finished == other.finished &&
+         head.keep_versions == other.keep_versions && head.keep_ms == other.keep_ms &&
+         head.boot_id == other.boot_id;
+}
+
+}  // namespace
+
+Status LogHeap::Create(io::FileSystem& fs, const std::string& path, const Identity& identity,
+                       const Head& head) {
+  const std::string temporary = path + ".tmp";
+  QUIRE_ASSIGN_OR_RETURN(const bool left_over, fs.Exists(temporary));
+  if (left_over) QUIRE_RETURN_IF_ERROR(fs.Unlink(temporary));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(temporary, io::OpenMode::kCreate));
+  Status status = file->Allocate(kLogHeaderBytes + identity.capacity);
+  if (status.ok()) status = file->WriteAt(0, EncodeIdentity(identity));
+  const std::string page = EncodeHead(head, identity.log_id);
+  if (status.ok()) status = file->WriteAt(kPageBytes, page);
+  if (status.ok()) status = file->Sync();
+  if (status.ok()) status = fs.Rename(temporary, path);
+  if (!status.ok()) {
+    const Status unlinked = fs.Unlink(temporary);
+    return unlinked.ok() ? status : status.WithContext("cannot remove " + temporary);
+  }
+  return fs.SyncDirectory(io::DirectoryOf(path));
+}
+
+LogHeap::LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map)
+    : identity_(std::move(identity)), memory_(std::move(map)) {}
+
+Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::string& path,
+                                               io::MapMode mode) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  std::string page(kPageBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
+  QUIRE_ASSIGN_OR_RETURN(Identity identity, DecodeIdentity(page, path));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size < kLogHeaderBytes || size - kLogHeaderBytes < identity.capacity) {
+    return Status(Code::kCorruption, path + " ends before the log does");
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,
+                         fs.Map(path, kLogHeaderBytes + identity.capacity, mode));
+  std::unique_ptr<LogHeap> heap(new LogHeap(std::move(identity), std::move(map)));
+  QUIRE_ASSIGN_OR_RETURN(heap->head_, heap->ReadHead());
+  heap->tail_ = heap->head_.head;
+  for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
+    const Slice header(heap->memory_.data(), kLogHeaderBytes);
+    const Result<Head> head = HeadIn(header, slot, heap->identity_.log_id);
+    heap->slots_[slot] = head.ok() ? head->sequence : 0;
+  }
+  return heap;
+}
+
+// Beside a writer the newest head may have been written over when its slot is looked at, while the
+// slot of its successor was looked at before: then a slot is torn, and all are looked at again.
+Result<Head> LogHeap::ReadHead() const {
+  constexpr int kLooks = 20;
+  Head newest;
+  bool torn = true;
+  for (int look = 0; torn && look < kLooks; ++look) {
+    newest = NewestHead(Slice(memory_.data(), kLogHeaderBytes), identity_.log_id, &torn);
+  }
+  if (newest.sequence != 0) return newest;
+  return Status(Code::kCorruption, "all heads of " + path() + " are damaged");
+}
+
+Result<Record> LogHeap::RecordAt(Position at) const {
+  return DecodeRecord(Slice(At(at), kRecordBytes), identity_.log_id, at);
+}
+
+// A record whose commit would lie across the end of the file, or reach what is before the head, was
+// never written.
+Result<Record> LogHeap::CheckedRecord(Position at) const {
+  QUIRE_ASSIGN_OR_RETURN(Record record, RecordAt(at));
+  const uint64_t room = std::min(RestOf(at), head_.head + identity_.capacity - at);
+  const bool skips = record.kind == RecordKind::kSkip;
+  if (record.bytes > room || (skips && record.bytes != RestOf(at))) {
+    return DamagedAt(path(), at, "a commit gives impossible sizes");
+  }
+  return record;
+}
+
+Result<Entry> LogHeap::EntryAt(Position at) const {
+  const uint64_t bytes = std::min(RestOf(at), kEntryBytesMax);
+  Result<Entry> entry = DecodeEntry(Slice(At(at), bytes), identity_.log_id, at);
+  if (!entry.ok()) return DamagedAt(path(), at, "an entry is damaged");
+  if (entry->stored > RestOf(entry->data) || !HasPossibleSizes(*entry)) {
+    return DamagedAt(path(), at, "an entry gives impossible sizes");
+  }
+  return entry;
+}
+
+Result<std::vector<Entry>> LogHeap::EntriesOf(Position at, const Record& record) const {
+  std::vector<Entry> entries;
+  Position next = at + record.directory;
+  for (uint32_t i = 0; i < record.entry_count; ++i) {
+    if (next - at >= record.bytes) return DamagedAt(path(), at, "a commit lacks entries");
+    QUIRE_ASSIGN_OR_RETURN(Entry entry, EntryAt(next));
+    const bool inside = entry.data >= at + kRecordBytes && entry.data <= at + record.directory &&
+                        entry.stored <= at + record.directory - entry.data;
+    if (!inside) return DamagedAt(path(), next, "an entry gives impossible sizes");
+    next += entry.encoded;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+Status LogHeap::CheckData(const Entry& entry) const {
+  return CheckStored(entry, At(entry.data)).WithContext(path());
+}
+
+Result<WalkEnd> LogHeap::Walk(bool check_data, const VisitCommit& visit) {
+  Position at = head_.head;
+  WalkEnd end;
+  while (at - head_.head < identity_.capacity) {
+    const Result<Record> record = CheckedRecord(at);
+    if (!record.ok()) break;
+    Result<std::vector<Entry>> entries = EntriesOf(at, *record);
+    end.status = entries.status();
+    for (size_t i = 0; check_data && end.status.ok() && i < entries->size(); ++i) {
+      end.status = CheckData((*entries)[i]);
+    }
+    if (!end.status.ok()) break;
+    QUIRE_RETURN_IF_ERROR(visit(at, *record, *entries));
+    at += record->bytes;
+  }
+  end.at = at;
+  tail_ = at;
+  return end;
+}
+
+Result<uint64_t> LogHeap::EraseBehindTail() {
+  const std::string nothing(kRecordBytes, '\0');
+  const Position end = head_.head + identity_.capacity;
+  uint64_t records = 0;
+  bool erased = false;
+  for (Position at = tail_; at < end; at += kRecordBytes) {
+    if (!MayBeRecord(At(at))) continue;
+    // Also those of positions that come again: the head may have been laps further.
+    if (RecordAt(at).ok()) ++records;
+    memory_.Store(OffsetOf(at), nothing);
+    erased = true;
+  }
+  memory_.Fence();
+  if (erased) QUIRE_RETURN_IF_ERROR(SyncRange(tail_, end));
+  return records;
+}
+
+uint64_t LogHeap::Needs(uint64_t bytes) const {
+  const uint64_t rest = RestOf(tail_);
+  return rest < bytes ? rest + bytes : bytes;
+}
+
+void LogHeap::Skip(uint64_t bytes) {
+  Record record;
+  record.kind = RecordKind::kSkip;
+  record.bytes = bytes;
+  record.directory = bytes;
+  memory_.Store(OffsetOf(tail_), EncodeRecord(record, identity_.log_id, tail_));
+  memory_.Fence();
+  base::SyncPoint("stream.skip.recorded");
+  tail_ += bytes;
+}
+
+Status LogHeap::Begin(uint64_t bytes) {
+  const uint64_t needed = Needs(bytes);
+  if (needed > free_bytes()) return Status(Code::kNoSpace, Sizes(needed, free_bytes()));
+  if (needed != bytes) Skip(RestOf(tail_));
+  begin_ = tail_;
+  limit_ = tail_ + bytes;
+  cursor_ = begin_ + kRecordBytes;
+  directory_ = 0;
+  entry_count_ = 0;
+  return Status();
+}
+
+uint64_t LogHeap::Append(Slice bytes, uint64_t seed) {
+  const Position at = cursor_;
+  cursor_ += AlignUp(bytes.size(), kRecordBytes);
+  QUIRE_CHECK(cursor_ <= limit_);
+  return memory_.StoreHashed(OffsetOf(at), bytes, seed);
+}
+
+char* LogHeap::Room(uint64_t bytes) {
+  const Position at = cursor_;
+  cursor_ += AlignUp(bytes, kRecordBytes);
+  QUIRE_CHECK(cursor_ <= limit_);
+  return memory_.room(OffsetOf(at));
+}
+
+void LogHeap::Filled(Position at, uint64_t bytes) {
+  memory_.Filled(OffsetOf(at), bytes);
+}
+
+Position LogHeap::AppendEntry(const Entry& entry) {
+  const Position at = cursor_;
+  if (entry_count_++ == 0) directory_ = at;
+  char bytes[kEntryBytesMax];
+  const uint64_t size = EncodeEntry(entry, identity_.log_id, at, bytes);
+  cursor_ += size;
+  QUIRE_CHECK(cursor_ <= limit_);
+  memory_.Store(OffsetOf(at), Slice(bytes, size));
+  return at;
+}
+
+void LogHeap::Commit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns) {
+  Record record;
+  record.kind = kind;
+  record.bytes = cursor_ - begin_;
+  record.directory = (entry_count_ == 0 ? cursor_ : directory_) - begin_;
+  record.snapshot = snapshot;
+  record.unix_time_ns = unix_time_ns;
+  record.entry_count = entry_count_;
+  memory_.Fence();
+  memory_.Store(OffsetOf(begin_), EncodeRecord(record, identity_.log_id, begin_));
+  memory_.Fence();
+  base::SyncPoint("stream.commit.recorded");
+  tail_ = cursor_;
+}
+
+Status LogHeap::WriteHead(Head head) {
+  // What the new head lets go may be overwritten from now on: what it stands for instead must be as
+  // safe as that was.
+  const bool promised = head_.durable != 0 && !persistent();
+  if (promised && head.head != head_.head && head.durable < tail_) {
+    QUIRE_RETURN_IF_ERROR(SyncRange(head.durable, tail_));
+    head.durable = tail_;
+  }
+  // A page that is damaged later cannot be told from one that was being written when the power
+  // failed: the head before it counts then. So what only heads say stands in both.
+  if (!SaysTheSame(head, head_)) QUIRE_RETURN_IF_ERROR(StoreHead(head));
+  return StoreHead(std::move(head));
+}
+
+// A head that cannot be synced may not be what a loss of power leaves. Then what lies below it is
+// not free: the head before needs it.
+Status LogHeap::StoreHead(Head head) {
+  const bool sync = head.durable != 0 && !persistent();
+  const Position head_before = head_.head;
+  QUIRE_RETURN_IF_ERROR(SyncFoundHead());
+  head.sequence = head_.sequence + 1;
+  head.synced = head_.synced;
+  const uint64_t slot = FreeHeadSlot();
+  const uint64_t offset = (1 + slot) * kPageBytes;
+  base::SyncPoint("stream.head.before_store");
+  memory_.Store(offset, EncodeHead(head, identity_.log_id));
+  memory_.Fence();
+  base::SyncPoint("stream.head.stored");
+  slots_[slot] = head.sequence;
+  head_ = std::move(head);
+  if (!sync) return Status();
+  const Status synced = SyncBytes(offset, kPageBytes);
+  if (synced.ok()) {
+    head_.synced = head_.sequence;  // as the next one will say
+  } else {
+    head_.head = head_before;
+  }
+  return synced;
+}
+
+// Whether a program that died had synced the head that it stored last, the head does not say. Until
+// it is synced, FreeHeadSlot would keep an older one, and give away the slot of the one between
+// them, which was.
+Status LogHeap::SyncFoundHead() {
+  if (head_.durable == 0 || persistent() || head_.synced == head_.sequence) return Status();
+  QUIRE_RETURN_IF_ERROR(SyncBytes(kPageBytes, kLogHeaderBytes - kPageBytes));
+  head_.synced = head_.sequence;
+  return Status();
+}
+
+// The oldest but the last one that was synced, which a loss of power leaves: so never the newest,
+// which a program that dies leaves.
+uint64_t LogHeap::FreeHeadSlot() const {
+  uint64_t oldest = kHeadSlots;
+  for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
+    if (slots_[slot] == head_.synced) continue;
+    if (oldest == kHeadSlots || slots_[slot] < slots_[oldest]) oldest = slot;
+  }
+  QUIRE_CHECK(oldest != kHeadSlots);
+  return oldest;
+}
+
+// The system forgets that pages are dirty when it could not write them: a second sync would say OK.
+Status LogHeap::SyncBytes(uint64_t offset, uint64_t size) {
+  base::SyncPoint("stream.sync.before");
+  if (sync_status_.ok()) sync_status_ = memory_.Sync(offset, size);
+  base::SyncPoint("stream.sync.after");
+  return sync_status_;
+}
+
+Status LogHeap::SyncRange(Position from, Position to) {
+  from = std::max(from, head_.head);
+  if (from >= to) return Status();
+  const uint64_t first = std::min(to - from, RestOf(from));
+  QUIRE_RETURN_IF_ERROR(SyncBytes(OffsetOf(from), first));
+  if (first == to - from) return Status();
+  return SyncBytes(kLogHeaderBytes, to - from - first);
+}
+
+Status LogHeap::Sync() {
+  QUIRE_RETURN_IF_ERROR(sync_status_);
+  QUIRE_RETURN_IF_ERROR(SyncRange(head_.durable, tail_));
+  if (head_.durable == tail_) return Status();
+  Head head = head_;
+  head.durable = tail_;
+  return WriteHead(std::move(head));
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,83 @@
+#include "stream/log/room_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kCapacity = 1 << 20;
+
+// A commit of one version, which is needed, is until the new one comes, or is not.
+enum class Is { kNeeded, kReplaced, kGone };
+struct Commit {
+  uint64_t bytes;
+  Is is = Is::kNeeded;
+};
+
+// A log that begins at the file's beginning.
+RoomQuestion Log(const std::vector<Commit>& commits, uint64_t put) {
+  RoomQuestion question;
+  question.capacity = kCapacity;
+  for (const Commit& commit : commits) {
+    LogPiece piece;
+    piece.bytes = commit.bytes;
+    const NeededEntry needed = {commit.bytes - kRecordBytes, commit.is == Is::kNeeded};
+    if (commit.is != Is::kGone) piece.needed.push_back(needed);
+    question.pieces.push_back(std::move(piece));
+    question.tail += commit.bytes;
+  }
+  question.put.push_back({put - kRecordBytes});
+  return question;
+}
+
+TEST(RoomPlan, NothingIsMovedWhereThereIsRoom) {
+  EXPECT_EQ(MovesFor(Log({}, kCapacity)), 0u);
+  EXPECT_EQ(MovesFor(Log({{100'032}}, 64'000)), 0u);
+  EXPECT_EQ(MovesFor(Log({{900'032, Is::kGone}}, 900'032)), 0u);
+}
+
+TEST(RoomPlan, WhatIsNeededIsMovedBeforeItsRoomIsTaken) {
+  // Small versions behind a large one that is needed: there is room for one more, but then none to
+  // move the large one.
+  const uint64_t large = 300'032;
+  const uint64_t rest = kCapacity - 2 * large - 64;
+  const auto log = Log({{large}, {rest - 256, Is::kGone}, {128, Is::kReplaced}}, 128);
+  EXPECT_EQ(MovesFor(log), 0u);
+  const auto fuller = Log({{large}, {rest - 128, Is::kGone}, {128, Is::kReplaced}}, 128);
+  EXPECT_EQ(MovesFor(fuller), 1u);
+}
+
+TEST(RoomPlan, AnotherOrderMakesRoomWhereThisOneDoesNot) {
+  // The first is needed and cannot be moved once the new commit is there; the second goes with it.
+  constexpr uint64_t kKiB = 1024;
+  RoomQuestion question = Log({{200 * kKiB}, {300 * kKiB, Is::kReplaced}}, 340 * kKiB);
+  question.head += 700 * kKiB;
+  question.tail += 700 * kKiB;
+  EXPECT_EQ(MovesFor(question), 1u);
+}
+
+TEST(RoomPlan, WhatWouldTakeTheRoomToMoveIsRefused) {
+  const uint64_t large = 400'000;  // twice with what is there, and no more
+  EXPECT_EQ(MovesFor(Log({{large}, {64'000}}, large)), std::nullopt);
+  EXPECT_EQ(MovesFor(Log({{large, Is::kReplaced}}, large)), 0u);
+}
+
+TEST(RoomPlan, ALargeVersionThatFreesDeltasKeepsItsRoom) {
+  RoomQuestion question = Log({{300'032}, {64'000}}, 64'000);
+  EXPECT_EQ(MovesFor(question), 0u);
+  question.reserve = 700'032;
+  EXPECT_EQ(MovesFor(question), std::nullopt);
+}
+
+TEST(RoomPlan, WhatIsMovedIsSplitAtTheEndOfTheFile) {
+  const std::vector<NeededEntry> entries = {{640}, {1280}, {640}};
+  EXPECT_EQ(CommitOf(entries), 2624u);
+  EXPECT_EQ(EntriesBeforeEnd(entries, 2624), 3u);
+  EXPECT_EQ(EntriesBeforeEnd(entries, 2560), 2u);
+  EXPECT_EQ(EntriesBeforeEnd(entries, 1984), 2u);
+  EXPECT_EQ(EntriesBeforeEnd(entries, 1920), 1u);
+  EXPECT_EQ(EntriesBeforeEnd(entries, 640), 0u);
+}
+
+}  // namespace
+}  // namespace quire::stream

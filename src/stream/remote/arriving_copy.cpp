@@ -1,0 +1,51 @@
+#include "stream/remote/arriving_copy.h"
+
+#include "base/out_of_memory.h"
+#include "stream/store/streams.h"
+
+namespace quire::stream {
+
+Status ArrivingCopy::Begin(const Arrival& arrival) {
+  QUIRE_ASSIGN_OR_RETURN(mirror_, open_mirror_());
+  QUIRE_ASSIGN_OR_RETURN(auto from, RoomAt(*mirror_, arrival.at, arrival.bytes));
+  char* const to = place_(arrival.bytes);
+  if (to == nullptr) return base::OutOfMemory();
+  copy_.emplace(to, from.get(), arrival.bytes, DataSeed());
+  told_ = {arrival.at, arrival.bytes, 0};
+  from_ = std::move(from);
+  return Status();
+}
+
+// What the program's place throws it throws again where it is asked once more, and no request is
+// under way.
+bool ArrivingCopy::Begins(const Arrival& arrival) {
+  try {
+    return Begin(arrival).ok();
+  } catch (...) {
+    return false;
+  }
+}
+
+void ArrivingCopy::Arrive(const Arrival& arrival) {
+  if (ended_) return;
+  const bool begun = from_ || Begins(arrival);
+  const bool fits = begun && arrival.at == told_.at && arrival.bytes == told_.bytes &&
+                    arrival.arrived >= told_.arrived && arrival.arrived <= told_.bytes;
+  if (fits) {
+    told_.arrived = arrival.arrived;
+    copy_->CopyUpTo(told_.arrived);
+  } else {
+    ended_ = true;
+    from_.reset();
+  }
+}
+
+bool ArrivingCopy::Finish(const FetchBody& fetched) {
+  const bool fits = from_ && fetched.hash && fetched.version.bytes == told_.bytes;
+  const bool right = fits && copy_->End() == *fetched.hash;
+  ended_ = true;
+  from_.reset();
+  return right;
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,123 @@
+#include "stream/remote/daemon_client.h"
+
+#include <utility>
+
+#include "base/fork_generation.h"
+#include "io/files/file_system.h"
+#include "io/files/machine.h"
+#include "io/paths/process.h"
+#include "io/ipc/sealed_memory.h"
+#include "io/ipc/socket.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kPauseNs = 1'000'000;  // where many readers come to a daemon at once
+constexpr uint64_t kLookNs = 5'000'000;
+
+}  // namespace
+
+struct DaemonClient::Link {
+  explicit Link(io::Socket connected) : line(std::move(connected)) {}
+
+  io::Socket line;
+  const uint32_t generation = base::ForkGeneration();  // a forked child has no line
+  std::unique_ptr<QueueClient> queue;
+};
+
+DaemonClient::~DaemonClient() = default;
+
+Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline_ns,
+                                       const OnArrival& on_arrival) {
+  QUIRE_ASSIGN_OR_RETURN(const auto link, TheLink(deadline_ns));
+  Result<std::string> body = link->queue->Call(EncodeRequest(request), deadline_ns, on_arrival);
+  if (!body.ok() && link->line.PeerGone()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (link_ == link) link_.reset();
+  }
+  return body;
+}
+
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadline_ns) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool ours = link_ && link_->generation == base::ForkGeneration();
+  if (ours && !link_->line.PeerGone()) return link_;
+  link_.reset();
+  auto link = Connect(deadline_ns);
+  if (link.status().code() == Code::kNotFound) {
+    const Status started = StartDaemon(deadline_ns);
+    link = started.ok() ? ConnectToStarted(deadline_ns) : started;
+  }
+  if (had_link_ && link.status().code() == Code::kNotFound) {
+    return Status(Code::kPeerFailed, "the daemon of " + place_ + " has gone");
+  }
+  QUIRE_RETURN_IF_ERROR(link.status());
+  link_ = *link;
+  had_link_ = true;
+  return link_;
+}
+
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadline_ns) const {
+  Result<io::Socket> connected = io::Socket::ConnectLocal(place_, kDaemonSocket);
+  while (connected.status().code() == Code::kBusy && io::RealClock().NowNs() < deadline_ns) {
+    io::RealClock().SleepNs(kPauseNs);
+    connected = io::Socket::ConnectLocal(place_, kDaemonSocket);
+  }
+  if (connected.status().code() == Code::kBusy) {
+    return Status(Code::kTimedOut, "the daemon in " + place_ +
+                                       " takes no connection: it is stopped, or has no time");
+  }
+  QUIRE_ASSIGN_OR_RETURN(io::Socket socket, std::move(connected));
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t user, socket.PeerUser());
+  if (user != io::UserId()) {
+    return Status(Code::kInvalidArgument,
+                  "the daemon in " + place_ + " is another user's; choose a place of your own");
+  }
+  const auto link = std::make_shared<Link>(std::move(socket));
+  auto fd = link->line.ReceiveDescriptor(deadline_ns);
+  if (fd.status().code() == Code::kBusy) {
+    return Status(Code::kBusy, "the daemon of " + place_ + " has as many readers as it takes");
+  }
+  if (!fd.ok()) return fd.status().WithContext("the daemon in " + place_);
+  const Status other_version(
+      Code::kUnsupported,
+      "the daemon in " + place_ + " is of another version; stop it: quire-streamd --stop");
+  auto mapped = io::SealedMemory::Map(*std::move(fd), sizeof(QueueLayout));
+  if (mapped.status().code() == Code::kCorruption) return other_version;  // of another size
+  QUIRE_ASSIGN_OR_RETURN(auto memory, std::move(mapped));
+  const auto* const layout = reinterpret_cast<const QueueLayout*>(memory->data());
+  if (layout->magic != kQueueMagic || layout->slot_count != kQueueSlots) return other_version;
+  io::Socket& bell = link->line;
+  link->queue = std::make_unique<QueueClient>(
+      std::move(memory), [&bell] { return bell.WriteSome(Slice("!", 1)).status(); },
+      [&bell] { return bell.PeerGone(); });
+  return link;
+}
+
+// It listens, or it is another reader's that was first: that one has the place, and is about to.
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::ConnectToStarted(
+    uint64_t deadline_ns) const {
+  for (;;) {
+    const auto holder = io::PosixFileSystem().LockHolder(place_ + "/" + kDaemonLock);
+    auto link = Connect(deadline_ns);
+    const bool starts = link.status().code() == Code::kNotFound && holder.ok() && !holder->empty();
+    if (!starts || io::RealClock().NowNs() >= deadline_ns) return link;
+    io::RealClock().SleepNs(kLookNs);
+  }
+}
+
+Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {
+  std::string program = io::Environment(kDaemonVariable).value_or("");
+  // Without a metadata service that it can ask, a daemon that is started here would know nothing.
+  if (program.empty() && io::Environment(kMetadataVariable)) {
+    program = io::FindProgram(kDaemonProgram);
+  }
+  if (program.empty()) {
+    return Status(Code::kNotFound, "no daemon runs for " + place_ + " (quire-streamd --place)");
+  }
+  const Status started = io::StartDetached(program, {"--place", place_, "--detach"}, deadline_ns);
+  // Another reader's may have been first.
+  return started.code() == Code::kPeerFailed ? Status() : started;
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,57 @@
+/// A reader's line to the daemon of its node.
+///
+/// Layer      stream
+/// Source     NVStream, HPDC18, section 6.1
+/// Threads    any
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "stream/remote/request.h"
+#include "stream/remote/request_queue.h"
+
+namespace quire::stream {
+
+/// The daemon's local connection, in its place.
+constexpr char kDaemonSocket[] = ".daemon.sock";
+/// The place of the daemon.
+constexpr char kDaemonLock[] = ".daemon.lock";
+/// The daemon's program, and its environment variables (docs/streamd.md).
+constexpr char kDaemonProgram[] = "quire-streamd";
+constexpr char kDaemonVariable[] = "QUIRE_STREAMD";
+constexpr char kMetadataVariable[] = "QUIRE_STREAMD_METADATA";
+
+class DaemonClient {
+ public:
+  explicit DaemonClient(std::string place) : place_(std::move(place)) {}
+  ~DaemonClient();
+
+  /// The body of the answer. Connects if there is no connection. Starts a daemon if none runs and
+  /// the environment allows it. `on_arrival`: QueueClient::Call.
+  ///
+  /// Errors   kNotFound    What was asked for is not there, or there never was a daemon.
+  ///          kPeerFailed  The daemon, or the one that it asks, has gone: the next call looks
+  ///          again.
+  ///          kTimedOut
+  ///          kBusy        The daemon has as many readers as it takes.
+  Result<std::string> Call(const Request& request, uint64_t deadline_ns,
+                           const OnArrival& on_arrival = {});
+
+ private:
+  struct Link;
+  Result<std::shared_ptr<Link>> TheLink(uint64_t deadline_ns);
+  Result<std::shared_ptr<Link>> Connect(uint64_t deadline_ns) const;
+  Result<std::shared_ptr<Link>> ConnectToStarted(uint64_t deadline_ns) const;
+  Status StartDaemon(uint64_t deadline_ns) const;
+
+  const std::string place_;
+  std::mutex mutex_;
+  std::shared_ptr<Link> link_;
+  bool had_link_ = false;
+};
+
+}  // namespace quire::stream

@@ -1,0 +1,249 @@
+#include "stream/remote/remote_reader.h"
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "io/files/machine.h"
+#include "stream/remote/arriving_copy.h"
+#include "stream/remote/daemon_client.h"
+#include "stream/remote/request.h"
+#include "stream/store/streams.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kMsMax = uint64_t{1} << 40;
+// What was fetched can be collected before it is read, where many read at once.
+constexpr int kAttempts = 4;
+
+uint64_t DeadlineIn(uint64_t ms) {
+  return io::RealClock().NowNs() + std::min(ms, kMsMax) * kNsPerMs;
+}
+
+// A view into the mirror, whose reader lives as long; told as the version that it is at its source.
+class RemoteView : public StreamView {
+ public:
+  RemoteView(std::shared_ptr<StreamReader> reader, std::unique_ptr<StreamView> view,
+             StreamVersion version)
+      : reader_(std::move(reader)), view_(std::move(view)), version_(std::move(version)) {}
+
+  Slice bytes() const override { return view_->bytes(); }
+  const StreamVersion& version() const override { return version_; }
+  bool in_place() const override { return view_->in_place(); }
+  Status Verify() const override { return view_->Verify(); }
+
+ private:
+  const std::shared_ptr<StreamReader> reader_;  // goes last
+  const std::unique_ptr<StreamView> view_;
+  const StreamVersion version_;
+};
+
+struct Wanted {
+  Slice key;
+  uint64_t number;
+  bool at_snapshot;
+};
+
+class RemoteReader : public StreamReader {
+ public:
+  RemoteReader(io::FileSystem& fs, const std::string& place, StorePart part, uint64_t timeout_ms)
+      : fs_(fs), place_(place), part_(std::move(part)), timeout_ms_(timeout_ms), daemon_(place) {}
+
+  Result<StateBody> State() {
+    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(Asked(Operation::kState)));
+    return DecodeState(body);
+  }
+
+  Result<std::vector<std::string>> Objects() override;
+  Result<std::vector<StreamVersion>> Versions(Slice key) override;
+  Result<uint64_t> LastSnapshot() override {
+    QUIRE_ASSIGN_OR_RETURN(const StateBody state, State());
+    return state.last_snapshot;
+  }
+  Result<bool> Finished() override {
+    QUIRE_ASSIGN_OR_RETURN(const StateBody state, State());
+    return state.finished;
+  }
+  Status Get(Slice key, uint64_t version, const PlaceFunction& place) override {
+    return GetWanted({key, version, false}, place);
+  }
+  Status GetAt(Slice key, uint64_t snapshot, const PlaceFunction& place) override {
+    return GetWanted({key, snapshot, true}, place);
+  }
+  Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) override {
+    return ViewWanted({key, version, false});
+  }
+  Result<std::unique_ptr<StreamView>> ViewAt(Slice key, uint64_t snapshot) override {
+    return ViewWanted({key, snapshot, true});
+  }
+  Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) override;
+
+ private:
+  using Mirrored = std::shared_ptr<StreamReader>;
+  using Use = std::function<Status(const Mirrored& mirror, const FetchBody& fetched)>;
+
+  Request Asked(Operation operation) const {
+    Request request;
+    request.operation = operation;
+    request.part = part_;
+    return request;
+  }
+  // kNotFound at once for a key that no object can have: it might not even fit into a request.
+  Result<Request> Asked(Operation operation, Slice key) const {
+    if (key.empty() || key.size() > kKeyBytesMax) {
+      return Status(Code::kNotFound, "no object has a key of " + std::to_string(key.size()) +
+                                         " bytes; keys have 1 to " + std::to_string(kKeyBytesMax));
+    }
+    Request request = Asked(operation);
+    request.key = key;
+    return request;
+  }
+  Result<std::string> Ask(const Request& request, const OnArrival& on_arrival = {}) {
+    return daemon_.Call(request, DeadlineIn(timeout_ms_), on_arrival);
+  }
+  Status GetWanted(const Wanted& wanted, const PlaceFunction& place);
+  Result<std::unique_ptr<StreamView>> ViewWanted(const Wanted& wanted);
+  Status ReadFetched(const Wanted& wanted, const OnArrival& on_arrival, const Use& use);
+  Result<Mirrored> TheMirror();
+  void ForgetMirror(const Mirrored& mirror);
+
+  io::FileSystem& fs_;
+  const std::string place_;
+  const StorePart part_;
+  const uint64_t timeout_ms_;
+  DaemonClient daemon_;
+  std::mutex mutex_;
+  Mirrored mirror_;
+};
+
+Result<std::vector<std::string>> RemoteReader::Objects() {
+  std::vector<std::string> all;
+  for (bool more = true; more;) {
+    Request request = Asked(Operation::kObjects);
+    if (!all.empty()) request.key = all.back();
+    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
+    QUIRE_ASSIGN_OR_RETURN(ObjectsBody some, DecodeObjects(body));
+    if (some.more && (some.keys.empty() || some.keys.back() <= request.key)) {
+      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of objects "
+                                       "that is marked incomplete");
+    }
+    more = some.more;
+    std::move(some.keys.begin(), some.keys.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+Result<std::vector<StreamVersion>> RemoteReader::Versions(Slice key) {
+  std::vector<StreamVersion> all;
+  for (bool more = true; more;) {
+    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kVersions, key));
+    if (!all.empty()) request.number = all.back().version;
+    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
+    QUIRE_ASSIGN_OR_RETURN(VersionsBody some, DecodeVersions(body));
+    const bool further =
+        !some.versions.empty() && (all.empty() || some.versions.back().version < request.number);
+    if (some.more && !further) {
+      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of versions "
+                                       "that is marked incomplete");
+    }
+    more = some.more;
+    std::move(some.versions.begin(), some.versions.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+Result<RemoteReader::Mirrored> RemoteReader::TheMirror() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (mirror_) return mirror_;
+  QUIRE_ASSIGN_OR_RETURN(auto reader,
+                         OpenLocalReader(fs_, MirrorPlace(place_), part_.store, part_.rank));
+  mirror_ = std::move(reader);
+  return mirror_;
+}
+
+void RemoteReader::ForgetMirror(const Mirrored& mirror) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (mirror_ == mirror) mirror_.reset();
+}
+
+Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arrival,
+                                 const Use& use) {
+  Status status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kFetch, wanted.key));
+    request.number = wanted.number;
+    request.at_snapshot = wanted.at_snapshot;
+    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request, on_arrival));
+    QUIRE_ASSIGN_OR_RETURN(const FetchBody fetched, DecodeFetch(body));
+    auto mirror = TheMirror();
+    status = mirror.ok() ? use(*mirror, fetched) : mirror.status();
+    if (status.ok()) return status;
+    const bool may_pass = status.code() == Code::kNotFound || status.code() == Code::kCorruption;
+    if (!may_pass) return status;
+    if (mirror.ok()) ForgetMirror(*mirror);  // the daemon may have made it anew
+  }
+  return status;
+}
+
+Status RemoteReader::GetWanted(const Wanted& wanted, const PlaceFunction& place) {
+  ArrivingCopy copy([this] { return TheMirror(); }, place);
+  const auto on_arrival = [&copy](const Arrival& arrival) { copy.Arrive(arrival); };
+  return ReadFetched(wanted, on_arrival, [&](const Mirrored& mirror, const FetchBody& fetched) {
+    if (copy.Finish(fetched)) return Status();
+    return mirror->Get(wanted.key, fetched.version.version, place);
+  });
+}
+
+Result<std::unique_ptr<StreamView>> RemoteReader::ViewWanted(const Wanted& wanted) {
+  std::unique_ptr<StreamView> made;
+  QUIRE_RETURN_IF_ERROR(
+      ReadFetched(wanted, {}, [&](const Mirrored& mirror, const FetchBody& fetched) -> Status {
+        QUIRE_ASSIGN_OR_RETURN(auto view, mirror->View(wanted.key, fetched.version.version));
+        made = std::make_unique<RemoteView>(mirror, std::move(view), fetched.version);
+        return Status();
+      }));
+  return made;
+}
+
+Result<uint64_t> RemoteReader::Wait(uint64_t after, uint64_t timeout_ms) {
+  const uint64_t deadline = DeadlineIn(timeout_ms);
+  for (;;) {
+    const uint64_t now = io::RealClock().NowNs();
+    const uint64_t left_ms = deadline > now ? (deadline - now) / kNsPerMs : 0;
+    Request request = Asked(Operation::kWait);
+    request.number = after;
+    request.timeout_ms = std::min(left_ms, kWaitMsMax);
+    // The answer has its own time to travel.
+    auto body =
+        daemon_.Call(request, DeadlineIn(request.timeout_ms + std::min(timeout_ms_, kMsMax)));
+    if (body.ok()) return DecodeNumber(*body);
+    if (body.status().code() != Code::kTimedOut || left_ms <= kWaitMsMax) return body.status();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StreamReader>> OpenRemoteReader(io::FileSystem& fs, const std::string& place,
+                                                       const std::string& name, uint32_t rank,
+                                                       const StreamReaderOptions& options) {
+  QUIRE_RETURN_IF_ERROR(io::CheckName(name));
+  auto reader =
+      std::make_unique<RemoteReader>(fs, place, StorePart{name, rank}, options.timeout_ms);
+  QUIRE_RETURN_IF_ERROR(reader->State().status());
+  return std::unique_ptr<StreamReader>(std::move(reader));
+}
+
+Result<std::unique_ptr<StreamReader>> OpenReader(io::FileSystem& fs, const std::string& place,
+                                                 const std::string& name, uint32_t rank,
+                                                 const StreamReaderOptions& options) {
+  auto local = OpenLocalReader(fs, place, name, rank);
+  if (local.status().code() != Code::kNotFound || !options.remote) return local;
+  auto remote = OpenRemoteReader(fs, place, name, rank, options);
+  if (remote.ok() || remote.status().code() != Code::kNotFound) return remote;
+  return remote.status().WithContext("no store " + name + " at " + place);
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,477 @@
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "base/sync_point.h"
+#include "io/files/machine.h"
+#include "stream/log/delta.h"
+#include "stream/store/pins.h"
+#include "stream/store/sight.h"
+#include "stream/store/streams.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr int kAttempts = 1000;
+constexpr uint64_t kPauseNs = 1'000'000;
+constexpr uint64_t kSliceNs = 500'000'000;  // then whether the writer lives is asked
+
+/// Which version is meant: a number (0: the newest), or that of a snapshot.
+struct Which {
+  uint64_t number = 0;
+  bool of_snapshot = false;
+};
+
+// The lowest position that is read for refs[at], back to the whole version that it rests upon.
+Position LowestOf(const std::vector<VersionRef>& refs, size_t at) {
+  Position lowest = kNoPin;
+  for (size_t i = at; i < refs.size(); ++i) {
+    lowest = std::min(lowest, refs[i].data);
+    if (!refs[i].delta) break;
+  }
+  return lowest;
+}
+
+// What `look` finds, which looks again where the writer changed what it looked at.
+template <typename Body>
+auto Again(const Body& look) -> decltype(look(nullptr)) {
+  for (int attempt = 0;; ++attempt) {
+    bool again = false;
+    auto found = base::OrOutOfMemory([&] { return look(&again); });
+    if (found.ok() || !again || attempt == kAttempts) return found;
+    io::RealClock().SleepNs(kPauseNs);
+  }
+}
+
+Status ChangesAlways() {
+  return Status(Code::kBusy, "the versions of the object change at every look: try again");
+}
+
+// Something held of a log, released by destruction.
+class Hold {
+ public:
+  Hold() = default;
+  Hold(Pins* pins, Position at) : pins_(pins), at_(at) {}
+  Hold(Hold&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)), at_(other.at_) {}
+  Hold& operator=(Hold&& other) noexcept {
+    std::swap(pins_, other.pins_);
+    std::swap(at_, other.at_);
+    return *this;
+  }
+  ~Hold() {
+    if (pins_ != nullptr) pins_->Release(at_);
+  }
+
+ private:
+  Pins* pins_ = nullptr;
+  Position at_ = 0;
+};
+
+// A version that was found: its entries back to the whole one, held if the sight is pinned.
+struct FoundVersion {
+  std::shared_ptr<const Sight> sight;
+  std::vector<Entry> chain;
+  Position lowest = 0;  // of the log, that is read for it
+  Hold hold;
+
+  const Entry& entry() const { return chain.front(); }
+  // What no pin holds a writer overwrites in the log.
+  bool in_place() const { return sight->pinned() && !entry().delta && !entry().packed; }
+};
+
+class LocalView final : public HashedView {
+ public:
+  explicit LocalView(FoundVersion found)
+      : found_(std::move(found)), version_(VersionOf(found_.entry())) {}
+
+  Status Fill() {
+    if (found_.in_place()) return Status();
+    own_.resize(found_.entry().bytes);
+    QUIRE_RETURN_IF_ERROR(Assemble(found_.sight->heap(), found_.chain, own_.data()));
+    found_.hold = Hold();
+    return Status();
+  }
+
+  Slice bytes() const override {
+    if (!found_.in_place()) return own_;
+    return Slice(found_.sight->heap().At(found_.entry().data), found_.entry().bytes);
+  }
+  const StreamVersion& version() const override { return version_; }
+  bool in_place() const override { return found_.in_place(); }
+  std::optional<uint64_t> hash() const override {
+    const Entry& entry = found_.entry();
+    if (found_.in_place()) return entry.checksum;
+    return entry.has_content_hash ? std::optional(entry.content_hash) : std::nullopt;
+  }
+  Status Verify() const override {
+    if (!found_.in_place()) return Status();  // checked when it was put together
+    return CheckStored(found_.entry(), bytes().data()).WithContext(found_.sight->heap().path());
+  }
+
+ private:
+  FoundVersion found_;
+  StreamVersion version_;
+  std::string own_;
+};
+
+class LocalReader final : public StreamReader {
+ public:
+  LocalReader(io::FileSystem& fs, PartName name) : fs_(fs), name_(std::move(name)) {}
+
+  Status Open(Access access) {
+    QUIRE_ASSIGN_OR_RETURN(sight_, OpenSight(fs_, name_, access));
+    if (!sight_->pinned()) return Status();
+    gate_ = sight_->gate();
+    pins_ = std::make_unique<Pins>(fs_, name_, gate_.get());
+    return Status();
+  }
+
+  Result<std::vector<std::string>> Objects() override;
+  Result<std::vector<StreamVersion>> Versions(Slice key) override;
+  Result<uint64_t> LastSnapshot() override;
+  Status Get(Slice key, uint64_t version, const PlaceFunction& place) override {
+    return Copy(key, {version, false}, place);
+  }
+  Status GetAt(Slice key, uint64_t snapshot, const PlaceFunction& place) override {
+    return Copy(key, {snapshot, true}, place);
+  }
+  Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) override {
+    return Look(key, {version, false});
+  }
+  Result<std::unique_ptr<StreamView>> ViewAt(Slice key, uint64_t snapshot) override {
+    return Look(key, {snapshot, true});
+  }
+  Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) override;
+  Result<bool> Finished() override {
+    QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+    return told.state == GateState::kFinished;
+  }
+  Result<std::shared_ptr<const char>> RoomAt(Position at, uint64_t bytes);
+
+ private:
+  // What the writer says. The state is read first: what is finished has no further snapshot.
+  struct Told {
+    std::shared_ptr<Gate> gate;  // null: nobody writes
+    GateState state;
+    uint64_t snapshot;
+  };
+  Result<std::shared_ptr<const Sight>> Now();
+  Result<Told> AsTold();
+  Result<uint64_t> SnapshotNow();
+  Result<bool> HoldFrom(const Sight& sight, Position from);
+  bool Counts(const Sight& sight, Position from) const;
+  Status CheckNotRemoved();
+  Result<std::vector<VersionRef>> Visible(const Sight& sight, Slice key,
+                                          const Index::Enough& enough = {});
+  Result<std::vector<StreamVersion>> TryVersions(Slice key, bool* again);
+  Result<FoundVersion> Find(Slice key, const Which& which);
+  Result<FoundVersion> TryFind(Slice key, const Which& which, bool* again);
+  Status Copy(Slice key, const Which& which, const PlaceFunction& place);
+  Result<std::unique_ptr<StreamView>> Look(Slice key, const Which& which);
+  Result<bool> WriterGone();
+
+  io::FileSystem& fs_;
+  PartName name_;
+  std::shared_ptr<Gate> gate_;  // of a reader that pins, the same for all its life; else null
+  std::mutex mutex_;            // guards sight_
+  std::shared_ptr<const Sight> sight_;
+  bool stale_ = false;          // the sight's writer has died, and this reader only looks
+  std::unique_ptr<Pins> pins_;  // null: this reader only looks
+};
+
+// What there is to be seen by now: another index where the writer has made one.
+Result<std::shared_ptr<const Sight>> LocalReader::Now() {
+  const std::lock_guard guard(mutex_);
+  if (!stale_ && sight_->current()) return sight_;
+  QUIRE_ASSIGN_OR_RETURN(sight_, sight_->Renew(fs_, name_));
+  stale_ = false;
+  return sight_;
+}
+
+Result<LocalReader::Told> LocalReader::AsTold() {
+  if (gate_ != nullptr) {
+    const GateState state = gate_->state();
+    return Told{gate_, state, gate_->snapshot()};
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
+  const GateState state = sight->state();
+  return Told{sight->gate(), state, sight->snapshot()};
+}
+
+// False: what lies there has been collected, or is about to be.
+Result<bool> LocalReader::HoldFrom(const Sight& sight, Position from) {
+  if (pins_ != nullptr) return pins_->Hold(from);
+  return sight.Untouched(from);
+}
+
+// Whether what was read from `from` on was there all the while.
+bool LocalReader::Counts(const Sight& sight, Position from) const {
+  return pins_ != nullptr || sight.Untouched(from);
+}
+
+// All versions that were committed; up to the first that is `enough`. The index is read before the
+// gate's snapshot: a version that was collected meanwhile gave way to one of a snapshot that the
+// gate had by then. The other way round the newest version is left out as too new, and an older one
+// that is kept passes for it (docs/decisions/0014-reading-beside-a-writer.md).
+Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice key,
+                                                     const Index::Enough& enough) {
+  base::SyncPoint("stream.read.before_index");
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t object, sight.index().Find(key));
+  std::vector<VersionRef> refs;
+  const Status read = sight.index().Versions(object, &refs, enough);
+  if (read.code() == Code::kBusy) {
+    // Amid a change: its writer is slow, or has died there.
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, WriterGone());
+    if (gone) return Status(Code::kBusy);
+  }
+  QUIRE_RETURN_IF_ERROR(read);
+  base::SyncPoint("stream.read.after_index");
+  const uint64_t committed = sight.snapshot();
+  std::erase_if(refs, [&](const VersionRef& ref) { return ref.snapshot > committed; });
+  if (refs.empty()) return Status(Code::kNotFound);
+  return refs;
+}
+
+Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* again) {
+  *again = false;
+  FoundVersion found;
+  // Before the index is chosen and read: then it has all versions of snapshots up to this one.
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());
+  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());
+  base::SyncPoint("stream.read.after_sight");
+  if (which.of_snapshot && which.number > snapshot) {
+    return Status(Code::kNotFound, "there is no snapshot " + std::to_string(which.number) + " yet");
+  }
+  // Back to the whole version that the one that is meant rests upon.
+  const auto enough = [&](const VersionRef& ref) {
+    const uint64_t number = which.of_snapshot ? ref.snapshot : ref.version;
+    return !ref.delta && ref.snapshot <= snapshot && (which.number == 0 || number <= which.number);
+  };
+  Result<std::vector<VersionRef>> refs = Visible(*found.sight, key, enough);
+  if (!refs.ok()) {
+    *again = refs.status().code() == Code::kBusy;
+    return refs.status();
+  }
+  int at = FindVersion(*refs, which.number);
+  if (which.of_snapshot) {
+    at = VersionAt(*refs, which.number, false);
+    if (at < 0 && found.sight->Kept(which.number)) at = VersionAt(*refs, which.number, true);
+  }
+  if (at < 0) return Status(Code::kNotFound);
+  found.lowest = LowestOf(*refs, static_cast<size_t>(at));
+  base::SyncPoint("stream.read.before_pin");
+  QUIRE_ASSIGN_OR_RETURN(const bool held, HoldFrom(*found.sight, found.lowest));
+  *again = !held;
+  if (!held) return ChangesAlways();
+  base::SyncPoint("stream.read.after_pin");
+  found.hold = Hold(pins_.get(), found.lowest);
+  auto chain = ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at));
+  *again = !Counts(*found.sight, found.lowest);
+  if (*again) return ChangesAlways();
+  QUIRE_ASSIGN_OR_RETURN(found.chain, std::move(chain));
+  return found;
+}
+
+Result<FoundVersion> LocalReader::Find(Slice key, const Which& which) {
+  return Again([&](bool* again) { return TryFind(key, which, again); });
+}
+
+Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& place) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
+    char* const to = place(found.entry().bytes);
+    if (to == nullptr) return Status(Code::kOutOfMemory, "the program gave no place for a version");
+    base::SyncPoint("stream.read.before_copy");
+    const Status copied = Assemble(found.sight->heap(), found.chain, to);
+    base::SyncPoint("stream.read.copied");
+    if (Counts(*found.sight, found.lowest)) return copied;
+  }
+  return ChangesAlways();
+}
+
+Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& which) {
+  return Again([&](bool* again) -> Result<std::unique_ptr<StreamView>> {
+    QUIRE_ASSIGN_OR_RETURN(FoundVersion found, TryFind(key, which, again));
+    const std::shared_ptr<const Sight> sight = found.sight;
+    const Position lowest = found.lowest;
+    auto view = std::make_unique<LocalView>(std::move(found));
+    const Status filled = view->Fill();
+    *again = !Counts(*sight, lowest);
+    if (*again) return ChangesAlways();
+    QUIRE_RETURN_IF_ERROR(filled);
+    return std::unique_ptr<StreamView>(std::move(view));
+  });
+}
+
+Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t bytes) {
+  struct HeldRoom {
+    std::shared_ptr<const Sight> sight;
+    Hold hold;
+  };
+  const auto held = std::make_shared<HeldRoom>();
+  QUIRE_ASSIGN_OR_RETURN(held->sight, Now());
+  if (pins_ == nullptr) {
+    return Status(Code::kReadOnly, name_.directory() + " cannot be written to");
+  }
+  const LogHeap& heap = held->sight->heap();
+  if (!heap.HasRoomAt(at, bytes)) {
+    return Status(Code::kCorruption, heap.path() + " has no room of " + std::to_string(bytes) +
+                                         " bytes at " + std::to_string(at));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool is_held, pins_->Hold(at));
+  if (!is_held) return Status(Code::kNotFound, "the writer needed the room again");
+  held->hold = Hold(pins_.get(), at);
+  return std::shared_ptr<const char>(held, heap.At(at));
+}
+
+Result<std::vector<std::string>> LocalReader::Objects() {
+  return Again([&](bool* again) -> Result<std::vector<std::string>> {
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
+    std::vector<std::string> keys;
+    for (std::string& key : sight->index().Keys()) {
+      const Result<std::vector<VersionRef>> refs = Visible(*sight, key);
+      *again = refs.status().code() == Code::kBusy;
+      if (refs.ok()) keys.push_back(std::move(key));
+      if (!refs.ok() && refs.status().code() != Code::kNotFound) return refs.status();
+    }
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  });
+}
+
+Result<std::vector<StreamVersion>> LocalReader::Versions(Slice key) {
+  return Again([&](bool* again) { return TryVersions(key, again); });
+}
+
+Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* again) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
+  const Result<std::vector<VersionRef>> refs = Visible(*sight, key);
+  *again = refs.status().code() == Code::kBusy;
+  if (!refs.ok()) return refs.status();
+  Position lowest = kNoPin;
+  for (const VersionRef& ref : *refs) lowest = std::min(lowest, ref.data);
+  QUIRE_ASSIGN_OR_RETURN(const bool held, HoldFrom(*sight, lowest));
+  *again = !held;
+  if (!held) return ChangesAlways();
+  const Hold hold(pins_.get(), lowest);
+  std::vector<StreamVersion> versions;
+  for (const VersionRef& ref : *refs) {
+    const Result<Entry> entry = sight->heap().EntryAt(ref.entry);
+    *again = !Counts(*sight, lowest);
+    if (*again) return ChangesAlways();
+    QUIRE_RETURN_IF_ERROR(entry.status());
+    versions.push_back(VersionOf(*entry));
+  }
+  return versions;
+}
+
+Result<uint64_t> LocalReader::LastSnapshot() {
+  QUIRE_RETURN_IF_ERROR(Now().status());
+  return SnapshotNow();
+}
+
+Result<uint64_t> LocalReader::SnapshotNow() {
+  if (gate_ != nullptr) return gate_->snapshot();
+  QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+  return told.snapshot;
+}
+
+// What has the log's name may be another by now, with a writer of its own.
+Status LocalReader::CheckNotRemoved() {
+  const Result<std::unique_ptr<Gate>> now =
+      Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
+  const bool removed = now.status().code() == Code::kNotFound;
+  if (!removed) QUIRE_RETURN_IF_ERROR(now.status());
+  const std::lock_guard guard(mutex_);
+  if (!removed && (*now)->Holds(sight_->heap().identity().log_id)) return Status();
+  return Status(Code::kPeerFailed, "the store at " + name_.directory() +
+                                       " was removed since this reader opened it: open it again");
+}
+
+// Whether the one that says it is writing is not there any more. Then the index is made anew, in
+// memory of this reader alone if it only looks: the last commit may not be in it.
+Result<bool> LocalReader::WriterGone() {
+  QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+  const bool ended = told.state == GateState::kFinished || told.state == GateState::kEnded;
+  if (ended) return false;
+  QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
+  QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
+  if (!holder.empty()) return false;
+  if (pins_ == nullptr) {
+    const std::lock_guard guard(mutex_);
+    stale_ = true;
+    return true;
+  }
+  const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
+  if (recovered.code() == Code::kBusy) return false;  // somebody opens it this moment
+  QUIRE_RETURN_IF_ERROR(recovered);
+  return true;
+}
+
+Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
+  const uint64_t begin = io::RealClock().NowNs();
+  const uint64_t timeout_ns = std::min(timeout_ms, UINT64_MAX / 2'000'000) * 1'000'000;
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
+    if (told.snapshot > after) return told.snapshot;
+    if (told.state == GateState::kFinished) {
+      return Status(Code::kNotFound, "the writer has finished");
+    }
+    if (told.state == GateState::kEnded) {
+      return Status(Code::kPeerFailed,
+                    "no program writes " + name_.path("log") +
+                        ", and its writer did not finish it");
+    }
+    const uint64_t waited = io::RealClock().NowNs() - begin;
+    if (waited >= timeout_ns) {
+      return Status(Code::kTimedOut, "no snapshot came after " + std::to_string(after));
+    }
+    told.gate->Wait(after, told.state, std::min(timeout_ns - waited, kSliceNs));
+    if (told.gate->snapshot() > after) continue;
+    const Status gone = WriterGone().status();
+    if (gone.code() == Code::kCorruption) return gone;
+    if (!gone.ok()) return Status(Code::kPeerFailed, gone.message());
+  }
+}
+
+}  // namespace
+
+uint64_t HashOf(const StreamView& view) {
+  const auto* const hashed = dynamic_cast<const HashedView*>(&view);
+  const std::optional<uint64_t> known = hashed != nullptr ? hashed->hash() : std::nullopt;
+  return known ? *known : DataHash(view.bytes());
+}
+
+Result<std::shared_ptr<const char>> RoomAt(StreamReader& reader, Position at, uint64_t bytes) {
+  auto* const local = dynamic_cast<LocalReader*>(&reader);
+  if (local == nullptr) return Status(Code::kUnsupported, "the log is not at this place");
+  return local->RoomAt(at, bytes);
+}
+
+std::string MirrorPlace(const std::string& place) {
+  return place + "/.mirror";
+}
+
+Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
+                                                      const std::string& name, uint32_t rank,
+                                                      Access access) {
+  auto reader = std::make_unique<LocalReader>(fs, PartName{place, name, rank});
+  QUIRE_RETURN_IF_ERROR(reader->Open(access));
+  return std::unique_ptr<StreamReader>(std::move(reader));
+}
+
+Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Part> part,
+                         Part::OpenExisting(fs, PartName{place, name, rank}));
+  return part->CollectInPieces();
+}
+
+Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank) {
+  return Part::OpenExisting(fs, PartName{place, name, rank}).status();
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,60 @@
+#include "stream/store/mirror.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::stream {
+namespace {
+
+// An analysis may ask for any objects, and those that it asked for stay in the index.
+constexpr uint32_t kObjectsMin = 1 << 16;
+
+class LogMirror final : public Mirror {
+ public:
+  LogMirror(io::FileSystem& fs, std::unique_ptr<Part> part) : fs_(fs), part_(std::move(part)) {}
+
+  Result<Room> Reserve(Slice key, const StreamVersion& version) override {
+    QUIRE_RETURN_IF_ERROR(CheckShape(version.bytes, version.shape));
+    if (key.empty() || key.size() > kKeyBytesMax || version.version == 0) {
+      return Status(Code::kInvalidArgument, "there can be no such version");
+    }
+    Entry entry;
+    entry.key = std::string(key);
+    entry.shape = version.shape;
+    entry.version = version.version;
+    entry.snapshot = version.snapshot;
+    entry.unix_time_ns = version.unix_time_ns;
+    entry.bytes = version.bytes;
+    return part_->Reserve(entry);
+  }
+
+  Status Commit(uint64_t hash) override { return part_->CommitReserved(hash); }
+
+  // Nobody else makes a mirror here. No file is opened: each fetch asks, also where the program has
+  // no descriptor left.
+  Result<bool> Removed() const override {
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(part_->name().path("log")));
+    return !there;
+  }
+
+ private:
+  io::FileSystem& fs_;
+  std::unique_ptr<Part> part_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Mirror>> Mirror::Open(io::FileSystem& fs, const std::string& place,
+                                             const std::string& name, uint32_t rank,
+                                             const StreamOptions& options) {
+  // Nothing is kept for its own sake: what is fetched is there as long as there is room.
+  StreamOptions cache = options;
+  cache.keep_versions = 0;
+  cache.keep_ms = 0;
+  cache.objects_max = std::max(options.objects_max, kObjectsMin);
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Part> part,
+                         Part::Open(fs, PartName{place, name, rank}, cache, true));
+  return std::unique_ptr<Mirror>(std::make_unique<LogMirror>(fs, std::move(part)));
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,222 @@
+#include "stream/store/part.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/sync_point.h"
+#include "io/files/machine.h"
+#include "stream/log/delta.h"
+#include "stream/index/log_contents.h"
+
+namespace quire::stream {
+uint64_t CommitBytes(std::span<const Item> items) {
+  uint64_t bytes = kRecordBytes;
+  for (const Item& item : items) {
+    for (const Slice piece : item.pieces) bytes += AlignUp(piece.size(), kRecordBytes);
+    bytes += EntryBytes(item.entry.key.size(), item.entry.shape.extents.size());
+  }
+  return bytes;
+}
+
+int FindVersion(const std::vector<VersionRef>& refs, uint64_t version) {
+  if (refs.empty()) return -1;
+  if (version == 0) return 0;
+  const auto newer = [](const VersionRef& ref, uint64_t number) { return ref.version > number; };
+  const auto at = std::lower_bound(refs.begin(), refs.end(), version, newer);
+  const bool found = at != refs.end() && at->version == version;
+  return found ? static_cast<int>(at - refs.begin()) : -1;
+}
+
+int VersionAt(const std::vector<VersionRef>& refs, uint64_t snapshot, bool kept) {
+  for (size_t i = 0; i < refs.size(); ++i) {
+    if (snapshot != 0 && refs[i].snapshot > snapshot) continue;
+    const bool sure = i == 0 || kept || refs[i].snapshot == snapshot ||
+                      refs[i - 1].version == refs[i].version + 1;
+    return sure ? static_cast<int>(i) : -1;
+  }
+  return -1;
+}
+
+Result<std::vector<Entry>> ChainOf(const LogHeap& heap, const std::vector<VersionRef>& refs,
+                                   size_t which) {
+  std::vector<Entry> chain;
+  for (size_t i = which; i < refs.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(Entry entry, heap.EntryAt(refs[i].entry));
+    const bool fits = entry.version == refs[i].version &&
+                      (chain.empty() || (entry.bytes == chain.front().bytes &&
+                                         entry.version + 1 == chain.back().version));
+    if (!fits) break;
+    chain.push_back(std::move(entry));
+    if (!chain.back().delta) return chain;
+  }
+  return Status(Code::kCorruption, "version " + std::to_string(refs[which].version) +
+                                       " of an object in " + heap.path() +
+                                       " lacks one that it rests upon");
+}
+
+Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to) {
+  for (size_t i = chain.size(); i > 0; --i) {
+    const Entry& entry = chain[i - 1];
+    QUIRE_RETURN_IF_ERROR(Apply(entry, heap.At(entry.data), to).WithContext(heap.path()));
+  }
+  return CheckContent(chain.front(), to).WithContext(heap.path());
+}
+
+// The entries, where they lie in places_, and the record: then it is committed.
+void Part::EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
+                     const std::vector<Item>& items, std::list<LiveCommit>* fresh) {
+  const Position at = heap_->begin();
+  places_.clear();
+  for (const Item& item : items) places_.push_back(heap_->AppendEntry(item.entry));
+  heap_->Commit(kind, snapshot, unix_time_ns);
+  gate_->SetTail(heap_->tail());
+  AddLive(at, items, fresh);
+}
+
+// What can fail for want of memory, before anything is stored.
+std::list<Part::LiveCommit> Part::NewLive(size_t entries) {
+  std::list<LiveCommit> fresh(1);
+  fresh.front().entries.reserve(entries);
+  places_.reserve(entries);
+  return fresh;
+}
+
+void Part::AddLive(Position at, const std::vector<Item>& items, std::list<LiveCommit>* fresh) {
+  LiveCommit& commit = fresh->front();
+  commit.at = at;
+  commit.bytes = heap_->tail() - at;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Entry& entry = items[i].entry;
+    commit.entries.push_back({items[i].slot, entry.version, places_[i], SizesOf(entry)});
+  }
+  live_.splice(live_.end(), *fresh);
+}
+
+void Part::FillLive(const LogContents& found) {
+  for (const FoundCommit& commit : found.commits) {
+    LiveCommit& live = live_.emplace_back();
+    live.at = commit.at;
+    live.bytes = commit.bytes;
+    for (const FoundCommit::FoundEntry& entry : commit.entries) {
+      const Result<uint32_t> slot = index_->Find(*entry.key);
+      if (slot.ok()) live.entries.push_back({*slot, entry.version, entry.at, entry.sizes});
+    }
+  }
+}
+
+Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
+  const uint64_t bytes = CommitBytes(*items);
+  // All that can fail comes before the record.
+  QUIRE_RETURN_IF_ERROR(MakeRoom(bytes, *items, items->size()));
+  std::list<LiveCommit> fresh = NewLive(items->size());
+  QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));
+  const uint64_t now_ns = io::UnixTimeNs();
+  for (Item& item : *items) {
+    item.entry.data = heap_->cursor();
+    item.entry.snapshot = snapshot;
+    item.entry.unix_time_ns = now_ns;
+    item.entry.stored = 0;
+    uint64_t hash = DataSeed();
+    for (const Slice piece : item.pieces) {
+      hash = heap_->Append(piece, hash);
+      item.entry.stored +=
+          item.pieces.size() == 1 ? piece.size() : AlignUp(piece.size(), kRecordBytes);
+    }
+    item.entry.checksum = hash;
+  }
+  base::SyncPoint("stream.commit.before_record");
+  EndCommit(RecordKind::kCommit, snapshot, now_ns, *items, &fresh);
+  base::SyncPoint("stream.commit.before_index");
+  for (size_t i = 0; i < items->size(); ++i) {
+    const Item& item = (*items)[i];
+    index_->FetchAhead(*items, i);
+    QUIRE_RETURN_IF_ERROR(index_->Add(item.slot, RefOf(item.entry, places_[i])));
+  }
+  base::SyncPoint("stream.commit.before_publish");
+  snapshot_ = snapshot;
+  gate_->Publish(snapshot);
+  base::SyncPoint("stream.commit.after_publish");
+  return Status();
+}
+
+Result<Room> Part::Reserve(const Entry& entry) {
+  has_reserved_ = false;
+  if (entry.bytes > heap_->identity().capacity) return Full(entry.bytes, "and it is too large");
+  const uint64_t bytes = kRecordBytes + AlignUp(entry.bytes, kRecordBytes) +
+                         EntryBytes(entry.key.size(), entry.shape.extents.size());
+  QUIRE_RETURN_IF_ERROR(MakeRoom(bytes, {}, 1));
+  Result<uint32_t> slot = SlotOf(entry.key);
+  if (slot.status().code() == Code::kNoSpace) {
+    QUIRE_RETURN_IF_ERROR(ForgetObjects());
+    slot = SlotOf(entry.key);
+  }
+  QUIRE_ASSIGN_OR_RETURN(reserved_[0].slot, std::move(slot));
+  QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));
+  reserved_[0].entry = entry;
+  reserved_[0].entry.data = heap_->cursor();
+  reserved_[0].entry.stored = entry.bytes;
+  has_reserved_ = true;
+  base::SyncPoint("stream.mirror.reserved");
+  return Room{heap_->Room(entry.bytes), reserved_[0].entry.data};
+}
+
+Status Part::CommitReserved(uint64_t hash) {
+  if (!has_reserved_) return Status(Code::kInvalidArgument, "nothing was reserved");
+  has_reserved_ = false;
+  std::list<LiveCommit> fresh = NewLive(1);
+  Entry& entry = reserved_[0].entry;
+  heap_->Filled(entry.data, entry.stored);
+  entry.checksum = hash;
+  EndCommit(RecordKind::kCommit, entry.snapshot, entry.unix_time_ns, reserved_, &fresh);
+  base::SyncPoint("stream.mirror.before_index");
+  const VersionRef ref = RefOf(entry, places_[0]);
+  if (!index_->Move(reserved_[0].slot, ref)) {
+    QUIRE_RETURN_IF_ERROR(index_->Add(reserved_[0].slot, ref));
+  }
+  base::SyncPoint("stream.mirror.before_publish");
+  snapshot_ = std::max(snapshot_, entry.snapshot);
+  gate_->Publish(snapshot_);
+  return Status();
+}
+
+Result<Entry> Part::EntryAt(Slice key, uint64_t snapshot) const {
+  if (snapshot > snapshot_) return Status(Code::kNotFound, "there is no such snapshot yet");
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t object, index_->Find(key));
+  std::vector<VersionRef> refs;
+  QUIRE_RETURN_IF_ERROR(index_->Versions(object, &refs));
+  const std::vector<uint64_t>& kept = heap_->head().kept;
+  const int which =
+      VersionAt(refs, snapshot, std::binary_search(kept.begin(), kept.end(), snapshot));
+  if (which < 0) return Status(Code::kNotFound);
+  return heap_->EntryAt(refs[static_cast<size_t>(which)].entry);
+}
+
+// An object that came later has no version then, which is as it was; one of which versions are gone
+// may have had one.
+Status Part::WhetherWhole(uint64_t snapshot) const {
+  bool whole = snapshot != 0 && snapshot <= snapshot_;
+  std::vector<VersionRef> refs;
+  index_->EachObject([&](uint32_t object, Slice key) {
+    if (!whole || !index_->Versions(object, &refs).ok() || refs.empty()) return;
+    const bool later = refs.back().version == 1 && refs.back().snapshot > snapshot;
+    whole = later || EntryAt(key, snapshot).ok();
+  });
+  if (whole) return Status();
+  return Status(Code::kNotFound, "snapshot " + std::to_string(snapshot) +
+                                     " is not there, or parts of it have been collected");
+}
+
+Status Part::Read(Slice key, uint64_t version, char* to) const {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t object, index_->Find(key));
+  std::vector<VersionRef> refs;
+  QUIRE_RETURN_IF_ERROR(index_->Versions(object, &refs));
+  const int which = FindVersion(refs, version);
+  if (which < 0) return Status(Code::kNotFound);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Entry> chain,
+                         ChainOf(*heap_, refs, static_cast<size_t>(which)));
+  return Assemble(*heap_, chain, to);
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,444 @@
+// How a log's room comes back: the head moves over what is not needed, and what is needed and
+// stands in its way is appended again.
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/out_of_memory.h"
+#include "base/sync_point.h"
+#include "io/files/machine.h"
+#include "stream/log/delta.h"
+#include "stream/index/log_contents.h"
+#include "stream/store/part.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr size_t kPieceCommits = 1024;
+
+// What a commit takes at the most in which all items are whole.
+uint64_t WholeBytes(const std::vector<Item>& items) {
+  uint64_t bytes = kRecordBytes;
+  for (const Item& item : items) bytes += SizesOf(item.entry).whole;
+  return bytes;
+}
+
+}  // namespace
+
+// Which of an object's versions, newest first, the policy keeps; with each what it rests upon. Of
+// those behind the last that is needed only the first may be among `refs`.
+// `superseded`: one more is about to come, which rests upon none. No version counts as younger than
+// the one behind it: of a clock that was set back versions of before lie in the future, for long.
+Status Part::Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
+                    std::vector<bool>* needed) const {
+  const uint64_t now_ns = options_.keep_ms == 0 ? 0 : io::UnixTimeNs();
+  const std::vector<uint64_t>& kept = heap_->head().kept;
+  const size_t newer = superseded ? 1 : 0;
+  uint64_t time_ns = now_ns;
+  const auto is_last = [&](const VersionRef& ref) {
+    const size_t i = refs->size() - 1;
+    const uint64_t until = i == 0 ? UINT64_MAX : (*refs)[i - 1].snapshot;
+    const auto at = std::lower_bound(kept.begin(), kept.end(), ref.snapshot);
+    time_ns = std::min(time_ns, ref.unix_time_ns);
+    const bool young = time_ns + options_.keep_ms * 1'000'000 > now_ns;
+    const bool stays = i + newer < options_.keep_versions || (options_.keep_ms != 0 && young) ||
+                       (at != kept.end() && *at < until) ||
+                       (i != 0 && (*needed)[i - 1] && (*refs)[i - 1].delta);
+    needed->resize(i);
+    needed->push_back(stays);
+    return !stays && i + newer >= options_.keep_versions && kept.empty();
+  };
+  needed->clear();
+  return index_->Versions(slot, refs, is_last);
+}
+
+Status Part::Policy::Look(const LiveEntry& entry, bool* needed) {
+  Object& object = objects_[entry.slot];
+  if (object.refs.empty()) {
+    QUIRE_RETURN_IF_ERROR(part_.Needed(entry.slot, superseded_.contains(entry.slot), &object.refs,
+                                       &object.needed));
+  }
+  const int which = FindVersion(object.refs, entry.version);
+  const auto at = static_cast<size_t>(which);
+  *needed = which >= 0 && object.refs[at].entry == entry.at && object.needed[at];
+  return Status();
+}
+
+bool Part::Policy::EndsInDelta(const LiveEntry& entry) const {
+  const auto object = objects_.find(entry.slot);
+  if (object == objects_.end() || superseded_.contains(entry.slot)) return false;
+  const VersionRef& newest = object->second.refs.front();
+  return newest.delta && newest.version == entry.version;
+}
+
+// The first commit that is needed, or behind which there is room for `bytes`.
+Result<Position> Part::FirstNeeded(uint64_t bytes) const {
+  Policy policy(*this);
+  base::SyncPoint("stream.collect.before_look");
+  for (const LiveCommit& commit : live_) {
+    QUIRE_RETURN_IF_ERROR(GiveWay());
+    const uint64_t gained = commit.at - heap_->head().head;
+    if (heap_->free_bytes() + gained >= heap_->Needs(bytes)) return commit.at;
+    for (const LiveEntry& entry : commit.entries) {
+      bool needed = false;
+      QUIRE_RETURN_IF_ERROR(policy.Look(entry, &needed));
+      if (needed) return commit.at;
+    }
+  }
+  return heap_->tail();
+}
+
+// The entries at the head that are needed, and do not lie elsewhere by now.
+Result<std::vector<Entry>> Part::NeededOfHead(const Record& record) const {
+  const LiveCommit& commit = live_.front();
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> entries, heap_->EntriesOf(commit.at, record));
+  std::vector<Entry> needed;
+  Policy policy(*this);
+  auto live = commit.entries.begin();
+  Position at = commit.at + record.directory;
+  for (Entry& entry : entries) {
+    const Position here = std::exchange(at, at + entry.encoded);
+    if (live == commit.entries.end() || live->at != here) continue;
+    bool stays = false;
+    QUIRE_RETURN_IF_ERROR(policy.Look(*live++, &stays));
+    if (stays) needed.push_back(std::move(entry));
+  }
+  return needed;
+}
+
+// Of readers that live, and of those of which that is not known: `doubt` says why it is not of the
+// lowest. A slot whose reader is gone is cleared by who has its lock: a new reader
+// may come to it at any time.
+Position Part::LowestPin(Status* doubt) const {
+  Position lowest = kNoPin;
+  for (uint32_t slot = 0; slot < gate_->pin_slots(); ++slot) {
+    const Position at = gate_->pin(slot);
+    if (at >= lowest) continue;
+    const Result<std::unique_ptr<io::FileLock>> dead =
+        fs_.Lock(name_.pin_path(slot), io::ProcessDescription());
+    if (dead.ok()) {
+      gate_->Pin(slot, kNoPin);
+    } else {
+      lowest = at;
+      const bool lives = dead.status().code() == Code::kBusy;
+      if (doubt != nullptr) *doubt = lives ? Status() : dead.status();
+    }
+  }
+  return lowest;
+}
+
+std::string Part::HeldText() const {
+  Status doubt;
+  LowestPin(&doubt);
+  if (doubt.ok()) return "a reader holds what could go";
+  return "a reader holds what could go, and whether it lives is not known: " + doubt.ToString();
+}
+
+// The commits from the head on that lie wholly below `pin`, and not above `to`.
+Position Part::EndBelow(Position pin, Position to) const {
+  for (const LiveCommit& commit : live_) {
+    if (commit.at >= to) break;
+    if (commit.at + commit.bytes > pin) return commit.at;
+  }
+  return to;
+}
+
+// The new head is told first, and then the pins are looked at: a reader that pins looks at the head
+// afterwards, so that either sees the other.
+Status Part::MoveHead(Position to) {
+  const Position from = heap_->head().head;
+  pinned_ = false;
+  if (to == from) return Status();
+  base::SyncPoint("stream.collect.before_head");
+  gate_->SetHead(to);
+  base::SyncPoint("stream.collect.after_head");
+  const Status moved = base::OrOutOfMemory([&] {
+    const Position pin = LowestPin();
+    base::SyncPoint("stream.collect.after_pins");
+    if (pin < to) {
+      pinned_ = true;
+      ++pinned_waits_;
+      to = EndBelow(pin, to);
+      gate_->SetHead(to);
+    }
+    return to == from ? Status() : LetGo(to);
+  });
+  if (!moved.ok()) gate_->SetHead(heap_->head().head);
+  return moved;
+}
+
+Status Part::LetGo(Position to) {
+  QUIRE_RETURN_IF_ERROR(DropBelow(to));
+  base::SyncPoint("stream.collect.before_write");
+  Head head = heap_->head();
+  head.head = to;
+  return heap_->WriteHead(std::move(head));
+}
+
+// With what lies below `to` goes what rests upon it: nobody needs that, or it would need this.
+Status Part::DropBelow(Position to) {
+  std::vector<bool> seen(index_->slots());
+  std::vector<VersionRef> refs;
+  for (const LiveCommit& commit : live_) {
+    if (commit.at >= to) break;
+    for (size_t i = 0; i < commit.entries.size(); ++i) {
+      const LiveEntry& entry = commit.entries[i];
+      index_->FetchAhead(commit.entries, i);
+      if (seen[entry.slot]) continue;
+      seen[entry.slot] = true;
+      QUIRE_RETURN_IF_ERROR(index_->Versions(entry.slot, &refs));
+      const size_t before = refs.size();
+      KeepReadable(&refs, to);
+      if (refs.size() == before) continue;
+      index_->Retain(entry.slot, refs);
+      collected_ += before - refs.size();
+    }
+  }
+  while (!live_.empty() && live_.front().at < to) live_.pop_front();
+  return Status();
+}
+
+Status Part::Collect() {
+  return CollectFor(UINT64_MAX / 2);
+}
+
+Status Part::CollectInPieces() {
+  QUIRE_ASSIGN_OR_RETURN(const Position to, FirstNeeded(UINT64_MAX / 2));
+  do {
+    QUIRE_RETURN_IF_ERROR(GiveWay());
+    const auto behind = live_.size() > kPieceCommits ? std::next(live_.begin(), kPieceCommits)
+                                                     : live_.end();
+    QUIRE_RETURN_IF_ERROR(MoveHead(behind == live_.end() ? to : std::min(to, behind->at)));
+  } while (heap_->head().head < to && !pinned_);
+  return Status();
+}
+
+Status Part::CollectFor(uint64_t bytes) {
+  QUIRE_ASSIGN_OR_RETURN(const Position to, FirstNeeded(bytes));
+  return MoveHead(to);
+}
+
+// Not at each commit: each time the head is written anew. Where nothing could go it is not tried
+// again before the log has grown some more.
+Status Part::CollectAtThreshold() {
+  const uint64_t capacity = heap_->identity().capacity;
+  const bool filled = heap_->live_bytes() > capacity / 100 * options_.collect_percent;
+  if (!filled || heap_->tail() < look_again_) return Status();
+  const Position before = heap_->head().head;
+  QUIRE_RETURN_IF_ERROR(Collect());
+  const bool moved = heap_->head().head != before;
+  look_again_ = heap_->tail() + capacity / (moved ? 64 : 16);
+  return Status();
+}
+
+// Appends what is needed of the head's commit again, under the numbers that it has; then the head
+// can move over it. In two commits where the file ends between them: so little is left free there.
+Status Part::RelocateHead(bool* moved) {
+  *moved = false;
+  if (live_.empty()) return Status();
+  const LiveCommit& commit = live_.front();
+  base::SyncPoint("stream.relocate.before_pins");
+  if (LowestPin() < commit.at + commit.bytes) {
+    pinned_ = true;
+    return Status();
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Record record, heap_->RecordAt(commit.at));
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> needed, NeededOfHead(record));
+  if (needed.empty()) return Status();
+  std::vector<NeededEntry> sizes;
+  for (const Entry& entry : needed) sizes.push_back({SizesOf(entry).stored});
+  const size_t first = EntriesBeforeEnd(sizes, heap_->rest_of_file());
+  const std::vector<NeededEntry> behind(sizes.begin() + static_cast<std::ptrdiff_t>(first),
+                                        sizes.end());
+  const uint64_t bytes =
+      behind.empty() ? CommitOf(sizes) : heap_->rest_of_file() + CommitOf(behind);
+  if (bytes > heap_->free_bytes()) return Status();
+  const auto split = needed.begin() + static_cast<std::ptrdiff_t>(first);
+  for (const auto& [begin, end] : {std::pair(needed.begin(), split), {split, needed.end()}}) {
+    if (begin != end) QUIRE_RETURN_IF_ERROR(AppendAgain({begin, end}, record.unix_time_ns));
+  }
+  *moved = true;
+  base::SyncPoint("stream.relocate.after_index");
+  return Collect();
+}
+
+Status Part::AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns) {
+  std::vector<Item> items(entries.size());
+  std::list<LiveCommit> fresh = NewLive(items.size());
+  uint64_t bytes = kRecordBytes;
+  for (const Entry& entry : entries) bytes += SizesOf(entry).stored;
+  QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Entry& entry = items[i].entry = std::move(entries[i]);
+    QUIRE_ASSIGN_OR_RETURN(items[i].slot, index_->Find(entry.key));
+    const char* const from = heap_->At(entry.data);
+    QUIRE_RETURN_IF_ERROR(CheckStored(entry, from).WithContext(heap_->path()));
+    entry.data = heap_->cursor();
+    heap_->Append(Slice(from, entry.stored), 0);
+    relocated_bytes_ += entry.stored;
+  }
+  EndCommit(RecordKind::kRelocation, 0, unix_time_ns, items, &fresh);
+  base::SyncPoint("stream.relocate.before_index");
+  for (size_t i = 0; i < items.size(); ++i) {
+    QUIRE_CHECK(index_->Move(items[i].slot, RefOf(items[i].entry, places_[i])));
+  }
+  return Status();
+}
+
+Status Part::Full(uint64_t bytes, const std::string& why) const {
+  return Status(Code::kNoSpace, heap_->path() + " has no room for " + std::to_string(bytes) +
+                                    " bytes: of " + std::to_string(heap_->identity().capacity) +
+                                    " are " + std::to_string(heap_->live_bytes()) + " in use, " +
+                                    why +
+                                    "; give a larger stream_log_bytes, or keep fewer versions");
+}
+
+bool Part::RoomFor(uint64_t bytes, uint64_t spare) const {
+  return heap_->Needs(bytes) + spare <= heap_->free_bytes();
+}
+
+// What is kept and comes to stand at the head must be appended again while there is room for it
+// (room_plan.h): no commit takes that room, also not beside a reader, behind which the head stands
+// still.
+Status Part::MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions) {
+  pinned_ = false;
+  if (bytes > heap_->identity().capacity) return Full(bytes, "and a commit lies in one piece");
+  largest_commit_ = std::max({largest_commit_, bytes, WholeBytes(items)});
+  if (index_->free_versions() < versions) QUIRE_RETURN_IF_ERROR(MakeIndexRoom(versions));
+  if (index_->free_versions() < versions) {
+    return Full(bytes, "the index has no room for more versions");
+  }
+  // Enough for any commit that is there, wherever it falls: nothing is to be looked at.
+  if (RoomFor(bytes, 2 * largest_commit_)) return Status();
+  // What nobody keeps goes bit by bit, as a cache does; else all that can go goes at once.
+  QUIRE_RETURN_IF_ERROR(options_.keep_versions == 0 ? CollectFor(bytes) : Collect());
+  bool fits = false;
+  QUIRE_RETURN_IF_ERROR(MoveWhatIsKept(bytes, items, &fits));
+  if (heap_->live_bytes() == 0 && !RoomFor(bytes, 0)) {
+    heap_->SkipRest();  // the log is empty, and its tail lies where nothing large fits behind it
+    gate_->SetTail(heap_->tail());
+    QUIRE_RETURN_IF_ERROR(Collect());
+  }
+  base::SyncPoint("stream.room.before_pins");
+  pinned_ = pinned_ || LowestPin() < heap_->tail();
+  if (fits && RoomFor(bytes, 0)) return Status();
+  return Full(bytes,
+              "and " + (pinned_ ? HeldText() : "what is kept lies in the way"));
+}
+
+// What is kept and lies at the head keeps those behind it in the index.
+Status Part::MakeIndexRoom(uint64_t versions) {
+  QUIRE_RETURN_IF_ERROR(Collect());
+  for (const Position lap = heap_->tail();
+       index_->free_versions() < versions && heap_->head().head < lap;) {
+    bool moved = false;
+    QUIRE_RETURN_IF_ERROR(RelocateHead(&moved));
+    if (!moved) break;
+  }
+  return Status();
+}
+
+bool Part::LeavesRoom(const std::vector<Item>& items) {
+  const uint64_t bytes = CommitBytes(items);
+  const uint64_t largest = std::max(largest_commit_, WholeBytes(items));
+  if (RoomFor(bytes, 2 * largest)) return true;
+  if (!Collect().ok()) return false;
+  if (RoomFor(bytes, 2 * largest)) return true;
+  const Result<RoomQuestion> question = AskFor(bytes, items);
+  return question.ok() && MovesFor(*question).has_value();
+}
+
+// The log as it is, and as it is once the items are there.
+Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<Item>& items) const {
+  RoomQuestion question;
+  question.capacity = heap_->identity().capacity;
+  question.head = heap_->head().head;
+  question.tail = heap_->tail();
+  question.put_stays = options_.keep_versions != 0;
+  SlotSet superseded;
+  bool deltas = false;
+  for (const Item& item : items) {
+    if (!item.entry.delta) superseded.insert(item.slot);
+    deltas = deltas || item.entry.delta;
+    question.put.push_back({CommitBytes({&item, 1}) - kRecordBytes});
+  }
+  // Of a version whose bytes are filled in later only the sum is known.
+  if (items.empty() && bytes != 0) question.put.push_back({bytes - kRecordBytes});
+  // Deltas go only with the whole versions that come after them, as one commit.
+  if (deltas) question.reserve = WholeBytes(items);
+  Policy now(*this);
+  Policy after(*this, std::move(superseded));
+  for (auto at = live_.begin(); at != live_.end(); ++at) {
+    const LiveCommit& commit = *at;
+    // With the rest of the file, if that was skipped behind it.
+    const Position end = std::next(at) == live_.end() ? heap_->tail() : std::next(at)->at;
+    const Position begin = question.pieces.empty() ? question.head : commit.at;
+    LogPiece piece;
+    piece.bytes = end - begin;
+    uint64_t of_deltas = 0;
+    for (const LiveEntry& entry : commit.entries) {
+      bool needed = false;
+      QUIRE_RETURN_IF_ERROR(now.Look(entry, &needed));
+      if (!needed) continue;
+      QUIRE_RETURN_IF_ERROR(after.Look(entry, &needed));
+      piece.needed.push_back({entry.sizes.stored, needed});
+      if (!needed) continue;
+      if (after.EndsInDelta(entry)) of_deltas += entry.sizes.whole;
+    }
+    if (of_deltas != 0) question.reserve = std::max(question.reserve, kRecordBytes + of_deltas);
+    if (!piece.needed.empty() || question.pieces.empty()) {
+      question.pieces.push_back(std::move(piece));
+    } else {
+      question.pieces.back().bytes += piece.bytes;
+    }
+  }
+  return question;
+}
+
+// Moves what is kept from the head to the tail, until there is room for `bytes`, and behind it to
+// move what is kept for ever. Where a reader holds what is to be moved, it stays.
+Status Part::MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits) {
+  QUIRE_ASSIGN_OR_RETURN(const RoomQuestion question, AskFor(bytes, items));
+  largest_commit_ = std::max(bytes, question.reserve);
+  for (const LogPiece& piece : question.pieces) {
+    largest_commit_ = std::max(largest_commit_, CommitOf(piece.needed));
+  }
+  const std::optional<uint64_t> moves = MovesFor(question);
+  *fits = moves.has_value();
+  for (uint64_t i = 0; *fits && i < *moves; ++i) {
+    QUIRE_RETURN_IF_ERROR(RelocateHead(fits));
+  }
+  return Status();
+}
+
+Status Part::SetKept(std::vector<uint64_t> kept) {
+  Head head = heap_->head();
+  head.kept = std::move(kept);
+  look_again_ = 0;
+  base::SyncPoint("stream.keep.before_head");
+  return heap_->WriteHead(std::move(head));
+}
+
+// More that is kept takes no more of the room by which the head moves than a commit does.
+Status Part::KeepAlso(uint64_t snapshot) {
+  const std::vector<uint64_t> before = heap_->head().kept;
+  std::vector<uint64_t> kept = before;
+  kept.insert(std::lower_bound(kept.begin(), kept.end(), snapshot), snapshot);
+  QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
+  base::SyncPoint("stream.keep.stored");
+  pinned_ = false;
+  if (RoomFor(0, 2 * largest_commit_)) return Status();
+  bool fits = false;
+  const Status moved = MoveWhatIsKept(0, {}, &fits);
+  if (moved.ok() && fits) return Status();
+  QUIRE_RETURN_IF_ERROR(SetKept(before));
+  QUIRE_RETURN_IF_ERROR(moved);
+  return Status(Code::kNoSpace, heap_->path() + " has no room to keep snapshot " +
+                                    std::to_string(snapshot) +
+                                    " beside what is kept" + (pinned_ ? ": " + HeldText() : "") +
+                                    "; give a larger stream_log_bytes, or keep fewer versions");
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,152 @@
+// Readers in a place that they cannot write to, so that no pin holds what they read; and readers of
+// a store that was removed.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stream/store/stream_testing.h"
+#include "stream/store/streams.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kBytes = 9000;
+
+// A finished store, which `reader_` cannot write to, and others can.
+class ReaderAlone : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    WriteMany();
+    ASSERT_OK(writer_->Finish());
+    writer_.reset();
+    read_only_->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
+    auto reader = OpenLocalReader(*read_only_, "/place", "store", 0);
+    ASSERT_OK(reader.status());
+    reader_ = *std::move(reader);
+  }
+  // Opens the store, and writes all of its log more than once.
+  void WriteMany() {
+    auto writer = OpenWriter(*disk_, "/place", "store", 0, SmallLog(64 << 10));
+    ASSERT_OK(writer.status());
+    writer_ = *std::move(writer);
+    const Result<char*> memory = writer_->Create("key", kBytes, {});
+    ASSERT_OK(memory.status());
+    for (int i = 0; i < 20; ++i) {
+      Compute(*memory, "key", ++newest_, kBytes);
+      ASSERT_OK(writer_->Put("key").status());
+    }
+  }
+  void ExpectNewest() {
+    std::string bytes;
+    ASSERT_OK(reader_->Get("key", 0, &bytes));
+    EXPECT_EQ(bytes == BytesOf("key", newest_, kBytes), true);
+    EXPECT_EQ(*reader_->LastSnapshot(), newest_);
+    EXPECT_EQ(*reader_->Wait(newest_ - 1, 0), newest_);
+  }
+
+  const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+  const std::unique_ptr<io::FaultFileSystem> read_only_ = io::NewFaultFileSystem(*disk_);
+  std::unique_ptr<StreamWriter> writer_;
+  std::unique_ptr<StreamReader> reader_;
+  uint64_t newest_ = 0;
+};
+
+TEST_F(ReaderAlone, KeepsItsViewsAsTheyAreWhoeverWrites) {
+  const auto view = reader_->View("key", 0);
+  ASSERT_OK(view.status());
+  const std::string viewed = BytesOf("key", newest_, kBytes);
+  EXPECT_EQ((*view)->bytes() == viewed, true);
+  WriteMany();
+  EXPECT_EQ((*view)->bytes() == viewed, true);
+  EXPECT_OK((*view)->Verify());
+}
+
+TEST_F(ReaderAlone, SeesWhatALaterWriterStoresAndThatItEnds) {
+  ExpectNewest();
+  WriteMany();
+  ExpectNewest();
+  EXPECT_EQ(reader_->Versions("key")->front().version, newest_);
+  EXPECT_EQ(*reader_->Objects(), std::vector<std::string>{"key"});
+  EXPECT_FALSE(*reader_->Finished());
+  EXPECT_CODE(reader_->Wait(newest_, 1).status(), Code::kTimedOut);
+  writer_.reset();
+  ExpectNewest();
+  EXPECT_TRUE(*reader_->Finished());
+  EXPECT_CODE(reader_->Wait(newest_, 600'000).status(), Code::kNotFound);
+}
+
+TEST_F(ReaderAlone, WaitsForTheNextSnapshot) {
+  WriteMany();
+  std::thread later([this] { EXPECT_OK(writer_->Put("key").status()); });
+  EXPECT_EQ(*reader_->Wait(newest_, 600'000), newest_ + 1);
+  later.join();
+}
+
+TEST_F(ReaderAlone, GivesNothingThatAWriterWroteOverMeanwhile) {
+  for (const char* const place : {"stream.read.after_sight", "stream.read.after_index",
+                                  "stream.read.before_pin", "stream.read.after_pin"}) {
+    for (const bool view : {false, true}) {
+      SCOPED_TRACE(std::string(place) + (view ? ", a view" : ", a get"));
+      writer_.reset();
+      ExpectNewest();
+      const AtPlace comes(place, [&] { WriteMany(); });
+      std::string bytes;
+      if (view) {
+        const auto viewed = reader_->View("key", 0);
+        ASSERT_OK(viewed.status());
+        bytes = (*viewed)->bytes();
+      } else {
+        ASSERT_OK(reader_->Get("key", 0, &bytes));
+      }
+      EXPECT_EQ(bytes == BytesOf("key", newest_, kBytes), true);
+    }
+  }
+}
+
+class ReaderOfARemovedStore : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    first_ = Write();
+    auto reader = OpenLocalReader(io::PosixFileSystem(), directory_.path(), "store", 0);
+    ASSERT_OK(reader.status());
+    reader_ = *std::move(reader);
+  }
+  std::unique_ptr<StreamWriter> Write() {
+    auto writer =
+        OpenWriter(io::PosixFileSystem(), directory_.path(), "store", 0, SmallLog(1 << 20));
+    EXPECT_OK(writer.status());
+    EXPECT_OK((*writer)->Create("key", kBytes).status());
+    EXPECT_OK((*writer)->Put("key").status());
+    return *std::move(writer);
+  }
+  void ExpectToldSo() {
+    const Status told = reader_->Wait(1, 600'000).status();
+    EXPECT_CODE(told, Code::kPeerFailed);
+    EXPECT_NE(told.message().find("was removed"), std::string::npos) << told.ToString();
+  }
+
+  const test::TempDirectory directory_;
+  std::unique_ptr<StreamWriter> first_;
+  std::unique_ptr<StreamReader> reader_;
+};
+
+TEST_F(ReaderOfARemovedStore, IsToldSo) {
+  std::filesystem::remove_all(directory_ / "store");
+  ExpectToldSo();
+}
+
+TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItWasMadeAnew) {
+  std::filesystem::remove_all(directory_ / "store");
+  const std::unique_ptr<StreamWriter> second = Write();
+  ExpectToldSo();
+  std::string bytes;
+  EXPECT_OK(reader_->Get("key", 0, &bytes));
+}
+
+}  // namespace
+}  // namespace quire::stream

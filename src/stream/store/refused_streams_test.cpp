@@ -1,0 +1,88 @@
+// What a refused open of a stream leaves behind: nothing that was not there before.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/sim/sim_file_system.h"
+#include "stream/store/stream_testing.h"
+#include "stream/store/streams.h"
+#include "tests/support/file_tree.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::stream {
+namespace {
+
+using test::FileTree;
+
+class RefusedStreams : public testing::Test {
+ protected:
+  Status Open(uint32_t rank = 0) {
+    return OpenWriter(*disk_, "/place", "store", rank, SmallLog(64 << 10)).status();
+  }
+  std::vector<std::string> Tree() {
+    if (!disk_->Exists("/place").value()) return {};
+    std::vector<std::string> paths = FileTree(*disk_, "/place");
+    paths.emplace_back("/place");
+    return paths;
+  }
+
+  const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+};
+
+// At any number of bytes: for the log, for its gate, for its index.
+TEST_F(RefusedStreams, WithoutRoom) {
+  const std::vector<std::string> before = Tree();
+  uint64_t refused = 0;
+  for (uint64_t bytes = 0;; bytes += 8 << 10) {
+    disk_->SetFreeBytes(bytes);
+    const Status opened = Open();
+    if (opened.ok()) break;
+    EXPECT_EQ(opened.code(), Code::kNoSpace) << opened.ToString();
+    ASSERT_EQ(Tree(), before) << bytes;
+    ++refused;
+  }
+  EXPECT_GT(refused, 8u);
+}
+
+// A store that another rank writes stays whole.
+TEST_F(RefusedStreams, WithoutRoomBesideAnotherRank) {
+  ASSERT_OK(Open(1));
+  const std::vector<std::string> before = Tree();
+  disk_->SetFreeBytes(20 << 10);
+  EXPECT_CODE(Open(), Code::kNoSpace);
+  EXPECT_EQ(Tree(), before);
+}
+
+// A copy, which has no files of locks.
+TEST_F(RefusedStreams, OfADamagedLog) {
+  ASSERT_OK(Open());
+  for (const std::string& path : Tree()) {
+    if (path.ends_with(".lock")) ASSERT_OK(disk_->Unlink(path));
+  }
+  ASSERT_OK(disk_->Damage("/place/store/log-0", [](std::string* bytes) { bytes->resize(100); }));
+  const std::vector<std::string> before = Tree();
+  EXPECT_FALSE(Open().ok());
+  EXPECT_EQ(Tree(), before);
+}
+
+TEST_F(RefusedStreams, OfANameThatIsNone) {
+  const std::vector<std::string> before = Tree();
+  EXPECT_CODE(OpenWriter(*disk_, "/place", "a/b", 0, SmallLog(64 << 10)).status(),
+              Code::kInvalidArgument);
+  EXPECT_FALSE(OpenLocalReader(*disk_, "/place", "store", 0).ok());
+  EXPECT_FALSE(OpenWriter(*disk_, "/absent/place", "store", 0, SmallLog(64 << 10)).ok());
+  EXPECT_EQ(Tree(), before);
+}
+
+TEST_F(RefusedStreams, OfAStreamThatIsWritten) {
+  const auto writer = OpenWriter(*disk_, "/place", "store", 0, SmallLog(64 << 10));
+  ASSERT_OK(writer.status());
+  const std::vector<std::string> before = Tree();
+  EXPECT_CODE(Open(), Code::kBusy);
+  EXPECT_EQ(Tree(), before);
+}
+
+}  // namespace
+}  // namespace quire::stream

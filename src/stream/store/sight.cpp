@@ -1,0 +1,205 @@
+#include "stream/store/sight.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fences.h"
+#include "base/sync_point.h"
+#include "io/files/machine.h"
+#include "stream/index/log_contents.h"
+#include "stream/store/streams.h"
+
+namespace quire::stream {
+namespace {
+
+// As long as a writer may take to open: the bytes of a log are read where the machine was started
+// anew.
+constexpr uint64_t kOpenTimeoutNs = 60'000'000'000;
+constexpr uint64_t kPauseNs = 2'000'000;
+constexpr uint32_t kRoot = 0;
+
+// A reader maps what it reads: whoever may write to it can end the program. It trusts the owner of
+// the place that it was given, and nobody else.
+Status CheckOwner(io::FileSystem& fs, const PartName& name) {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t trusted, fs.SoleWriter(name.place));
+  for (const std::string& path : {name.directory(), name.path("log"), name.path("gate"),
+                                  name.path("index"), name.path("log") + ".lock"}) {
+    const auto owner = fs.SoleWriter(path);
+    if (owner.status().code() == Code::kNotFound) continue;  // who opens it tells
+    QUIRE_RETURN_IF_ERROR(owner.status());
+    if (*owner == trusted || *owner == kRoot) continue;
+    return Status(Code::kInvalidArgument, path + " belongs to user " + std::to_string(*owner) +
+                                              ", but " + name.place + " to user " +
+                                              std::to_string(trusted) +
+                                              ": it is not read; ask the owner of the place");
+  }
+  return Status();
+}
+
+}  // namespace
+
+class SightOpener {
+ public:
+  SightOpener(io::FileSystem& fs, const PartName& name) : fs_(fs), name_(name) {}
+
+  // One with the index that the gate speaks of. kBusy: there is none yet, or it is replaced this
+  // moment.
+  Result<std::shared_ptr<const Sight>> Shared(std::shared_ptr<Gate> gate) {
+    auto sight = std::make_shared<Sight>();
+    sight->gate_ = std::move(gate);
+    sight->index_number_ = sight->gate_->index_number();
+    base::SyncPoint("stream.sight.numbered");
+    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    const uint64_t log_id = sight->heap_->identity().log_id;
+    if (!sight->gate_->Describes(log_id, fs_.BootId())) return Status(Code::kBusy);
+    const std::string path = name_.path("index");
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
+    base::SyncPoint("stream.sight.index_opened");
+    Result<std::unique_ptr<io::MappedFile>> map = fs_.Map(path, bytes, io::MapMode::kRead);
+    // The name may be a smaller index's by now.
+    if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);
+    QUIRE_ASSIGN_OR_RETURN(sight->index_map_, std::move(map));
+    Result<Index> index =
+        Index::Attach(sight->index_map_->data(), bytes, log_id, sight->index_number_);
+    if (!index.ok()) return Status(Code::kBusy);
+    sight->index_ = std::make_unique<Index>(*std::move(index));
+    return std::shared_ptr<const Sight>(std::move(sight));
+  }
+
+  // The part as it is, with the index of the program that writes or wrote it. kBusy: look again.
+  Result<std::shared_ptr<const Sight>> Open(Access access) {
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
+    if (!there) return Status(Code::kNotFound, "there is no " + name_.path("log"));
+    const bool looks = access == Access::kLook;
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::shared_ptr<Gate> gate,
+        GateIfThere(looks ? io::MapMode::kRead : io::MapMode::kReadWrite, looks));
+    if (gate != nullptr && gate->state() != GateState::kNone && WriterAsTold(*gate)) {
+      Result<std::shared_ptr<const Sight>> sight = Shared(gate);
+      const bool replaced =
+          sight.status().code() == Code::kBusy || sight.status().code() == Code::kNotFound;
+      if (!replaced) return sight;
+    }
+    if (looks) return Alone(gate.get());
+    const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
+    if (recovered.ok() || recovered.code() == Code::kBusy) return Status(Code::kBusy);
+    const bool read_only = recovered.code() == Code::kReadOnly || recovered.code() == Code::kIo;
+    return read_only ? Open(Access::kLook) : recovered;
+  }
+
+ private:
+  // Null: there is none yet, or it is none. If it cannot be opened, `needed` makes that an error.
+  Result<std::shared_ptr<Gate>> GateIfThere(io::MapMode mode, bool needed) {
+    Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"), mode);
+    if (gate.ok()) return std::shared_ptr<Gate>(*std::move(gate));
+    const Code code = gate.status().code();
+    const bool absent = code == Code::kNotFound || code == Code::kCorruption;
+    if (absent || !needed) return std::shared_ptr<Gate>();
+    return gate.status();
+  }
+
+  Result<bool> Written() {
+    QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
+    return !holder.empty();
+  }
+
+  bool WriterAsTold(const Gate& gate) {
+    if (gate.state() != GateState::kWriting) return true;
+    const Result<bool> written = Written();
+    return written.ok() && *written;
+  }
+
+  // With an index of this reader alone, of a log that nobody writes. `gate` (null: none) may know
+  // how far the log goes. kBusy: a writer has come.
+  Result<std::shared_ptr<const Sight>> Alone(const Gate* gate) {
+    QUIRE_ASSIGN_OR_RETURN(const bool written, Written());
+    if (written) return Status(Code::kBusy);
+    auto sight = std::make_shared<Sight>();
+    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    const Status walked = Walk(gate, sight.get());
+    base::SyncPoint("stream.sight.walked");
+    // A writer that came amid the walk looks like damage.
+    QUIRE_ASSIGN_OR_RETURN(const bool written_now, Written());
+    if (written_now || !sight->current()) return Status(Code::kBusy);
+    QUIRE_RETURN_IF_ERROR(walked);
+    return std::shared_ptr<const Sight>(std::move(sight));
+  }
+
+  // As a writer that opens the log walks it.
+  Status Walk(const Gate* gate, Sight* sight) {
+    LogHeap* const heap = sight->heap_.get();
+    const uint64_t log_id = heap->identity().log_id;
+    const bool same_boot = heap->head().boot_id == fs_.BootId();
+    WalkEnd end;
+    QUIRE_ASSIGN_OR_RETURN(const LogContents contents, ReadContents(heap, !same_boot, &end));
+    const bool described = gate != nullptr && gate->Describes(log_id, fs_.BootId());
+    QUIRE_RETURN_IF_ERROR(CheckEnd(*heap, end, described ? gate->tail() : 0, same_boot));
+    const IndexSizes sizes = SizesFor(contents, 1, heap->identity().capacity);
+    const uint64_t bytes = Index::BytesFor(sizes);
+    QUIRE_ASSIGN_OR_RETURN(sight->own_index_, io::AllocatePages(bytes));
+    Index::Format(sight->own_index_.data(), sizes, log_id, 1);
+    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.data(), bytes, log_id, 1));
+    sight->index_ = std::make_unique<Index>(std::move(index));
+    sight->snapshot_ = contents.snapshot;
+    return FillIndex(contents, sight->index_.get());
+  }
+
+  io::FileSystem& fs_;
+  const PartName& name_;
+};
+
+GateState Sight::state() const {
+  if (gate_ != nullptr) return gate_->state();
+  return heap_->head().finished ? GateState::kFinished : GateState::kEnded;
+}
+
+// A log that nobody writes is as it was until a writer opens it, and so stores a head.
+bool Sight::current() const {
+  if (gate_ == nullptr) {
+    const Result<Head> head = heap_->ReadHead();
+    return head.ok() && head->sequence == heap_->head().sequence;
+  }
+  return gate_->index_number() == index_number_ && gate_->Holds(heap_->identity().log_id);
+}
+
+// The writer tells a new head in the gate before it overwrites what lies below it.
+bool Sight::Untouched(Position from) const {
+  base::LoadFence();
+  if (gate_ == nullptr) return current();
+  return gate_->Holds(heap_->identity().log_id) && gate_->head() <= from;
+}
+
+Result<std::shared_ptr<const Sight>> Sight::Renew(io::FileSystem& fs, const PartName& name) const {
+  if (!pinned()) return OpenSight(fs, name, Access::kLook);
+  const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
+  while (true) {
+    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Shared(gate_);
+    const bool again = sight.status().code() == Code::kBusy;
+    if (!again || io::RealClock().NowNs() >= deadline) return sight;
+    io::RealClock().SleepNs(kPauseNs);
+  }
+}
+
+bool Sight::Kept(uint64_t snapshot) const {
+  const Result<Head> head = heap_->ReadHead();
+  return head.ok() && std::binary_search(head->kept.begin(), head->kept.end(), snapshot);
+}
+
+Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name,
+                                               Access access) {
+  QUIRE_RETURN_IF_ERROR(CheckPartName(name));
+  QUIRE_RETURN_IF_ERROR(CheckOwner(fs, name));
+  const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
+  while (true) {
+    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Open(access);
+    const bool again = !sight.ok() && sight.status().code() == Code::kBusy;
+    if (!again) return sight;
+    if (io::RealClock().NowNs() >= deadline) {
+      return Status(Code::kBusy, name.path("log") + " is being opened by a writer");
+    }
+    io::RealClock().SleepNs(kPauseNs);
+  }
+}
+
+}  // namespace quire::stream

@@ -1,0 +1,67 @@
+/// A reader's view of a part: its log, an index of it, and its gate.
+///
+/// Layer      stream
+/// Source     docs/decisions/0013-streams.md
+/// Threads    any
+#pragma once
+
+#include <memory>
+
+#include "io/files/file_system.h"
+#include "io/files/page_memory.h"
+#include "stream/index/gate.h"
+#include "stream/index/index.h"
+#include "stream/log/log_heap.h"
+#include "stream/store/part.h"
+#include "stream/store/streams.h"
+
+namespace quire::stream {
+
+class Sight {
+ public:
+  virtual ~Sight() = default;
+  const LogHeap& heap() const { return *heap_; }
+  const Index& index() const { return *index_; }
+  /// Null: no program wrote the log when it was walked, and the index belongs to this reader.
+  const std::shared_ptr<Gate>& gate() const { return gate_; }
+  /// The newest visible snapshot, the end of the log, and its writer.
+  uint64_t snapshot() const { return gate_ != nullptr ? gate_->snapshot() : snapshot_; }
+  Position tail() const { return gate_ != nullptr ? gate_->tail() : heap_->tail(); }
+  GateState state() const;
+  /// Whether pins hold what is read. If not, it is copied, and counts if it is Untouched then.
+  bool pinned() const { return gate_ != nullptr && gate_->writable(); }
+  /// Whether no index has been made since, and the log is the one that it was; without a gate,
+  /// whether no writer has opened the log since.
+  bool current() const;
+  /// Returns whether nothing from `from` on has been overwritten: bytes read there before this call
+  /// are the committed ones. False also if a writer is only about to.
+  bool Untouched(Position from) const;
+  /// Returns the current state: with the same gate if pins hold what is read, else as OpenSight
+  /// finds it.
+  Result<std::shared_ptr<const Sight>> Renew(io::FileSystem& fs, const PartName& name) const;
+  /// Whether `snapshot` is one that is kept whole.
+  bool Kept(uint64_t snapshot) const;
+
+ private:
+  friend class SightOpener;
+  std::shared_ptr<Gate> gate_;
+  std::unique_ptr<LogHeap> heap_;
+  std::unique_ptr<io::MappedFile> index_map_;
+  io::PageMemory own_index_;
+  std::unique_ptr<Index> index_;
+  uint32_t index_number_ = 0;
+  uint64_t snapshot_ = 0;  // without a gate
+};
+
+/// Opens a part to read.
+///
+/// kShared    Makes the index again if its writer has died, as a writer that opens the part does.
+///            If this program cannot write there, as kLook.
+/// kLook      Takes no lock and writes nothing: if no program writes the part and its index cannot
+///            be trusted, the log is walked, and the index is in this program's memory.
+///
+/// Errors  kNotFound, kCorruption, kBusy (a writer is opening it, for long)
+Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name,
+                                               Access access);
+
+}  // namespace quire::stream

@@ -1,0 +1,68 @@
+/// The doors of this folder: streams on any file system, the real one among them.
+///
+/// Layer      stream
+/// Source     docs/decisions/0013-streams.md
+/// Threads    as quire/stream.h
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "io/files/file_system.h"
+#include "quire/stream.h"
+#include "stream/log/log_format.h"
+
+namespace quire::stream {
+
+/// StreamWriter::Open; options are in range.
+Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::string& place,
+                                                 const std::string& name, uint32_t rank,
+                                                 const StreamOptions& options);
+/// The side effects of a reader at the place.
+enum class Access {
+  kShared,  ///< it pins what it holds, and makes the index of a writer that died, under its lock
+  kLook,    ///< nothing: no lock is taken, and no file is made or changed; its views are copies
+};
+/// StreamReader::Open of what lies at this place, and nowhere else.
+///
+/// A reader that looks never makes a writer wait. If the writer overwrites what is being copied,
+/// the copy is made again, of what is there by then; kBusy if that happens 1000 times in a row.
+Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
+                                                      const std::string& name, uint32_t rank,
+                                                      Access access = Access::kShared);
+/// For a reader of OpenLocalReader: bytes of the log that its writer is filling, held as by a view.
+/// Only the writer knows how many of them have arrived. Must not outlive the reader.
+///
+/// Errors   kNotFound  The writer is beyond them. kCorruption  There can be none at that place.
+Result<std::shared_ptr<const char>> RoomAt(StreamReader& reader, Position at, uint64_t bytes);
+/// A view that knows what all of its bytes hash to (DataHash) since they were stored.
+class HashedView : public StreamView {
+ public:
+  /// Nullopt: it does not know.
+  virtual std::optional<uint64_t> hash() const = 0;
+};
+/// The expected hash of a view's bytes. If no hash is stored, they are hashed now.
+uint64_t HashOf(const StreamView& view);
+/// The directory of the versions that the daemon fetches for the readers of this place.
+std::string MirrorPlace(const std::string& place);
+
+/// Collects a part of a store whose writer has ended, under the policy that the writer had.
+/// kBusy: a program writes it, or has come to write it.
+Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank);
+/// Rebuilds the index of a part whose writer has died, as a writer does at Open. kBusy: a program
+/// writes it, and has an index.
+Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
+                    uint32_t rank);
+/// Walks a part's log as a writer does that opens it; with `check_data` the data's checksums count,
+/// too, also of versions that no reader sees. A writer may go on meanwhile; it is not made to wait,
+/// and nothing is written.
+///
+/// Errors  kCorruption: commits are missing or damaged, so that none can open it. kBusy: the writer
+///         takes commits away faster than they can be read.
+Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string& name,
+                uint32_t rank, bool check_data);
+
+}  // namespace quire::stream

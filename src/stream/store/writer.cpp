@@ -1,0 +1,367 @@
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "base/printable.h"
+#include "io/files/machine.h"
+#include "stream/store/part.h"
+#include "stream/store/streams.h"
+#include "stream/store/writer_object.h"
+
+namespace quire::stream {
+namespace {
+
+constexpr uint64_t kPauseNs = 1'000'000;
+
+Status NoSuchObject(Slice key) {
+  return Status(Code::kNotFound,
+                "there is no object " + base::Printable(key) + ": create or attach it first");
+}
+
+StreamDurability DurabilityOf(const LogMemory& memory) {
+  if (memory.persistent()) return StreamDurability::kMachine;
+  return memory.in_memory() ? StreamDurability::kMemory : StreamDurability::kProcess;
+}
+
+class Writer final : public StreamWriter {
+ public:
+  Writer(std::unique_ptr<Part> part, StreamOptions options)
+      : options_(std::move(options)),
+        durability_(DurabilityOf(part->heap().memory())),
+        part_(std::move(part)) {}
+  ~Writer() override {
+    try {
+      // What fails is told by Finish alone.
+      if (part_ != nullptr && part_->own()) static_cast<void>(part_->Finish());
+    } catch (const std::bad_alloc&) {
+      // Readers hear that the writer is gone.
+    }
+  }
+
+  Result<char*> Create(Slice key, uint64_t bytes, const StreamShape& shape) override {
+    return base::OrOutOfMemory([&] { return Add(key, nullptr, bytes, shape); });
+  }
+  Status Attach(Slice key, char* memory, uint64_t bytes, const StreamShape& shape) override {
+    if (memory == nullptr) return Status(Code::kInvalidArgument, "an object needs its memory");
+    return base::OrOutOfMemory([&] { return Add(key, memory, bytes, shape).status(); });
+  }
+  Status Free(Slice key) override;
+  Result<uint64_t> Put(Slice key) override;
+  Result<uint64_t> Snapshot() override;
+  Result<uint64_t> Snapshot(const std::vector<Slice>& keys) override;
+  Status MarkDirty(Slice key, uint64_t offset, uint64_t bytes) override;
+  Status Restore(uint64_t snapshot, Slice key) override;
+  uint64_t LastSnapshot() const override;
+  Status Sync() override;
+  StreamDurability durability() const override { return durability_; }
+  Status Keep(uint64_t snapshot) override;
+  Status Release(uint64_t snapshot) override;
+  Status Collect() override;
+  Result<std::string> Tracking(Slice key) const override;
+  StreamStatistics Statistics() const override;
+  Status Finish() override;
+
+ private:
+  using Objects = std::map<std::string, std::unique_ptr<WriterObject>, std::less<>>;
+
+  Result<char*> Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape);
+  Result<WriterObject*> Find(Slice key) const;
+  Status Check() const;
+  Result<uint64_t> Store(const std::vector<WriterObject*>& objects);
+  Status WholeWhereRoomEnds(const std::vector<WriterObject*>& objects);
+  Status WaitForReaders(const std::function<Status()>& try_once);
+  void Count(const std::vector<Item>& items);
+  Result<uint64_t> VersionAt(const WriterObject& object, uint64_t snapshot) const;
+
+  const StreamOptions options_;
+  const StreamDurability durability_;
+  mutable std::mutex mutex_;    // guards all below
+  std::unique_ptr<Part> part_;  // null: finished
+  Objects objects_;
+  std::vector<WriterObject*> all_;  // of objects_, in their order; empty: not gathered since
+  std::vector<Item> items_;         // of the last commit; what they have of memory is used again
+  StreamStatistics statistics_;
+};
+
+Status Writer::Check() const {
+  if (part_ != nullptr && part_->own()) return Status();
+  return Status(Code::kInvalidArgument, part_ == nullptr ? "the stream has been finished"
+                                                         : "the stream belongs to the program that "
+                                                           "this one was forked from");
+}
+
+Result<char*> Writer::Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape) {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  if (key.empty() || key.size() > kKeyBytesMax) {
+    return Status(Code::kInvalidArgument,
+                  "a key has 1 to 1024 bytes, not " + std::to_string(key.size()));
+  }
+  QUIRE_RETURN_IF_ERROR(CheckShape(bytes, shape));
+  if (objects_.find(key) != objects_.end()) {
+    return Status(Code::kInvalidArgument,
+                  "there is an object " + base::Printable(key) + " already");
+  }
+  if (objects_.size() >= options_.objects_max) {
+    return Status(Code::kNoSpace, std::to_string(objects_.size()) +
+                                      " objects are there: give a larger stream_objects_max");
+  }
+  const uint64_t capacity = part_->heap().identity().capacity;
+  if (bytes > capacity) {
+    return Status(Code::kNoSpace,
+                  "an object of " + std::to_string(bytes) + " bytes does not fit into a log of " +
+                      std::to_string(capacity) + ": give a larger stream_log_bytes");
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<WriterObject> object,
+                         WriterObject::New(std::string(key), memory, bytes, shape, options_));
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t slot, part_->SlotOf(key));
+  object->SetSlot(slot);
+  char* const data = object->memory();
+  all_.clear();
+  objects_.emplace(std::string(key), std::move(object));
+  return data;
+}
+
+Result<WriterObject*> Writer::Find(Slice key) const {
+  QUIRE_RETURN_IF_ERROR(Check());
+  const auto found = objects_.find(key);
+  if (found == objects_.end()) return NoSuchObject(key);
+  return found->second.get();
+}
+
+Status Writer::Free(Slice key) {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Find(key).status());
+  all_.clear();
+  objects_.erase(objects_.find(key));
+  return Status();
+}
+
+Result<uint64_t> Writer::Put(Slice key) {
+  const std::lock_guard guard(mutex_);
+  QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
+  const uint64_t version = part_->NextVersion(object->slot());
+  return base::OrOutOfMemory([&]() -> Result<uint64_t> {
+    QUIRE_RETURN_IF_ERROR(Store({object}).status());
+    return version;
+  });
+}
+
+Result<uint64_t> Writer::Snapshot() {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  return base::OrOutOfMemory([&] {
+    if (all_.empty()) {
+      all_.reserve(objects_.size());
+      for (const auto& [key, object] : objects_) all_.push_back(object.get());
+    }
+    return Store(all_);
+  });
+}
+
+Result<uint64_t> Writer::Snapshot(const std::vector<Slice>& keys) {
+  const std::lock_guard guard(mutex_);
+  return base::OrOutOfMemory([&]() -> Result<uint64_t> {
+    std::vector<WriterObject*> objects;
+    for (const Slice key : keys) {
+      QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
+      objects.push_back(object);
+    }
+    std::sort(objects.begin(), objects.end());
+    if (std::adjacent_find(objects.begin(), objects.end()) != objects.end()) {
+      return Status(Code::kInvalidArgument, "an object is named twice");
+    }
+    return Store(objects);
+  });
+}
+
+Result<uint64_t> Writer::Store(const std::vector<WriterObject*>& objects) {
+  if (objects.empty()) return Status(Code::kInvalidArgument, "there is no object to store");
+  const uint64_t begin_ns = io::RealClock().NowNs();
+  const uint64_t snapshot = part_->snapshot() + 1;
+  const bool audit = options_.audit_every != 0 && snapshot % options_.audit_every == 0;
+  items_.resize(objects.size());
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    const uint64_t version = part_->NextVersion(objects[i]->slot());
+    QUIRE_RETURN_IF_ERROR(objects[i]->Prepare(version, audit, &items_[i]));
+    bytes += objects[i]->bytes();
+  }
+  QUIRE_RETURN_IF_ERROR(WholeWhereRoomEnds(objects));
+  QUIRE_RETURN_IF_ERROR(WaitForReaders([&] { return part_->Commit(&items_, snapshot); }));
+  // Each object's share of the time, by its size.
+  const uint64_t took_ns = io::RealClock().NowNs() - begin_ns;
+  for (WriterObject* object : objects) {
+    const double share = static_cast<double>(object->bytes()) / static_cast<double>(bytes);
+    object->Stored(static_cast<uint64_t>(share * static_cast<double>(took_ns)));
+  }
+  statistics_.audits += audit ? objects.size() : 0;
+  Count(items_);
+  // What was committed stays so, whatever comes of tidying up: the next commit meets it again.
+  static_cast<void>(base::OrOutOfMemory([&] { return part_->CollectAtThreshold(); }));
+  return snapshot;
+}
+
+// A delta keeps all that it rests upon, and only a whole version behind it frees that: there must
+// be room left for one.
+Status Writer::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
+  const bool deltas = std::any_of(items_.begin(), items_.end(),
+                                  [](const Item& item) { return item.entry.delta; });
+  if (!deltas || part_->LeavesRoom(items_)) return Status();
+  for (size_t i = 0; i < objects.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(objects[i]->PrepareWhole(&items_[i]));
+  }
+  return Status();
+}
+
+// Readers let go without a word: whether there is room is asked every millisecond.
+Status Writer::WaitForReaders(const std::function<Status()>& try_once) {
+  const uint64_t deadline = io::RealClock().NowNs() + options_.wait_ms * 1'000'000;
+  while (true) {
+    const Status status = try_once();
+    const bool wait =
+        status.code() == Code::kNoSpace && part_->pinned() && io::RealClock().NowNs() < deadline;
+    if (!wait) return status;
+    io::RealClock().SleepNs(kPauseNs);
+  }
+}
+
+void Writer::Count(const std::vector<Item>& items) {
+  ++statistics_.commits;
+  statistics_.versions += items.size();
+  for (const Item& item : items) {
+    statistics_.deltas += item.entry.delta ? 1 : 0;
+    statistics_.object_bytes += item.entry.bytes;
+    statistics_.stored_bytes += item.entry.stored;
+  }
+}
+
+Status Writer::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
+  const std::lock_guard guard(mutex_);
+  QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
+  if (offset > object->bytes() || bytes > object->bytes() - offset) {
+    return Status(Code::kInvalidArgument, "object " + base::Printable(key) + " has " +
+                                              std::to_string(object->bytes()) + " bytes");
+  }
+  object->MarkDirty(offset, bytes);
+  return Status();
+}
+
+// The version that can be restored into the object.
+Result<uint64_t> Writer::VersionAt(const WriterObject& object, uint64_t snapshot) const {
+  QUIRE_ASSIGN_OR_RETURN(const Entry entry, part_->EntryAt(object.key(), snapshot));
+  if (entry.bytes != object.bytes()) {
+    return Status(Code::kInvalidArgument, "object " + base::Printable(object.key()) + " had " +
+                                              std::to_string(entry.bytes) +
+                                              " bytes then, and has " +
+                                              std::to_string(object.bytes()));
+  }
+  return entry.version;
+}
+
+Status Writer::Restore(uint64_t snapshot, Slice key) {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  std::vector<WriterObject*> objects;
+  if (!key.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
+    objects.push_back(object);
+  } else {
+    for (const auto& [name, object] : objects_) objects.push_back(object.get());
+  }
+  // Nothing is written over before all are found.
+  std::vector<uint64_t> versions;
+  for (const WriterObject* object : objects) {
+    QUIRE_ASSIGN_OR_RETURN(versions.emplace_back(), VersionAt(*object, snapshot));
+  }
+  for (size_t i = 0; i < objects.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(part_->Read(objects[i]->key(), versions[i], objects[i]->memory()));
+  }
+  return Status();
+}
+
+uint64_t Writer::LastSnapshot() const {
+  const std::lock_guard guard(mutex_);
+  return part_ == nullptr ? 0 : part_->snapshot();
+}
+
+Status Writer::Sync() {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  return part_->Sync();
+}
+
+Status Writer::Keep(uint64_t snapshot) {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  const std::vector<uint64_t>& kept = part_->heap().head().kept;
+  if (std::binary_search(kept.begin(), kept.end(), snapshot)) return Status();
+  QUIRE_RETURN_IF_ERROR(part_->WhetherWhole(snapshot));
+  if (kept.size() == kKeptMax) {
+    return Status(Code::kNoSpace, std::to_string(kKeptMax) + " snapshots are kept already");
+  }
+  return base::OrOutOfMemory(
+      [&] { return WaitForReaders([&] { return part_->KeepAlso(snapshot); }); });
+}
+
+Status Writer::Release(uint64_t snapshot) {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  std::vector<uint64_t> kept = part_->heap().head().kept;
+  if (std::erase(kept, snapshot) == 0) {
+    return Status(Code::kNotFound, "snapshot " + std::to_string(snapshot) + " is not kept");
+  }
+  return part_->SetKept(std::move(kept));
+}
+
+Status Writer::Collect() {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  return base::OrOutOfMemory([&] { return part_->Collect(); });
+}
+
+Result<std::string> Writer::Tracking(Slice key) const {
+  const std::lock_guard guard(mutex_);
+  QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
+  return std::string(object->tracking());
+}
+
+StreamStatistics Writer::Statistics() const {
+  const std::lock_guard guard(mutex_);
+  StreamStatistics statistics = statistics_;
+  if (part_ == nullptr) return statistics;
+  statistics.relocated_bytes = part_->relocated_bytes();
+  statistics.collected = part_->collected();
+  statistics.pinned_waits = part_->pinned_waits();
+  statistics.log_bytes = part_->heap().identity().capacity;
+  statistics.live_bytes = part_->heap().live_bytes();
+  return statistics;
+}
+
+Status Writer::Finish() {
+  const std::lock_guard guard(mutex_);
+  QUIRE_RETURN_IF_ERROR(Check());
+  QUIRE_RETURN_IF_ERROR(part_->Finish());
+  part_.reset();
+  all_.clear();
+  objects_.clear();
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::string& place,
+                                                 const std::string& name, uint32_t rank,
+                                                 const StreamOptions& options) {
+  return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<StreamWriter>> {
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Part> part,
+                           Part::Open(fs, PartName{place, name, rank}, options, true));
+    return std::unique_ptr<StreamWriter>(std::make_unique<Writer>(std::move(part), options));
+  });
+}
+
+}  // namespace quire::stream
