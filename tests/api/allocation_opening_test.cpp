@@ -1,6 +1,6 @@
 // The n-th allocation fails while a stream's index is made, for n = 0, 1, ...: by the first program
 // that opens the log after the machine started anew (whoever opens it next finds all that was
-// stored), and by a mirror that forgets objects.
+// stored), and by a mirror that forgets objects; and while a writer keeps a snapshot.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -154,6 +154,33 @@ TEST(ForgettingWithoutMemory, LeavesNoObjectInThePlaceOfAnother) {
     }
   }
   EXPECT_GT(n, 20);
+}
+
+// Whether the n-th allocation of a Keep failed, and what came of that.
+bool KeepsWithout(int64_t n) {
+  const test::TempDirectory directory;
+  StreamOptions options = SmallLog(64 << 10);
+  options.keep_versions = 14;
+  const auto writer =
+      OpenWriter(io::PosixFileSystem(), directory / "place", "store", 0, options);
+  EXPECT_OK(writer.status());
+  const Result<char*> memory = (*writer)->Create("key", kBytes);
+  EXPECT_OK(memory.status());
+  for (uint64_t version = 1; version <= 30; ++version) EXPECT_OK((*writer)->Put("key").status());
+  const uint64_t snapshot = (*writer)->LastSnapshot() - 12;
+  test::FailAllocation(n);
+  const Status kept = (*writer)->Keep(snapshot);
+  const bool failed = test::AllocationFailed();
+  EXPECT_TRUE(kept.ok() || kept.code() == Code::kOutOfMemory) << kept.ToString();
+  EXPECT_EQ((*writer)->Release(snapshot).ok(), kept.ok()) << kept.ToString();
+  return failed;
+}
+
+TEST(KeepingWithoutMemory, KeepsOrSaysThatItDoesNot) {
+  int64_t n = 0;
+  while (KeepsWithout(n) && !testing::Test::HasFailure()) ++n;
+  ASSERT_FALSE(testing::Test::HasFailure()) << "allocation " << n;
+  EXPECT_GT(n, 5);
 }
 
 }  // namespace

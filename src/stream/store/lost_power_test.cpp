@@ -147,10 +147,12 @@ TEST(LostPower, AfterAHeadThatCouldNotBeSyncedLeavesWhatWasSynced) {
     ASSERT_OK((*writer)->Sync());
     fs->FailAt(io::kFaultSync, 1, UINT64_MAX, Code::kIo);
     EXPECT_CODE((*writer)->Collect(), Code::kIo);
+    Status put;
     for (uint64_t i = 0; i < 15 + seed % 10; ++i) {
       Compute(*memory, "key", 10 + i, kBytes);
-      static_cast<void>((*writer)->Put("key").status());
+      put = (*writer)->Put("key").status();
     }
+    EXPECT_CODE(put, Code::kIo);  // there is no room any more
     machine.fs().Restart(io::CrashKind::kPower, seed);
     const auto again = machine.Write(SmallLog(kLogBytes));
     SCOPED_TRACE(seed);

@@ -421,19 +421,22 @@ Status Part::SetKept(std::vector<uint64_t> kept) {
   return heap_->WriteHead(std::move(head));
 }
 
-// More that is kept takes no more of the room by which the head moves than a commit does.
+// More that is kept takes no more of the room by which the head moves than a commit does. If it
+// cannot be kept, for want of memory, too, it is not: nobody would release it.
 Status Part::KeepAlso(uint64_t snapshot) {
-  const std::vector<uint64_t> before = heap_->head().kept;
-  std::vector<uint64_t> kept = before;
-  kept.insert(std::lower_bound(kept.begin(), kept.end(), snapshot), snapshot);
-  QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
-  base::SyncPoint("stream.keep.stored");
-  pinned_ = false;
-  if (RoomFor(0, 2 * largest_commit_)) return Status();
+  std::vector<uint64_t> before = heap_->head().kept;
   bool fits = false;
-  const Status moved = MoveWhatIsKept(0, {}, &fits);
+  const Status moved = base::OrOutOfMemory([&]() -> Status {
+    std::vector<uint64_t> kept = before;
+    kept.insert(std::lower_bound(kept.begin(), kept.end(), snapshot), snapshot);
+    QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
+    base::SyncPoint("stream.keep.stored");
+    pinned_ = false;
+    fits = RoomFor(0, 2 * largest_commit_);
+    return fits ? Status() : MoveWhatIsKept(0, {}, &fits);
+  });
   if (moved.ok() && fits) return Status();
-  QUIRE_RETURN_IF_ERROR(SetKept(before));
+  if (heap_->head().kept != before) QUIRE_RETURN_IF_ERROR(SetKept(std::move(before)));
   QUIRE_RETURN_IF_ERROR(moved);
   return Status(Code::kNoSpace, heap_->path() + " has no room to keep snapshot " +
                                     std::to_string(snapshot) +

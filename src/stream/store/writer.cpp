@@ -54,11 +54,15 @@ class Writer final : public StreamWriter {
   Result<uint64_t> Snapshot() override;
   Result<uint64_t> Snapshot(const std::vector<Slice>& keys) override;
   Status MarkDirty(Slice key, uint64_t offset, uint64_t bytes) override;
-  Status Restore(uint64_t snapshot, Slice key) override;
+  Status Restore(uint64_t snapshot, Slice key) override {
+    return base::OrOutOfMemory([&] { return RestoreAsAt(snapshot, key); });
+  }
   uint64_t LastSnapshot() const override;
   Status Sync() override;
   StreamDurability durability() const override { return durability_; }
-  Status Keep(uint64_t snapshot) override;
+  Status Keep(uint64_t snapshot) override {
+    return base::OrOutOfMemory([&] { return KeepWhole(snapshot); });
+  }
   Status Release(uint64_t snapshot) override;
   Status Collect() override;
   Result<std::string> Tracking(Slice key) const override;
@@ -76,6 +80,8 @@ class Writer final : public StreamWriter {
   Status WaitForReaders(const std::function<Status()>& try_once);
   void Count(const std::vector<Item>& items);
   Result<uint64_t> VersionAt(const WriterObject& object, uint64_t snapshot) const;
+  Status RestoreAsAt(uint64_t snapshot, Slice key);
+  Status KeepWhole(uint64_t snapshot);
 
   const StreamOptions options_;
   const StreamDurability durability_;
@@ -263,7 +269,7 @@ Result<uint64_t> Writer::VersionAt(const WriterObject& object, uint64_t snapshot
   return entry.version;
 }
 
-Status Writer::Restore(uint64_t snapshot, Slice key) {
+Status Writer::RestoreAsAt(uint64_t snapshot, Slice key) {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
   std::vector<WriterObject*> objects;
@@ -292,10 +298,10 @@ uint64_t Writer::LastSnapshot() const {
 Status Writer::Sync() {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
-  return part_->Sync();
+  return base::OrOutOfMemory([&] { return part_->Sync(); });
 }
 
-Status Writer::Keep(uint64_t snapshot) {
+Status Writer::KeepWhole(uint64_t snapshot) {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
   const std::vector<uint64_t>& kept = part_->heap().head().kept;
@@ -304,18 +310,19 @@ Status Writer::Keep(uint64_t snapshot) {
   if (kept.size() == kKeptMax) {
     return Status(Code::kNoSpace, std::to_string(kKeptMax) + " snapshots are kept already");
   }
-  return base::OrOutOfMemory(
-      [&] { return WaitForReaders([&] { return part_->KeepAlso(snapshot); }); });
+  return WaitForReaders([&] { return part_->KeepAlso(snapshot); });
 }
 
 Status Writer::Release(uint64_t snapshot) {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
-  std::vector<uint64_t> kept = part_->heap().head().kept;
-  if (std::erase(kept, snapshot) == 0) {
-    return Status(Code::kNotFound, "snapshot " + std::to_string(snapshot) + " is not kept");
-  }
-  return part_->SetKept(std::move(kept));
+  return base::OrOutOfMemory([&]() -> Status {
+    std::vector<uint64_t> kept = part_->heap().head().kept;
+    if (std::erase(kept, snapshot) == 0) {
+      return Status(Code::kNotFound, "snapshot " + std::to_string(snapshot) + " is not kept");
+    }
+    return part_->SetKept(std::move(kept));
+  });
 }
 
 Status Writer::Collect() {
@@ -345,7 +352,7 @@ StreamStatistics Writer::Statistics() const {
 Status Writer::Finish() {
   const std::lock_guard guard(mutex_);
   QUIRE_RETURN_IF_ERROR(Check());
-  QUIRE_RETURN_IF_ERROR(part_->Finish());
+  QUIRE_RETURN_IF_ERROR(base::OrOutOfMemory([&] { return part_->Finish(); }));
   part_.reset();
   all_.clear();
   objects_.clear();
