@@ -4,6 +4,8 @@ from sabotage_kind import Sabotage
 LSM, KV, COMM, TABLE, BASE = (f"quire_{folder}_test"
                               for folder in ("lsm", "kv", "comm", "table", "base"))
 PARTITION = "quire_partition_test"
+KV_HELD = ("Ranks/DatabaseSyncPoints."
+           "EveryRankReadsWhatWasAcknowledgedWhicheverThreadIsHeldWhere/2")
 
 RANK_SABOTAGES = [
     # Between ranks.
@@ -43,13 +45,11 @@ RANK_SABOTAGES = [
              KV, "Promises.*"),
     Sabotage("barrier-flush", "a barrier of level SSTABLE flushes nothing",
              "src/kv/database/database_collective.cpp",
-             "return store_->db().Flush(); }));", "return Status(); }));",
-             KV, "Promises.*"),
+             "const Status flushed = base::OrOutOfMemory([&] { return store_->db().Flush(); });",
+             "const Status flushed;", KV, "Promises.*"),
     Sabotage("barrier-agreement", "the failure of one rank's flush is not told to the others",
              "src/kv/database/database_collective.cpp",
-             "return core_->exchange->Agree(base::OrOutOfMemory([&] {",
-             "return ([](const Status& own) { return own; })(base::OrOutOfMemory([&] {",
-             KV, "Promises.*"),
+             "return core_->exchange->Agree(flushed);", "return flushed;", KV, "Promises.*"),
     Sabotage("cache-emptied", "a cache that is switched keeps its pairs",
              "src/kv/owner/pair_cache.cpp",
              "shards_[i].index.clear();\n    shards_[i].entries.clear();", "",
@@ -97,6 +97,17 @@ RANK_SABOTAGES = [
     Sabotage("admitted-writes", "a change of mode does not wait for the writes under way",
              "src/kv/database/database_collective.cpp", "const Status written = AwaitWrites();",
              "const Status written;", KV, "ModeChanges.A*Admitted*"),
+    Sabotage("held-caches", "a rank reads cached pairs while others may change them already",
+             "src/kv/database/database_collective.cpp",
+             "remote_cache_->SetOn(false);\n  Status fenced", "Status fenced",
+             KV, "*DatabaseSyncPoints.NoRank*"),
+    Sabotage("held-barrier", "a barrier does not wait for what is staged",
+             "src/kv/database/database_collective.cpp",
+             "Status fenced = base::OrOutOfMemory([&] { return Fence(); });", "Status fenced;",
+             KV, KV_HELD),
+    Sabotage("held-capture", "a checkpoint is captured before what is staged has arrived",
+             "src/kv/database/database_collective.cpp", "Status ready = Fence();", "Status ready;",
+             KV, KV_HELD),
     Sabotage("closed-iterators", "an iterator keeps the files and the lock of a closed database",
              "src/kv/database/database_collective.cpp", "iterators_.End(closed);", "",
              KV, "ModeChanges.AnIteratorEndsWithItsDatabase"),

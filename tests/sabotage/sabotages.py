@@ -10,6 +10,8 @@ BASE, FILTER, RUNTIME = "quire_base_test", "quire_filter_test", "quire_runtime_t
 KILL = "Crash.AfterAKillEverythingAcknowledgedIsThere"
 POWER = "Crash.AfterAPowerLossAPrefixIsThereWithEverythingThatWasSynced"
 SYNCED = "Crash.WithTheLogSyncedAPowerLossTakesNothingAcknowledged"
+KV_HELD = ("Ranks/DatabaseSyncPoints."
+           "EveryRankReadsWhatWasAcknowledgedWhicheverThreadIsHeldWhere/2")
 
 SABOTAGES = [
     # What is synced, and before what.

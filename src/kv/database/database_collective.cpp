@@ -1,6 +1,7 @@
 // Fences, barriers, changes of mode, and the end: what concerns the whole database.
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/database/database_impl.h"
 #include "kv/protocol/descriptor.h"
@@ -60,8 +61,11 @@ Status DatabaseImpl::Barrier(Level level) {
   QUIRE_RETURN_IF_ERROR(runtime::Together(*core_->exchange, [&] {
     return runtime::AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level");
   }));
+  base::SyncPoint("kv.barrier.agreed");
   if (level == Level::kMemTable) return Status();
-  return core_->exchange->Agree(base::OrOutOfMemory([&] { return store_->db().Flush(); }));
+  const Status flushed = base::OrOutOfMemory([&] { return store_->db().Flush(); });
+  base::SyncPoint("kv.barrier.flushed");
+  return core_->exchange->Agree(flushed);
 }
 
 Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request, bool wait) {
@@ -125,6 +129,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
                 [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
   checkpoints_.reserve(checkpoints_.size() + 1);
   Result<std::shared_ptr<const lsm::Capture>> capture = store_->db().NewCapture();
+  base::SyncPoint("kv.checkpoint.captured");
   QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
   std::shared_ptr<runtime::Job> job;
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> event,
@@ -151,9 +156,11 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
   // ends first, or it would land in the phase that forbids it; and no rank may trust pairs that
   // another may already change.
   gate_.store((before & after) | (before & kSequential) | kChanging);
+  base::SyncPoint("kv.mode.closed");
   remote_cache_->SetOn(false);
   Status fenced = base::OrOutOfMemory([&] {
     const Status written = AwaitWrites();
+    base::SyncPoint("kv.mode.written");
     const Status sent = Fence();
     return written.ok() ? sent : written;
   });
@@ -170,7 +177,9 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
     protection_ = protection;
     consistency_ = consistency;
   }
+  base::SyncPoint("kv.mode.agreed");
   gate_.store(agreed.ok() ? after : before);
+  base::SyncPoint("kv.mode.opened");
   SwitchCaches(protection_);
   return agreed;
 }
@@ -211,14 +220,17 @@ Status DatabaseImpl::Close() {
 
 Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
   const Status fenced = exchange.Agree(base::OrOutOfMemory([&] { return Fence(); }));
+  base::SyncPoint("kv.close.fenced");
   // They read this rank's files. How they ended is their events' to tell, and the log's.
   for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
     static_cast<void>(checkpoint->Wait());
   }
   if (redistribution_ != nullptr) EndRedistribution();
   const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
+  base::SyncPoint("kv.close.flushed");
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
   Teardown();
+  base::SyncPoint("kv.close.ended");
   // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
   const Status closed = exchange.Agree(kept);
   return fenced.ok() ? closed : fenced;

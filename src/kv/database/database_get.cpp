@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/program_call.h"
+#include "base/sync_point.h"
 #include "kv/database/database_impl.h"
 #include "kv/group/pending_get.h"
 #include "kv/protocol/wire.h"
@@ -51,6 +52,7 @@ Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
   }
   if (remote_cache_->on()) {
     *ticket = remote_cache_->Look(place.hash);
+    base::SyncPoint("kv.get.looked");
     const Status cached = remote_cache_->Get(key, place.hash, *ticket, value_place);
     if (cached.code() != Code::kNotFound) {
       counters_.Add(Counter::kRemoteCacheHits);
@@ -77,6 +79,7 @@ Status DatabaseImpl::GetInGroup(const Place& place, Slice key, const PlaceFuncti
   std::string answer;
   const Status status =
       core_->exchange->Ask(place.owner, Channel(number_, Operation::kGetInGroup), {}, key, &answer);
+  base::SyncPoint("kv.get.named");
   NamedTables tables;
   if (!status.ok() || !DecodeTablesAnswer(answer, &tables)) {
     return TakeGetAnswer(place, key, status, answer, value_place, ticket);
@@ -97,6 +100,7 @@ Status DatabaseImpl::TakeGetAnswer(const Place& place, Slice key, const Status& 
                                    Slice answer, const PlaceFunction& value_place,
                                    const PairCache::Ticket& ticket) {
   counters_.Add(Counter::kGetsByMessage);
+  base::SyncPoint("kv.get.answered");
   if (!status.ok()) return OwnerStatus(place.owner, status);
   QUIRE_ASSIGN_OR_RETURN(const Slice value, DecodeGetAnswer(answer));
   char* const to = value_place(value.size());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "base/thread.h"
 #include "kv/protocol/wire.h"
 
@@ -74,6 +75,7 @@ void Dispatcher::Pump(int owner) {
 void Dispatcher::SendNext(int owner, StagedBatchPtr batch) {
   counters_->Add(Counter::kBatchesSent);
   counters_->Add(Counter::kBatchBytesSent, batch->size);
+  base::SyncPoint("kv.batch.before_send");
   auto done = [self = shared_from_this(), owner, batch](const Status& status, Slice answer) {
     self->OnAnswer(owner, batch, status, answer);
     // This runs where nothing may be sent: the thread does it, or the next call.
@@ -89,6 +91,7 @@ void Dispatcher::SendNext(int owner, StagedBatchPtr batch) {
 void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& status,
                           Slice answer) {
   const uint64_t count = batch->count;
+  base::SyncPoint("kv.batch.answered");
   if (!staging_.Finish(owner, batch)) return;  // given up, and counted, before
   if (status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut) {
     counters_->Add(Counter::kOperationsUnknown, count);
@@ -142,6 +145,7 @@ Status Dispatcher::StartWave(Wave* wave) {
     last = std::move(batch);
   }
   const Operation operation = last == nullptr ? Operation::kFence : Operation::kApply;
+  base::SyncPoint("kv.fence.before_send");
   if (last != nullptr) {
     counters_->Add(Counter::kBatchesSent);
     counters_->Add(Counter::kBatchBytesSent, last->size);
@@ -165,6 +169,7 @@ Status Dispatcher::FinishWave(Wave* wave) {
   Status status = base::OrOutOfMemory([&] { return exchange_->Wait(wave->call, &answer); });
   // It was sent: what there is no memory to wait for may have been applied.
   if (status.code() == Code::kOutOfMemory && !wave->call->Done()) status = Status(Code::kTimedOut);
+  base::SyncPoint("kv.fence.answered");
   Settle(wave->owner, wave->batch, status, answer);
   const bool silent = status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed;
   return silent ? status : Status();

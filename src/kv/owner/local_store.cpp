@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/program_call.h"
+#include "base/sync_point.h"
 #include "log/record.h"
 
 namespace quire::kv {
@@ -59,6 +60,7 @@ Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const lsm::Allocate
   bool decided = false;
   const Status in_memory = db_->GetFromMemory(key, place, &decided, nullptr);
   if (decided) return in_memory;
+  base::SyncPoint("kv.local.not_in_memory");
   const Status cached = cache_.Get(key, hash, ticket, place);
   if (cached.code() != Code::kNotFound) {
     counters_->Add(Counter::kLocalCacheHits);

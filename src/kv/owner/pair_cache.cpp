@@ -1,4 +1,5 @@
 #include "kv/owner/pair_cache.h"
+#include "base/sync_point.h"
 
 #include <algorithm>
 #include <cstring>
@@ -33,6 +34,7 @@ void PairCache::SetOn(bool on) {
   if (capacity_bytes_ == 0) return;
   generation_.fetch_add(1);
   on_.store(on, std::memory_order_release);
+  base::SyncPoint("kv.cache.before_clear");
   for (size_t i = 0; i < shard_count_; ++i) {
     const std::lock_guard<std::mutex> lock(shards_[i].mutex);
     shards_[i].index.clear();
@@ -72,6 +74,7 @@ void PairCache::Insert(Slice key, Slice value, uint64_t hash, const Ticket& tick
   const uint64_t charge = ChargeOf(key, value);
   const uint64_t shard_capacity = capacity_bytes_ / shard_count_;
   if (!ticket.usable || charge > shard_capacity / 2) return;
+  base::SyncPoint("kv.cache.before_fill");
   std::list<Entry> fresh;
   fresh.push_front({std::string(key), std::make_shared<const std::string>(value)});
   Shard& shard = ShardOf(hash);
@@ -82,6 +85,7 @@ void PairCache::Insert(Slice key, Slice value, uint64_t hash, const Ticket& tick
       now.writes_ended != ticket.writes_ended) {
     return;
   }
+  base::SyncPoint("kv.cache.filling");
   Erase(shard, key);
   while (shard.charged_bytes + charge > shard_capacity) Erase(shard, shard.entries.back().key);
   shard.index.emplace(fresh.front().key, fresh.begin());  // without memory nothing has changed
@@ -111,6 +115,7 @@ PairCache::WriteGuard::WriteGuard(PairCache& cache, Slice key, uint64_t hash)
     : cache_(cache.capacity_bytes_ == 0 ? nullptr : &cache), key_(key), hash_(hash) {
   if (cache_ == nullptr) return;
   cache_->MarkOf(hash).state.fetch_add(1);
+  base::SyncPoint("kv.cache.marked");
   if (!cache_->on()) return;  // what comes in later sees the mark
   Shard& shard = cache_->ShardOf(hash);
   const std::lock_guard<std::mutex> lock(shard.mutex);
@@ -119,6 +124,7 @@ PairCache::WriteGuard::WriteGuard(PairCache& cache, Slice key, uint64_t hash)
 
 PairCache::WriteGuard::~WriteGuard() {
   if (cache_ == nullptr) return;
+  base::SyncPoint("kv.cache.before_unmark");
   // One more ended, one less under way.
   const uint64_t before = cache_->MarkOf(hash_).state.fetch_add(kEndedOne - 1);
   // The count of those that have ended begins anew: no earlier ticket may equal a later one.

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "kv/protocol/wire.h"
 
 namespace quire::kv {
@@ -57,6 +58,7 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
     exchange->Serve(Channel(database_number, operation),
                     [this, operation](int /*source*/, Slice request, std::string* answer) {
                       counters_->Add(Counter::kRequestsServed);
+                      base::SyncPoint("kv.serve.asked");
                       switch (operation) {
                         case Operation::kGetMany:
                           return GetMany(request, false, answer);
@@ -109,7 +111,9 @@ std::unique_ptr<comm::UnfinishedRequest> Service::Begin(Operation operation, Sli
 }
 
 bool Service::GoOn(Write& write, Slice request, Status* status, std::string* answer) {
+  base::SyncPoint("kv.serve.arrived");
   *status = Run(write, request);
+  base::SyncPoint("kv.serve.applied");
   if (write.progress.waits) return false;
   *answer = std::move(write.answer);
   return true;

@@ -8,6 +8,7 @@
 #include "base/coding.h"
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
+#include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "io/paths/made_paths.h"
 #include "kv/persistence/checkpoint_files.h"
@@ -201,12 +202,14 @@ Status CheckpointWork::Rename() {
   QUIRE_RETURN_IF_ERROR(
       io::ReplaceFile(fs_, partial_ + "/" + kCommitName, EncodeCommitRecord(record_)));
   const std::string complete = CheckpointDirectory(home_, prepared_.number);
+  base::SyncPoint("kv.checkpoint.committed");
   may_be_published_ = true;  // until the end of this is known: any step may find no memory
   const Status renamed = base::OrOutOfMemory([&] { return fs_.Rename(partial_, complete); });
   if (!renamed.ok()) {
     may_be_published_ = !IsPartial();
     return renamed;
   }
+  base::SyncPoint("kv.checkpoint.renamed");
   const Status durable = base::OrOutOfMemory([&] { return fs_.SyncDirectory(home_); });
   if (!durable.ok()) {
     // All ranks hear that it failed. Where it cannot be taken back either, it is whole.

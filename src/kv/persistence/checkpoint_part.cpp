@@ -6,6 +6,7 @@
 #include "base/coding.h"
 #include "base/hash.h"
 #include "base/log_sink.h"
+#include "base/sync_point.h"
 #include "lsm/version/manifest.h"
 
 namespace quire::kv {
@@ -44,8 +45,10 @@ Result<bool> CheckpointPart::Advance() {
   if (transfer_ == nullptr) QUIRE_RETURN_IF_ERROR(Begin());
   QUIRE_ASSIGN_OR_RETURN(const bool done, transfer_->Advance());
   if (!done) return false;
+  base::SyncPoint("kv.checkpoint.copied");
   QUIRE_RETURN_IF_ERROR(CheckAll());
   QUIRE_RETURN_IF_ERROR(WriteList());
+  base::SyncPoint("kv.checkpoint.listed");
   capture_.reset();  // the database may remove these files now
   return true;
 }

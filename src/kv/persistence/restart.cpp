@@ -8,6 +8,7 @@
 
 #include "base/coding.h"
 #include "base/log_sink.h"
+#include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/generations/locked_database.h"
@@ -162,6 +163,7 @@ Result<runtime::JobWork::State> RestartWork::AdvanceCopy(const Candidate& candid
   QUIRE_ASSIGN_OR_RETURN(const bool done, transfer_->Advance());
   if (!done) return State::kAgain;
   transfer_.reset();
+  base::SyncPoint("kv.restart.copied");
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(copies_.back().directory));
   return State::kAgain;
 }
@@ -233,6 +235,7 @@ Status RestartWork::Publish() {
   ready.generations = {GenerationOf(*copied_)};
   ready.options = copied_->record.options;
   may_count_ = true;
+  base::SyncPoint("kv.restart.before_publish");
   const Status written = WriteDescriptor(fs_, locked_.directory, ready);
   if (written.ok()) return Status();
   // All ranks hear that it failed. Where this cannot be taken back, the database is whole.

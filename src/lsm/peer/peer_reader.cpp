@@ -11,6 +11,7 @@
 #include "base/epoch.h"
 #include "base/hash.h"
 #include "base/log_sink.h"
+#include "base/sync_point.h"
 #include "log/segment.h"
 #include "lsm/version/manifest.h"
 #include "lsm/memtable/memtable.h"
@@ -66,6 +67,7 @@ class DirectReader final : public PeerReader {
         const base::EpochGuard guard;
         const PeerView* const view = view_.load(std::memory_order_acquire);
         if (view != nullptr && arena_->Unchanged(view->sequence)) {
+          base::SyncPoint("lsm.peer.viewed");
           const Status status = GetFrom(*view, key, hash, allocate, &changed);
           if (!changed) return status;
         }
@@ -97,6 +99,7 @@ class DirectReader final : public PeerReader {
       return Busy(directory_, "its owner died while it changed it");
     }
     if (unreadable_ == view->sequence) return Busy(directory_, "a file of it cannot be read");
+    base::SyncPoint("lsm.peer.board_read");
     view->has_base = board.has_base;
     Status status = AddMemTables(board, view.get());
     if (status.ok()) status = AddRuns(board, former, view.get());
@@ -134,6 +137,7 @@ class DirectReader final : public PeerReader {
           return Status(Code::kNotFound);
         case PeerLookup::State::kValue: {
           const Status status = Deliver(found.value, allocate);
+          base::SyncPoint("lsm.peer.delivered");
           *changed = !memtable.Unchanged();
           return status;
         }
