@@ -240,6 +240,14 @@ def token(nodes):
     known(nodes, "there")
     check(nodes.get("stranger").startswith("error"), "a stranger reads")
     check("another token" in nodes.get("stranger"), nodes.get("stranger"))
+    # One that does not come to run leaves nothing behind.
+    other.chmod(0o644)
+    nowhere = nodes.root / "nowhere"
+    for detach, failed in (([], 3), (["--detach"], 1)):
+        command = [nodes.daemon, "--place", nowhere, "--token", other, *detach]
+        refused = run(command, expect=failed).stderr
+        check("open to other users" in refused, refused)
+        check(not nowhere.exists(), "a daemon that was refused left its place behind")
 
 
 def addresses(nodes):

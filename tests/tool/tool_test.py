@@ -414,8 +414,19 @@ def test_checkpoint(tool):
     assert tool.run("get", one, "mine") == "on rank 1\n"
     assert tool.run("scan", "--keys", one) == "mine\nmine too\n"
     assert tool.json("verify", one)["sound"]
-    # A copy is whole, or not there.
+    # A copy is whole, or not there, and then neither is anything that was made for it.
     archive = tool.directory / "archive"
+    broken = tool.directory / "broken"
+    shutil.copytree(one, broken / "own/1")
+    files = [path for path in (broken / "own/1/rank-1").iterdir() if path.name != "FILES"]
+    damaged = max(files, key=lambda path: path.stat().st_size)
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    tool.run("checkpoint", "export", broken / "own/1", archive, code=FOUND_WRONG)
+    assert damaged.name in tool.errors, tool.errors
+    assert not archive.exists()
+    shutil.rmtree(broken)
     assert tool.run("checkpoint", "export", one, archive).strip() == str(archive / "own/1")
     assert state_of(archive / "own/1") == state_of(one)
     tool.run("checkpoint", "export", one, archive, code=WRONG_USAGE)
@@ -479,7 +490,7 @@ def test_dropped_half(tool):
 
 
 def test_export_without_room(tool):
-    """No file may become large enough: there is no copy, and what was begun can be removed."""
+    """No file may become large enough: nothing is left. What a killed one left can be removed."""
     one = tool.directory / "repository-checkpoints/own/1"
 
     def small_files():
@@ -490,8 +501,8 @@ def test_export_without_room(tool):
                           preexec_fn=small_files)
     assert done.returncode == CANNOT_READ and "val-1.seg" in done.stderr, done
     assert "ulimit -f" in done.stderr and done.stdout == "", done
-    left = tool.directory / "small/own/.partial-1"
-    assert list((tool.directory / "small/own").iterdir()) == [left]
+    assert not (tool.directory / "small").exists()
+    (tool.directory / "small/own/.partial-1").mkdir(parents=True)
     tool.run("checkpoint", "export", one, tool.directory / "small", code=WRONG_USAGE)
     assert "quire clean" in tool.errors
     tool.run("clean", "--yes", "--shared-memory", tool.directory, tool.directory / "small")

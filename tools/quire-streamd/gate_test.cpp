@@ -278,7 +278,8 @@ TEST_F(GateTest, GivesAReaderAQueueAndForgetsItWithTheReader) {
 
 TEST_F(GateTest, IsFoundByAReaderWhoseOwnDaemonWasTheSecond) {
   auto& fs = io::PosixFileSystem();
-  auto lock = LockPlace(fs, place_.path());
+  io::MadePaths made;
+  auto lock = LockPlace(fs, place_.path(), &made);
   ASSERT_OK(lock.status());
   ::setenv(stream::kDaemonVariable, "/bin/false", 1);
   std::thread reader([this] {

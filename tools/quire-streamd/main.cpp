@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "io/files/descriptor.h"
 #include "io/files/machine.h"
+#include "io/paths/made_paths.h"
 #include "io/paths/process.h"
 #include "quire/version.h"
 #include "tools/quire-streamd/daemon.h"
@@ -56,9 +57,23 @@ void LogToStandardError() {
   });
 }
 
+// The place of a daemon that begins. What it made there goes if it does not come to run.
+struct Claim {
+  io::MadePaths made_place;
+  std::unique_ptr<io::FileLock> lock;
+  io::MadePaths made_files;  // under the lock
+};
+
+Status ClaimPlace(io::FileSystem& fs, const std::string& place, Claim* claim) {
+  return io::AgainIfTakenBack([&]() -> Status {
+    QUIRE_RETURN_IF_ERROR(claim->made_place.MakeDirectory(fs, place));
+    QUIRE_ASSIGN_OR_RETURN(claim->lock, LockPlace(fs, place, &claim->made_files));
+    return Status();
+  });
+}
+
 Status Serve(io::FileSystem& fs, const Command& command) {
   const std::string& place = command.daemon.place;
-  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(place));
   Background* background = nullptr;
   Result<Background> entered = Status(Code::kNotFound);
   if (command.detach) {
@@ -66,19 +81,26 @@ Status Serve(io::FileSystem& fs, const Command& command) {
     QUIRE_RETURN_IF_ERROR(entered.status());
     background = &*entered;
   }
-  QUIRE_ASSIGN_OR_RETURN(const auto lock, LockPlace(fs, place));
+  Claim claim;
+  QUIRE_RETURN_IF_ERROR(ClaimPlace(fs, place, &claim));
   QUIRE_ASSIGN_OR_RETURN(const io::Descriptor signals, io::StopSignals());
   io::RaiseFileLimit();
   const bool own_token = command.token.empty();
+  const std::string token_file = place + "/" + kTokenFile;
+  if (own_token) QUIRE_RETURN_IF_ERROR(claim.made_files.AddFileIfAbsent(fs, token_file));
   QUIRE_ASSIGN_OR_RETURN(
       const Token token,
-      Token::Load(fs, own_token ? place + "/" + kTokenFile : command.token, own_token));
+      Token::Load(fs, own_token ? token_file : command.token, own_token));
   QUIRE_ASSIGN_OR_RETURN(
       const auto daemon,
       Daemon::Open(command.daemon, token, StreamsOf(fs, place, command.daemon.mirror_bytes)));
   const std::string metadata =
       command.daemon.metadata_here ? daemon->address() : command.daemon.metadata;
-  QUIRE_RETURN_IF_ERROR(WriteDaemonFile(fs, place, {daemon->address(), metadata}));
+  const Status written = WriteDaemonFile(fs, place, {daemon->address(), metadata});
+  if (!written.ok()) RemoveDaemonFiles(fs, place);
+  QUIRE_RETURN_IF_ERROR(written);
+  claim.made_place.Keep();
+  claim.made_files.Keep();
   if (background != nullptr) {
     QUIRE_RETURN_IF_ERROR(LogToFile(fs, place));
     background->Ready();

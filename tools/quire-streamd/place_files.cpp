@@ -38,8 +38,9 @@ Status AskListenerToEnd(const std::string& place) {
 
 }  // namespace
 
-Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place) {
-  return fs.Lock(place + "/" + stream::kDaemonLock, io::ProcessDescription());
+Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place,
+                                                io::MadePaths* made) {
+  return made->Lock(fs, place + "/" + stream::kDaemonLock, io::ProcessDescription());
 }
 
 Status WriteDaemonFile(io::FileSystem& fs, const std::string& place, const DaemonFile& file) {

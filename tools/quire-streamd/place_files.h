@@ -9,6 +9,7 @@
 #include <string>
 
 #include "io/files/file_system.h"
+#include "io/paths/made_paths.h"
 #include "quire/status.h"
 
 namespace quire::streamd {
@@ -22,8 +23,10 @@ struct DaemonFile {
   std::string metadata;  // the service's address; empty: none
 };
 
-// One daemon per place: kBusy, with who runs there.
-Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place);
+// One daemon per place: kBusy, with who runs there. `made` notes the lock's file unless it was
+// there.
+Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place,
+                                                io::MadePaths* made);
 Status WriteDaemonFile(io::FileSystem& fs, const std::string& place, const DaemonFile& file);
 Result<DaemonFile> ReadDaemonFile(io::FileSystem& fs, const std::string& place);
 // Takes the file and the socket away.

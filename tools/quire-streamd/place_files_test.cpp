@@ -38,9 +38,10 @@ TEST(PlaceFiles, LetOneDaemonRunAtAPlace) {
   io::FileSystem& fs = io::PosixFileSystem();
   EXPECT_EQ(*RunningDaemon(fs, place.path()), "");
   EXPECT_EQ(StopDaemon(fs, place.path(), 10).code(), Code::kNotFound);
-  const auto lock = LockPlace(fs, place.path());
+  io::MadePaths made;
+  const auto lock = LockPlace(fs, place.path(), &made);
   ASSERT_OK(lock.status());
-  EXPECT_EQ(LockPlace(fs, place.path()).status().code(), Code::kBusy);
+  EXPECT_EQ(LockPlace(fs, place.path(), &made).status().code(), Code::kBusy);
   EXPECT_NE(*RunningDaemon(fs, place.path()), "");
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "io/files/machine.h"
+#include "io/paths/made_paths.h"
 #include "kv/persistence/transfer.h"
 #include "tools/quire/places.h"
 
@@ -56,6 +57,16 @@ class Exporter {
         progress_(progress) {}
 
   Result<std::string> Run() {
+    const Status exported = Export();
+    // Nothing stays of one that failed; the directory of all files first, while it is locked.
+    if (!exported.ok() && lock_ != nullptr) static_cast<void>(fs_.RemoveTree(partial_));
+    QUIRE_RETURN_IF_ERROR(exported);
+    made_.Keep();
+    return directory_;
+  }
+
+ private:
+  Status Export() {
     QUIRE_ASSIGN_OR_RETURN(const kv::CommitRecord record,
                            kv::ReadCommitRecord(fs_, place_.found.directory));
     for (const kv::CommitRecord::Part& part : record.parts) total_ += part.bytes;
@@ -63,14 +74,12 @@ class Exporter {
     for (size_t rank = 0; rank < record.parts.size(); ++rank) {
       QUIRE_RETURN_IF_ERROR(CopyPart(rank, record.parts[rank]));
     }
-    QUIRE_RETURN_IF_ERROR(Publish());
-    return directory_;
+    return Publish();
   }
 
- private:
   Status Prepare() {
-    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, target_));
-    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, home_));
+    QUIRE_RETURN_IF_ERROR(made_.MakeDirectory(fs_, target_));
+    QUIRE_RETURN_IF_ERROR(made_.MakeDirectory(fs_, home_));
     QUIRE_ASSIGN_OR_RETURN(const bool exists, fs_.Exists(directory_));
     QUIRE_ASSIGN_OR_RETURN(const bool begun, fs_.Exists(partial_));
     if (exists || begun) {
@@ -78,9 +87,9 @@ class Exporter {
                                                 " is there already; choose another directory, or "
                                                 "remove it (quire checkpoint drop, quire clean)");
     }
-    QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, partial_));
-    QUIRE_ASSIGN_OR_RETURN(
-        lock_, fs_.Lock(DatabaseLockPath(partial_), io::ProcessDescription() + ", quire export"));
+    QUIRE_RETURN_IF_ERROR(made_.MakeDirectory(fs_, partial_));
+    QUIRE_ASSIGN_OR_RETURN(lock_, made_.Lock(fs_, DatabaseLockPath(partial_),
+                                             io::ProcessDescription() + ", quire export"));
     return Status();
   }
 
@@ -110,7 +119,11 @@ class Exporter {
   Status Publish() {
     QUIRE_RETURN_IF_ERROR(CopyText(place_.found.directory, partial_, kv::kCommitName));
     QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, directory_));
-    QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(home_));
+    const Status durable = fs_.SyncDirectory(home_);
+    if (!durable.ok()) {
+      static_cast<void>(fs_.Rename(directory_, partial_));  // if this fails, too, it is whole
+      return durable;
+    }
     static_cast<void>(fs_.Unlink(DatabaseLockPath(directory_)));  // one that stays means nothing
     return Status();
   }
@@ -123,6 +136,7 @@ class Exporter {
   const std::string directory_;
   const std::function<void(uint64_t, uint64_t)>& progress_;
   std::unique_ptr<io::FileLock> lock_;
+  io::MadePaths made_;  // under lock_
   std::atomic<uint64_t> done_{0};
   uint64_t total_ = 0;
 };

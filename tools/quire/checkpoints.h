@@ -42,7 +42,8 @@ std::vector<CheckpointFinding> VerifyCheckpoint(
     const std::function<void(uint64_t done, uint64_t total)>& progress, uint64_t* bytes);
 
 /// Copies a complete checkpoint to <target>/<database>/<number>, every sum verified on the way; it
-/// is there whole, or not at all. The directory of the copy.
+/// is there whole, or nothing of it is, nor a directory that was made for it. The directory of the
+/// copy.
 /// Errors  kInvalidArgument: there is one already; kBusy: it is just being written; kCorruption:
 ///         names the file; kNoSpace, kIo.
 Result<std::string> ExportCheckpoint(
