@@ -1,6 +1,8 @@
 // Readers that only look (Access::kLook): they change nothing, and no writer waits for them. And
 // those that make the index of a writer that died, for which the next writer waits.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -21,6 +23,8 @@
 
 namespace quire::stream {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr uint64_t kBytes = 9000;
 constexpr int kPuts = 20;  // more than the log holds
@@ -239,6 +243,22 @@ TEST_F(Tending, IsWaitedForByTheOwnerFromItsFirstMomentOn) {
   stopped.LetGo();
   reader.join();
   owner.join();
+}
+
+// As a program that is stopped (SIGSTOP) amid it.
+TEST_F(Tending, IsNamedWhereItDoesNotGiveWayForAMinute) {
+  if (test::ScaledCount(1) < 2) GTEST_SKIP() << "takes a minute: QUIRE_TEST_SCALE=2";
+  Stopped stopped("stream.lock.after");
+  std::thread reader([&] { EXPECT_OK(OpenLocalReader(*disk_, "/place", "store", 0).status()); });
+  stopped.AwaitReached();
+  const Status refused = Own(*disk_).status();
+  EXPECT_CODE(refused, Code::kBusy);
+  EXPECT_THAT(refused.message(), HasSubstr("pid " + std::to_string(::getpid())));
+  EXPECT_THAT(refused.message(), HasSubstr("only tends it"));
+  EXPECT_THAT(refused.message(), HasSubstr("kill -CONT"));
+  stopped.LetGo();
+  reader.join();
+  EXPECT_OK(Own(*disk_).status());
 }
 
 // However long the log is.

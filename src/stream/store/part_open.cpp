@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/log_sink.h"
@@ -14,6 +15,13 @@ constexpr uint64_t kLockPauseNs = 1'000'000;
 constexpr uint64_t kWriterTimeoutNs = 500'000'000;  // of one that may just have died
 constexpr uint64_t kTendingTimeoutNs = 60'000'000'000;
 constexpr char kTends[] = ", which only tends it";
+
+// `busy` names the holder. A program that runs gives way within milliseconds.
+Status NotGivenWay(const Status& busy) {
+  return Status(busy.code(), busy.message() + ". It did not give way within " +
+                                 std::to_string(kTendingTimeoutNs / 1'000'000'000) +
+                                 " s: if it is stopped (SIGSTOP), continue it (kill -CONT PID)");
+}
 
 }  // namespace
 
@@ -60,8 +68,11 @@ Status Part::Lock() {
     auto lock = made_files_.Lock(fs_, lock_path(), holder);
     if (lock.ok()) lock_ = std::move(lock).value();
     if (lock.ok() || lock.status().code() != Code::kBusy || !writing_) return lock.status();
-    const uint64_t timeout_ns = HeldByWriter() ? kWriterTimeoutNs : kTendingTimeoutNs;
-    if (io::RealClock().NowNs() - begin_ns >= timeout_ns) return lock.status();
+    const bool tended = !HeldByWriter();
+    const uint64_t timeout_ns = tended ? kTendingTimeoutNs : kWriterTimeoutNs;
+    if (io::RealClock().NowNs() - begin_ns >= timeout_ns) {
+      return tended ? NotGivenWay(lock.status()) : lock.status();
+    }
     io::RealClock().SleepNs(kLockPauseNs);
   }
 }
