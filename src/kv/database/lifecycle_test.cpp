@@ -425,12 +425,12 @@ TEST(Lifecycle, ADestructionGoesOnWhereSomeRanksHaveNothingLeft) {
 // Every call on files of one rank fails in turn, in a whole life of a database.
 class FaultyLife {
  public:
-  FaultyLife(int rank, uint64_t n, uint64_t count, Code code) : code_(code) {
+  FaultyLife(int rank, uint32_t ops, uint64_t n, uint64_t count, Code code) : code_(code) {
     options_ = Ranks(/*own_disks=*/true);
     options_.file_system = [this](int i) { return faults_[static_cast<size_t>(i)].get(); };
     cluster_ = std::make_unique<SimCluster>(options_);
     for (const int i : {0, 1}) faults_.push_back(io::NewFaultFileSystem(cluster_->disk(i)));
-    faults_[static_cast<size_t>(rank)]->FailAt(io::kFaultAll, n, count, code);
+    faults_[static_cast<size_t>(rank)]->FailAt(ops, n, count, code);
     faulty_ = rank;
   }
 
@@ -518,18 +518,18 @@ class FaultyLife {
   std::vector<std::pair<std::string, std::string>> acknowledged_;
 };
 
-void SweepFaults(uint64_t count, Code code) {
+void SweepFaults(uint64_t count, Code code, uint32_t ops = io::kFaultAll) {
   for (const int rank : {0, 1}) {
     uint64_t n = 1;
     for (;; ++n) {
       SCOPED_TRACE("call " + std::to_string(n) + " of rank " + std::to_string(rank));
-      FaultyLife life(rank, n, count, code);
+      FaultyLife life(rank, ops, n, count, code);
       const bool failed = life.Live();
       ASSERT_FALSE(testing::Test::HasFailure());
       ASSERT_NO_FATAL_FAILURE(life.LookAgain());
       if (!failed) break;
     }
-    EXPECT_GT(n, 30u);
+    EXPECT_GT(n, ops == io::kFaultAll ? 30u : 10u);
   }
 }
 
@@ -543,6 +543,14 @@ TEST(Lifecycle, ADeviceThatFailsForGoodIsToldOnAllRanksAlikeAndLosesNothing) {
 
 TEST(Lifecycle, OneCallWithoutRoomIsToldOnAllRanksAlikeAndLosesNothing) {
   SweepFaults(1, Code::kNoSpace);
+}
+
+TEST(Lifecycle, OneFileThatCannotBeOpenedOrMappedIsToldOnAllRanksAlikeAndLosesNothing) {
+  SweepFaults(1, Code::kOutOfMemory, io::kFaultOpen | io::kFaultMap);
+}
+
+TEST(Lifecycle, AShortageOfDescriptorsAndMappingsIsToldOnAllRanksAlikeAndLosesNothing) {
+  SweepFaults(UINT64_MAX, Code::kOutOfMemory, io::kFaultOpen | io::kFaultMap);
 }
 
 // The same for a destruction: whatever fails, the next one goes through.

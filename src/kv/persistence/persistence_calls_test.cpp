@@ -422,6 +422,22 @@ TEST_P(EveryCallForRoom, ThatFindsNoneIsToldOnAllRanksAlikeAndTheSameAgainIsDone
       Code::kNoSpace);
 }
 
+// As of EveryCallForRoom: a few of the deeds.
+class EveryFile : public EveryCall {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, EveryFile,
+    testing::Values(
+        Way{.name = "ACheckpointByOtherRanks", .deed = Deed::kGoOn, .wrote = 3},
+        Way{.name = "AReplacementByMoreRanks", .deed = Deed::kRestart, .ranks = 3, .replace = true},
+        Way{.name = "AForcedRedistribution", .deed = Deed::kOpen},
+        Way{.name = "AnOpenOnOwnDisks", .deed = Deed::kOpen, .ranks = 3, .own_disks = true}),
+    NameOf);
+
+TEST_P(EveryFile, ThatCannotBeOpenedOrMappedIsToldOnAllRanksAlikeAndTheSameAgainIsDone) {
+  Sweep(io::kFaultOpen | io::kFaultMap, Code::kOutOfMemory);
+}
+
 // A disk of a rank's own that is full earlier or later, until what is left on it is enough.
 class LittleRoom : public testing::TestWithParam<Way> {};
 

@@ -35,9 +35,12 @@ class DatasetFaults : public DatasetJobs {
     return ranks;
   }
 
-  // The n-th write, sync or rename of one rank fails amid the second of three epochs. False: it has
-  // not so many.
-  bool FailOnce(int faulty, uint64_t nth, uint32_t grid_ranks_min) {
+  static constexpr uint32_t kChanges = io::kFaultWrite | io::kFaultSync | io::kFaultRename;
+
+  // The n-th call of `ops` of one rank fails amid the second of three epochs. False: it has not so
+  // many.
+  bool FailOnce(int faulty, uint64_t nth, uint32_t grid_ranks_min, uint32_t ops = kChanges,
+                Code code = Code::kNoSpace) {
     disk_ = io::NewSimFileSystem();
     Write(kRanks, {1}, kFew, grid_ranks_min);
     const auto fs = io::NewFaultFileSystem(*disk_);
@@ -50,7 +53,7 @@ class DatasetFaults : public DatasetJobs {
       auto writer = OpenWriter(core, options);
       ASSERT_OK(writer.status());
       if (rank == faulty) {
-        fs->FailAt(io::kFaultWrite | io::kFaultSync | io::kFaultRename, nth, 1, Code::kNoSpace);
+        fs->FailAt(ops, nth, 1, code);
       }
       Status& first = told[static_cast<size_t>(rank)];
       first = WriteEpoch(**writer, 2, rank, kRanks, kFew + kMore);
@@ -67,7 +70,7 @@ class DatasetFaults : public DatasetJobs {
     });
     // What a sync of a directory that fails leaves is not known: that is kIo, whatever it met.
     const bool directory = told[0].message().find("sync directory") != std::string::npos;
-    const Code expected = directory ? Code::kIo : Code::kNoSpace;
+    const Code expected = directory ? Code::kIo : code;
     for (const Status& status : told) {
       EXPECT_EQ(status.code(), failed ? expected : Code::kOk) << status.ToString();
     }
@@ -101,6 +104,17 @@ TEST_P(DatasetFaults, AFailureOfOneRankEndsTheEpochOnAll) {
                                  << grid_ranks_min;
     }
   }
+}
+
+TEST_P(DatasetFaults, AFileThatCannotBeOpenedOrMappedEndsTheEpochOnAll) {
+  uint64_t calls = 0;  // few: rank 0 alone opens a file in an epoch
+  for (int faulty = 0; faulty < kRanks; ++faulty) {
+    uint64_t nth = 1;
+    while (FailOnce(faulty, nth, 1024, io::kFaultOpen | io::kFaultMap, Code::kOutOfMemory)) ++nth;
+    ASSERT_FALSE(HasFailure()) << "rank " << faulty << ", call " << nth;
+    calls += nth - 1;
+  }
+  EXPECT_GT(calls, 0u);
 }
 
 // The program of one rank goes on where a Put has failed: the epoch is complete on no rank.

@@ -80,12 +80,12 @@ class StreamFaults : public ::testing::Test {
   }
 
   // A reader is opened and reads while its n-th call fails.
-  bool FailReading(uint64_t nth) {
+  bool FailReading(uint32_t ops, uint64_t nth, uint64_t count, Code code) {
     const auto disk = io::NewSimFileSystem();
     const auto fs = io::NewFaultFileSystem(*disk);
     newest_ = 0;
     EXPECT_OK(Write(*disk));
-    fs->FailAt(io::kFaultAll, nth, 1, Code::kIo);
+    fs->FailAt(ops, nth, count, code);
     const auto reader = OpenLocalReader(*fs, "/place", "store", 0);
     std::string bytes;
     const Status read = reader.ok() ? (*reader)->Get("key", 0, &bytes) : reader.status();
@@ -94,7 +94,7 @@ class StreamFaults : public ::testing::Test {
       EXPECT_EQ(bytes == BytesOf("key", newest_, kBytes), true);
     }
     if (!read.ok()) {
-      EXPECT_CODE(read, Code::kIo);
+      EXPECT_CODE(read, code);
     }
     fs->FailAt(io::kFaultAll, 1, 0, Code::kIo);
     ExpectNewest(*fs);
@@ -118,8 +118,20 @@ TEST_F(StreamFaults, ThatStayAreToldAndLoseNoVersion) {
 
 TEST_F(StreamFaults, OfWhoReadsAreTold) {
   uint64_t nth = 1;
-  while (FailReading(nth) && !HasFailure()) ++nth;
+  while (FailReading(io::kFaultAll, nth, 1, Code::kIo) && !HasFailure()) ++nth;
   EXPECT_GT(nth, 5u);
+}
+
+TEST_F(StreamFaults, OfFilesThatCannotBeOpenedOrMappedAreToldAndLoseNoVersion) {
+  constexpr uint32_t kOps = io::kFaultOpen | io::kFaultMap;
+  for (const uint64_t count : {uint64_t{1}, UINT64_MAX}) {
+    uint64_t nth = 1;
+    while (FailWriting(kOps, nth, count, Code::kOutOfMemory) && !HasFailure()) ++nth;
+    EXPECT_GT(nth, 3u) << count;
+    nth = 1;
+    while (FailReading(kOps, nth, count, Code::kOutOfMemory) && !HasFailure()) ++nth;
+    EXPECT_GT(nth, 3u) << count;
+  }
 }
 
 TEST_F(StreamFaults, AFullDeviceIsToldWhereTheLogIsMade) {
