@@ -112,4 +112,7 @@ DATASET_SABOTAGES = [
              "src/partition/dataset/dataset_open.cpp", "return io::AgainIfTakenBack([&] {",
              "return [](const auto& make) { return make(); }([&] {", PARTITION,
              "RefusedWriters.ADirectoryThatIsTaken*"),
+    Sabotage("refused-batch-lost", "a refused batch without memory is no failure",
+             "src/partition/route/sender.cpp", "if (status_.ok()) status_ = kept;",
+             "(void)kept;", "quire_allocation_answers_test", "StarvedSender.*"),
 ]

@@ -126,7 +126,7 @@ SABOTAGES = [
              LSM, "Crash.ASync*"),
     Sabotage("acknowledge-first", "a synced write is acknowledged without a sync",
              "src/lsm/db/db_write.cpp",
-             "const Status synced = SyncThrough(lsn);", "const Status synced;",
+             "base::OrOutOfMemory([&] { return SyncThrough(lsn); });", "Status();",
              LSM, SYNCED),
     Sabotage("forked-locks", "a forked child keeps the locks of its parent",
              "src/io/files/fork_closed.cpp", "::close(each->fd_.Release());", "",
@@ -595,4 +595,7 @@ SABOTAGES = [
              "src/kv/group/group_reader.cpp", " && seen.edition >= tables.edition", "", KV,
              "*Groups.ReadsAreNever*:*Groups.Members*"),
 
+    Sabotage("sync-starved", "a stored write fails as if nothing was done",
+             "src/lsm/db/db_write.cpp", "base::OrOutOfMemory([&] { return SyncThrough(lsn); });",
+             "SyncThrough(lsn);", "quire_allocation_db_test", "StarvedSync.*"),
 ] + RANK_SABOTAGES + DATASET_SABOTAGES + STREAM_SABOTAGES

@@ -129,13 +129,11 @@ bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
   return memory.AddValueBytes(value_bytes, kValueBytesFactor * options_.memtable_bytes);
 }
 
-// The write that filled the MemTable is done, whatever comes of this: a failure meets the one that
-// finds no room.
+// The write is done, whatever comes of this: a failure meets the one that finds no room.
 void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
   WriteProgress progress;
   progress.may_wait = may_wait;
-  const Status rotated =
-      base::OrOutOfMemory([&] { return MakeRoom(full_generation, &progress); });
+  const Status rotated = base::OrOutOfMemory([&] { return MakeRoom(full_generation, &progress); });
   if (!progress.waits) LogFailure(rotated);
 }
 
@@ -239,15 +237,18 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgr
 Status DbImpl::Committed(uint64_t user_bytes, uint64_t lsn) {
   counters_.Add(Counter::kUserBytes, user_bytes);
   if (options_.wal != WalMode::kSync) return Status();
-  const Status synced = SyncThrough(lsn);
+  const Status synced = base::OrOutOfMemory([&] { return SyncThrough(lsn); });
   return synced.ok() ? synced : StoredUnsynced(synced);
 }
 
 // A write that was stored before the sync failed: readers see it, and it is not taken back.
 Status DbImpl::StoredUnsynced(const Status& why) const {
-  return Status(Code::kIo, why.ToString() + "; whether the write is stored is not known: readers "
-                                            "of " + directory_ + " see it, but a loss of power may "
-                                            "take it; reopen the database and look");
+  const Status said = base::OrOutOfMemory([&] {
+    return Status(Code::kIo, why.ToString() + "; whether the write is stored is not known: "
+                             "readers of " + directory_ + " see it, but a loss of power may take "
+                             "it; reopen the database and look");
+  });
+  return said.code() == Code::kIo ? said : Status(Code::kIo);
 }
 
 // Whoever comes first syncs what is complete by then, for all that wait behind it: group commit.
