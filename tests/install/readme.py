@@ -3,6 +3,7 @@
 top, in one shell, in the working directory. Prints each, and fails at the first that fails.
 
     readme.py                      from the top of a clone: all of them, make test included
+    readme.py --without-tests      all but make test
     readme.py --installed PREFIX   without make: PREFIX is what "make install" has made
 
 The home directory of the commands is a temporary one.
@@ -35,12 +36,15 @@ def commands(text):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--installed", type=Path)
+    parser.add_argument("--without-tests", action="store_true")
     options = parser.parse_args()
     script = commands(README.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as home:
         if options.installed:
             (Path(home) / "quire").symlink_to(options.installed.resolve())
             script = re.sub(r"^make .*\n", "", script, flags=re.M)
+        if options.without_tests:
+            script = re.sub(r"^make test\b.*\n", "", script, flags=re.M)
         # Not the variable: the compiler's cache is in the home directory of the caller.
         pasted = Path(home) / "pasted.sh"
         pasted.write_text(BEGIN + script.replace("$HOME", home), encoding="utf-8")
