@@ -16,6 +16,7 @@ from pathlib import Path
 # The README's programs are these files, so that they are compiled and run by the tests.
 SNIPPETS = ("examples/hello/hello.cpp", "examples/hello/stream.cpp")
 ARCHITECTURE_LINES_MAX = 200
+ROOMS_LINES_MAX = 40  # of the README of a folder with rooms
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 # A path in `backticks`, from the top of the repository. `*` and {a,b} stand for several.
 PATH = re.compile(r"`((?:src|include|tests|bench|docs|scripts|cmake|examples|tools|\.ci)/[\w./*{},-]*)`")
@@ -106,6 +107,21 @@ def check_decision_numbers(root, problems):
         names[number] = path.name
 
 
+def check_rooms(root, problems):
+    """A folder with rooms has a short README whose first table names them, in order."""
+    for cmake in sorted((root / "src").glob("*/CMakeLists.txt")):
+        listed = re.search(r"^\s*ROOMS ([^\n]*)", cmake.read_text(), re.M)
+        if not listed:
+            continue
+        readme = cmake.parent / "README.md"
+        text = readme.read_text() if readme.exists() else ""
+        where = readme.relative_to(root)
+        if re.findall(r"^\| `(\w+)` \|", text, re.M) != listed.group(1).split():
+            problems.append(f"{where}: its table does not name the rooms {listed.group(1)}")
+        if text.count("\n") > ROOMS_LINES_MAX:
+            problems.append(f"{where}: more than {ROOMS_LINES_MAX} lines")
+
+
 def documents(root):
     """Markdown files of the repository: those that git knows where there is git."""
     git = ["git", "ls-files", "-co", "--exclude-standard", "*.md"]
@@ -122,6 +138,7 @@ def check(root):
     check_sources(root, problems)
     check_test_names(root, problems)
     check_decision_numbers(root, problems)
+    check_rooms(root, problems)
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"]:
         if not (root / name).exists():
             problems.append(f"{name}: missing")
@@ -144,6 +161,8 @@ def self_test():
         "src/base/a_test.cpp": "TEST_F(Suite, Name) {}",
         "docs/c.md": "`Suite.Name` `Suite.*` `Suite.N*e`",
         "docs/decisions/0001-a.md": "",
+        "src/base/CMakeLists.txt": "quire_module(\n  base\n  ROOMS low high\n  SOURCES x)",
+        "src/base/README.md": "| room |\n| --- |\n| `low` | x |\n| `high` | y |\n",
         **{snippet: "// What it is.\n" + program for snippet in SNIPPETS},
     })
     bad = {
@@ -157,6 +176,7 @@ def self_test():
         "docs/d.md": "`Suite.G*`",
         "docs/e.md": "`Gone.*`",
         "docs/decisions/0001-b.md": "",
+        "src/base/README.md": "| `high` | y |\n| `low` | x |\n",
         "src/base/a.h": "// docs/format/gone.md",
         "docs/b.md": "`examples/{hello,gone}/*`",
     }
