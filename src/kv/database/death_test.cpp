@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../../tests/support/test_scale.h"
+#include "tests/support/test_scale.h"
 #include "base/random.h"
 #include "kv/database/sim_cluster_testing.h"
 

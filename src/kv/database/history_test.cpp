@@ -5,7 +5,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "../../tests/support/test_scale.h"
+#include "tests/support/test_scale.h"
 #include "base/random.h"
 #include "kv/database/history_testing.h"
 #include "kv/database/sim_cluster_testing.h"
