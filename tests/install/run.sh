@@ -31,6 +31,9 @@ else
   again+=(-DCMAKE_BUILD_TYPE=Debug)
 fi
 
+# Beside BUILD_DIR, so that the compiler's cache sees the same paths from both to the sources.
+beside="$(dirname "$build")/a build of quire $mode"
+
 # refuse PATTERN: reads lines, prints those that match and fails if there is one.
 refuse() {
   if grep -E "$1"; then
@@ -76,23 +79,23 @@ run_ranks() {
     "$source_dir/scripts/mpirun" -n "$count" "$@"
 }
 
-# configure_and_run SOURCE_DIR [OPTION...]
+# configure_and_run SOURCE_DIR [OPTION...]: in the folder `place`, if that is set.
 configure_and_run() {
-  local source=$1
+  local source=$1 at=${place:-$work/$mode}
   shift
-  rm -rf "$work/$mode"
-  cmake -S "$source" -B "$work/$mode" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" "$@"
-  cmake --build "$work/$mode" --target consumer -j "$(nproc)"
-  run "$work/$mode/consumer"
+  rm -rf "$at"
+  cmake -S "$source" -B "$at" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" "$@"
+  cmake --build "$at" --target consumer -j "$(nproc)"
+  run "$at/consumer"
 }
 
 # Builds and installs the library alone: variant OPTION...
 variant() {
-  rm -rf "$work/$mode-build" "$prefix"
-  cmake -S "$source_dir" -B "$work/$mode-build" -G Ninja "${again[@]}" -DQUIRE_BUILD_TESTS=OFF \
+  rm -rf "$beside" "$prefix"
+  cmake -S "$source_dir" -B "$beside" -G Ninja "${again[@]}" -DQUIRE_BUILD_TESTS=OFF \
     -DQUIRE_BUILD_BENCH=OFF -DQUIRE_BUILD_EXAMPLES=OFF -DQUIRE_BUILD_TOOLS=OFF "$@"
-  cmake --build "$work/$mode-build" -j "$(nproc)"
-  cmake --install "$work/$mode-build" --prefix "$prefix" >/dev/null
+  cmake --build "$beside" -j "$(nproc)"
+  cmake --install "$beside" --prefix "$prefix" >/dev/null
 }
 
 # Of what the shared library shows, all must be Quire's public names. What the standard library's
@@ -123,7 +126,8 @@ case $mode in
     configure_and_run "$here/consumer" -DCMAKE_PREFIX_PATH="$prefix"
     ;;
   add_subdirectory)
-    configure_and_run "$here/consumer" -DQUIRE_SOURCE_DIR="$source_dir" "${again[@]}"
+    place=$beside configure_and_run "$here/consumer" -DQUIRE_SOURCE_DIR="$source_dir" "${again[@]}"
+    rm -rf "$beside"
     ;;
   c_program)
     configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
@@ -172,6 +176,7 @@ case $mode in
     variant -DBUILD_SHARED_LIBS=ON
     check_exports "$(find "$prefix" -name libquire.so)"
     configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
+    rm -rf "$beside"
     ;;
   serial)
     prefix=$work/prefix-$mode
@@ -179,6 +184,7 @@ case $mode in
     find "$prefix/include/quire" -name mpi.h | refuse mpi.h
     configure_and_run "$here/c_consumer" -DCMAKE_PREFIX_PATH="$prefix"
     nm "$work/$mode/consumer" | refuse ' MPI_'
+    rm -rf "$beside"
     ;;
   pkg_config)
     mkdir -p "$work/$mode"
