@@ -426,7 +426,7 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
   }
 
   // A shorter test tries each so many pairs.
-  static int64_t Stride() { return std::max<int64_t>(1, 10 / test::ScaledCount(10)); }
+  static int64_t Stride() { return std::max<int64_t>(1, 10 / test::ScaledCount(5)); }
   // How often each place is passed.
   static std::map<std::string, int> Places() {
     test::HeldThread counter(test::Hold{});
