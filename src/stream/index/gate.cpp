@@ -29,7 +29,7 @@ Result<std::unique_ptr<Gate>> Gate::Create(io::FileSystem& fs, const std::string
   std::unique_ptr<Gate> gate(new Gate);
   gate->data_ = map->data();
   gate->map_ = std::move(map);
-  gate->words().magic = kGateMagic;
+  gate->words().magic.store(kGateMagic, std::memory_order_release);
   base::SyncPoint("stream.gate.created");
   return gate;
 }
@@ -41,7 +41,7 @@ Result<std::unique_ptr<Gate>> Gate::Open(io::FileSystem& fs, const std::string& 
   gate->writable_ = mode == io::MapMode::kReadWrite;
   gate->data_ = map->data();
   gate->map_ = std::move(map);
-  if (gate->words().magic != kGateMagic) {
+  if (gate->words().magic.load(std::memory_order_acquire) != kGateMagic) {
     return Status(Code::kCorruption, path + " is no gate of a stream");
   }
   base::SyncPoint("stream.gate.opened");

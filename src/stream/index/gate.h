@@ -82,7 +82,7 @@ class Gate {
 
  private:
   struct Words {
-    uint64_t magic;
+    std::atomic<uint64_t> magic;
     std::atomic<uint64_t> log_id;
     std::atomic<uint64_t> boot_id;
     std::atomic<uint64_t> head;
