@@ -22,8 +22,8 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// What is sent to the partition for each pair, and the index built from it. kBase and kPointer are
-/// the designs that the FilterKV paper compares itself with.
+/// The bytes sent to the partition for each pair, and the index built from them. kBase and kPointer
+/// are the designs that the FilterKV paper compares itself with.
 enum class DatasetFormat {
   kBase = 0,     ///< sends whole pairs and stores them at the key's partition
   kPointer = 1,  ///< sends the key and 12 bytes with the place of its value

@@ -53,7 +53,7 @@ class SimFileSystem : public FileSystem {
   /// mapped. Durable at once; no step, and not seen in FileInfo::modified_ns.
   virtual Status Damage(const std::string& path,
                         const std::function<void(std::string*)>& change) = 0;
-  /// What is mapped from now on is persistent memory (DAX): a store that was reported by
+  /// Makes later mappings persistent memory (DAX): a store that was reported by
   /// MappedFile::Stored survives loss of power after the next fence; any other one survives line by
   /// line (64 bytes) or not. Fences are steps, then. Whether a line was written back from the
   /// caches is not simulated.

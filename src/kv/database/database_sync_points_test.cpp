@@ -78,7 +78,7 @@ class Pairs {
     for (const auto& [key, known] : known_) keys.push_back(key);
     return keys;
   }
-  // What is visible to `rank` of each key at this moment, at the least.
+  // The least number of each key that `rank` must see at this moment.
   Numbers SeenBy(int rank) const {
     Numbers numbers;
     for (const auto& [key, known] : known_) {
@@ -114,7 +114,7 @@ class Pairs {
   std::map<std::string, std::unique_ptr<Known>> known_;
 };
 
-// What all ranks of one run share.
+// The state that all ranks of one run share.
 struct Shared {
   explicit Shared(int ranks) : pairs(ranks) {}
   const Pairs pairs;
