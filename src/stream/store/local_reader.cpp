@@ -382,7 +382,9 @@ Result<uint64_t> LocalReader::SnapshotNow() {
 Status LocalReader::CheckNotRemoved() {
   const Result<std::unique_ptr<Gate>> now =
       Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
-  const bool removed = now.status().code() == Code::kNotFound;
+  // A gate without its mark belongs to a store that is being made: this one's had it.
+  const Code code = now.status().code();
+  const bool removed = code == Code::kNotFound || code == Code::kCorruption;
   if (!removed) QUIRE_RETURN_IF_ERROR(now.status());
   const std::lock_guard guard(mutex_);
   if (!removed && (*now)->Holds(sight_->heap().identity().log_id)) return Status();

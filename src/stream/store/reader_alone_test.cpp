@@ -140,6 +140,17 @@ TEST_F(ReaderOfARemovedStore, IsToldSo) {
   ExpectToldSo();
 }
 
+// The gate of the new one has no mark yet.
+TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhileItIsMadeAnew) {
+  const std::filesystem::path gate = directory_ / "store/gate-0";
+  ASSERT_TRUE(std::filesystem::exists(gate));
+  const std::string zeros(std::filesystem::file_size(gate), '\0');
+  std::filesystem::remove_all(directory_ / "store");
+  std::filesystem::create_directories(gate.parent_path());
+  ASSERT_OK(io::WriteFile(io::PosixFileSystem(), gate.string(), zeros));
+  ExpectToldSo();
+}
+
 TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItWasMadeAnew) {
   std::filesystem::remove_all(directory_ / "store");
   const std::unique_ptr<StreamWriter> second = Write();
