@@ -92,7 +92,7 @@ counted_tests() {
   local suites
   suites=$(grep -rl 'ScaledCount(' --include='*_test.cpp' src tests tools |
     xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
-  echo "^([A-Za-z0-9]+/)?($suites)\\.|^(kill|kv_histories|heat|streamd)\\."
+  echo "^([A-Za-z0-9]+/)?($suites)\\.|^(kill|kv_histories|kv_memory|heat|streamd|particles)\\."
 }
 
 # What the tests counted, of what they were asked for: the crashes of the simulated machines, under

@@ -9,6 +9,7 @@
 #include "base/sanitizer.h"
 #include "parallel_fixture.h"
 #include "quire/dataset.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::test {
 namespace {
@@ -16,7 +17,10 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kLimitBytes = 64 * kMiB;
 constexpr uint64_t kAllowanceBytes = 64 * kMiB;
-constexpr uint64_t kTimesTheLimit = 10;
+// So many times its limit a rank writes.
+uint64_t TimesTheLimit() {
+  return static_cast<uint64_t>(std::clamp<int64_t>(ScaledCount(10), 3, 10));
+}
 
 uint64_t StatusBytes(const std::string& name) {
   std::ifstream file("/proc/self/status");
@@ -72,7 +76,7 @@ class Memory : public Parallel, public testing::WithParamInterface<size_t> {
   }
 };
 
-TEST_P(Memory, StaysWithinTheLimitWhileTenTimesAsMuchIsWritten) {
+TEST_P(Memory, StaysWithinTheLimitWhileFarMoreIsWritten) {
   if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
   ContextOptions limited;
   limited.memory_bytes = kLimitBytes;
@@ -81,7 +85,7 @@ TEST_P(Memory, StaysWithinTheLimitWhileTenTimesAsMuchIsWritten) {
   const auto db = NewDatabase(*context, "db", {});
   ASSERT_NE(db, nullptr);
   const PeakWatch watch(ResidentBytes);
-  PutAll(*db, kTimesTheLimit * kLimitBytes);
+  PutAll(*db, TimesTheLimit() * kLimitBytes);
   ASSERT_OK(db->Barrier(Level::kSsTable));
   EXPECT_LE(watch.GrowthBytes(), kLimitBytes + kAllowanceBytes)
       << watch.GrowthBytes() / kMiB << " MiB more than at the start";
@@ -104,13 +108,13 @@ class MovingMemory : public Memory {
     ASSERT_NE(context, nullptr);
     const auto db = NewDatabase(*context, "db", {});
     ASSERT_NE(db, nullptr);
-    PutAll(*db, kTimesTheLimit * kBytes / static_cast<uint64_t>(size_));
+    PutAll(*db, TimesTheLimit() * kBytes / static_cast<uint64_t>(size_));
     ASSERT_OK(db->Close());
   }
 };
 
 // What all ranks have written the first one reads, and moves to itself.
-TEST_P(MovingMemory, StaysWithinTheLimitWhileTenTimesAsMuchGoesToFewerRanks) {
+TEST_P(MovingMemory, StaysWithinTheLimitWhileFarMoreGoesToFewerRanks) {
   if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
   Fill();
   MPI_Barrier(MPI_COMM_WORLD);
@@ -140,7 +144,7 @@ class DatasetMemory : public Parallel,
                       public testing::WithParamInterface<std::tuple<DatasetFormat, size_t>> {};
 
 // A writer plans with half of what there is.
-TEST_P(DatasetMemory, StaysWithinTheLimitWhileTenTimesAsMuchIsWritten) {
+TEST_P(DatasetMemory, StaysWithinTheLimitWhileFarMoreIsWritten) {
   if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
   const auto [format, value_bytes] = GetParam();
   ContextOptions limited;
@@ -153,7 +157,7 @@ TEST_P(DatasetMemory, StaysWithinTheLimitWhileTenTimesAsMuchIsWritten) {
   auto writer = DatasetWriter::Open(*context, "steps", options);
   ASSERT_OK(writer.status());
   const uint64_t count = std::min<uint64_t>(
-      10'000'000, kTimesTheLimit * kLimitBytes / (value_bytes + sizeof(uint64_t)));
+      1'000'000 * TimesTheLimit(), TimesTheLimit() * kLimitBytes / (value_bytes + sizeof(uint64_t)));
   const std::string value(value_bytes, 'v');
   ASSERT_OK((*writer)->BeginEpoch(1));
   for (uint64_t i = 0; i < count; ++i) {
