@@ -42,8 +42,7 @@ TEST(ServiceTable, HasNoChannelBeforeItsService) {
   std::atomic<uint32_t> looked_for{0};
   std::thread setter([&] {
     for (uint32_t channel = 1; channel <= channels; ++channel) {
-      while (looked_for.load() < channel) {
-      }
+      while (looked_for.load() < channel) std::this_thread::yield();
       table.Set(channel, [](int, Slice, std::string*) { return Status(); });
     }
   });
@@ -52,8 +51,7 @@ TEST(ServiceTable, HasNoChannelBeforeItsService) {
   std::unique_ptr<UnfinishedRequest> rest;
   for (uint32_t channel = 1; channel <= channels; ++channel) {
     looked_for = channel;
-    while (!table.Has(channel)) {
-    }
+    while (!table.Has(channel)) std::this_thread::yield();
     if (!table.Run(channel, 0, "", &answer, &rest).ok()) ++refused;
   }
   setter.join();

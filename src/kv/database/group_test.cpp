@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/sanitizer.h"
@@ -161,8 +162,7 @@ void ExpectKindsAskedForLater(Database& db) {
   for (const std::string& key : KindKeys(db)) gets.push_back(db.GetAsync(key));
   std::vector<std::string> taken;
   for (const auto& get : gets) {
-    while (!get->Ready()) {
-    }
+    while (!get->Ready()) std::this_thread::yield();
     const Result<std::string> value = get->Take();
     taken.push_back(value.ok() ? *value : "<" + value.status().ToString() + ">");
     EXPECT_CODE(get->Take().status(), Code::kInvalidArgument);
