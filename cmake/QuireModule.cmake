@@ -63,7 +63,7 @@ endfunction()
 # Every ctest that is not a GoogleTest is added here, so that each has a time limit that follows the
 # factor above (scripts/check_style.py looks for add_test elsewhere):
 #
-#   quire_add_test(NAME kill.kills TIMEOUT 300 [PROCESSORS 4] [LABELS ...] [ENVIRONMENT ...]
+#   quire_add_test(NAME kill.kills TIMEOUT 300 [PROCESSORS 2] [LABELS ...] [ENVIRONMENT ...]
 #                  COMMAND program arguments...)
 #
 # It is skipped where the program exits with 77.

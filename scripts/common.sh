@@ -74,13 +74,16 @@ without_aslr() {
   fi
 }
 
+# So many tests run beside each other: half of the time they wait.
+test_jobs() { echo $((2 * $(nproc))); }
+
 # run_ctest DIR [ctest options...]: runs the tests and says aloud what was skipped.
 run_ctest() {
   local dir=$1 rc=0 log=$1/ctest.log
   shift
   local run=env
   if grep -q '^QUIRE_SANITIZE:STRING=.' "$dir/CMakeCache.txt"; then run=without_aslr; fi
-  "$run" ctest --test-dir "$dir" -j "$(nproc)" --output-on-failure "$@" 2>&1 |
+  "$run" ctest --test-dir "$dir" -j "$(test_jobs)" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?
   say_counts "$dir"
   summarise_skips "$dir" "$log"

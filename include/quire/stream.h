@@ -186,8 +186,9 @@ class StreamWriter {
   /// Returns the newest snapshot; 0: there is none.
   virtual uint64_t LastSnapshot() const = 0;
 
-  /// Makes all commits so far survive loss of power, unless the place is in memory (durability()).
-  /// Does nothing on persistent memory. After a failed Sync all later ones fail: reopen the stream.
+  /// Makes all commits so far survive loss of power, unless the place is in memory (durability()):
+  /// an object's newest version, and older ones unless later commits have them collected. Does
+  /// nothing on persistent memory. After a failed Sync all later ones fail: reopen the stream.
   virtual Status Sync() = 0;
   virtual StreamDurability durability() const = 0;
 
