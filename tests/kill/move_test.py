@@ -111,8 +111,13 @@ def acknowledged(told):
     try:
         words = told.read_bytes()
     except FileNotFoundError:
-        return [0]
-    return [int.from_bytes(words[at:at + 8], "little") for at in range(0, len(words), 64)] or [0]
+        return [0, 0]
+    return [int.from_bytes(words[at:at + 8], "little") for at in range(0, len(words), 64)] or [0, 0]
+
+
+def has_begun(told, threads):
+    """Writes of the database, versions of the stream and epochs of the dataset are acknowledged."""
+    return sum(told[:threads]) > 500 and told[-1] >= 5 and told[-2] >= 1
 
 
 def kill_and_check(program, home, place, boot_file, choose, number, until_full):
@@ -121,7 +126,7 @@ def kill_and_check(program, home, place, boot_file, choose, number, until_full):
     work = place / f"work-{number}"
     work.mkdir(mode=0o700)
     writer = Writer(program, work, told, threads)
-    writer.wait_until(lambda: sum(acknowledged(told)[:threads]) > 500, "beginning to write")
+    writer.wait_until(lambda: has_begun(acknowledged(told), threads), "beginning to write")
     if until_full:
         writer.wait_until(lambda: "full" in writer.text(), "filling the device")
     else:
