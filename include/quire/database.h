@@ -49,7 +49,8 @@ struct ContextOptions {
   /// [bytes] Limit on the memory of all databases and dataset writers of this rank. 0: a quarter of
   /// the cgroup's or the machine's memory, divided by the number of ranks on the node.
   uint64_t memory_bytes = 0;
-  /// [1 .. 64] Threads for flushing and compaction, per rank.
+  /// [1 .. 64] Threads for flushing, compaction, and the tables of datasets, per rank. A long merge
+  /// lets the short work of other databases and datasets run on its thread.
   int background_threads = 1;
 };
 

@@ -1,5 +1,6 @@
 #include "base/executor.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -34,12 +35,22 @@ class ThreadPool : public Executor {
     return Status();
   }
 
-  void Schedule(std::function<void()> job) override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      jobs_.push_back(std::move(job));
+  void Schedule(std::function<void()> job) override { Add({std::move(job), false}); }
+  void ScheduleLong(std::function<void()> job) override { Add({std::move(job), true}); }
+
+  void RunWaiting() override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (size_t left = jobs_.size(); left > 0; --left) {
+      const auto is_short = [](const Job& job) { return !job.is_long; };
+      const auto next = std::find_if(jobs_.begin(), jobs_.end(), is_short);
+      if (next == jobs_.end()) return;
+      std::function<void()> run = std::move(next->run);
+      jobs_.erase(next);
+      lock.unlock();
+      run();
+      run = nullptr;
+      lock.lock();
     }
-    wake_.notify_one();
   }
 
   bool RunOne() override { return false; }
@@ -50,17 +61,30 @@ class ThreadPool : public Executor {
   int thread_count() const override { return static_cast<int>(threads_.size()); }
 
  private:
+  struct Job {
+    std::function<void()> run;
+    bool is_long;
+  };
+
+  void Add(Job job) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      jobs_.push_back(std::move(job));
+    }
+    wake_.notify_one();
+  }
+
   void RunThread() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
       wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
       if (jobs_.empty()) return;  // stopping, and all is done
-      std::function<void()> job = std::move(jobs_.front());
+      std::function<void()> run = std::move(jobs_.front().run);
       jobs_.pop_front();
       ++running_;
       lock.unlock();
-      job();
-      job = nullptr;  // what it captured is released before the mutex is taken again
+      run();
+      run = nullptr;  // what it captured is released before the mutex is taken again
       lock.lock();
       if (--running_ == 0 && jobs_.empty()) idle_.notify_all();
     }
@@ -69,7 +93,7 @@ class ThreadPool : public Executor {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<Job> jobs_;
   int running_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "quire/status.h"
 
@@ -18,6 +19,12 @@ class Executor {
   /// Queues `job`; it runs once, later, never inside this call. Bounded use: a client keeps at most
   /// one job per kind queued.
   virtual void Schedule(std::function<void()> job) = 0;
+  /// The same for a job that may take seconds or more: it calls RunWaiting() now and then.
+  virtual void ScheduleLong(std::function<void()> job) { Schedule(std::move(job)); }
+  /// Called within a long job, without locks: runs the other jobs that wait for a thread at this
+  /// moment, except long ones. So a client's merge keeps no other client from its work, even if
+  /// there is but one thread. A deterministic executor runs none.
+  virtual void RunWaiting() {}
   /// Called by a thread that is about to wait for background work: a deterministic executor runs
   /// one queued job and answers true; a thread pool answers false (its threads are on it) and the
   /// caller sleeps.

@@ -29,6 +29,11 @@ class Timeouts : public Parallel {
     for (int tries = 0; tries < 10 && status.code() == Code::kTimedOut; ++tries) status = call();
     return status;
   }
+  /// A rank completed the call at the moment in which another gave it up: rare, and promised.
+  static bool IsToBeReopened(const Status& status) {
+    return status.code() == Code::kPeerFailed &&
+           status.message().find("reopen it on all ranks") != std::string::npos;
+  }
   static ContextOptions Impatient() {
     ContextOptions options;
     options.timeout_ms = kTimeoutMs;
@@ -60,9 +65,11 @@ TEST_F(Timeouts, LeaveBarriersThatMatch) {
     }
     if (step == 1) {
       const Status met = db->Barrier(Level::kMemTable);
-      EXPECT_CODE(met, Code::kTimedOut) << met.ToString();
+      EXPECT_TRUE(met.code() == Code::kTimedOut || IsToBeReopened(met)) << met.ToString();
     }
-    ASSERT_OK(Patiently([&] { return db->Barrier(Level::kMemTable); }));
+    const Status again = Patiently([&] { return db->Barrier(Level::kMemTable); });
+    if (IsToBeReopened(again)) GTEST_SKIP() << again.ToString();
+    ASSERT_OK(again);
     EXPECT_EQ(GetOr(*db, "step", "(absent)"), std::to_string(step));
     ASSERT_OK(Patiently([&] { return context->Barrier(); }));
   }
@@ -72,13 +79,16 @@ TEST_F(Timeouts, LeaveBarriersThatMatch) {
 TEST_F(Timeouts, LeaveADatabaseThatOpens) {
   const auto context = NewContext(Impatient());
   BeLate(1.6);
-  EXPECT_CODE(context->Open("db", Small()).status(), Code::kTimedOut);
+  const Status late = context->Open("db", Small()).status();
+  EXPECT_TRUE(late.code() == Code::kTimedOut || IsToBeReopened(late)) << late.ToString();
   std::unique_ptr<Database> db;
-  ASSERT_OK(Patiently([&] {
+  const Status again = Patiently([&] {
     auto opened = context->Open("db", Small());
     if (opened.ok()) db = *std::move(opened);
     return opened.status();
-  }));
+  });
+  if (IsToBeReopened(again)) GTEST_SKIP() << again.ToString();
+  ASSERT_OK(again);
   ASSERT_OK(db->Put(Key(rank_, 0), "v"));
   ASSERT_OK(Patiently([&] { return db->Barrier(Level::kMemTable); }));
   for (int rank = 0; rank < size_; ++rank) EXPECT_EQ(GetOr(*db, Key(rank, 0), "-"), "v");

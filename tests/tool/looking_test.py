@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True  # the sources may be read-only
 from cases import run_cases  # noqa: E402
 
 COMMAND_WRONG = 2  # the exit code of a command line that is not understood
-SCALE = float(os.environ.get("QUIRE_TEST_SCALE", "1"))
+SCALE = float(os.environ.get("QUIRE_TEST_SCALE") or 1)
 ROUNDS = max(1, round(10 * SCALE))  # stops of each command
 LARGE_BYTES = 200_000  # of the object that is got: more than a pipe takes
 OWNER_SECONDS = 30  # less than an owner waits for whoever tends a stream

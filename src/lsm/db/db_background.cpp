@@ -13,7 +13,12 @@ namespace quire::lsm {
 // The job counts until it is over; after that it touches nothing of this database.
 void DbImpl::ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued) {
   try {
-    executor_.Schedule([this, job, queued] { RunJob(job, queued); });
+    auto run = [this, job, queued] { RunJob(job, queued); };
+    if (job == &DbImpl::CompactionJob) {
+      executor_.ScheduleLong(std::move(run));
+    } else {
+      executor_.Schedule(std::move(run));
+    }
     this->*queued = true;
     ++jobs_;
   } catch (const std::bad_alloc&) {

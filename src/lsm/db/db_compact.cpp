@@ -15,8 +15,9 @@
 namespace quire::lsm {
 namespace {
 
-// After so many entries a merge looks whether something more urgent is due.
-constexpr uint64_t kEntriesPerLook = 4096;
+// A merge looks after so many bytes what else is due. An entry costs as much as these of a value.
+constexpr uint64_t kBytesPerLook = 1 << 20;
+constexpr uint64_t kBytesPerEntry = 256;
 
 size_t CommonBytes(Slice a, Slice b) {
   const size_t size = std::min(a.size(), b.size());
@@ -103,10 +104,10 @@ bool DbImpl::CompactionWantedLocked() const {
   return merge_all_ || collect_due_ || PickCompaction(ShapesLocked(), options_).count > 0;
 }
 
+// One merge: the next is scheduled behind what others wait for.
 void DbImpl::CompactionJob() {
   const Status done = base::OrOutOfMemory([this] {
-    while (CompactOnce(0) || CollectOnce()) {
-    }
+    if (!CompactOnce(0)) CollectOnce();
     return Status();
   });
   if (!done.ok()) {
@@ -254,10 +255,12 @@ Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
   VersionFilter filter(snapshots_.All(), tombstones, merge.bottom);
   writer.SetTombstones(filter.KeptTombstones());
   MergingIterator entries(merge.Entries(), merge.CommonKeyBytes());
-  uint64_t count = 0;
+  uint64_t bytes = 0;
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
-    if (++count % kEntriesPerLook == 0 && Interrupted(depth)) {
-      return Status(Code::kBusy, "the database is being closed");
+    bytes += kBytesPerEntry + entries.value().size();
+    if (bytes >= kBytesPerLook) {
+      bytes = 0;
+      if (Interrupted(depth)) return Status(Code::kBusy, "the database is being closed");
     }
     const log::RecordType type = entries.type();
     if (!filter.Keep(entries.key(), type, entries.lsn())) continue;
@@ -265,6 +268,7 @@ Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
     log::ValueRef moved;
     if (type == log::RecordType::kValueRef && !merge.collect.empty()) {
       QUIRE_RETURN_IF_ERROR(MoveValue(merge, entries.key(), &value, &moved));
+      if (value.data() != entries.value().data()) bytes += merge.value.size();
     }
     QUIRE_RETURN_IF_ERROR(
         writer.Add(entries.key(), type, value, entries.lsn(), filter.at_new_key()));
@@ -294,7 +298,8 @@ Status DbImpl::MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRe
   return Status();
 }
 
-// Does what cannot wait for the end of a merge, for there may be but one thread. True: the merge is
+// Does what cannot wait for the end of a merge, for there may be but one thread, which other
+// databases and datasets use, too. True: the merge is
 // to be given up.
 bool DbImpl::Interrupted(int depth) {
   bool flush = false;
@@ -310,6 +315,7 @@ bool DbImpl::Interrupted(int depth) {
   }
   if (prepare) PrepareIfDue();
   if (flush) FlushOnce();
+  executor_.RunWaiting();
   if (merge) CompactOnce(depth + 1);
   return false;
 }

@@ -2,10 +2,13 @@
 // ThreadSanitizer, too.
 #include <array>
 #include <atomic>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/coding.h"
+#include "base/sync_point.h"
 #include "lsm/db/db_test_support.h"
 #include "tests/support/test_scale.h"
 
@@ -224,6 +227,44 @@ TEST_F(ConcurrencyTest, SyncedWritersShareSyncs) {
   test_.Close();
   ASSERT_TRUE(test_.Open().ok());
   EXPECT_EQ(AllOf(*test_->NewIterator({})).size(), 4 * (Rounds() / 10));
+}
+
+// Schedules a job when a merge begins, and looks whether it has run when the merge is written.
+class JobBesideAMerge final : public base::SyncPointListener {
+ public:
+  explicit JobBesideAMerge(base::Executor& executor) : executor_(executor) {}
+  void Reach(const char* name) override {
+    if (name == std::string_view("lsm.merge.begin")) {
+      ran_ = false;
+      executor_.Schedule([this] { ran_ = true; });
+    } else if (name == std::string_view("lsm.merge.written")) {
+      ++merges;
+      ran_first += ran_ ? 1 : 0;
+    }
+  }
+  int merges = 0;
+  int ran_first = 0;
+
+ private:
+  base::Executor& executor_;
+  std::atomic<bool> ran_{false};
+};
+
+// A dataset, or another database, of the same context.
+TEST(Merges, LetOthersWorkOnTheOnlyThread) {
+  StorageOptions options = SmallOptions();
+  options.compaction_trigger = 100;
+  TestDb test(options, 1);
+  ASSERT_TRUE(test.Open().ok());
+  for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(test->Put("key " + std::to_string(i), "v").ok());
+  ASSERT_TRUE(test->Flush().ok());
+  JobBesideAMerge beside(test.executor());
+  {
+    const base::ScopedSyncPoints installed(&beside);
+    ASSERT_TRUE(test->Compact().ok());
+  }
+  EXPECT_GT(beside.ran_first, 0) << "of " << beside.merges << " merges";
+  test.Close();
 }
 
 }  // namespace

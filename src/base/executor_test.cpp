@@ -1,0 +1,68 @@
+#include "base/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace quire::base {
+namespace {
+
+// What a pool of one thread runs, in order; the first job is long, and lets others run once
+// everything else is scheduled.
+std::string OrderOf(const std::string& jobs) {
+  std::string order;
+  std::atomic<bool> scheduled{false};
+  const auto made = NewThreadPool(1, "test");
+  EXPECT_TRUE(made.ok());
+  Executor& pool = **made;
+  pool.ScheduleLong([&] {
+    while (!scheduled) std::this_thread::yield();
+    order += '<';
+    pool.RunWaiting();
+    order += '>';
+  });
+  for (const char job : jobs) {
+    auto run = [&order, job] { order += job; };
+    if (job == 'L') {
+      pool.ScheduleLong(run);
+    } else {
+      pool.Schedule(run);
+    }
+  }
+  scheduled = true;
+  pool.WaitIdle();
+  return order;
+}
+
+TEST(ThreadPool, RunsWaitingJobsWithinALongOne) { EXPECT_EQ(OrderOf("abc"), "<abc>"); }
+
+TEST(ThreadPool, RunsLongJobsOneAfterAnother) { EXPECT_EQ(OrderOf("aLb"), "<ab>L"); }
+
+// A job that schedules itself again does not keep the long one from going on.
+TEST(ThreadPool, RunsWithinALongJobOnlyWhatWaitedBefore) {
+  std::atomic<int> turns{0};
+  int within = 0;
+  const auto made = NewThreadPool(1, "test");
+  ASSERT_TRUE(made.ok());
+  Executor& pool = **made;
+  const std::function<void()> again = [&] {
+    if (++turns < 100) pool.Schedule(again);
+  };
+  std::atomic<bool> scheduled{false};
+  pool.ScheduleLong([&] {
+    while (!scheduled) std::this_thread::yield();
+    pool.RunWaiting();
+    within = turns;
+  });
+  pool.Schedule(again);
+  scheduled = true;
+  pool.WaitIdle();
+  EXPECT_EQ(within, 1);
+  EXPECT_EQ(turns, 100);
+}
+
+}  // namespace
+}  // namespace quire::base
