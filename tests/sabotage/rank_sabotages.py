@@ -15,6 +15,14 @@ RANK_SABOTAGES = [
     Sabotage("frame-sequence", "a frame that is missing is not missed",
              "src/comm/shm/shm_transport.cpp", " || header->sequence != due) {", ") {",
              COMM, "ShmTransport.AFrame*"),
+    Sabotage("log-line", "a line for the log that finds no memory ends the program",
+             "src/base/log_sink.cpp", """  try {
+    Log(level, std::string(text));
+  } catch (...) {
+    // The line is dropped.
+  }
+""", "  Log(level, std::string(text));\n",
+             "quire_job_shortage_test", "LogShortage.*"),
     Sabotage("ring-reader", "an impossible position of a ring's reader counts as room",
              "src/comm/transport/ring.cpp", "damaged_ = head < head_seen_ || head > tail_;", "",
              COMM, "Ring.AWriter*"),
