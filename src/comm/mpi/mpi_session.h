@@ -22,7 +22,7 @@ namespace quire::comm {
 Status MpiStatus(int error, const char* call);
 
 /// For the memory of operations that were given up: MPI may still use it, so it is never freed.
-void KeepForEver(std::unique_ptr<char[]> buffer);
+void KeepForEver(std::unique_ptr<char[]> buffer) noexcept;
 
 class MpiSession {
  public:
@@ -50,6 +50,7 @@ class MpiSession {
   Status CheckThread() const;
 
   /// Collective: `mine` of every rank, by rank. Before threads use the session. Errors: kTimedOut.
+  /// A rank that throws std::bad_alloc out of it has not taken part.
   template <typename T>
   Result<std::vector<T>> Gather(const T& mine) {
     std::vector<T> all(static_cast<size_t>(size_));
