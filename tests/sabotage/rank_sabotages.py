@@ -23,6 +23,10 @@ RANK_SABOTAGES = [
   }
 """, "  Log(level, std::string(text));\n",
              "quire_job_shortage_test", "LogShortage.*"),
+    Sabotage("own-requests", "a rank's requests to itself are left where memory was short",
+             "src/comm/exchange/exchange_wait.cpp",
+             "AskAgain();  // this rank's own requests may be left, and are handled all the same",
+             "", "quire_exchange_shortage_test", "ExchangeShortage.*"),
     Sabotage("ring-reader", "an impossible position of a ring's reader counts as room",
              "src/comm/transport/ring.cpp", "damaged_ = head < head_seen_ || head > tail_;", "",
              COMM, "Ring.AWriter*"),
