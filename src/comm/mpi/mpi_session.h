@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "quire/status.h"
@@ -73,6 +74,7 @@ class MpiSession {
   int rank_ = 0;
   int size_ = 0;
   int thread_level_ = MPI_THREAD_SINGLE;
+  std::thread::id opener_;  ///< below MPI_THREAD_SERIALIZED: the main thread
   uint64_t deadline_ns_ = 0;
   uint64_t timeout_ms_ = 0;
   int key_ = MPI_KEYVAL_INVALID;
