@@ -71,7 +71,6 @@ class ShmTransport final : public Transport {
   void MarkGone(Neighbour& neighbour);
   Status WhyGone(int index);
   Status CheckFrame(int index, Slice frame);
-  Status TakeFrame(int index, Slice record, Slice* frame);
   bool Drain(int index, FrameSink& sink, int frames_max, int* count);
   void Fail(int index, const Status& why, FrameSink& sink);
   int PollRoom(FrameSink& sink);
@@ -81,7 +80,6 @@ class ShmTransport final : public Transport {
   const ShmPlace place_;
   int own_index_ = 0;
   ShmMember& self_;
-  const std::unique_ptr<char[]> frame_;  // whoever polls: what is delivered
   std::vector<std::unique_ptr<Neighbour>> neighbours_;  // by index; null for this one
   std::atomic<uint32_t> woken_[2] = {0, 0};             // by Waiter: Wake() was called
   std::atomic<uint32_t> gone_count_{0};                 // neighbours whose health is kGone
@@ -98,8 +96,7 @@ ShmTransport::ShmTransport(std::unique_ptr<ShmRegion> region, const ShmPlace& pl
     : region_(std::move(region)),
       place_(place),
       own_index_(IndexOf(place.rank)),
-      self_(region_->member(own_index_)),
-      frame_(std::make_unique_for_overwrite<char[]>(kFrameHeaderBytes + kFrameBytesMax)) {
+      self_(region_->member(own_index_)) {
   QUIRE_CHECK(own_index_ >= 0);
   QUIRE_CHECK(static_cast<int>(place_.members.size()) == region_->member_count());
   for (int i = 0; i < region_->member_count(); ++i) {
@@ -198,18 +195,6 @@ Status ShmTransport::CheckFrame(int index, Slice frame) {
   return VerifyFrame({RankOf(index), place_.rank}, *header, frame);
 }
 
-// Copies the frame first: what is checked must be what is delivered, and a process that stores
-// where it should not can do so in the ring at any time.
-Status ShmTransport::TakeFrame(int index, Slice record, Slice* frame) {
-  if (record.size() > kFrameHeaderBytes + kFrameBytesMax) {
-    return Status(Code::kCorruption, "received a frame of " + std::to_string(record.size()) +
-                                         " bytes, more than frames have");
-  }
-  record.copy(frame_.get(), record.size());
-  *frame = Slice(frame_.get(), record.size());
-  return CheckFrame(index, *frame);
-}
-
 void ShmTransport::Fail(int index, const Status& why, FrameSink& sink) {
   Neighbour& neighbour = NeighbourOf(index);
   const Health before = neighbour.health.exchange(Health::kFailed);
@@ -228,19 +213,18 @@ bool ShmTransport::Drain(int index, FrameSink& sink, int frames_max, int* count)
     if (neighbour.health.load(std::memory_order_relaxed) == Health::kFailed) return false;
     const Result<Slice> record = neighbour.reader.Front();
     Status status = record.status();
-    Slice frame;
     if (record.ok()) {
       if (record->data() == nullptr) return false;
       if (taken == frames_max) return true;
-      status = TakeFrame(index, *record, &frame);
+      status = CheckFrame(index, *record);
     }
     if (!status.ok()) {
       Fail(index, status, sink);
       return false;
     }
     ++*count;
-    if (neighbour.reader.Pop()) TellRoom(index);  // the frame is copied: its sender may go on
-    sink.OnFrame(RankOf(index), frame.substr(kFrameHeaderBytes));
+    sink.OnFrame(RankOf(index), record->substr(kFrameHeaderBytes));
+    if (neighbour.reader.Pop()) TellRoom(index);
   }
 }
 

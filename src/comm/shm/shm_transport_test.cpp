@@ -406,48 +406,6 @@ TEST(ShmTransport, AFrameThatIsNotTheNextOfItsSessionFailsItsSender) {
   }
 }
 
-// Takes frames while another process writes over the whole ring.
-struct OverwrittenFrames final : CollectedFrames {
-  explicit OverwrittenFrames(const ShmRegion& its_region) : region(its_region) {}
-  void OnFrame(int source, Slice frame) override {
-    const std::string before(frame);
-    std::fill_n(region.ring_data(1, 0), region.ring_bytes(), '\xff');
-    EXPECT_TRUE(frame == before);
-    CollectedFrames::OnFrame(source, frame);
-  }
-  const ShmRegion& region;
-};
-
-TEST(ShmTransport, AFrameCannotChangeAfterItWasChecked) {
-  const auto region = NewRegion(2, 1 << 16);
-  const auto transport = NewShmTransport(region->Share(), PlaceOf(0, 2));
-  const auto other = NewShmTransport(region->Share(), PlaceOf(1, 2));
-  const std::string body(1000, 'x');
-  for (int i = 0; i < 2; ++i) {
-    const auto sent = other->TrySend(0, {{}, body, {}});
-    ASSERT_TRUE(sent.ok() && *sent);
-  }
-  OverwrittenFrames collected(*region);
-  transport->Poll(collected, 10);
-  EXPECT_EQ(collected.frames, 1);
-  EXPECT_EQ(collected.failure.code(), Code::kCorruption);
-}
-
-// The ring may have the room for a larger one.
-TEST(ShmTransport, AFrameThatIsTooLargeFailsItsSender) {
-  const auto region = NewRegion(2, kShmRingBytesMax);
-  const auto transport = NewShmTransport(region->Share(), PlaceOf(0, 2));
-  RingWriter writer(region->ring_control(1, 0), region->ring_data(1, 0), region->ring_bytes());
-  const Result<char*> place = writer.Reserve(2 * kFrameBytesMax);
-  ASSERT_TRUE(place.ok() && *place != nullptr);
-  writer.Publish();
-  region->member(0).arrived[0].fetch_or(2);
-  CollectedFrames collected;
-  transport->Poll(collected, 10);
-  EXPECT_EQ(collected.frames, 0);
-  EXPECT_EQ(collected.failure.code(), Code::kCorruption);
-}
-
 TEST(ShmTransport, ADamagedPositionOfAReaderFailsIt) {
   const auto region = NewRegion(2, kShmRingBytesMin);
   const auto transport = NewShmTransport(region->Share(), PlaceOf(0, 2));
