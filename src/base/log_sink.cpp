@@ -48,6 +48,15 @@ void Log(LogLevel level, const std::string& text) {
   }
 }
 
+void Log(LogLevel level, const char* text) noexcept {
+  if (!LogEnabled()) return;
+  try {
+    Log(level, std::string(text));
+  } catch (...) {
+    // The line is dropped.
+  }
+}
+
 bool LogEnabled() { return TheSink().enabled.load(std::memory_order_acquire); }
 
 }  // namespace quire::base

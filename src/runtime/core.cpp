@@ -142,6 +142,7 @@ uint32_t Core::TakeNumber() {
 }
 
 void Core::Progress() {
+  if (!exchange->CheckThread().ok()) return;
   exchange->Progress();
   if (exchange->has_handler_thread()) return;
   errands->RunPending();

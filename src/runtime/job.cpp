@@ -270,6 +270,7 @@ void Job::Pump() {
 
 bool Job::Ready() {
   if (!finished_ && !exchange_->has_handler_thread()) {
+    if (!exchange_->CheckThread().ok()) return finished_;  // what waits is left to those who may
     exchange_->Progress();
     Pump();
   }
@@ -323,6 +324,7 @@ bool Job::StillAlive(uint64_t* slices_before) {
 Status Job::Wait() {
   uint64_t slices_before = 0;
   while (!finished_) {  // then the exchange may be gone
+    QUIRE_RETURN_IF_ERROR(exchange_->CheckThread());
     Pump();
     const Status status = exchange_->Await(this, what_.c_str(), [this] { return Missing(); });
     if (finished_ || status.ok()) continue;

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
@@ -71,6 +73,20 @@ Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
     std::fprintf(stderr, "rank %d: %s\n", rank, CodeName(ended[static_cast<size_t>(rank)]));
   }
   return kWrong;
+}
+
+// Said where nothing may throw: in destructors, and where memory has just run out.
+TEST(LogShortage, ALineThatFindsNoMemoryIsDropped) {
+  const char* const line = "a line that is longer than what a string has room for by itself";
+  int lines = 0;
+  SetLogSink([&lines](LogLevel, const std::string&) { ++lines; });
+  base::Log(LogLevel::kError, line);
+  test::FailAllAllocations();
+  base::Log(LogLevel::kError, line);
+  const uint64_t failures = test::AllowAllocations();
+  SetLogSink(nullptr);
+  EXPECT_EQ(lines, 1);
+  EXPECT_GT(failures, 0u);
 }
 
 TEST(JobShortage, AJobThatFailedNeverEndsWell) {

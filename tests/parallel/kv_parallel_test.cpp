@@ -470,6 +470,36 @@ TEST_F(Parallel, HandlesMayEndWithoutClose) {
   EXPECT_CODE(db->Put("k", "v"), Code::kInvalidArgument);
 }
 
+// What it may not send it must not take from those who may.
+TEST_F(Parallel, AThreadThatMayNotCallMpiChangesNothing) {
+  int level = 0;
+  MPI_Query_thread(&level);
+  const auto context = NewContext();
+  if (level >= MPI_THREAD_SERIALIZED || !context->Description().starts_with("mpi")) {
+    GTEST_SKIP() << "any thread may call";
+  }
+  DatabaseOptions options = Small();
+  options.group_size = 1;
+  const auto db = NewDatabase(*context, "db", options);
+  for (int i = 0; i < 100; ++i) ASSERT_OK(db->Put(Key(rank_, i), "v"));
+  auto event = db->Checkpoint(directory_ + "/checkpoint", {});
+  ASSERT_OK(event.status());
+  std::thread([&] {
+    std::string value;
+    EXPECT_CODE(db->Put(Key(rank_, 0), "other"), Code::kInvalidArgument);
+    EXPECT_CODE(db->Get(Key(rank_, 0), &value), Code::kInvalidArgument);
+    EXPECT_CODE(db->Fence(), Code::kInvalidArgument);
+    context->Progress();
+    EXPECT_FALSE((*event)->Ready());
+    EXPECT_CODE((*event)->Wait(), Code::kInvalidArgument);
+  }).join();
+  ASSERT_OK((*event)->Wait());
+  ASSERT_OK(db->Fence());
+  ASSERT_OK(db->Barrier(Level::kMemTable));
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(GetOr(*db, Key(next(), i), "(absent)"), "v");
+  ASSERT_OK(db->Close());
+}
+
 TEST_F(Parallel, RepositoriesThatAreNotOursAreRefusedOnAllRanks) {
   const auto expect_refused = [&](const std::string& path, Code code) {
     const Status status = OpenContext(MPI_COMM_WORLD, path).status();

@@ -15,6 +15,28 @@ RANK_SABOTAGES = [
     Sabotage("frame-sequence", "a frame that is missing is not missed",
              "src/comm/shm/shm_transport.cpp", " || header->sequence != due) {", ") {",
              COMM, "ShmTransport.AFrame*"),
+    Sabotage("log-line", "a line for the log that finds no memory ends the program",
+             "src/base/log_sink.cpp", """  try {
+    Log(level, std::string(text));
+  } catch (...) {
+    // The line is dropped.
+  }
+""", "  Log(level, std::string(text));\n",
+             "quire_job_shortage_test", "LogShortage.*"),
+    Sabotage("own-requests", "a rank's requests to itself are left where memory was short",
+             "src/comm/exchange/exchange_wait.cpp",
+             "AskAgain();  // this rank's own requests may be left, and are handled all the same",
+             "", "quire_exchange_shortage_test", "ExchangeShortage.*"),
+    Sabotage("ring-reader", "an impossible position of a ring's reader counts as room",
+             "src/comm/transport/ring.cpp", "damaged_ = head < head_seen_ || head > tail_;", "",
+             COMM, "Ring.AWriter*"),
+    Sabotage("ring-reader-told", "a damaged reader is not reported",
+             "src/comm/shm/shm_transport.cpp",
+             "MarkGone(neighbour);\n      return reserved.status();", "return reserved.status();",
+             COMM, "ShmTransport.ADamagedPosition*"),
+    Sabotage("ring-bytes", "rings of any size that another rank announces are mapped",
+             "src/comm/shm/shm_region.cpp", "ring_bytes <= kShmRingBytesMax) {",
+             "ring_bytes != 1) {", COMM, "ShmRegion.IsRefusedWithRings*"),
     Sabotage("message-gap", "a message with a gap is joined", "src/comm/exchange/message.cpp",
              "&& header.offset == received_;", ";", COMM, "MessageJoiner.*"),
     Sabotage("message-limit", "a message's announced size is not compared with the limit",

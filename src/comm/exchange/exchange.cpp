@@ -76,7 +76,7 @@ Status ExchangeImpl::CheckUse(int destination) const {
     return Status(Code::kInvalidArgument,
                   "a service must not send requests or signals, nor take part in collectives");
   }
-  return threads_allowed_ ? Status() : transport_->CheckThread();
+  return CheckThread();
 }
 
 void ExchangeImpl::Serve(uint32_t channel, Service service) {
@@ -267,6 +267,7 @@ Status ExchangeImpl::Wait(const std::shared_ptr<Call>& call, std::string* answer
 }
 
 Status ExchangeImpl::Await(const void* key, const char* what, const std::function<int()>& missing) {
+  QUIRE_RETURN_IF_ERROR(CheckThread());
   WaitSpec spec{key, -1, what};
   auto ask = [&] { return missing(); };
   QUIRE_RETURN_IF_ERROR(AwaitMissing(spec, Missing(ask)));
@@ -284,6 +285,7 @@ Status ExchangeImpl::PeerStatus(int rank) {
 }
 
 void ExchangeImpl::Progress() {
+  if (!CheckThread().ok()) return;
   for (int i = 0; i < kProgressPollsMax && TryPoll() > 0; ++i) {
   }
   if (!has_handler_thread()) sleepers_.HandOver();

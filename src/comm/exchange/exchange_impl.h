@@ -71,6 +71,9 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   Transport& transport() override { return *transport_; }
   bool has_handler_thread() const override { return handler_.joinable(); }
   Status HandlerStatus() const override { return handler_status_; }
+  Status CheckThread() const override {
+    return threads_allowed_ ? Status() : transport_->CheckThread();
+  }
 
   void Serve(uint32_t channel, Service service) override;
   void ServePatiently(uint32_t channel, uint32_t order, PatientService service) override;

@@ -43,7 +43,10 @@ int ExchangeImpl::PollHeld() {
     }
     return Status();
   });
-  if (!polled.ok()) FailAll(polled);
+  if (!polled.ok()) {
+    FailAll(polled);
+    AskAgain();  // this rank's own requests may be left, and are handled all the same
+  }
   return count;
 }
 

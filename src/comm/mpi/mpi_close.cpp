@@ -3,6 +3,7 @@
 // So the ranks tell each other how many frames they have sent, and each waits for those that are
 // due to it. Where some ranks do not close in time, the communicator is not freed at all.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/log_sink.h"
@@ -31,12 +32,20 @@ bool RepeatFor(uint64_t timeout_ns, const Step& step) {
 }  // namespace
 
 MpiLink::~MpiLink() {
+  if (session_ == nullptr) return;
   {
     const Lock lock(session_->mutex());
     if (session_->closed()) return;
     closing_ = true;
   }
-  if (!Quiesce()) {
+  bool quiet = false;
+  try {
+    quiet = Quiesce();
+  } catch (const std::bad_alloc&) {
+    // Then nothing is known of what is still under way.
+  }
+  if (!quiet) {
+    KeepForEver(std::move(counts_));
     base::Log(LogLevel::kInfo,
               "not all ranks closed together; a communicator of Quire stays behind");
     const Lock lock(session_->mutex());
@@ -45,7 +54,7 @@ MpiLink::~MpiLink() {
   session_->CloseNow();  // runs Cancel, while this object's members still live
 }
 
-bool MpiLink::AllArrived(const std::vector<uint64_t>& expected) const {
+bool MpiLink::AllArrived(const uint64_t* expected) const {
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     const uint64_t received = peers_[rank] == nullptr ? 0 : peers_[rank]->wire_received;
     if (received < expected[rank]) return false;
@@ -60,7 +69,7 @@ void MpiLink::DropArrived() {
     const Slice frame(arrived.buffer.get(), static_cast<size_t>(arrived.bytes));
     const Result<FrameHeader> header = DecodeFrameHeader(frame);
     if (header.ok() && header->session == options_.number) ++PeerOf(arrived.source).wire_received;
-    spare_.push_back(std::move(arrived.buffer));
+    GiveBack(std::move(arrived.buffer));
   }
   PostReceives();
 }
@@ -80,8 +89,7 @@ bool MpiLink::SendsFinished() {
 // False where not all ranks come here in time, or one is known to be gone.
 bool MpiLink::Quiesce() {
   const size_t count = peers_.size();
-  auto memory = std::make_unique<char[]>(2 * count * sizeof(uint64_t));
-  auto* const sent = reinterpret_cast<uint64_t*>(memory.get());
+  auto* const sent = reinterpret_cast<uint64_t*>(counts_.get());
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const Lock lock(session_->mutex());
@@ -91,21 +99,24 @@ bool MpiLink::Quiesce() {
       if (peer->health.load(std::memory_order_relaxed) != Health::kSound) return false;
       sent[rank] = peer->wire_sent;
     }
-    MPI_Ialltoall(sent, 1, MPI_UINT64_T, sent + count, 1, MPI_UINT64_T, session_->comm(), &request);
+    if (MPI_Ialltoall(sent, 1, MPI_UINT64_T, sent + count, 1, MPI_UINT64_T, session_->comm(),
+                      &request) != MPI_SUCCESS) {
+      return false;
+    }
   }
   bool told = false;
+  bool failed = false;
   const bool quiet = RepeatFor(kCloseNs, [&] {
     const Lock lock(session_->mutex());
     if (session_->closed()) return true;
     DropArrived();
     int done = 0;
-    if (!told) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (!told) failed = MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
     told = told || done != 0;
     const bool sends_finished = SendsFinished();
-    return told && sends_finished && AllArrived({sent + count, sent + 2 * count});
+    return failed || (told && sends_finished && AllArrived(sent + count));
   });
-  if (!told) KeepForEver(std::move(memory));
-  return quiet;
+  return quiet && told && !failed;
 }
 
 // Under the session's mutex, while MPI still works.

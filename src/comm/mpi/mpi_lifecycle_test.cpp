@@ -2,6 +2,7 @@
 // its own, because it calls MPI_Init and MPI_Finalize in the middle. Exit status 0 where all was
 // right.
 #include <mpi.h>
+#include <time.h>
 
 #include <cstdio>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "comm/exchange/exchange.h"
 #include "comm/mpi/mpi_transport.h"
+#include "io/files/machine.h"
 
 namespace quire::comm {
 namespace {
@@ -41,6 +43,34 @@ std::unique_ptr<Exchange> Join(TransportKind kind) {
   return exchange;
 }
 
+// A call that waits while another thread finalizes MPI ends soon, and no thread spins after that.
+class WaitingCall {
+ public:
+  explicit WaitingCall(Exchange& exchange)
+      : exchange_(exchange), thread_([this] {
+          const uint64_t start_ns = io::RealClock().NowNs();
+          const Status status = exchange_.Ask(Next(), kUnserved, "x", {}, nullptr);
+          Check(status.code() == Code::kPeerFailed, status.ToString().c_str());
+          Check(io::RealClock().NowNs() - start_ns < 20'000'000'000, "waiting in vain ends soon");
+        }) {
+    io::RealClock().SleepNs(100'000'000);
+  }
+  void Join() {
+    thread_.join();
+    Check(exchange_.PeerStatus(Next()).code() == Code::kPeerFailed, "no rank after the end");
+    const clock_t before = ::clock();
+    io::RealClock().SleepNs(500'000'000);
+    Check(::clock() - before < CLOCKS_PER_SEC / 10, "no thread spins after the end");
+  }
+
+ private:
+  static constexpr uint32_t kUnserved = 99;
+  int Next() const { return (exchange_.rank() + 1) % exchange_.size(); }
+
+  Exchange& exchange_;
+  std::thread thread_;
+};
+
 void Run(int* argc, char*** argv) {
   MpiTransportOptions options;
   const Status early = NewMpiTransport(0, options).status();
@@ -58,7 +88,12 @@ void Run(int* argc, char*** argv) {
   std::vector<std::unique_ptr<Exchange>> open;
   open.push_back(Join(TransportKind::kMpi));
   open.push_back(Join(TransportKind::kAuto));
+  std::unique_ptr<WaitingCall> waiting;
+  if (open[0]->size() > 1 && open[0]->has_handler_thread()) {
+    waiting = std::make_unique<WaitingCall>(*open[0]);
+  }
   MPI_Finalize();
+  if (waiting != nullptr) waiting->Join();
 
   Check(!MpiIsRunning(), "MPI runs no more");
   Check(NewMpiTransport(world, options).status().code() == Code::kInvalidArgument,

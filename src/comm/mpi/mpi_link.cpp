@@ -1,36 +1,65 @@
 #include "comm/mpi/mpi_link.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "io/ipc/shared_memory.h"
 
 namespace quire::comm {
 namespace {
 
 constexpr size_t kFrameBufferBytes = kFrameHeaderBytes + kFrameBytesMax;
-constexpr int kReceiveCount = 64;
 constexpr size_t kSendBuffersMax = 512;
 constexpr int kTag = 0;
 // Usually the receive posted first is the next to complete; the others are looked at this often.
 constexpr unsigned kMissesPerTestAll = 32;
 // Receives that may wait to be posted again until nothing else is to be done.
-constexpr size_t kUnpostedMax = kReceiveCount / 4;
+constexpr size_t kUnpostedMax = 16;
+
+Status Finalized() {
+  return Status(Code::kPeerFailed, "MPI was finalized");
+}
+
+// Throws nothing. `rank` below 0: of all.
+void LogGone(int rank, const Status& why) {
+  if (!base::LogEnabled()) return;
+  static_cast<void>(base::OrOutOfMemory([&] {
+    const std::string who = rank < 0 ? "all ranks over MPI" : "rank " + std::to_string(rank);
+    base::Log(LogLevel::kWarning, who + ": " + why.ToString());
+    return Status();
+  }));
+}
+
+std::unique_ptr<char[]> NewBuffer() {
+  return std::make_unique_for_overwrite<char[]>(kFrameBufferBytes);
+}
 
 }  // namespace
 
-MpiLink::MpiLink(std::unique_ptr<MpiSession> session, const MpiLinkOptions& options)
-    : session_(std::move(session)), options_(options) {
-  const Lock lock(session_->mutex());
-  peers_.resize(static_cast<size_t>(session_->size()));
-  receives_.assign(kReceiveCount, MPI_REQUEST_NULL);
-  receive_buffers_.resize(kReceiveCount);
+MpiLink::MpiLink(int size, const MpiLinkOptions& options) : options_(options) {
+  const auto count = static_cast<size_t>(size);
+  peers_.resize(count);
+  receives_.fill(MPI_REQUEST_NULL);
+  for (Buffer& buffer : receive_buffers_) buffer = NewBuffer();
+  receive_order_.reserve(kReceiveCount);
   unposted_.reserve(kReceiveCount);
+  arrived_.reserve(kReceiveCount);
+  spare_.reserve(kReceiveCount);
   send_spare_.reserve(kSendBuffersMax);
-  test_indices_.resize(kReceiveCount);
-  test_statuses_.resize(kReceiveCount);
-  for (size_t slot = 0; slot < kReceiveCount; ++slot) PostReceive(slot);
+  refused_.reserve(count);
+  telling_.reserve(count);
+  credits_due_.reserve(count);
+  counts_ = std::make_unique<char[]>(2 * count * sizeof(uint64_t));
+}
+
+void MpiLink::Start(std::unique_ptr<MpiSession> session) {
+  session_ = std::move(session);
+  const Lock lock(session_->mutex());
+  for (size_t slot = kReceiveCount; slot > 0; --slot) unposted_.push_back(slot - 1);
+  PostReceives();
   session_->OnClose([this] { Cancel(); });
 }
 
@@ -40,20 +69,45 @@ MpiLink::Peer& MpiLink::PeerOf(int rank) {
   return *peer;
 }
 
-void MpiLink::PostReceive(size_t slot) {
-  if (receive_buffers_[slot] == nullptr) {
-    if (spare_.empty()) spare_.push_back(std::make_unique_for_overwrite<char[]>(kFrameBufferBytes));
-    receive_buffers_[slot] = std::move(spare_.back());
+// false: there is no memory for it now, or MPI refuses it.
+bool MpiLink::PostReceive(size_t slot) {
+  Buffer& buffer = receive_buffers_[slot];
+  if (buffer == nullptr && !spare_.empty()) {
+    buffer = std::move(spare_.back());
     spare_.pop_back();
   }
-  MPI_Irecv(receive_buffers_[slot].get(), static_cast<int>(kFrameBufferBytes), MPI_BYTE,
-            MPI_ANY_SOURCE, kTag, session_->comm(), &receives_[slot]);
+  if (buffer == nullptr) buffer.reset(new (std::nothrow) char[kFrameBufferBytes]);
+  if (buffer == nullptr) return false;
+  const int error = MPI_Irecv(buffer.get(), static_cast<int>(kFrameBufferBytes), MPI_BYTE,
+                              MPI_ANY_SOURCE, kTag, session_->comm(), &receives_[slot]);
+  if (error != MPI_SUCCESS) {
+    receives_[slot] = MPI_REQUEST_NULL;
+    Break(MpiStatus(error, "MPI_Irecv"));
+    return false;
+  }
   receive_order_.push_back(slot);
+  return true;
 }
 
-// Posting a receive again takes longer than handing on what it brought, and can wait.
+// Posting a receive again takes longer than handing on what it brought, and can wait. Those that
+// find no memory are posted later: meanwhile the others do.
 void MpiLink::PostReceives() {
-  for (; !unposted_.empty(); unposted_.pop_back()) PostReceive(unposted_.back());
+  while (broken_.ok() && !unposted_.empty() && PostReceive(unposted_.back())) unposted_.pop_back();
+}
+
+// Of all ranks: MPI is finalized; or a receive failed, and what it would have brought is lost and
+// may be of any of them. (Those that were never heard of: as soon as they are asked for.)
+void MpiLink::Break(const Status& why) {
+  const bool first = broken_.ok();
+  if (first) broken_ = why;
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (peer != nullptr) SetGone(*peer, broken_);
+  }
+  if (first) LogGone(-1, why);
+}
+
+void MpiLink::GiveBack(Buffer buffer) {
+  if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(buffer));
 }
 
 // The receive at `position` of receive_order_ is complete: takes the frame. false: it failed, of
@@ -61,12 +115,14 @@ void MpiLink::PostReceives() {
 bool MpiLink::TakeSlot(size_t position, int error, const MPI_Status& status, Arrived* arrived) {
   const size_t slot = receive_order_[position];
   receive_order_.erase(receive_order_.begin() + static_cast<ptrdiff_t>(position));
-  arrived->buffer = std::move(receive_buffers_[slot]);
+  if (receives_[slot] != MPI_REQUEST_NULL) {  // it failed, and goes on: its buffer is MPI's
+    KeepForEver(std::move(receive_buffers_[slot]));
+  } else {
+    arrived->buffer = std::move(receive_buffers_[slot]);
+  }
   unposted_.push_back(slot);
-  const Status received = MpiStatus(error, "MPI_Irecv");
-  if (!received.ok()) {
-    base::Log(LogLevel::kError, received.ToString());
-    spare_.push_back(std::move(arrived->buffer));
+  if (error != MPI_SUCCESS) {
+    Break(MpiStatus(error, "MPI_Irecv"));
     return false;
   }
   arrived->source = status.MPI_SOURCE;
@@ -80,28 +136,31 @@ void MpiLink::TestAllReceives() {
   int count = 0;
   const int outcome = MPI_Testsome(static_cast<int>(receives_.size()), receives_.data(), &count,
                                    test_indices_.data(), test_statuses_.data());
+  if (outcome != MPI_SUCCESS && outcome != MPI_ERR_IN_STATUS) {
+    return Break(MpiStatus(outcome, "MPI_Testsome"));
+  }
   if (count == MPI_UNDEFINED) return;
-  std::map<size_t, const MPI_Status*> complete;  // by slot
+  std::array<const MPI_Status*, kReceiveCount> complete{};  // by slot
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
     complete[static_cast<size_t>(test_indices_[i])] = &test_statuses_[i];
   }
-  for (size_t position = 0; position < receive_order_.size() && !complete.empty();) {
-    const auto found = complete.find(receive_order_[position]);
-    if (found == complete.end()) {
+  for (size_t position = 0; position < receive_order_.size();) {
+    const MPI_Status* const status = complete[receive_order_[position]];
+    if (status == nullptr) {
       ++position;
       continue;
     }
-    const MPI_Status& status = *found->second;
-    const int error = outcome == MPI_ERR_IN_STATUS ? status.MPI_ERROR : outcome;
-    complete.erase(found);
+    const int error = outcome == MPI_ERR_IN_STATUS ? status->MPI_ERROR : outcome;
     Arrived arrived;
-    if (TakeSlot(position, error, status, &arrived)) arrived_.push_back(std::move(arrived));
+    if (TakeSlot(position, error, *status, &arrived)) arrived_.push_back(std::move(arrived));
   }
+  std::reverse(arrived_.begin(), arrived_.end());
 }
 
 bool MpiLink::TakeArrived(Arrived* arrived) {
   if (arrived_.empty()) {
     if (receive_order_.empty()) PostReceives();
+    if (receive_order_.empty()) return false;
     MPI_Status status;
     int done = 0;
     const int error = MPI_Test(&receives_[receive_order_.front()], &done, &status);
@@ -112,15 +171,15 @@ bool MpiLink::TakeArrived(Arrived* arrived) {
     if (++misses_ % kMissesPerTestAll == 0) TestAllReceives();
   }
   if (arrived_.empty()) return false;
-  *arrived = std::move(arrived_.front());
-  arrived_.pop_front();
+  *arrived = std::move(arrived_.back());
+  arrived_.pop_back();
   return true;
 }
 
 MpiLink::Buffer MpiLink::TakeSendBuffer() {
   if (send_spare_.empty()) {
     if (send_buffer_count_ == kSendBuffersMax) return nullptr;
-    auto buffer = std::make_unique_for_overwrite<char[]>(kFrameBufferBytes);
+    Buffer buffer = NewBuffer();
     ++send_buffer_count_;
     return buffer;
   }
@@ -130,26 +189,35 @@ MpiLink::Buffer MpiLink::TakeSendBuffer() {
 }
 
 void MpiLink::ReserveSend() {
-  if (sends_.size() < sends_.capacity() && send_records_.size() < send_records_.capacity()) return;
-  sends_.reserve(2 * sends_.size() + 1);
-  send_records_.reserve(2 * sends_.size() + 1);
+  if (sends_.size() < send_statuses_.size()) return;
+  const size_t size = 2 * sends_.size() + 1;
+  sends_.reserve(size);
+  send_records_.reserve(size);
+  send_indices_.resize(size);
+  send_statuses_.resize(size);
+}
+
+// A frame that was not sent is missing to its receiver: what comes behind it is of no use.
+void MpiLink::FailSend(int rank, int error, const char* call) {
+  if (error != MPI_SUCCESS) MarkGone(rank, PeerOf(rank), MpiStatus(error, call));
 }
 
 Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
   const Lock lock(session_->mutex());
-  if (session_->closed() || closing_) return Status(Code::kPeerFailed, "MPI was finalized");
+  if (session_->closed() || closing_) return Finalized();
+  if (!broken_.ok()) return broken_;
   Peer& peer = PeerOf(destination);
   if (peer.health.load(std::memory_order_relaxed) != Health::kSound) return peer.why;
   if (peer.sent_count - peer.acknowledged >= static_cast<uint64_t>(options_.window_frames)) {
     peer.room_wanted = true;
     return false;
   }
+  ReserveSend();  // what MPI has begun to send is not given up for want of memory
   Buffer buffer = TakeSendBuffer();
   if (buffer == nullptr) {
     if (!std::exchange(peer.refused, true)) refused_.push_back(destination);
     return false;
   }
-  ReserveSend();  // what MPI has begun to send is not given up for want of memory
   JoinParts(frame, buffer.get() + kFrameHeaderBytes);
   FrameHeader header;
   header.size = static_cast<uint32_t>(frame.size());
@@ -161,13 +229,14 @@ Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
   const int error = MPI_Isend(buffer.get(), static_cast<int>(kFrameHeaderBytes + frame.size()),
                               MPI_BYTE, destination, kTag, session_->comm(), &request);
   if (error != MPI_SUCCESS) {
-    MarkGone(destination, peer, MpiStatus(error, "MPI_Isend"));
+    send_spare_.push_back(std::move(buffer));
+    FailSend(destination, error, "MPI_Isend");
     return peer.why;
   }
   ++peer.wire_sent;
   int done = 0;
-  MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-  if (done != 0) {
+  FailSend(destination, MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+  if (request == MPI_REQUEST_NULL) {
     send_spare_.push_back(std::move(buffer));
   } else {
     sends_.push_back(request);
@@ -179,11 +248,17 @@ Result<bool> MpiLink::TrySend(int destination, const FrameParts& frame) {
 
 void MpiLink::FinishSends() {
   if (sends_.empty()) return;
-  std::vector<int> indices(sends_.size());
   int count = 0;
-  MPI_Testsome(static_cast<int>(sends_.size()), sends_.data(), &count, indices.data(),
-               MPI_STATUSES_IGNORE);
-  if (count == MPI_UNDEFINED || count == 0) return;
+  const int outcome = MPI_Testsome(static_cast<int>(sends_.size()), sends_.data(), &count,
+                                   send_indices_.data(), send_statuses_.data());
+  if (outcome == MPI_ERR_IN_STATUS) {
+    for (int i = 0; i < count; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const Send& send = send_records_[static_cast<size_t>(send_indices_[at])];
+      FailSend(send.destination, send_statuses_[at].MPI_ERROR, "MPI_Isend");
+    }
+  }
+  if (count == 0) return;
   size_t kept = 0;
   for (size_t i = 0; i < sends_.size(); ++i) {
     if (sends_[i] == MPI_REQUEST_NULL) {
@@ -200,22 +275,26 @@ void MpiLink::FinishSends() {
 
 void MpiLink::TellRefused(Lock& lock, FrameSink& sink) {
   if (refused_.empty() || (send_spare_.empty() && send_buffer_count_ == kSendBuffersMax)) return;
-  std::vector<int> refused;
-  refused.swap(refused_);
-  for (int destination : refused) PeerOf(destination).refused = false;
+  telling_.clear();
+  telling_.swap(refused_);
+  for (int destination : telling_) PeerOf(destination).refused = false;
   lock.unlock();
-  for (int destination : refused) sink.OnRoom(destination);
+  for (int destination : telling_) sink.OnRoom(destination);
   lock.lock();
 }
 
-void MpiLink::MarkGone(int rank, Peer& peer, const Status& why) {
-  // Under the mutex. The first reason stays: TellGone may be handing it out.
-  if (peer.health.load(std::memory_order_relaxed) != Health::kSound) return;
+// Under the mutex. The first reason stays: TellGone may be handing it out. false: there is one.
+bool MpiLink::SetGone(Peer& peer, const Status& why) {
+  if (peer.health.load(std::memory_order_relaxed) != Health::kSound) return false;
   peer.why = why;
   peer.health.store(Health::kGone, std::memory_order_seq_cst);
   gone_count_.fetch_add(1, std::memory_order_seq_cst);
   session_->Leak();
-  base::Log(LogLevel::kWarning, "rank " + std::to_string(rank) + ": " + why.ToString());
+  return true;
+}
+
+void MpiLink::MarkGone(int rank, Peer& peer, const Status& why) {
+  if (SetGone(peer, why)) LogGone(rank, why);
 }
 
 int MpiLink::TellGone(Lock& lock, FrameSink& sink) {
@@ -275,8 +354,10 @@ void MpiLink::SendCredits() {
       header.session = options_.number;
       header.acknowledged = peer.returned = peer.received_count;
       SealFrame({rank(), rank_due}, header, peer.credit);
-      MPI_Isend(peer.credit, static_cast<int>(kFrameHeaderBytes), MPI_BYTE, rank_due, kTag,
-                session_->comm(), &peer.credit_request);
+      FailSend(rank_due,
+               MPI_Isend(peer.credit, static_cast<int>(kFrameHeaderBytes), MPI_BYTE, rank_due, kTag,
+                         session_->comm(), &peer.credit_request),
+               "MPI_Isend");
       ++peer.wire_sent;
     }
     peer.credit_due = false;
@@ -291,7 +372,7 @@ void MpiLink::Deliver(Lock& lock, Peer& peer, Arrived arrived, FrameSink& sink) 
   sink.OnFrame(arrived.source, Slice(arrived.buffer.get(), bytes).substr(kFrameHeaderBytes));
   lock.lock();
   ++peer.received_count;
-  spare_.push_back(std::move(arrived.buffer));
+  GiveBack(std::move(arrived.buffer));
   ReturnCredit(arrived.source, peer);
 }
 
@@ -300,8 +381,7 @@ void MpiLink::Handle(Lock& lock, Arrived arrived, FrameSink& sink) {
   Peer& peer = PeerOf(source);
   const Slice frame(arrived.buffer.get(), static_cast<size_t>(arrived.bytes));
   if (peer.health.load(std::memory_order_relaxed) == Health::kFailed) {
-    spare_.push_back(std::move(arrived.buffer));
-    return;
+    return GiveBack(std::move(arrived.buffer));
   }
   const Result<FrameHeader> header = DecodeFrameHeader(frame);
   Status status = header.status();
@@ -321,7 +401,7 @@ void MpiLink::Handle(Lock& lock, Arrived arrived, FrameSink& sink) {
   if (!status.ok()) return MarkGone(source, peer, status);
   TakeCredit(lock, peer, source, header->acknowledged, sink);
   if (!is_data) {
-    spare_.push_back(std::move(arrived.buffer));
+    GiveBack(std::move(arrived.buffer));
   } else if (header->sequence != peer.received_count) {
     peer.early.emplace(header->sequence, std::move(arrived));
   } else {
@@ -335,17 +415,31 @@ void MpiLink::Handle(Lock& lock, Arrived arrived, FrameSink& sink) {
   }
 }
 
+// A frame that finds no memory is lost, and with it all that its sender sends after it.
+void MpiLink::HandleOrFail(Lock& lock, Arrived arrived, FrameSink& sink) {
+  const int source = arrived.source;
+  try {
+    Handle(lock, std::move(arrived), sink);
+  } catch (const std::bad_alloc&) {
+    if (!lock.owns_lock()) lock.lock();
+    MarkGone(source, PeerOf(source), base::OutOfMemory());
+  }
+}
+
 // Takes one frame and returns: to find out that there is no other costs more than the frame itself
 // (Open MPI may give up the processor then), and those who wait for this one would pay for it.
 int MpiLink::Poll(FrameSink& sink, int) {
   Lock lock(session_->mutex());
-  if (session_->closed()) return 0;
+  if (session_->closed()) {
+    Break(Finalized());
+    return TellGone(lock, sink);
+  }
   Arrived arrived;
   int count = 0;
   if (TakeArrived(&arrived)) {
     count = 1;
     naps_.Activity();
-    Handle(lock, std::move(arrived), sink);
+    HandleOrFail(lock, std::move(arrived), sink);
   }
   if (session_->closed()) return count;
   if (!credits_due_.empty()) SendCredits();
@@ -388,7 +482,10 @@ bool MpiLink::Alive(int rank) {
     return false;
   }
   const Lock lock(session_->mutex());
-  return PeerOf(rank).health.load(std::memory_order_relaxed) == Health::kSound;
+  Peer& peer = PeerOf(rank);
+  if (session_->closed()) Break(Finalized());
+  if (!broken_.ok()) SetGone(peer, broken_);
+  return peer.health.load(std::memory_order_relaxed) == Health::kSound;
 }
 
 }  // namespace quire::comm

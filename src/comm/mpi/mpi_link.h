@@ -5,11 +5,13 @@
 /// Source     PapyrusKV, SC17, section 2.4
 /// Encoding   docs/format/frame.md
 /// Threads    as Transport; MPI is called under the session's mutex
+/// Invariants from the moment that MPI has a buffer until it gives it back nothing throws: what
+///            keeps account of buffers has its memory from the beginning
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,8 +35,11 @@ struct MpiLinkOptions {
 
 class MpiLink final : public Transport {
  public:
-  MpiLink(std::unique_ptr<MpiSession> session, const MpiLinkOptions& options);
+  /// Takes the memory for a job of `size` ranks. Start comes before any other call.
+  MpiLink(int size, const MpiLinkOptions& options);
   ~MpiLink() override;
+  /// Begins to receive. Takes no memory.
+  void Start(std::unique_ptr<MpiSession> session);
 
   int rank() const override { return session_->rank(); }
   int size() const override { return session_->size(); }
@@ -67,6 +72,7 @@ class MpiLink final : public Transport {
     int source = 0;
     int bytes = 0;
   };
+  static constexpr size_t kReceiveCount = 64;
   enum class Health : int { kSound, kGone, kFailed };  // as in the shared memory transport
   /// Guarded by the session's mutex, but for `health`.
   struct Peer {
@@ -91,31 +97,36 @@ class MpiLink final : public Transport {
   };
 
   Peer& PeerOf(int rank);
-  void PostReceive(size_t slot);
+  bool PostReceive(size_t slot);
   void PostReceives();
+  void Break(const Status& why);
+  void GiveBack(Buffer buffer);
   bool TakeArrived(Arrived* arrived);
   bool TakeSlot(size_t position, int error, const MPI_Status& status, Arrived* arrived);
   void TestAllReceives();
   void Handle(Lock& lock, Arrived arrived, FrameSink& sink);
+  void HandleOrFail(Lock& lock, Arrived arrived, FrameSink& sink);
   void Deliver(Lock& lock, Peer& peer, Arrived arrived, FrameSink& sink);
   void TakeCredit(Lock& lock, Peer& peer, int rank, uint64_t acknowledged, FrameSink& sink);
   void ReturnCredit(int rank, Peer& peer);
   void SendCredits();
   void FinishSends();
   void TellRefused(Lock& lock, FrameSink& sink);
+  bool SetGone(Peer& peer, const Status& why);
   void MarkGone(int rank, Peer& peer, const Status& why);
   int TellGone(Lock& lock, FrameSink& sink);
   Buffer TakeSendBuffer();
   void ReserveSend();
+  void FailSend(int rank, int error, const char* call);
 
   // mpi_close.cpp
   bool Quiesce();
-  bool AllArrived(const std::vector<uint64_t>& expected) const;
+  bool AllArrived(const uint64_t* expected) const;
   void DropArrived();
   bool SendsFinished();
   void Cancel();
 
-  const std::unique_ptr<MpiSession> session_;
+  std::unique_ptr<MpiSession> session_;  ///< set once, by Start
   const MpiLinkOptions options_;
   NapPolicy naps_;
   std::atomic<bool> led_{false};
@@ -124,21 +135,26 @@ class MpiLink final : public Transport {
 
   // Guarded by the session's mutex.
   bool closing_ = false;
+  Status broken_;  ///< why no rank can be reached any more
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<MPI_Request> receives_;
-  std::vector<Buffer> receive_buffers_;
-  std::deque<size_t> receive_order_;  ///< slots, the first posted first
-  std::vector<size_t> unposted_;      ///< slots whose receive is to be posted again
-  std::vector<int> test_indices_;     ///< scratch of TestAllReceives
-  std::vector<MPI_Status> test_statuses_;
-  std::deque<Arrived> arrived_;  ///< taken out of their order
-  std::vector<Buffer> spare_;
+  std::array<MPI_Request, kReceiveCount> receives_;
+  std::array<Buffer, kReceiveCount> receive_buffers_;
+  std::vector<size_t> receive_order_;  ///< slots, the first posted first
+  std::vector<size_t> unposted_;       ///< slots whose receive is to be posted again
+  std::array<int, kReceiveCount> test_indices_;  ///< scratch of TestAllReceives
+  std::array<MPI_Status, kReceiveCount> test_statuses_;
+  std::vector<Arrived> arrived_;  ///< taken out of their order, the first at the end
+  std::vector<Buffer> spare_;     ///< of receives; as many as it has room for
   std::vector<MPI_Request> sends_;
   std::vector<Send> send_records_;  ///< parallel to sends_
+  std::vector<int> send_indices_;   ///< scratch of FinishSends, as long as sends_ can be
+  std::vector<MPI_Status> send_statuses_;
   size_t send_buffer_count_ = 0;
   std::vector<Buffer> send_spare_;
   std::vector<int> refused_;  ///< destinations that found no send buffer
+  std::vector<int> telling_;  ///< scratch of TellRefused
   std::vector<int> credits_due_;
+  Buffer counts_;  ///< what ranks tell each other at the end
   unsigned misses_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "quire/status.h"
@@ -22,7 +23,7 @@ namespace quire::comm {
 Status MpiStatus(int error, const char* call);
 
 /// For the memory of operations that were given up: MPI may still use it, so it is never freed.
-void KeepForEver(std::unique_ptr<char[]> buffer);
+void KeepForEver(std::unique_ptr<char[]> buffer) noexcept;
 
 class MpiSession {
  public:
@@ -50,6 +51,7 @@ class MpiSession {
   Status CheckThread() const;
 
   /// Collective: `mine` of every rank, by rank. Before threads use the session. Errors: kTimedOut.
+  /// A rank that throws std::bad_alloc out of it has not taken part.
   template <typename T>
   Result<std::vector<T>> Gather(const T& mine) {
     std::vector<T> all(static_cast<size_t>(size_));
@@ -72,6 +74,7 @@ class MpiSession {
   int rank_ = 0;
   int size_ = 0;
   int thread_level_ = MPI_THREAD_SINGLE;
+  std::thread::id opener_;  ///< below MPI_THREAD_SERIALIZED: the main thread
   uint64_t deadline_ns_ = 0;
   uint64_t timeout_ms_ = 0;
   int key_ = MPI_KEYVAL_INVALID;

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "comm/transport/core_set.h"
 #include "comm/mpi/hybrid_transport.h"
 #include "comm/mpi/mpi_link.h"
@@ -86,6 +88,11 @@ Status CheckCards(const std::vector<Card>& cards) {
   return Status();
 }
 
+// The session's number.
+uint32_t NumberOf(const std::vector<Card>& cards) {
+  return static_cast<uint32_t>(cards[0].session);
+}
+
 void LogWithoutRegion(const Status& why) {
   if (!base::LogEnabled()) return;
   base::Log(LogLevel::kWarning,
@@ -134,12 +141,40 @@ Result<std::unique_ptr<ShmRegion>> ShareRegion(MpiSession& session, const std::v
   return region;
 }
 
-}  // namespace
+MpiLinkOptions LinkOptions(const std::vector<Card>& cards, const std::vector<int>& neighbours,
+                           bool spins) {
+  MpiLinkOptions options;
+  options.window_frames = cards[0].window_frames;
+  options.number = NumberOf(cards);
+  options.spin_ns = spins ? kMpiSpinNs : 0;
+  for (int neighbour : neighbours) {
+    const Card& card = cards[static_cast<size_t>(neighbour)];
+    options.neighbours[neighbour] = {card.process_id, card.process_start};
+  }
+  return options;
+}
 
-Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
-                                                   const MpiTransportOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MpiSession> session,
-                         MpiSession::Open(fortran_communicator, options.timeout_ms));
+// What a rank makes by itself, once all know of each other.
+struct Made {
+  std::unique_ptr<Transport> transport;
+  MpiLink* link = nullptr;  // within it, to be started; null: MPI is not needed any more
+};
+
+Made Make(const std::vector<Card>& cards, const ShmPlace& place, bool spins,
+          std::unique_ptr<ShmRegion> region) {
+  const bool shares = region != nullptr;
+  std::unique_ptr<Transport> shm;
+  if (shares) shm = NewShmTransport(std::move(region), place);
+  // All on one node: no MPI call from here on, whatever the thread level.
+  if (shares && static_cast<int>(place.members.size()) == place.size) return {std::move(shm)};
+  auto mpi = std::make_unique<MpiLink>(place.size, LinkOptions(cards, place.members, spins));
+  MpiLink* const link = mpi.get();
+  if (!shares) return {std::move(mpi), link};
+  return {NewHybridTransport(std::move(shm), std::move(mpi)), link};
+}
+
+Result<std::unique_ptr<Transport>> OpenOver(std::unique_ptr<MpiSession>& session,
+                                            const MpiTransportOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Card> cards, session->Gather(OwnCard(options)));
   QUIRE_RETURN_IF_ERROR(CheckCards(cards));
   if (session->size() == 1) return NewSelfTransport();
@@ -149,30 +184,34 @@ Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
   ShmPlace place{rank, session->size(), RanksOnNode(cards, own.node_id), 0};
   const bool spins = CoreForEach(cards, place.members);
   place.spin_ns = spins ? kShmSpinNs : 0;
-
-  const auto number = static_cast<uint32_t>(cards[0].session);
-  std::unique_ptr<Transport> shm;
+  std::unique_ptr<ShmRegion> region;
   if (options.kind == TransportKind::kAuto) {
-    QUIRE_ASSIGN_OR_RETURN(
-        std::unique_ptr<ShmRegion> region,
-        ShareRegion(*session, place.members, options.ring_bytes_total_max, number));
-    const bool shares = region != nullptr;
-    if (shares) shm = NewShmTransport(std::move(region), place);
-    // All on one node: no MPI call from here on, whatever the thread level.
-    if (shares && static_cast<int>(place.members.size()) == session->size()) return shm;
+    QUIRE_ASSIGN_OR_RETURN(region, ShareRegion(*session, place.members,
+                                               options.ring_bytes_total_max, NumberOf(cards)));
   }
+  Made made;
+  QUIRE_RETURN_IF_ERROR(session->Agree(base::OrOutOfMemory([&] {
+    made = Make(cards, place, spins, std::move(region));
+    return Status();
+  })));
+  if (made.link != nullptr) made.link->Start(std::move(session));
+  return std::move(made.transport);
+}
 
-  MpiLinkOptions link;
-  link.window_frames = options.window_frames;
-  link.number = number;
-  link.spin_ns = spins ? kMpiSpinNs : 0;
-  for (int neighbour : place.members) {
-    const Card& card = cards[static_cast<size_t>(neighbour)];
-    link.neighbours[neighbour] = {card.process_id, card.process_start};
-  }
-  auto mpi = std::make_unique<MpiLink>(std::move(session), link);
-  if (shm == nullptr) return std::unique_ptr<Transport>(std::move(mpi));
-  return NewHybridTransport(std::move(shm), std::move(mpi));
+}  // namespace
+
+Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
+                                                   const MpiTransportOptions& options) {
+  return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<Transport>> {
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MpiSession> session,
+                           MpiSession::Open(fortran_communicator, options.timeout_ms));
+    try {
+      return OpenOver(session, options);
+    } catch (const std::bad_alloc&) {
+      session->Leak();  // other ranks may be in a step that this one will not take
+      throw;
+    }
+  });
 }
 
 }  // namespace quire::comm

@@ -27,8 +27,8 @@ struct MpiTransportOptions {
 };
 
 /// Collective over the communicator with this Fortran handle, which is duplicated (its error
-/// handler is left as it is; the duplicate returns errors). Errors, alike on all ranks:
-/// kInvalidArgument where MPI is not initialized or is finalized, kTimedOut.
+/// handler is left as it is; the duplicate returns errors). It goes well on all ranks or on none.
+/// Errors: kInvalidArgument where MPI is not initialized or is finalized, kTimedOut, kOutOfMemory.
 Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
                                                    const MpiTransportOptions& options);
 

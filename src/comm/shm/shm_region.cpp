@@ -55,6 +55,18 @@ Status CheckMemberCount(int member_count) {
                     std::to_string(kShmMembersMax) + " can (or choose MPI for all messages)");
 }
 
+// The size came from another process: with any other, the places of rings would be wrong.
+Status CheckRingBytes(uint64_t ring_bytes) {
+  if (std::has_single_bit(ring_bytes) && ring_bytes >= kShmRingBytesMin &&
+      ring_bytes <= kShmRingBytesMax) {
+    return Status();
+  }
+  return Status(Code::kInvalidArgument,
+                "rings of " + std::to_string(ring_bytes) + " bytes were announced; a power of two, " +
+                    std::to_string(kShmRingBytesMin) + " to " + std::to_string(kShmRingBytesMax) +
+                    ", is possible (do all ranks use the same version of Quire?)");
+}
+
 }  // namespace
 
 uint32_t ShmFrameBytesMax(uint64_t ring_bytes) {
@@ -101,6 +113,7 @@ Result<std::unique_ptr<ShmRegion>> ShmRegion::CreatePrivate(int member_count, ui
 Result<std::unique_ptr<ShmRegion>> ShmRegion::Open(const std::string& name, int member_count,
                                                    uint64_t ring_bytes, uint32_t session) {
   QUIRE_RETURN_IF_ERROR(CheckMemberCount(member_count));
+  QUIRE_RETURN_IF_ERROR(CheckRingBytes(ring_bytes));
   QUIRE_ASSIGN_OR_RETURN(auto memory,
                          io::SharedMemory::Open(name, RegionBytes(member_count, ring_bytes),
                                                 io::SharedMemory::Access::kReadWrite));

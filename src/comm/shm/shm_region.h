@@ -50,7 +50,8 @@ class ShmRegion {
   /// The same in memory that only this process and its forks see.
   static Result<std::unique_ptr<ShmRegion>> CreatePrivate(int member_count, uint64_t ring_bytes,
                                                           uint32_t session);
-  /// A region that another process of this job made.
+  /// A region that another process of this job made. Errors: kInvalidArgument if rings cannot have
+  /// that size; kCorruption if the region has other numbers; those of io::SharedMemory::Open.
   static Result<std::unique_ptr<ShmRegion>> Open(const std::string& name, int member_count,
                                                  uint64_t ring_bytes, uint32_t session);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <deque>
 #include <mutex>
 #include <utility>
 
@@ -29,6 +28,7 @@ struct Neighbour {
   }
   std::atomic<Health> health{Health::kSound};
   std::mutex send_mutex;
+  Status damage;      // guarded by send_mutex: why it is gone if it neither died nor left
   RingWriter writer;  // guarded by send_mutex, like sent_count
   uint64_t sent_count = 0;
   RingReader reader;  // whoever polls, like received_count
@@ -68,7 +68,9 @@ class ShmTransport final : public Transport {
   static void WakeMember(ShmMember& member);
   static void WakeSleeper(std::atomic<uint32_t>& activity, uint32_t awake);
   void TellRoom(int index);
-  Status CheckFrame(int index, Slice record);
+  void MarkGone(Neighbour& neighbour);
+  Status WhyGone(int index);
+  Status CheckFrame(int index, Slice frame);
   bool Drain(int index, FrameSink& sink, int frames_max, int* count);
   void Fail(int index, const Status& why, FrameSink& sink);
   int PollRoom(FrameSink& sink);
@@ -144,8 +146,13 @@ Result<bool> ShmTransport::TrySend(int destination, const FrameParts& frame) {
   }
   {
     const std::lock_guard<std::mutex> lock(neighbour.send_mutex);
-    QUIRE_ASSIGN_OR_RETURN(char* const place,
-                           neighbour.writer.Reserve(kFrameHeaderBytes + frame.size()));
+    const Result<char*> reserved = neighbour.writer.Reserve(kFrameHeaderBytes + frame.size());
+    if (!reserved.ok()) {
+      neighbour.damage = reserved.status();
+      MarkGone(neighbour);
+      return reserved.status();
+    }
+    char* const place = *reserved;
     if (place == nullptr) return false;
     JoinParts(frame, place + kFrameHeaderBytes);
     FrameHeader header;
@@ -159,16 +166,33 @@ Result<bool> ShmTransport::TrySend(int destination, const FrameParts& frame) {
   return true;
 }
 
-Status ShmTransport::CheckFrame(int index, Slice record) {
+// Poll says why, once all that it sent is delivered.
+void ShmTransport::MarkGone(Neighbour& neighbour) {
+  Health expected = Health::kSound;
+  if (!neighbour.health.compare_exchange_strong(expected, Health::kGone)) return;
+  gone_count_.fetch_add(1, std::memory_order_seq_cst);
+  Wake(Waiter::kHandler);
+  Wake(Waiter::kCaller);
+}
+
+Status ShmTransport::WhyGone(int index) {
   Neighbour& neighbour = NeighbourOf(index);
-  const Result<FrameHeader> header = DecodeFrameHeader(record);
+  const std::lock_guard<std::mutex> lock(neighbour.send_mutex);
+  if (!neighbour.damage.ok()) return neighbour.damage;
+  const bool left = region_->member(index).closed.load(std::memory_order_acquire) != 0;
+  return Status(Code::kPeerFailed, left ? "the process left" : "the process died");
+}
+
+Status ShmTransport::CheckFrame(int index, Slice frame) {
+  Neighbour& neighbour = NeighbourOf(index);
+  const Result<FrameHeader> header = DecodeFrameHeader(frame);
   if (!header.ok()) return header.status();
   const uint64_t due = neighbour.received_count++;
   if (header->session != region_->session() || header->sequence != due) {
     return Status(Code::kCorruption, "received frame " + std::to_string(header->sequence) +
                                          " where " + std::to_string(due) + " was due");
   }
-  return VerifyFrame({RankOf(index), place_.rank}, *header, record);
+  return VerifyFrame({RankOf(index), place_.rank}, *header, frame);
 }
 
 void ShmTransport::Fail(int index, const Status& why, FrameSink& sink) {
@@ -225,8 +249,7 @@ int ShmTransport::PollGone(FrameSink& sink) {
     if (index == own_index_ || NeighbourOf(index).health != Health::kGone) continue;
     while (Drain(index, sink, kShmMembersMax, &count)) {
     }
-    const bool left = region_->member(index).closed.load(std::memory_order_acquire) != 0;
-    Fail(index, Status(Code::kPeerFailed, left ? "the process left" : "the process died"), sink);
+    Fail(index, WhyGone(index), sink);
     ++count;
   }
   return count;
@@ -302,12 +325,7 @@ bool ShmTransport::Alive(int rank) {
   const PeerProcess process{static_cast<int>(member.process_id.load(std::memory_order_acquire)),
                             member.process_start.load(std::memory_order_relaxed)};
   if (member.closed.load(std::memory_order_acquire) == 0 && IsRunning(process)) return true;
-  Health expected = Health::kSound;
-  if (neighbour.health.compare_exchange_strong(expected, Health::kGone)) {
-    gone_count_.fetch_add(1, std::memory_order_seq_cst);
-    Wake(Waiter::kHandler);
-    Wake(Waiter::kCaller);
-  }
+  MarkGone(neighbour);
   return false;
 }
 

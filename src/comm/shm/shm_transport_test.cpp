@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "comm/transport/ring.h"
 #include "io/files/machine.h"
 #include "io/files/proc_file.h"
+#include "io/ipc/shared_memory.h"
 
 namespace quire::comm {
 namespace {
@@ -210,6 +212,22 @@ TEST(Ring, FindsDamageInsteadOfFollowingIt) {
   EXPECT_GT(found, 1000);
 }
 
+// The second call would count the impossible position as room, and write over what is not read yet.
+TEST(Ring, AWriterWhoseReaderIsDamagedGetsNoMoreRoom) {
+  for (const uint64_t head : {uint64_t{4104}, uint64_t{1} << 40, UINT64_MAX}) {
+    alignas(64) RingControl control{};
+    std::vector<char> data(1 << 12);
+    RingWriter writer(&control, data.data(), data.size());
+    while (*writer.Reserve(500) != nullptr) writer.Publish();
+    control.head.store(head);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(writer.Reserve(500).status().code(), Code::kCorruption) << head << " " << i;
+    }
+    control.head.store(0);
+    EXPECT_EQ(writer.Reserve(500).status().code(), Code::kCorruption) << head;
+  }
+}
+
 TEST(PeerProcess, TellsAProcessFromALaterOneWithItsId) {
   const PeerProcess own = OwnProcess();
   EXPECT_EQ(own.id, io::ProcessId());
@@ -235,6 +253,22 @@ TEST(ShmRegion, IsRefusedWhereItIsNotWhatWasAnnounced) {
   EXPECT_FALSE(ShmRegion::Open(name, 3, 128 * 1024, 5).ok());
   EXPECT_EQ(ShmRegion::Create(kShmMembersMax + 1, 1 << 20, 5).status().code(),
             Code::kInvalidArgument);
+}
+
+// A size of which the places of all rings would be wrong, or lie outside of the region.
+TEST(ShmRegion, IsRefusedWithRingsOfAnImpossibleSize) {
+  for (const uint64_t ring_bytes :
+       {uint64_t{0}, uint64_t{8192}, uint64_t{96} << 10, 2 * kShmRingBytesMax, uint64_t{1} << 63}) {
+    const auto made = io::SharedMemory::Create(1 << 20);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    base::StoreLe<uint64_t>((*made)->data(), 0x314D485345524951);
+    base::StoreLe<uint64_t>((*made)->data() + 8, ring_bytes);
+    base::StoreLe<uint32_t>((*made)->data() + 16, 2);
+    base::StoreLe<uint32_t>((*made)->data() + 20, 5);
+    EXPECT_EQ(ShmRegion::Open((*made)->name(), 2, ring_bytes, 5).status().code(),
+              Code::kInvalidArgument)
+        << ring_bytes;
+  }
 }
 
 TEST(ShmTransport, CarriesAStormBetweenThreads) {
@@ -370,6 +404,22 @@ TEST(ShmTransport, AFrameThatIsNotTheNextOfItsSessionFailsItsSender) {
     EXPECT_EQ(collected.failure.code(), second.due ? Code::kOk : Code::kCorruption)
         << second.session << " " << second.sequence;
   }
+}
+
+TEST(ShmTransport, ADamagedPositionOfAReaderFailsIt) {
+  const auto region = NewRegion(2, kShmRingBytesMin);
+  const auto transport = NewShmTransport(region->Share(), PlaceOf(0, 2));
+  const std::string body(1000, 'x');
+  Result<bool> sent = true;
+  while (sent.ok() && *sent) sent = transport->TrySend(1, {{}, body, {}});
+  ASSERT_TRUE(sent.ok());
+  region->ring_control(0, 1)->head.store(1 << 20);
+  EXPECT_EQ(transport->TrySend(1, {{}, body, {}}).status().code(), Code::kCorruption);
+  EXPECT_FALSE(transport->Alive(1));
+  CollectedFrames collected;
+  EXPECT_EQ(transport->Poll(collected, 10), 1);
+  EXPECT_EQ(collected.failure.code(), Code::kCorruption);
+  EXPECT_EQ(transport->TrySend(1, {{}, body, {}}).status().code(), Code::kPeerFailed);
 }
 
 TEST(ShmTransport, TellsThatANeighbourLeft) {

@@ -13,6 +13,11 @@ uint64_t RecordBytes(uint64_t size) {
   return (kRingRecordHeaderBytes + size + 7) / 8 * 8;
 }
 
+// One load: what was compared is what is used, whatever the other process does meanwhile.
+uint32_t LoadOnce(const char* from) {
+  return __atomic_load_n(reinterpret_cast<const uint32_t*>(from), __ATOMIC_RELAXED);
+}
+
 Status Damaged(const std::string& what, uint64_t position) {
   return Status(Code::kCorruption,
                 "the shared ring is damaged: " + what + " at position " + std::to_string(position));
@@ -22,11 +27,14 @@ Status Damaged(const std::string& what, uint64_t position) {
 
 bool RingWriter::RefreshHead() {
   // Against the reader's Pop: it sees that room is wanted, or this thread sees the room it made.
-  head_seen_ = control_->head.load(std::memory_order_seq_cst);
-  return head_seen_ <= tail_ && tail_ - head_seen_ <= size_;
+  const uint64_t head = control_->head.load(std::memory_order_seq_cst);
+  damaged_ = head < head_seen_ || head > tail_;
+  if (!damaged_) head_seen_ = head;
+  return !damaged_;
 }
 
 Result<char*> RingWriter::TryReserve(uint64_t record_bytes) {
+  if (damaged_) return Damaged("its reader", head_seen_);
   const uint64_t needed = RecordBytes(record_bytes);
   const uint64_t place = tail_ & (size_ - 1);
   const uint64_t skipped = needed > size_ - place ? size_ - place : 0;
@@ -55,20 +63,20 @@ void RingWriter::Publish() {
 
 Result<Slice> RingReader::Front() {
   if (head_ == tail_seen_) {
-    tail_seen_ = control_->tail.load(std::memory_order_acquire);
-    if (head_ == tail_seen_) return Slice();
-    if (tail_seen_ < head_ || tail_seen_ - head_ > size_ || tail_seen_ % 8 != 0) {
-      return Damaged("its writer", tail_seen_);
-    }
+    const uint64_t tail = control_->tail.load(std::memory_order_acquire);
+    if (head_ == tail) return Slice();
+    if (tail < head_ || tail - head_ > size_ || tail % 8 != 0) return Damaged("its writer", tail);
+    tail_seen_ = tail;
   }
   uint64_t place = head_ & (size_ - 1);
   uint64_t position = head_;
-  if (base::LoadLe<uint32_t>(data_ + place) == kSkipMark) {
+  uint64_t record_bytes = LoadOnce(data_ + place);
+  if (record_bytes == kSkipMark) {
     position += size_ - place;
     place = 0;
     if (position >= tail_seen_) return Damaged("a skip", head_);
+    record_bytes = LoadOnce(data_);
   }
-  const uint64_t record_bytes = base::LoadLe<uint32_t>(data_ + place);
   const uint64_t needed = RecordBytes(record_bytes);
   if (needed > tail_seen_ - position || needed > size_ - place) {
     return Damaged("a record of " + std::to_string(record_bytes) + " bytes", position);

@@ -5,8 +5,8 @@
 /// Layer      comm
 /// Encoding   docs/format/frame.md
 /// Threads    one writer, one reader, in different threads or processes
-/// Invariants what the other side wrote is checked before it is used: a damaged ring is an error,
-/// never a wild access
+/// Invariants what the other side wrote is read once, and checked before it is used: a damaged ring
+/// is an error, never a wild access
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class RingWriter {
   RingWriter(RingControl* control, char* data, uint64_t size)
       : control_(control), data_(data), size_(size) {}
   /// Place for a record of `record_bytes`, at most a quarter of the ring with its header; null: no
-  /// room now; the reader will signal when there is. kCorruption: the reader's position is
-  /// impossible.
+  /// room now; the reader will signal when there is. kCorruption, from then on: the reader's
+  /// position is impossible.
   Result<char*> Reserve(uint64_t record_bytes);
   /// Gives the reader the record last reserved.
   void Publish();
@@ -50,14 +50,16 @@ class RingWriter {
   uint64_t tail_ = 0;
   uint64_t reserved_end_ = 0;
   uint64_t head_seen_ = 0;
+  bool damaged_ = false;
 };
 
 class RingReader {
  public:
   RingReader(RingControl* control, const char* data, uint64_t size)
       : control_(control), data_(data), size_(size) {}
-  /// The oldest record, until Pop; data() is null if there is none. kCorruption: the ring is
-  /// damaged.
+  /// The oldest record, until Pop; data() is null if there is none. Its bytes may change under the
+  /// reader's eyes if its writer is damaged: copy them before they are looked at. kCorruption: the
+  /// ring is damaged.
   Result<Slice> Front();
   /// Removes the record that Front gave. true: the writer waits for room, and there is enough now
   /// to wake it for.

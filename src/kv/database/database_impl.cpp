@@ -40,6 +40,7 @@ Dispatcher::Options DispatcherOptions(const DatabaseOptions& options, int rank_c
 
 DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts)
     : core_(std::move(core)),
+      any_thread_(core_->exchange->has_handler_thread()),
       name_(std::move(parts.name)),
       directory_(std::move(parts.directory)),
       partitioner_(std::move(parts.partitioner)),
@@ -133,10 +134,16 @@ Status DatabaseImpl::ClosedStatus() const {
   return Status(Code::kInvalidArgument, "database " + name_ + " is closed");
 }
 
+// Of an open database: a closed one has no core.
+Status DatabaseImpl::CheckThread() const {
+  return core_->exchange->CheckThread();
+}
+
 Status DatabaseImpl::Refuse(uint32_t needed) const {
   QUIRE_RETURN_IF_ERROR(process_.Check(("database \"" + name_ + "\"").c_str()));
   const uint32_t gate = gate_.load();
   if ((gate & kOpen) == 0) return ClosedStatus();
+  QUIRE_RETURN_IF_ERROR(CheckThread());
   if ((needed & ~gate & kMayGet) != 0) {
     return Status(Code::kInvalidArgument,
                   "database " + name_ + " is protected write-only: no gets before Protect says so");

@@ -117,9 +117,11 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   static uint32_t GateOf(Protection protection, Consistency consistency);
   Status Admit(uint32_t needed) const {
     const bool open = (gate_.load(std::memory_order_acquire) & needed) == needed;
-    return open && process_.MayCall() ? Status() : Refuse(needed);
+    const bool may_call = open && process_.MayCall() && (any_thread_ || CheckThread().ok());
+    return may_call ? Status() : Refuse(needed);
   }
   Status Refuse(uint32_t needed) const;
+  Status CheckThread() const;
   /// A write of this rank, from the question whether it may go on to its end.
   class WriteCall {
    public:
@@ -189,6 +191,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
   const base::OwnProcess process_;
   std::shared_ptr<runtime::Core> core_;
+  const bool any_thread_;  ///< may call, whatever MPI allows
   const std::string name_;
   const std::string directory_;
   const std::string partitioner_;

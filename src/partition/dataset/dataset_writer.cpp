@@ -115,6 +115,7 @@ Status DatasetWriterImpl::Put(Slice key, Slice value) {
                                                  static_cast<int>(route_.size()));
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(CheckBegun());
+  QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->CheckThread());
   QUIRE_RETURN_IF_ERROR(failed_);
   if (partition.status().code() == Code::kInvalidArgument) return partition.status();
   failed_ = base::OrOutOfMemory([&] {
@@ -158,6 +159,7 @@ Status DatasetWriterImpl::EndEpoch() {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (shuffle_ == nullptr) return broken_;
+  QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->CheckThread());
   Outcome outcome = Outcome::kUnknown;
   Status written = base::OrOutOfMemory([&] { return WriteEpoch(&outcome); });
   if (outcome == Outcome::kComplete) {

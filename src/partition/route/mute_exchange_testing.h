@@ -40,6 +40,7 @@ class MuteExchange : public comm::Exchange {
   int size() const override { return size_; }
   bool has_handler_thread() const override { return true; }
   Status HandlerStatus() const override { return Status(); }
+  Status CheckThread() const override { return Status(); }
   Status Fail(const Status& why) override { return why; }
   void Serve(uint32_t channel, comm::Service service) override {
     services_[channel] = std::move(service);
