@@ -71,7 +71,9 @@ enum class Level { kMemTable = 1, kSsTable = 2 };
 enum class OpenMode { kOpenOrCreate, kMustExist, kMustNotExist };
 
 /// Returns the owner rank of a key, in [0, rank_count). Must be a pure function, the same on all
-/// ranks. If it throws, the call fails.
+/// ranks. If it throws, the call fails with kInvalidArgument and the exception's text, or with
+/// kOutOfMemory of std::bad_alloc; a get never takes it for "not found". Calls of Quire inside it
+/// fail with kInvalidArgument.
 using Partitioner = std::function<int(Slice key, int rank_count)>;
 
 /// Options of one database. All ranks give the same; if they differ, Open fails on all ranks with
