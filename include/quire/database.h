@@ -117,8 +117,10 @@ struct DatabaseOptions {
 
 /// Changes the value of a key at its owner. `present` is null if the key is absent. Return OK to
 /// store `updated` (empty at first), kNotFound to write nothing, any other code to fail the update.
-/// Must be quick. If it throws, the update fails; calls of Quire inside it fail. It runs again if
-/// the key changes before the value is stored.
+/// If it throws, the update fails; calls of Quire inside it fail. It runs again if the key changes
+/// before the value is stored. Must be quick: it runs on the thread that serves other ranks. While
+/// it blocks, their writes and updates at this rank wait, also of other keys, and return kTimedOut
+/// after ContextOptions::timeout_ms. Once it returns, its value is stored, and all goes on.
 using UpdateFunction =
     std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
 
