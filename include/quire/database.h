@@ -72,7 +72,9 @@ enum class Level { kMemTable = 1, kSsTable = 2 };
 enum class OpenMode { kOpenOrCreate, kMustExist, kMustNotExist };
 
 /// Returns the owner rank of a key, in [0, rank_count). Must be a pure function, the same on all
-/// ranks. If it throws, the call fails.
+/// ranks. If it throws, the call fails with kInvalidArgument and the exception's text, or with
+/// kOutOfMemory of std::bad_alloc; a get never takes it for "not found". Calls of Quire inside it
+/// fail with kInvalidArgument.
 using Partitioner = std::function<int(Slice key, int rank_count)>;
 
 /// Options of one database. All ranks give the same; if they differ, Open fails on all ranks with
@@ -116,8 +118,10 @@ struct DatabaseOptions {
 
 /// Changes the value of a key at its owner. `present` is null if the key is absent. Return OK to
 /// store `updated` (empty at first), kNotFound to write nothing, any other code to fail the update.
-/// Must be quick. If it throws, the update fails; calls of Quire inside it fail. It runs again if
-/// the key changes before the value is stored.
+/// If it throws, the update fails; calls of Quire inside it fail. It runs again if the key changes
+/// before the value is stored. Must be quick: it runs on the thread that serves other ranks. While
+/// it blocks, their writes and updates at this rank wait, also of other keys, and return kTimedOut
+/// after ContextOptions::timeout_ms. Once it returns, its value is stored, and all goes on.
 using UpdateFunction =
     std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
 

@@ -16,8 +16,11 @@ namespace quire QUIRE_EXPORT {
 enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
 /// Receives one line, without a newline. Any thread of the library may call it, several at once,
-/// and while the library holds locks. Calls of Quire inside it fail, exceptions are dropped, and it
-/// must not take a lock that the program holds during a call of Quire.
+/// and while the library holds locks. Calls of Quire inside it fail with kInvalidArgument,
+/// exceptions are dropped, and it must not take a lock that the program holds during a call of
+/// Quire. Must be quick: the thread that logs waits for it. If that is the thread that serves other
+/// ranks, their calls at this rank return kTimedOut after ContextOptions::timeout_ms; once the sink
+/// returns, all goes on.
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
 /// Replaces the sink of this process; an empty one discards messages (the default). If there is no

@@ -42,9 +42,11 @@ class DatabaseReader {
 
   /// Copies the value of `key` into the memory that `place` returns.
   ///
-  /// Errors     kNotFound  The key is absent or deleted.
-  ///            kBusy      The writer has removed files that this reader had not opened yet. Call
-  ///                       Refresh and retry.
+  /// Errors     kNotFound         The key is absent or deleted.
+  ///            kBusy             The writer has removed files that this reader had not opened yet.
+  ///                              Call Refresh and retry.
+  ///            kInvalidArgument  The partitioner or `place` threw; the text has what it threw.
+  ///                              kOutOfMemory of std::bad_alloc.
   virtual Status Get(Slice key, const PlaceFunction& place) const = 0;
   /// Copies the value into a string. As above.
   Status Get(Slice key, std::string* value) const;

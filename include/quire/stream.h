@@ -160,9 +160,9 @@ class StreamWriter {
   /// Durability   durability().
   /// Errors       kNotFound  No such object. kNoSpace  The log is full and nothing can be
   ///              collected; the text says what holds it. kCorruption  An audit found an unrecorded
-  ///              change (MarkDirty). kOutOfMemory. kInvalidArgument  After Finish, or in a forked
-  ///              child of the writer's process. After an error nothing was stored; a later put
-  ///              can succeed.
+  ///              change (MarkDirty). kOutOfMemory. kInvalidArgument  After Finish, in a forked
+  ///              child of the writer's process, or inside a function that Quire called. After an
+  ///              error nothing was stored; a later put can succeed.
   /// Cost         One copy that bypasses the caches, two fences. With deltas also the search for
   ///              changes; with compression one more pass. If the log is full, Put collects
   ///              versions, copies kept ones out of the way, and waits up to wait_ms for readers.
@@ -183,7 +183,8 @@ class StreamWriter {
   ///          size then. After these two nothing was filled. kCorruption  A version is damaged;
   ///          the objects before it are filled.
   virtual Status Restore(uint64_t snapshot, Slice key = {}) = 0;
-  /// Returns the newest snapshot; 0: there is none.
+  /// Returns the newest snapshot; 0: there is none, or the call is made inside a function that
+  /// Quire called, such as a log sink.
   virtual uint64_t LastSnapshot() const = 0;
 
   /// Makes all commits so far survive loss of power, unless the place is in memory (durability()):
@@ -204,7 +205,7 @@ class StreamWriter {
 
   /// Returns how changes of `key` are found at the moment: "whole", "hash", "protect" or "watch".
   virtual Result<std::string> Tracking(Slice key) const = 0;
-  /// Returns this writer's counters.
+  /// Returns this writer's counters; all 0 inside a function that Quire called.
   virtual StreamStatistics Statistics() const = 0;
   /// Syncs, and ends the stream: waiting readers get kNotFound. No other call may follow.
   virtual Status Finish() = 0;
@@ -273,12 +274,14 @@ class StreamReader {
   virtual Result<uint64_t> LastSnapshot() = 0;
 
   /// Copies a version (0: the newest) into the memory that `place` returns, and verifies its
-  /// checksum. `place` must not call this reader; it is called again if the copy is repeated.
+  /// checksum. `place` is called again if the copy is repeated; the last memory gets the bytes. If
+  /// it throws, the get fails; calls of Quire inside it fail with kInvalidArgument.
   ///
   /// Errors   kNotFound  No such object or version, or it has been collected. kCorruption. kBusy
   ///          1000 readers hold versions; or, in a place that this program cannot write to, the
-  ///          writer overwrote the source during 1000 attempts. kOutOfMemory  Also if `place`
-  ///          returns no memory. After an error the memory's content is undefined.
+  ///          writer overwrote the source during 1000 attempts. kInvalidArgument  `place` threw;
+  ///          the text has what it threw. kOutOfMemory  Also if `place` returns no memory, or
+  ///          throws std::bad_alloc. After an error the memory's content is undefined.
   /// Cost     One copy; for a delta one of each version back to the last full one. From another
   ///          node the copy is made while the bytes arrive.
   virtual Status Get(Slice key, uint64_t version, const PlaceFunction& place) = 0;

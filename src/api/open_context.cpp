@@ -4,6 +4,7 @@
 
 #include "api/log_level.h"
 #include "base/check.h"
+#include "base/program_call.h"
 #include "comm/mpi/mpi_transport.h"
 #include "comm/transport/transport.h"
 #include "kv/database/context.h"
@@ -13,6 +14,7 @@ namespace quire {
 
 Result<std::unique_ptr<Context>> Context::OpenSerial(const std::string& repository,
                                                      const ContextOptions& options) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("Context::OpenSerial"));
   runtime::Environment environment;
   environment.prepared = api::InstallLogSink();
   return kv::NewContext(environment, comm::NewSelfTransport(), repository, options);
@@ -20,6 +22,7 @@ Result<std::unique_ptr<Context>> Context::OpenSerial(const std::string& reposito
 
 Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,
                                                     const ContextOptions& options) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("OpenContext"));
   // A variable that cannot be read is told by NewContext, on all ranks alike, which needs a
   // transport.
   ContextOptions with_environment = options;

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "api/log_level.h"
+#include "base/program_call.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "quire/option_table.h"
@@ -15,6 +16,7 @@ namespace quire {
 Result<std::unique_ptr<StreamWriter>> StreamWriter::Open(const std::string& place,
                                                          const std::string& name, uint32_t rank,
                                                          const StreamOptions& options) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("StreamWriter::Open"));
   QUIRE_RETURN_IF_ERROR(api::InstallLogSink());
   StreamOptions chosen = options;
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(&chosen));
@@ -26,17 +28,20 @@ Result<std::unique_ptr<StreamWriter>> StreamWriter::Open(const std::string& plac
 Result<std::unique_ptr<StreamReader>> StreamReader::Open(const std::string& place,
                                                          const std::string& name, uint32_t rank,
                                                          const StreamReaderOptions& options) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("StreamReader::Open"));
   QUIRE_RETURN_IF_ERROR(api::InstallLogSink());
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
   return stream::OpenReader(io::PosixFileSystem(), path, name, rank, options);
 }
 
 Result<std::vector<uint32_t>> StreamRanks(const std::string& place, const std::string& name) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("StreamRanks"));
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
   return stream::ListRanks(io::PosixFileSystem(), path, name);
 }
 
 Result<std::vector<std::string>> StreamStores(const std::string& place) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("StreamStores"));
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
   return stream::ListStores(io::PosixFileSystem(), path);
 }

@@ -26,7 +26,7 @@ class OwnProcess {
   /// kInvalidArgument unless MayCall(); `what` names the object: "the database".
   Status Check(const char* what) const {
     if (forked()) return InForkedChild(what);
-    return InProgramCall() ? CalledInside(what) : Status();
+    return CheckNoProgramCall(what);
   }
 
  private:

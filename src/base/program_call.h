@@ -32,6 +32,11 @@ inline bool InProgramCall() { return internal::program_calls != 0; }
 /// kInvalidArgument: `what` ("the database") was called inside a function of the program.
 Status CalledInside(const char* what);
 
+/// The same, if this thread is inside one. For calls that need no object of this process.
+inline Status CheckNoProgramCall(const char* what) {
+  return InProgramCall() ? CalledInside(what) : Status();
+}
+
 /// Inside a catch block: kOutOfMemory of std::bad_alloc, kInvalidArgument of everything else, with
 /// the name of the function that threw and the text of the exception.
 Status StatusOfException(const std::string& function);

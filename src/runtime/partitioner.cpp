@@ -37,9 +37,15 @@ Status NoSuchOwner(int owner, int rank_count) {
                                             " of " + std::to_string(rank_count));
 }
 
-Result<int> OwnerOf(const Partitioner& guarded, Slice key, uint64_t hash, int rank_count) {
+Result<int> AnswerOf(const Partitioner& guarded, Slice key, uint64_t hash, int rank_count) {
   if (!guarded) return base::OwnerOf(hash, rank_count);
   const int owner = guarded(key, rank_count);
+  if (owner == kThrew) return NoSuchOwner(owner, rank_count);
+  return owner;
+}
+
+Result<int> OwnerOf(const Partitioner& guarded, Slice key, uint64_t hash, int rank_count) {
+  QUIRE_ASSIGN_OR_RETURN(const int owner, AnswerOf(guarded, key, hash, rank_count));
   if (owner >= 0 && owner < rank_count) return owner;
   return NoSuchOwner(owner, rank_count);
 }

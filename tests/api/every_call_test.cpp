@@ -1,6 +1,6 @@
 // Every public call of databases and datasets, in C++ and in C: after Close, without its context,
-// in a forked child, and from a thread that has all signals blocked. The rows are compared with the
-// headers: a call without a row fails the test.
+// in a forked child, inside a function that Quire calls, and from a thread that has all signals
+// blocked. The rows are compared with the headers: a call without a row fails the test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,6 +22,7 @@
 #include "quire/dataset.h"
 #include "quire/quire.h"
 #include "quire/reader.h"
+#include "quire/stream.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
@@ -361,6 +362,71 @@ TEST(EveryCall, FailsInAForkedChild) {
   EXPECT_OK(objects->writer->EndEpoch());
   objects->iterator.reset();
   EXPECT_OK(objects->database->Close());
+}
+
+// Doors that need no object: they could wait for what the thread holds, too.
+std::vector<Row> DoorRows() {
+  using O = Objects;
+  return {
+      {"Context::OpenSerial",
+       [](O& o) { return Context::OpenSerial(o.home + "/other", {}).status(); }},
+      {"DatabaseReader::Open",
+       [](O& o) { return DatabaseReader::Open(o.home + "/checkpoints/db/1", {}).status(); }},
+      {"DatasetReader::Open",
+       [](O& o) { return DatasetReader::Open(o.home + "/repository/set", {}).status(); }},
+      {"StreamWriter::Open",
+       [](O& o) { return StreamWriter::Open(o.home + "/place", "store", 0).status(); }},
+      {"StreamReader::Open",
+       [](O& o) { return StreamReader::Open(o.home + "/place", "store", 0).status(); }},
+      {"StreamStores", [](O& o) { return StreamStores(o.home + "/place").status(); }},
+      {"StreamRanks", [](O& o) { return StreamRanks(o.home + "/place", "store").status(); }},
+  };
+}
+
+// Calls without a Status, which tell what is known at once.
+bool OnlyTells(const std::string& call) {
+  static const std::set<std::string> calls = {
+      "Context::Progress",   "Database::GetStatistics", "Event::Ready",
+      "Event::Progress",     "PendingGet::Ready",       "LocalIterator::Valid",
+      "LocalIterator::value", "DatasetWriter::Statistics", "DatasetReader::Epochs",
+      "DatasetReader::Statistics", "DatasetScan::Valid"};
+  return calls.contains(call);
+}
+
+// Runs all rows inside a function that Quire called.
+void ExpectAllRefusedInside(Objects& objects) {
+  std::vector<Row> rows = AllRows();
+  for (const Row& row : DoorRows()) rows.push_back(row);
+  for (const Row& row : rows) {
+    const Status status = row.run(objects);
+    if (OnlyTells(row.call)) continue;
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << row.call;
+    EXPECT_THAT(status.message(), HasSubstr("called inside a function")) << row.call;
+  }
+  EXPECT_FALSE(objects.iterator->Valid());
+  EXPECT_FALSE(objects.scan->Valid());
+}
+
+TEST(EveryCall, FailsInsideAFunctionThatQuireCalls) {
+  const test::TempDirectory directory;
+  Objects objects(directory.path());
+  std::string value;
+  ASSERT_OK(objects.database->Get("key", [&](size_t size) {
+    ExpectAllRefusedInside(objects);
+    value.resize(size);
+    return value.data();
+  }));
+  EXPECT_EQ(value, "value");
+  ASSERT_OK(objects.reader->Get("key", [&](size_t size) {
+    ExpectAllRefusedInside(objects);
+    value.resize(size);
+    return value.data();
+  }));
+  // Nothing of it was done, and all goes on.
+  EXPECT_TRUE(objects.iterator->Valid());
+  EXPECT_OK(objects.database->Put("k", "v"));
+  objects.iterator.reset();
+  EXPECT_OK(objects.database->Close());
 }
 
 // A program keeps what it has, and lets the context go first.

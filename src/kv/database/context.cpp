@@ -76,7 +76,7 @@ class ContextImpl final : public Context {
     return core_->exchange->WaitSignal(signal, ranks);
   }
   void Progress() override {
-    if (!process_.forked()) core_->Progress();
+    if (process_.MayCall()) core_->Progress();
   }
 
  private:

@@ -64,7 +64,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
                              [&] { return Present()->Get(key, place); });
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
-    if (process_.forked()) return NewFailedIterator(process_.Check("the reader"));
+    if (!process_.MayCall()) return NewFailedIterator(process_.Check("the reader"));
     return NewEntryPairIterator(NewChainBase(Present(), 0, kAllRanks)->NewIterator());
   }
   Status Refresh() override {
@@ -137,6 +137,7 @@ namespace quire {
 
 Result<std::unique_ptr<DatabaseReader>> DatabaseReader::Open(const std::string& directory,
                                                              const DatabaseReaderOptions& options) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("DatabaseReader::Open"));
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(directory));
   return kv::OpenDatabaseReader(io::PosixFileSystem(), path, options);
 }

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -253,6 +256,145 @@ TEST_P(PartitionerOfTheProgram, ThatAnswersNoRankIsAnErrorAndThePairsStay) {
   });
   EXPECT_EQ(WalkedByAReader(OnlyAmongWriters), model);
   Job(kWriters, With(OnlyAmongWriters), [&](int, Context& context, Database& db) {
+    Expect(db, model, context);
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+}
+
+// It throws if it is asked for the owner among so many ranks; never among none.
+std::atomic<int> throws_among{0};
+std::atomic<bool> throws_bad_alloc{false};
+// The first keys of the parts of three ranks: it throws for them among two ranks, so that the other
+// pairs of these parts do not move there.
+bool Stays(Slice key) {
+  return key == KeyOf(0) || key == KeyOf(10);
+}
+
+int ThrowsAmongSome(Slice key, int rank_count) {
+  const bool hostile = rank_count == throws_among.load();
+  if (hostile && throws_bad_alloc.load()) throw std::bad_alloc();
+  if (hostile) throw std::runtime_error("its table is gone");
+  if (rank_count == 2 && Stays(key)) throw std::runtime_error("it does not know the key");
+  return ByBlock(key, rank_count);
+}
+
+// A database of the generations of two ranks, and of three before them.
+class PartitionerThatThrows : public PartitionerOfTheProgram {
+ protected:
+  static constexpr int kOverwritten = 13;
+  static constexpr int kDeleted = 14;
+  static constexpr int kOld = 12;  // and all others
+
+  void TearDown() override { Throw(0, false); }
+  static void Throw(int among, bool bad_alloc) {
+    throws_bad_alloc.store(bad_alloc);
+    throws_among.store(among);
+  }
+  static void ExpectThrown(const Status& status, bool bad_alloc) {
+    EXPECT_EQ(status.code(), bad_alloc ? Code::kOutOfMemory : Code::kInvalidArgument)
+        << status.ToString();
+    if (!bad_alloc) {
+      EXPECT_THAT(status.message(), HasSubstr("the partitioner threw an exception: its table is"));
+    }
+  }
+  // `inside` runs at two ranks, beside the generation of three.
+  Model FillTwice(const SimCluster::DatabaseProgram& inside) {
+    Model model = Fill(ThrowsAmongSome);
+    Job(2, With(ThrowsAmongSome), [&](int rank, Context& context, Database& db) {
+      if (rank == 0) {
+        ASSERT_OK(db.Put(KeyOf(kOverwritten), "new"));
+        ASSERT_OK(db.Delete(KeyOf(kDeleted)));
+      }
+      ASSERT_OK(db.Barrier(Level::kSsTable));
+      inside(rank, context, db);
+      ASSERT_OK(context.Barrier());
+      static_cast<void>(db.Close());  // fails: the pairs of three ranks have not moved
+    });
+    model[KeyOf(kOverwritten)] = "new";
+    model.erase(KeyOf(kDeleted));
+    return model;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, PartitionerThatThrows, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+Status Appends(Slice, const Slice* present, Slice argument, std::string* updated) {
+  *updated = std::string(present == nullptr ? Slice("absent") : *present) + std::string(argument);
+  return Status();
+}
+
+TEST_P(PartitionerThatThrows, FailsTheGetsOfKeysThatOlderGenerationsHave) {
+  FillTwice([](int rank, Context& context, Database& db) {
+    ASSERT_OK(db.RegisterUpdate(1, Appends));
+    for (const bool bad_alloc : {false, true}) {
+      ASSERT_OK(context.Barrier());
+      if (rank == 0) Throw(kWriters, bad_alloc);
+      ASSERT_OK(context.Barrier());
+      for (const int i : {kOld, kOld + 10}) {  // of both ranks
+        const std::string key = KeyOf(i);
+        std::string value;
+        std::vector<std::string> values;
+        std::vector<bool> found;
+        ExpectThrown(db.Get(key, &value), bad_alloc);
+        ExpectThrown(db.GetAsync(key)->Take().status(), bad_alloc);
+        ExpectThrown(db.GetMany({key}, &values, &found), bad_alloc);
+        ExpectThrown(db.UpdateAndAnswer(key, 1, "+", &value), bad_alloc);
+      }
+      EXPECT_EQ(SimCluster::ValueOf(db, KeyOf(kOverwritten)), "new");
+      EXPECT_EQ(SimCluster::ValueOf(db, KeyOf(kDeleted)), "<not found>");
+      ASSERT_OK(context.Barrier());
+      if (rank == 0) Throw(0, false);
+      ASSERT_OK(context.Barrier());
+      for (const int i : {kOld, kOld + 10}) {
+        EXPECT_EQ(SimCluster::ValueOf(db, KeyOf(i)), ValueFor(0, i));
+      }
+    }
+  });
+}
+
+TEST_P(PartitionerThatThrows, FailsTheGetsAndWalksOfAReader) {
+  const Model model = FillTwice([](int, Context&, Database&) {});
+  DatabaseReaderOptions options;
+  options.partitioner = [](Slice key, int rank_count) {
+    return Stays(key) ? ByBlock(key, rank_count) : ThrowsAmongSome(key, rank_count);
+  };
+  const auto reader = OpenDatabaseReader(*disk_, "/repository/db", options);
+  ASSERT_OK(reader.status());
+  std::string value;
+  for (const bool bad_alloc : {false, true}) {
+    Throw(kWriters, bad_alloc);
+    ExpectThrown((*reader)->Get(KeyOf(kOld), &value), bad_alloc);
+    EXPECT_OK((*reader)->Get(KeyOf(kOverwritten), &value));
+    Throw(2, bad_alloc);
+    for (const int i : {kOld, kOverwritten, kDeleted}) {
+      ExpectThrown((*reader)->Get(KeyOf(i), &value), bad_alloc);
+    }
+    const auto walk = (*reader)->NewIterator();
+    walk->SeekToFirst();
+    while (walk->Valid()) walk->Next();
+    ExpectThrown(walk->status(), bad_alloc);
+    Throw(0, false);
+    EXPECT_OK((*reader)->Get(KeyOf(kOld), &value));
+    EXPECT_EQ((*reader)->Get(KeyOf(kDeleted), &value).code(), Code::kNotFound);
+  }
+  EXPECT_EQ(WalkedByAReader(options.partitioner), model);
+}
+
+// Without the answer of the newer generation a pair that was deleted there would come back.
+TEST_P(PartitionerThatThrows, FailsTheOpenThatMovesPairsAndAllStay) {
+  const Model model = FillTwice([](int, Context&, Database&) {});
+  for (const bool bad_alloc : {true, false}) {
+    Throw(2, bad_alloc);
+    SimCluster(Ranks(4)).Run([&](int, Context& context) {
+      const Status moved = context.Open("db", With(ThrowsAmongSome, true)).status();
+      ExpectThrown(moved, bad_alloc);
+    });
+  }
+  Throw(0, false);
+  const auto by_block = [](Slice key, int rank_count) { return ByBlock(key, rank_count); };
+  Job(4, With(by_block, true), [&](int, Context& context, Database& db) {
     Expect(db, model, context);
     ASSERT_OK(context.Barrier());
     ASSERT_OK(db.Close());

@@ -89,8 +89,11 @@ Result<std::shared_ptr<lsm::Reader>> Chain::PartOnce(size_t at, int rank) const 
 
 Status Chain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
                    lsm::Reader::Presence* presence) const {
-  const Result<int> owner = OwnerAmong(key, options_.generations[at].rank_count);
-  if (!owner.ok()) return Status(Code::kNotFound);  // it was never put there
+  const int rank_count = options_.generations[at].rank_count;
+  const Result<int> owner =
+      runtime::AnswerOf(options_.partitioner, key, base::HashKey(key), rank_count);
+  QUIRE_RETURN_IF_ERROR(owner.status());
+  if (*owner < 0 || *owner >= rank_count) return Status(Code::kNotFound);  // never put there
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, Part(at, *owner));
   return part->Get(key, allocate, presence);
 }

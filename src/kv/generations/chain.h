@@ -6,9 +6,9 @@
 /// Threads    any; parts are opened when they are first needed
 /// Invariants parts never change: while a chain that locks them lives, no program can write to
 ///            them, or remove them. A key is in the part of its owner of that generation, and in
-///            none where
-///            the partitioner answers no rank of it: then it was never put there. The newest
-///            generation that knows it, as a value or as deleted, says what it is.
+///            none if the partitioner answers no rank of it: then it was never put there. If the
+///            partitioner throws, the question fails. The newest generation that knows a key, as a
+///            value or as deleted, says what it is.
 #pragma once
 
 #include <functional>
@@ -41,7 +41,8 @@ class Chain {
   /// Takes the parts that `former` has open, as they are now; before other threads use this one.
   Status TakeOver(const Chain& former);
 
-  /// The value that the older generations have. kNotFound: none.
+  /// The value that the older generations have. kNotFound: none. What a partitioner throws fails
+  /// it, here and below, with kInvalidArgument, or kOutOfMemory of std::bad_alloc.
   Status Get(Slice key, const lsm::AllocateFn& allocate) const;
   /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.
   Result<bool> KnownBefore(Slice key, size_t end) const;
@@ -54,7 +55,8 @@ class Chain {
 
   const std::vector<Generation>& generations() const { return options_.generations; }
   const Options& options() const { return options_; }
-  /// The owner of `key` among `rank_count` ranks. kInvalidArgument: the partitioner answers none.
+  /// The owner of `key` among `rank_count` ranks. kInvalidArgument: the partitioner answers none,
+  /// or throws; kOutOfMemory: it throws std::bad_alloc.
   Result<int> OwnerAmong(Slice key, int rank_count) const;
 
  private:

@@ -8,7 +8,8 @@
 namespace quire::kv {
 namespace {
 
-// In a forked child, and once the database is closed, it stands nowhere and says why.
+// In a forked child, inside a function that Quire calls, and once the database is closed, it stands
+// nowhere and says why.
 class PairIterator final : public LocalIterator {
  public:
   explicit PairIterator(std::shared_ptr<HeldPairs> held) : held_(std::move(held)) {}
@@ -39,7 +40,7 @@ class PairIterator final : public LocalIterator {
   }
 
  private:
-  bool Open() const { return !process_.forked() && held_->iterator != nullptr; }
+  bool Open() const { return process_.MayCall() && held_->iterator != nullptr; }
   lsm::Iterator& Walk() const { return *held_->iterator; }
 
   const base::OwnProcess process_;
@@ -54,19 +55,19 @@ class EntryPairIterator final : public LocalIterator {
   ~EntryPairIterator() override {
     if (process_.forked()) base::LeaveInChild(entries_);
   }
-  bool Valid() const override { return !process_.forked() && entries_->Valid(); }
+  bool Valid() const override { return process_.MayCall() && entries_->Valid(); }
   void SeekToFirst() override {
-    if (process_.forked()) return;
+    if (!process_.MayCall()) return;
     forward_ = true;
     entries_->SeekToFirst();
   }
   void SeekToLast() override {
-    if (process_.forked()) return;
+    if (!process_.MayCall()) return;
     forward_ = false;
     entries_->SeekToLast();
   }
   void Seek(Slice key) override {
-    if (process_.forked()) return;
+    if (!process_.MayCall()) return;
     forward_ = true;
     entries_->Seek(key);
   }
@@ -84,7 +85,7 @@ class EntryPairIterator final : public LocalIterator {
     entries_->SeekBefore(present);
   }
   Slice key() const override { return entries_->key(); }
-  Slice value() override { return process_.forked() ? Slice() : entries_->value(); }
+  Slice value() override { return process_.MayCall() ? entries_->value() : Slice(); }
   Status status() const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
     return entries_->status();

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/out_of_memory.h"
+#include "base/program_call.h"
 #include "filter/spread.h"
 #include "io/files/machine.h"
 #include "partition/dataset/dataset_scan.h"
@@ -212,7 +213,7 @@ Status DatasetReaderImpl::GetMany(uint64_t epoch, const std::vector<Slice>& keys
 
 std::unique_ptr<DatasetScan> DatasetReaderImpl::Scan(uint64_t epoch, uint32_t rank_begin,
                                                      uint32_t rank_end) const {
-  if (process_.forked()) return NewFailedScan(CheckProcess());
+  if (!process_.MayCall()) return NewFailedScan(CheckProcess());
   const Seen epochs = Look();
   const Result<size_t> which = PlaceOf(*epochs, epoch);
   if (!which.ok()) return NewFailedScan(which.status());
@@ -345,6 +346,7 @@ namespace quire {
 
 Result<std::unique_ptr<DatasetReader>> DatasetReader::Open(const std::string& directory,
                                                            const DatasetReaderOptions& options) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("DatasetReader::Open"));
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(directory));
   return partition::OpenReader(io::PosixFileSystem(), path, options);
 }

@@ -19,7 +19,7 @@ class DatasetScanImpl final : public DatasetScan {
   }
   explicit DatasetScanImpl(const Status& status) : status_(status) {}
 
-  bool Valid() const override { return current_ != nullptr && !process_.forked(); }
+  bool Valid() const override { return current_ != nullptr && process_.MayCall(); }
   Slice key() const override { return current_->key(); }
   Slice value() const override { return options_.value_of ? Slice(value_) : current_->value(); }
   uint32_t rank() const override { return RankOf(current_->lsn()); }
@@ -30,7 +30,7 @@ class DatasetScanImpl final : public DatasetScan {
 
   // The same pair in older tables was put earlier.
   void Next() override {
-    if (process_.forked()) return;
+    if (!process_.MayCall()) return;
     const std::string key(current_->key());
     const uint64_t lsn = current_->lsn();
     for (const auto& table : tables_) {

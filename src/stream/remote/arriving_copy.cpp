@@ -8,22 +8,17 @@ namespace quire::stream {
 Status ArrivingCopy::Begin(const Arrival& arrival) {
   QUIRE_ASSIGN_OR_RETURN(mirror_, open_mirror_());
   QUIRE_ASSIGN_OR_RETURN(auto from, RoomAt(*mirror_, arrival.at, arrival.bytes));
-  char* const to = place_(arrival.bytes);
-  if (to == nullptr) return base::OutOfMemory();
+  QUIRE_ASSIGN_OR_RETURN(char* const to, CallPlace(place_, arrival.bytes));
   copy_.emplace(to, from.get(), arrival.bytes, DataSeed());
   told_ = {arrival.at, arrival.bytes, 0};
   from_ = std::move(from);
   return Status();
 }
 
-// What the program's place throws it throws again where it is asked once more, and no request is
-// under way.
+// If the program's place fails here, the reader asks it once more when no request is under way, and
+// reports what it does then.
 bool ArrivingCopy::Begins(const Arrival& arrival) {
-  try {
-    return Begin(arrival).ok();
-  } catch (...) {
-    return false;
-  }
+  return base::OrOutOfMemory([&] { return Begin(arrival); }).ok();
 }
 
 void ArrivingCopy::Arrive(const Arrival& arrival) {

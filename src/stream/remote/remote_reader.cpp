@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/program_call.h"
 #include "io/files/machine.h"
 #include "stream/remote/arriving_copy.h"
 #include "stream/remote/daemon_client.h"
@@ -102,6 +103,7 @@ class RemoteReader : public StreamReader {
     return request;
   }
   Result<std::string> Ask(const Request& request, const OnArrival& on_arrival = {}) {
+    QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("the stream reader"));
     return daemon_.Call(request, DeadlineIn(timeout_ms_), on_arrival);
   }
   Status GetWanted(const Wanted& wanted, const PlaceFunction& place);
@@ -209,6 +211,7 @@ Result<std::unique_ptr<StreamView>> RemoteReader::ViewWanted(const Wanted& wante
 }
 
 Result<uint64_t> RemoteReader::Wait(uint64_t after, uint64_t timeout_ms) {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("the stream reader"));
   const uint64_t deadline = DeadlineIn(timeout_ms);
   for (;;) {
     const uint64_t now = io::RealClock().NowNs();

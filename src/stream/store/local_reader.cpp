@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/program_call.h"
 #include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "stream/log/delta.h"
@@ -183,6 +184,7 @@ class LocalReader final : public StreamReader {
 
 // What there is to be seen by now: another index where the writer has made one.
 Result<std::shared_ptr<const Sight>> LocalReader::Now() {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("the stream reader"));
   const std::lock_guard guard(mutex_);
   if (!stale_ && sight_->current()) return sight_;
   QUIRE_ASSIGN_OR_RETURN(sight_, sight_->Renew(fs_, name_));
@@ -191,6 +193,7 @@ Result<std::shared_ptr<const Sight>> LocalReader::Now() {
 }
 
 Result<LocalReader::Told> LocalReader::AsTold() {
+  QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("the stream reader"));
   if (gate_ != nullptr) {
     const GateState state = gate_->state();
     return Told{gate_, state, gate_->snapshot()};
@@ -281,8 +284,7 @@ Result<FoundVersion> LocalReader::Find(Slice key, const Which& which) {
 Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& place) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
-    char* const to = place(found.entry().bytes);
-    if (to == nullptr) return Status(Code::kOutOfMemory, "the program gave no place for a version");
+    QUIRE_ASSIGN_OR_RETURN(char* const to, CallPlace(place, found.entry().bytes));
     base::SyncPoint("stream.read.before_copy");
     const Status copied = Assemble(found.sight->heap(), found.chain, to);
     base::SyncPoint("stream.read.copied");
@@ -439,6 +441,15 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
 }
 
 }  // namespace
+
+Result<char*> CallPlace(const PlaceFunction& place, uint64_t bytes) {
+  return base::CallProgram([] { return std::string("the place function"); },
+                           [&]() -> Result<char*> {
+                             if (char* const to = place(bytes)) return to;
+                             return Status(Code::kOutOfMemory,
+                                           "the program gave no place for a version");
+                           });
+}
 
 uint64_t HashOf(const StreamView& view) {
   const auto* const hashed = dynamic_cast<const HashedView*>(&view);

@@ -37,6 +37,11 @@ Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const 
 ///
 /// Errors   kNotFound  The writer is beyond them. kCorruption  There can be none at that place.
 Result<std::shared_ptr<const char>> RoomAt(StreamReader& reader, Position at, uint64_t bytes);
+/// The memory that the program's `place` gives for `bytes` bytes.
+///
+/// Errors   kInvalidArgument  It threw; the text has what. kOutOfMemory  It gave none, or threw
+///          std::bad_alloc.
+Result<char*> CallPlace(const PlaceFunction& place, uint64_t bytes);
 /// A view that knows what all of its bytes hash to (DataHash) since they were stored.
 class HashedView : public StreamView {
  public:

@@ -7,6 +7,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/printable.h"
+#include "base/program_call.h"
 #include "io/files/machine.h"
 #include "stream/store/part.h"
 #include "stream/store/streams.h"
@@ -74,6 +75,24 @@ class Writer final : public StreamWriter {
 
   Result<char*> Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape);
   Result<WriterObject*> Find(Slice key) const;
+  /// One call: holds the mutex, unless it is refused. A log sink may run under the mutex, so that a
+  /// call inside it is refused before.
+  class Call {
+   public:
+    explicit Call(const Writer& writer)
+        : admitted_(base::CheckNoProgramCall("the stream")),
+          lock_(writer.mutex_, std::defer_lock) {
+      if (!admitted_.ok()) return;
+      lock_.lock();
+      admitted_ = writer.Check();
+    }
+    const Status& admitted() const { return admitted_; }
+
+   private:
+    Status admitted_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
   Status Check() const;
   Result<uint64_t> Store(const std::vector<WriterObject*>& objects);
   Status WholeWhereRoomEnds(const std::vector<WriterObject*>& objects);
@@ -101,8 +120,8 @@ Status Writer::Check() const {
 }
 
 Result<char*> Writer::Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape) {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   if (key.empty() || key.size() > kKeyBytesMax) {
     return Status(Code::kInvalidArgument,
                   "a key has 1 to 1024 bytes, not " + std::to_string(key.size()));
@@ -140,7 +159,8 @@ Result<WriterObject*> Writer::Find(Slice key) const {
 }
 
 Status Writer::Free(Slice key) {
-  const std::lock_guard guard(mutex_);
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(Find(key).status());
   all_.clear();
   objects_.erase(objects_.find(key));
@@ -148,7 +168,8 @@ Status Writer::Free(Slice key) {
 }
 
 Result<uint64_t> Writer::Put(Slice key) {
-  const std::lock_guard guard(mutex_);
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
   const uint64_t version = part_->NextVersion(object->slot());
   return base::OrOutOfMemory([&]() -> Result<uint64_t> {
@@ -158,8 +179,8 @@ Result<uint64_t> Writer::Put(Slice key) {
 }
 
 Result<uint64_t> Writer::Snapshot() {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&] {
     if (all_.empty()) {
       all_.reserve(objects_.size());
@@ -170,7 +191,8 @@ Result<uint64_t> Writer::Snapshot() {
 }
 
 Result<uint64_t> Writer::Snapshot(const std::vector<Slice>& keys) {
-  const std::lock_guard guard(mutex_);
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&]() -> Result<uint64_t> {
     std::vector<WriterObject*> objects;
     for (const Slice key : keys) {
@@ -247,7 +269,8 @@ void Writer::Count(const std::vector<Item>& items) {
 }
 
 Status Writer::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
-  const std::lock_guard guard(mutex_);
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
   if (offset > object->bytes() || bytes > object->bytes() - offset) {
     return Status(Code::kInvalidArgument, "object " + base::Printable(key) + " has " +
@@ -270,8 +293,8 @@ Result<uint64_t> Writer::VersionAt(const WriterObject& object, uint64_t snapshot
 }
 
 Status Writer::RestoreAsAt(uint64_t snapshot, Slice key) {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   std::vector<WriterObject*> objects;
   if (!key.empty()) {
     QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
@@ -291,19 +314,20 @@ Status Writer::RestoreAsAt(uint64_t snapshot, Slice key) {
 }
 
 uint64_t Writer::LastSnapshot() const {
+  if (base::InProgramCall()) return 0;  // a log sink may run under the mutex
   const std::lock_guard guard(mutex_);
   return part_ == nullptr ? 0 : part_->snapshot();
 }
 
 Status Writer::Sync() {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&] { return part_->Sync(); });
 }
 
 Status Writer::KeepWhole(uint64_t snapshot) {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   const std::vector<uint64_t>& kept = part_->heap().head().kept;
   if (std::binary_search(kept.begin(), kept.end(), snapshot)) return Status();
   QUIRE_RETURN_IF_ERROR(part_->WhetherWhole(snapshot));
@@ -314,8 +338,8 @@ Status Writer::KeepWhole(uint64_t snapshot) {
 }
 
 Status Writer::Release(uint64_t snapshot) {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&]() -> Status {
     std::vector<uint64_t> kept = part_->heap().head().kept;
     if (std::erase(kept, snapshot) == 0) {
@@ -326,18 +350,20 @@ Status Writer::Release(uint64_t snapshot) {
 }
 
 Status Writer::Collect() {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&] { return part_->Collect(); });
 }
 
 Result<std::string> Writer::Tracking(Slice key) const {
-  const std::lock_guard guard(mutex_);
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
   return std::string(object->tracking());
 }
 
 StreamStatistics Writer::Statistics() const {
+  if (base::InProgramCall()) return {};  // a log sink may run under the mutex
   const std::lock_guard guard(mutex_);
   StreamStatistics statistics = statistics_;
   if (part_ == nullptr) return statistics;
@@ -350,8 +376,8 @@ StreamStatistics Writer::Statistics() const {
 }
 
 Status Writer::Finish() {
-  const std::lock_guard guard(mutex_);
-  QUIRE_RETURN_IF_ERROR(Check());
+  const Call call(*this);
+  QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(base::OrOutOfMemory([&] { return part_->Finish(); }));
   part_.reset();
   all_.clear();
