@@ -158,13 +158,17 @@ Status MemTable::RoomFailure() const {
   return room_failure_;
 }
 
-// What was set aside doubles, so that a log takes little more than what is in it, and few calls.
+// What was set aside doubles, so that a log takes little more than what is in it, and few calls. On
+// a device that is nearly full it grows by less: no write fails while there is room for its record.
 Status MemTable::GrowRoom(uint64_t size) {
   const uint64_t end = log::kSegmentHeaderBytes + data_bytes() + size;
   const uint64_t room = stored_->room();
   if (end <= room) return Status();  // another thread was faster
-  const uint64_t more = std::min(room, kRoomPieceMax);
-  return stored_->GrowRoom(std::min(segment_bytes_, std::max(end, room + more)));
+  for (uint64_t more = std::min(room, kRoomPieceMax);; more /= 2) {
+    const uint64_t wanted = std::min(segment_bytes_, std::max(end, room + more));
+    Status grown = stored_->GrowRoom(wanted);
+    if (grown.code() != Code::kNoSpace || wanted <= end) return grown;
+  }
 }
 
 // Makes the pages below `end` present, and some more, where that was not done: in one call a page
