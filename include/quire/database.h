@@ -266,7 +266,10 @@ class Context {
   ///              kCorruption       The requested checkpoint is damaged. If number is 0, Restart
   ///                                uses the newest undamaged one and logs a warning (quire/log.h).
   ///              The event reports failures of the transfer, the same on all ranks, with rank and
-  ///              file: kNoSpace, kIo, kCorruption. Then the repository is as it was before.
+  ///              file: kNoSpace, kIo, kCorruption. Then the repository is as it was before, unless
+  ///              the text says that it is not known whether the database is the restored one:
+  ///              rank 0 did not answer, or its last step failed and could not be undone. A
+  ///              repeated restart with `replace` settles that.
   /// Source       SC17, section 4.3.
   virtual Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                                  const RestartOptions& options) = 0;

@@ -266,8 +266,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::
                                                  const SegmentHeader& header, bool named) {
   QUIRE_CHECK(header.generation != 0 && header.capacity >= kSegmentHeaderBytes &&
               header.capacity % 8 == 0);
-  const bool grows = header.kind == SegmentKind::kLog;
-  const uint64_t room = grows ? std::min(kFirstRoomBytes, header.capacity) : header.capacity;
+  const uint64_t room = std::min(kFirstRoomBytes, header.capacity);
   QUIRE_RETURN_IF_ERROR(PrepareFile(fs, path, header.capacity, room));
   std::unique_ptr<Segment> segment(new Segment);
   QUIRE_ASSIGN_OR_RETURN(segment->map_, fs.Map(path, header.capacity, io::MapMode::kReadWrite));

@@ -28,7 +28,7 @@ namespace quire::log {
 enum class SegmentKind : uint32_t { kLog = 1, kValue = 2 };
 
 constexpr uint64_t kSegmentHeaderBytes = 4096;
-/// Room of a log segment to begin with: a database takes what it holds.
+/// Room of a segment to begin with: a database takes what it holds.
 constexpr uint64_t kFirstRoomBytes = uint64_t{256} << 10;
 
 /// The content of a segment's first page.
@@ -120,8 +120,8 @@ uint64_t DurableMark(const char* data, uint64_t generation);
 class Segment {
  public:
   /// Creates (or reuses: same path, same capacity) the file, writes a fresh header, maps it. Room
-  /// is set aside first: for a value segment all of it, for a log segment kFirstRoomBytes; then
-  /// map().GrowRoom() goes first. A file of another size is replaced by a new one, never resized
+  /// is set aside for kFirstRoomBytes; stores beyond map().room() need GrowRoom (log/room.h).
+  /// A file of another size is replaced by a new one, never resized
   /// under its readers. `named`: its directory entry is durable at return. The header is not: after
   /// a power loss a segment that no manifest lists may have a damaged one.
   static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,

@@ -77,14 +77,19 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
   return wait ? redistribution_->Wait() : Status();
 }
 
-// That it has failed, every rank has heard. Where it was full there may be room now.
+// What a rank knows alone must not decide whether it enters a collective call: a rank may have ended
+// by itself, and where an iterator keeps the older parts depends on the rank. So all agree twice, on
+// how it ended and on who could begin again. If it failed for want of room, there may be room now.
 Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
-  const Status moved = redistribution_->Wait();
+  const Status mine = redistribution_->Wait();
+  const Status moved = core_->exchange->Agree(mine);
   const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
+  if (moved.ok() || !may_go_on) return moved;
   RedistributionRequest again = to_move_;
   again.chain = old_parts_.lock();
-  if (moved.ok() || !may_go_on || again.chain == nullptr) return moved;
+  const bool can_begin = !mine.ok() && again.chain != nullptr;
+  QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(can_begin ? Status() : moved));
   return Redistribute(number, std::move(again), true);
 }
 

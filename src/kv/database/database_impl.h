@@ -92,7 +92,8 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   /// The pairs of older generations come to their owners, in the background or before it returns.
   /// Collective, once, behind Begin.
   Status Redistribute(uint32_t number, RedistributionRequest request, bool wait);
-  /// Waits for its end; where it has failed, begins it again. Collective.
+  /// Waits for its end. If it failed and all ranks still have the older parts, begins it again;
+  /// else all ranks return the failure. Collective, within Together().
   Status AwaitRedistribution(uint32_t number);
   /// Closes without other ranks: the Context is being destroyed, or Close was not called.
   void Shutdown() override;

@@ -185,8 +185,11 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   const std::string directory = opening->own_directory();
   const bool fresh = opening->creating || opening->growing;
   if (fresh) {
-    // On a node that is new to the database it is not there yet.
-    QUIRE_RETURN_IF_ERROR(core.MakeDirectory(opening->locked.directory));
+    // On a node that is new to the database it is not there yet. If the database is new, every rank
+    // has made it, and its name durable, when the database was locked.
+    if (opening->growing) {
+      QUIRE_RETURN_IF_ERROR(core.MakeDirectory(opening->locked.directory));
+    }
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(
         *core.fs, GenerationDirectory(opening->locked.directory, opening->generation)));
   }

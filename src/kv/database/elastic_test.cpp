@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "io/sim/sim_file_system.h"
 #include "kv/protocol/descriptor.h"
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
@@ -227,6 +230,41 @@ TEST_P(Elastic, ARedistributionThatFailedIsBegunAgainByTheNextCheckpoint) {
       ASSERT_OK(disk_->Damage(table, FlipBit));
     }
     ASSERT_OK(context.Barrier());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    Expect(db, model, rank);
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+}
+
+// Rank 1 has let go of the older parts when it fails; rank 0's iterator keeps them.
+TEST_P(Elastic, ARedistributionThatOneRankCannotBeginAgainFailsTheCheckpointOnAllRanks) {
+  const Model model = Fill();
+  const auto faults = io::NewFaultFileSystem(*disk_);
+  std::atomic<bool> no_memory = true;
+  faults->BeforeCalls(io::kFaultOpen, [&](const std::string& path) {
+    if (!no_memory || !path.starts_with("/repository/db/gen-1/")) return;
+    const auto descriptor = ReadDescriptor(*disk_, "/repository/db");
+    if (descriptor.ok() && descriptor->generations.back().number == 2) throw std::bad_alloc();
+  });
+  SimCluster::Options ranks = Ranks(2);
+  ranks.file_system = [&](int rank) -> io::FileSystem* {
+    if (rank == 1) return faults.get();
+    return disk_.get();
+  };
+  const DatabaseOptions options = SimCluster::SmallDatabase();
+  SimCluster(ranks).RunDatabase(options, [&](int rank, Context& context, Database& db) {
+    const auto walk = rank == 0 ? db.NewLocalIterator() : nullptr;
+    for (int i = 0; i < 2; ++i) {
+      const Status refused = db.Checkpoint("/pfs", {}).status();
+      EXPECT_EQ(refused.code(), Code::kOutOfMemory) << refused.ToString();
+    }
+    Expect(db, model, rank);
+    ASSERT_OK(context.Barrier());
+    no_memory = false;
+    ASSERT_OK(db.Close());
+  });
+  Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
     Expect(db, model, rank);
     ASSERT_OK(context.Barrier());

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "io/sim/sim_file_system.h"
 #include "kv/database/persistence_testing.h"
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"
@@ -175,6 +177,38 @@ TEST_F(OpenReads, ATableThatANeighbourCannotOpenCostsOnlyItsOwnKeys) {
   const size_t at = log.find(said);
   EXPECT_EQ(at != std::string::npos, shares_memory_);
   EXPECT_EQ(log.find(said, at + 1), std::string::npos) << "said once";
+}
+
+// Besides those of each rank's storage (DbOpening.WaitsForTheDevice*). Every rank: the names of the
+// database's directory, of the generation's, and of its part. Rank 0: the descriptor that says that
+// a creation has begun, before any part is there, and the one that says that all parts are.
+TEST(OpenSyncs, ANewDatabaseWaitsForTheDeviceOnceForEachNameAndDescriptor) {
+  using Counts = std::map<std::string, int>;
+  constexpr int kRanks = 2;
+  const auto disk = io::NewSimFileSystem();
+  std::vector<std::unique_ptr<io::FaultFileSystem>> watched;
+  std::vector<Counts> syncs(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) watched.push_back(io::NewFaultFileSystem(*disk));
+  SimCluster::Options options;
+  options.rank_count = kRanks;
+  options.file_system = [&](int rank) { return watched[static_cast<size_t>(rank)].get(); };
+  SimCluster(options).Run([&](int rank, Context& context) {
+    const size_t at = static_cast<size_t>(rank);
+    watched[at]->BeforeCalls(io::kFaultSync, [&, at](const std::string& path) {
+      if (path.find("/gen-1/rank-") == std::string::npos) ++syncs[at][path];
+    });
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    watched[at]->BeforeCalls(0, {});
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK((*db)->Close());
+  });
+  const Counts others = {{"/repository", 1}, {"/repository/db", 1}, {"/repository/db/gen-1", 1}};
+  Counts first = others;
+  first["/repository/db"] = 3;
+  first["/repository/db/DATABASE.tmp"] = 2;
+  EXPECT_EQ(syncs[0], first);
+  EXPECT_EQ(syncs[1], others);
 }
 
 }  // namespace

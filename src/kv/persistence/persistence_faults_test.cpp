@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -268,6 +269,10 @@ class FullDiskRestart : public FullDisk, public testing::WithParamInterface<bool
       auto early = context.Open("db", Existing(false));
       const bool stuck = fault.count == kForGood && early.ok();  // it could not be taken back
       if (early.ok()) ASSERT_OK((*early)->Close());
+      if (!told_[0].ok() && stuck) {
+        EXPECT_THAT(told_[0].message(), HasSubstr("is the restored database is not known"));
+        ++in_doubt_;
+      }
       if (!told_[0].ok() && !stuck) {
         EXPECT_EQ(early.status().code(), Code::kNotFound);
         if (fault.first % 2 == 0) ExpectNothingAfterDestroying(context, repository);
@@ -298,6 +303,8 @@ class FullDiskRestart : public FullDisk, public testing::WithParamInterface<bool
     }
     return renamed;
   }
+
+  std::atomic<int> in_doubt_ = 0;
 
   // Where nobody tries again.
   void ExpectNothingAfterDestroying(Context& context, const std::string& repository) {
@@ -335,6 +342,7 @@ TEST_P(FullDiskRestart, FailsOnAllRanksAlikeAndTheNextOneIsWhole) {
     });
   }
   EXPECT_EQ(Tree("/pfs/db"), checkpoint);
+  EXPECT_GT(in_doubt_, 0);
 }
 
 // Of a database that two ranks have left, or that stands in place of a checkpoint.

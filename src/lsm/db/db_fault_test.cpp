@@ -456,6 +456,23 @@ TEST(Faults, ALogThatCannotGrowIsFullAndLosesNothing) {
   }
 }
 
+// A log asks for twice its room; where the device has less, for what the write needs.
+TEST(Faults, ALogGrowsByLessOnADeviceThatIsNearlyFull) {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 4 << 20;
+  options.value_separation_bytes_min = 1 << 20;
+  const std::string value(log::kFirstRoomBytes + 1000, 'v');
+  for (const uint64_t refused : {1, 2, 3}) {
+    const FaultyMachine machine;
+    const Result<std::unique_ptr<Db>> db = machine.Open(options);
+    ASSERT_OK(db.status());
+    machine.faults->FailAt(io::kFaultAllocate, 1, refused, Code::kNoSpace);
+    ASSERT_OK((*db)->Put("key", value));
+    EXPECT_EQ(machine.faults->failures(), refused);
+    EXPECT_TRUE(GetText(**db, "key") == value);
+  }
+}
+
 // One write that needs more room than any log segment has must not go through them for ever.
 TEST(Faults, AWriteForWhichNoLogSegmentCanGrowFindsNoSpace) {
   StorageOptions options = SmallOptions();

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log_sink.h"
 #include "base/sync_point.h"
+#include "log/room.h"
 #include "lsm/memtable/memtable_views.h"
 
 namespace quire::lsm {
@@ -31,7 +32,6 @@ constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent
 constexpr size_t kLinkAhead = 8;
 constexpr uint64_t kPresentBytesMin = 128 << 10;
 constexpr uint64_t kPresentBytesMax = 2 << 20;
-constexpr uint64_t kRoomPieceMax = 16 << 20;
 
 constexpr uint64_t SlotWord(uint64_t hash, uint32_t record) {
   return (hash & ~uint64_t{0xFFFFFFFF}) | record;
@@ -158,13 +158,9 @@ Status MemTable::RoomFailure() const {
   return room_failure_;
 }
 
-// What was set aside doubles, so that a log takes little more than what is in it, and few calls.
 Status MemTable::GrowRoom(uint64_t size) {
   const uint64_t end = log::kSegmentHeaderBytes + data_bytes() + size;
-  const uint64_t room = stored_->room();
-  if (end <= room) return Status();  // another thread was faster
-  const uint64_t more = std::min(room, kRoomPieceMax);
-  return stored_->GrowRoom(std::min(segment_bytes_, std::max(end, room + more)));
+  return log::GrowRoom(*stored_, std::min(end, segment_bytes_), segment_bytes_);
 }
 
 // Makes the pages below `end` present, and some more, where that was not done: in one call a page

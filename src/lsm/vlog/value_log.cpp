@@ -329,7 +329,7 @@ class SegmentedValueLog : public ValueLog {
       active = active_owner_;
     }
     const bool stored = active != nullptr && AppendTo(*active, key, value, ref, status, full_id);
-    if (stored) CountCall(key, value);
+    if (stored && status->ok()) CountCall(key, value);
     return stored;
   }
 
@@ -337,13 +337,13 @@ class SegmentedValueLog : public ValueLog {
     call_bytes_.fetch_add(log::RecordSize(key.size(), value.size()), std::memory_order_relaxed);
   }
 
-  // False: the segment, whose id *full_id then is, has no room.
+  // False: the segment, whose id *full_id then is, is full.
   bool AppendTo(ValueSegment& segment, Slice key, Slice value, log::ValueRef* ref, Status* status,
                 uint64_t* full_id) {
     const uint64_t record_bytes = log::RecordSize(key.size(), value.size());
     *full_id = segment.id();
-    const uint64_t offset = segment.Reserve(record_bytes);
-    if (offset == log::kNoRoom) return false;
+    const uint64_t offset = segment.Reserve(record_bytes, status);
+    if (offset == log::kNoRoom) return !status->ok();
     *status = segment.Store(offset, key, value, ref);
     const uint64_t early = maker_->capacity() / kPrepareShare;
     if (offset < early && offset + record_bytes >= early) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/scope_exit.h"
+#include "log/room.h"
 
 namespace quire::lsm {
 namespace {
@@ -47,7 +48,7 @@ Result<std::unique_ptr<ValueSegment>> ValueSegment::CreateAlone(io::FileSystem& 
     log::EncodeSegmentHeader(header, page.data());
     status = made->file_->WriteAt(0, page);
   }
-  const uint64_t offset = made->Reserve(record_bytes);
+  const uint64_t offset = log::Reserve(made->tail_, header.capacity, record_bytes);
   if (status.ok()) status = made->Store(offset, key, value, ref);
   if (!status.ok()) {
     made.reset();
@@ -57,6 +58,21 @@ Result<std::unique_ptr<ValueSegment>> ValueSegment::CreateAlone(io::FileSystem& 
   made->Close();
   made->file_bytes_.store(header.capacity, std::memory_order_release);
   return made;
+}
+
+uint64_t ValueSegment::Reserve(uint64_t record_bytes, Status* status) {
+  while (true) {
+    const uint64_t room = segment_->map().room();
+    const uint64_t offset = log::Reserve(tail_, header_.capacity, record_bytes, room);
+    if (offset != log::kMoreRoom) [[likely]] return offset;
+    *status = GrowRoom(log::kSegmentHeaderBytes + this->record_bytes() + record_bytes);
+    if (!status->ok()) return log::kNoRoom;
+  }
+}
+
+// Other threads may have reserved meanwhile, or closed the segment.
+Status ValueSegment::GrowRoom(uint64_t end) {
+  return log::GrowRoom(segment_->map(), std::min(end, header_.capacity), header_.capacity);
 }
 
 Status ValueSegment::Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
@@ -81,9 +97,15 @@ bool ValueSegment::TouchFrom(size_t first_piece) {
     if (piece >= touched_.size() || (word & log::SegmentTail::kClosed) != 0) return false;
   } while (!next_piece_.compare_exchange_weak(next, piece + 1, std::memory_order_relaxed));
   for (; next < piece; ++next) touched_[next].store(true, std::memory_order_relaxed);
-  segment_->map().Prefault(piece * kTouchBytes, kTouchBytes);
+  // Pages without room of their own could meet a full device. A writer comes with its room, and the
+  // background asks for it; without it the piece is left to the faults of its writers.
+  const uint64_t begin = piece * kTouchBytes;
+  const bool has_room = begin < segment_->map().room() || GrowRoom(begin + kTouchBytes).ok();
+  if (has_room) {
+    segment_->map().Prefault(begin, std::min(segment_->map().room() - begin, kTouchBytes));
+  }
   touched_[piece].store(true, std::memory_order_relaxed);
-  return true;
+  return has_room;
 }
 
 // Where another thread is still touching the record's pages, the next piece is touched meanwhile:

@@ -29,7 +29,7 @@ constexpr uint64_t kTouchBytes = 2 << 20;
 
 class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
  public:
-  /// A new file of `capacity` bytes, its room set aside.
+  /// A new file of `capacity` bytes; its room grows with what is stored.
   static Result<std::unique_ptr<ValueSegment>> Create(io::FileSystem& fs, const std::string& path,
                                                       const log::SegmentHeader& header);
   /// A new file for one pair that fits no segment: written, and finished.
@@ -39,10 +39,9 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
                                                            Slice value, log::ValueRef* ref);
 
   uint64_t id() const { return header_.id; }
-  /// Reserves room for a record; log::kNoRoom: full, now and for good.
-  uint64_t Reserve(uint64_t record_bytes) {
-    return log::Reserve(tail_, header_.capacity, record_bytes);
-  }
+  /// Reserves room for a record. log::kNoRoom: full, now and for good; or, if *status is not OK,
+  /// the device has no room for it, and nothing was reserved.
+  uint64_t Reserve(uint64_t record_bytes, Status* status);
   /// Populates the next pages that no other thread has begun. False: there are none, or nothing
   /// more is stored here.
   bool TouchNext() { return TouchFrom(0); }
@@ -73,6 +72,7 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   Status StoreByCall(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
   void StoreInMapping(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
   bool TouchFrom(size_t first_piece);
+  Status GrowRoom(uint64_t end);
   // Whether the pages at `offset` were made present, or are not worth it.
   bool Touched(uint64_t offset) const {
     return touched_[offset / kTouchBytes].load(std::memory_order_relaxed);

@@ -33,7 +33,9 @@ class ValueSegmentTest : public ::testing::Test {
   }
   log::ValueRef Store(Slice value) {
     log::ValueRef ref{};
-    const uint64_t offset = segment_->Reserve(log::RecordSize(1, value.size()));
+    Status reserved;
+    const uint64_t offset = segment_->Reserve(log::RecordSize(1, value.size()), &reserved);
+    EXPECT_TRUE(reserved.ok()) << reserved.ToString();
     EXPECT_NE(offset, log::kNoRoom);
     EXPECT_TRUE(segment_->Store(offset, "k", value, &ref).ok());
     return ref;
@@ -83,6 +85,48 @@ TEST_F(ValueSegmentTest, AClosedSegmentIsTouchedNoMore) {
   ASSERT_TRUE(segment_->TouchNext());
   segment_->Close();
   EXPECT_EQ(PiecesLeft(), 0u);
+}
+
+TEST_F(ValueSegmentTest, ADeviceWithoutRoomReservesNothing) {
+  const auto faults = io::NewFaultFileSystem(*fs_);
+  log::SegmentHeader header;
+  header.kind = log::SegmentKind::kValue;
+  header.generation = header.id = 2;
+  header.capacity = kCapacity;
+  segment_ = ValueSegment::Create(*faults, "/val-2.seg", header).value();
+  const log::ValueRef before = Store("before");
+  faults->FailAt(io::kFaultAllocate, 1, UINT64_MAX, Code::kNoSpace);
+  Status status;
+  EXPECT_EQ(segment_->Reserve(2 * log::kFirstRoomBytes, &status), log::kNoRoom);
+  EXPECT_EQ(status.code(), Code::kNoSpace) << status.ToString();
+  EXPECT_EQ(PiecesLeft(), 0u) << "the background takes no room either";
+  faults->FailAt(0, 1, 0, Code::kOk);
+  const log::ValueRef after = Store(std::string(log::kFirstRoomBytes, 'a'));
+  EXPECT_EQ(after.offset, before.offset + log::RecordSize(1, before.value_size));
+  EXPECT_EQ(segment_->InMapping(before), "before");
+  segment_.reset();  // before the file system that made it
+}
+
+// A database takes what it holds.
+TEST(ValueSegmentRoom, GrowsWithWhatIsStored) {
+  const test::TempDirectory directory;
+  const auto executor = base::NewManualExecutor();
+  const auto allocated = [&] {
+    uint64_t sum = 0;
+    for (const io::FileInfo& file : *io::PosixFileSystem().List(directory.path())) {
+      sum += file.allocated;
+    }
+    return sum;
+  };
+  auto log = *ValueLog::Open(io::PosixFileSystem(), directory.path(), {}, *executor, {});
+  log::ValueRef ref{};
+  ASSERT_TRUE(log->Append("k", std::string(2000, 'v'), &ref).ok());
+  EXPECT_LE(allocated(), uint64_t{1} << 20);
+  const std::string large(1 << 20, 'l');
+  for (uint64_t stored = 1; stored <= 10; ++stored) {
+    ASSERT_TRUE(log->Append("k", large, &ref).ok());
+    EXPECT_LE(allocated(), (2 * stored + 1) << 20);
+  }
 }
 
 bool Maps(const std::string& path) {
