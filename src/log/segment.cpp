@@ -281,6 +281,7 @@ Result<std::unique_ptr<Segment>> Segment::Open(io::FileSystem& fs, const std::st
   QUIRE_ASSIGN_OR_RETURN(segment->header_, ReadSegmentHeader(fs, path));
   QUIRE_ASSIGN_OR_RETURN(segment->map_,
                          fs.Map(path, segment->header_.capacity, io::MapMode::kReadWrite));
+  segment->found_ = true;
   return segment;
 }
 
@@ -289,17 +290,31 @@ Result<std::unique_ptr<Segment>> Segment::Open(io::FileSystem& fs, const std::st
 void Segment::Recycle(const SegmentHeader& header) {
   QUIRE_CHECK(header.capacity == map_->size());
   header_ = header;
+  found_ = false;
   for (uint64_t at : kCopyAt) {
     EncodeCopy(header_, map_->data() + at);
     map_->Stored(at, kCopyBytes);
   }
 }
 
+// Pages that the dead process could not sync count as written.
+Status Segment::StoreFoundAgain(uint64_t begin, uint64_t end) {
+  return found_ && begin < end ? map_->StoreAgain(begin, end - begin) : Status();
+}
+
+Status Segment::SyncHeader() {
+  QUIRE_RETURN_IF_ERROR(StoreFoundAgain(0, kSegmentHeaderBytes));
+  return map_->Sync(0, kSegmentHeaderBytes);
+}
+
+// What lies below the watermark was durable when it was stored. Not so the header beside it.
 Status Segment::Sync(uint64_t end) {
-  QUIRE_RETURN_IF_ERROR(map_->Sync(0, end));
   uint64_t sequence = 0;
   uint64_t durable = 0;
   const int newest = NewestWatermark(map_->data(), header_.generation, &sequence, &durable);
+  QUIRE_RETURN_IF_ERROR(StoreFoundAgain(0, kSegmentHeaderBytes));
+  QUIRE_RETURN_IF_ERROR(StoreFoundAgain(durable, end));
+  QUIRE_RETURN_IF_ERROR(map_->Sync(0, end));
   const int slot = newest == 0 ? 1 : 0;
   char* at = map_->data() + kWatermarkAt[slot];
   base::StoreLe(at, sequence + 1);

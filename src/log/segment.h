@@ -135,13 +135,18 @@ class Segment {
   char* data() { return map_->data(); }
   const SegmentHeader& header() const { return header_; }
   io::MappedFile& map() { return *map_; }
-  /// Everything below `end` durable (P2), then the watermark says so.
+  /// Everything below `end` durable (P2), then the watermark says so. Holds also for what a dead
+  /// process left, whose own sync may have failed.
   Status Sync(uint64_t end);
+  /// The same for the header alone, without a watermark.
+  Status SyncHeader();
 
  private:
   Segment() = default;
+  Status StoreFoundAgain(uint64_t begin, uint64_t end);
   std::unique_ptr<io::MappedFile> map_;
   SegmentHeader header_;
+  bool found_ = false;  // in this use of it a dead process stored its records
 };
 
 /// Reads a segment's header: kCorruption: it is damaged, or a log's file is shorter than it says.

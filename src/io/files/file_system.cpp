@@ -1,11 +1,21 @@
 #include "io/files/file_system.h"
 
+#include <algorithm>
+
 #include "base/out_of_memory.h"
 
 namespace quire::io {
 namespace {
 
 constexpr size_t kNameBytesMax = 255;
+constexpr uint64_t kSmallestPageBytes = 4096;
+
+// Volatile, for a compiler may leave out an exchange of a byte with itself. If another thread comes
+// in between, its store does as well.
+void StoreSame(volatile char* byte) {
+  char same = *byte;
+  __atomic_compare_exchange_n(byte, &same, same, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
 
 // A new file with `bytes`, synced and still open.
 Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
@@ -35,6 +45,16 @@ Status MappedFile::GrowRoom(uint64_t end) {
   if (end <= begin) return Status();
   QUIRE_RETURN_IF_ERROR(SetAside(begin, end));
   room_.store(end, std::memory_order_release);
+  return Status();
+}
+
+Status MappedFile::StoreAgain(uint64_t offset, uint64_t size) {
+  if (in_memory_ || size == 0 || offset >= size_) return Status();
+  size = std::min(size, size_ - offset);
+  QUIRE_RETURN_IF_ERROR(MakePresent(offset, size));
+  const uint64_t first = offset / kSmallestPageBytes * kSmallestPageBytes;
+  for (uint64_t at = first; at < offset + size; at += kSmallestPageBytes) StoreSame(data_ + at);
+  Stored(offset, size);
   return Status();
 }
 

@@ -80,6 +80,14 @@ class MappedFile {
   bool in_memory() const { return in_memory_; }
   /// Stores into [offset, offset + size) made durable (P2): msync, or flush and fence on DAX.
   virtual Status Sync(uint64_t offset, uint64_t size) = 0;
+  /// Stores bytes of [offset, offset + size) once more as they are, one in each page, so that the
+  /// next Sync writes all of these pages. Needed before a program relies on a Sync of bytes that an
+  /// earlier program stored: after a sync that failed Linux takes the pages for written, and a later
+  /// one would return OK for bytes that the device does not have. Other threads and programs may
+  /// store there meanwhile. Does nothing for files in memory.
+  ///
+  /// Errors  kIo: a page cannot be read from the device.
+  Status StoreAgain(uint64_t offset, uint64_t size);
   /// Touches the pages so that stores do not fault (background; best effort, never an error).
   virtual void Prefault(uint64_t offset, uint64_t size) = 0;
   virtual const std::string& path() const = 0;
@@ -102,6 +110,9 @@ class MappedFile {
 
  protected:
   virtual void OnStored(uint64_t /*offset*/, uint64_t /*size*/) {}
+  /// Makes the pages present, so that stores to them do not raise SIGBUS. OK also if the system
+  /// cannot: then the stores themselves do it.
+  virtual Status MakePresent(uint64_t /*offset*/, uint64_t /*size*/) { return Status(); }
   /// Room for [begin, end); one call at a time.
   virtual Status SetAside(uint64_t /*begin*/, uint64_t /*end*/) { return Status(); }
   char* data_ = nullptr;

@@ -230,6 +230,17 @@ Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
   return PosixFile(std::move(fd), path_).AllocateRange(begin, end - begin);
 }
 
+// A store to a page that the device cannot give would end the program.
+Status PosixMappedFile::MakePresent(uint64_t offset, uint64_t size) {
+  const uint64_t begin = PageBegin(offset);
+  int result = 0;
+  do {
+    result = ::madvise(data_ + begin, offset + size - begin, MADV_POPULATE_WRITE);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0 || (errno != EFAULT && errno != EHWPOISON)) return Status();
+  return Status(Code::kIo, ErrnoStatus(errno, "make pages present of", path_).message());
+}
+
 void PosixMappedFile::Prefault(uint64_t offset, uint64_t size) {
   if (offset >= size_) return;
   const uint64_t begin = PageBegin(offset);

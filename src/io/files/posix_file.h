@@ -55,6 +55,7 @@ class PosixMappedFile : public MappedFile {
 
  protected:
   Status SetAside(uint64_t begin, uint64_t end) override;
+  Status MakePresent(uint64_t offset, uint64_t size) override;
 
  private:
   PosixMappedFile(std::string path, MapMode mode, const FileIdentity& identity)

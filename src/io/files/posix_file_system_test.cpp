@@ -1,17 +1,23 @@
 // What only the real file system can do or suffer.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -385,6 +391,71 @@ TEST(PosixFileSystem, StoresToAMappingSurviveAKill) {
   char bytes[8];
   ASSERT_TRUE((*file)->ReadAt(7, 8, bytes).ok());
   EXPECT_EQ(Slice(bytes, 8), "survives");
+}
+
+TEST(PosixFileSystem, StoringAgainLosesNoStoreOfAnotherThread) {
+  constexpr uint64_t kBytes = 64 << 10;
+  constexpr int kStores = 20'000;
+  const TempDirectory directory;
+  ASSERT_TRUE(ReplaceFile(PosixFileSystem(), directory / "f", std::string(kBytes, 'a')).ok());
+  const auto map = PosixFileSystem().Map(directory / "f", kBytes, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok());
+  std::thread other([&] {
+    for (int i = 1; i <= kStores; ++i) {
+      for (uint64_t at = 0; at < kBytes; at += 4096) {
+        const std::atomic_ref<char> byte((*map)->data()[at]);
+        byte.store(static_cast<char>(i), std::memory_order_relaxed);
+        EXPECT_EQ(byte.load(std::memory_order_relaxed), static_cast<char>(i));
+      }
+    }
+  });
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE((*map)->StoreAgain(0, kBytes).ok());
+  other.join();
+  EXPECT_EQ((*map)->data()[1], 'a');
+}
+
+// [KiB] of this process's mapping at `address` that are to be written; -1: unknown.
+int64_t DirtyOf(const void* address) {
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<uintptr_t>(address) << '-';
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  while (std::getline(maps, line) && !line.starts_with(begin.str())) {
+  }
+  int64_t dirty = -1;
+  while (std::getline(maps, line) && !line.starts_with("VmFlags")) {
+    if (line.starts_with("Private_Dirty:")) dirty = std::strtoll(line.c_str() + 14, nullptr, 10);
+  }
+  return dirty;
+}
+
+TEST(PosixFileSystem, StoringAgainHasPagesWrittenAgain) {
+  const TempDirectory directory;
+  ASSERT_TRUE(ReplaceFile(PosixFileSystem(), directory / "f", std::string(64 << 10, 'a')).ok());
+  const auto map = PosixFileSystem().Map(directory / "f", 64 << 10, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok());
+  std::memset((*map)->data(), 'b', 64 << 10);
+  const int64_t stored = DirtyOf((*map)->data());
+  ASSERT_TRUE((*map)->Sync(0, 64 << 10).ok());
+  if (stored != 64 || DirtyOf((*map)->data()) != 0) GTEST_SKIP() << "the system does not tell";
+  EXPECT_TRUE((*map)->StoreAgain(10'000, 12'288).ok());
+  EXPECT_GE(DirtyOf((*map)->data()), 16);
+}
+
+// Stored to, pages that are not there would end the program.
+TEST(PosixFileSystem, PagesThatAreGoneAreNotStoredToAgain) {
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  ASSERT_TRUE(ReplaceFile(PosixFileSystem(), path, std::string(64 << 10, 'a')).ok());
+  const auto map = PosixFileSystem().Map(path, 64 << 10, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok());
+  constexpr int kPopulateWrite = 23;
+  if (::madvise((*map)->data(), 4096, kPopulateWrite) != 0) {
+    GTEST_SKIP() << "the kernel cannot make pages present";
+  }
+  std::filesystem::resize_file(path, 4096);
+  EXPECT_TRUE((*map)->StoreAgain(0, 4096).ok());
+  EXPECT_EQ((*map)->StoreAgain(0, 64 << 10).code(), Code::kIo);
 }
 
 }  // namespace

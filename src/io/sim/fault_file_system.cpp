@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/sim/sim_file_system.h"
+#include "io/sim/sync_failure.h"
 
 namespace quire::io {
 namespace {
@@ -103,6 +104,13 @@ uint32_t MapOps(MapMode mode) {
   return mode == MapMode::kRead ? kFaultMap : kFaultMap | kFaultWritable;
 }
 
+// The device was asked and failed, unless there was only no memory to ask it.
+template <typename SomeFile>
+void FailSync(SomeFile* base, const Status& fault, uint64_t offset, uint64_t size) {
+  auto* const simulated = dynamic_cast<SyncFailure*>(base);
+  if (simulated != nullptr && fault.code() != Code::kOutOfMemory) simulated->FailSync(offset, size);
+}
+
 class FaultFile : public File {
  public:
   FaultFile(FaultPlan* plan, std::unique_ptr<File> base) : plan_(plan), base_(std::move(base)) {}
@@ -134,8 +142,11 @@ class FaultFile : public File {
     return base_->Deallocate(offset, size);
   }
   Status Sync() override {
-    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultSync, "sync", path()));
-    return base_->Sync();
+    const bool dead = plan_->killed();
+    const Status fault = plan_->Call(kFaultSync, "sync", path());
+    if (fault.ok()) return base_->Sync();
+    if (!dead) FailSync(base_.get(), fault, 0, UINT64_MAX);
+    return fault;
   }
   void StartWriteBack(uint64_t offset, uint64_t size) override {
     if (!plan_->killed()) base_->StartWriteBack(offset, size);
@@ -166,8 +177,11 @@ class FaultMappedFile : public MappedFile, private FaultHolding {
   }
 
   Status Sync(uint64_t offset, uint64_t size) override {
-    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultSync, "sync", path()));
-    return base_->Sync(offset, size);
+    const bool dead = plan_->killed();
+    const Status fault = plan_->Call(kFaultSync, "sync", path());
+    if (fault.ok()) return base_->Sync(offset, size);
+    if (!dead) FailSync(base_.get(), fault, offset, size);
+    return fault;
   }
   void Prefault(uint64_t offset, uint64_t size) override { base_->Prefault(offset, size); }
   const std::string& path() const override { return base_->path(); }

@@ -17,6 +17,8 @@ constexpr uint64_t kGarbleOneIn = 32;
 
 uint64_t RoundUp(uint64_t size, uint64_t to) { return (size + to - 1) / to * to; }
 
+uint64_t PageOf(uint64_t offset) { return offset / kPageBytes * kPageBytes; }
+
 // Other threads may be storing to mapped memory while it is copied here, as they may while the
 // kernel writes a page. The byte loads are volatile so that no library function, which
 // ThreadSanitizer would watch, takes their place.
@@ -83,6 +85,7 @@ void SimContent::Resize(uint64_t size) {
 void SimContent::Write(uint64_t offset, Slice bytes) {
   if (offset + bytes.size() > size_) Resize(offset + bytes.size());
   if (!bytes.empty()) std::memcpy(buffer_->data() + offset, bytes.data(), bytes.size());
+  MarkStored(offset, bytes.size());
   dirty_ = true;
 }
 
@@ -92,15 +95,50 @@ void SimContent::Read(uint64_t offset, uint64_t size, char* to) const {
 
 void SimContent::Sync() {
   if (!dirty_) return;
-  durable_.resize(size_);
-  CopyShared(durable_.data(), buffer_->data(), size_);
-  dirty_ = buffer_.use_count() > 1;
+  SyncRange(0, size_);
+  dirty_ = buffer_.use_count() > 1 || !forgotten_.empty();
 }
 
 void SimContent::SyncRange(uint64_t offset, uint64_t size) {
   durable_.resize(size_, '\0');
   if (offset >= size_) return;
-  CopyShared(durable_.data() + offset, buffer_->data() + offset, std::min(size, size_ - offset));
+  const uint64_t end = offset + std::min(size, size_ - offset);
+  while (offset < end) {
+    const uint64_t begin = PageOf(offset);
+    const uint64_t next = forgotten_.empty() ? end : std::min(end, begin + kPageBytes);
+    if (!IsForgotten(begin)) {
+      CopyShared(durable_.data() + offset, buffer_->data() + offset, next - offset);
+    }
+    offset = next;
+  }
+}
+
+void SimContent::FailSync(uint64_t offset, uint64_t size) {
+  if (offset >= size_) return;
+  const uint64_t end = offset + std::min(size, size_ - offset);
+  std::string page(kPageBytes, '\0');
+  for (uint64_t begin = PageOf(offset); begin < end; begin += kPageBytes) {
+    CopyShared(page.data(), buffer_->data() + begin, kPageBytes);
+    std::string device = begin < durable_.size() ? durable_.substr(begin, kPageBytes) : "";
+    device.resize(kPageBytes, '\0');
+    if (page != device) forgotten_[begin] = page;
+  }
+}
+
+void SimContent::MarkStored(uint64_t offset, uint64_t size) {
+  if (size == 0) return;
+  forgotten_.erase(forgotten_.lower_bound(PageOf(offset)), forgotten_.lower_bound(offset + size));
+}
+
+// Whether the page at `begin` is taken for clean, though the device lacks it.
+bool SimContent::IsForgotten(uint64_t begin) {
+  const auto found = forgotten_.find(begin);
+  if (found == forgotten_.end()) return false;
+  std::string page(kPageBytes, '\0');
+  if (begin < size_) CopyShared(page.data(), buffer_->data() + begin, kPageBytes);
+  if (page == found->second) return true;
+  forgotten_.erase(found);
+  return false;
 }
 
 void SimContent::Replace(Slice bytes) {
@@ -108,6 +146,7 @@ void SimContent::Replace(Slice bytes) {
   buffer_ = std::make_shared<SimBuffer>(bytes.size());
   size_ = bytes.size();
   if (size_ != 0) std::memcpy(buffer_->data(), bytes.data(), size_);
+  forgotten_.clear();
   dirty_ = false;
 }
 
@@ -126,6 +165,7 @@ void SimContent::LosePower(PowerLoss loss, base::Random* random) {
   for (uint64_t begin = 0; begin < std::min(seen, size_); begin += kPageBytes) {
     ResolvePage(begin, loss, random);
   }
+  forgotten_.clear();
   dirty_ = false;
 }
 
@@ -136,6 +176,7 @@ void SimContent::ResolvePage(uint64_t begin, PowerLoss loss, base::Random* rando
   char* cache = buffer_->data() + begin;
   if (std::memcmp(device, cache, size) == 0) return;  // clean
   Fate fate = ChooseFate(loss, random);
+  if (fate == Fate::kKeep && IsForgotten(begin)) fate = Fate::kDrop;
   if (persistent_ && loss == PowerLoss::kMixed) fate = Fate::kTear;
   switch (fate) {
     case Fate::kKeep: std::memcpy(device, cache, size); return;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -61,6 +62,11 @@ class SimContent {
   void Sync();
   /// The device gets the size, and of the bytes no more than was asked for.
   void SyncRange(uint64_t offset, uint64_t size);
+  /// A sync of these bytes has failed. As Linux does, takes their dirty pages for clean: they stay
+  /// as they are in the page cache, a sync passes over them, and a power loss drops them.
+  void FailSync(uint64_t offset, uint64_t size);
+  /// Bytes were stored there, perhaps the same again: their pages are dirty.
+  void MarkStored(uint64_t offset, uint64_t size);
   /// Replaces the bytes, in the page cache and on the device.
   void Replace(Slice bytes);
 
@@ -71,6 +77,7 @@ class SimContent {
 
  private:
   void Reallocate(uint64_t capacity);
+  bool IsForgotten(uint64_t begin);
   void ResolvePage(uint64_t begin, PowerLoss loss, base::Random* random);
 
   std::shared_ptr<SimBuffer> buffer_;
@@ -78,6 +85,9 @@ class SimContent {
   std::string durable_;
   bool persistent_ = false;
   bool dirty_ = false;  // false: the page cache and the device agree
+  // Pages that differ from the device's and are taken for clean, by their beginnings: their bytes
+  // when the sync failed. A page with other bytes was stored to since, and is dirty.
+  std::map<uint64_t, std::string> forgotten_;
 };
 
 }  // namespace quire::io

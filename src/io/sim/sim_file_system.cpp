@@ -6,13 +6,14 @@
 
 #include "io/files/posix_error.h"
 #include "io/sim/sim_state.h"
+#include "io/sim/sync_failure.h"
 
 namespace quire::io {
 namespace {
 
 using Guard = std::lock_guard<std::mutex>;
 
-class SimFile : public File {
+class SimFile : public File, public SyncFailure {
  public:
   SimFile(SimState* state, SimNodePtr node, std::string path, bool writable)
       : state_(state), node_(std::move(node)), path_(std::move(path)),
@@ -81,6 +82,11 @@ class SimFile : public File {
     return Status();
   }
 
+  void FailSync(uint64_t offset, uint64_t size) override {
+    const Guard guard(state_->mutex);
+    if (state_->CheckHandle(incarnation_).ok()) node_->content.FailSync(offset, size);
+  }
+
   // What was not synced survives by chance as it is.
   void StartWriteBack(uint64_t /*offset*/, uint64_t /*size*/) override {}
 
@@ -105,7 +111,7 @@ class SimFile : public File {
   const bool writable_;
 };
 
-class SimMappedFile : public MappedFile {
+class SimMappedFile : public MappedFile, public SyncFailure {
  public:
   SimMappedFile(SimState* state, SimNodePtr node, std::string path, uint64_t size)
       : state_(state), node_(std::move(node)), path_(std::move(path)),
@@ -122,6 +128,11 @@ class SimMappedFile : public MappedFile {
     node_->content.SyncRange(offset, size);
     state_->Step();
     return Status();
+  }
+
+  void FailSync(uint64_t offset, uint64_t size) override {
+    const Guard guard(state_->mutex);
+    if (state_->CheckHandle(incarnation_).ok()) node_->content.FailSync(offset, size);
   }
 
   void Prefault(uint64_t /*offset*/, uint64_t /*size*/) override {}
@@ -142,6 +153,7 @@ class SimMappedFile : public MappedFile {
     state_->NoteInFlight(node_, offset, Slice(data_ + offset, size), incarnation_);
     if (!state_->CheckHandle(incarnation_).ok()) return;
     if (persistent_) state_->unfenced.push_back({node_, offset, size});
+    node_->content.MarkStored(offset, size);
     state_->NoteModified(node_.get());
     state_->Step();
   }

@@ -32,6 +32,12 @@ enum class CrashKind {
 /// created, MappedFile::Stored. Syncing a file that was just created does not make its directory
 /// entry durable. A synced range of a mapping makes durable that range and no byte beside it.
 ///
+/// If a FaultFileSystem fails a sync of a file or a mapping, the pages that were to be written stay
+/// as they are in the page cache, but count as written, as on Linux: a later sync returns OK and
+/// passes over them, and a power loss drops them. They count again once they are stored to: by
+/// WriteAt, by a store that MappedFile::Stored reports, or by one that changes them. A directory
+/// forgets nothing: journaling file systems stop if they cannot write their journal.
+///
 /// The write (or Stored range) that is the first to come after the crash was under way when it
 /// fell: it fails, but a part of its bytes, from the front, may be there after Restart().
 ///
@@ -87,7 +93,9 @@ enum FaultOp : uint32_t {
 };
 
 /// Wraps a file system; the n-th call (counted over the chosen operations) fails, once or more.
-/// Failing calls are not made at all, except that a failing WriteAt writes its first half.
+/// Failing calls are not made at all, except that a failing WriteAt writes its first half, and that
+/// a failing Sync of a simulated file (not with kOutOfMemory: then the device was not asked) lets
+/// the system take its pages for written.
 class FaultFileSystem : public FileSystem {
  public:
   /// Calls number `n` to n + count - 1 (1-based; UINT64_MAX: for good) of the operations in `ops`

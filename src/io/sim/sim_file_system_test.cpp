@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -580,6 +583,87 @@ TEST_F(FaultFileSystemTest, OfADeadProcessChangesNothing) {
   EXPECT_EQ(sim_->LockShared("/LOCK").status().code(), Code::kBusy) << "it is not the dead one's";
   map->reset();
   EXPECT_EQ(*ReadFile(*sim_, "/f", 100), "before");
+}
+
+// A page of a file and one of a mapping that could not be synced, and what was stored to them since
+// in the life of another process.
+class FailedSyncTest : public FaultFileSystemTest {
+ protected:
+  static constexpr uint64_t kPage = 4096;
+
+  // "old" in both pages is durable; "new" is in the page cache, and a sync of it has failed.
+  void FailSync(bool mapped, Code code) {
+    const auto file = sim_->Open("/f", OpenMode::kReadWriteCreate);
+    ASSERT_TRUE((*file)->WriteAt(0, std::string(2 * kPage, 'o')).ok());
+    ASSERT_TRUE((*file)->Sync().ok());
+    ASSERT_TRUE(sim_->SyncDirectory("/").ok());
+    fs_->FailAt(kFaultSync, 1, 1, code);
+    if (mapped) {
+      const auto map = fs_->Map("/f", 2 * kPage, MapMode::kReadWrite);
+      std::memset((*map)->data(), 'n', 2 * kPage);
+      EXPECT_EQ((*map)->Sync(0, 2 * kPage).code(), code);
+      EXPECT_TRUE((*map)->Sync(0, 2 * kPage).ok());
+    } else {
+      const auto through = fs_->Open("/f", OpenMode::kReadWrite);
+      ASSERT_TRUE((*through)->WriteAt(0, std::string(2 * kPage, 'n')).ok());
+      EXPECT_EQ((*through)->Sync().code(), code);
+      EXPECT_TRUE((*through)->Sync().ok());
+    }
+    sim_->Restart(CrashKind::kProcess, 1);
+  }
+  // The first bytes of the two pages.
+  std::string Pages() {
+    const Result<std::string> bytes = ReadFile(*sim_, "/f", 1 << 20);
+    return bytes.ok() ? std::string{(*bytes)[0], (*bytes)[kPage]} : bytes.status().ToString();
+  }
+  void SyncAgain() {
+    const auto file = sim_->Open("/f", OpenMode::kReadWrite);
+    ASSERT_TRUE((*file)->Sync().ok());
+  }
+  // "x" for each of the two pages that some loss of power takes.
+  std::string LostOf(bool mapped, Code code, const std::function<void()>& between) {
+    std::string lost = "..";
+    for (uint64_t seed = 1; seed <= uint64_t{kSeeds}; ++seed) {
+      sim_ = NewSimFileSystem();
+      fs_ = NewFaultFileSystem(*sim_);
+      FailSync(mapped, code);
+      EXPECT_EQ(Pages(), "nn") << "the page cache keeps them";
+      between();
+      SyncAgain();
+      sim_->Restart(CrashKind::kPower, seed);
+      for (size_t page = 0; page < 2; ++page) {
+        if (Pages()[page] != 'n') lost[page] = 'x';
+      }
+    }
+    return lost;
+  }
+
+};
+
+TEST_F(FailedSyncTest, LeavesPagesThatALaterSyncPassesOver) {
+  EXPECT_EQ(LostOf(false, Code::kIo, [] {}), "xx");
+  EXPECT_EQ(LostOf(true, Code::kIo, [] {}), "xx");
+  EXPECT_EQ(LostOf(true, Code::kOutOfMemory, [] {}), "..") << "the device was not asked";
+}
+
+TEST_F(FailedSyncTest, IsMendedForPagesThatAreStoredToAgain) {
+  for (const bool mapped : {false, true}) {
+    const auto write = [&] {
+      const auto file = sim_->Open("/f", OpenMode::kReadWrite);
+      ASSERT_TRUE((*file)->WriteAt(kPage + 5, "n").ok());
+    };
+    EXPECT_EQ(LostOf(mapped, Code::kIo, write), "x.");
+    const auto store = [&] {
+      const auto map = sim_->Map("/f", 2 * kPage, MapMode::kReadWrite);
+      (*map)->data()[5] = 'z';
+    };
+    EXPECT_EQ(LostOf(mapped, Code::kIo, store), ".x");
+    const auto store_again = [&] {
+      const auto map = sim_->Map("/f", 2 * kPage, MapMode::kReadWrite);
+      ASSERT_TRUE((*map)->StoreAgain(kPage - 1, 2).ok());
+    };
+    EXPECT_EQ(LostOf(mapped, Code::kIo, store_again), "..");
+  }
 }
 
 TEST_F(FaultFileSystemTest, AProcessMayDieInTheMiddleOfAWrite) {

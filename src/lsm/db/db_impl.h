@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -116,7 +117,6 @@ class DbImpl final : public Db {
 
   // db_open.cpp
   Result<Manifest> LoadManifest(const DirectoryContents& contents, OpenFlags flags);
-  Status CreateManifest(const Manifest& manifest);
   Status TakeOver(const DirectoryContents& contents, const Manifest& stored);
   Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
   Status OpenStoredRuns(const Manifest& stored);
@@ -124,7 +124,8 @@ class DbImpl final : public Db {
   void LogHoles(const RecoveredLog& log) const;
   Status FlushRecovered(bool all);
   Status BeginActive(const RecoveredLog& log);
-  Status SyncRecoveredValues(const std::set<uint64_t>& segment_ids);
+  Status SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments);
+  Status SyncFoundFile(const std::string& path, const ByteRange& in_doubt);
   Status RemoveStrayLogs(const DirectoryContents& contents);
   Status RemoveAll(const std::vector<std::string>& paths);
   bool NothingInTheLogLocked() const;

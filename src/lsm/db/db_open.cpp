@@ -103,13 +103,6 @@ Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFla
   return manifest;
 }
 
-// Nothing else is in the directory before it. Its name is made durable, too.
-Status DbImpl::CreateManifest(const Manifest& manifest) {
-  QUIRE_RETURN_IF_ERROR(lsm::CreateManifest(fs_, directory_, manifest));
-  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));
-  return Status();
-}
-
 // From here on an orphan of an earlier opener can change nothing. The boot stays the old one until
 // the log was recovered (a power loss in between explains the same things), and what the log
 // consists of is checked already.
@@ -119,8 +112,15 @@ Status DbImpl::TakeOver(const DirectoryContents& contents, const Manifest& store
   manifest.edition = stored.edition + 1;
   manifest.options = options_;
   manifest.log_segments.clear();  // empty ones are used anew before the next manifest
-  QUIRE_RETURN_IF_ERROR(contents.has_manifest ? WriteManifest(manifest, stored.epoch)
-                                              : CreateManifest(manifest));
+  if (!contents.has_manifest) {  // nothing else is in the directory before it
+    QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest));
+  }
+  // The directory's name is durable before the second edition is written: a program that made the
+  // first one may have died before it was.
+  if (stored.edition <= 1) {
+    QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));
+  }
+  if (contents.has_manifest) QUIRE_RETURN_IF_ERROR(WriteManifest(manifest, stored.epoch));
   manifest.runs.clear();
   manifest.value_segments.clear();
   manifest_ = std::move(manifest);
@@ -166,14 +166,26 @@ Status DbImpl::OpenStoredRuns(const Manifest& stored) {
 // The values that the recovered log refers to may be in the page cache only, as the log itself. The
 // log is synced when somebody asks for it, or flushed; what belongs to it in segments of an earlier
 // opener is looked after here, once.
-Status DbImpl::SyncRecoveredValues(const std::set<uint64_t>& segment_ids) {
-  for (const uint64_t id : segment_ids) {
-    const std::string path = directory_ + "/" + ValueSegmentName(id);
-    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
-                           fs_.Open(path, io::OpenMode::kReadWrite));
-    QUIRE_RETURN_IF_ERROR(file->Sync());
+Status DbImpl::SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments) {
+  for (const auto& [id, in_doubt] : segments) {
+    QUIRE_RETURN_IF_ERROR(SyncFoundFile(directory_ + "/" + ValueSegmentName(id), in_doubt));
   }
-  return segment_ids.empty() ? Status() : fs_.SyncDirectory(directory_);
+  return segments.empty() ? Status() : fs_.SyncDirectory(directory_);
+}
+
+// A sync of an earlier opener may have failed: then pages of `in_doubt`, and the segment's header,
+// count as written, and this one would pass over them.
+Status DbImpl::SyncFoundFile(const std::string& path, const ByteRange& in_doubt) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs_.Open(path, io::OpenMode::kReadWrite));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (in_doubt.begin < in_doubt.end && size != 0) {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::MappedFile> map,
+                           fs_.Map(path, size, io::MapMode::kReadWrite));
+    QUIRE_RETURN_IF_ERROR(map->StoreAgain(0, log::kSegmentHeaderBytes));
+    QUIRE_RETURN_IF_ERROR(map->StoreAgain(in_doubt.begin, in_doubt.end - in_doubt.begin));
+  }
+  return file->Sync();
 }
 
 // Recovered MemTables wait in the flushing queue like others, unless the log could not be read once

@@ -111,7 +111,7 @@ void MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_
 
 Status MemoryHandle::SyncHeader() {
   if (segment_ == nullptr || header_durable_.load(std::memory_order_acquire)) return Status();
-  QUIRE_RETURN_IF_ERROR(segment_->map().Sync(0, log::kSegmentHeaderBytes));
+  QUIRE_RETURN_IF_ERROR(segment_->SyncHeader());
   header_durable_.store(true, std::memory_order_release);
   return Status();
 }

@@ -256,6 +256,7 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
   if (!SameBoot(file.header, boot_id_)) {
     QUIRE_ASSIGN_OR_RETURN(end, EndOfWholeValues(handle, file));
   }
+  const uint64_t durable = log::DurableMark(handle.table().data(), file.header.generation);
   log::ReplayReport taken;
   Result<log::ReplayReport> report =
       log::Replay(handle.table().data(), file.header, boot_id_, file.path,
@@ -264,7 +265,7 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
                     const log::RecordType type = log::HeaderAt(record)->type;
                     if (type != log::RecordType::kBatchBegin) ++taken.records;
                     if (type == log::RecordType::kValueRef) {
-                      log_.value_segments.insert(ReferenceOf(record).segment_id);
+                      NoteValue(record, offset < durable);
                     }
                     taken.end = offset + log::SizeOf(record);
                     return handle.table().Adopt(offset);
@@ -277,6 +278,16 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
       CompleteEnd(file), log::CompleteMark(handle.table().data(), file.header.generation));
   taken.torn_bytes = known_end > taken.end ? known_end - taken.end : 0;
   return taken;
+}
+
+// The value of a record that is durable was synced before it.
+void LogRecovery::NoteValue(const char* record, bool durable) {
+  const log::ValueRef ref = ReferenceOf(record);
+  ByteRange& range = log_.value_segments[ref.segment_id];
+  if (durable) return;
+  const uint64_t end = ref.offset + log::RecordSize(ref.key_size, ref.value_size);
+  range.begin = range.begin == range.end ? ref.offset : std::min(range.begin, ref.offset);
+  range.end = std::max(range.end, end);
 }
 
 // The segment that goes on after this one was begun when all records here were finished. 0: none

@@ -11,8 +11,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +57,12 @@ struct LogFile {
   log::SegmentHeader header;
 };
 
+/// The bytes [begin, end) of a file.
+struct ByteRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;  ///< no bytes: begin
+};
+
 /// The result of recovery.
 struct RecoveredLog {
   /// oldest first, closed; none of them empty
@@ -67,7 +73,8 @@ struct RecoveredLog {
   uint64_t records = 0;
   uint64_t holes = 0;        ///< places that were stepped over or end it
   uint64_t torn_bytes = 0;   ///< finished records that a power loss took, and what lies behind them
-  std::set<uint64_t> value_segments;   ///< that records refer to
+  /// The value segments that records refer to, and the part of each that may not be durable.
+  std::map<uint64_t, ByteRange> value_segments;
   /// before anything new is promised: the log could not be read the same way again
   bool must_flush = false;
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
@@ -100,6 +107,7 @@ class LogRecovery {
   Status Take(const LogFile& file);
   Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
   uint64_t CompleteEnd(const LogFile& file) const;
+  void NoteValue(const char* record, bool durable);
   Result<uint64_t> EndOfWholeValues(const MemoryHandle& handle, const LogFile& file);
   bool ValueIsWhole(const char* record) const;
   Result<std::string> HeaderPage(const LogFile& file);

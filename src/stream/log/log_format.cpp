@@ -12,6 +12,7 @@ namespace {
 constexpr uint64_t kLogMagic = 0x31474F4C4D545351;  // "QSTMLOG1"
 constexpr uint32_t kLogVersion = 1;
 constexpr uint32_t kRecordMagic = 0x544D4D43;  // "CMMT"
+constexpr uint32_t kErasedMagic = 0x454E4F47;  // "GONE"
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
 
 constexpr uint64_t kDelta = 1;  // flags of an entry
@@ -155,6 +156,15 @@ std::string EncodeRecord(const Record& record, uint64_t log_id, Position at) {
 bool MayBeRecord(const char* line) {
   return base::LoadLe<uint32_t>(line) == kRecordMagic;
 }
+
+std::string EncodeErased() {
+  std::string line;
+  base::PutFixed<uint32_t>(&line, kErasedMagic);
+  line.resize(kRecordBytes);
+  return line;
+}
+
+bool IsErased(const char* line) { return base::LoadLe<uint32_t>(line) == kErasedMagic; }
 
 Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at) {
   Record record;

@@ -78,6 +78,10 @@ struct Record {
 std::string EncodeRecord(const Record& record, uint64_t log_id, Position at);
 /// Whether the line may be one; a look at its first bytes.
 bool MayBeRecord(const char* line);
+/// The line that takes a record's place behind a hole in the log.
+std::string EncodeErased();
+/// Whether the line may be such a one; a look at its first bytes.
+bool IsErased(const char* line);
 /// kCorruption: there is no commit there.
 Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at);
 

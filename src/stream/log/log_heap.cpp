@@ -176,19 +176,20 @@ Result<WalkEnd> LogHeap::Walk(bool check_data, const VisitCommit& visit) {
   }
   end.at = at;
   tail_ = at;
+  found_end_ = at;
   return end;
 }
 
 Result<uint64_t> LogHeap::EraseBehindTail() {
-  const std::string nothing(kRecordBytes, '\0');
+  const std::string erased_line = EncodeErased();
   const Position end = head_.head + identity_.capacity;
   uint64_t records = 0;
   bool erased = false;
   for (Position at = tail_; at < end; at += kRecordBytes) {
-    if (!MayBeRecord(At(at))) continue;
+    if (!MayBeRecord(At(at)) && !IsErased(At(at))) continue;
     // Also those of positions that come again: the head may have been laps further.
     if (RecordAt(at).ok()) ++records;
-    memory_.Store(OffsetOf(at), nothing);
+    memory_.Store(OffsetOf(at), erased_line);
     erased = true;
   }
   memory_.Fence();
@@ -308,11 +309,12 @@ Status LogHeap::StoreHead(Head head) {
   return synced;
 }
 
-// Whether a program that died had synced the head that it stored last, the head does not say. Until
-// it is synced, FreeHeadSlot would keep an older one, and give away the slot of the one between
-// them, which was.
+// Whether a program that died had synced the head that it stored last, the head does not say; its
+// sync may have failed. Until it is synced, FreeHeadSlot would keep an older one, and give away the
+// slot of the one between them, which was.
 Status LogHeap::SyncFoundHead() {
   if (head_.durable == 0 || persistent() || head_.synced == head_.sequence) return Status();
+  QUIRE_RETURN_IF_ERROR(memory_.StoreAgain(kPageBytes, kLogHeaderBytes - kPageBytes));
   QUIRE_RETURN_IF_ERROR(SyncBytes(kPageBytes, kLogHeaderBytes - kPageBytes));
   head_.synced = head_.sequence;
   return Status();
@@ -338,9 +340,20 @@ Status LogHeap::SyncBytes(uint64_t offset, uint64_t size) {
   return sync_status_;
 }
 
+// What lies below the durable mark was synced by the program that wrote the mark. Bytes above it an
+// earlier program may have tried to sync, or the system to write out, and failed.
+Status LogHeap::StoreFoundAgain(Position from, Position to) {
+  to = std::min(to, found_end_);
+  if (from >= to) return Status();
+  const uint64_t first = std::min(to - from, RestOf(from));
+  QUIRE_RETURN_IF_ERROR(memory_.StoreAgain(OffsetOf(from), first));
+  return memory_.StoreAgain(kLogHeaderBytes, to - from - first);
+}
+
 Status LogHeap::SyncRange(Position from, Position to) {
   from = std::max(from, head_.head);
   if (from >= to) return Status();
+  QUIRE_RETURN_IF_ERROR(StoreFoundAgain(from, to));
   const uint64_t first = std::min(to - from, RestOf(from));
   QUIRE_RETURN_IF_ERROR(SyncBytes(OffsetOf(from), first));
   if (first == to - from) return Status();

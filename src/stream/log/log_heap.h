@@ -68,7 +68,8 @@ class LogHeap {
   /// checksums. Sets the tail there.
   Result<WalkEnd> Walk(bool check_data, const VisitCommit& visit);
   /// Takes away records behind the tail that a loss of power left beyond a hole: nothing may run
-  /// into them later, also after the next loss of power. Returns how many there were.
+  /// into them later, also after the next loss of power. Returns how many there were. Takes those
+  /// away again that an earlier program had, which may have died or failed before that was durable.
   Result<uint64_t> EraseBehindTail();
 
   /// Bytes by which the tail advances when a contiguous commit of `bytes` is appended, including a
@@ -102,8 +103,8 @@ class LogHeap {
   /// that fails, nothing below the previous head is released. Writes it twice if it changes what
   /// only heads contain, so that one damaged page loses none of that.
   Status WriteHead(Head head);
-  /// All up to the tail survives loss of power. After a failure all later calls fail, because the
-  /// state of the device is unknown.
+  /// All up to the tail survives loss of power, also if an earlier program stored it and its sync
+  /// failed. After a failure all later calls fail, because the state of the device is unknown.
   Status Sync();
 
  private:
@@ -118,11 +119,13 @@ class LogHeap {
   void Skip(uint64_t bytes);
   Status SyncBytes(uint64_t offset, uint64_t size);
   Status SyncRange(Position from, Position to);
+  Status StoreFoundAgain(Position from, Position to);
 
   Identity identity_;
   Head head_;
   LogMemory memory_;
   Position tail_ = 0;
+  Position found_end_ = 0;  // of what earlier programs stored
   Position begin_ = 0;  // of the commit under way
   Position cursor_ = 0;
   Position limit_ = 0;      // where its room ends

@@ -46,6 +46,8 @@ class LogMemory {
   void Filled(uint64_t offset, uint64_t size);
   /// Earlier stores are in place before any later store.
   void Fence();
+  /// Of io::MappedFile: before a sync of what an earlier program stored.
+  Status StoreAgain(uint64_t offset, uint64_t size) { return map_->StoreAgain(offset, size); }
   Status Sync(uint64_t offset, uint64_t size) { return map_->Sync(offset, size); }
   void Prefault() { map_->Prefault(0, map_->size()); }
 

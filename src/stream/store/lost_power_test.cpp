@@ -119,8 +119,8 @@ class KilledTwice {
 };
 
 TEST(LostPower, AmidTheSecondOpeningAfterAKillLeavesWhatWasSynced) {
-  constexpr uint64_t kSteps = 7;  // of an opening, until its first heads are stored and synced
-  constexpr uint64_t kSeeds = 60;
+  constexpr uint64_t kSteps = 9;  // of an opening, until its first heads are stored and synced
+  constexpr uint64_t kSeeds = 40;
   for (uint64_t run = 0; run < kSteps * kSteps * kSeeds; ++run) {
     const uint64_t first = run % kSteps;
     const uint64_t second = run / kSteps % kSteps;
@@ -162,6 +162,32 @@ TEST(LostPower, AfterAHeadThatCouldNotBeSyncedLeavesWhatWasSynced) {
     ASSERT_OK(reader.status());
     std::string bytes;
     ASSERT_OK((*reader)->Get("key", 0, &bytes));
+  }
+}
+
+// A program that died while it made the store left files whose names may not be durable.
+TEST(LostPower, AfterADeathAmidTheMakingLeavesWhatWasSynced) {
+  bool crashed = true;
+  for (uint64_t step = 1; crashed; ++step) {
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      SCOPED_TRACE("step " + std::to_string(step) + ", seed " + std::to_string(seed));
+      StreamMachine machine;
+      machine.fs().CrashAfter(step);
+      static_cast<void>(machine.Write(SmallLog(kLogBytes)).status());
+      crashed = machine.fs().crashed();
+      machine.fs().Restart(io::CrashKind::kProcess, seed);
+      const auto writer = machine.Write(SmallLog(kLogBytes));
+      ASSERT_OK(writer.status());
+      const Result<char*> memory = (*writer)->Create("key", kBytes);
+      ASSERT_OK(memory.status());
+      PutSome(writer->get(), *memory, 1);
+      ASSERT_OK((*writer)->Sync());
+      machine.fs().Restart(io::CrashKind::kPower, seed);
+      const auto reader = machine.Read();
+      ASSERT_OK(reader.status());
+      std::string bytes;
+      ASSERT_OK((*reader)->Get("key", 0, &bytes));
+    }
   }
 }
 

@@ -94,6 +94,9 @@ Status Part::Open(const StreamOptions* options, bool create) {
     head.boot_id = fs_.BootId();
     made_files_.AddFile(fs_, name_.path("log"));
     QUIRE_RETURN_IF_ERROR(LogHeap::Create(fs_, name_.path("log"), identity, head));
+  } else if (create) {
+    // The program that made the files may have died before their names were durable.
+    QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(name_.directory()));
   }
   QUIRE_ASSIGN_OR_RETURN(heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kReadWrite));
   const Head& had = heap_->head();
