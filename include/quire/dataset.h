@@ -96,7 +96,10 @@ class DatasetWriter {
   ///                                or what was given does not fit into memory_bytes.
   ///              kBusy             Another program writes it; the text names the holder.
   ///              kUnsupported      A newer version of Quire created it.
-  ///              kCorruption       A file is damaged; the text names it.
+  ///              kCorruption       A file is damaged or missing, or the ranks see storages that
+  ///                                do not belong together: rank 0 finds no dataset, another one or
+  ///                                fewer epochs than another rank. The text names the file. No
+  ///                                file is changed.
   static Result<std::unique_ptr<DatasetWriter>> Open(Context& context, const std::string& name,
                                                      const DatasetOptions& options = {});
   /// Drops the pairs put since the last EndEpoch. Waits for writes in the background, however long

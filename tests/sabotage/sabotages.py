@@ -631,6 +631,10 @@ SABOTAGES = [
     Sabotage("group-edition", "a member's tables are read as of before, the owner named newer",
              "src/kv/group/group_reader.cpp", " && seen.edition >= tables.edition", "", KV,
              "*Groups.ReadsAreNever*:*Groups.Members*"),
+    Sabotage("old-descriptor", "parts that an old copy of the descriptor does not name are removed",
+             "src/kv/database/database_open.cpp",
+             "if (!opening->growing) QUIRE_RETURN_IF_ERROR(CheckOwnParts(*opening));", "", KV,
+             "OwnDisks.AnOldCopy*"),
 
     Sabotage("sync-starved", "a stored write fails as if nothing was done",
              "src/lsm/db/db_write.cpp", "base::OrOutOfMemory([&] { return SyncThrough(lsn); });",

@@ -169,6 +169,24 @@ Status TakeNumber(Opening* opening) {
   }));
 }
 
+Status MissingPart(const std::string& directory) {
+  return Status(Code::kCorruption,
+                "this rank's part of the database, " + directory +
+                    ", is missing: start the ranks on the nodes that hold their parts, or restore "
+                    "it, or destroy the database");
+}
+
+// Collective. If rank 0 has an old copy of the descriptor, it does not name the parts that the
+// ranks have now: those are no remains.
+Status CheckOwnParts(const Opening& opening) {
+  const runtime::Core& core = *opening.core;
+  return core.exchange->Agree(base::OrOutOfMemory([&]() -> Status {
+    const std::string directory = opening.own_directory();
+    QUIRE_ASSIGN_OR_RETURN(const bool there, core.fs->Exists(directory));
+    return there ? Status() : MissingPart(directory);
+  }));
+}
+
 Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cache, bool share) {
   runtime::Core& core = *opening->core;
   lsm::Environment environment;
@@ -196,11 +214,7 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   auto db = lsm::Db::Open(environment, directory, opening->parts.options.storage,
                           fresh ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
   if (!db.ok()) {
-    if (db.status().code() != Code::kNotFound) return db.status();
-    return Status(Code::kCorruption,
-                  "this rank's part of the database, " + directory +
-                      ", is missing: start the ranks on the nodes that hold their parts, "
-                      "or restore it, or destroy the database");
+    return db.status().code() == Code::kNotFound ? MissingPart(directory) : db.status();
   }
   opening->parts.db = std::move(*db);
   return Status();
@@ -241,6 +255,7 @@ Status ArrangeGenerations(Opening* opening) {
   chain.reader.storage = opening->parts.options.storage;
   chain.reader.cache = opening->cache;
   QUIRE_ASSIGN_OR_RETURN(opening->old, ArrangeOldParts(core, std::move(chain)));
+  if (!opening->growing) QUIRE_RETURN_IF_ERROR(CheckOwnParts(*opening));
   // What a cut-off attempt to add one left, or a redistribution that could not remove the last.
   std::set<uint32_t> kept;
   for (const Generation& generation : stored) kept.insert(generation.number);

@@ -8,6 +8,7 @@
 
 #include "kv/database/mounted_files_testing.h"
 #include "kv/database/persistence_testing.h"
+#include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
@@ -18,6 +19,15 @@ constexpr int kKeys = 60;
 
 std::string Key(int i) {
   return "key " + std::to_string(i);
+}
+
+void CopyTree(io::FileSystem& from, io::FileSystem& to, const std::string& directory) {
+  ASSERT_OK(io::MakeDurableDirectory(to, io::DirectoryOf(directory)));
+  ASSERT_OK(io::MakeDurableDirectory(to, directory));
+  for (const std::string& path : test::FileTree(from, directory)) {
+    const Result<std::string> bytes = io::ReadFile(from, path, UINT64_MAX);
+    ASSERT_OK(bytes.ok() ? io::WriteFile(to, path, *bytes) : to.MakeDirectory(path));
+  }
 }
 
 // Four ranks' database "2", with checkpoints of when it was "0" and "1".
@@ -173,6 +183,31 @@ TEST_F(OwnDisks, WhatAFailedOpenByMoreRanksLeftIsNoPartOfALaterOne) {
         EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kCorruption)
             << "a part is on another node";
       });
+}
+
+// Rank 0's old copy names a generation that has moved since. What it does not name is no rest of
+// an open that failed: it is all that there is.
+TEST_F(OwnDisks, AnOldCopyOnRankZeroRemovesNoParts) {
+  const auto old = io::NewSimFileSystem();
+  const std::string directory = repository_ + "/db";
+  CopyTree(*disks_[0], *old, directory);
+  Run(kRanks, [](int, Context& context) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.force_redistribute = true;
+    auto db = context.Open("db", options);
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Close());
+  });
+  SimCluster::Options options = Ranks(kRanks);
+  options.file_system = [&](int rank) -> io::FileSystem* {
+    return rank == 0 ? old.get() : nodes_[static_cast<size_t>(rank)].get();
+  };
+  SimCluster(options).Run([](int, Context& context) {
+    const Status status = context.Open("db", SimCluster::SmallDatabase()).status();
+    EXPECT_EQ(status.code(), Code::kCorruption) << status.ToString();
+    EXPECT_NE(status.ToString().find("start the ranks on the nodes"), std::string::npos);
+  });
+  ExpectOn(kRanks, "2");
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -44,13 +45,21 @@ Status CheckSame(const Descriptor& found, const Descriptor& asked, const std::st
   return CheckPartitioner(found, asked.partitioner, directory);
 }
 
-// Rank 0 has a part of every epoch, and makes it after this: a part without the file is what is
-// left of a dataset. A writer that began another one would cut the parts off.
+// Whether any rank's part is there. Locks are no parts, nor is what an open that failed left empty.
+Result<bool> HasParts(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.List(directory));
+  return std::any_of(files.begin(), files.end(), [](const io::FileInfo& file) {
+    return file.name.starts_with("part-") && !file.name.ends_with(".lock") && file.size > 0;
+  });
+}
+
+// Parts are made after this: those without the file are what is left of a dataset. A writer that
+// began another one would cut them off.
 Status BeginDescriptor(OpenDataset* dataset) {
   io::FileSystem& fs = *dataset->core->fs;
   const std::string file = dataset->directory + "/" + runtime::kDatasetFile;
-  QUIRE_ASSIGN_OR_RETURN(const bool has_part, fs.Exists(PartPath(dataset->directory, 0)));
-  if (has_part) return MissingFile(file);
+  QUIRE_ASSIGN_OR_RETURN(const bool has_parts, HasParts(fs, dataset->directory));
+  if (has_parts) return MissingFile(file);
   dataset->descriptor.id = io::RandomU64() | 1;
   dataset->made.AddFile(fs, file);
   dataset->begins = true;
@@ -101,40 +110,73 @@ std::vector<EpochRecord> NewestOfEachRank(const std::vector<EpochRecord>& epochs
   return newest;
 }
 
+// What rank 0 found.
+struct News {
+  bool begins = false;
+  uint64_t epoch_count = 0;
+  std::vector<EpochRecord> epochs;  // the newest of each rank
+};
+
 // What rank 0 tells the others.
 std::string EncodeNews(const OpenDataset& dataset) {
   std::string text;
   base::PutFixed(&text, dataset.descriptor.id);
   base::PutFixed(&text, dataset.session);
-  base::PutFixed(&text, uint8_t{!dataset.epochs.empty()});
-  base::PutFixed(&text, dataset.epochs.empty() ? uint64_t{0} : dataset.epochs.back().number);
+  base::PutFixed(&text, uint8_t{dataset.begins});
+  base::PutFixed(&text, uint64_t{dataset.epochs.size()});
   return text + EncodeEpochs(NewestOfEachRank(dataset.epochs), dataset.descriptor.id);
 }
 
-Result<std::vector<EpochRecord>> TakeNews(Slice text, OpenDataset* dataset) {
+Result<News> TakeNews(Slice text, OpenDataset* dataset) {
   base::Reader reader(text);
-  uint8_t has_epochs = 0;
-  uint64_t last = 0;
+  uint8_t begins = 0;
+  News news;
   if (!reader.Fixed(&dataset->descriptor.id) || !reader.Fixed(&dataset->session) ||
-      !reader.Fixed(&has_epochs) || !reader.Fixed(&last)) {
+      !reader.Fixed(&begins) || !reader.Fixed(&news.epoch_count)) {
     return Status(Code::kCorruption, "rank 0 does not say what the dataset is");
   }
-  if (has_epochs != 0) dataset->last_epoch = last;
-  return DecodeEpochs(reader.rest(), dataset->descriptor.id, "what rank 0 says of the dataset");
+  news.begins = begins != 0;
+  QUIRE_ASSIGN_OR_RETURN(news.epochs, DecodeEpochs(reader.rest(), dataset->descriptor.id,
+                                                   "what rank 0 says of the dataset"));
+  if (!news.epochs.empty()) dataset->last_epoch = news.epochs.back().number;
+  return news;
 }
 
-Status OpenPart(OpenDataset* dataset, const std::vector<EpochRecord>& epochs) {
+// A rank that sees a dataset, where ranks share no storage or one of them an old view of it, sees
+// the one that rank 0 found, and no epochs that rank 0 does not know.
+Status CheckSight(const OpenDataset& dataset, const News& news) {
+  io::FileSystem& fs = *dataset.core->fs;
+  const std::string& directory = dataset.directory;
+  const Result<Descriptor> seen = ReadDescriptor(fs, directory);
+  if (seen.status().code() == Code::kNotFound) return Status();
+  QUIRE_RETURN_IF_ERROR(seen.status());
+  if (seen->id != dataset.descriptor.id) {
+    return OtherStorage(directory + "/" + runtime::kDatasetFile +
+                            " is of another dataset than the one that rank 0 " +
+                            (news.begins ? "is about to begin: it found none" : "found"),
+                        directory);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t epoch_count, CountEpochs(fs, directory));
+  if (epoch_count <= news.epoch_count) return Status();
+  return OtherStorage(directory + "/" + kEpochsName + " has " + std::to_string(epoch_count) +
+                          " epochs, but rank 0 found " + std::to_string(news.epoch_count),
+                      directory);
+}
+
+Status OpenPart(OpenDataset* dataset, const News& news) {
+  QUIRE_RETURN_IF_ERROR(CheckSight(*dataset, news));
   PartWriter::Options part;
   part.fs = dataset->core->fs;
   part.directory = dataset->directory;
   part.id = dataset->descriptor.id;
   part.rank = static_cast<uint32_t>(dataset->core->rank());
+  part.begins = news.begins;
   part.storage.block_bytes = dataset->options.block_bytes;
   part.storage.compression = dataset->options.compression;
   part.storage.bloom_bits_per_key = kFilterBits;
   part.executor = dataset->core->executor.get();
   part.values = dataset->options.format == DatasetFormat::kPointer;
-  QUIRE_ASSIGN_OR_RETURN(dataset->part, PartWriter::Open(std::move(part), epochs));
+  QUIRE_ASSIGN_OR_RETURN(dataset->part, PartWriter::Open(std::move(part), news.epochs));
   return Status();
 }
 
@@ -161,11 +203,13 @@ Status OpenAll(OpenDataset* dataset) {
       const std::vector<std::string> texts,
       runtime::GatherAgreed(*core.exchange, mine,
                             core.rank() == 0 ? EncodeNews(*dataset) : std::string()));
-  if (dataset->begins) dataset->made.Keep();  // from here on ranks have parts of it
-  const Result<std::vector<EpochRecord>> epochs = TakeNews(texts[0], dataset);
-  Status opened = epochs.status();
-  if (opened.ok()) opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *epochs); });
+  const Result<News> news = TakeNews(texts[0], dataset);
+  Status opened = news.status();
+  if (opened.ok()) opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *news); });
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(opened));
+  if (dataset->begins) dataset->made.Keep();  // from here on ranks have parts of it
+  const Status prepared = base::OrOutOfMemory([&] { return dataset->part->Prepare(); });
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(prepared));
   dataset->part->KeepFiles();
   dataset->made.Keep();
   return Status();

@@ -41,6 +41,7 @@ class HandMade {
     options.rank = rank;
     const auto part = PartWriter::Open(options, {});
     ASSERT_OK(part.status());
+    ASSERT_OK((*part)->Prepare());
     (*part)->KeepFiles();
     PairBuffer pairs(1 << 20);
     for (const std::string& key : keys) pairs.Add(key, "value", rank);

@@ -63,16 +63,21 @@ bool TakeEpoch(base::Reader* reader, EpochRecord* record) {
          record->rank_count <= filter::kRankCountMax;
 }
 
-// False: it is not whole.
-bool TakePart(Slice text, uint64_t id, uint32_t rank, PartRecord* record) {
-  const auto checksum = base::LoadLe<uint64_t>(text.data() + kChecksumAt);
-  const Slice fields = text.substr(0, kChecksumAt);
-  if (checksum != base::Checksum(fields, RecordSeed(id, rank, record->at))) return false;
+// False: there cannot be such a record.
+bool TakeFields(Slice fields, PartRecord* record) {
   base::Reader reader(fields);
   return reader.Fixed(&record->number) && reader.Fixed(&record->attempt) &&
          reader.Fixed(&record->pair_count) && reader.Fixed(&record->list_offset) &&
          reader.Fixed(&record->values_end) && reader.Fixed(&record->list_bytes) &&
          record->list_offset <= UINT64_MAX - record->list_bytes;
+}
+
+// False: it is not whole.
+bool TakePart(Slice text, uint64_t id, uint32_t rank, PartRecord* record) {
+  const auto checksum = base::LoadLe<uint64_t>(text.data() + kChecksumAt);
+  const Slice fields = text.substr(0, kChecksumAt);
+  return checksum == base::Checksum(fields, RecordSeed(id, rank, record->at)) &&
+         TakeFields(fields, record);
 }
 
 }  // namespace
@@ -97,6 +102,14 @@ Status MissingFile(const std::string& path) {
   return Status(Code::kCorruption, path +
                                        " is missing: restore it, or put the storage on which it "
                                        "lies in place");
+}
+
+Status OtherStorage(const std::string& found, const std::string& directory) {
+  return Status(Code::kCorruption,
+                found +
+                    ": start the ranks on the nodes that hold their parts, or restore what rank 0 "
+                    "lacks, or, to begin anew, remove the directory " +
+                    directory + " on all nodes");
 }
 
 const char* FormatName(DatasetFormat format) {
@@ -213,6 +226,14 @@ Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::strin
   return std::vector<EpochRecord>();
 }
 
+Result<uint64_t> CountEpochs(io::FileSystem& fs, const std::string& directory) {
+  const auto file = fs.Open(directory + "/" + kEpochsName, io::OpenMode::kRead);
+  if (file.status().code() == Code::kNotFound) return uint64_t{0};
+  QUIRE_RETURN_IF_ERROR(file.status());
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
+  return size / kEpochBytes;
+}
+
 std::string EncodePart(const PartRecord& record, uint64_t id, uint32_t rank) {
   std::string text;
   base::PutFixed(&text, record.number);
@@ -251,7 +272,8 @@ Result<PartRecord> FindRecord(const std::vector<PartRecord>& records, const Epoc
   }
   return Status(Code::kCorruption, path + " has no whole record of the epoch " +
                                        std::to_string(epoch.number) +
-                                       ", which is complete: the file is damaged or another one");
+                                       ", which is complete: the file is damaged or another one; "
+                                       "restore it, or put the storage on which it lies in place");
 }
 
 // Records of complete epochs stand one behind another; this rank has none of those of fewer ranks.
@@ -266,6 +288,20 @@ Result<PartRecord> ReadRecord(const io::File& index, uint64_t id, uint32_t rank,
   const bool whole = TakePart(Slice(text, kRecordBytes), id, rank, &record);
   return FindRecord(whole ? std::vector{record} : std::vector<PartRecord>(), epochs[which],
                     index.path());
+}
+
+// The list of an epoch is checked by its attempt alone, whichever dataset it is of.
+Result<bool> HasEpochOfOther(const io::File& index, const io::File& part, uint64_t id,
+                             uint32_t rank) {
+  char text[kRecordBytes];
+  QUIRE_RETURN_IF_ERROR(index.ReadAt(0, kRecordBytes, text));
+  PartRecord record;
+  if (TakePart(Slice(text, kRecordBytes), id, rank, &record)) return false;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, part.Size());
+  if (!TakeFields(Slice(text, kChecksumAt), &record) || record.end() > size) return false;
+  std::string list(record.list_bytes, '\0');
+  QUIRE_RETURN_IF_ERROR(part.ReadAt(record.list_offset, list.size(), list.data()));
+  return DecodeList(list, record.attempt, record.list_offset, part.path()).ok();
 }
 
 std::string EncodeList(const PartList& list, uint64_t attempt) {

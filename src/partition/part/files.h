@@ -31,6 +31,9 @@ std::string ValuesPath(const std::string& directory, uint32_t rank);
 std::string PartLockPath(const std::string& directory, uint32_t rank);
 /// kCorruption: a file that complete epochs need is not there.
 Status MissingFile(const std::string& path);
+/// kCorruption: what a rank `found` does not fit what rank 0 found: of the dataset in `directory`
+/// they see storages that do not belong together.
+Status OtherStorage(const std::string& found, const std::string& directory);
 
 /// The name of the rule by which the hash of a key picks its partition.
 constexpr char kByHash[] = "hash";
@@ -74,6 +77,8 @@ Result<std::vector<EpochRecord>> DecodeEpochs(Slice bytes, uint64_t id, const st
 /// 0: it is created before the parts. kCorruption: it is missing.
 Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::string& directory,
                                             uint64_t id);
+/// The number of epochs in <directory>/EPOCHS by its size, without reading it; 0: there is none.
+Result<uint64_t> CountEpochs(io::FileSystem& fs, const std::string& directory);
 
 /// The size of a record of an index [bytes].
 constexpr uint64_t kRecordBytes = 64;
@@ -106,6 +111,11 @@ Result<PartRecord> FindRecord(const std::vector<PartRecord>& records, const Epoc
 /// The same, read alone: the record of epochs[which], which is complete, in the index of `rank`.
 Result<PartRecord> ReadRecord(const io::File& index, uint64_t id, uint32_t rank,
                               const std::vector<EpochRecord>& epochs, size_t which);
+
+/// Whether the first record of `index` names an epoch that is whole in `part`, but is not of the
+/// dataset `id` and the `rank`.
+Result<bool> HasEpochOfOther(const io::File& index, const io::File& part, uint64_t id,
+                             uint32_t rank);
 
 /// The place of a table or a map in a part.
 struct Extent {

@@ -19,6 +19,20 @@ Status CheckReaches(const io::File& file, uint64_t end) {
                                        ", before what its index names: it was cut off");
 }
 
+// The size of a file that may not be there.
+Result<uint64_t> SizeOf(const io::File* file) {
+  return file == nullptr ? uint64_t{0} : file->Size();
+}
+
+// Null if there is none; that is an error if it has epochs.
+Result<std::unique_ptr<io::File>> OpenFile(io::FileSystem& fs, const std::string& path,
+                                           bool has_epochs) {
+  Result<std::unique_ptr<io::File>> file = fs.Open(path, io::OpenMode::kReadWrite);
+  if (file.ok() || file.status().code() != Code::kNotFound) return file;
+  if (has_epochs) return MissingFile(path);
+  return std::unique_ptr<io::File>();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PartWriter>> PartWriter::Open(Options options,
@@ -29,32 +43,44 @@ Result<std::unique_ptr<PartWriter>> PartWriter::Open(Options options,
       [&writer](const EpochRecord& epoch) { return epoch.rank_count > writer->options_.rank; });
   QUIRE_RETURN_IF_ERROR(writer->OpenFiles(has_epochs));
   QUIRE_RETURN_IF_ERROR(writer->TakeLast(epochs));
-  QUIRE_RETURN_IF_ERROR(writer->Rewind());
+  QUIRE_RETURN_IF_ERROR(writer->CheckRest());
   return writer;
 }
 
+Status PartWriter::Prepare() {
+  if (part_ == nullptr || index_ == nullptr || (options_.values && values_file_ == nullptr)) {
+    QUIRE_RETURN_IF_ERROR(CreateFiles());
+  }
+  return Rewind();
+}
+
 Status PartWriter::OpenFiles(bool has_epochs) {
+  io::FileSystem& fs = *options_.fs;
   const std::string& directory = options_.directory;
   const uint32_t rank = options_.rank;
   QUIRE_ASSIGN_OR_RETURN(lock_, made_.Lock(*options_.fs, PartLockPath(directory, rank),
                                              io::ProcessDescription()));
-  QUIRE_ASSIGN_OR_RETURN(part_, OpenFile(PartPath(directory, rank), has_epochs));
-  QUIRE_ASSIGN_OR_RETURN(index_, OpenFile(IndexPath(directory, rank), has_epochs));
+  QUIRE_ASSIGN_OR_RETURN(part_, OpenFile(fs, PartPath(directory, rank), has_epochs));
+  QUIRE_ASSIGN_OR_RETURN(index_, OpenFile(fs, IndexPath(directory, rank), has_epochs));
+  if (!options_.values) return Status();
+  QUIRE_ASSIGN_OR_RETURN(values_file_, OpenFile(fs, ValuesPath(directory, rank), has_epochs));
+  return Status();
+}
+
+Status PartWriter::CreateFiles() {
+  const std::string& directory = options_.directory;
+  const uint32_t rank = options_.rank;
+  QUIRE_ASSIGN_OR_RETURN(part_, CreateFile(PartPath(directory, rank)));
+  QUIRE_ASSIGN_OR_RETURN(index_, CreateFile(IndexPath(directory, rank)));
   if (options_.values) {
-    QUIRE_ASSIGN_OR_RETURN(values_file_, OpenFile(ValuesPath(directory, rank), has_epochs));
+    QUIRE_ASSIGN_OR_RETURN(values_file_, CreateFile(ValuesPath(directory, rank)));
   }
   return options_.fs->SyncDirectory(directory);
 }
 
-Result<std::unique_ptr<io::File>> PartWriter::OpenFile(const std::string& path,
-                                                       bool has_epochs) {
-  if (!has_epochs) {
-    QUIRE_RETURN_IF_ERROR(made_.AddFileIfAbsent(*options_.fs, path));
-    return options_.fs->Open(path, io::OpenMode::kReadWriteCreate);
-  }
-  Result<std::unique_ptr<io::File>> file = options_.fs->Open(path, io::OpenMode::kReadWrite);
-  if (!file.ok() && file.status().code() == Code::kNotFound) return MissingFile(path);
-  return file;
+Result<std::unique_ptr<io::File>> PartWriter::CreateFile(const std::string& path) {
+  QUIRE_RETURN_IF_ERROR(made_.AddFileIfAbsent(*options_.fs, path));
+  return options_.fs->Open(path, io::OpenMode::kReadWriteCreate);
 }
 
 // The last complete epoch in which this rank has a part.
@@ -68,8 +94,39 @@ Status PartWriter::TakeLast(const std::vector<EpochRecord>& epochs) {
     next_at_ = kept_.at + 1;
     break;
   }
+  if (next_at_ == 0) return Status();
   QUIRE_RETURN_IF_ERROR(CheckReaches(*part_, kept_.end()));
   return options_.values ? CheckReaches(*values_file_, kept_.values_end) : Status();
+}
+
+// What follows the last complete epoch is cut off. An epoch that was not completed leaves one
+// record at most: it is removed before the next one is written.
+Status PartWriter::CheckRest() const {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(index_.get()));
+  if (size > (next_at_ + 1) * kRecordBytes) {
+    const std::string found = IndexPath(options_.directory, options_.rank) + " has records of " +
+                              std::to_string(size / kRecordBytes) + " epochs, but rank 0 knows " +
+                              std::to_string(next_at_) + " of them";
+    return OtherStorage(found, options_.directory);
+  }
+  return next_at_ == 0 ? CheckBeginning() : Status();
+}
+
+// The rank has no part in an epoch that rank 0 knows.
+Status PartWriter::CheckBeginning() const {
+  const std::string path = PartPath(options_.directory, options_.rank);
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t index_size, SizeOf(index_.get()));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t part_size, SizeOf(part_.get()));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t values_size, SizeOf(values_file_.get()));
+  if (options_.begins && index_size + part_size + values_size > 0) {
+    return OtherStorage(path + " is there, but rank 0 found no dataset", options_.directory);
+  }
+  if (part_size == 0 || index_size < kRecordBytes) return Status();
+  QUIRE_ASSIGN_OR_RETURN(const bool other,
+                         HasEpochOfOther(*index_, *part_, options_.id, options_.rank));
+  if (!other) return Status();
+  return OtherStorage(path + " has an epoch of another dataset than the one that rank 0 found",
+                      options_.directory);
 }
 
 Status PartWriter::AddTable(PairBuffer* pairs, bool only) {

@@ -5,7 +5,7 @@
 /// Encoding   docs/format/dataset.md
 /// Threads    one at a time
 /// Invariants what an earlier complete epoch has is never written to; Seal makes the epoch's bytes
-///            durable before the record that names them
+///            durable before the record that names them; nothing is cut off before Prepare
 #pragma once
 
 #include <atomic>
@@ -30,18 +30,24 @@ class PartWriter {
     std::string directory;
     uint64_t id = 0;  ///< the dataset's
     uint32_t rank = 0;
+    bool begins = false;     ///< the dataset is new: no rank has bytes in its part
     StorageOptions storage;  ///< of tables
     base::Executor* executor = nullptr;  ///< helps with maps; may be null
     bool values = false;     ///< it has a file of values
   };
-  /// Opens the files, or creates them where this rank has no part in any of `epochs`, and cuts off
-  /// what follows the last of them. No other process writes them before this one lets go.
+  /// Locks the part, opens its files and compares them with `epochs`, as rank 0 knows them. Changes
+  /// no file. No other process writes them before this one lets go.
   ///
   /// Errors  kBusy: another process has it, such as a rank of an earlier job that is still running.
-  ///         kCorruption:
-  ///         a file is missing or shorter than its epochs.
+  ///         kCorruption: a file is missing or shorter than its epochs; or the part has more than an
+  ///         epoch that was not completed can have left: it is of another dataset, or of epochs
+  ///         that rank 0 does not see.
   static Result<std::unique_ptr<PartWriter>> Open(Options options,
                                                   const std::vector<EpochRecord>& epochs);
+  /// Creates the files if this rank has no part in any epoch, and cuts off what follows the last
+  /// one. Once, after all ranks have opened their parts: what one of them finds may mean that rank
+  /// 0 sees another storage than before.
+  Status Prepare();
 
   /// Appends a table of these pairs. `only`: no other will follow in this epoch.
   Status AddTable(PairBuffer* pairs, bool only);
@@ -60,7 +66,7 @@ class PartWriter {
   void Keep();
   /// Removes the bytes that were appended since the last Keep.
   Status Rewind();
-  /// The files that Open made stay: without this they go with the object.
+  /// The files that Open and Prepare made stay: without this they go with the object.
   void KeepFiles() { made_.Keep(); }
   /// Others may write the files from now on, and this one must not.
   void LetGo() { lock_.reset(); }
@@ -72,8 +78,11 @@ class PartWriter {
  private:
   explicit PartWriter(Options options) : options_(std::move(options)) {}
   Status OpenFiles(bool has_epochs);
-  Result<std::unique_ptr<io::File>> OpenFile(const std::string& path, bool has_epochs);
+  Status CreateFiles();
+  Result<std::unique_ptr<io::File>> CreateFile(const std::string& path);
   Status TakeLast(const std::vector<EpochRecord>& epochs);
+  Status CheckRest() const;
+  Status CheckBeginning() const;
   Status WriteValues();
 
   const Options options_;

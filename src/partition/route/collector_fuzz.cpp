@@ -83,7 +83,7 @@ void Run(DatasetFormat format, uint32_t sender, bool marked, Slice entries) {
   options.id = kId;
   options.rank = kGridRank;
   const auto writer = PartWriter::Open(options, {});
-  QUIRE_CHECK(writer.ok());
+  QUIRE_CHECK(writer.ok() && (*writer)->Prepare().ok());
   MuteExchange exchange(kGridRank, kGridSize);
   const auto lane = std::make_shared<Lane>(nullptr, &exchange);
   DatasetOptions dataset;

@@ -37,6 +37,7 @@ uint64_t RunCollector(DatasetFormat format, const std::function<void(Collector&)
     options.rank = kRank;
     auto part = PartWriter::Open(options, {});
     ASSERT_OK(part.status());
+    ASSERT_OK((*part)->Prepare());
     (*part)->KeepFiles();
     const auto lane = std::make_shared<Lane>(nullptr, core->exchange.get());
     DatasetOptions dataset;

@@ -79,7 +79,7 @@ class Rank {
     part.fs = fs_.get();
     part.rank = kGridRank;
     auto writer = PartWriter::Open(part, {});
-    QUIRE_CHECK(writer.ok());
+    QUIRE_CHECK(writer.ok() && (*writer)->Prepare().ok());
     part_ = std::move(*writer);
     lane_ = std::make_shared<Lane>(nullptr, exchange_);
     Shuffle::Options options;
