@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the sources may be read-only
-from cases import run_cases  # noqa: E402
+from cases import copy_golden, run_cases  # noqa: E402
 from tool_test import CANNOT_READ, FOUND_WRONG, fresh_tool, locked  # noqa: E402
 
 
@@ -43,7 +43,7 @@ def test_something_else(tool):
     """Of another kind it says what is there, and which command shows it."""
     database, checkpoints = tool.repository / "numbers", Path(f"{tool.repository}-checkpoints")
     dataset = tool.directory / "particles"
-    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden/base", dataset)
+    copy_golden("base", dataset)
     streams = tool.directory / "streams"
     (streams / "heat").mkdir(parents=True)
     (streams / "heat/log-0").write_bytes(b"a log")
@@ -119,8 +119,7 @@ def test_nothing_is_said_to_the_terminal(tool):
     place = tool.directory / f"run{evil}"
     shutil.copytree(tool.repository, place)
     shutil.copytree(f"{tool.repository}-checkpoints/own/1", place / f"{evil}/1")
-    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden/base",
-                    place / "particles")
+    copy_golden("base", place / "particles")
     numbers, one = place / "numbers", place / f"{evil}/1"
     (numbers / "gen-2/rank-1/MANIFEST").unlink()
     (numbers / "LOCK").write_bytes(b"")
