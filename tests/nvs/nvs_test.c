@@ -188,7 +188,34 @@ static void check_killed(void) {
   CHECK(close(ready[0]) == 0);
 }
 
+/* A place that is named from the working directory stays the one that it was at nvs_init. */
+static void check_working_directory(void) {
+  char from[] = "/tmp/quire-nvs-from-XXXXXX";
+  char to[] = "/tmp/quire-nvs-to-XXXXXX";
+  char path[64];
+  char* const before = getcwd(NULL, 0);
+  const char* const variable = getenv("QUIRE_STREAM_PLACE");
+  char* const place = strdup(variable == NULL ? "" : variable);
+  CHECK(before != NULL && place != NULL && mkdtemp(from) != NULL && mkdtemp(to) != NULL);
+  CHECK(chdir(from) == 0 && setenv("QUIRE_STREAM_PLACE", "relative", 1) == 0);
+  CHECK(nvs_init("moves/0") == NVS_OK);
+  CHECK(chdir(to) == 0);
+  CHECK(nvs_create_obj("x", 16) != NULL && nvs_put("x") == NVS_OK);
+  CHECK(nvs_get("x", 1) != NULL);
+  CHECK(nvs_finalize() == NVS_OK);
+  sprintf(path, "%s/relative/moves", from);
+  CHECK(access(path, F_OK) == 0);
+  CHECK(access("relative", F_OK) != 0);
+  CHECK(setenv("QUIRE_STREAM_PLACE", place, 1) == 0);
+  CHECK(chdir(before) == 0);
+  sprintf(path, "rm -rf %s", from);
+  CHECK(system(path) == 0 && rmdir(to) == 0);
+  free(place);
+  free(before);
+}
+
 int main(void) {
+  check_working_directory();
   check_two_processes();
   check_killed();
   check_misuse();

@@ -32,8 +32,8 @@ struct StoreId {
 /// kInvalidArgument: it is none.
 Result<StoreId> ParseStoreId(const std::string& text);
 
-/// Where stores lie: QUIRE_STREAM_PLACE, else a directory of this user in shared memory, which is
-/// made.
+/// Where stores lie, from the root: QUIRE_STREAM_PLACE, else a directory of this user in shared
+/// memory, which is made.
 Result<std::string> NvsPlace();
 
 class NvsSession {
