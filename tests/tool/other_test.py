@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # the sources may be read-only
 from cases import copy_golden, run_cases  # noqa: E402
-from tool_test import CANNOT_READ, FOUND_WRONG, fresh_tool, locked  # noqa: E402
+from tool_test import CANNOT_READ, FOUND_WRONG, WRONG_USAGE, fresh_tool, locked  # noqa: E402
 
 
 def test_beside_a_running_job(tool):
@@ -37,6 +37,15 @@ def test_beside_a_running_job(tool):
     assert "open_in" not in tool.json("verify", numbers)
     tool.run("get", numbers, "k000")
     assert tool.errors == ""
+
+
+def test_misspelt_variable(tool):
+    """A variable that nearly has the name of one is refused, not ignored."""
+    for name, meant in (("QUIRE_TIMEOUT", "QUIRE_TIMEOUT_MS"), ("QUIRE_LOGS", "QUIRE_LOG")):
+        done = subprocess.run([tool.quire, "ls", tool.repository], capture_output=True, text=True,
+                              timeout=60, check=False, env={**os.environ, name: "5"})
+        assert done.returncode == WRONG_USAGE and done.stdout == "", done
+        assert f"{name}: " in done.stderr and f"the nearest is {meant};" in done.stderr, done
 
 
 def test_something_else(tool):
