@@ -79,6 +79,11 @@ def test_something_else(tool):
                 line = command[:words] + [place] + command[words:]
                 assert tool.run(*line, code=CANNOT_READ) == "", line
                 assert told in tool.errors, (line, tool.errors)
+    two = tool.directory / "two"
+    for name in ("first", "second"):
+        shutil.copytree(database, two / name)
+    tool.run("dataset", "list", two, code=CANNOT_READ)
+    assert f"; there are 2 databases (quire ls {two})" in tool.errors, tool.errors
     for command in ("drop", "export"):
         line = ["checkpoint", command, database] + [tool.directory / "x"] * (command == "export")
         tool.run(*line, code=CANNOT_READ)
