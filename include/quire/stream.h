@@ -250,6 +250,9 @@ struct StreamReaderOptions {
 /// In a place that this program cannot write to, the reader cannot hold versions. Then its views
 /// are copies, repeated if the writer overwrites the source meanwhile, and Wait polls every few
 /// milliseconds.
+///
+/// In a forked child of the process that opened the reader, its calls and Verify of its views fail
+/// (kInvalidArgument). The child may open a reader of its own.
 class StreamReader {
  public:
   /// @param place  as of StreamWriter::Open; for a store of another node this node's place.

@@ -1,7 +1,9 @@
 // What opens streams on the real file system.
 #include <memory>
+#include <utility>
 
 #include "api/log_level.h"
+#include "api/own_reader.h"
 #include "base/program_call.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
@@ -31,7 +33,9 @@ Result<std::unique_ptr<StreamReader>> StreamReader::Open(const std::string& plac
   QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("StreamReader::Open"));
   QUIRE_RETURN_IF_ERROR(api::InstallLogSink());
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(place));
-  return stream::OpenReader(io::PosixFileSystem(), path, name, rank, options);
+  QUIRE_ASSIGN_OR_RETURN(
+      auto reader, stream::OpenReader(io::PosixFileSystem(), path, name, rank, options));
+  return api::NewOwnReader(std::move(reader));
 }
 
 Result<std::vector<uint32_t>> StreamRanks(const std::string& place, const std::string& name) {

@@ -15,6 +15,8 @@ constexpr const char* kOtherVariables[] = {"QUIRE_LOG",           "QUIRE_NODE_ID
                                            "QUIRE_STREAMD_TOKEN", "QUIRE_STREAMD_METADATA"};
 // No name of Quire is longer.
 constexpr size_t kLettersMax = 64;
+// Of a name's beginning: fewer stand for nothing.
+constexpr size_t kBeginningMin = 3;
 
 size_t EditDistance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
@@ -29,6 +31,18 @@ size_t EditDistance(const std::string& a, const std::string& b) {
     }
   }
   return row[b.size()];
+}
+
+// The known name that `name` is nearly, empty: none.
+std::string MeantBy(const std::string& name, const std::vector<std::string>& known) {
+  const size_t letters = name.size() - std::string(kPrefix).size();
+  const NearestName nearest = FindNearestName(name, known);
+  if (nearest.distance <= std::max<size_t>(1, letters / 3)) return nearest.name;
+  if (letters < kBeginningMin) return "";
+  for (const std::string& one : known) {
+    if (one.rfind(name, 0) == 0) return one;
+  }
+  return "";
 }
 
 }  // namespace
@@ -49,12 +63,11 @@ Status CheckVariableNames(const std::vector<std::string>& options) {
   for (const std::string& name : io::EnvironmentNames(kPrefix)) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     if (name.size() > kLettersMax) continue;
-    const size_t letters = name.size() - std::string(kPrefix).size();
-    const NearestName nearest = FindNearestName(name, known);
-    if (nearest.distance > std::max<size_t>(1, letters / 3)) continue;
+    const std::string meant = MeantBy(name, known);
+    if (meant.empty()) continue;
     return Status(Code::kInvalidArgument,
                   "environment variable " + name + ": Quire has no such variable; the nearest is " +
-                      nearest.name + "; correct the name, or unset the variable");
+                      meant + "; correct the name, or unset the variable");
   }
   return Status();
 }

@@ -23,9 +23,12 @@ NearestName FindNearestName(const std::string& name, const std::vector<std::stri
 
 /// Looks for variables of the environment that begin with QUIRE_, have a value, and are neither in
 /// `options` nor another variable of the library. Such a name is misspelt if at most a third of its
-/// letters differ from a known name; the others belong to the program or to scripts.
+/// letters differ from a known name, or if it is the beginning of one (QUIRE_TIMEOUT); the others
+/// belong to the program or to scripts.
 ///
 /// Errors   kInvalidArgument  A variable is misspelt: names it and the nearest name.
 Status CheckVariableNames(const std::vector<std::string>& options);
+/// The same with the variables of all options (quire/option_table.h).
+Status CheckVariableNames();
 
 }  // namespace quire::runtime

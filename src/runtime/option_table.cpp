@@ -574,15 +574,9 @@ Status CheckAll(const Options& options) {
   return Status();
 }
 
-Status CheckVariableNames() {
-  std::vector<std::string> known;
-  for (const Field& field : Fields()) known.push_back(field.row.environment);
-  return runtime::CheckVariableNames(known);
-}
-
 template <typename Options>
 Status ApplyEnvironmentTo(Options* options) {
-  QUIRE_RETURN_IF_ERROR(CheckVariableNames());
+  QUIRE_RETURN_IF_ERROR(runtime::CheckVariableNames());
   AllOptions all = With(*options);
   for (const Field& field : Fields()) {
     if (ScopeOf(field) != ScopeOf(options)) continue;
@@ -615,6 +609,12 @@ Status SetFromAssignment(const std::string& assignment, Options* options) {
 }
 
 }  // namespace
+
+Status runtime::CheckVariableNames() {
+  std::vector<std::string> known;
+  for (const Field& field : Fields()) known.push_back(field.row.environment);
+  return CheckVariableNames(known);
+}
 
 const std::vector<OptionRow>& OptionTable::Rows() {
   static const std::vector<OptionRow>* const rows = [] {

@@ -176,6 +176,9 @@ TEST(OptionTable, AMisspeltEnvironmentVariableIsNamedWithTheNearest) {
       {"QUIRE_MEMTABLE_SIZE", "QUIRE_MEMTABLE_BYTES"},
       {"QUIRE_STREAM_LOGBYTES", "QUIRE_STREAM_LOG_BYTES"},
       {"QUIRE_LOGS", "QUIRE_LOG"},
+      {"QUIRE_TIMEOUT", "QUIRE_TIMEOUT_MS"},
+      {"QUIRE_MEM", "QUIRE_MEMORY_BYTES"},
+      {"QUIRE_STREAMD_TOKN", "QUIRE_STREAMD_TOKEN"},
       {"QUIRE_STREAM_PLACES", "QUIRE_STREAM_PLACE"}};
   for (const auto& [name, nearest] : misspelt) {
     const Variable variable(name, "1MiB");
@@ -194,7 +197,7 @@ TEST(OptionTable, EnvironmentVariablesOfOthersAreLeftAlone) {
   const std::string overlong = "QUIRE_MEMTABLE_BYTES" + std::string(100, 'S');
   for (const char* name :
        {"QUIRE_TEST_SCALE", "QUIRE_NODES_STORAGE", "QUIRE_MPI_FLAVOR", "QUIRE_DEMO_DATA",
-        "QUIRE_STREAMD_TOKEN", "QUIRE_LOG", "QUIRE_", "QUIREMENT", overlong.c_str()}) {
+        "QUIRE_STREAMD_TOKEN", "QUIRE_LOG", "QUIRE_", "QUIRE_ST", "QUIREMENT", overlong.c_str()}) {
     const Variable variable(name, "1MiB");
     DatabaseOptions options;
     EXPECT_TRUE(OptionTable::ApplyEnvironment(&options).ok()) << name;

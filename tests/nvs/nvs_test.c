@@ -188,7 +188,74 @@ static void check_killed(void) {
   CHECK(close(ready[0]) == 0);
 }
 
+/* A place that is named from the working directory stays the one that it was at nvs_init. */
+static void check_working_directory(void) {
+  char from[] = "/tmp/quire-nvs-from-XXXXXX";
+  char to[] = "/tmp/quire-nvs-to-XXXXXX";
+  char path[64];
+  char* const before = getcwd(NULL, 0);
+  const char* const variable = getenv("QUIRE_STREAM_PLACE");
+  char* const place = strdup(variable == NULL ? "" : variable);
+  CHECK(before != NULL && place != NULL && mkdtemp(from) != NULL && mkdtemp(to) != NULL);
+  CHECK(chdir(from) == 0 && setenv("QUIRE_STREAM_PLACE", "relative", 1) == 0);
+  CHECK(nvs_init("moves/0") == NVS_OK);
+  CHECK(chdir(to) == 0);
+  CHECK(nvs_create_obj("x", 16) != NULL && nvs_put("x") == NVS_OK);
+  CHECK(nvs_get("x", 1) != NULL);
+  CHECK(nvs_finalize() == NVS_OK);
+  sprintf(path, "%s/relative/moves", from);
+  CHECK(access(path, F_OK) == 0);
+  CHECK(access("relative", F_OK) != 0);
+  CHECK(setenv("QUIRE_STREAM_PLACE", place, 1) == 0);
+  CHECK(chdir(before) == 0);
+  sprintf(path, "rm -rf %s", from);
+  CHECK(system(path) == 0 && rmdir(to) == 0);
+  free(place);
+  free(before);
+}
+
+/* Every call of a forked child is refused, and its end leaves the parent's session alone. */
+static void check_forked_child(void) {
+  const int* got = NULL;
+  pid_t child = 0;
+  CHECK(nvs_init("forked") == NVS_OK);
+  CHECK(nvs_create_obj("x", 16) != NULL && nvs_put("x") == NVS_OK);
+  got = (const int*)nvs_get("x", 1);
+  CHECK(got != NULL);
+  child = fork();
+  if (child == 0) {
+    alarm(20);
+    CHECK(nvs_init("child") == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_create_obj("y", 16) == NULL && nvs_error() == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_put("x") == NVS_INVALID_ARGUMENT && strstr(nvs_error_message(), "forked") != NULL);
+    CHECK(nvs_snapshot() == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_sync() == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_free_obj("x") == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_get("x", 1) == NULL && nvs_error() == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_get_from("forked", "x", 1) == NULL && nvs_error() == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_wait("x", 1, 0) == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_size(got) == 0 && nvs_version(got) == 0);
+    CHECK(nvs_release(got) == NVS_INVALID_ARGUMENT);
+    CHECK(nvs_finalize() == NVS_INVALID_ARGUMENT);
+    exit(failures == 0 ? 0 : 1);
+  }
+  CHECK(!child_failed(child));
+  CHECK(nvs_put("x") == NVS_OK && nvs_size(got) == 16 && nvs_release(got) == NVS_OK);
+  CHECK(nvs_finalize() == NVS_OK);
+  /* Nor after the end of the session. */
+  CHECK(nvs_create_obj("x", 16) == NULL && nvs_error() == NVS_INVALID_ARGUMENT);
+  CHECK(nvs_put("x") == NVS_INVALID_ARGUMENT);
+  CHECK(nvs_snapshot() == NVS_INVALID_ARGUMENT);
+  CHECK(nvs_sync() == NVS_INVALID_ARGUMENT);
+  CHECK(nvs_free_obj("x") == NVS_INVALID_ARGUMENT);
+  CHECK(nvs_get_from("forked", "x", 1) == NULL && nvs_error() == NVS_INVALID_ARGUMENT);
+  CHECK(nvs_release(got) == NVS_INVALID_ARGUMENT);
+  CHECK(nvs_size(got) == 0 && nvs_version(got) == 0);
+}
+
 int main(void) {
+  check_forked_child();
+  check_working_directory();
   check_two_processes();
   check_killed();
   check_misuse();

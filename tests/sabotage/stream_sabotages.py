@@ -9,6 +9,11 @@ STREAM_DAX = "StreamCrash.OfThePowerLosesNoVersionOnPersistentMemory"
 STREAM_POWER = "StreamCrash.OfThePowerLosesNoVersionThatWasSynced"
 
 STREAM_SABOTAGES = [
+    Sabotage("stream-reader-forked", "a forked child reads by its parent's reader",
+             "src/api/own_reader.cpp",
+             "Status Check() const { return process_.Check(\"the stream reader\"); }",
+             "Status Check() const { return Status(); }",
+             "quire_every_stream_call_test", "EveryStreamCall.FailsInAForkedChild"),
     # Streams: what is stored before what, and what a crash leaves.
     Sabotage("stream-fence", "a commit's record is not fenced behind what belongs to it",
              "src/stream/log/log_heap.cpp",

@@ -259,6 +259,11 @@ def addresses(nodes):
     for nonsense in ("nonsense", ":4711", "host:"):
         refused = run([*command, "--metadata", nonsense], expect=3).stderr
         check("HOST:PORT" in refused, refused)
+    # It would begin with a token of its own.
+    env = dict(os.environ, QUIRE_STREAMD_TOKN=str(nodes.token))
+    refused = run([nodes.daemon, "--place", nodes.place("here"), "--metadata-here", "--detach"],
+                  env=env, expect=3).stderr
+    check("the nearest is QUIRE_STREAMD_TOKEN;" in refused, refused)
     check(nodes.address("here") is None, "a daemon runs")
     # By the host that it was given, it is found.
     nodes.start_daemon("here", "--listen", "0.0.0.0:0", "--advertise", "127.0.0.1",

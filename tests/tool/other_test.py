@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the sources may be read-only
-from cases import run_cases  # noqa: E402
-from tool_test import CANNOT_READ, FOUND_WRONG, fresh_tool, locked  # noqa: E402
+from cases import copy_golden, run_cases  # noqa: E402
+from tool_test import CANNOT_READ, FOUND_WRONG, WRONG_USAGE, fresh_tool, locked  # noqa: E402
 
 
 def test_beside_a_running_job(tool):
@@ -39,11 +39,20 @@ def test_beside_a_running_job(tool):
     assert tool.errors == ""
 
 
+def test_misspelt_variable(tool):
+    """A variable that nearly has the name of one is refused, not ignored."""
+    for name, meant in (("QUIRE_TIMEOUT", "QUIRE_TIMEOUT_MS"), ("QUIRE_LOGS", "QUIRE_LOG")):
+        done = subprocess.run([tool.quire, "ls", tool.repository], capture_output=True, text=True,
+                              timeout=60, check=False, env={**os.environ, name: "5"})
+        assert done.returncode == WRONG_USAGE and done.stdout == "", done
+        assert f"{name}: " in done.stderr and f"the nearest is {meant};" in done.stderr, done
+
+
 def test_something_else(tool):
     """Of another kind it says what is there, and which command shows it."""
     database, checkpoints = tool.repository / "numbers", Path(f"{tool.repository}-checkpoints")
     dataset = tool.directory / "particles"
-    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden/base", dataset)
+    copy_golden("base", dataset)
     streams = tool.directory / "streams"
     (streams / "heat").mkdir(parents=True)
     (streams / "heat/log-0").write_bytes(b"a log")
@@ -70,6 +79,11 @@ def test_something_else(tool):
                 line = command[:words] + [place] + command[words:]
                 assert tool.run(*line, code=CANNOT_READ) == "", line
                 assert told in tool.errors, (line, tool.errors)
+    two = tool.directory / "two"
+    for name in ("first", "second"):
+        shutil.copytree(database, two / name)
+    tool.run("dataset", "list", two, code=CANNOT_READ)
+    assert f"; there are 2 databases (quire ls {two})" in tool.errors, tool.errors
     for command in ("drop", "export"):
         line = ["checkpoint", command, database] + [tool.directory / "x"] * (command == "export")
         tool.run(*line, code=CANNOT_READ)
@@ -119,8 +133,7 @@ def test_nothing_is_said_to_the_terminal(tool):
     place = tool.directory / f"run{evil}"
     shutil.copytree(tool.repository, place)
     shutil.copytree(f"{tool.repository}-checkpoints/own/1", place / f"{evil}/1")
-    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden/base",
-                    place / "particles")
+    copy_golden("base", place / "particles")
     numbers, one = place / "numbers", place / f"{evil}/1"
     (numbers / "gen-2/rank-1/MANIFEST").unlink()
     (numbers / "LOCK").write_bytes(b"")

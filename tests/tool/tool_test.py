@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the sources may be read-only
-from cases import run_cases  # noqa: E402
+from cases import copy_golden, run_cases  # noqa: E402
 
 FINE, FOUND_WRONG, WRONG_USAGE, CANNOT_READ = range(4)
 OTHER_USER = 65534
@@ -570,7 +570,7 @@ def test_repair_descriptor(tool):
 def test_dataset(tool):
     """Datasets as src/partition/dataset/golden_test.cpp says what they hold."""
     datasets = tool.directory / "datasets"
-    shutil.copytree(Path(__file__).resolve().parents[2] / "src/partition/golden", datasets)
+    copy_golden("", datasets)
     listed = tool.json("dataset", "list", datasets)["datasets"]
     assert [one["format"] for one in listed] == ["base", "base", "bloom", "cuckoo", "pointer",
                                                  "ribbon", "ribbon"]

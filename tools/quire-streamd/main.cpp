@@ -16,6 +16,7 @@
 #include "io/paths/made_paths.h"
 #include "io/paths/process.h"
 #include "quire/version.h"
+#include "runtime/nearest_name.h"
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/detach.h"
 #include "tools/quire-streamd/log_file.h"
@@ -196,6 +197,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : 2;
   }
+  // A daemon whose token's variable is misspelt would make a token of its own.
+  const Status variables = runtime::CheckVariableNames();
+  if (!variables.ok()) return Fail(variables);
   io::FileSystem& fs = io::PosixFileSystem();
   auto place = io::AbsolutePath(command.daemon.place);
   if (!place.ok()) return Fail(place.status());

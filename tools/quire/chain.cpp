@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "io/paths/sole_writer.h"
 
 namespace quire::tool {
 namespace {
@@ -35,6 +36,9 @@ Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const Part& part) {
   if (reader != nullptr) return reader;
   if (!part.here) {
     return Status(Code::kNotFound, part.directory + " is not here: it may be on another node");
+  }
+  if (place_.described) {
+    QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs_, io::DirectoryOf(part.directory)));
   }
   lsm::ReaderOptions options;
   options.cache = cache_;

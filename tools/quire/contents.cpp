@@ -85,8 +85,9 @@ Status Absent(io::FileSystem& fs, const std::string& missing, const std::string&
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
   QUIRE_RETURN_IF_ERROR(fs.List(path).status());
   const std::string instead = Described(ContentsOf(fs, path), path);
-  return Status(Code::kNotFound, missing + "; " + (instead.empty() ? "nothing of Quire is there"
-                                                                   : "there is " + instead));
+  if (instead.empty()) return Status(Code::kNotFound, missing + "; nothing of Quire is there");
+  const bool one = instead.rfind("a ", 0) == 0;
+  return Status(Code::kNotFound, missing + (one ? "; there is " : "; there are ") + instead);
 }
 
 }  // namespace quire::tool

@@ -361,6 +361,8 @@ int ParseAndRun(CLI::App& app, const Commands& commands, int argc, char** argv) 
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kFine : kWrongUsage;
   }
+  const Status variables = runtime::CheckVariableNames();
+  if (!variables.ok()) return Fail(variables);
   return commands.RunParsed();
 }
 

@@ -48,7 +48,10 @@ int Guarded(const Body& body) {
 
 Result<std::shared_ptr<NvsSession>> Session() {
   const std::lock_guard lock(session_mutex);
-  if (session != nullptr) return session;
+  if (session != nullptr) {
+    QUIRE_RETURN_IF_ERROR(session->CheckCaller());
+    return session;
+  }
   return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
 }
 

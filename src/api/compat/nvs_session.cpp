@@ -34,7 +34,7 @@ Result<StoreId> ParseStoreId(const std::string& text) {
 
 Result<std::string> NvsPlace() {
   const auto wanted = io::Environment("QUIRE_STREAM_PLACE");
-  if (wanted && !wanted->empty()) return *wanted;
+  if (wanted && !wanted->empty()) return io::AbsolutePath(*wanted);
   const std::string place = io::UserDirectory("streams");
   // Refused where somebody else has made it.
   QUIRE_RETURN_IF_ERROR(io::PosixFileSystem().MakeDirectory(place));

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "quire/stream.h"
@@ -32,8 +33,8 @@ struct StoreId {
 /// kInvalidArgument: it is none.
 Result<StoreId> ParseStoreId(const std::string& text);
 
-/// Where stores lie: QUIRE_STREAM_PLACE, else a directory of this user in shared memory, which is
-/// made.
+/// Where stores lie, from the root: QUIRE_STREAM_PLACE, else a directory of this user in shared
+/// memory, which is made.
 Result<std::string> NvsPlace();
 
 class NvsSession {
@@ -47,6 +48,8 @@ class NvsSession {
   Result<StreamWriter*> Writer();
   Status Finish();
 
+  /// kInvalidArgument in a forked child of the process that called nvs_init.
+  Status CheckCaller() const { return process_.Check("the session of nvs_init"); }
   const StoreId& store() const { return store_; }
   /// Errors   kNotFound No program has written the store.
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
@@ -61,6 +64,7 @@ class NvsSession {
   Status Release(const void* got);
 
  private:
+  const base::OwnProcess process_;
   const std::string place_;
   const StoreId store_;
   std::unique_ptr<StreamWriter> writer_;

@@ -74,6 +74,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
                              GenerationsIn(fs_, directory_));
       QUIRE_RETURN_IF_ERROR(CheckPartitioners(generations));
       auto chain = std::make_shared<Chain>(OptionsFor(generations));
+      QUIRE_RETURN_IF_ERROR(chain->CheckWriters());
       const std::shared_ptr<const Chain> former = Present();
       const Status taken = former == nullptr ? Status() : chain->TakeOver(*former);
       // Tombstones of a generation may go, and files, once DATABASE names no older one any more.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "kv/generations/locked_database.h"
 #include "kv/database/mounted_files_testing.h"
 #include "kv/database/persistence_testing.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "runtime/repository.h"
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
@@ -221,6 +223,77 @@ TEST(RefusedCalls, ACheckpointThatCannotBegin) {
     }
     ASSERT_OK(db.Close());
   });
+}
+
+// A checkpoint of two ranks, and jobs of another number of ranks that may not restart from it.
+class RefusedRestarts : public testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  static constexpr int kDisks = 4;
+
+  void SetUp() override {
+    ASSERT_OK(shared_->MakeDirectory("/pfs"));
+    for (int disk = 0; disk < kDisks; ++disk) {
+      disks_.push_back(io::NewSimFileSystem());
+      nodes_.push_back(NewMountedFiles(*disks_.back(), "/pfs", *shared_));
+    }
+    Run(kRanks, [](Context& context) {
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(db.status());
+      ASSERT_OK((*db)->Put("key", "value"));
+      ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+      ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+      ASSERT_OK((*db)->Close());
+    });
+    ASSERT_OK(io::ReplaceFile(*shared_, std::string("/pfs/db/1/") + kCommitName, "damaged"));
+    Run(std::get<0>(GetParam()), [](Context&) {});  // makes the repository
+  }
+  void Run(int rank_count, const std::function<void(Context&)>& program) {
+    SimCluster::Options ranks;
+    ranks.rank_count = rank_count;
+    ranks.own_disks = std::get<1>(GetParam());
+    ranks.file_system = [this](int rank) {
+      return nodes_[std::get<1>(GetParam()) ? static_cast<size_t>(rank) : 0].get();
+    };
+    SimCluster(ranks).Run([&](int, Context& context) { program(context); });
+  }
+  std::vector<std::vector<std::string>> Trees() {
+    std::vector<std::vector<std::string>> trees = {FileTree(*shared_, "/pfs")};
+    for (const auto& disk : disks_) trees.push_back(FileTree(*disk, "/repository"));
+    return trees;
+  }
+  void ExpectRefused(const char* what, Code code, const RestartOptions& options) {
+    const auto before = Trees();
+    Run(std::get<0>(GetParam()), [&](Context& context) {
+      const Status status = WaitFor(context.Restart("/pfs", "db", options));
+      EXPECT_EQ(status.code(), code) << what << ": " << status.ToString();
+    });
+    EXPECT_EQ(Trees(), before) << what;
+  }
+
+  const std::unique_ptr<io::SimFileSystem> shared_ = io::NewSimFileSystem();
+  std::vector<std::unique_ptr<io::SimFileSystem>> disks_;
+  std::vector<std::unique_ptr<io::FileSystem>> nodes_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RefusedRestarts,
+                         testing::Combine(testing::Values(1, 3, 4), testing::Bool()),
+                         [](const auto& one) {
+                           return std::to_string(std::get<0>(one.param)) +
+                                  (std::get<1>(one.param) ? "Own" : "Shared");
+                         });
+
+TEST_P(RefusedRestarts, ByOtherRanksThanWroteLeaveAllAsItWas) {
+  RestartOptions replacing;
+  replacing.replace = true;
+  ExpectRefused("no replacement", Code::kInvalidArgument, {});
+  replacing.number = 7;
+  ExpectRefused("none", Code::kNotFound, replacing);
+  replacing.number = 1;
+  ExpectRefused("damaged", Code::kCorruption, replacing);
+  replacing.number = 2;
+  const auto lock = disks_[0]->Lock(LockedDatabase::LockPath(kDirectory), "another job");
+  ASSERT_OK(lock.status());
+  ExpectRefused("busy", Code::kBusy, replacing);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "io/paths/sole_writer.h"
 #include "lsm/version/manifest.h"
 #include "runtime/partitioner.h"
 
@@ -31,6 +32,18 @@ Status Chain::TakeOver(const Chain& former) {
   return Status();
 }
 
+Status Chain::CheckWriters() const {
+  for (size_t at = 0; at < options_.generations.size(); ++at) {
+    QUIRE_RETURN_IF_ERROR(CheckWriter(at));
+  }
+  return Status();
+}
+
+Status Chain::CheckWriter(size_t at) const {
+  return io::CheckSoleWriter(*options_.fs,
+                             GenerationDirectory(options_.directory, options_.generations[at]));
+}
+
 Result<int> Chain::OwnerAmong(Slice key, int rank_count) const {
   const Result<int> owner =
       runtime::OwnerOf(options_.partitioner, key, base::HashKey(key), rank_count);
@@ -39,8 +52,10 @@ Result<int> Chain::OwnerAmong(Slice key, int rank_count) const {
 
 Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {
   const Generation& generation = options_.generations[at];
-  if (!options_.locks || slot.lock != nullptr || !generation.location.empty()) return Status();
   const std::string part = PartDirectory(options_.directory, generation, rank);
+  QUIRE_RETURN_IF_ERROR(CheckWriter(at));
+  QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(*options_.fs, part));
+  if (!options_.locks || slot.lock != nullptr || !generation.location.empty()) return Status();
   const std::string path = lsm::LockPath(part);
   auto lock = options_.fs->LockShared(path);
   if (lock.status().code() == Code::kNotFound) {

@@ -38,6 +38,9 @@ class Chain {
   };
   explicit Chain(Options options);
 
+  /// Whether their owners alone may change the directories of all generations: else
+  /// kInvalidArgument. Looked at again where a part is opened.
+  Status CheckWriters() const;
   /// Takes the parts that `former` has open, as they are now; before other threads use this one.
   Status TakeOver(const Chain& former);
 
@@ -66,6 +69,7 @@ class Chain {
     std::shared_ptr<lsm::Reader> reader;
   };
   Slot& SlotOf(size_t at, int rank) const { return slots_[at][static_cast<size_t>(rank)]; }
+  Status CheckWriter(size_t at) const;
   Status HoldLocked(size_t at, int rank, Slot& slot) const;
   Result<std::shared_ptr<lsm::Reader>> OpenLocked(size_t at, int rank, Slot& slot) const;
   Status Look(size_t at, Slice key, const lsm::AllocateFn& allocate,

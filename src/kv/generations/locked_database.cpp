@@ -50,7 +50,8 @@ Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string
   LockedDatabase locked;
   locked.directory = core.DirectoryOf(name);
   if (make) QUIRE_RETURN_IF_ERROR(core.LookForDirectory(locked.directory, &locked.made));
-  const Status taken = make ? MakeDirectory(core, &locked) : FindDirectory(core, &locked);
+  Status taken = make ? MakeDirectory(core, &locked) : FindDirectory(core, &locked);
+  if (taken.ok()) taken = CheckGenerations(*core.fs, locked.directory);
   const bool known = !locked.descriptor.generations.empty();
   QUIRE_ASSIGN_OR_RETURN(
       const std::vector<std::string> texts,

@@ -31,7 +31,8 @@ struct LockedDatabase {
 /// does: it may be on a device of its own node. If the call fails, what it made is gone again.
 ///
 /// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kCorruption
-/// (the descriptor is damaged, or ranks have parts but rank 0 has none), kIo.
+/// (the descriptor is damaged, or ranks have parts but rank 0 has none), kInvalidArgument (the
+/// directory, or one of a generation, belongs to another user or may be written by others), kIo.
 Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make);
 
 }  // namespace quire::kv

@@ -119,6 +119,17 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
   return !changed.empty();
 }
 
+Status CheckGenerations(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const auto generations,
+                         Numbered(fs, directory, kGenerationDirectoryPrefix));
+  for (const auto& [number, path] : generations) {
+    const Status own = fs.CheckDirectory(path);
+    // Another rank may remove one that is empty.
+    if (!own.ok() && own.code() != Code::kNotFound) return own;
+  }
+  return Status();
+}
+
 Status CheckNoParts(const runtime::Core& core, const std::string& directory) {
   const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory, {});
   Status mine = parts.status();

@@ -40,6 +40,10 @@ Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
 Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
                          const std::vector<uint64_t>& digests, int rank);
 
+/// Checks, as FileSystem::CheckDirectory does, the directories of all generations that are in a
+/// database's directory. No directory: OK.
+Status CheckGenerations(io::FileSystem& fs, const std::string& directory);
+
 /// Fails where a rank sees a part that no descriptor names: rank 0's is lost, or the ranks are on
 /// other nodes than they were. Collective; kCorruption, on all ranks.
 Status CheckNoParts(const runtime::Core& core, const std::string& directory);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/hash.h"
+#include "io/paths/sole_writer.h"
 #include "kv/generations/locked_database.h"
 #include "runtime/sealed_text.h"
 
@@ -204,6 +205,7 @@ Status AsFailure(const Status& status) {
 Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part) {
   const std::string path = directory + "/" + kFilesName;
+  QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const Result<std::string> read = io::ReadFile(fs, path, kTextBytesMax);
   if (read.status().code() == Code::kNotFound) return MissingFile(path);
   QUIRE_ASSIGN_OR_RETURN(const std::string text, read);
@@ -214,6 +216,7 @@ Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
 }
 
 Result<CommitRecord> ReadCommitRecord(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const std::string path = directory + "/" + kCommitName;
   QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kTextBytesMax));
   return DecodeCommitRecord(text, path);

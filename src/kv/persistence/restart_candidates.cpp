@@ -4,6 +4,7 @@
 
 #include "base/coding.h"
 #include "base/log_sink.h"
+#include "io/paths/sole_writer.h"
 #include "kv/generations/part_files.h"
 #include "runtime/agreement.h"
 
@@ -27,6 +28,8 @@ Result<std::vector<Candidate>> FindCandidates(io::FileSystem& fs, const std::str
                                               const std::string& name, uint64_t wanted) {
   const std::string home = CheckpointHome(path, name);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<CheckpointFound> found, FindCheckpoints(fs, home));
+  QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, home));
+  if (!found.empty()) QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, path));
   std::vector<Candidate> candidates;
   Status damage;
   for (size_t i = found.size(); i-- > 0;) {

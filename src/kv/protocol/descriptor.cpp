@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "io/paths/sole_writer.h"
 #include "quire/option_table.h"
 #include "runtime/repository.h"
 #include "runtime/sealed_text.h"
@@ -150,6 +151,7 @@ std::string DescriptorPath(const std::string& directory) {
 }
 
 Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const std::string path = DescriptorPath(directory);
   QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kDescriptorBytesMax));
   return DecodeDescriptor(text, path);

@@ -10,6 +10,7 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
+#include "io/paths/sole_writer.h"
 #include "log/segment.h"
 #include "lsm/offline/reader_view.h"
 #include "lsm/version/run_lookup.h"
@@ -238,6 +239,7 @@ Status DirectoryReader::Verify(const VerifyProgress& progress) const {
 
 Result<std::shared_ptr<Reader>> Reader::Open(io::FileSystem& fs, const std::string& directory,
                                              const ReaderOptions& options) {
+  QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   auto reader = std::make_shared<DirectoryReader>(
       ReaderLooks(fs, directory, options.storage,
                   options.cache != nullptr ? options.cache

@@ -6,6 +6,7 @@
 #include "base/coding.h"
 #include "base/hash.h"
 #include "filter/rank_map.h"
+#include "io/paths/sole_writer.h"
 #include "runtime/repository.h"
 #include "runtime/sealed_text.h"
 
@@ -175,6 +176,7 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
 }
 
 Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const std::string path = directory + "/" + runtime::kDatasetFile;
   QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kDescriptorBytesMax));
   return DecodeDescriptor(text, path);
