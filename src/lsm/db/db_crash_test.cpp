@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "lsm/db/db_test_support.h"
+#include "lsm/offline/inspect.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::lsm {
@@ -364,6 +365,28 @@ TEST(Crash, ASyncReachesTheSegmentsThatWaitToBeFlushed) {
     const Status opened = test.Open();
     ASSERT_TRUE(opened.ok()) << opened.ToString();
     ASSERT_EQ(AllOf(*test->NewIterator({})), model) << "seed " << seed;
+  }
+}
+
+TEST(Crash, WhatAPowerLossLeavesOfLargeValuesVerifiesOnceItIsInTables) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    TestDb test(SmallOptions());
+    ASSERT_TRUE(test.Open().ok());
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(test->Put("key" + std::to_string(i), std::string(700, 'v')).ok());
+    }
+    test.fs().CrashAfter(0);
+    test.fs().Restart(io::CrashKind::kPower, seed);
+    test.Close();
+    test.fs().CrashAfter(UINT64_MAX);
+    ASSERT_TRUE(test.Open().ok());
+    ASSERT_TRUE(test->Flush().ok());
+    test.Close();
+    const auto found = Inspect(test.fs(), "/db", {test.options(), false, true, {}});
+    ASSERT_TRUE(found.ok());
+    for (const Finding& finding : found->findings) {
+      FAIL() << "seed " << seed << ": " << finding.status.ToString();
+    }
   }
 }
 

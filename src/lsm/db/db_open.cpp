@@ -28,11 +28,13 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, LoadManifest(contents, flags));
   QUIRE_RETURN_IF_ERROR(CheckListed(contents, stored, directory_));
+  LogRecovery recovery(fs_, directory_, stored, RecoveryHelpers());
+  QUIRE_RETURN_IF_ERROR(recovery.CheckHeaders(contents.logs));
   QUIRE_RETURN_IF_ERROR(TakeOver(contents, stored));
   QUIRE_RETURN_IF_ERROR(OpenParts(contents, stored));
 
-  LogRecovery recovery(fs_, directory_, stored, RecoveryHelpers());
   QUIRE_ASSIGN_OR_RETURN(RecoveredLog log, recovery.Run(contents.logs));
+  QUIRE_RETURN_IF_ERROR(CheckLogValues(contents, log, directory_));
   recovered_records_ = log.records;
   recovered_holes_ = log.holes;
   recovered_torn_bytes_ = log.torn_bytes;
@@ -112,7 +114,7 @@ Status DbImpl::CreateManifest(const Manifest& manifest) {
 
 // From here on an orphan of an earlier opener can change nothing. The boot stays the old one until
 // the log was recovered (a power loss in between explains the same things), and what the log
-// consists of is checked already.
+// consists of is there, and has its headers, is checked already.
 Status DbImpl::TakeOver(const DirectoryContents& contents, const Manifest& stored) {
   Manifest manifest = stored;
   manifest.epoch = stored.epoch + 1;

@@ -320,6 +320,46 @@ TEST_F(RepairTest, ADamagedValueIsNamedAndLeft) {
   EXPECT_NE(TextOf(report->losses).find("1 values are damaged"), std::string::npos);
 }
 
+// A value in a value segment, and no table that refers to it.
+class RepairOfLoggedValues : public RepairTest {
+ protected:
+  void Fill() {
+    ASSERT_OK(Open());
+    ASSERT_OK(db_->Put("before", "1"));
+    ASSERT_OK(db_->Put("large", large_));
+    ASSERT_OK(db_->Put("behind", "2"));
+    Close();
+  }
+  const Model rest_ = {{"before", "1"}, {"behind", "2"}};
+};
+
+TEST_F(RepairOfLoggedValues, AMissingValueSegmentIsNamedAndTheOtherRecordsAreSaved) {
+  Fill();
+  ASSERT_OK(fs_.Unlink(FileOf("val-1.seg")));
+  const Status opened = Open();
+  EXPECT_CODE(opened, Code::kCorruption);
+  EXPECT_NE(opened.message().find("val-1.seg is missing"), std::string::npos) << opened.ToString();
+  const RepairReport report = Repaired();
+  EXPECT_EQ(All(), rest_);
+  EXPECT_NE(TextOf(report.losses).find("1 value (key large)"), std::string::npos)
+      << TextOf(report.losses);
+  Close();
+}
+
+TEST_F(RepairOfLoggedValues, ADamagedOneIsFound) {
+  Fill();
+  Flip("val-1.seg", 4096 + 500);
+  const auto found = Inspect(fs_, database_, {options_, false, true, {}});
+  ASSERT_OK(found.status());
+  ASSERT_EQ(found->findings.size(), 1u);
+  EXPECT_EQ(found->findings[0].kind, FileKind::kValueSegment);
+  EXPECT_EQ(found->findings[0].count, 1u);
+  const auto report = Run(false);
+  ASSERT_OK(report.status());
+  EXPECT_FALSE(report->needed);
+  EXPECT_NE(TextOf(report->losses).find("1 values are damaged"), std::string::npos);
+}
+
 TEST_F(RepairTest, EverythingDamagedAtOnce) {
   Fill();
   Flip("MANIFEST", 60);
