@@ -360,6 +360,93 @@ TEST_F(RepairOfLoggedValues, ADamagedOneIsFound) {
   EXPECT_NE(TextOf(report->losses).find("1 values are damaged"), std::string::npos);
 }
 
+TEST_F(RepairTest, FilesThatAKilledFlushLeftAreNoObstacle) {
+  Fill();
+  const Manifest manifest = *ReadManifest(fs_, database_);
+  const std::string left = FileOf(TableName(manifest.next_ssid));
+  ASSERT_OK(fs_.Open(left, io::OpenMode::kCreate).status());
+  Flip(LogSegmentName(static_cast<int>(manifest.log_segments.back().pool_slot)), 4096 + 26);
+  ASSERT_OK(Run(false).status());
+  ASSERT_OK(Open());
+  Model rest = whole_;
+  rest.erase("logged1");
+  EXPECT_EQ(All(), rest);
+  Close();
+}
+
+// A log segment whose records are in tables keeps them until it is used again.
+TEST_F(RepairTest, WithoutAManifestTheLogHasWhatADamagedBlockHeld) {
+  Model written;
+  ASSERT_OK(Open());
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "k" + std::to_string(100 + i);
+    written[key] = std::string(100, static_cast<char>('a' + i % 26));
+    ASSERT_OK(db_->Put(key, written[key]));
+  }
+  ASSERT_OK(db_->Flush());
+  ASSERT_OK(db_->Put("k150", written["k150"] = "newer"));
+  Close();
+  Flip("t-1.sst", std::filesystem::file_size(FileOf("t-1.sst")) / 2);
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  ASSERT_OK(Run(false).status());
+  ASSERT_OK(Open());
+  EXPECT_EQ(All(), written);
+  EXPECT_EQ(GetText(*db_, "k150"), "newer");
+  Close();
+}
+
+// The table has the newer version, the log segment that it was made of has lost it.
+TEST_F(RepairTest, WithoutAManifestADamagedLogHidesNothingThatTablesHave) {
+  ASSERT_OK(Open());
+  ASSERT_OK(db_->Put("both", "older"));
+  ASSERT_OK(db_->Put("both", "newer"));
+  ASSERT_OK(db_->Flush());
+  ASSERT_OK(db_->Put("other", "1"));
+  Close();
+  const Manifest manifest = *ReadManifest(fs_, database_);
+  const auto files = *ReadDirectory(fs_, database_);
+  for (const uint64_t slot : files.logs) {
+    const std::string name = LogSegmentName(static_cast<int>(slot));
+    if (slot == manifest.log_segments.back().pool_slot) continue;
+    Flip(name, 4096 + log::RecordSize(4, 5) + 26);
+  }
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  ASSERT_OK(Run(false).status());
+  ASSERT_OK(Open());
+  EXPECT_EQ(All(), (Model{{"both", "newer"}, {"other", "1"}}));
+  Close();
+}
+
+// As a kill within a flush leaves it that makes several tables.
+TEST_F(RepairTest, WithoutAManifestTheLogHasWhatAKilledFlushDidNotWrite) {
+  options_.memtable_bytes = 1 << 20;
+  options_.value_separation_bytes_min = 1 << 20;
+  options_.compression = Compression::kNone;
+  Model written;
+  ASSERT_OK(Open());
+  ASSERT_OK(db_->Put("k250", "older"));
+  ASSERT_OK(db_->Flush());
+  for (int i = 0; i < 300; ++i) {
+    const std::string key = "k" + std::to_string(100 + i);
+    written[key] = std::string(1000, static_cast<char>('a' + i % 26));
+    ASSERT_OK(db_->Put(key, written[key]));
+  }
+  ASSERT_OK(db_->DeleteRange("k245", "k255"));
+  written.erase(written.lower_bound("k245"), written.lower_bound("k255"));
+  ASSERT_OK(db_->Put("k252", written["k252"] = "behind it"));
+  ASSERT_OK(db_->Flush());
+  ASSERT_OK(db_->Put("other", written["other"] = "1"));
+  Close();
+  ASSERT_GT(ReadManifest(fs_, database_)->runs.front().size(), 2u);
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  ASSERT_OK(fs_.Unlink(FileOf("t-3.sst")));
+  ASSERT_OK(fs_.Unlink(FileOf("t-4.sst")));
+  ASSERT_OK(Run(false).status());
+  ASSERT_OK(Open());
+  EXPECT_EQ(All(), written);
+  Close();
+}
+
 TEST_F(RepairTest, EverythingDamagedAtOnce) {
   Fill();
   Flip("MANIFEST", 60);
