@@ -125,7 +125,7 @@ class DbImpl final : public Db {
   Status FlushRecovered(bool all);
   Status BeginActive(const RecoveredLog& log);
   Status SyncRecoveredValues(const std::set<uint64_t>& segment_ids);
-  Status RemoveStrayLogs(const DirectoryContents& contents);
+  Status RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log);
   Status RemoveAll(const std::vector<std::string>& paths);
   bool NothingInTheLogLocked() const;
   Status FreeLog(uint64_t active_number);

@@ -53,7 +53,7 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   QUIRE_RETURN_IF_ERROR(RemoveAll(log.unfinished));
   QUIRE_RETURN_IF_ERROR(FlushRecovered(log.must_flush));
   QUIRE_RETURN_IF_ERROR(BeginActive(log));
-  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents));
+  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents, log));
   CleanUp();
   const std::lock_guard<std::mutex> state_lock(mutex_);
   MaybeScheduleLocked();
@@ -220,14 +220,16 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   return Publish({});
 }
 
-// Log segments that this pool does not use; what they held is in tables. The active one may have
-// the number of one of them.
-Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents) {
+// Log segments that this pool does not use, whose contents are in tables, and those that recovery
+// gave up. The active one may have the number of one of them.
+Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log) {
+  const auto pool_slots = static_cast<uint64_t>(pool_->arena().pool_slots());
   std::vector<std::string> paths;
   for (const uint64_t number : contents.logs) {
     if (options_.wal != WalMode::kOff && number == PinVersion()->active->file_number()) continue;
-    const bool outside = number >= static_cast<uint64_t>(pool_->arena().pool_slots());
-    if (!outside && options_.wal != WalMode::kOff) continue;
+    const bool given_up =
+        std::find(log.given_up.begin(), log.given_up.end(), number) != log.given_up.end();
+    if (!given_up && number < pool_slots && options_.wal != WalMode::kOff) continue;
     paths.push_back(directory_ + "/" + LogSegmentName(static_cast<int>(number)));
   }
   return RemoveAll(paths);

@@ -258,13 +258,17 @@ Status LogRecovery::Take(const LogFile& file) {
     return Status(Code::kBusy, file.path + " changes while it is read: another program uses it");
   }
   QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report, Replay(*handle, file));
-  if (report.records == 0) return Status();
+  log_.holes += report.holes;
+  log_.torn_bytes += report.torn_bytes;
+  if (report.records == 0) {
+    // Of the same boot it held nothing.
+    if (!SameBoot(file.header, boot_id_)) log_.given_up.push_back(file.header.id);
+    return Status();
+  }
   handle->FinishAdoption(report.end);
   log_.end_lsn = file.header.base_lsn + report.end;
   log_.end_generation = file.header.generation;
   log_.records += report.records;
-  log_.holes += report.holes;
-  log_.torn_bytes += report.torn_bytes;
   if (report.holes != 0 || !SameBoot(file.header, boot_id_) || handle->pool_slot() < 0) {
     log_.must_flush = true;
   }
@@ -368,6 +372,7 @@ Status LogRecovery::CheckUnchained(const LogFile& file) {
   if (!promised) {
     ++log_.holes;
     log_.torn_bytes += log::CompleteMark(page.data(), generation) - log::kSegmentHeaderBytes;
+    log_.given_up.push_back(file.header.id);
     return Status();
   }
   return Status(Code::kCorruption,

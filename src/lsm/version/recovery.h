@@ -71,6 +71,9 @@ struct RecoveredLog {
   /// before anything new is promised: the log could not be read the same way again
   bool must_flush = false;
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
+  /// pool slots of segments of which nothing counts, but that say where the log before them ended:
+  /// to be removed when the next manifest counts, for a repair would take what is in them
+  std::vector<uint64_t> given_up;
 };
 
 /// kCorruption, naming the file, where a value segment that a record of `log` refers to is not there.
