@@ -112,6 +112,7 @@ class RepairCase {
     ASSERT_OK(test_->Flush());
     ASSERT_OK(test_->Put("logged1", "3"));
     ASSERT_OK(test_->Put("logged2", "3"));
+    ASSERT_OK(test_->Put("logged3", std::string(1000, 'w')));
     ASSERT_OK(test_->SyncLog());
     test_.Close();
   }

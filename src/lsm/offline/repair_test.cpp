@@ -376,22 +376,39 @@ TEST_F(RepairTest, FilesThatAKilledFlushLeftAreNoObstacle) {
 
 // A log segment whose records are in tables keeps them until it is used again.
 TEST_F(RepairTest, WithoutAManifestTheLogHasWhatADamagedBlockHeld) {
+  options_.flushing_queue_length = 4;
   Model written;
   ASSERT_OK(Open());
-  for (int i = 0; i < 100; ++i) {
-    const std::string key = "k" + std::to_string(100 + i);
+  for (int i = 0; i < 800; ++i) {  // two MemTables, and then two tables
+    const std::string key = "k" + std::to_string(1000 + i);
     written[key] = std::string(100, static_cast<char>('a' + i % 26));
     ASSERT_OK(db_->Put(key, written[key]));
   }
   ASSERT_OK(db_->Flush());
-  ASSERT_OK(db_->Put("k150", written["k150"] = "newer"));
+  ASSERT_OK(db_->Put("k1150", written["k1150"] = "newer"));
   Close();
   Flip("t-1.sst", std::filesystem::file_size(FileOf("t-1.sst")) / 2);
   ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
   ASSERT_OK(Run(false).status());
   ASSERT_OK(Open());
   EXPECT_EQ(All(), written);
-  EXPECT_EQ(GetText(*db_, "k150"), "newer");
+  EXPECT_EQ(GetText(*db_, "k1150"), "newer");
+  Close();
+}
+
+TEST_F(RepairTest, ALogWhoseLastRecordIsDamagedIsSetAside) {
+  ASSERT_OK(Open());
+  ASSERT_OK(db_->Put("first", "1"));
+  ASSERT_OK(db_->Put("last", "2"));
+  Close();
+  const uint64_t slot = ReadManifest(fs_, database_)->log_segments.back().pool_slot;
+  const std::string name = LogSegmentName(static_cast<int>(slot));
+  Flip(name, 4096 + log::RecordSize(5, 1) + 26);
+  const RepairReport report = Repaired();
+  EXPECT_EQ(All(), (Model{{"first", "1"}}));
+  EXPECT_NE(TextOf(report.losses).find("at 1 places are damaged"), std::string::npos)
+      << TextOf(report.losses);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / ("lost/rank-0." + name)));
   Close();
 }
 

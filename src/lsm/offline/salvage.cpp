@@ -35,6 +35,18 @@ Result<bool> HasItsValue(const char* record, const ValueReader& values) {
   return checked;
 }
 
+// The end of the records that were finished, as far as the marks of the segment at `path` say.
+Result<uint64_t> MarkedEnd(io::FileSystem& fs, const std::string& path,
+                           const log::SegmentHeader& header) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  std::string page(log::kSegmentHeaderBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
+  const uint64_t end = std::max({log::CompleteMark(page.data(), header.generation),
+                                 log::ClosedMark(page.data(), header.generation),
+                                 log::DurableMark(page.data(), header.generation)});
+  return std::min(end, header.capacity);
+}
+
 Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
                             const ValueReader& values) {
   SalvagedLog salvaged;
@@ -56,6 +68,11 @@ Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
   salvaged.records = report.records - salvaged.lost.count;
   salvaged.holes = report.holes;
   salvaged.hole_bytes = report.hole_bytes;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t marked_end, MarkedEnd(fs, path, header));
+  if (report.end < marked_end) {  // damage behind which no record was found
+    ++salvaged.holes;
+    salvaged.hole_bytes += marked_end - report.end;
+  }
   return salvaged;
 }
 
