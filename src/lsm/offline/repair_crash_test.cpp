@@ -39,7 +39,7 @@ constexpr Damaged kAll[] = {
 
 class RepairCase {
  public:
-  explicit RepairCase(const Damaged& damaged) : damaged_(damaged), test_(Options()) {
+  explicit RepairCase(const Damaged& damaged) : test_(Options()) {
     Fill();
     if (testing::Test::HasFatalFailure()) return;
     if (damaged.block) Flip("t-2.sst", 700, false);
@@ -124,7 +124,6 @@ class RepairCase {
     bytes_[name] = *io::ReadFile(fs(), PathOf(name), UINT64_MAX);
   }
 
-  const Damaged damaged_;
   TestDb test_;
   std::map<std::string, std::string> bytes_;  // of files with damage
 };

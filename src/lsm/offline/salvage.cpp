@@ -54,16 +54,15 @@ Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
                          MemoryHandle::Copy(fs, path, MemoryHandle::Promises::kDrop));
   MemTable& table = salvaged.memory->table();
   const log::SegmentHeader& header = salvaged.memory->header();
+  const auto take = [&](uint64_t offset, const char* record) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const bool whole, HasItsValue(record, values));
+    if (whole) return table.Adopt(offset);
+    salvaged.lost.Add(log::KeyOf(record));
+    return Status();
+  };
   // As if this boot had written it: behind damage it goes on.
-  QUIRE_ASSIGN_OR_RETURN(
-      const log::ReplayReport report,
-      log::Replay(table.data(), header, header.boot_id, path,
-                  [&](uint64_t offset, const char* record) -> Status {
-                    QUIRE_ASSIGN_OR_RETURN(const bool whole, HasItsValue(record, values));
-                    if (whole) return table.Adopt(offset);
-                    salvaged.lost.Add(log::KeyOf(record));
-                    return Status();
-                  }));
+  QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report,
+                         log::Replay(table.data(), header, header.boot_id, path, take));
   salvaged.memory->FinishAdoption(report.end);
   salvaged.records = report.records - salvaged.lost.count;
   salvaged.holes = report.holes;
