@@ -352,6 +352,27 @@ TEST(LogDamage, AnEarlierUseOfAListedSegmentIsTold) {
   EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
 }
 
+// What the manifest demands of the log, it demands at every open until the log was recovered.
+TEST(LogDamage, ASecondOpenRefusesWhatTheFirstRefused) {
+  const auto wipe = [](std::string* bytes) { bytes->replace(0, 4096, 4096, '?'); };
+  for (const io::CrashKind crash :
+       {io::CrashKind::kProcess, io::CrashKind::kMoved, io::CrashKind::kPower}) {
+    TestDb test(SmallOptions());
+    ASSERT_TRUE(test.Open().ok());
+    ASSERT_TRUE(test->Put("key", "value").ok());
+    ASSERT_TRUE(test->SyncLog().ok());
+    const std::string path = LogSegments(test.fs()).begin()->second;
+    test.fs().Restart(crash, 1);
+    test.Close();
+    const std::string whole = *io::ReadFile(test.fs(), path, UINT64_MAX);
+    ASSERT_TRUE(test.fs().Damage(path, wipe).ok());
+    for (int i = 0; i < 3; ++i) EXPECT_CODE(test.Open(), Code::kCorruption);
+    ASSERT_TRUE(test.fs().Damage(path, [&](std::string* bytes) { *bytes = whole; }).ok());
+    ASSERT_TRUE(test.Open().ok());
+    EXPECT_EQ(GetText(test.db(), "key"), "value");
+  }
+}
+
 // A hole, as a writer leaves that died in the middle of a record while others went on behind it.
 void MakeHole(std::string* segment, const std::string& value) {
   constexpr size_t kCompleteMarkAt = 1536;  // docs/format/segment.md: not noted where several write

@@ -63,6 +63,36 @@ struct FaultyMachine {
   Environment environment;
 };
 
+// What a log that was not synced holds, on the way to another node.
+TEST(Fault, ADeviceThatFailsWhileAnotherNodeOpensADatabaseTakesNothing) {
+  StorageOptions options = SmallOptions();
+  for (const Code code : {Code::kIo, Code::kOutOfMemory}) {
+    for (uint64_t n = 1;; ++n) {
+      FaultyMachine machine;
+      Model written;
+      {
+        const auto db = machine.Open(options);
+        ASSERT_OK(db.status());
+        for (int i = 0; i < 4; ++i) {
+          const std::string key = "key" + std::to_string(i);
+          written[key] = std::string(i % 2 == 0 ? 10 : 700, static_cast<char>('a' + i));
+          ASSERT_OK((*db)->Put(key, written[key]));
+        }
+      }
+      machine.disk->Restart(io::CrashKind::kMoved, n);
+      machine.faults->FailAt(io::kFaultAll, n, 1, code);
+      static_cast<void>(machine.Open(options));
+      const bool failed = machine.faults->failures() != 0;
+      machine.faults->FailAt(0, 0, 0, Code::kIo);
+      const auto db = machine.Open(options);
+      ASSERT_OK(db.status());
+      ASSERT_EQ(AllOf(*(*db)->NewIterator({})), written)
+          << "call " << n << " failed with " << Status(code).ToString();
+      if (!failed) break;
+    }
+  }
+}
+
 class FaultRun {
  public:
   explicit FaultRun(WalMode log) : options_(SmallOptions()) {

@@ -126,7 +126,7 @@ class DbImpl final : public Db {
   Status BeginActive(const RecoveredLog& log);
   Status SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments);
   Status SyncFoundFile(const std::string& path, const ByteRange& in_doubt);
-  Status RemoveStrayLogs(const DirectoryContents& contents);
+  Status RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log);
   Status RemoveAll(const std::vector<std::string>& paths);
   bool NothingInTheLogLocked() const;
   Status FreeLog(uint64_t active_number);

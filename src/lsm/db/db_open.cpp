@@ -28,11 +28,13 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, LoadManifest(contents, flags));
   QUIRE_RETURN_IF_ERROR(CheckListed(contents, stored, directory_));
+  LogRecovery recovery(fs_, directory_, stored, RecoveryHelpers());
+  QUIRE_RETURN_IF_ERROR(recovery.CheckHeaders(contents.logs));
   QUIRE_RETURN_IF_ERROR(TakeOver(contents, stored));
   QUIRE_RETURN_IF_ERROR(OpenParts(contents, stored));
 
-  LogRecovery recovery(fs_, directory_, stored, RecoveryHelpers());
   QUIRE_ASSIGN_OR_RETURN(RecoveredLog log, recovery.Run(contents.logs));
+  QUIRE_RETURN_IF_ERROR(CheckLogValues(contents, log, directory_));
   recovered_records_ = log.records;
   recovered_holes_ = log.holes;
   recovered_torn_bytes_ = log.torn_bytes;
@@ -51,7 +53,7 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   QUIRE_RETURN_IF_ERROR(RemoveAll(log.unfinished));
   QUIRE_RETURN_IF_ERROR(FlushRecovered(log.must_flush));
   QUIRE_RETURN_IF_ERROR(BeginActive(log));
-  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents));
+  QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents, log));
   CleanUp();
   const std::lock_guard<std::mutex> state_lock(mutex_);
   MaybeScheduleLocked();
@@ -105,7 +107,7 @@ Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFla
 
 // From here on an orphan of an earlier opener can change nothing. The boot stays the old one until
 // the log was recovered (a power loss in between explains the same things), and what the log
-// consists of is checked already.
+// consists of is there, and has its headers, is checked already.
 Status DbImpl::TakeOver(const DirectoryContents& contents, const Manifest& stored) {
   Manifest manifest = stored;
   manifest.epoch = stored.epoch + 1;
@@ -230,14 +232,16 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   return Publish({});
 }
 
-// Log segments that this pool does not use; what they held is in tables. The active one may have
-// the number of one of them.
-Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents) {
+// Log segments that this pool does not use, whose contents are in tables, and those that recovery
+// gave up. The active one may have the number of one of them.
+Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log) {
+  const auto pool_slots = static_cast<uint64_t>(pool_->arena().pool_slots());
   std::vector<std::string> paths;
   for (const uint64_t number : contents.logs) {
     if (options_.wal != WalMode::kOff && number == PinVersion()->active->file_number()) continue;
-    const bool outside = number >= static_cast<uint64_t>(pool_->arena().pool_slots());
-    if (!outside && options_.wal != WalMode::kOff) continue;
+    const bool given_up =
+        std::find(log.given_up.begin(), log.given_up.end(), number) != log.given_up.end();
+    if (!given_up && number < pool_slots && options_.wal != WalMode::kOff) continue;
     paths.push_back(directory_ + "/" + LogSegmentName(static_cast<int>(number)));
   }
   return RemoveAll(paths);

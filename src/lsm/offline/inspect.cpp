@@ -8,6 +8,7 @@
 
 #include "base/coding.h"
 #include "log/segment.h"
+#include "lsm/memtable/sorted_view.h"
 #include "lsm/version/run_opener.h"
 #include "lsm/vlog/value_log.h"
 
@@ -41,7 +42,7 @@ class Inspector {
   OpenTables OpenListed();
   OpenTables OpenFound();
   void CheckTables(const OpenTables& tables);
-  void CheckEntries(const table::Table& table);
+  Status CheckEntries(table::EntryIterator& entries);
   void CheckSegments();
   void CheckLog();
   void ForgetVanished();
@@ -90,8 +91,8 @@ Result<Inspection> Inspector::Run() {
     }
   }
   CheckTables(tables);
-  CheckSegments();
   if (result_.has_manifest && result_.writer.empty()) CheckLog();
+  CheckSegments();
   ForgetVanished();
   return std::move(result_);
 }
@@ -152,25 +153,24 @@ void Inspector::CheckTables(const OpenTables& tables) {
       continue;
     }
     result_.tables.push_back(table->info());
-    if (options_.contents && !table->info().segments.empty()) CheckEntries(table->table());
+    if (!options_.contents || table->info().segments.empty()) continue;
+    const Status read = CheckEntries(*table->table().NewIterator(false));
+    if (!read.ok()) Add(FileKind::kTable, table->info().ssid, TableName(table->info().ssid), read);
   }
 }
 
-void Inspector::CheckEntries(const table::Table& table) {
-  const std::unique_ptr<table::EntryIterator> entries = table.NewIterator(false);
-  for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
-    if (entries->type() != log::RecordType::kValueRef) continue;
-    const auto reference = base::LoadLe<log::ValueRef>(entries->value().data());
+// The separated values of all that `entries` has; its own status.
+Status Inspector::CheckEntries(table::EntryIterator& entries) {
+  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
+    if (entries.type() != log::RecordType::kValueRef) continue;
+    const auto reference = base::LoadLe<log::ValueRef>(entries.value().data());
     const Status sound = values_->Check(reference);
     ++result_.values;
     Advance(log::RecordSize(reference.key_size, reference.value_size));
-    if (sound.ok()) continue;
     SegmentState& segment = segments_[reference.segment_id];
-    if (segment.damaged++ == 0) segment.first = sound;
+    if (!sound.ok() && segment.damaged++ == 0) segment.first = sound;
   }
-  if (!entries->status().ok()) {
-    Add(FileKind::kTable, table.info().ssid, TableName(table.info().ssid), entries->status());
-  }
+  return entries.status();
 }
 
 void Inspector::CheckSegments() {
@@ -201,6 +201,11 @@ void Inspector::CheckLog() {
   if (!log.ok()) return Add(FileKind::kLog, 0, "log-*.seg", log.status());
   result_.log_records = log->records;
   result_.log_holes = log->holes;
+  Status status = CheckLogValues(result_.files, *log, directory_);
+  for (size_t i = 0; status.ok() && options_.contents && i < log->handles.size(); ++i) {
+    status = CheckEntries(*log->handles[i]->table().NewView(kMaxLsn)->NewIterator(true));
+  }
+  if (!status.ok()) Add(FileKind::kLog, 0, "log-*.seg", status);
 }
 
 // What is not there any more is only missed if the manifest still names it.

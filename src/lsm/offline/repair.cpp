@@ -41,11 +41,12 @@ class Repairer {
   Status RewriteTables();
   Status Rewrite(const table::TableInfo& info, Tables* replacement);
   Status SalvageLogs();
+  bool MayHoldNews(const log::SegmentHeader& segment) const;
   Status SalvageSegment(const LogRemains::Segment& segment);
+  void InsertRun(Tables run, uint64_t newer_from);
   Status Carry();
-  Status MoveToLost(const std::string& name);
-  Status CopyManifestToLost();
-  Result<Tables> Finish(RunWriter& writer);
+  Status KeepTableInLost(const std::string& name);
+  Status CopyToLost(const std::string& name);
   std::unique_ptr<RunWriter> NewWriter();
   bool Has(FileKind kind) const;
   bool RefersToGone(const table::TableInfo& table) const;
@@ -65,8 +66,9 @@ class Repairer {
   Manifest manifest_;                // the one to be
   std::set<uint64_t> gone_;          // value segments that tables refer to
   std::set<uint64_t> damaged_;       // tables that can be opened
-  std::vector<std::string> before_;  // files to be moved before the manifest changes, and after
-  std::vector<std::string> after_;
+  std::vector<std::string> lost_tables_;  // names of files to be set aside
+  std::vector<std::string> lost_logs_;
+  bool sound_tables_ = true;  // all of those that are there, or should be
   RepairReport report_;
 };
 
@@ -84,6 +86,10 @@ Result<RepairReport> Repairer::Run() {
   if (!report_.needed) return report_;
   manifest_ = found_.manifest;
   if (!found_.has_manifest) ListWhatIsThere();
+  // Also above what a killed flush, or a repair that was cut short, left.
+  for (const uint64_t ssid : found_.files.tables) {
+    manifest_.next_ssid = std::max(manifest_.next_ssid, ssid + 1);
+  }
   SetTablesAside();
   if (!found_.has_manifest || Has(FileKind::kLog)) QUIRE_RETURN_IF_ERROR(SalvageLogs());
   QUIRE_RETURN_IF_ERROR(RewriteTables());
@@ -128,9 +134,6 @@ void Repairer::ListWhatIsThere() {
     manifest_.flushed_lsn = std::max(manifest_.flushed_lsn, table.max_lsn + 1);
     manifest_.runs.push_back({table});
   }
-  for (const uint64_t ssid : found_.files.tables) {
-    manifest_.next_ssid = std::max(manifest_.next_ssid, ssid + 1);
-  }
   for (const StoredSegment& segment : found_.files.value_segments) {
     manifest_.value_segments.push_back(segment);
     manifest_.next_value_segment_id = segment.id + 1;
@@ -147,12 +150,13 @@ void Repairer::SetTablesAside() {
   std::set<uint64_t> unusable;
   for (const Finding& finding : found_.findings) {
     if (finding.kind != FileKind::kTable) continue;
+    sound_tables_ = false;
     if (damaged_.contains(finding.number) || unusable.contains(finding.number)) continue;
     unusable.insert(finding.number);
     Loss(finding.status.message());
     if (!IsAmong(finding.number, found_.files.tables)) continue;
     Step("set aside " + finding.path);
-    before_.push_back(TableName(finding.number));
+    lost_tables_.push_back(TableName(finding.number));
   }
   for (Tables& run : manifest_.runs) {
     for (const table::TableInfo& table : run) {
@@ -172,13 +176,23 @@ void Repairer::DropEmptyRuns() {
   std::erase_if(manifest_.runs, [](const Tables& run) { return run.empty(); });
 }
 
-// Each log segment becomes a run in front. Those with damage are set aside.
+// Whether a log segment may hold what is in no table. Without a manifest the newest LSN in a table
+// tells how far flushes got, but not whether the last of them was finished; and of damaged tables a
+// segment that was not used again since has the sound records.
+bool Repairer::MayHoldNews(const log::SegmentHeader& segment) const {
+  if (found_.has_manifest) return segment.base_lsn >= manifest_.flushed_lsn;
+  return !sound_tables_ || segment.base_lsn + segment.capacity > manifest_.flushed_lsn;
+}
+
+// Each log segment becomes a run. Those with damage are set aside.
 Status Repairer::SalvageLogs() {
   for (const Finding& finding : found_.findings) {
     if (finding.kind == FileKind::kLog) Loss(finding.status.message());
   }
-  const LogRemains remains =
-      FindLogRemains(fs_, directory_, found_.files.logs, manifest_.flushed_lsn);
+  QUIRE_ASSIGN_OR_RETURN(
+      const LogRemains remains,
+      FindLogRemains(fs_, directory_, found_.files.logs,
+                     [this](const log::SegmentHeader& header) { return MayHoldNews(header); }));
   for (const LogRemains::Segment& segment : remains.segments) {
     const size_t losses = report_.losses.size();
     if (segment.status.ok()) {
@@ -188,10 +202,10 @@ Status Repairer::SalvageLogs() {
     }
     if (report_.losses.size() == losses) continue;
     Step("set aside " + segment.path);
-    after_.push_back(LogSegmentName(static_cast<int>(segment.pool_slot)));
+    lost_logs_.push_back(LogSegmentName(static_cast<int>(segment.pool_slot)));
   }
   manifest_.epoch = std::max(manifest_.epoch, remains.owner_epoch);
-  manifest_.flushed_lsn = (remains.lsn_end + 7) / 8 * 8;
+  manifest_.flushed_lsn = (std::max(manifest_.flushed_lsn, remains.lsn_end) + 7) / 8 * 8;
   manifest_.log_segments.clear();
   return Status();
 }
@@ -212,8 +226,23 @@ Status Repairer::SalvageSegment(const LogRemains::Segment& segment) {
   const std::unique_ptr<RunWriter> writer = NewWriter();
   QUIRE_RETURN_IF_ERROR(WriteAll(*salvaged.memory, *writer));
   QUIRE_ASSIGN_OR_RETURN(Tables run, writer->Finish());
-  if (!run.empty()) manifest_.runs.insert(manifest_.runs.begin(), std::move(run));
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
+  const bool whole = salvaged.holes == 0 && salvaged.lost.count == 0;
+  InsertRun(std::move(run), whole ? segment.end_lsn : segment.base_lsn);
   return Status();
+}
+
+// In the order of writes: in front of the runs whose entries are all older than `newer_from`. Tables
+// that were made of the same segment come behind it if it is whole, for it has all that they have;
+// else in front of it, for they may have a newer version of a key.
+void Repairer::InsertRun(Tables run, uint64_t newer_from) {
+  if (run.empty()) return;
+  const auto older = [newer_from](const Tables& other) {
+    return std::all_of(other.begin(), other.end(),
+                       [newer_from](const auto& table) { return table.max_lsn < newer_from; });
+  };
+  const auto place = std::find_if(manifest_.runs.begin(), manifest_.runs.end(), older);
+  manifest_.runs.insert(place, std::move(run));
 }
 
 std::unique_ptr<RunWriter> Repairer::NewWriter() {
@@ -253,7 +282,7 @@ Status Repairer::Rewrite(const table::TableInfo& info, Tables* replacement) {
   const Result<SalvagedTable> salvaged = SalvageTable(
       fs_, PathOf(name), info, options_.storage, gone_, options_.dry_run ? nullptr : writer.get());
   if (!salvaged.ok() && salvaged.status().code() != Code::kCorruption) return salvaged.status();
-  after_.push_back(name);
+  lost_tables_.push_back(name);
   if (!salvaged.ok()) {
     Step("set aside " + PathOf(name));
     Loss(salvaged.status().message());
@@ -264,39 +293,57 @@ Status Repairer::Rewrite(const table::TableInfo& info, Tables* replacement) {
   for (std::string& loss : LossesOf(PathOf(name), info, *salvaged)) Loss(std::move(loss));
   if (options_.dry_run) return Status();
   QUIRE_ASSIGN_OR_RETURN(const Tables tables, writer->Finish());
+  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
   replacement->insert(replacement->end(), tables.begin(), tables.end());
   return Status();
 }
 
-// New tables are there. What the old manifest names goes after the new one is durable; damaged
-// tables before, so that no opener removes them.
+// New tables are there. What is set aside lies in the lost directory before the new manifest counts,
+// and goes from here after that: whatever comes in between, the next opener or the next repair finds
+// what it needs, and takes nothing away for good.
 Status Repairer::Carry() {
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
   const bool replaces = !found_.has_manifest && found_.files.has_manifest;
-  if (!before_.empty() || !after_.empty() || replaces) {
+  if (!lost_tables_.empty() || !lost_logs_.empty() || replaces) {
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, options_.lost_directory));
+    if (replaces) QUIRE_RETURN_IF_ERROR(CopyToLost(ManifestName()));
+    for (const std::string& name : lost_tables_) QUIRE_RETURN_IF_ERROR(KeepTableInLost(name));
+    for (const std::string& name : lost_logs_) QUIRE_RETURN_IF_ERROR(CopyToLost(name));
+    QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(options_.lost_directory));
   }
-  if (replaces) QUIRE_RETURN_IF_ERROR(CopyManifestToLost());
-  for (const std::string& name : before_) QUIRE_RETURN_IF_ERROR(MoveToLost(name));
   ++manifest_.epoch;
   ++manifest_.edition;
   QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest_));
-  for (const std::string& name : after_) QUIRE_RETURN_IF_ERROR(MoveToLost(name));
-  return Status();
-}
-
-Status Repairer::MoveToLost(const std::string& name) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(name)));
-  QUIRE_RETURN_IF_ERROR(fs_.Rename(PathOf(name), lost));
-  QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(options_.lost_directory));
+  for (const std::string& name : lost_tables_) QUIRE_RETURN_IF_ERROR(fs_.Unlink(PathOf(name)));
+  for (const std::string& name : lost_logs_) QUIRE_RETURN_IF_ERROR(fs_.Unlink(PathOf(name)));
   return fs_.SyncDirectory(directory_);
 }
 
-Status Repairer::CopyManifestToLost() {
-  const std::string path = PathOf(ManifestName());
-  QUIRE_ASSIGN_OR_RETURN(const std::string bytes, io::ReadFile(fs_, path, kFileBytesMax));
-  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(ManifestName())));
-  return io::ReplaceFile(fs_, lost, bytes);
+// A second name: tables are never written to.
+Status Repairer::KeepTableInLost(const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(name)));
+  const Status linked = fs_.Link(PathOf(name), lost);
+  return linked.code() == Code::kUnsupported ? CopyToLost(name) : linked;
+}
+
+// A file of its own: the next opener may use a log segment again. What a segment has not used stays
+// a hole.
+Status Repairer::CopyToLost(const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string bytes,
+                         io::ReadFile(fs_, PathOf(name), kFileBytesMax));
+  QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(name)));
+  const std::string unfinished = lost + ".tmp";
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs_.Open(unfinished, io::OpenMode::kReadWriteCreate));
+  const size_t used = bytes.find_last_not_of('\0') + 1;  // 0 if all are zero
+  Status status = file->Truncate(0);
+  if (status.ok()) status = file->WriteAt(0, Slice(bytes).substr(0, used));
+  if (status.ok()) status = file->Truncate(bytes.size());
+  if (status.ok()) status = file->Sync();
+  if (status.ok()) status = fs_.Rename(unfinished, lost);
+  // What is reported is why there is no copy.
+  if (!status.ok()) static_cast<void>(fs_.Unlink(unfinished));
+  return status;
 }
 
 }  // namespace

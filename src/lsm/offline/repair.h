@@ -5,8 +5,8 @@
 /// Source     LevelDB's RepairDB
 /// Encoding   docs/format/manifest.md
 /// Threads    one thread; the directory's lock is held while something is changed
-/// Invariants nothing is destroyed: files that cannot be used go to the lost directory. Cut short
-///            at any step, it can be repeated.
+/// Invariants nothing is destroyed: files that cannot be used are in the lost directory before a
+///            manifest that does not name them counts. Cut short at any step, it can be repeated.
 #pragma once
 
 #include <string>

@@ -320,6 +320,156 @@ TEST_F(RepairTest, ADamagedValueIsNamedAndLeft) {
   EXPECT_NE(TextOf(report->losses).find("1 values are damaged"), std::string::npos);
 }
 
+// A value in a value segment, and no table that refers to it.
+class RepairOfLoggedValues : public RepairTest {
+ protected:
+  void Fill() {
+    ASSERT_OK(Open());
+    ASSERT_OK(db_->Put("before", "1"));
+    ASSERT_OK(db_->Put("large", large_));
+    ASSERT_OK(db_->Put("behind", "2"));
+    Close();
+  }
+  const Model rest_ = {{"before", "1"}, {"behind", "2"}};
+};
+
+TEST_F(RepairOfLoggedValues, AMissingValueSegmentIsNamedAndTheOtherRecordsAreSaved) {
+  Fill();
+  ASSERT_OK(fs_.Unlink(FileOf("val-1.seg")));
+  const Status opened = Open();
+  EXPECT_CODE(opened, Code::kCorruption);
+  EXPECT_NE(opened.message().find("val-1.seg is missing"), std::string::npos) << opened.ToString();
+  const RepairReport report = Repaired();
+  EXPECT_EQ(All(), rest_);
+  EXPECT_NE(TextOf(report.losses).find("1 value (key large)"), std::string::npos)
+      << TextOf(report.losses);
+  Close();
+}
+
+TEST_F(RepairOfLoggedValues, ADamagedOneIsFound) {
+  Fill();
+  Flip("val-1.seg", 4096 + 500);
+  const auto found = Inspect(fs_, database_, {options_, false, true, {}});
+  ASSERT_OK(found.status());
+  ASSERT_EQ(found->findings.size(), 1u);
+  EXPECT_EQ(found->findings[0].kind, FileKind::kValueSegment);
+  EXPECT_EQ(found->findings[0].count, 1u);
+  const auto report = Run(false);
+  ASSERT_OK(report.status());
+  EXPECT_FALSE(report->needed);
+  EXPECT_NE(TextOf(report->losses).find("1 values are damaged"), std::string::npos);
+}
+
+TEST_F(RepairTest, FilesThatAKilledFlushLeftAreNoObstacle) {
+  Fill();
+  const Manifest manifest = *ReadManifest(fs_, database_);
+  const std::string left = FileOf(TableName(manifest.next_ssid));
+  ASSERT_OK(fs_.Open(left, io::OpenMode::kCreate).status());
+  Flip(LogSegmentName(static_cast<int>(manifest.log_segments.back().pool_slot)), 4096 + 26);
+  ASSERT_OK(Run(false).status());
+  ASSERT_OK(Open());
+  Model rest = whole_;
+  rest.erase("logged1");
+  EXPECT_EQ(All(), rest);
+  Close();
+}
+
+// A log segment whose records are in tables keeps them until it is used again.
+TEST_F(RepairTest, WithoutAManifestTheLogHasWhatADamagedBlockHeld) {
+  options_.flushing_queue_length = 4;
+  Model written;
+  ASSERT_OK(Open());
+  for (int i = 0; i < 800; ++i) {  // two MemTables, and then two tables
+    const std::string key = "k" + std::to_string(1000 + i);
+    written[key] = std::string(100, static_cast<char>('a' + i % 26));
+    ASSERT_OK(db_->Put(key, written[key]));
+  }
+  ASSERT_OK(db_->Flush());
+  ASSERT_OK(db_->Put("k1150", written["k1150"] = "newer"));
+  Close();
+  Flip("t-1.sst", std::filesystem::file_size(FileOf("t-1.sst")) / 2);
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  ASSERT_OK(Run(false).status());
+  ASSERT_OK(Open());
+  EXPECT_EQ(All(), written);
+  EXPECT_EQ(GetText(*db_, "k1150"), "newer");
+  Close();
+}
+
+TEST_F(RepairTest, ALogWhoseLastRecordIsDamagedIsSetAside) {
+  ASSERT_OK(Open());
+  ASSERT_OK(db_->Put("first", "1"));
+  ASSERT_OK(db_->Put("last", "2"));
+  Close();
+  const uint64_t slot = ReadManifest(fs_, database_)->log_segments.back().pool_slot;
+  const std::string name = LogSegmentName(static_cast<int>(slot));
+  Flip(name, 4096 + log::RecordSize(5, 1) + 26);
+  const RepairReport report = Repaired();
+  EXPECT_EQ(All(), (Model{{"first", "1"}}));
+  EXPECT_NE(TextOf(report.losses).find("at 1 places are damaged"), std::string::npos)
+      << TextOf(report.losses);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / ("lost/rank-0." + name)));
+  Close();
+}
+
+// The table has the newer version, the log segment that it was made of has lost it.
+TEST_F(RepairTest, WithoutAManifestADamagedLogHidesNothingThatTablesHave) {
+  ASSERT_OK(Open());
+  ASSERT_OK(db_->Put("both", "older"));
+  ASSERT_OK(db_->Put("both", "newer"));
+  ASSERT_OK(db_->Flush());
+  ASSERT_OK(db_->Put("other", "1"));
+  Close();
+  const Manifest manifest = *ReadManifest(fs_, database_);
+  const auto files = *ReadDirectory(fs_, database_);
+  for (const uint64_t slot : files.logs) {
+    const std::string name = LogSegmentName(static_cast<int>(slot));
+    if (slot == manifest.log_segments.back().pool_slot) continue;
+    Flip(name, 4096 + log::RecordSize(4, 5) + 26);
+  }
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  const auto report = Run(false);
+  ASSERT_OK(report.status());
+  EXPECT_NE(TextOf(report->losses).find("at 1 places are damaged"), std::string::npos)
+      << TextOf(report->losses) << TextOf(report->steps);
+  ASSERT_OK(Open());
+  EXPECT_EQ(All(), (Model{{"both", "newer"}, {"other", "1"}}));
+  EXPECT_EQ(GetText(*db_, "both"), "newer");  // gets go by the order of the runs
+  Close();
+}
+
+// As a kill within a flush leaves it that makes several tables.
+TEST_F(RepairTest, WithoutAManifestTheLogHasWhatAKilledFlushDidNotWrite) {
+  options_.memtable_bytes = 1 << 20;
+  options_.value_separation_bytes_min = 1 << 20;
+  options_.compression = Compression::kNone;
+  Model written;
+  ASSERT_OK(Open());
+  ASSERT_OK(db_->Put("k250", "older"));
+  ASSERT_OK(db_->Flush());
+  for (int i = 0; i < 300; ++i) {
+    const std::string key = "k" + std::to_string(100 + i);
+    written[key] = std::string(1000, static_cast<char>('a' + i % 26));
+    ASSERT_OK(db_->Put(key, written[key]));
+  }
+  ASSERT_OK(db_->DeleteRange("k245", "k255"));
+  written.erase(written.lower_bound("k245"), written.lower_bound("k255"));
+  ASSERT_OK(db_->Put("k252", written["k252"] = "behind it"));
+  ASSERT_OK(db_->Flush());
+  ASSERT_OK(db_->Put("other", written["other"] = "1"));
+  Close();
+  ASSERT_GT(ReadManifest(fs_, database_)->runs.front().size(), 2u);
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  ASSERT_OK(fs_.Unlink(FileOf("t-3.sst")));
+  ASSERT_OK(fs_.Unlink(FileOf("t-4.sst")));
+  ASSERT_OK(Run(false).status());
+  ASSERT_OK(Open());
+  EXPECT_EQ(All(), written);
+  for (const auto& [key, value] : written) EXPECT_EQ(GetText(*db_, key), value);
+  EXPECT_EQ(GetText(*db_, "k250"), "<absent>");
+  Close();
+}
+
 TEST_F(RepairTest, EverythingDamagedAtOnce) {
   Fill();
   Flip("MANIFEST", 60);

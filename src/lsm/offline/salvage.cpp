@@ -26,8 +26,25 @@ bool IsEmpty(const table::RangeTombstone& tombstone) {
   return tombstone.begin >= tombstone.end;
 }
 
-bool MayHoldNews(const log::SegmentHeader& header, uint64_t flushed_lsn) {
-  return header.previous_end_lsn != 0 && header.base_lsn >= flushed_lsn;
+// A value that a failing device does not give is not lost.
+Result<bool> HasItsValue(const char* record, const ValueReader& values) {
+  if (log::HeaderAt(record)->type != log::RecordType::kValueRef) return true;
+  const Status checked = values.Check(ReferenceIn(log::ValueOf(record)));
+  if (checked.ok()) return true;
+  if (ValueIsLost(checked)) return false;
+  return checked;
+}
+
+// The end of the records that were finished, as far as the marks of the segment at `path` say.
+Result<uint64_t> MarkedEnd(io::FileSystem& fs, const std::string& path,
+                           const log::SegmentHeader& header) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  std::string page(log::kSegmentHeaderBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
+  const uint64_t end = std::max({log::CompleteMark(page.data(), header.generation),
+                                 log::ClosedMark(page.data(), header.generation),
+                                 log::DurableMark(page.data(), header.generation)});
+  return std::min(end, header.capacity);
 }
 
 Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
@@ -37,22 +54,24 @@ Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
                          MemoryHandle::Copy(fs, path, MemoryHandle::Promises::kDrop));
   MemTable& table = salvaged.memory->table();
   const log::SegmentHeader& header = salvaged.memory->header();
+  const auto take = [&](uint64_t offset, const char* record) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const bool whole, HasItsValue(record, values));
+    if (whole) return table.Adopt(offset);
+    salvaged.lost.Add(log::KeyOf(record));
+    return Status();
+  };
   // As if this boot had written it: behind damage it goes on.
-  QUIRE_ASSIGN_OR_RETURN(
-      const log::ReplayReport report,
-      log::Replay(table.data(), header, header.boot_id, path,
-                  [&](uint64_t offset, const char* record) {
-                    if (log::HeaderAt(record)->type == log::RecordType::kValueRef &&
-                        !values.Check(ReferenceIn(log::ValueOf(record))).ok()) {
-                      salvaged.lost.Add(log::KeyOf(record));
-                      return Status();
-                    }
-                    return table.Adopt(offset);
-                  }));
+  QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report,
+                         log::Replay(table.data(), header, header.boot_id, path, take));
   salvaged.memory->FinishAdoption(report.end);
   salvaged.records = report.records - salvaged.lost.count;
   salvaged.holes = report.holes;
   salvaged.hole_bytes = report.hole_bytes;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t marked_end, MarkedEnd(fs, path, header));
+  if (report.end < marked_end) {  // damage behind which no record was found
+    ++salvaged.holes;
+    salvaged.hole_bytes += marked_end - report.end;
+  }
   return salvaged;
 }
 
@@ -93,21 +112,23 @@ void LostVersions::Add(Slice key) {
   if (some_keys.size() < kKeysTold) some_keys.emplace_back(key);
 }
 
-LogRemains FindLogRemains(io::FileSystem& fs, const std::string& directory,
-                          const std::vector<uint64_t>& pool_slots, uint64_t flushed_lsn) {
+Result<LogRemains> FindLogRemains(io::FileSystem& fs, const std::string& directory,
+                                  const std::vector<uint64_t>& pool_slots,
+                                  const std::function<bool(const log::SegmentHeader&)>& wanted) {
   LogRemains remains;
-  remains.lsn_end = flushed_lsn;
   for (const uint64_t pool_slot : pool_slots) {
     LogRemains::Segment segment;
     segment.pool_slot = pool_slot;
     segment.path = directory + "/" + LogSegmentName(static_cast<int>(pool_slot));
     const Result<log::SegmentHeader> header = log::ReadSegmentHeader(fs, segment.path);
     if (header.status().code() == Code::kNotFound) continue;  // never used
+    if (!header.ok() && header.status().code() != Code::kCorruption) return header.status();
     if (header.ok() && header->kind == log::SegmentKind::kLog) {
-      remains.lsn_end = std::max(remains.lsn_end, header->base_lsn + header->capacity);
-      remains.owner_epoch = std::max(remains.owner_epoch, header->owner_epoch);
-      if (!MayHoldNews(*header, flushed_lsn)) continue;
       segment.base_lsn = header->base_lsn;
+      segment.end_lsn = header->base_lsn + header->capacity;
+      remains.lsn_end = std::max(remains.lsn_end, segment.end_lsn);
+      remains.owner_epoch = std::max(remains.owner_epoch, header->owner_epoch);
+      if (header->previous_end_lsn == 0 || !wanted(*header)) continue;
     } else {
       segment.base_lsn = UINT64_MAX;
       segment.status = header.ok() ? Status(Code::kCorruption, segment.path + " is no log segment")

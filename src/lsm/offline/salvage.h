@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "io/files/file_system.h"
+#include "log/segment.h"
 #include "lsm/memtable/memory_slot.h"
 #include "lsm/version/run_writer.h"
 #include "lsm/vlog/value_log.h"
@@ -35,15 +36,18 @@ struct LogRemains {
     uint64_t pool_slot = 0;
     std::string path;
     uint64_t base_lsn = 0;
+    uint64_t end_lsn = 0;  ///< above every LSN that it may hold
     Status status;  ///< why nothing of it can be read
   };
   std::vector<Segment> segments;  ///< oldest first; unreadable ones behind
-  uint64_t lsn_end = 0;           ///< above every LSN that any segment may hold
+  uint64_t lsn_end = 0;           ///< above every LSN that any segment, wanted or not, may hold
   uint64_t owner_epoch = 0;       ///< the highest one that a segment names
 };
-/// Those with LSNs from `flushed_lsn` on.
-LogRemains FindLogRemains(io::FileSystem& fs, const std::string& directory,
-                          const std::vector<uint64_t>& pool_slots, uint64_t flushed_lsn);
+/// Those that `wanted` takes, of all whose use began.
+/// Errors  as of reading a file, but for damage: kIo; kUnsupported: a newer format.
+Result<LogRemains> FindLogRemains(io::FileSystem& fs, const std::string& directory,
+                                  const std::vector<uint64_t>& pool_slots,
+                                  const std::function<bool(const log::SegmentHeader&)>& wanted);
 
 /// Every sound record of a log segment, in an adopted MemTable; damaged ones are stepped over.
 struct SalvagedLog {
@@ -53,6 +57,8 @@ struct SalvagedLog {
   uint64_t hole_bytes = 0;
   LostVersions lost;  ///< sound records whose separated values are not
 };
+/// Errors  kCorruption; kIo, kOutOfMemory: the segment, or a value, cannot be read for another
+///         reason than what is in it.
 Result<SalvagedLog> SalvageLog(io::FileSystem& fs, const std::string& path,
                                const ValueReader& values);
 

@@ -87,6 +87,20 @@ Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
   return Status();
 }
 
+Status CheckLogValues(const DirectoryContents& contents, const RecoveredLog& log,
+                      const std::string& directory) {
+  std::set<uint64_t> there;
+  for (const StoredSegment& segment : contents.value_segments) there.insert(segment.id);
+  for (const uint64_t id : log.value_segments) {
+    if (there.contains(id)) continue;
+    return Status(Code::kCorruption,
+                  directory + "/" + ValueSegmentName(id) +
+                      " is missing, though records of the log have their values in it: restore "
+                      "the file from a copy; `quire repair` keeps the other records");
+  }
+  return Status();
+}
+
 std::vector<ValueSegmentInfo> LiveValueSegments(const DirectoryContents& contents,
                                                 const Manifest& manifest) {
   std::set<uint64_t> listed;
@@ -146,6 +160,13 @@ Result<RecoveredLog> LogRecovery::Run(const std::vector<uint64_t>& pool_slots) {
     if (!chained_[i]) QUIRE_RETURN_IF_ERROR(CheckUnchained(files_[i]));
   }
   return std::move(log_);
+}
+
+Status LogRecovery::CheckHeaders(const std::vector<uint64_t>& pool_slots) {
+  QUIRE_RETURN_IF_ERROR(ReadHeaders(pool_slots));
+  files_.clear();
+  log_.unfinished.clear();
+  return Status();
 }
 
 bool LogRecovery::Listed(uint64_t pool_slot) const {
@@ -237,13 +258,17 @@ Status LogRecovery::Take(const LogFile& file) {
     return Status(Code::kBusy, file.path + " changes while it is read: another program uses it");
   }
   QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report, Replay(*handle, file));
-  if (report.records == 0) return Status();
+  log_.holes += report.holes;
+  log_.torn_bytes += report.torn_bytes;
+  if (report.records == 0) {
+    // Of the same boot it held nothing.
+    if (!SameBoot(file.header, boot_id_)) log_.given_up.push_back(file.header.id);
+    return Status();
+  }
   handle->FinishAdoption(report.end);
   log_.end_lsn = file.header.base_lsn + report.end;
   log_.end_generation = file.header.generation;
   log_.records += report.records;
-  log_.holes += report.holes;
-  log_.torn_bytes += report.torn_bytes;
   if (report.holes != 0 || !SameBoot(file.header, boot_id_) || handle->pool_slot() < 0) {
     log_.must_flush = true;
   }
@@ -309,20 +334,42 @@ Result<uint64_t> LogRecovery::EndOfWholeValues(const MemoryHandle& handle, const
   const char* data = handle.table().data();
   const uint64_t durable = log::DurableMark(data, file.header.generation);
   uint64_t end = std::numeric_limits<uint64_t>::max();
+  const auto look = [&](uint64_t offset, const char* record) -> Status {
+    if (offset < durable) return Status();
+    QUIRE_ASSIGN_OR_RETURN(const bool whole, ValueIsWhole(record));
+    if (whole) return Status();
+    end = offset - uint64_t{log::BatchDistance(*log::HeaderAt(record))} * 8;
+    return StopReplay();
+  };
   const Result<log::ReplayReport> report =
-      log::Replay(data, file.header, boot_id_, file.path, [&](uint64_t offset, const char* record) {
-        if (offset < durable || ValueIsWhole(record)) return Status();
-        end = offset - uint64_t{log::BatchDistance(*log::HeaderAt(record))} * 8;
-        return StopReplay();
-      },
-                  CompleteEnd(file));
+      log::Replay(data, file.header, boot_id_, file.path, look, CompleteEnd(file));
   if (!report.ok() && report.status().code() != Code::kNotFound) return report.status();
   return end;
 }
 
-bool LogRecovery::ValueIsWhole(const char* record) const {
+// A value that cannot be read for another reason than what is stored was not lost with the power:
+// a log that ended before it would lose what is whole.
+Result<bool> LogRecovery::ValueIsWhole(const char* record) {
   if (log::HeaderAt(record)->type != log::RecordType::kValueRef) return true;
-  return help_.check_value(ReferenceOf(record)).ok();
+  const log::ValueRef reference = ReferenceOf(record);
+  const Status checked = help_.check_value(reference);
+  if (checked.ok()) return HasHeader(reference.segment_id);
+  if (ValueIsLost(checked)) return false;
+  return checked;
+}
+
+// A power loss may take a value segment's header and leave a value. A table that referred to it
+// could be read, but neither verified nor copied into a checkpoint.
+Result<bool> LogRecovery::HasHeader(uint64_t value_segment) {
+  if (headed_.contains(value_segment)) return true;
+  const Result<log::SegmentHeader> header =
+      log::ReadSegmentHeader(fs_, directory_ + "/" + ValueSegmentName(value_segment));
+  if (!header.ok() && !ValueIsLost(header.status())) return header.status();
+  if (!header.ok() || header->kind != log::SegmentKind::kValue || header->id != value_segment) {
+    return false;
+  }
+  headed_.insert(value_segment);
+  return true;
 }
 
 // A segment that the chain does not reach. After a power loss one that follows a torn segment is
@@ -336,6 +383,7 @@ Status LogRecovery::CheckUnchained(const LogFile& file) {
   if (!promised) {
     ++log_.holes;
     log_.torn_bytes += log::CompleteMark(page.data(), generation) - log::kSegmentHeaderBytes;
+    log_.given_up.push_back(file.header.id);
     return Status();
   }
   return Status(Code::kCorruption,

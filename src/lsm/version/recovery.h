@@ -78,7 +78,14 @@ struct RecoveredLog {
   /// before anything new is promised: the log could not be read the same way again
   bool must_flush = false;
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
+  /// pool slots of segments of which nothing counts, but that say where the log before them ended:
+  /// to be removed when the next manifest counts, for a repair would take what is in them
+  std::vector<uint64_t> given_up;
 };
+
+/// kCorruption, naming the file, where a value segment that a record of `log` refers to is not there.
+Status CheckLogValues(const DirectoryContents& contents, const RecoveredLog& log,
+                      const std::string& directory);
 
 /// The services of the caller that recovery uses.
 struct RecoveryHelp {
@@ -86,7 +93,7 @@ struct RecoveryHelp {
   std::function<Result<std::shared_ptr<MemoryHandle>>(const std::string& path)> adopt;
   /// adopting copies the whole segment: what was closed empty is left alone
   bool copies = false;
-  /// whether a separated value is whole (asked after a power loss)
+  /// whether a separated value is whole, as ValueIsLost understands it (asked after a power loss)
   std::function<Status(const log::ValueRef& reference)> check_value;
 };
 
@@ -98,6 +105,10 @@ class LogRecovery {
   LogRecovery(io::FileSystem& fs, std::string directory, const Manifest& manifest,
               RecoveryHelp help);
   Result<RecoveredLog> Run(const std::vector<uint64_t>& pool_slots);
+  /// Checks that every log segment which the manifest lists has its header. For an opener, before
+  /// its own manifest, which lists none of them, replaces the one that does: after that a damaged
+  /// header would be taken for one whose use had just begun, and its file for one to be removed.
+  Status CheckHeaders(const std::vector<uint64_t>& pool_slots);
 
  private:
   Status ReadHeaders(const std::vector<uint64_t>& pool_slots);
@@ -109,7 +120,8 @@ class LogRecovery {
   uint64_t CompleteEnd(const LogFile& file) const;
   void NoteValue(const char* record, bool durable);
   Result<uint64_t> EndOfWholeValues(const MemoryHandle& handle, const LogFile& file);
-  bool ValueIsWhole(const char* record) const;
+  Result<bool> ValueIsWhole(const char* record);
+  Result<bool> HasHeader(uint64_t value_segment);
   Result<std::string> HeaderPage(const LogFile& file);
   Result<bool> ClosedEmpty(const LogFile& file);
   Status CheckUnchained(const LogFile& file);
@@ -121,6 +133,7 @@ class LogRecovery {
   const uint64_t boot_id_;
   std::vector<LogFile> files_;     // activated segments not contained in tables
   std::vector<bool> chained_;
+  std::set<uint64_t> headed_;      // value segments whose header is there
   RecoveredLog log_;
 };
 

@@ -94,6 +94,12 @@ class ValueReader {
   virtual Status Check(const log::ValueRef& ref) const = 0;
 };
 
+/// Whether `checked`, an answer of Check, says that the value is damaged or gone. Any other failure
+/// (of the device, for lack of memory or descriptors) says nothing about the value.
+inline bool ValueIsLost(const Status& checked) {
+  return checked.code() == Code::kCorruption || checked.code() == Code::kNotFound;
+}
+
 std::string ValueSegmentName(uint64_t segment_id);  ///< "val-<id>.seg"
 
 }  // namespace quire::lsm
