@@ -94,7 +94,8 @@ run_ctest() {
 # or draw what they do from a seed.
 counted_tests() {
   local suites
-  suites=$(grep -rlE '(ScaledCount|ScaledLeast|ForEachModelSeed|FirstSeed)\(' --include='*_test.cpp' src tests tools |
+  suites=$(grep -rlE '(ScaledCount|ScaledLeast|ForEachModelSeed|FirstSeed)\(' \
+    --include='*_test.cpp' src tests tools |
     xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
   echo "^([A-Za-z0-9]+/)?($suites)\\.|^(kill|kv_histories|kv_memory|heat|streamd|particles)\\."
 }

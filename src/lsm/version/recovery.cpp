@@ -91,7 +91,7 @@ Status CheckLogValues(const DirectoryContents& contents, const RecoveredLog& log
                       const std::string& directory) {
   std::set<uint64_t> there;
   for (const StoredSegment& segment : contents.value_segments) there.insert(segment.id);
-  for (const uint64_t id : log.value_segments) {
+  for (const auto& [id, in_doubt] : log.value_segments) {
     if (there.contains(id)) continue;
     return Status(Code::kCorruption,
                   directory + "/" + ValueSegmentName(id) +

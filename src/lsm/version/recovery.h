@@ -83,7 +83,8 @@ struct RecoveredLog {
   std::vector<uint64_t> given_up;
 };
 
-/// kCorruption, naming the file, where a value segment that a record of `log` refers to is not there.
+/// Returns kCorruption, naming the file, if a value segment that a record of `log` refers to is
+/// missing.
 Status CheckLogValues(const DirectoryContents& contents, const RecoveredLog& log,
                       const std::string& directory);
 
