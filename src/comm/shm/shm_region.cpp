@@ -62,7 +62,8 @@ Status CheckRingBytes(uint64_t ring_bytes) {
     return Status();
   }
   return Status(Code::kInvalidArgument,
-                "rings of " + std::to_string(ring_bytes) + " bytes were announced; a power of two, " +
+                "rings of " + std::to_string(ring_bytes) + " bytes were announced; a power of " +
+                    "two, " +
                     std::to_string(kShmRingBytesMin) + " to " + std::to_string(kShmRingBytesMax) +
                     ", is possible (do all ranks use the same version of Quire?)");
 }
