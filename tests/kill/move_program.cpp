@@ -127,10 +127,15 @@ Status WriteEpoch(quire::DatasetWriter& writer, uint64_t epoch) {
   return writer.EndEpoch();
 }
 
-void WriteDataset(quire::Context& context, Told* told) {
+// Epochs are small and synced: on a full device they would go on for minutes, in the blocks that its
+// files have already.
+void WriteDataset(quire::Context& context, Told* told, const std::atomic<bool>& database_full) {
   auto writer = quire::DatasetWriter::Open(context, "steps");
   if (Ended("dataset", writer.status())) return;
-  for (uint64_t epoch = 1;; ++epoch) {
+  constexpr int kEpochsOfAFullDevice = 100;
+  int more = kEpochsOfAFullDevice;
+  for (uint64_t epoch = 1; more > 0; ++epoch) {
+    if (database_full.load()) --more;
     if (Ended("dataset", WriteEpoch(**writer, epoch))) return;
     told[kDatasetTold].count.store(epoch, std::memory_order_release);
   }
@@ -145,10 +150,13 @@ int Write(const std::string& place, Told* told, int threads) {
   for (int i = 0; i < threads; ++i) {
     running.emplace_back([&, i] { WriteDatabase(**db, i, told); });
   }
-  running.emplace_back([&] { WriteDataset(**context, told); });
+  std::atomic<bool> database_full{false};
+  std::thread dataset([&] { WriteDataset(**context, told, database_full); });
   std::atomic<bool> full{false};
   std::thread stream([&] { WriteStream(place, told, full); });
   for (std::thread& thread : running) thread.join();
+  database_full = true;
+  dataset.join();
   full = true;
   stream.join();
   std::printf("full\n");

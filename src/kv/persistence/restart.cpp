@@ -107,7 +107,6 @@ class RestartWork final : public runtime::JobWork {
   const RestartOptions options_;
   const bool replaces_;     // there is a database
   const int publish_;       // the step
-  bool published_ = false;  // rank 0: the descriptor says so, and is durable
   bool may_count_ = false;  // rank 0: the descriptor may say that what was copied is the database
   PartSight old_;           // what is replaced, as this rank sees it
   std::vector<uint64_t> digests_;
@@ -239,17 +238,14 @@ Status RestartWork::Publish() {
   may_count_ = true;
   base::SyncPoint("kv.restart.before_publish");
   const Status written = WriteDescriptor(fs_, locked_.directory, ready);
-  published_ = written.ok();
-  if (published_) return Status();
+  if (written.ok()) return Status();
   // All ranks hear that it failed. Where this cannot be taken back, the database is whole.
   may_count_ = !WriteDescriptor(fs_, locked_.directory, before).ok();
   return written;
 }
 
-// Rank 0 alone knows, and what it has published is whole: the next open removes what is left of the
-// replaced database.
+// Rank 0 alone knows. Other ranks have work after it has published, which may fail: all return that.
 Status RestartWork::AfterFailure(const Status& why) const {
-  if (published_) return Status();
   if (core_->rank() == 0 && !may_count_) return why;
   return Status(why.code(), why.message() + "; whether " + locked_.directory +
                                 " is the restored database is not known: restart again, and" +
