@@ -25,7 +25,7 @@ import uuid
 from pathlib import Path
 
 SKIPPED = 77
-SECONDS = 120
+SECONDS = 240
 IMAGE_BYTES = 420 << 20  # xfs wants 300 MiB
 LOST = 3
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
