@@ -127,8 +127,8 @@ Status WriteEpoch(quire::DatasetWriter& writer, uint64_t epoch) {
   return writer.EndEpoch();
 }
 
-// Epochs are small and synced: on a full device they would go on for minutes, in the blocks that its
-// files have already.
+// Epochs are small and synced: on a full device they would go on for minutes, in the blocks that
+// its files have already.
 void WriteDataset(quire::Context& context, Told* told, const std::atomic<bool>& database_full) {
   auto writer = quire::DatasetWriter::Open(context, "steps");
   if (Ended("dataset", writer.status())) return;

@@ -244,7 +244,7 @@ Status RestartWork::Publish() {
   return written;
 }
 
-// Rank 0 alone knows. Other ranks have work after it has published, which may fail: all return that.
+// Rank 0 alone knows. Other ranks have work after it has published. If that fails, all return it.
 Status RestartWork::AfterFailure(const Status& why) const {
   if (core_->rank() == 0 && !may_count_) return why;
   return Status(why.code(), why.message() + "; whether " + locked_.directory +
