@@ -219,10 +219,11 @@ TEST_F(GateTest, LetsGoWhoHasBeenIdleLongestWhereThereIsNoMoreRoom) {
     auto channel = ComeWith(token_);
     ASSERT_OK(channel.status());
     ASSERT_OK(Ask(**channel, 1));
+    AwaitTicks(2);  // its answer is known to have gone: it is idle from here on
     peers.push_back(std::move(*channel));
   }
   ASSERT_OK(Ask(*peers[0], 2));
-  AwaitTicks(2);  // its answer is known to have gone
+  AwaitTicks(2);
   EXPECT_OK(ComeAndAsk());
   EXPECT_TRUE(IsClosed(peers[1]->socket()));
   for (const size_t stays : {0, 2, 3}) EXPECT_OK(Ask(*peers[stays], 3));
