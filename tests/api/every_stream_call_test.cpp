@@ -179,24 +179,43 @@ std::vector<CRow> CWriterRows() {
   };
 }
 
+// What a call that succeeds has given is the caller's.
+int Freed(int code, void* given) {
+  quire_free(given);
+  return code;
+}
+
+int Released(int code, quire_stream_view** view) {
+  if (code == QUIRE_OK) quire_stream_view_release(*view);
+  return code;
+}
+
 std::vector<CRow> CReaderRows() {
-  static quire_stream_view* view = nullptr;
   static int finished = 0;
   return {
       {"objects", [](O& o) {
          quire_bytes* keys = nullptr;
-         return quire_stream_reader_objects(o.c_reader, &keys, &size);
+         const int code = quire_stream_reader_objects(o.c_reader, &keys, &size);
+         return Freed(code, keys);
        }},
       {"versions", [](O& o) {
          quire_stream_version* versions = nullptr;
-         return quire_stream_reader_versions(o.c_reader, kKey, kKeyBytes, &versions, &size);
+         const int code =
+             quire_stream_reader_versions(o.c_reader, kKey, kKeyBytes, &versions, &size);
+         return Freed(code, versions);
        }},
       {"last_snapshot", [](O& o) { return quire_stream_reader_last_snapshot(o.c_reader, &number); }},
       {"get", [](O& o) {
-         return quire_stream_reader_get(o.c_reader, kKey, kKeyBytes, 0, &memory, &size);
+         memory = nullptr;
+         const int code =
+             quire_stream_reader_get(o.c_reader, kKey, kKeyBytes, 0, &memory, &size);
+         return Freed(code, memory);
        }},
       {"get_at", [](O& o) {
-         return quire_stream_reader_get_at(o.c_reader, kKey, kKeyBytes, 1, &memory, &size);
+         memory = nullptr;
+         const int code =
+             quire_stream_reader_get_at(o.c_reader, kKey, kKeyBytes, 1, &memory, &size);
+         return Freed(code, memory);
        }},
       {"get_into", [](O& o) {
          size = sizeof buffer;
@@ -206,9 +225,14 @@ std::vector<CRow> CReaderRows() {
          size = sizeof buffer;
          return quire_stream_reader_get_at_into(o.c_reader, kKey, kKeyBytes, 1, buffer, &size);
        }},
-      {"view", [](O& o) { return quire_stream_reader_view(o.c_reader, kKey, kKeyBytes, 0, &view); }},
-      {"view_at",
-       [](O& o) { return quire_stream_reader_view_at(o.c_reader, kKey, kKeyBytes, 1, &view); }},
+      {"view", [](O& o) {
+         quire_stream_view* view = nullptr;
+         return Released(quire_stream_reader_view(o.c_reader, kKey, kKeyBytes, 0, &view), &view);
+       }},
+      {"view_at", [](O& o) {
+         quire_stream_view* view = nullptr;
+         return Released(quire_stream_reader_view_at(o.c_reader, kKey, kKeyBytes, 1, &view), &view);
+       }},
       {"wait", [](O& o) { return quire_stream_reader_wait(o.c_reader, 0, 0, &number); }},
       {"finished", [](O& o) { return quire_stream_reader_finished(o.c_reader, &finished); }},
   };
