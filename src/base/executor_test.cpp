@@ -10,8 +10,8 @@
 namespace quire::base {
 namespace {
 
-// What a pool of one thread runs, in order; the first job is long, and lets others run once
-// everything else is scheduled.
+// Returns the jobs that a pool of one thread ran, in order. The first is long; it lets others run
+// once everything else is scheduled.
 std::string OrderOf(const std::string& jobs) {
   std::string order;
   std::atomic<bool> scheduled{false};

@@ -43,7 +43,7 @@ int MPI_Irecv(void* bytes, int count, MPI_Datatype type, int source, int tag, MP
   return PMPI_Irecv(bytes, count, type, source, tag, comm, request);
 }
 
-// What is complete has failed.
+// A request that is complete has failed.
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   const int error = PMPI_Test(request, done, status);
   return *done != 0 && Fails(Call::kTest) ? MPI_ERR_OTHER : error;

@@ -95,7 +95,7 @@ void MpiLink::PostReceives() {
   while (broken_.ok() && !unposted_.empty() && PostReceive(unposted_.back())) unposted_.pop_back();
 }
 
-// Of all ranks: MPI is finalized; or a receive failed, and what it would have brought is lost and
+// The failure of all ranks: MPI is finalized; or a receive failed, its message is lost and
 // may be of any of them. (Those that were never heard of: as soon as they are asked for.)
 void MpiLink::Break(const Status& why) {
   const bool first = broken_.ok();

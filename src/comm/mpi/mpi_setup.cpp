@@ -154,7 +154,7 @@ MpiLinkOptions LinkOptions(const std::vector<Card>& cards, const std::vector<int
   return options;
 }
 
-// What a rank makes by itself, once all know of each other.
+// The things that a rank makes by itself, once all know of each other.
 struct Made {
   std::unique_ptr<Transport> transport;
   MpiLink* link = nullptr;  // within it, to be started; null: MPI is not needed any more

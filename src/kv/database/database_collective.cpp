@@ -77,7 +77,7 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
   return wait ? redistribution_->Wait() : Status();
 }
 
-// What a rank knows alone must not decide whether it enters a collective call: a rank may have ended
+// A rank's own knowledge must not decide whether it enters a collective call: a rank may have ended
 // by itself, and where an iterator keeps the older parts depends on the rank. So all agree twice, on
 // how it ended and on who could begin again. If it failed for want of room, there may be room now.
 Status DatabaseImpl::AwaitRedistribution(uint32_t number) {

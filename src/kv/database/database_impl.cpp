@@ -134,7 +134,7 @@ Status DatabaseImpl::ClosedStatus() const {
   return Status(Code::kInvalidArgument, "database " + name_ + " is closed");
 }
 
-// Of an open database: a closed one has no core.
+// The database must be open: a closed one has no core.
 Status DatabaseImpl::CheckThread() const {
   return core_->exchange->CheckThread();
 }
