@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from glob import glob
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the sources may be read-only
@@ -110,7 +111,8 @@ class Test:
         job.require(not left, f"what an earlier job left is still there: {left}")
         begun = self.checkpoints / "db"
         # The bytes are transferred in the directories of the ranks.
-        job.wait_until(lambda: any(begun.glob(".partial-*/rank-*")), "checkpoint under way")
+        # Path.glob raises where a directory is renamed while it looks; this glob looks on.
+        job.wait_until(lambda: glob(f"{begun}/.partial-*/rank-*"), "checkpoint under way")
         time.sleep(delay)
         kill_all(pids if victims == "all" else [random.choice(pids)])
         job.wait()  # the launcher ends the others, or they hear of it themselves

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from glob import glob
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the sources may be read-only
@@ -229,7 +230,8 @@ def case_killed_checkpoint(nodes):
         wait_for(job, lambda: len(told_rounds(nodes, "complete")) > before, "complete checkpoint")
         require(not any(path.exists() for path in left), f"{left} is left")
         home = nodes.shared / "checkpoints/db"
-        wait_for(job, lambda: any(home.glob(".partial-*/rank-*")), "checkpoint under way")
+        # Path.glob raises where a directory is renamed while it looks; this glob looks on.
+        wait_for(job, lambda: glob(f"{home}/.partial-*/rank-*"), "checkpoint under way")
         time.sleep(random.uniform(0, 0.01))
         node.signal(signal.SIGKILL, program)
         end_job(nodes, job)
