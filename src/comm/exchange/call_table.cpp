@@ -1,11 +1,17 @@
 #include "comm/exchange/call_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log_sink.h"
 #include "comm/transport/in_service.h"
 
 namespace quire::comm {
+namespace {
+
+constexpr size_t kFirstSlots = 16;
+
+}  // namespace
 
 void PendingCall::Complete(Status status, std::string answer) {
   if (then_ != nullptr) {
@@ -24,9 +30,12 @@ void PendingCall::Complete(Status status, std::string answer) {
 uint64_t CallTable::Add(std::shared_ptr<PendingCall> call) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (free_.empty()) {
-    free_.reserve(slots_.size() + 1);  // so that to forget a call takes no memory
+    if (slots_.size() == slots_.capacity()) {
+      slots_.reserve(std::max(kFirstSlots, 2 * slots_.size()));
+    }
+    free_.reserve(slots_.capacity());  // so that to forget a call takes no memory
+    free_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.emplace_back();
-    free_.push_back(static_cast<uint32_t>(slots_.size() - 1));
   }
   const uint32_t index = free_.back();
   free_.pop_back();
