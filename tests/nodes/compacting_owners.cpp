@@ -183,22 +183,24 @@ class Writer {
   Writer(Database& db, Keys hot) : db_(db), hot_(std::move(hot)), thread_([this] { Run(); }) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
-  ~Writer() { End(); }
+  ~Writer() { Stop(); }
 
   void Next() {
     walks_.fetch_add(1);
     walks_.notify_one();
   }
   Status End() {
-    if (thread_.joinable()) {
-      enough_.store(true);
-      Next();
-      thread_.join();
-    }
+    Stop();
     return result_;
   }
 
  private:
+  void Stop() {
+    if (!thread_.joinable()) return;
+    enough_.store(true);
+    Next();
+    thread_.join();
+  }
   void Run() {
     for (int round = 1; !enough_.load() && result_.ok(); ++round) {
       const int walks = walks_.load();
