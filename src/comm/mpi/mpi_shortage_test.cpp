@@ -24,8 +24,9 @@ namespace quire::comm {
 namespace {
 
 constexpr int kVictim = 1;
-constexpr uint64_t kTimeoutMs = 300;
-constexpr double kSecondsMax = 8;  // of a turn; opening and closing wait for 2 s each
+constexpr uint64_t kTimeoutMs = 30'000;
+constexpr uint64_t kStarvedTimeoutMs = 300;  // where a rank may wait in vain
+constexpr double kSecondsMax = 60;  // of a turn; opening and closing wait for 2 s each
 // A rank without memory for these does not duplicate the communicator, which the others do: by MPI's
 // rules the program must not go on with it.
 constexpr int64_t kBeforeDuplicate = 2;
@@ -47,16 +48,16 @@ bool IsExpected(const Status& status) {
          status.code() == Code::kPeerFailed;
 }
 
-Result<std::unique_ptr<Transport>> Open() {
+Result<std::unique_ptr<Transport>> Open(uint64_t timeout_ms) {
   MpiTransportOptions options;
   options.kind = TransportKind::kMpi;
-  options.timeout_ms = kTimeoutMs;
+  options.timeout_ms = timeout_ms;
   return NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
 }
 
-std::unique_ptr<Exchange> ExchangeOver(std::unique_ptr<Transport> transport) {
+std::unique_ptr<Exchange> ExchangeOver(std::unique_ptr<Transport> transport, uint64_t timeout_ms) {
   ExchangeOptions options;
-  options.timeout_ms = kTimeoutMs;
+  options.timeout_ms = timeout_ms;
   auto exchange = Exchange::Create(std::move(transport), options);
   exchange->Serve(1, [](int, Slice request, std::string* answer) {
     answer->assign(request);
@@ -89,6 +90,7 @@ Status Use(Exchange& exchange) {
 // One turn; whether the allocation was reached.
 bool Turn(Phase phase, int64_t n) {
   const auto start = std::chrono::steady_clock::now();
+  const uint64_t timeout_ms = n < 0 ? kTimeoutMs : kStarvedTimeoutMs;
   bool failed = false;
   const auto starve = [&](Phase now) {
     if (now == phase && own_rank == kVictim && n >= 0) test::FailAllocation(n);
@@ -97,13 +99,13 @@ bool Turn(Phase phase, int64_t n) {
     if (now == phase && own_rank == kVictim && n >= 0) failed = test::AllocationFailed();
   };
   starve(Phase::kOpen);
-  auto opened = Open();
+  auto opened = Open(timeout_ms);
   feed(Phase::kOpen);
   Check(IsExpected(opened.status()), phase, n, "opening: " + opened.status().ToString());
   Check(opened.ok() || n >= 0, phase, n, "opening after a shortage: " + opened.status().ToString());
   Check(Alike(opened.ok()), phase, n, "opening went well on some ranks only");
   if (opened.ok()) {
-    std::unique_ptr<Exchange> exchange = ExchangeOver(*std::move(opened));
+    std::unique_ptr<Exchange> exchange = ExchangeOver(*std::move(opened), timeout_ms);
     starve(Phase::kUse);
     const Status used = base::OrOutOfMemory([&] { return Use(*exchange); });
     feed(Phase::kUse);
