@@ -27,8 +27,9 @@ class Ring {
   // What is needed of the head's piece goes to the tail. False: there is no room.
   bool MoveFirst() {
     std::vector<NeededEntry> needed = pieces_.front().needed;
-    const auto split = needed.begin() +
-                       static_cast<std::ptrdiff_t>(EntriesBeforeEnd(needed, RestOfFile()));
+    const size_t first_count =
+        FillFileEnd(needed, RestOfFile(), [](const NeededEntry& entry) { return entry.bytes; });
+    const auto split = needed.begin() + static_cast<std::ptrdiff_t>(first_count);
     std::vector<NeededEntry> behind(split, needed.end());
     needed.erase(split, needed.end());
     const uint64_t first = needed.empty() ? 0 : CommitOf(needed);
@@ -103,15 +104,6 @@ uint64_t CommitOf(const std::vector<NeededEntry>& entries) {
   uint64_t bytes = kRecordBytes;
   for (const NeededEntry& entry : entries) bytes += entry.bytes;
   return bytes;
-}
-
-size_t EntriesBeforeEnd(const std::vector<NeededEntry>& entries, uint64_t rest) {
-  uint64_t bytes = kRecordBytes;
-  size_t count = 0;
-  for (; count < entries.size() && bytes + entries[count].bytes <= rest; ++count) {
-    bytes += entries[count].bytes;
-  }
-  return count;
 }
 
 std::optional<uint64_t> MovesFor(const RoomQuestion& question) {

@@ -6,6 +6,8 @@
 /// Threads    pure functions
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -41,9 +43,22 @@ struct RoomQuestion {
 
 /// [bytes] Of a commit of these versions.
 uint64_t CommitOf(const std::vector<NeededEntry>& entries);
-/// How many of the versions that are moved go before the file's end, `rest` bytes away: all, or
-/// so many that as little as possible is left free there, and the others behind it.
-size_t EntriesBeforeEnd(const std::vector<NeededEntry>& entries, uint64_t rest);
+/// Which of the versions that are moved go before the file's end, `rest` bytes away: each that fits
+/// behind those before it, so that little is left free there. They come first in `entries`
+/// afterwards; returns how many they are. The others go behind the end. `stored` returns the bytes
+/// of an entry.
+template <typename SomeEntry, typename Stored>
+size_t FillFileEnd(std::vector<SomeEntry>& entries, uint64_t rest, const Stored& stored) {
+  uint64_t bytes = kRecordBytes;
+  const auto fits = [&](const SomeEntry& entry) {
+    const uint64_t with = bytes + stored(entry);
+    if (with > rest) return false;
+    bytes = with;
+    return true;
+  };
+  return static_cast<size_t>(std::stable_partition(entries.begin(), entries.end(), fits) -
+                             entries.begin());
+}
 
 /// How many pieces are appended again, from the head on, before the new commit; 0: it fits as it
 /// is. It fits if there is room, and if afterwards the head can be moved over all of the log while

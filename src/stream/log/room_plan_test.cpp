@@ -69,14 +69,41 @@ TEST(RoomPlan, ALargeVersionThatFreesDeltasKeepsItsRoom) {
   EXPECT_EQ(MovesFor(question), std::nullopt);
 }
 
-TEST(RoomPlan, WhatIsMovedIsSplitAtTheEndOfTheFile) {
-  const std::vector<NeededEntry> entries = {{640}, {1280}, {640}};
-  EXPECT_EQ(CommitOf(entries), 2624u);
-  EXPECT_EQ(EntriesBeforeEnd(entries, 2624), 3u);
-  EXPECT_EQ(EntriesBeforeEnd(entries, 2560), 2u);
-  EXPECT_EQ(EntriesBeforeEnd(entries, 1984), 2u);
-  EXPECT_EQ(EntriesBeforeEnd(entries, 1920), 1u);
-  EXPECT_EQ(EntriesBeforeEnd(entries, 640), 0u);
+// How many are moved before the file's end, and their sizes.
+std::vector<uint64_t> BeforeEnd(std::vector<NeededEntry> entries, uint64_t rest) {
+  const size_t count =
+      FillFileEnd(entries, rest, [](const NeededEntry& entry) { return entry.bytes; });
+  std::vector<uint64_t> sizes;
+  for (size_t i = 0; i < count; ++i) sizes.push_back(entries[i].bytes);
+  return sizes;
+}
+
+TEST(RoomPlan, WhatIsMovedFillsTheEndOfTheFile) {
+  using Sizes = std::vector<uint64_t>;
+  const std::vector<NeededEntry> entries = {{640}, {1280}, {704}};
+  EXPECT_EQ(CommitOf(entries), 2688u);
+  EXPECT_EQ(BeforeEnd(entries, 2688), (Sizes{640, 1280, 704}));
+  EXPECT_EQ(BeforeEnd(entries, 2624), (Sizes{640, 1280}));
+  EXPECT_EQ(BeforeEnd(entries, 1920), (Sizes{640, 704}));  // the second does not fit, the third does
+  EXPECT_EQ(BeforeEnd(entries, 768), (Sizes{640}));
+  EXPECT_EQ(BeforeEnd(entries, 640), (Sizes{}));
+}
+
+// As a random model found it: if the large version alone leaves the end of the file free, there is
+// no room to move the third commit.
+TEST(RoomPlan, WhatIsSmallGoesBeforeTheEndOfTheFile) {
+  RoomQuestion question;
+  question.capacity = 1 << 20;
+  question.head = 110'208;
+  question.tail = 1'003'264;
+  question.pieces = {{110'208, {{4224}, {100'160}, {256}, {4352}, {1152}}},
+                     {10'240, {{10'176}}},
+                     {119'232, {{4224}, {100'160}, {256}, {4352}, {10'176}}},
+                     {422'080, {{10'176}}},
+                     {220'992, {{87'872}, {256}}},
+                     {8896, {{6080}}},
+                     {1408, {{192}, {1152}}}};
+  EXPECT_TRUE(MovesFor(question).has_value());
 }
 
 }  // namespace

@@ -247,15 +247,16 @@ Status Part::RelocateHead(bool* moved) {
   QUIRE_ASSIGN_OR_RETURN(const Record record, heap_->RecordAt(commit.at));
   QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> needed, NeededOfHead(record));
   if (needed.empty()) return Status();
-  std::vector<NeededEntry> sizes;
-  for (const Entry& entry : needed) sizes.push_back({SizesOf(entry).stored});
-  const size_t first = EntriesBeforeEnd(sizes, heap_->rest_of_file());
-  const std::vector<NeededEntry> behind(sizes.begin() + static_cast<std::ptrdiff_t>(first),
-                                        sizes.end());
-  const uint64_t bytes =
-      behind.empty() ? CommitOf(sizes) : heap_->rest_of_file() + CommitOf(behind);
-  if (bytes > heap_->free_bytes()) return Status();
+  const auto stored = [](const Entry& entry) { return SizesOf(entry).stored; };
+  const size_t first = FillFileEnd(needed, heap_->rest_of_file(), stored);
   const auto split = needed.begin() + static_cast<std::ptrdiff_t>(first);
+  std::vector<NeededEntry> last;
+  for (auto at = first == needed.size() ? needed.begin() : split; at != needed.end(); ++at) {
+    last.push_back({stored(*at)});
+  }
+  const uint64_t skipped = first == needed.size() ? 0 : heap_->rest_of_file();
+  const uint64_t bytes = skipped + CommitOf(last);
+  if (bytes > heap_->free_bytes()) return Status();
   for (const auto& [begin, end] : {std::pair(needed.begin(), split), {split, needed.end()}}) {
     if (begin != end) QUIRE_RETURN_IF_ERROR(AppendAgain({begin, end}, record.unix_time_ns));
   }
