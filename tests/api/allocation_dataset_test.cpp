@@ -3,15 +3,22 @@
 // scan, and the next epoch can be written.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "child_process.h"
 #include "failing_allocations.h"
+#include "filter/rank_map.h"
+#include "io/sim/sim_file_system.h"
 #include "partition/part/double_buffer.h"
+#include "partition/part/files.h"
+#include "partition/part/part_reader.h"
+#include "partition/part/part_writer.h"
 #include "quire/quire.h"
 #include "quire/quire_dataset.h"
 #include "runtime/sim_ranks_testing.h"
@@ -146,6 +153,10 @@ class Workload : private quire::test::StarvedProgram {
   quire_dataset_writer* writer_ = nullptr;
 };
 
+uint64_t HashOf(uint64_t i) {
+  return quire::base::HashKey(std::to_string(i));
+}
+
 struct Flag {
   bool full = false;
   bool empty() const { return !full; }
@@ -181,6 +192,54 @@ TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
         for (int i = 0; i < 100; ++i) ASSERT_NO_FATAL_FAILURE(TurnStarved(&buffer));
         EXPECT_GE(written, 100);
       });
+}
+
+// A part of one map; the keys are their hashes.
+std::shared_ptr<quire::partition::PartReader> PartOfAMap(quire::io::FileSystem& fs,
+                                                         uint32_t pair_count, uint64_t held_max) {
+  using namespace quire::partition;
+  constexpr uint32_t kRanks = 1024;
+  constexpr char kDirectory[] = "/steps";
+  EXPECT_TRUE(fs.MakeDirectory(kDirectory).ok());
+  PartWriter::Options options;
+  options.fs = &fs;
+  options.directory = kDirectory;
+  options.id = 1;
+  const auto writer = PartWriter::Open(options, {});
+  EXPECT_TRUE(writer.ok() && (*writer)->Prepare().ok());
+  std::vector<quire::filter::KeyRank> pairs;
+  for (uint32_t i = 0; i < pair_count; ++i) pairs.push_back({HashOf(i), i % kRanks});
+  quire::filter::RankMapOptions map;
+  map.rank_count = kRanks;
+  EXPECT_TRUE((*writer)->AddMap(map, &pairs).ok());
+  EXPECT_TRUE((*writer)->Seal(1, 7).ok());
+  (*writer)->KeepFiles();
+  PartReader::Options part;
+  part.part = *fs.Open(PartPath(kDirectory, 0), quire::io::OpenMode::kRead);
+  part.record = ReadIndex(fs, kDirectory, 1, 0)->at(0);
+  part.rank_count = kRanks;
+  part.cache = quire::table::NewBlockCache(0);
+  part.held = std::make_shared<std::atomic<uint64_t>>(0);
+  part.held_max = held_max;
+  const auto reader = PartReader::Open(std::move(part));
+  EXPECT_TRUE(reader.ok()) << reader.status().ToString();
+  return *reader;
+}
+
+TEST(PartReader, ReturnsTheMemoryOfShardsThatItLetsGo) {
+  constexpr uint32_t kPairCount = 20 << 16;
+  constexpr uint64_t kHeldMax = 200'000;  // of some 2 MB
+  const auto fs = quire::io::NewSimFileSystem();
+  const auto part = PartOfAMap(*fs, kPairCount, kHeldMax);
+  std::vector<uint32_t> ranks;
+  ranks.reserve(64);
+  const int64_t before = quire::test::AllocatedBytes();
+  for (uint32_t i = 0; i < 1000; ++i) {
+    ranks.clear();
+    ASSERT_TRUE(part->FindRanks(HashOf(i), &ranks).ok());
+    EXPECT_EQ(ranks, (std::vector<uint32_t>{i % 1024}));
+    ASSERT_LT(quire::test::AllocatedBytes() - before, static_cast<int64_t>(2 * kHeldMax));
+  }
 }
 
 using DatasetAllocations = quire::test::StarvedTest<Record>;

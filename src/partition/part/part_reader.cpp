@@ -97,10 +97,11 @@ Result<Slice> PartReader::ShardOf(size_t number, Map* map, uint32_t shard) {
   return Slice(bytes);
 }
 
-// With mutex_ held.
+// With mutex_ held. (A string that is assigned an empty one keeps its memory.)
 void PartReader::DropShards() {
   for (const std::unique_ptr<Map>& map : maps_) {
-    if (map != nullptr) map->shards.assign(map->shards.size(), {});
+    if (map == nullptr) continue;
+    for (std::string& shard : map->shards) std::string().swap(shard);
   }
   *options_.held -= held_;
   held_ = 0;
