@@ -103,6 +103,23 @@ DATASET_SABOTAGES = [
              "src/partition/dataset/dataset_scan.cpp",
              "current_ = nullptr;  // which may stand on what a newer table has", "", PARTITION,
              "*DatasetDamage.*"),
+    Sabotage("dataset-scan-memory", "what a scan throws for lack of memory leaves it amid a step",
+             "src/partition/dataset/dataset_scan.cpp",
+             "status_ = base::OrOutOfMemory(step);", "status_ = step();",
+             "quire_allocation_dataset_test", "DatasetReads.*Pointer"),
+    Sabotage("dataset-part-held", "a part that was not kept for lack of memory is found",
+             "src/partition/part/part_cache.cpp",
+             "parts_.try_emplace(place, Held{part, use.begin()});",
+             "parts_.try_emplace(place);\n"
+             "  std::list<Place>{place}.swap(use);\n"
+             "  held->second = {part, use.begin()};",
+             "quire_allocation_dataset_test", "DatasetReads.*"),
+    Sabotage("dataset-map-half", "a map is there before it has places for its shards",
+             "src/partition/part/part_reader.cpp",
+             "map = std::make_unique<Map>(Map{std::move(*opened), std::move(shards)});",
+             "map = std::make_unique<Map>(Map{std::move(*opened), {}});\n"
+             "  map->shards.resize(map->map.shard_count());",
+             "quire_allocation_dataset_test", "DatasetReads.*Ribbon"),
     Sabotage("dataset-shard-memory", "shards that are let go keep their memory",
              "src/partition/part/part_reader.cpp", "std::string().swap(shard);", "shard.clear();",
              "quire_allocation_dataset_test", "PartReader.*"),

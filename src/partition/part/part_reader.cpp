@@ -74,8 +74,8 @@ Result<PartReader::Map*> PartReader::MapAt(size_t number) {
       filter::RankMap::Fingerprint(head) != extent.file_id) {
     return context(Status(Code::kCorruption, "another map than the one that was written there"));
   }
-  map = std::make_unique<Map>(Map{std::move(*opened), {}});
-  map->shards.resize(map->map.shard_count());
+  std::vector<std::string> shards(opened->shard_count());
+  map = std::make_unique<Map>(Map{std::move(*opened), std::move(shards)});
   return map.get();
 }
 
