@@ -1,6 +1,8 @@
 // A damaged database is inspected, repaired, opened again; what was lost was named.
 #include "lsm/offline/repair.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "base/coding.h"
@@ -16,7 +18,8 @@ namespace {
 // A real file system: what is lost moves to another directory.
 class RepairTest : public testing::Test {
  protected:
-  RepairTest() : fs_(io::PosixFileSystem()), database_(directory_ / "db") {
+  explicit RepairTest(const std::string& place = testing::TempDir())
+      : directory_(place), fs_(io::PosixFileSystem()), database_(directory_ / "db") {
     options_.compaction_trigger = 100;
     options_.dead_percent_max = 1000;
   }
@@ -393,6 +396,33 @@ TEST_F(RepairTest, WithoutAManifestTheLogHasWhatADamagedBlockHeld) {
   ASSERT_OK(Open());
   EXPECT_EQ(All(), written);
   EXPECT_EQ(GetText(*db_, "k1150"), "newer");
+  Close();
+}
+
+// As of a MemTable of more than 4 GiB: nearly all of it is a hole, which costs no time in memory.
+class RepairOfALargeLog : public RepairTest {
+ protected:
+  RepairOfALargeLog() : RepairTest(test::PlaceInMemory()) {}
+};
+
+TEST_F(RepairOfALargeLog, IsSetAsideToo) {
+  constexpr uint64_t kBytes = (4ull << 30) + 4096;
+  Fill();
+  const uint64_t slot = ReadManifest(fs_, database_)->log_segments.back().pool_slot;
+  const std::string name = LogSegmentName(static_cast<int>(slot));
+  Flip(name, 4096 + 26);  // in the key of the first record
+  std::filesystem::resize_file(FileOf(name), kBytes);
+  const auto report = Run(false);
+  ASSERT_OK(report.status());
+  const std::string lost = directory_ / ("lost/rank-0." + name);
+  EXPECT_EQ(std::filesystem::file_size(lost), kBytes);
+  struct stat about = {};
+  ASSERT_EQ(::stat(lost.c_str(), &about), 0);
+  EXPECT_LT(about.st_blocks * 512, 16 << 20);
+  ASSERT_OK(Open());
+  Model rest = whole_;
+  rest.erase("logged1");
+  EXPECT_EQ(All(), rest);
   Close();
 }
 
