@@ -127,8 +127,11 @@ Status Repairer::Judge() {
   for (const Finding& finding : found_.findings) {
     if (finding.status.code() != Code::kCorruption) return finding.status;
     if (finding.kind == FileKind::kValueSegment && there.contains(finding.number)) {
-      Loss(finding.path + ": " + std::to_string(finding.count) +
-           " values are damaged; gets of their keys go on to say so");
+      Loss(finding.count == 0
+               ? finding.status.message() +
+                     "; its values can be read, but no checkpoint can be made while it is needed"
+               : finding.path + ": " + std::to_string(finding.count) +
+                     " values are damaged; gets of their keys go on to say so");
       continue;
     }
     if (finding.kind == FileKind::kValueSegment) gone_.insert(finding.number);

@@ -323,6 +323,21 @@ TEST_F(RepairTest, ADamagedValueIsNamedAndLeft) {
   EXPECT_NE(TextOf(report->losses).find("1 values are damaged"), std::string::npos);
 }
 
+TEST_F(RepairTest, AValueSegmentOfWhichOnlyTheHeaderIsDamagedIsNamed) {
+  Fill();
+  for (const uint64_t copy : {0, 2048}) Flip("val-1.seg", copy + 20);
+  const auto report = Run(false);
+  ASSERT_OK(report.status());
+  EXPECT_FALSE(report->needed);
+  const std::string losses = TextOf(report->losses);
+  EXPECT_EQ(losses.find("0 values"), std::string::npos) << losses;
+  EXPECT_NE(losses.find("val-1.seg"), std::string::npos) << losses;
+  EXPECT_NE(losses.find("no checkpoint"), std::string::npos) << losses;
+  ASSERT_OK(Open());
+  EXPECT_EQ(GetText(*db_, "large"), large_);
+  Close();
+}
+
 // A value in a value segment, and no table that refers to it.
 class RepairOfLoggedValues : public RepairTest {
  protected:
