@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "base/coding.h"
 #include "lsm/db/db_test_support.h"
@@ -157,6 +158,47 @@ TEST_F(RepairTest, ADamagedTableIsSetAsideAndNamed) {
   EXPECT_NE(TextOf(report.losses).find("t-2.sst had 3 entries from both to new"), std::string::npos)
       << TextOf(report.losses);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "lost/rank-0.t-2.sst"));
+  Close();
+}
+
+// The same whatever the log is, and however blocks are compressed.
+class RepairInEachMode
+    : public RepairTest,
+      public testing::WithParamInterface<std::tuple<WalMode, Compression>> {
+ protected:
+  RepairInEachMode() { std::tie(options_.wal, options_.compression) = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Modes, RepairInEachMode,
+    testing::Combine(testing::Values(WalMode::kOff, WalMode::kOn, WalMode::kSync),
+                     testing::Values(Compression::kNone, Compression::kLz4, Compression::kZstd)));
+
+TEST_P(RepairInEachMode, WithoutAManifestNothingIsLost) {
+  Fill();
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  Repaired();
+  EXPECT_EQ(All(), whole_);
+  for (const auto& [key, value] : whole_) EXPECT_EQ(GetText(*db_, key), value);
+  // What is written from now on is newer.
+  ASSERT_OK(db_->Put("both", "3"));
+  ASSERT_OK(db_->Delete("new"));
+  Close();
+  ASSERT_OK(Open());
+  EXPECT_EQ(GetText(*db_, "both"), "3");
+  EXPECT_EQ(GetText(*db_, "new"), "<absent>");
+  Close();
+}
+
+TEST_P(RepairInEachMode, OnlyWhatADamagedTableAndAMissingValueSegmentHadIsLost) {
+  Fill();
+  Flip("t-2.sst", 40);
+  ASSERT_OK(fs_.Unlink(FileOf("val-1.seg")));
+  Repaired();
+  Model rest = whole_;
+  rest["both"] = "1";
+  rest.erase("large");
+  rest.erase("new");
+  EXPECT_EQ(All(), rest);
   Close();
 }
 
