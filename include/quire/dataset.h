@@ -218,7 +218,8 @@ class DatasetScan {
   virtual Slice key() const = 0;
   virtual Slice value() const = 0;
   virtual uint32_t rank() const = 0;
-  /// Returns OK at the end, or the failure that ended the scan.
+  /// Returns OK at the end, or the failure that ended the scan (kOutOfMemory: a step had no
+  /// memory).
   virtual Status status() const = 0;
 };
 

@@ -52,11 +52,12 @@ struct TableInfo {
   std::vector<SegmentUse> segments;
 };
 
-/// Keys of which a table has lost versions, as their data block cannot be read: those above `after`
-/// (none given: from the first on), up to and with `up_to`.
+/// Keys of which a table has lost versions, as their data blocks cannot be read: those above
+/// `after` (none given: from the first on), up to and with `up_to`.
 struct LostRange {
   std::optional<std::string> after;
   std::string up_to;
+  bool with_after = false;  ///< older versions of `after` are lost, too
 };
 
 /// Writes one table: entries in EntryIterator order (key ascending, LSN descending).
@@ -123,7 +124,8 @@ class Table {
   virtual Status Verify() const = 0;
   /// Verifies the checksums alone, at the speed of memory; as Verify where blocks have none.
   virtual Status VerifyChecksums() const = 0;
-  /// Reads all data blocks; what the damaged ones among them held, by key. For repair.
+  /// Reads all data blocks; what the damaged ones among them held, by rising keys: each range ends
+  /// with a higher key than the one before. For repair.
   ///
   /// Errors  kCorruption: SSIndex is damaged, so that no block can be found. kIo: unreadable.
   virtual Result<std::vector<LostRange>> FindLostRanges() const = 0;

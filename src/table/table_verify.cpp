@@ -126,6 +126,18 @@ class Verifier {
   uint64_t last_lsn_ = 0;
 };
 
+// Adds what `block` held. Blocks that follow each other make one range, also if between them lie
+// whole ones that have nothing but versions of the key with which the range ends.
+void AddLost(const TableIndex& index, uint64_t block, std::vector<LostRange>* lost) {
+  const Slice before = block > 0 ? index.separator(block - 1) : Slice();
+  if (lost->empty() || lost->back().up_to != before) {
+    lost->emplace_back();
+    if (block > 0) lost->back().after = std::string(before);
+    lost->back().with_after = block > 0 && index.Continues(block - 1);
+  }
+  lost->back().up_to = std::string(index.separator(block));
+}
+
 }  // namespace
 
 Status TableReader::Verify() const {
@@ -143,17 +155,12 @@ Result<std::vector<LostRange>> TableReader::FindLostRanges() const {
   const TableIndex& index = IndexIn(*index_pin.get());
   BlockStream stream(*this, index);
   std::vector<LostRange> lost;
-  bool last_lost = false;
   for (uint64_t block = 0; block < index.block_count(); ++block) {
     Slice contents;
     const Status read = stream.Read(block, &contents);
-    if (!read.ok() && read.code() != Code::kCorruption) return read;
-    if (!read.ok() && !last_lost) {
-      lost.emplace_back();
-      if (block > 0) lost.back().after = std::string(index.separator(block - 1));
-    }
-    if (!read.ok()) lost.back().up_to = std::string(index.separator(block));
-    last_lost = !read.ok();
+    if (read.ok()) continue;
+    if (read.code() != Code::kCorruption) return read;
+    AddLost(index, block, &lost);
   }
   return lost;
 }

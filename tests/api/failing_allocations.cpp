@@ -1,5 +1,7 @@
 #include "failing_allocations.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +14,7 @@ namespace {
 std::atomic<int64_t> countdown{-1};
 std::atomic<bool> all_fail{false};
 std::atomic<uint64_t> failures{0};  // since all fail
+std::atomic<int64_t> allocated{0};
 
 bool Fails() {
   if (all_fail.load(std::memory_order_relaxed)) {
@@ -22,14 +25,24 @@ bool Fails() {
          countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
 }
 
+void Count(void* memory, int64_t sign) {
+  const auto bytes = static_cast<int64_t>(::malloc_usable_size(memory));
+  allocated.fetch_add(sign * bytes, std::memory_order_relaxed);
+}
+
 void* Allocate(size_t size, size_t alignment) {
   if (Fails()) return nullptr;
-  if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
-  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* const memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  Count(memory, 1);
+  return memory;
 }
 
 // Not inlined: GCC takes a free that it sees in operator delete for a mistake.
 [[gnu::noinline]] void Free(void* memory) {
+  Count(memory, -1);
   std::free(memory);
 }
 
@@ -80,6 +93,10 @@ void FailAllAllocations() {
 uint64_t AllowAllocations() {
   all_fail = false;
   return failures;
+}
+
+int64_t AllocatedBytes() {
+  return allocated.load(std::memory_order_relaxed);
 }
 
 bool AllocationFailed() {

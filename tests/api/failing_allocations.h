@@ -1,4 +1,5 @@
-/// The n-th allocation of a process fails: operator new of the program that links this.
+/// The n-th allocation of a process fails, and what is allocated is counted: operator new of the
+/// program that links this.
 ///
 /// Layer      tests
 /// Threads    any
@@ -17,6 +18,8 @@ bool AllocationFailed();
 void FailAllAllocations();
 /// Again they do not. Returns how many failed.
 uint64_t AllowAllocations();
+/// Bytes that are allocated now.
+int64_t AllocatedBytes();
 
 }  // namespace quire::test
 

@@ -1,6 +1,7 @@
 #include "lsm/offline/repair.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,7 +18,26 @@ namespace {
 
 using Tables = std::vector<table::TableInfo>;
 
-constexpr uint64_t kFileBytesMax = 4ull << 30;
+constexpr uint64_t kPieceBytes = 1 << 20;
+
+bool IsZero(Slice bytes) {
+  return bytes.empty() ||
+         (bytes[0] == '\0' && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+// Copies a file of any size. What it has not used stays a hole.
+Status CopyContents(const io::File& from, io::File& to) {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, from.Size());
+  QUIRE_RETURN_IF_ERROR(to.Truncate(0));
+  std::string piece;
+  for (uint64_t at = 0; at < size; at += piece.size()) {
+    piece.resize(std::min(size - at, kPieceBytes));
+    QUIRE_RETURN_IF_ERROR(from.ReadAt(at, piece.size(), piece.data()));
+    if (!IsZero(piece)) QUIRE_RETURN_IF_ERROR(to.WriteAt(at, piece));
+  }
+  QUIRE_RETURN_IF_ERROR(to.Truncate(size));
+  return to.Sync();
+}
 
 bool IsAmong(uint64_t number, const std::vector<uint64_t>& numbers) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
@@ -107,8 +127,11 @@ Status Repairer::Judge() {
   for (const Finding& finding : found_.findings) {
     if (finding.status.code() != Code::kCorruption) return finding.status;
     if (finding.kind == FileKind::kValueSegment && there.contains(finding.number)) {
-      Loss(finding.path + ": " + std::to_string(finding.count) +
-           " values are damaged; gets of their keys go on to say so");
+      Loss(finding.count == 0
+               ? finding.status.message() +
+                     "; its values can be read, but no checkpoint can be made while it is needed"
+               : finding.path + ": " + std::to_string(finding.count) +
+                     " values are damaged; gets of their keys go on to say so");
       continue;
     }
     if (finding.kind == FileKind::kValueSegment) gone_.insert(finding.number);
@@ -326,20 +349,15 @@ Status Repairer::KeepTableInLost(const std::string& name) {
   return linked.code() == Code::kUnsupported ? CopyToLost(name) : linked;
 }
 
-// A file of its own: the next opener may use a log segment again. What a segment has not used stays
-// a hole.
+// A file of its own: the next opener may use a log segment again.
 Status Repairer::CopyToLost(const std::string& name) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string bytes,
-                         io::ReadFile(fs_, PathOf(name), kFileBytesMax));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> source,
+                         fs_.Open(PathOf(name), io::OpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(name)));
   const std::string unfinished = lost + ".tmp";
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
                          fs_.Open(unfinished, io::OpenMode::kReadWriteCreate));
-  const size_t used = bytes.find_last_not_of('\0') + 1;  // 0 if all are zero
-  Status status = file->Truncate(0);
-  if (status.ok()) status = file->WriteAt(0, Slice(bytes).substr(0, used));
-  if (status.ok()) status = file->Truncate(bytes.size());
-  if (status.ok()) status = file->Sync();
+  Status status = CopyContents(*source, *file);
   if (status.ok()) status = fs_.Rename(unfinished, lost);
   // What is reported is why there is no copy.
   if (!status.ok()) static_cast<void>(fs_.Unlink(unfinished));

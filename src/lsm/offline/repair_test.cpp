@@ -1,7 +1,10 @@
 // A damaged database is inspected, repaired, opened again; what was lost was named.
 #include "lsm/offline/repair.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
+#include <tuple>
 
 #include "base/coding.h"
 #include "lsm/db/db_test_support.h"
@@ -16,7 +19,8 @@ namespace {
 // A real file system: what is lost moves to another directory.
 class RepairTest : public testing::Test {
  protected:
-  RepairTest() : fs_(io::PosixFileSystem()), database_(directory_ / "db") {
+  explicit RepairTest(const std::string& place = testing::TempDir())
+      : directory_(place), fs_(io::PosixFileSystem()), database_(directory_ / "db") {
     options_.compaction_trigger = 100;
     options_.dead_percent_max = 1000;
   }
@@ -154,6 +158,47 @@ TEST_F(RepairTest, ADamagedTableIsSetAsideAndNamed) {
   EXPECT_NE(TextOf(report.losses).find("t-2.sst had 3 entries from both to new"), std::string::npos)
       << TextOf(report.losses);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "lost/rank-0.t-2.sst"));
+  Close();
+}
+
+// The same whatever the log is, and however blocks are compressed.
+class RepairInEachMode
+    : public RepairTest,
+      public testing::WithParamInterface<std::tuple<WalMode, Compression>> {
+ protected:
+  RepairInEachMode() { std::tie(options_.wal, options_.compression) = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Modes, RepairInEachMode,
+    testing::Combine(testing::Values(WalMode::kOff, WalMode::kOn, WalMode::kSync),
+                     testing::Values(Compression::kNone, Compression::kLz4, Compression::kZstd)));
+
+TEST_P(RepairInEachMode, WithoutAManifestNothingIsLost) {
+  Fill();
+  ASSERT_OK(fs_.Unlink(FileOf("MANIFEST")));
+  Repaired();
+  EXPECT_EQ(All(), whole_);
+  for (const auto& [key, value] : whole_) EXPECT_EQ(GetText(*db_, key), value);
+  // What is written from now on is newer.
+  ASSERT_OK(db_->Put("both", "3"));
+  ASSERT_OK(db_->Delete("new"));
+  Close();
+  ASSERT_OK(Open());
+  EXPECT_EQ(GetText(*db_, "both"), "3");
+  EXPECT_EQ(GetText(*db_, "new"), "<absent>");
+  Close();
+}
+
+TEST_P(RepairInEachMode, OnlyWhatADamagedTableAndAMissingValueSegmentHadIsLost) {
+  Fill();
+  Flip("t-2.sst", 40);
+  ASSERT_OK(fs_.Unlink(FileOf("val-1.seg")));
+  Repaired();
+  Model rest = whole_;
+  rest["both"] = "1";
+  rest.erase("large");
+  rest.erase("new");
+  EXPECT_EQ(All(), rest);
   Close();
 }
 
@@ -320,6 +365,21 @@ TEST_F(RepairTest, ADamagedValueIsNamedAndLeft) {
   EXPECT_NE(TextOf(report->losses).find("1 values are damaged"), std::string::npos);
 }
 
+TEST_F(RepairTest, AValueSegmentOfWhichOnlyTheHeaderIsDamagedIsNamed) {
+  Fill();
+  for (const uint64_t copy : {0, 2048}) Flip("val-1.seg", copy + 20);
+  const auto report = Run(false);
+  ASSERT_OK(report.status());
+  EXPECT_FALSE(report->needed);
+  const std::string losses = TextOf(report->losses);
+  EXPECT_EQ(losses.find("0 values"), std::string::npos) << losses;
+  EXPECT_NE(losses.find("val-1.seg"), std::string::npos) << losses;
+  EXPECT_NE(losses.find("no checkpoint"), std::string::npos) << losses;
+  ASSERT_OK(Open());
+  EXPECT_EQ(GetText(*db_, "large"), large_);
+  Close();
+}
+
 // A value in a value segment, and no table that refers to it.
 class RepairOfLoggedValues : public RepairTest {
  protected:
@@ -393,6 +453,33 @@ TEST_F(RepairTest, WithoutAManifestTheLogHasWhatADamagedBlockHeld) {
   ASSERT_OK(Open());
   EXPECT_EQ(All(), written);
   EXPECT_EQ(GetText(*db_, "k1150"), "newer");
+  Close();
+}
+
+// As of a MemTable of more than 4 GiB: nearly all of it is a hole, which costs no time in memory.
+class RepairOfALargeLog : public RepairTest {
+ protected:
+  RepairOfALargeLog() : RepairTest(test::PlaceInMemory()) {}
+};
+
+TEST_F(RepairOfALargeLog, IsSetAsideToo) {
+  constexpr uint64_t kBytes = (4ull << 30) + 4096;
+  Fill();
+  const uint64_t slot = ReadManifest(fs_, database_)->log_segments.back().pool_slot;
+  const std::string name = LogSegmentName(static_cast<int>(slot));
+  Flip(name, 4096 + 26);  // in the key of the first record
+  std::filesystem::resize_file(FileOf(name), kBytes);
+  const auto report = Run(false);
+  ASSERT_OK(report.status());
+  const std::string lost = directory_ / ("lost/rank-0." + name);
+  EXPECT_EQ(std::filesystem::file_size(lost), kBytes);
+  struct stat about = {};
+  ASSERT_EQ(::stat(lost.c_str(), &about), 0);
+  EXPECT_LT(about.st_blocks * 512, 16 << 20);
+  ASSERT_OK(Open());
+  Model rest = whole_;
+  rest.erase("logged1");
+  EXPECT_EQ(All(), rest);
   Close();
 }
 

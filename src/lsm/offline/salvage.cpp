@@ -202,8 +202,8 @@ std::vector<std::string> LossesOf(const std::string& path, const table::TableInf
   }
   for (const table::LostRange& range : salvaged.ranges) {
     losses.push_back(path + ": damaged blocks had keys " +
-                     (range.after ? "above " + base::Printable(*range.after)
-                                  : "from " + base::Printable(info.smallest_key)) +
+                     (range.after.has_value() && !range.with_after ? "above " : "from ") +
+                     base::Printable(range.after.value_or(info.smallest_key)) +
                      " up to " + base::Printable(range.up_to));
   }
   const uint64_t readable = salvaged.kept + salvaged.lost.count;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ constexpr uint64_t kEpochs = 5;
 constexpr int kSizeMax = 4;
 
 constexpr uint64_t kTimeoutMs = 10;  // virtual
+
+using Writer = std::unique_ptr<DatasetWriter>;
 
 enum class Mishap { kMachine, kDeath, kStop, kDamage };
 
@@ -185,6 +188,47 @@ TEST(DatasetCrash, ADamagedMessageLeavesCompleteEpochsAndNoOthers) {
 
 TEST(DatasetCrash, AStopAtAnyCallLeavesCompleteEpochsAndNoOthers) {
   Live(Mishap::kStop, test::ScaledCount("QUIRE_DATASET_CRASH_POINTS", 1000));
+}
+
+// Each of two ranks has a disk of its own; that of rank 1 was cut off while its files were made.
+void ExpectFoundFilesToLast(DatasetFormat format, uint64_t step, uint64_t seed, bool* cut) {
+  std::unique_ptr<io::SimFileSystem> disks[] = {io::NewSimFileSystem(), io::NewSimFileSystem()};
+  const auto run = [&](const std::function<void(runtime::Core&, Result<Writer>)>& program) {
+    runtime::SimRanksOptions ranks;
+    ranks.rank_count = 2;
+    ranks.seed = seed;
+    ranks.file_system = [&disks](int rank) { return disks[rank].get(); };
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
+      program(*core, OpenWriter(core, SmallDataset(format)));
+    });
+  };
+  disks[1]->CrashAfter(step);
+  run([](runtime::Core&, const Result<Writer>&) {});
+  *cut = disks[1]->crashed();
+  disks[1]->Restart(io::CrashKind::kProcess, seed);
+  disks[1]->CrashAfter(UINT64_MAX);
+  run([](runtime::Core& core, Result<Writer> writer) {
+    ASSERT_OK(writer.status());
+    ASSERT_OK(WriteEpoch(**writer, 1, core.rank(), core.size(), kCount));
+  });
+  disks[1]->Restart(io::CrashKind::kPower, seed);
+  run([](runtime::Core&, Result<Writer> writer) {
+    ASSERT_OK(writer.status());
+    EXPECT_EQ((*writer)->LastEpoch(), 1u);
+  });
+}
+
+TEST(DatasetCrash, FilesThatAKilledJobMadeLastAsLongAsTheNextEpoch) {
+  for (const DatasetFormat format : {DatasetFormat::kPointer, DatasetFormat::kRibbon}) {
+    bool cut = true;
+    for (uint64_t step = 1; cut; ++step) {
+      for (uint64_t seed = 1; seed <= 8; ++seed) {
+        ASSERT_NO_FATAL_FAILURE(ExpectFoundFilesToLast(format, step, seed, &cut));
+        ASSERT_FALSE(testing::Test::HasFailure())
+            << FormatName(format) << ", step " << step << ", seed " << seed;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/forked_child.h"
+#include "base/out_of_memory.h"
 #include "partition/part/pair_buffer.h"
 #include "table/entry_iterator.h"
 
@@ -15,7 +16,7 @@ class DatasetScanImpl final : public DatasetScan {
  public:
   explicit DatasetScanImpl(ScanOptions options)
       : options_(std::move(options)), next_rank_(options_.rank_begin) {
-    Settle();
+    Move([this] { return Settle(); });
   }
   explicit DatasetScanImpl(const Status& status) : status_(status) {}
 
@@ -28,35 +29,44 @@ class DatasetScanImpl final : public DatasetScan {
     return status_;
   }
 
-  // The same pair in older tables was put earlier.
   void Next() override {
     if (!process_.MayCall()) return;
+    Move([this] {
+      PassCurrent();
+      return Settle();
+    });
+  }
+
+ private:
+  // A failure ends the scan, for lack of memory too: tables may stand where nothing can be read.
+  template <typename Step>
+  void Move(const Step& step) {
+    status_ = base::OrOutOfMemory(step);
+    if (!status_.ok()) current_ = nullptr;  // which may stand on what a newer table has
+  }
+
+  // The same pair in older tables was put earlier.
+  void PassCurrent() {
     const std::string key(current_->key());
     const uint64_t lsn = current_->lsn();
     for (const auto& table : tables_) {
       if (table->Valid() && table->lsn() == lsn && table->key() == key) table->Next();
     }
-    Settle();
   }
 
- private:
   // Stands on the first pair that is left, or behind the last.
-  void Settle() {
+  Status Settle() {
     current_ = nullptr;
-    while (status_.ok()) {
+    while (true) {
       for (const auto& table : tables_) {
-        status_ = table->status();
-        if (!status_.ok()) {
-          current_ = nullptr;  // which may stand on what a newer table has
-          return;
-        }
+        QUIRE_RETURN_IF_ERROR(table->status());
         if (table->Valid() && (current_ == nullptr || Before(*table, *current_))) {
           current_ = table.get();
         }
       }
       if (current_ != nullptr) return Read();
-      if (next_rank_ >= options_.rank_end) return;
-      status_ = OpenNext();
+      if (next_rank_ >= options_.rank_end) return Status();
+      QUIRE_RETURN_IF_ERROR(OpenNext());
     }
   }
 
@@ -66,13 +76,12 @@ class DatasetScanImpl final : public DatasetScan {
     return order != 0 ? order < 0 : a.lsn() > b.lsn();
   }
 
-  void Read() {
+  Status Read() {
     if (current_->lsn() == 0) {
-      status_ = Status(Code::kCorruption, "an epoch has an entry of another kind");
-    } else if (options_.value_of) {
-      status_ = options_.value_of(rank(), current_->value(), &value_);
+      return Status(Code::kCorruption, "an epoch has an entry of another kind");
     }
-    if (!status_.ok()) current_ = nullptr;
+    if (!options_.value_of) return Status();
+    return options_.value_of(rank(), current_->value(), &value_);
   }
 
   Status OpenNext() {

@@ -74,10 +74,10 @@ Result<std::shared_ptr<PartReader>> PartCache::Find(const std::vector<EpochRecor
   }
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<PartReader> part, OpenPart(epochs, which, rank));
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto [held, added] = parts_.try_emplace(place);
+  std::list<Place> use{place};  // before anything has changed: there may be no memory
+  const auto [held, added] = parts_.try_emplace(place, Held{part, use.begin()});
   if (!added) return held->second.part;  // another thread was faster
-  uses_.push_front(place);
-  held->second = {part, uses_.begin()};
+  uses_.splice(uses_.begin(), use);
   Evict();
   return part;
 }

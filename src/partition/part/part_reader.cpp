@@ -74,8 +74,8 @@ Result<PartReader::Map*> PartReader::MapAt(size_t number) {
       filter::RankMap::Fingerprint(head) != extent.file_id) {
     return context(Status(Code::kCorruption, "another map than the one that was written there"));
   }
-  map = std::make_unique<Map>(Map{std::move(*opened), {}});
-  map->shards.resize(map->map.shard_count());
+  std::vector<std::string> shards(opened->shard_count());
+  map = std::make_unique<Map>(Map{std::move(*opened), std::move(shards)});
   return map.get();
 }
 
@@ -97,10 +97,11 @@ Result<Slice> PartReader::ShardOf(size_t number, Map* map, uint32_t shard) {
   return Slice(bytes);
 }
 
-// With mutex_ held.
+// With mutex_ held. (A string that is assigned an empty one keeps its memory.)
 void PartReader::DropShards() {
   for (const std::unique_ptr<Map>& map : maps_) {
-    if (map != nullptr) map->shards.assign(map->shards.size(), {});
+    if (map == nullptr) continue;
+    for (std::string& shard : map->shards) std::string().swap(shard);
   }
   *options_.held -= held_;
   held_ = 0;

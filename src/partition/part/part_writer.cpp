@@ -51,6 +51,8 @@ Status PartWriter::Prepare() {
   if (part_ == nullptr || index_ == nullptr || (options_.values && values_file_ == nullptr)) {
     QUIRE_RETURN_IF_ERROR(CreateFiles());
   }
+  // Files without an epoch may be those of a job that was killed before their names were durable.
+  if (next_at_ == 0) QUIRE_RETURN_IF_ERROR(options_.fs->SyncDirectory(options_.directory));
   return Rewind();
 }
 
@@ -75,7 +77,7 @@ Status PartWriter::CreateFiles() {
   if (options_.values) {
     QUIRE_ASSIGN_OR_RETURN(values_file_, CreateFile(ValuesPath(directory, rank)));
   }
-  return options_.fs->SyncDirectory(directory);
+  return Status();
 }
 
 Result<std::unique_ptr<io::File>> PartWriter::CreateFile(const std::string& path) {

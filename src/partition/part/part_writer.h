@@ -5,7 +5,8 @@
 /// Encoding   docs/format/dataset.md
 /// Threads    one at a time
 /// Invariants what an earlier complete epoch has is never written to; Seal makes the epoch's bytes
-///            durable before the record that names them; nothing is cut off before Prepare
+///            durable before the record that names them; nothing is cut off before Prepare; the
+///            names of the files are durable before the first epoch
 #pragma once
 
 #include <atomic>
@@ -44,9 +45,9 @@ class PartWriter {
   ///         that rank 0 does not see.
   static Result<std::unique_ptr<PartWriter>> Open(Options options,
                                                   const std::vector<EpochRecord>& epochs);
-  /// Creates the files if this rank has no part in any epoch, and cuts off what follows the last
-  /// one. Once, after all ranks have opened their parts: what one of them finds may mean that rank
-  /// 0 sees another storage than before.
+  /// Creates the files if this rank has no part in any epoch, makes their names durable, and cuts
+  /// off what follows the last epoch. Once, after all ranks have opened their parts: what one of
+  /// them finds may mean that rank 0 sees another storage than before.
   Status Prepare();
 
   /// Appends a table of these pairs. `only`: no other will follow in this epoch.
