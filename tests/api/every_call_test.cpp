@@ -4,14 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <functional>
-#include <iterator>
+#include <memory>
 #include <regex>
 #include <set>
 #include <string>
@@ -23,27 +18,18 @@
 #include "quire/quire.h"
 #include "quire/reader.h"
 #include "quire/stream.h"
+#include "tests/api/every_call.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
-
-namespace {
-bool in_forked_child = false;
-}  // namespace
-
-// LeakSanitizer asks for it when a process ends. The threads of the parent are not in a forked
-// child, and it takes for lost what only they know. It is found from the sanitizer's own library.
-extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off();
-int __lsan_is_turned_off() {
-  return in_forked_child ? 1 : 0;
-}
 
 namespace quire {
 namespace {
 
+using test::HeaderText;
+using test::InChild;
 using testing::HasSubstr;
 
 constexpr uint32_t kUpdate = 7;
-constexpr unsigned kHangSeconds = 20;
 
 // One of each kind, as a program has them.
 struct Objects {
@@ -88,10 +74,7 @@ struct Objects {
   std::unique_ptr<DatasetScan> scan;
 };
 
-struct Row {
-  std::string call;
-  std::function<Status(Objects&)> run;
-};
+using Row = test::CallRow<Objects, Status>;
 
 // What a call without a Status must be, told as one.
 Status Is(bool right) { return right ? Status(Code::kInvalidArgument, "forked") : Status(); }
@@ -258,11 +241,6 @@ bool MayAsk(const std::string& call) {
   return pure.contains(call);
 }
 
-std::string HeaderText(const std::string& name) {
-  std::ifstream file(std::string(QUIRE_SOURCE_DIR) + "/include/quire/" + name);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 // The virtual functions of the classes of a header: "Class::Function".
 std::set<std::string> CallsOf(const std::string& header) {
   static const std::regex of_interest(R"(\nclass (\w+)|\n  virtual [^~;()]*?(\w+)\()");
@@ -317,21 +295,6 @@ TEST(EveryCall, RunsInAThreadThatBlocksAllSignals) {
     objects.iterator.reset();
     EXPECT_OK(objects.database->Close());
   }).join();
-}
-
-// Runs `body` in a forked child that has so many seconds. What it returns is the exit status.
-int InChild(const std::function<int()>& body) {
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    in_forked_child = true;
-    ::alarm(kHangSeconds);
-    std::exit(body());
-  }
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_FALSE(WIFSIGNALED(status)) << "signal " << WTERMSIG(status) << ": it hung, or crashed";
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST(EveryCall, FailsInAForkedChild) {
@@ -519,10 +482,7 @@ struct CObjects {
   quire_batch* batch = nullptr;
 };
 
-struct CRow {
-  std::string call;
-  std::function<int(CObjects&)> run;
-};
+using CRow = test::CallRow<CObjects, int>;
 
 int KeepInC(quire_bytes, const quire_bytes*, quire_bytes, quire_value*, void*) {
   return QUIRE_NOT_FOUND;

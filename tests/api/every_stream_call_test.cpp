@@ -2,14 +2,8 @@
 // end of what it belongs to. The rows of C are compared with the headers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <memory>
 #include <regex>
 #include <set>
@@ -20,23 +14,15 @@
 #include "quire/quire_dataset.h"
 #include "quire/quire_stream.h"
 #include "quire/stream.h"
+#include "tests/api/every_call.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
-
-namespace {
-bool in_forked_child = false;
-}  // namespace
-
-// As in every_call_test.cpp.
-extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off();
-int __lsan_is_turned_off() {
-  return in_forked_child ? 1 : 0;
-}
 
 namespace quire {
 namespace {
 
-constexpr unsigned kHangSeconds = 20;
+using test::InChild;
+
 constexpr char kKey[] = "key";
 constexpr size_t kKeyBytes = sizeof kKey - 1;
 
@@ -95,10 +81,7 @@ struct Objects {
 
 using O = Objects;
 
-struct Row {
-  std::string call;
-  std::function<Status(O&)> run;
-};
+using Row = test::CallRow<O, Status>;
 
 std::vector<Row> WriterRows() {
   static char memory[64];
@@ -136,10 +119,7 @@ std::vector<Row> ReaderRows() {
   };
 }
 
-struct CRow {
-  std::string call;
-  std::function<int(O&)> run;
-};
+using CRow = test::CallRow<O, int>;
 
 uint64_t number;
 size_t size;
@@ -264,21 +244,6 @@ std::vector<CRow> CDatasetReaderRows() {
   };
 }
 
-// Runs `body` in a forked child that has so many seconds. What it returns is the exit status.
-int InChild(const std::function<int()>& body) {
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    in_forked_child = true;
-    ::alarm(kHangSeconds);
-    std::exit(body());
-  }
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_FALSE(WIFSIGNALED(status)) << "signal " << WTERMSIG(status) << ": it hung, or crashed";
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 // How many of the calls are not refused.
 int NotRefused(const std::vector<Row>& rows, O& objects, const char* when) {
   int count = 0;
@@ -305,8 +270,7 @@ int NotRefused(const std::vector<CRow>& rows, O& objects, const char* when) {
 void ExpectRows(const char* header, const std::string& prefix, const std::vector<CRow>& rows,
                 std::set<std::string> others) {
   for (const CRow& row : rows) others.insert(row.call);
-  std::ifstream file(std::string(QUIRE_SOURCE_DIR) + "/include/quire/" + header);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string text = test::HeaderText(header);
   const std::regex call(R"(\nQUIRE_EXPORT int )" + prefix + R"((\w+)\()");
   int count = 0;
   for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at, ++count) {
