@@ -540,7 +540,7 @@ class Database {
   virtual std::unique_ptr<LocalIterator> NewLocalIterator() = 0;
   /// Merges this rank's tables into one run without dead versions, and waits for it.
   virtual Status Compact() = 0;
-  /// Returns this rank's counters since Open.
+  /// Returns this rank's counters since Open; none inside a function that Quire called.
   virtual Statistics GetStatistics() const = 0;
   /// Fences, writes all MemTables into tables and closes the database. All data stay; the next
   /// program that opens it reads only manifests. Other calls fail afterwards.

@@ -159,7 +159,7 @@ class DatasetWriter {
   /// Errors       kInvalidArgument: an epoch has begun; end it first.
   virtual Status Finish() = 0;
 
-  /// Returns this rank's counters.
+  /// Returns this rank's counters; all 0 inside a function that Quire called.
   virtual DatasetWriterStatistics Statistics() const = 0;
 };
 

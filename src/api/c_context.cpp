@@ -3,6 +3,7 @@
 
 #include "api/handles.h"
 #include "api/open_context.h"
+#include "base/program_call.h"
 #include "quire/log.h"
 #include "quire/option_table.h"
 #include "quire/version.h"
@@ -158,6 +159,7 @@ int quire_context_open_fortran(int communicator, const char* repository,
 int quire_context_close(quire_context* context) {
   return Guarded([&]() -> Status {
     if (context == nullptr) return Status();
+    QUIRE_RETURN_IF_ERROR(quire::base::CheckNoProgramCall("quire_context_close"));
     context->databases.clear();
     delete context;
     return Status();
@@ -249,6 +251,8 @@ int quire_db_open(quire_context* context, const char* name, const quire_options*
 
 int quire_db_close(quire_db* db) {
   return quire::api::WithDatabase(db, [db](quire::Database& database) {
+    // A database that a call is inside of must not go.
+    QUIRE_RETURN_IF_ERROR(quire::base::CheckNoProgramCall("quire_db_close"));
     const Status closed = database.Close();
     db->database.reset();
     return closed;

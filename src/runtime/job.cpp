@@ -18,7 +18,7 @@ class JobEvent final : public Event {
   ~JobEvent() override {
     if (process_.forked()) base::LeaveInChild(job_);
   }
-  bool Ready() override { return process_.forked() || job_->Ready(); }
+  bool Ready() override { return !process_.MayCall() || job_->Ready(); }
   Status Wait() override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the event"));
     return job_->Wait();

@@ -12,6 +12,9 @@ namespace {
 
 // Allocations until the one that fails; below zero: none does.
 std::atomic<int64_t> countdown{-1};
+// Whether it counts those of one thread only, and whether this is the one.
+std::atomic<bool> of_one_thread{false};
+thread_local bool is_the_one = false;
 std::atomic<bool> all_fail{false};
 std::atomic<uint64_t> failures{0};  // since all fail
 std::atomic<int64_t> allocated{0};
@@ -21,6 +24,7 @@ bool Fails() {
     failures.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
+  if (of_one_thread.load(std::memory_order_relaxed) && !is_the_one) return false;
   return countdown.load(std::memory_order_relaxed) >= 0 &&
          countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
 }
@@ -85,6 +89,12 @@ void FailAllocation(int64_t n) {
   countdown = n;
 }
 
+void FailAllocationHere(int64_t n) {
+  is_the_one = true;
+  of_one_thread = true;
+  countdown = n;
+}
+
 void FailAllAllocations() {
   failures = 0;
   all_fail = true;
@@ -100,7 +110,10 @@ int64_t AllocatedBytes() {
 }
 
 bool AllocationFailed() {
-  return countdown.exchange(-1) < 0;
+  const bool failed = countdown.exchange(-1) < 0;
+  of_one_thread = false;
+  is_the_one = false;
+  return failed;
 }
 
 }  // namespace quire::test

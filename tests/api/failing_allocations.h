@@ -12,6 +12,8 @@ namespace quire::test {
 
 /// After `n` more allocations, of any thread, one fails.
 void FailAllocation(int64_t n);
+/// After `n` more allocations of this thread, one of them fails.
+void FailAllocationHere(int64_t n);
 /// From now on none fails; whether one has.
 bool AllocationFailed();
 /// From now on all fail, of any thread.

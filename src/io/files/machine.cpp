@@ -201,6 +201,10 @@ Status CheckMachine() {
     return Status(Code::kUnsupported, "Quire maps whole files; it needs a 64-bit process");
   }
   if (ReadProcFile("/proc/self/status").empty()) {
+    if (::access("/proc/self/status", R_OK) == 0) {
+      return Status(Code::kOutOfMemory,
+                    "cannot read /proc/self/status: raise the limit of open files (ulimit -n)");
+    }
     return Status(Code::kUnsupported, "/proc is not there; mount it (boot id, memory limits)");
   }
   return Status();

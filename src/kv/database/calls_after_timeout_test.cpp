@@ -8,25 +8,11 @@
 #include <vector>
 
 #include "kv/database/persistence_testing.h"
+#include "kv/database/timeouts_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
 namespace {
-
-constexpr uint64_t kSecond = 1'000'000'000;
-
-// Rank 1 is stopped for longer than rank 0 waits, before the call that both make.
-void LetACallTimeOut(SimCluster& cluster, int rank, Context& context) {
-  if (rank == 0) {
-    cluster.network().Stop(1, 100 * kSecond);
-    ASSERT_OK(context.Notify(9, {1}));
-  } else {
-    Status told(Code::kTimedOut);
-    while (told.code() == Code::kTimedOut) told = context.WaitSignal(9, {0});
-    ASSERT_OK(told);
-  }
-  EXPECT_CODE(context.Barrier(), Code::kTimedOut);
-}
 
 Status Keep(Slice, const Slice*, Slice argument, std::string* updated) {
   updated->assign(argument);

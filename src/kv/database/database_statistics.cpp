@@ -39,7 +39,7 @@ void AddStorage(const lsm::DbStatistics& db, Statistics* to) {
 }  // namespace
 
 Statistics DatabaseImpl::GetStatistics() const {
-  if (process_.forked()) return {};
+  if (!process_.MayCall()) return {};  // a log sink may run under a mutex
   Statistics all;
   if ((gate_.load() & kOpen) == 0) return all;
   AddStorage(store_->db().Statistics(), &all);

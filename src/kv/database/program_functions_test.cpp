@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -155,6 +156,50 @@ TEST_P(ProgramFunctions, APlaceThatThrowsOrCallsFailsThatGet) {
     }
     ASSERT_OK(db.Protect(Protection::kReadWrite));
   });
+}
+
+// By turns, a rank serves others inside its own calls, but not inside those of its functions.
+TEST_P(ProgramFunctions, ReadyInsideAFunctionServesNoOtherRank) {
+  constexpr uint32_t kNotes = 5;
+  static thread_local bool in_place = false;
+  std::atomic<bool> nested{false};
+  Run(With(Consistency::kSequential), [&](int rank, Context& context, Database& db) {
+    const auto note = [&](Slice, const Slice*, Slice, std::string*) {
+      nested = nested || in_place;
+      return Status(Code::kNotFound);
+    };
+    ASSERT_OK(db.RegisterUpdate(kNotes, note));
+    const std::string key = SimCluster::KeyOwnedBy(db, 0, "a key of rank 0 ");
+    const std::string other = SimCluster::KeyOwnedBy(db, 1, "a key of rank 1 ");
+    if (rank == 0) {
+      ASSERT_OK(db.Put(key, "value"));
+      ASSERT_OK(db.Put(other, "other"));
+    }
+    auto event = db.Checkpoint("/pfs", {});
+    ASSERT_OK(event.status());
+    if (rank == 0) {
+      const auto pending = db.GetAsync(other);
+      std::string value;
+      EXPECT_OK(db.Get(key, [&](size_t size) {
+        in_place = true;
+        for (int i = 0; i < 1000; ++i) {
+          EXPECT_TRUE(pending->Ready());  // Take fails at once
+          EXPECT_TRUE((*event)->Ready());
+        }
+        in_place = false;
+        value.resize(size);
+        return value.data();
+      }));
+      EXPECT_EQ(value, "value");
+      const Result<std::string> taken = pending->Take();
+      EXPECT_TRUE(taken.ok() && *taken == "other") << taken.status().ToString();
+    } else {
+      ASSERT_OK(db.Update(key, kNotes, ""));
+    }
+    ASSERT_OK((*event)->Wait());
+    ASSERT_OK(context.Barrier());
+  });
+  EXPECT_FALSE(nested);
 }
 
 int ThrowsForSome(Slice key, int rank_count) {

@@ -42,7 +42,7 @@ class WaitingGet final : public PendingGet {
   }
 
   bool Ready() override {
-    if (process_.forked()) return true;
+    if (!process_.MayCall()) return true;  // Take says why it fails
     if (call_ != nullptr && asked_.core->exchange != nullptr) {
       if (!asked_.core->exchange->has_handler_thread()) asked_.core->exchange->Progress();
       if (!call_->Done()) return false;

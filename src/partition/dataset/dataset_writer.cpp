@@ -335,7 +335,7 @@ Status DatasetWriterImpl::Finish() {
 }
 
 DatasetWriterStatistics DatasetWriterImpl::Statistics() const {
-  if (process_.forked()) return {};
+  if (!process_.MayCall()) return {};  // a log sink may run under the mutex
   const std::lock_guard<std::mutex> lock(mutex_);
   DatasetWriterStatistics statistics = statistics_;
   if (shuffle_ == nullptr) return statistics;

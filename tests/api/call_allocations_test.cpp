@@ -1,0 +1,200 @@
+// The n-th allocation fails in each public call, for n = 0, 1, ...: the call does its work or says
+// that there was no memory, and then nothing was changed; the same call works once there is memory
+// again, and what was acknowledged is there. The rows are those that every_call_test.cpp and
+// every_stream_call_test.cpp compare with the headers.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/out_of_memory.h"
+#include "tests/api/database_calls.h"
+#include "tests/api/every_call.h"
+#include "tests/api/failing_allocations.h"
+#include "tests/api/stream_calls.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/test_scale.h"
+
+namespace quire::test {
+namespace {
+
+// A C++ call may throw std::bad_alloc in place of the code (docs/limitations.md), one of C may not.
+template <typename Objects>
+Status RunStarved(const CallRow<Objects, Status>& row, Objects& objects) {
+  return base::OrOutOfMemory([&] { return row.run(objects); });
+}
+template <typename Objects>
+int RunStarved(const CallRow<Objects, int>& row, Objects& objects) {
+  return row.run(objects);
+}
+
+// How far a process came. Survives it.
+struct Progress {
+  int64_t n = 0;  // the allocation that fails
+  int64_t points = 0;
+};
+
+class SharedProgress {
+ public:
+  SharedProgress() {
+    void* const shared = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) std::abort();
+    progress_ = new (shared) Progress;
+  }
+  ~SharedProgress() { ::munmap(progress_, sizeof(Progress)); }
+  SharedProgress(const SharedProgress&) = delete;
+  SharedProgress& operator=(const SharedProgress&) = delete;
+  Progress* get() const { return progress_; }
+  Progress* operator->() const { return progress_; }
+
+ private:
+  Progress* progress_ = nullptr;
+};
+
+// Runs `body` in a process of its own. Whether it stopped with a message; its failures are this
+// one's.
+template <typename Body>
+bool StopsIn(const Body& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    std::fflush(nullptr);
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) return true;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "see above, or it crashed";
+  return false;
+}
+
+template <typename Objects, typename Answer>
+class Sweep {
+ public:
+  using Row = CallRow<Objects, Answer>;
+
+  // Each allocation of a call in turn; of a call with many a sample, another one for each seed.
+  static void Run(const std::vector<Row>& rows) {
+    const SharedProgress progress;
+    int64_t stops = 0;
+    for (const Row& row : rows) {
+      progress->n = 0;
+      // Where a process may stop (docs/limitations.md), the next one goes on behind that.
+      for (; StopsIn([&] { Go(row, progress.get()); }); ++stops) ++progress->n;
+    }
+    std::printf("%lld allocations failed in turn in %zu calls, %lld stopped the program\n",
+                static_cast<long long>(progress->points), rows.size(),
+                static_cast<long long>(stops));
+    EXPECT_LE(stops, progress->points / 20);
+  }
+
+ private:
+  explicit Sweep(const Row& row) : row_(row) {
+    Begin();
+    Prepare(row_, *objects_);
+    const std::string before = objects_->State();
+    expected_ = CodeOf(row_.run(*objects_));
+    changes_ = objects_->State() != before;
+  }
+  static void Go(const Row& row, Progress* progress) {
+    std::mt19937_64 random(FirstSeed() + static_cast<uint64_t>(progress->n));
+    Sweep sweep(row);
+    while (sweep.Try(progress->n)) {
+      const int64_t step_max = ScaledCount(1) > 1 ? 1 : progress->n / 10 + 1;
+      progress->n += 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(step_max));
+      ++progress->points;
+    }
+    sweep.End();
+  }
+  void Begin() {
+    directory_ = std::make_unique<TempDirectory>(PlaceInMemory());
+    objects_ = std::make_unique<Objects>(directory_->path());
+  }
+  void End() {
+    objects_.reset();
+    Objects::ExpectAllThere(directory_->path());
+  }
+
+  // Whether there is an n-th allocation, and all is right.
+  bool Try(int64_t n) {
+    Prepare(row_, *objects_);
+    const std::string before = objects_->State();
+    FailAllocationHere(n);  // other tests starve the threads in the background
+    const Answer answer = RunStarved(row_, *objects_);
+    const bool failed = AllocationFailed();
+    const std::string text = TextOf(answer);
+    const bool done = CodeOf(answer) == expected_;
+    if (!done && InDoubt(text)) {
+      End();
+      Begin();
+      return failed;
+    }
+    if (!done && CodeOf(answer) != Code::kOutOfMemory) return Wrong(n, text);
+    const bool changed = objects_->State() != before;
+    // A database that could not be closed well is closed, too.
+    const bool may_change = done || row_.call.ends_with("lose");
+    if (changed != (changes_ && may_change)) return Wrong(n, "the data differ after: " + text);
+    if (!done) {
+      Prepare(row_, *objects_);
+      const Answer again = row_.run(*objects_);
+      if (CodeOf(again) != expected_) return Wrong(n, "again: " + TextOf(again));
+    }
+    return failed;
+  }
+
+  // Memory was missing behind the rename of a manifest: the database must be reopened.
+  static bool InDoubt(const std::string& text) {
+    return text.find("whether the new manifest counts is not known") != std::string::npos;
+  }
+
+  bool Wrong(int64_t n, const std::string& text) {
+    ADD_FAILURE() << row_.call << ", allocation " << n << ": " << text;
+    return false;
+  }
+
+  const Row& row_;
+  std::unique_ptr<TempDirectory> directory_;
+  std::unique_ptr<Objects> objects_;
+  Code expected_ = Code::kOk;
+  bool changes_ = false;
+};
+
+TEST(CallAllocations, OneFailsInEachCallOfDatabasesAndDatasets) {
+  Sweep<DatabaseObjects, Status>::Run(AllRows());
+}
+
+TEST(CallAllocations, OneFailsInEachDoor) {
+  Sweep<DatabaseObjects, Status>::Run(DoorRows());
+}
+
+TEST(CallAllocations, OneFailsInEachCallOfDatabasesInC) {
+  Sweep<CDatabaseObjects, int>::Run(CDatabaseRows());
+  Sweep<CDatabaseObjects, int>::Run(CDoorRows());
+}
+
+TEST(CallAllocations, OneFailsInEachCallOfStreams) {
+  Sweep<StreamObjects, Status>::Run(StreamWriterRows());
+  Sweep<StreamObjects, Status>::Run(StreamReaderRows());
+}
+
+TEST(CallAllocations, OneFailsInEachCallOfStreamsAndDatasetsInC) {
+  Sweep<StreamObjects, int>::Run(CStreamWriterRows());
+  Sweep<StreamObjects, int>::Run(CStreamReaderRows());
+  Sweep<StreamObjects, int>::Run(CDatasetWriterRows());
+  Sweep<StreamObjects, int>::Run(CDatasetReaderRows());
+}
+
+}  // namespace
+}  // namespace quire::test

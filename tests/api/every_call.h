@@ -1,0 +1,103 @@
+/// What the tests of every public call share: rows of calls, the text of a header that the rows are
+/// compared with, and a forked child.
+///
+/// Layer      tests
+/// Threads    one
+#ifndef QUIRE_TESTS_API_EVERY_CALL_H_
+#define QUIRE_TESTS_API_EVERY_CALL_H_
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quire/quire.h"
+#include "quire/status.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::test {
+
+/// One call of a table. `Answer` is a Status, or a code of the C interface.
+template <typename Objects, typename Answer>
+struct CallRow {
+  using Run = std::function<Answer(Objects&)>;
+  using Preparation = std::function<void(Objects&)>;
+  CallRow(std::string call_name, Run run_call, Preparation preparation = nullptr)
+      : call(std::move(call_name)), run(std::move(run_call)), prepare(std::move(preparation)) {}
+
+  std::string call;
+  Run run;
+  /// Brings the objects back to a state in which the call has work to do, so that it can be
+  /// repeated. Empty: no call takes them out of it.
+  Preparation prepare;
+};
+
+template <typename Objects, typename Answer>
+void Prepare(const CallRow<Objects, Answer>& row, Objects& objects) {
+  if (row.prepare) row.prepare(objects);
+}
+
+inline Code CodeOf(const Status& status) {
+  return status.code();
+}
+inline Code CodeOf(int code) {
+  return static_cast<Code>(code);
+}
+inline std::string TextOf(const Status& status) {
+  return status.ToString();
+}
+inline std::string TextOf(int code) {
+  return std::string(quire_code_name(code)) + ": " + quire_error_message();
+}
+
+/// Returns the text of include/quire/`name`.
+std::string HeaderText(const std::string& name);
+
+/// Returns the virtual functions of the classes of that header: "Class::Function".
+std::set<std::string> CallsOf(const std::string& header);
+
+/// Runs `body` in a forked child, which may take 20 seconds. Returns what `body` returned.
+int InChild(const std::function<int()>& body);
+
+/// While one exists, a signal comes every millisecond. It interrupts the system calls of the main
+/// thread (the handler is installed without SA_RESTART).
+class Interruptions {
+ public:
+  Interruptions();
+  ~Interruptions();
+  Interruptions(const Interruptions&) = delete;
+  Interruptions& operator=(const Interruptions&) = delete;
+  /// Returns how many came.
+  static uint64_t count();
+
+ private:
+  struct sigaction before_ = {};
+};
+
+/// Expects that each call answers under such signals as it does without.
+template <typename Objects, typename Answer>
+void ExpectTheSameWhileInterrupted(const std::vector<CallRow<Objects, Answer>>& rows) {
+  constexpr uint64_t kSignals = 5;  // during each row
+  for (const CallRow<Objects, Answer>& row : rows) {
+    SCOPED_TRACE(row.call);
+    const TempDirectory directory;
+    Objects objects(directory.path());
+    Prepare(row, objects);
+    const Code expected = CodeOf(row.run(objects));
+    const Interruptions interruptions;
+    do {
+      Prepare(row, objects);
+      const Answer answer = row.run(objects);
+      ASSERT_EQ(CodeOf(answer), expected) << TextOf(answer);
+    } while (interruptions.count() < kSignals);
+  }
+}
+
+}  // namespace quire::test
+
+#endif  // QUIRE_TESTS_API_EVERY_CALL_H_
