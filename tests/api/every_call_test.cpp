@@ -9,9 +9,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <regex>
 #include <set>
 #include <string>
@@ -23,6 +21,7 @@
 #include "quire/quire.h"
 #include "quire/reader.h"
 #include "quire/stream.h"
+#include "tests/support/public_calls.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
@@ -258,32 +257,11 @@ bool MayAsk(const std::string& call) {
   return pure.contains(call);
 }
 
-std::string HeaderText(const std::string& name) {
-  std::ifstream file(std::string(QUIRE_SOURCE_DIR) + "/include/quire/" + name);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-// The virtual functions of the classes of a header: "Class::Function".
-std::set<std::string> CallsOf(const std::string& header) {
-  static const std::regex of_interest(R"(\nclass (\w+)|\n  virtual [^~;()]*?(\w+)\()");
-  const std::string text = HeaderText(header);
-  std::set<std::string> calls;
-  std::string of_class;
-  for (std::sregex_iterator at(text.begin(), text.end(), of_interest), end; at != end; ++at) {
-    if ((*at)[1].matched) {
-      of_class = (*at)[1];
-    } else {
-      calls.insert(of_class + "::" + (*at)[2].str());
-    }
-  }
-  return calls;
-}
-
 TEST(EveryCall, HasARow) {
   std::set<std::string> rows;
   for (const Row& row : AllRows()) rows.insert(row.call);
   for (const std::string header : {"database.h", "reader.h", "dataset.h"}) {
-    const std::set<std::string> calls = CallsOf(header);
+    const std::set<std::string> calls = test::CallsOf(header);
     EXPECT_GE(calls.size(), 3u) << header;
     for (const std::string& call : calls) {
       EXPECT_TRUE(rows.contains(call) || MayAsk(call)) << call << " of " << header;
@@ -579,7 +557,7 @@ TEST(EveryCallOfC, OfADatabaseHasARow) {
   // Those that tell nothing of the database but what it always was, or have no code.
   std::set<std::string> rows = {"open", "name", "owner", "statistic", "statistics"};
   for (const CRow& row : CDatabaseRows()) rows.insert(row.call);
-  const std::string text = HeaderText("quire.h");
+  const std::string text = test::SourceText("include/quire/quire.h");
   static const std::regex call(R"(\nQUIRE_EXPORT int quire_db_(\w+)\()");
   int count = 0;
   for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at, ++count) {
