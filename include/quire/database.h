@@ -176,7 +176,7 @@ struct CheckpointOptions {
 struct RestartOptions {
   uint64_t number = 0;    ///< 0: the newest complete and undamaged one
   /// Copy nothing: the database reads the checkpoint's files, which must stay until all pairs have
-  /// been moved (DatabaseOptions::redistribute).
+  /// been moved (DatabaseOptions::redistribute), and iterators from before that are gone.
   bool in_place = false;
   /// Replace an existing database of this name, in one step, once everything is copied and
   /// verified. If the restart fails, the existing database is unchanged. Needs space for both.

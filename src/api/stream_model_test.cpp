@@ -1,6 +1,6 @@
 // Random programs that store and read streams, against a model: all options of a stream, drawn from
-// the option table, and all calls of writers and readers, over several lives of the writers on one
-// machine. The parts of two ranks share memory.
+// the option table, those of its readers, and all calls of writers and readers, over several lives
+// of the writers on one machine. The parts of two ranks share memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "io/sim/sim_file_system.h"
 #include "quire/option_table.h"
+#include "stream/remote/remote_reader.h"
 #include "stream/store/streams.h"
 #include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
@@ -47,6 +48,7 @@ const std::map<std::string, std::vector<std::string>>& Choices() {
   return choices;
 }
 
+// A stream needs no context, and has none of its options.
 bool OfAStream(const OptionRow& row) { return row.group == OptionGroup::kStream; }
 
 const std::string& OneOf(const std::vector<std::string>& choices, base::Random& random) {
@@ -59,6 +61,15 @@ StreamOptions DrawOptions(base::Random& random) {
     if (!OfAStream(row)) continue;
     EXPECT_OK(OptionTable::Set(row.name, OneOf(Choices().at(row.name), random), &options));
   }
+  return options;
+}
+
+// A field that is added is to be drawn, too: this does not compile then.
+StreamReaderOptions DrawReaderOptions(base::Random& random) {
+  StreamReaderOptions options;
+  auto& [timeout_ms, remote] = options;
+  timeout_ms = random.OneIn(2) ? 1000 : 60'000;
+  remote = random.OneIn(2);
   return options;
 }
 
@@ -153,11 +164,13 @@ class Model {
       }
     }
   }
-  // [bytes] Of the largest version of each object that is needed.
-  uint64_t SizeOfAll() const {
+  // [bytes] Of the largest version of each object that is needed, now or for the snapshot `also`
+  // (0: none), which may be of larger objects.
+  uint64_t SizeOfAll(uint64_t also) const {
     uint64_t sum = 0;
     for (const auto& [key, versions] : objects_) {
-      uint64_t largest = 0;
+      const Stored* at = also == 0 ? nullptr : At(key, also);
+      uint64_t largest = at == nullptr ? 0 : at->bytes.size();
       for (const Stored& stored : versions) {
         if (!stored.may_be_gone) largest = std::max<uint64_t>(largest, stored.bytes.size());
       }
@@ -297,16 +310,16 @@ class Part {
 
   // --- the writer ---
 
-  // With `more` snapshots kept than now.
-  bool IsPlanned(uint64_t more = 0) const {
-    uint64_t all = model_.SizeOfAll();
+  // With the snapshot `also` kept, too (0: none).
+  bool IsPlanned(uint64_t also = 0) const {
+    uint64_t all = model_.SizeOfAll(also);
     for (const auto& [key, object] : objects_) all += object.bytes + key.size() + 256;
-    const uint64_t versions = options_.keep_versions + model_.kept().size() + more;
+    const uint64_t versions = options_.keep_versions + model_.kept().size() + (also != 0);
     return options_.keep_ms == 0 && views_.empty() && (versions + 2) * all <= log_bytes_;
   }
-  void ExpectNoRoom(const Status& status, uint64_t more = 0) {
+  void ExpectNoRoom(const Status& status, uint64_t also = 0) {
     EXPECT_CODE(status, Code::kNoSpace);
-    EXPECT_FALSE(IsPlanned(more)) << status.ToString();
+    EXPECT_FALSE(IsPlanned(also)) << status.ToString();
   }
 
   void Make(const std::string& key) {
@@ -459,7 +472,7 @@ class Part {
     } else if (kept.code() == Code::kNotFound) {
       EXPECT_FALSE(there && model_.WholeAt(snapshot)) << kept.ToString();
     } else {
-      ExpectNoRoom(kept, 1);
+      ExpectNoRoom(kept, snapshot);
     }
   }
   void Release() {
@@ -489,9 +502,12 @@ class Part {
     if (reader_ == nullptr || random_.OneIn(8)) {
       views_.clear();
       Result<std::unique_ptr<StreamReader>> opened =
-          OpenLocalReader(fs_, kPlace, kStore, rank_);
+          OpenReader(fs_, kPlace, kStore, rank_, DrawReaderOptions(random_));
       ASSERT_OK(opened.status());
       reader_ = *std::move(opened);
+      EXPECT_CODE(
+          OpenReader(fs_, kPlace, "absent", rank_, DrawReaderOptions(random_)).status(),
+          Code::kNotFound);
     }
     const std::string& key = keys_[random_.Below(keys_.size())];
     switch (random_.Below(6)) {
@@ -582,6 +598,9 @@ class Part {
     if (!view.ok()) return ExpectAbsent(view.status(), which);
     ASSERT_NE(which.stored, nullptr);
     EXPECT_EQ((*view)->version().version, which.stored->version);
+    if (!(*view)->version().whole) {
+      EXPECT_FALSE((*view)->in_place());
+    }
     views_.push_back({*std::move(view), which.stored->bytes});
     if (random_.OneIn(2)) LetGo();
   }

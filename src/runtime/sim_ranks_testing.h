@@ -20,6 +20,7 @@ struct SimRanksOptions {
   uint64_t seed = 1;
   uint64_t timeout_ms = 60'000;
   uint64_t memory_bytes = 4ull << 30;  ///< the limit of each
+  int background_threads = 1;          ///< of each, where it is free-running
   /// The file system of each rank, shared; null: none.
   std::function<io::FileSystem*(int rank)> file_system = {};
   std::string repository = "/repository";
@@ -38,8 +39,9 @@ inline void RunSimRanks(const SimRanksOptions& options,
   if (options.mishaps) options.mishaps(*network);
   network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
     auto core = std::make_shared<Core>();
-    core->executor = options.by_turns ? base::NewManualExecutor()
-                                      : base::NewThreadPool(1, "test").value();
+    core->executor = options.by_turns
+                         ? base::NewManualExecutor()
+                         : base::NewThreadPool(options.background_threads, "test").value();
     core->transfers = core->executor;
     core->manual_background = options.by_turns;
     core->options.timeout_ms = options.timeout_ms;

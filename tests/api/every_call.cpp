@@ -8,9 +8,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <regex>
 
 namespace {
 bool in_forked_child = false;
@@ -35,26 +32,6 @@ int __lsan_is_turned_off() {
 }
 
 namespace quire::test {
-
-std::string HeaderText(const std::string& name) {
-  std::ifstream file(std::string(QUIRE_SOURCE_DIR) + "/include/quire/" + name);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-std::set<std::string> CallsOf(const std::string& header) {
-  static const std::regex of_interest(R"(\nclass (\w+)|\n  virtual [^~;()]*?(\w+)\()");
-  const std::string text = HeaderText(header);
-  std::set<std::string> calls;
-  std::string of_class;
-  for (std::sregex_iterator at(text.begin(), text.end(), of_interest), end; at != end; ++at) {
-    if ((*at)[1].matched) {
-      of_class = (*at)[1];
-    } else {
-      calls.insert(of_class + "::" + (*at)[2].str());
-    }
-  }
-  return calls;
-}
 
 int InChild(const std::function<int()>& body) {
   constexpr unsigned kHangSeconds = 20;

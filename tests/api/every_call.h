@@ -55,12 +55,6 @@ inline std::string TextOf(int code) {
   return std::string(quire_code_name(code)) + ": " + quire_error_message();
 }
 
-/// Returns the text of include/quire/`name`.
-std::string HeaderText(const std::string& name);
-
-/// Returns the virtual functions of the classes of that header: "Class::Function".
-std::set<std::string> CallsOf(const std::string& header);
-
 /// Runs `body` in a forked child, which may take 20 seconds. Returns what `body` returned.
 int InChild(const std::function<int()>& body);
 

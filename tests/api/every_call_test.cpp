@@ -20,13 +20,13 @@
 #include "quire/reader.h"
 #include "tests/api/database_calls.h"
 #include "tests/api/every_call.h"
+#include "tests/support/public_calls.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire {
 namespace {
 
-using test::HeaderText;
 using test::InChild;
 using testing::HasSubstr;
 
@@ -261,7 +261,7 @@ TEST(EveryCallOfC, OfADatabaseHasARow) {
   // Those that tell nothing of the database but what it always was, or have no code.
   std::set<std::string> rows = {"open", "name", "owner", "statistic", "statistics"};
   for (const CRow& row : CDatabaseRows()) rows.insert(row.call);
-  const std::string text = HeaderText("quire.h");
+  const std::string text = test::SourceText("include/quire/quire.h");
   static const std::regex call(R"(\nQUIRE_EXPORT int quire_db_(\w+)\()");
   int count = 0;
   for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at, ++count) {

@@ -17,6 +17,7 @@
 #include "quire/stream.h"
 #include "tests/api/every_call.h"
 #include "tests/api/stream_calls.h"
+#include "tests/support/public_calls.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
@@ -62,7 +63,7 @@ int NotRefused(const std::vector<CRow>& rows, Objects& objects, const char* when
 void ExpectRows(const char* header, const std::string& prefix, const std::vector<CRow>& rows,
                 std::set<std::string> others) {
   for (const CRow& row : rows) others.insert(row.call);
-  const std::string text = test::HeaderText(header);
+  const std::string text = test::SourceText("include/quire/" + std::string(header));
   const std::regex call(R"(\nQUIRE_EXPORT int )" + prefix + R"((\w+)\()");
   int count = 0;
   for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at, ++count) {

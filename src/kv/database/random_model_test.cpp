@@ -1,43 +1,47 @@
-// Random jobs against a model: all options of a database, drawn from the option table, and all of
-// its operations, on one to three ranks, opened again by other numbers of ranks.
+// Random jobs against a model: all options of a context, a database, its readers, restarts and
+// checkpoints, and all of their calls, on one to three ranks, by turns and on threads of their own;
+// ended by Close, by the death of all ranks, on another node, without power; opened again by other
+// numbers of ranks.
 //
-// Every rank draws the same plan from the seed, and so knows the model. In a round each key has one
-// rank that writes it: that rank knows its value at every moment, the others know which values it
-// may have; after the round's barrier all know it.
+// Every rank draws the same plan from the seed, and so knows the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "io/sim/sim_file_system.h"
+#include "kv/database/crash_journal_testing.h"
 #include "kv/database/database_reader.h"
+#include "kv/database/random_calls_testing.h"
+#include "kv/database/random_plan_testing.h"
 #include "kv/database/sim_cluster_testing.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "quire/option_table.h"
 #include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::model {
 namespace {
 
-using Model = std::map<std::string, std::string>;
-using Value = std::optional<std::string>;  // none: the key is absent
+using testing::HasSubstr;
 
-constexpr int kKeys = 36;
-constexpr uint32_t kAppend = 1;
-constexpr uint32_t kAppendAndAnswer = 2;
-constexpr size_t kAppendMax = 3000;
 const char* const kCheckpoints = "/checkpoints";
 
 // What each option is drawn from. A row of the table that is not here fails a test.
 const std::map<std::string, std::vector<std::string>>& Choices() {
   static const std::map<std::string, std::vector<std::string>> choices = {
+      {"timeout_ms", {"60000", "3600000"}},
+      {"transport", {"auto", "mpi"}},
+      {"memory_bytes", {"0", "67108864"}},
+      {"background_threads", {"1", "2", "4"}},
       {"memtable_bytes", {"65536", "131072"}},
       {"flushing_queue_length", {"1", "2", "3"}},
       {"wal", {"off", "on", "sync"}},
@@ -73,17 +77,29 @@ bool OfADatabase(const OptionRow& row) {
   return row.group == OptionGroup::kDatabase || row.group == OptionGroup::kStorage;
 }
 
+template <typename Options>
+void DrawRow(const OptionRow& row, base::Random& random, Options* options) {
+  const std::vector<std::string>& choices = Choices().at(row.name);
+  EXPECT_OK(OptionTable::Set(row.name, choices[random.Below(choices.size())], options));
+}
+
+ContextOptions DrawContext(base::Random& random) {
+  ContextOptions options;
+  for (const OptionRow& row : OptionTable::Rows()) {
+    if (row.group == OptionGroup::kContext) DrawRow(row, random, &options);
+  }
+  return options;
+}
+
 int ByLength(Slice key, int rank_count) {
   return static_cast<int>(key.size() + static_cast<unsigned char>(key.back())) % rank_count;
 }
 
 // What a database is opened with. `stored`: it is there, and has its partitioner.
-DatabaseOptions DrawOptions(base::Random& random, bool by_length, bool stored) {
+DatabaseOptions DrawDatabase(base::Random& random, bool by_length, bool stored) {
   DatabaseOptions options;
   for (const OptionRow& row : OptionTable::Rows()) {
-    if (!OfADatabase(row)) continue;
-    const std::vector<std::string>& choices = Choices().at(row.name);
-    EXPECT_OK(OptionTable::Set(row.name, choices[random.Below(choices.size())], &options));
+    if (OfADatabase(row)) DrawRow(row, random, &options);
   }
   // These two depend on what is there.
   options.mode = random.OneIn(2) ? OpenMode::kOpenOrCreate
@@ -93,219 +109,110 @@ DatabaseOptions DrawOptions(base::Random& random, bool by_length, bool stored) {
   return options;
 }
 
-std::string Appended(const Value& present, Slice argument) {
-  const bool begins = !present || present->size() > kAppendMax;
-  return (begins ? std::string() : *present) + std::string(argument);
+// Options outside of the table. A field that is added is to be drawn, too: these do not compile
+// then.
+DatabaseReaderOptions DrawReader(base::Random& random, bool by_length) {
+  DatabaseReaderOptions options;
+  auto& [partitioner, cache_bytes] = options;
+  static constexpr uint64_t kCaches[] = {0, 4096, 64 << 20};
+  cache_bytes = kCaches[random.Below(std::size(kCaches))];
+  if (by_length) partitioner = ByLength;
+  return options;
 }
 
-std::string AnswerTo(const Value& present) {
-  return present ? std::to_string(present->size()) : "absent";
+CheckpointOptions DrawCheckpoint(base::Random& random) {
+  CheckpointOptions options;
+  auto& [keep] = options;
+  keep = static_cast<int>(random.Below(3));
+  return options;
 }
 
-void RegisterUpdates(Database& db) {
-  const auto value_of = [](const Slice* present) {
-    return present == nullptr ? Value() : Value(std::string(*present));
-  };
-  ASSERT_OK(db.RegisterUpdate(
-      kAppend, [value_of](Slice, const Slice* present, Slice argument, std::string* updated) {
-        *updated = Appended(value_of(present), argument);
-        return Status();
-      }));
-  ASSERT_OK(db.RegisterAnsweringUpdate(
-      kAppendAndAnswer, [value_of](Slice, const Slice* present, Slice argument,
-                                   std::string* updated, std::string* answer) {
-        *updated = Appended(value_of(present), argument);
-        *answer = AnswerTo(value_of(present));
-        return Status();
-      }));
+// From the checkpoint `wanted`, the newest of which is `newest`.
+RestartOptions DrawRestart(base::Random& random, uint64_t wanted, uint64_t newest, bool there) {
+  RestartOptions options;
+  auto& [number, in_place, replace] = options;
+  number = wanted == newest && random.OneIn(2) ? 0 : wanted;
+  in_place = random.OneIn(3);
+  replace = there || random.OneIn(2);
+  return options;
 }
 
-enum class Kind { kPut, kDelete, kUpdate, kAnswer, kPutMany, kDeleteMany, kBatch, kGet, kGetAsync,
-                  kGetMany, kFence, kFlush, kCompact, kOtherGet, kCount };
+// The complete checkpoints, by number.
+using Checkpoints = std::map<uint64_t, Model>;
 
-// One operation of one rank, and what it must give.
-struct Operation {
-  Kind kind = Kind::kGet;
-  std::vector<std::pair<std::string, Value>> pairs;  // written; an absent value: deleted
-  std::string key;
-  std::string argument;
-  Value expected;           // of a get of a key of this rank's
-  std::string answer;
-  std::set<Value> allowed;  // of a get of another rank's key
+// How the job ends.
+enum class End { kClose, kKilled, kMoved, kWithoutPower };
+
+// What is drawn of a job before it begins.
+struct Job {
+  SimCluster::Options ranks;
+  DatabaseOptions database;
+  bool there = false;        // the database
+  bool is_in_tables = true;  // what it has cannot be lost
+  bool in_place = false;     // it may read a checkpoint's files
+  bool destroys = false;
+  std::optional<RestartOptions> restart;
+  Model before;             // of the database that is opened
+  Checkpoints checkpoints;  // those that are there
+  End end = End::kClose;
+  base::Random play{0};
+
+  bool keeps_applied() const {
+    return database.storage.wal == WalMode::kSync ||
+           (database.storage.wal == WalMode::kOn && end != End::kWithoutPower);
+  }
 };
 
-struct Round {
-  std::vector<std::vector<Operation>> ranks;
-  Model after;
+// Those that a newer one leaves.
+void Keep(Checkpoints* checkpoints, int keep) {
+  while (keep > 0 && checkpoints->size() > static_cast<size_t>(keep)) {
+    checkpoints->erase(checkpoints->begin());
+  }
+}
+
+// A checkpoint that was begun.
+struct BegunCheckpoint {
+  Model saved;
+  int keep = 0;
 };
 
-bool Writes(Kind kind) { return kind <= Kind::kBatch; }
-bool Updates(Kind kind) { return kind == Kind::kUpdate || kind == Kind::kAnswer; }
-bool Gets(Kind kind) {
-  return kind == Kind::kGet || kind == Kind::kGetAsync || kind == Kind::kGetMany ||
-         kind == Kind::kOtherGet;
+uint64_t NewestCheckpoint(io::FileSystem& fs) {
+  const auto found = FindCheckpoints(fs, CheckpointHome(kCheckpoints, "db"));
+  EXPECT_OK(found.status());
+  uint64_t newest = 0;
+  for (const CheckpointFound& one : *found) {
+    if (one.state == CheckpointState::kComplete) newest = one.number;
+  }
+  return newest;
 }
 
-bool Allowed(Kind kind, Protection protection) {
-  switch (protection) {
-    case Protection::kReadWrite: return true;
-    case Protection::kWriteOnly: return !Gets(kind);
-    case Protection::kReadOnly: return !Writes(kind);
-    case Protection::kUpdateOnly: return !Writes(kind) || Updates(kind);
-  }
-  return false;
-}
-
-// Draws what all ranks do until the next barrier, and follows it in the model.
-class Planner {
- public:
-  Planner(base::Random& random, const Model& before, int rank_count, int number)
-      : random_(random), rank_count_(rank_count), number_(number) {
-    round_.after = before;
-    for (int i = 0; i < kKeys; ++i) allowed_[KeyOf(i)] = {Current(KeyOf(i))};
-  }
-
-  Round Draw(Protection protection) {
-    round_.ranks.resize(static_cast<size_t>(rank_count_));
-    for (int rank = 0; rank < rank_count_; ++rank) {
-      for (uint64_t left = 3 + random_.Below(9); left > 0; --left) {
-        const auto kind = static_cast<Kind>(random_.Below(static_cast<uint64_t>(Kind::kCount)));
-        if (!Allowed(kind, protection)) continue;
-        round_.ranks[static_cast<size_t>(rank)].push_back(Draw(kind, rank));
-      }
-    }
-    for (auto& operations : round_.ranks) {
-      for (Operation& operation : operations) {
-        if (operation.kind == Kind::kOtherGet) operation.allowed = allowed_[operation.key];
-      }
-    }
-    return std::move(round_);
-  }
-
-  static std::string KeyOf(int i) {
-    return "key " + std::string(static_cast<size_t>(i % 3), 'k') + std::to_string(i);
-  }
-
- private:
-  Value Current(const std::string& key) const {
-    const auto found = round_.after.find(key);
-    return found == round_.after.end() ? Value() : Value(found->second);
-  }
-  // One of the keys that this rank writes in this round.
-  std::string OwnKey(int rank) {
-    int i = 0;
-    do {
-      i = static_cast<int>(random_.Below(kKeys));
-    } while ((i + number_) % rank_count_ != rank);
-    return KeyOf(i);
-  }
-  std::string NewValue() {
-    static constexpr size_t kSizes[] = {0, 1, 20, 70, 300, 700, 5000};
-    const size_t size = kSizes[random_.Below(std::size(kSizes))];
-    return std::string(size, static_cast<char>('a' + random_.Below(26))) +
-           (size == 0 ? "" : std::to_string(random_.Below(1000)));
-  }
-  void Set(const std::string& key, const Value& value) {
-    if (value) {
-      round_.after[key] = *value;
+// What a context does before the database is open.
+void Prepare(Context& context, const Job& job) {
+  const std::vector<std::string> before =
+      job.there ? std::vector<std::string>{"db"} : std::vector<std::string>();
+  const Result<std::vector<std::string>> listed = context.ListDatabases();
+  ASSERT_OK(listed.status());
+  ASSERT_EQ(*listed, before);
+  if (job.destroys) {
+    if (base::Random(job.play).OneIn(2)) {
+      ASSERT_OK(context.Destroy("db"));
     } else {
-      round_.after.erase(key);
+      const Result<std::unique_ptr<Event>> event = context.DestroyAsync("db");
+      ASSERT_OK(event.status());
+      ASSERT_OK((*event)->Wait());
     }
-    allowed_[key].insert(value);
+    EXPECT_CODE(context.Destroy("db"), Code::kNotFound);
   }
-  Operation Draw(Kind kind, int rank) {
-    Operation drawn;
-    drawn.kind = kind;
-    drawn.key = OwnKey(rank);
-    const bool many = kind == Kind::kPutMany || kind == Kind::kDeleteMany || kind == Kind::kBatch;
-    if (kind == Kind::kOtherGet) {
-      drawn.key = KeyOf(static_cast<int>(random_.Below(kKeys)));
-    } else if (Updates(kind)) {
-      drawn.argument = std::to_string(random_.Below(1000)) + ";";
-      drawn.answer = AnswerTo(Current(drawn.key));
-      Set(drawn.key, Appended(Current(drawn.key), drawn.argument));
-    } else if (Writes(kind)) {
-      for (uint64_t left = many ? 1 + random_.Below(5) : 1; left > 0; --left) {
-        const bool deletes = kind == Kind::kDelete || kind == Kind::kDeleteMany ||
-                             (kind == Kind::kBatch && random_.OneIn(3));
-        drawn.pairs.emplace_back(OwnKey(rank), deletes ? Value() : Value(NewValue()));
-        Set(drawn.pairs.back().first, drawn.pairs.back().second);
-      }
-    } else {
-      drawn.expected = Current(drawn.key);
-    }
-    return drawn;
+  if (!job.restart) return;
+  RestartOptions refused = *job.restart;
+  refused.replace = false;
+  if (job.there && !job.destroys) {
+    EXPECT_CODE(context.Restart(kCheckpoints, "db", refused).status(), Code::kInvalidArgument);
   }
-
-  base::Random& random_;
-  const int rank_count_;
-  const int number_;
-  Round round_;
-  std::map<std::string, std::set<Value>> allowed_;
-};
-
-Value Got(const Status& status, const std::string& value) {
-  if (status.code() == Code::kNotFound) return Value();
-  EXPECT_OK(status);
-  return Value(value);
-}
-
-Value GetNow(Database& db, const std::string& key) {
-  std::string value;
-  const Status status = db.Get(key, &value);
-  return Got(status, value);
-}
-
-void RunGet(Database& db, const Operation& operation) {
-  if (operation.kind == Kind::kGetAsync) {
-    const std::unique_ptr<PendingGet> pending = db.GetAsync(operation.key);
-    const Result<std::string> taken = pending->Take();
-    EXPECT_EQ(Got(taken.status(), taken.ok() ? *taken : ""), operation.expected) << operation.key;
-  } else if (operation.kind == Kind::kGetMany) {
-    std::vector<std::string> values;
-    std::vector<bool> found;
-    ASSERT_OK(db.GetMany({operation.key, "never there"}, &values, &found));
-    EXPECT_EQ(found[0] ? Value(values[0]) : Value(), operation.expected) << operation.key;
-    EXPECT_FALSE(found[1]);
-  } else if (operation.kind == Kind::kOtherGet) {
-    EXPECT_TRUE(operation.allowed.contains(GetNow(db, operation.key))) << operation.key;
-  } else {
-    EXPECT_EQ(GetNow(db, operation.key), operation.expected) << operation.key;
-  }
-}
-
-void RunWrite(Database& db, const Operation& operation) {
-  std::vector<std::pair<Slice, Slice>> pairs;
-  std::vector<Slice> keys;
-  Batch batch;
-  for (const auto& [key, value] : operation.pairs) {
-    keys.push_back(key);
-    pairs.emplace_back(key, value ? Slice(*value) : Slice());
-    if (value) {
-      batch.Put(key, *value);
-    } else {
-      batch.Delete(key);
-    }
-  }
-  std::string answer;
-  switch (operation.kind) {
-    case Kind::kPut: ASSERT_OK(db.Put(pairs[0].first, pairs[0].second)); break;
-    case Kind::kDelete: ASSERT_OK(db.Delete(keys[0])); break;
-    case Kind::kPutMany: ASSERT_OK(db.PutMany(pairs)); break;
-    case Kind::kDeleteMany: ASSERT_OK(db.DeleteMany(keys)); break;
-    case Kind::kBatch: ASSERT_OK(db.Write(batch)); break;
-    case Kind::kUpdate: ASSERT_OK(db.Update(operation.key, kAppend, operation.argument)); break;
-    default:
-      ASSERT_OK(db.UpdateAndAnswer(operation.key, kAppendAndAnswer, operation.argument, &answer));
-      EXPECT_EQ(answer, operation.answer) << operation.key;
-  }
-}
-
-void RunOperation(Database& db, const Operation& operation) {
-  if (Gets(operation.kind)) return RunGet(db, operation);
-  if (Writes(operation.kind)) return RunWrite(db, operation);
-  const Kind kind = operation.kind;
-  ASSERT_OK(kind == Kind::kFence ? db.Fence() : kind == Kind::kFlush ? db.Flush() : db.Compact());
+  const Result<std::unique_ptr<Event>> event =
+      context.Restart(kCheckpoints, "db", *job.restart);
+  ASSERT_OK(event.status());
+  ASSERT_OK((*event)->Wait());
 }
 
 // A walk that began when the database was as `seen`.
@@ -314,73 +221,110 @@ struct Walk {
   Model seen;
 };
 
-void Check(const Walk& walk) {
-  Model forward, backward;
-  for (walk.iterator->SeekToFirst(); walk.iterator->Valid(); walk.iterator->Next()) {
-    forward[std::string(walk.iterator->key())] = std::string(walk.iterator->value());
-  }
-  for (walk.iterator->SeekToLast(); walk.iterator->Valid(); walk.iterator->Prev()) {
-    backward[std::string(walk.iterator->key())] = std::string(walk.iterator->value());
-  }
-  EXPECT_OK(walk.iterator->status());
-  EXPECT_EQ(forward, walk.seen);
-  EXPECT_EQ(backward, walk.seen);
-}
-
 // One rank's part of a job. All ranks draw the same.
 class Player {
  public:
-  Player(Context& context, Database& db, base::Random random, Model model,
-         const DatabaseOptions& options)
-      : context_(context), db_(db), random_(random), model_(std::move(model)),
-        protection_(options.protection) {}
+  Player(io::SimFileSystem& fs, Context& context, Database& db, const Job& job)
+      : fs_(fs), context_(context), db_(db), job_(job), random_(job.play), model_(job.before),
+        consistency_(job.database.consistency), protection_(job.database.protection),
+        checkpoints_(job.checkpoints),
+        journal_(context.size(), [&](const std::string& key) { return db.Owner(key); }, model_) {}
 
   void Play() {
     RegisterUpdates(db_);
     ASSERT_OK(db_.Barrier(Level::kMemTable));
+    ASSERT_NO_FATAL_FAILURE(CheckNames());
     CheckAll();
     for (uint64_t left = 3 + random_.Below(12); left > 0; --left) {
       if (testing::Test::HasFatalFailure()) return;
       PlayRound(static_cast<int>(left));
     }
-    if (checkpoint_ != nullptr) AwaitCheckpoint();
+    if (testing::Test::HasFatalFailure()) return;
+    if (job_.end == End::kClose) {
+      Close();
+    } else {
+      PlayLastRound();
+    }
   }
+
   const Model& model() const { return model_; }
-  const std::optional<Model>& saved() const { return saved_; }
+  const Checkpoints& checkpoints() const { return checkpoints_; }
+  // Of a job that did not close.
+  const LastSteps& last_steps() const { return last_; }
+  const Round& last_round() const { return last_round_; }
+  const Journal& journal() const { return journal_; }
+  const std::optional<BegunCheckpoint>& begun() const { return begun_; }
 
  private:
   void PlayRound(int number) {
     if (MayGet() && random_.OneIn(2)) BeginWalk();
     const Round round = Planner(random_, model_, context_.size(), number).Draw(protection_);
-    for (const Operation& operation : round.ranks[static_cast<size_t>(context_.rank())]) {
+    for (const Operation& operation : round.ranks[Rank()]) {
       RunOperation(db_, operation);
       if (testing::Test::HasFatalFailure()) return;
     }
     CheckRefusal();
     if (random_.OneIn(4)) context_.Progress();
+    if (random_.OneIn(3)) PassSignal(round);
+    if (testing::Test::HasFatalFailure()) return;
     model_ = round.after;
-    ASSERT_OK(db_.Barrier(random_.OneIn(2) ? Level::kMemTable : Level::kSsTable));
+    journal_.EndRound(round);
+    const bool to_tables = random_.OneIn(2);
+    ASSERT_OK(db_.Barrier(to_tables ? Level::kSsTable : Level::kMemTable));
+    if (to_tables) NoteTables();
     CheckAll();
-    if (!walks_.empty() && random_.OneIn(2)) {
-      Check(walks_.front());
-      walks_.erase(walks_.begin());
-    }
+    if (to_tables) ReadBeside();
+    if (!walks_.empty() && random_.OneIn(2)) CheckFirstWalk();
     Change();
     ASSERT_OK(context_.Barrier());
   }
 
+  size_t Rank() const { return static_cast<size_t>(context_.rank()); }
   bool MayGet() const { return protection_ != Protection::kWriteOnly; }
+  bool Sequential() const { return consistency_ == Consistency::kSequential; }
+  void NoteTables() {
+    is_in_tables_ = true;
+    journal_.AllIsInTables(model_);
+  }
+
+  void CheckNames() {
+    EXPECT_EQ(context_.size(), job_.ranks.rank_count);
+    EXPECT_LT(context_.rank(), context_.size());
+    EXPECT_EQ(context_.repository(), job_.ranks.repository);
+    EXPECT_FALSE(context_.Description().empty());
+    EXPECT_EQ(db_.name(), "db");
+    const Result<std::vector<std::string>> listed = context_.ListDatabases();
+    ASSERT_OK(listed.status());
+    EXPECT_EQ(*listed, std::vector<std::string>{"db"});
+  }
 
   // The protection refuses what it should.
   void CheckRefusal() {
-    const std::string key = Planner::KeyOf(0);
+    const std::string key = KeyOf(0);
     if (protection_ == Protection::kReadOnly || protection_ == Protection::kUpdateOnly) {
-      EXPECT_EQ(db_.Put(key, "refused").code(), Code::kReadOnly);
-      EXPECT_EQ(db_.DeleteMany({key}).code(), Code::kReadOnly);
+      EXPECT_CODE(db_.Put(key, "refused"), Code::kReadOnly);
+      EXPECT_CODE(db_.DeleteMany({key}), Code::kReadOnly);
     }
     std::string value;
     if (!MayGet()) {
-      EXPECT_EQ(db_.Get(key, &value).code(), Code::kInvalidArgument);
+      EXPECT_CODE(db_.Get(key, &value), Code::kInvalidArgument);
+    }
+  }
+
+  // Each rank tells the next one that its writes are there.
+  void PassSignal(const Round& round) {
+    const int signal = static_cast<int>(random_.Below(3));
+    const int count = context_.size();
+    const int previous = (context_.rank() + count - 1) % count;
+    ASSERT_OK(db_.Fence());
+    EXPECT_CODE(context_.Notify(signal, {count}), Code::kInvalidArgument);
+    ASSERT_OK(context_.Notify(signal, {(context_.rank() + 1) % count}));
+    ASSERT_OK(context_.WaitSignal(signal, {previous}));
+    if (!MayGet()) return;
+    for (const Operation& operation : round.ranks[static_cast<size_t>(previous)]) {
+      for (const auto& [key, value] : operation.pairs) {
+        EXPECT_EQ(GetNow(db_, key), Find(round.after, key)) << key;
+      }
     }
   }
 
@@ -388,18 +332,34 @@ class Player {
     if (!MayGet()) return;
     std::vector<std::string> keys, values;
     std::vector<bool> found;
-    for (int i = 0; i < kKeys; ++i) keys.push_back(Planner::KeyOf(i));
+    for (int i = 0; i < kKeys; ++i) keys.push_back(KeyOf(i));
     ASSERT_OK(db_.GetMany({keys.begin(), keys.end()}, &values, &found));
     for (size_t i = 0; i < keys.size(); ++i) {
-      const auto expected = model_.find(keys[i]);
-      const bool there = expected != model_.end();
-      EXPECT_EQ(found[i] ? Value(values[i]) : Value(), there ? Value(expected->second) : Value())
-          << keys[i];
+      EXPECT_EQ(found[i] ? Value(values[i]) : Value(), Find(model_, keys[i])) << keys[i];
       if (i % 7 == 0) {
-        EXPECT_EQ(GetNow(db_, keys[i]), there ? Value(expected->second) : Value()) << keys[i];
+        EXPECT_EQ(GetNow(db_, keys[i]), Find(model_, keys[i])) << keys[i];
       }
     }
     ASSERT_OK(context_.Barrier());  // before anybody writes again
+  }
+
+  // One rank looks, as another program would: what a barrier has put into tables is published.
+  void ReadBeside() {
+    base::Random random(random_.Next());
+    if (random.Below(static_cast<uint64_t>(3 * context_.size())) == Rank()) {
+      if (beside_ == nullptr) {
+        const DatabaseReaderOptions options =
+            DrawReader(random, job_.database.partitioner != nullptr);
+        auto opened = OpenDatabaseReader(fs_, job_.ranks.repository + "/db", options);
+        ASSERT_OK(opened.status());
+        beside_ = std::move(*opened);
+      } else {
+        ASSERT_OK(beside_->Refresh());
+      }
+      ASSERT_OK(OpenAllFiles(*beside_));
+      CheckReader(*beside_, model_, random);
+    }
+    ASSERT_OK(context_.Barrier());
   }
 
   void BeginWalk() {
@@ -411,14 +371,24 @@ class Player {
     ASSERT_OK(context_.Barrier());
   }
 
+  void CheckFirstWalk() {
+    base::Random moves(random_.Next());
+    CheckWalk(*walks_.front().iterator, walks_.front().seen, moves);
+    walks_.erase(walks_.begin());
+  }
+  void CheckWalks() {
+    while (!walks_.empty()) CheckFirstWalk();
+    ASSERT_OK(context_.Barrier());
+  }
+
   void Change() {
     static constexpr Protection kProtections[] = {Protection::kReadWrite, Protection::kReadWrite,
                                                   Protection::kWriteOnly, Protection::kReadOnly,
                                                   Protection::kUpdateOnly};
-    switch (random_.Below(5)) {
+    switch (random_.Below(7)) {
       case 0:
-        ASSERT_OK(db_.SetConsistency(random_.OneIn(2) ? Consistency::kRelaxed
-                                                      : Consistency::kSequential));
+        consistency_ = random_.OneIn(2) ? Consistency::kRelaxed : Consistency::kSequential;
+        ASSERT_OK(db_.SetConsistency(consistency_));
         break;
       case 1:
       case 2:
@@ -426,37 +396,146 @@ class Player {
         ASSERT_OK(db_.Protect(protection_));
         break;
       case 3:
-        if (checkpoint_ != nullptr) return AwaitCheckpoint();
+        if (begun_) return AwaitCheckpoint();
         BeginCheckpoint();
+        break;
+      case 4:
+        Agree();
+        break;
+      case 5:
+        EXPECT_CODE(context_.Destroy("db"), Code::kBusy);
         break;
       default:
         EXPECT_FALSE(db_.GetStatistics().empty());
     }
   }
 
-  void BeginCheckpoint() {
-    auto begun = db_.Checkpoint(kCheckpoints, {static_cast<int>(random_.Below(3))});
-    ASSERT_OK(begun.status());
-    checkpoint_ = std::move(*begun);
-    being_saved_ = model_;
-  }
-  void AwaitCheckpoint() {
-    ASSERT_OK(checkpoint_->Wait());
-    EXPECT_TRUE(checkpoint_->Ready());
-    EXPECT_LE(checkpoint_->Progress().bytes_done, checkpoint_->Progress().bytes_total);
-    checkpoint_.reset();
-    saved_ = being_saved_;
+  // The lowest rank that fails is told to all.
+  void Agree() {
+    const uint64_t failing = random_.Below(8);
+    const bool fails = (failing >> Rank() & 1) != 0;
+    const Status agreed = context_.Agree(fails ? Status(Code::kNoSpace, "as planned") : Status());
+    int lowest = 0;
+    while (lowest < context_.size() && (failing >> lowest & 1) == 0) ++lowest;
+    if (lowest == context_.size()) {
+      ASSERT_OK(agreed);
+      return;
+    }
+    EXPECT_CODE(agreed, Code::kNoSpace);
+    EXPECT_THAT(agreed.message(), HasSubstr("rank " + std::to_string(lowest)));
   }
 
+  void BeginCheckpoint() {
+    const CheckpointOptions options = DrawCheckpoint(random_);
+    // A walk may be in the files of a checkpoint that goes.
+    if (job_.in_place && options.keep > 0) CheckWalks();
+    auto begun = db_.Checkpoint(kCheckpoints, options);
+    ASSERT_OK(begun.status());
+    event_ = std::move(*begun);
+    begun_ = BegunCheckpoint{model_, options.keep};
+    NoteTables();
+  }
+  void AwaitCheckpoint() {
+    ASSERT_OK(event_->Wait());
+    EXPECT_TRUE(event_->Ready());
+    EXPECT_LE(event_->Progress().bytes_done, event_->Progress().bytes_total);
+    event_.reset();
+    const uint64_t number = NewestCheckpoint(fs_);
+    EXPECT_TRUE(checkpoints_.empty() || number > checkpoints_.rbegin()->first);
+    checkpoints_[number] = begun_->saved;
+    Keep(&checkpoints_, begun_->keep);
+    begun_.reset();
+  }
+
+  void Close() {
+    if (begun_) AwaitCheckpoint();
+    ASSERT_OK(db_.Close());
+  }
+
+  // The machine goes down in it, or after it.
+  void PlayLastRound() {
+    if (job_.end == End::kWithoutPower && !is_in_tables_) {
+      ASSERT_OK(db_.Barrier(Level::kSsTable));
+      NoteTables();
+    }
+    last_round_ = Planner(random_, model_, context_.size(), 0).Draw(protection_);
+    last_.acknowledged.assign(static_cast<size_t>(context_.size()), 0);
+    const uint64_t steps = random_.OneIn(3) ? UINT64_MAX : random_.Below(40);
+    const uint64_t call = random_.Below(6);
+    ASSERT_OK(context_.Barrier());
+    if (Rank() == 0) fs_.CrashAfter(steps);
+    for (const Operation& operation : last_round_.ranks[Rank()]) {
+      if (!RunLast(operation)) break;
+    }
+    if (!fs_.crashed()) RunLastCall(call);
+    fs_.CrashAfter(0);
+  }
+
+  // What ended before the crash was there. Returns false once the machine is down.
+  bool RunLast(const Operation& operation) {
+    ++last_.issued;
+    if (Gets(operation.kind)) return true;
+    std::string answer;
+    const Status status = RunCall(db_, operation, &answer);
+    if (fs_.crashed()) return false;
+    EXPECT_OK(status);
+    if (operation.kind == Kind::kAnswer) {
+      EXPECT_EQ(answer, operation.answer) << operation.key;
+    }
+    if (operation.kind == Kind::kFlush) last_.flushed = last_.issued;
+    const bool all = operation.kind == Kind::kFence;
+    const bool waits = Sequential() || operation.kind == Kind::kBatch ||
+                       operation.kind == Kind::kAnswer;
+    for (size_t owner = 0; owner < last_.acknowledged.size(); ++owner) {
+      const bool written =
+          std::any_of(operation.pairs.begin(), operation.pairs.end(), [&](const auto& pair) {
+            return static_cast<size_t>(db_.Owner(pair.first)) == owner;
+          });
+      if (all || (written && (waits || owner == Rank()))) {
+        last_.acknowledged[owner] = last_.issued;
+      }
+    }
+    return status.ok();
+  }
+
+  // A last call of all ranks, or none. Where the machine goes down in it nothing is known of it.
+  void RunLastCall(uint64_t call) {
+    Status status;
+    if (call == 0) status = context_.Barrier();
+    if (call == 1) status = db_.Barrier(Level::kMemTable);
+    if (call == 2) status = db_.Barrier(Level::kSsTable);
+    if (call == 3) status = db_.Close();
+    if (fs_.crashed() || call == 0 || call > 3) return;
+    EXPECT_OK(status);
+    last_.applied = true;
+    last_.in_tables = call > 1;
+  }
+
+  io::SimFileSystem& fs_;
   Context& context_;
   Database& db_;
+  const Job& job_;
   base::Random random_;
   Model model_;
+  Consistency consistency_;
   Protection protection_;
+  bool is_in_tables_ = job_.is_in_tables;
   std::vector<Walk> walks_;
-  std::unique_ptr<Event> checkpoint_;
-  Model being_saved_;
-  std::optional<Model> saved_;  // of the newest checkpoint
+  std::unique_ptr<DatabaseReader> beside_;
+  Checkpoints checkpoints_;
+  std::unique_ptr<Event> event_;  // of the checkpoint that has begun
+  std::optional<BegunCheckpoint> begun_;
+  Journal journal_;
+  Round last_round_;
+  LastSteps last_;
+};
+
+// What is known of a job that did not close, once it has ended.
+struct Ended {
+  std::optional<Journal> journal;
+  Round last_round;
+  std::vector<LastSteps> ranks;
+  std::optional<BegunCheckpoint> checkpoint;
 };
 
 // Several jobs on one disk, one after another.
@@ -466,56 +545,112 @@ class Jobs {
 
   void Run() {
     for (uint64_t left = 2 + random_.Below(4); left > 0 && !testing::Test::HasFailure(); --left) {
-      RunOne();
-      if (!testing::Test::HasFailure()) ReadBeside();
+      const Job job = Draw();
+      Ended ended;
+      RunOne(job, &ended);
+      there_ = true;
+      is_in_tables_ = job.end == End::kClose;
+      if (!testing::Test::HasFailure() && job.end != End::kClose) Crash(job, &ended);
+      if (!testing::Test::HasFailure()) ReadAfterwards();
     }
   }
 
  private:
-  void RunOne() {
-    SimCluster::Options ranks;
-    ranks.rank_count = static_cast<int>(1 + random_.Below(3));
-    ranks.seed = seed_ + 1;
-    ranks.share_memory = random_.OneIn(2);
-    ranks.file_system = [this](int) { return fs_.get(); };
-    const bool restarts = saved_ && random_.OneIn(3);
-    const bool in_place = random_.OneIn(3);
-    if (restarts) model_ = *saved_;
-    const DatabaseOptions options = DrawOptions(random_, by_length_, there_);
-    const base::Random play(random_.Next());
-    const Model before = model_;
-    SimCluster(ranks).Run([&](int rank, Context& context) {
-      if (restarts) {
-        auto restart = context.Restart(kCheckpoints, "db",
-                                       {.in_place = in_place, .replace = true});
-        ASSERT_OK(restart.status());
-        ASSERT_OK((*restart)->Wait());
-      }
-      auto db = context.Open("db", options);
+  Job Draw() {
+    Job job;
+    job.ranks.rank_count = static_cast<int>(1 + random_.Below(3));
+    job.ranks.seed = seed_ + 1;
+    job.ranks.deterministic = !random_.OneIn(4);
+    job.ranks.context = DrawContext(random_);
+    job.ranks.share_memory = job.ranks.context.transport == TransportChoice::kAuto;
+    job.ranks.file_system = [this](int) { return fs_.get(); };
+    job.there = there_;
+    job.destroys = there_ && random_.OneIn(6);
+    if (!checkpoints_.empty() && random_.OneIn(3)) {
+      auto from = checkpoints_.begin();
+      std::advance(from, random_.Below(checkpoints_.size()));
+      job.restart = DrawRestart(random_, from->first, checkpoints_.rbegin()->first,
+                                there_ && !job.destroys);
+      model_ = from->second;
+      in_place_ = job.restart->in_place;
+    } else if (job.destroys) {
+      model_.clear();
+      in_place_ = false;
+    }
+    job.in_place = in_place_;
+    const bool stored = job.restart || (there_ && !job.destroys);
+    job.is_in_tables = is_in_tables_ || job.restart || job.destroys;
+    job.database = DrawDatabase(random_, by_length_, stored);
+    job.before = model_;
+    job.checkpoints = checkpoints_;
+    static constexpr End kEnds[] = {End::kClose, End::kClose, End::kClose,
+                                    End::kKilled, End::kMoved, End::kWithoutPower};
+    job.end = kEnds[random_.Below(std::size(kEnds))];
+    job.play = base::Random(random_.Next());
+    return job;
+  }
+
+  void RunOne(const Job& job, Ended* ended) {
+    ended->ranks.resize(static_cast<size_t>(job.ranks.rank_count));
+    SimCluster(job.ranks).Run([&](int rank, Context& context) {
+      ASSERT_NO_FATAL_FAILURE(Prepare(context, job));
+      auto db = context.Open("db", job.database);
       ASSERT_OK(db.status());
-      Player player(context, **db, play, before, options);
+      Player player(*fs_, context, **db, job);
       player.Play();
-      ASSERT_OK((*db)->Close());
+      ended->ranks[static_cast<size_t>(rank)] = player.last_steps();
       if (rank != 0) return;
       model_ = player.model();
-      if (player.saved()) saved_ = player.saved();
+      checkpoints_ = player.checkpoints();
+      ended->journal.emplace(player.journal());
+      ended->last_round = player.last_round();
+      ended->checkpoint = player.begun();
     });
-    there_ = true;
+  }
+
+  // The machine comes up again, or another one sees its files.
+  void Crash(const Job& job, Ended* ended) {
+    const io::CrashKind kind = job.end == End::kKilled  ? io::CrashKind::kProcess
+                               : job.end == End::kMoved ? io::CrashKind::kMoved
+                                                        : io::CrashKind::kPower;
+    fs_->Restart(kind, random_.Next());
+    ended->journal->EndLastRound(ended->last_round, ended->ranks);
+    const std::unique_ptr<DatabaseReader> reader = OpenReader("/repository/db");
+    if (reader == nullptr) return;
+    model_ = Walked(*reader->NewIterator());
+    // Files freeze one after the other: what other threads store meanwhile comes in any order.
+    const bool in_order = job.ranks.deterministic && job.end != End::kWithoutPower;
+    EXPECT_EQ(ended->journal->Check(model_, job.keeps_applied(), in_order), "")
+        << "after the end " << static_cast<int>(job.end) << " with the log "
+        << static_cast<int>(job.database.storage.wal);
+    if (ended->checkpoint) NoteCheckpoint(*ended->checkpoint);
+  }
+
+  // It is there, or it is not.
+  void NoteCheckpoint(const BegunCheckpoint& begun) {
+    const uint64_t number = NewestCheckpoint(*fs_);
+    if (number == 0 || (!checkpoints_.empty() && number <= checkpoints_.rbegin()->first)) return;
+    checkpoints_[number] = begun.saved;
+    Keep(&checkpoints_, begun.keep);
+  }
+
+  std::unique_ptr<DatabaseReader> OpenReader(const std::string& directory) {
+    auto opened = OpenDatabaseReader(*fs_, directory, DrawReader(random_, by_length_));
+    EXPECT_OK(opened.status());
+    return opened.ok() ? std::move(*opened) : nullptr;
   }
 
   // Without the database being opened.
-  void ReadBeside() {
-    DatabaseReaderOptions options;
-    if (by_length_) options.partitioner = ByLength;
-    const auto reader = OpenDatabaseReader(*fs_, "/repository/db", options);
-    ASSERT_OK(reader.status());
-    Model walked;
-    const std::unique_ptr<LocalIterator> iterator = (*reader)->NewIterator();
-    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-      walked[std::string(iterator->key())] = std::string(iterator->value());
+  void ReadAfterwards() {
+    const std::unique_ptr<DatabaseReader> reader = OpenReader("/repository/db");
+    if (reader == nullptr) return;
+    CheckReader(*reader, model_, random_);
+    for (const auto& [number, saved] : checkpoints_) {
+      if (!random_.OneIn(3)) continue;
+      const auto checkpoint =
+          OpenReader(CheckpointDirectory(CheckpointHome(kCheckpoints, "db"), number));
+      if (checkpoint != nullptr) CheckReader(*checkpoint, saved, random_);
     }
-    ASSERT_OK(iterator->status());
-    EXPECT_EQ(walked, model_);
   }
 
   const uint64_t seed_;
@@ -523,20 +658,28 @@ class Jobs {
   const bool by_length_;
   const std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   bool there_ = false;
+  bool is_in_tables_ = true;
+  bool in_place_ = false;
   Model model_;
-  std::optional<Model> saved_;
+  Checkpoints checkpoints_;
 };
 
 TEST(RandomModel, EveryOptionIsDrawn) {
+  size_t drawn = 0;
   for (const OptionRow& row : OptionTable::Rows()) {
-    if (!OfADatabase(row)) continue;
+    const bool of_a_context = row.group == OptionGroup::kContext;
+    if (!of_a_context && !OfADatabase(row)) continue;
+    ++drawn;
     ASSERT_TRUE(Choices().contains(row.name)) << row.name << ": say what it is drawn from";
     EXPECT_GE(Choices().at(row.name).size(), 2u) << row.name;
     for (const std::string& value : Choices().at(row.name)) {
-      DatabaseOptions options;
-      EXPECT_OK(OptionTable::Set(row.name, value, &options));
+      ContextOptions context;
+      DatabaseOptions database;
+      EXPECT_OK(of_a_context ? OptionTable::Set(row.name, value, &context)
+                             : OptionTable::Set(row.name, value, &database));
     }
   }
+  EXPECT_EQ(drawn, Choices().size());
 }
 
 TEST(RandomModel, JobsGiveWhatTheModelHas) {
@@ -544,4 +687,4 @@ TEST(RandomModel, JobsGiveWhatTheModelHas) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::model

@@ -1,6 +1,7 @@
-// Random jobs against a model: all options of a dataset, drawn from the option table, and all of
-// its operations, on one to five ranks, opened again by other numbers of ranks, after crashes, too;
-// read beside the writer and afterwards, with all options of a reader.
+// Random jobs against a model: all options of a dataset and of its context, drawn from the option
+// table, and all of its operations, on one to five ranks, by turns and on threads of their own,
+// opened again by other numbers of ranks, after crashes, too; read beside the writer and
+// afterwards, with all options of a reader.
 //
 // Every rank draws the same plan from the seed, and so knows the model.
 #include <gmock/gmock.h>
@@ -39,6 +40,9 @@ constexpr int kRanksMax = 5;
 // What each option is drawn from. A row of the table that is not here fails a test.
 const std::map<std::string, std::vector<std::string>>& Choices() {
   static const std::map<std::string, std::vector<std::string>> choices = {
+      {"timeout_ms", {"60000", "3600000"}},
+      {"memory_bytes", {"67108864", "4294967296"}},
+      {"background_threads", {"1", "2", "4"}},
       {"dataset_format", {"base", "pointer", "bloom", "cuckoo", "ribbon"}},
       {"dataset_bloom_ranks", {"0", "2", "5"}},
       {"dataset_batch_bytes", {"1024", "16384", "131072"}},
@@ -51,6 +55,18 @@ const std::map<std::string, std::vector<std::string>>& Choices() {
       {"dataset_partitioner_name", {"", kByRange}},
   };
   return choices;
+}
+
+// A dataset exchanges messages only, whatever moves them.
+bool IsDrawn(const OptionRow& row) {
+  return row.group == OptionGroup::kDataset ||
+         (row.group == OptionGroup::kContext && row.name != "transport");
+}
+
+template <typename Options>
+void DrawRow(const OptionRow& row, base::Random& random, Options* options) {
+  const std::vector<std::string>& choices = Choices().at(row.name);
+  EXPECT_OK(OptionTable::Set(row.name, choices[random.Below(choices.size())], options));
 }
 
 // Ranges of keys by their second byte; a key of one byte is in the first.
@@ -75,11 +91,17 @@ struct Kind {
 DatasetOptions DrawOptions(base::Random& random) {
   DatasetOptions options;
   for (const OptionRow& row : OptionTable::Rows()) {
-    if (row.group != OptionGroup::kDataset) continue;
-    const std::vector<std::string>& choices = Choices().at(row.name);
-    EXPECT_OK(OptionTable::Set(row.name, choices[random.Below(choices.size())], &options));
+    if (row.group == OptionGroup::kDataset) DrawRow(row, random, &options);
   }
   if (!options.partitioner_name.empty()) options.partitioner = ByRange;
+  return options;
+}
+
+ContextOptions DrawContext(base::Random& random) {
+  ContextOptions options;
+  for (const OptionRow& row : OptionTable::Rows()) {
+    if (row.group == OptionGroup::kContext && IsDrawn(row)) DrawRow(row, random, &options);
+  }
   return options;
 }
 
@@ -505,6 +527,11 @@ class Jobs {
     runtime::SimRanksOptions ranks;
     ranks.rank_count = static_cast<int>(1 + random_.Below(kRanksMax));
     ranks.seed = seed_ + 1;
+    ranks.by_turns = !random_.OneIn(4);
+    const ContextOptions context = DrawContext(random_);
+    ranks.timeout_ms = context.timeout_ms;
+    ranks.memory_bytes = context.memory_bytes;
+    ranks.background_threads = context.background_threads;
     ranks.file_system = [this](int) { return disk_.get(); };
     DatasetOptions options = DrawOptions(random_);
     options.format = kind_.format;
@@ -544,13 +571,15 @@ class Jobs {
 TEST(DatasetModel, EveryOptionIsDrawn) {
   size_t drawn = 0;
   for (const OptionRow& row : OptionTable::Rows()) {
-    if (row.group != OptionGroup::kDataset) continue;
+    if (!IsDrawn(row)) continue;
     ++drawn;
     ASSERT_TRUE(Choices().contains(row.name)) << row.name << ": say what it is drawn from";
     EXPECT_GE(Choices().at(row.name).size(), 2u) << row.name;
     for (const std::string& value : Choices().at(row.name)) {
-      DatasetOptions options;
-      EXPECT_OK(OptionTable::Set(row.name, value, &options));
+      ContextOptions context;
+      DatasetOptions dataset;
+      EXPECT_OK(row.group == OptionGroup::kContext ? OptionTable::Set(row.name, value, &context)
+                                                   : OptionTable::Set(row.name, value, &dataset));
     }
   }
   EXPECT_EQ(drawn, Choices().size());
