@@ -173,6 +173,73 @@ TEST_F(WorkingDirectory, ACheckpointIsNotPlacedByIt) {
   EXPECT_EQ((*context)->Restart("copies", "db", {}).status().code(), Code::kInvalidArgument);
 }
 
+// What this program has open already, in another context: nobody is to be ended for it.
+class OpenHere : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto context = Context::OpenSerial(repository());
+    ASSERT_OK(context.status());
+    context_ = *std::move(context);
+    auto database = context_->Open("db", Small());
+    ASSERT_OK(database.status());
+    database_ = *std::move(database);
+    const Result<std::unique_ptr<Event>> checkpoint = database_->Checkpoint(copies(), {});
+    ASSERT_OK(checkpoint.status());
+    ASSERT_OK((*checkpoint)->Wait());
+  }
+  std::string repository() const { return root_ / "repo"; }
+  std::string copies() const { return root_ / "copies"; }
+  std::string place() const { return root_ / "place"; }
+  static void ExpectSaidSo(const char* what, const Status& status) {
+    EXPECT_CODE(status, Code::kBusy) << what << ": " << status.ToString();
+    const std::string& text = status.message();
+    EXPECT_NE(text.find(" is locked by this process ("), std::string::npos) << text;
+    EXPECT_NE(text.find("which has it open already; close it there first"), std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("end it"), std::string::npos) << text;
+  }
+
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Database> database_;
+
+ private:
+  test::TempDirectory root_;
+};
+
+TEST_F(OpenHere, ADatabaseIsRefusedWithAWordOnWhoHasIt) {
+  auto other = Context::OpenSerial(repository());
+  ASSERT_OK(other.status());
+  for (Context* context : {context_.get(), other->get()}) {
+    ExpectSaidSo("open", context->Open("db", Small()).status());
+    ExpectSaidSo("destroy", context->Destroy("db"));
+    RestartOptions options;
+    options.replace = true;
+    Result<std::unique_ptr<Event>> restart = context->Restart(copies(), "db", options);
+    ExpectSaidSo("restart", restart.ok() ? (*restart)->Wait() : restart.status());
+  }
+  EXPECT_OK(database_->Close());
+  auto again = (*other)->Open("db", Small());
+  EXPECT_OK(again.status());
+}
+
+TEST_F(OpenHere, SoIsADataset) {
+  auto writer = DatasetWriter::Open(*context_, "set");
+  ASSERT_OK(writer.status());
+  auto other = Context::OpenSerial(repository());
+  ASSERT_OK(other.status());
+  for (Context* context : {context_.get(), other->get()}) {
+    ExpectSaidSo("dataset", DatasetWriter::Open(*context, "set").status());
+  }
+}
+
+TEST_F(OpenHere, SoIsAStream) {
+  StreamOptions options;
+  options.log_bytes = 1 << 20;
+  auto writer = StreamWriter::Open(place(), "store", 0, options);
+  ASSERT_OK(writer.status());
+  ExpectSaidSo("stream", StreamWriter::Open(place(), "store", 0, options).status());
+}
+
 // What the program prints while 0, 1 and 2 are closed, and what is there when they are back.
 class ClosedStreams {
  public:

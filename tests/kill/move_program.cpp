@@ -5,7 +5,8 @@
 //   move_program check PLACE TOLD THREADS
 //
 // write has THREADS threads write to one database, one thread commit to a stream, and one write
-// epochs of a dataset, until it is killed or there is no room any more. What was acknowledged is
+// epochs of a dataset, until it is killed or there is no room any more. Then it reads some of what
+// it wrote, on the full device, and waits to be killed. What was acknowledged is
 // counted in the file TOLD, one word for each thread, by a store to a mapping: it survives the
 // process. check compares, and says one line. Exit status: 3 where something acknowledged is lost,
 // half there, or back after it was deleted; 4 where a call failed.
@@ -41,6 +42,7 @@ constexpr uint64_t kObjectBytes = 20'000;
 constexpr uint64_t kPairsOfEpoch = 200;
 // Of the writes of a thread, taken by their number: a batch, and a delete of the one before.
 constexpr uint64_t kBatchEvery = 5;
+constexpr uint64_t kReadsOfAFullDevice = 100;
 constexpr uint64_t kDeleteEvery = 7;
 
 struct alignas(64) Told {
@@ -141,6 +143,31 @@ void WriteDataset(quire::Context& context, Told* told, const std::atomic<bool>& 
   }
 }
 
+uint64_t lost = 0;
+
+void Lost(const std::string& what) {
+  if (++lost <= 10) std::printf("LOST %s\n", what.c_str());
+}
+
+// Reads from a device without room, on which writes have failed: from all parts of what the
+// threads put. Reads are no writes, so all that was acknowledged is found.
+void ReadSome(quire::Database& db, const Told* told, int threads) {
+  const uint64_t of_each = kReadsOfAFullDevice / static_cast<uint64_t>(threads) + 1;
+  for (int thread = 0; thread < threads; ++thread) {
+    const uint64_t count = told[thread].count.load();
+    for (uint64_t i = 0; i < of_each; ++i) {
+      uint64_t number = 1 + i * count / of_each;
+      while (IsDelete(number) || IsDelete(number + 1)) ++number;
+      if (number > count) continue;
+      std::string value;
+      const Status got = db.Get(KeyOf(thread, number), &value);
+      if (!got.ok() || value != ValueOf(thread, number)) {
+        Lost(KeyOf(thread, number) + " on a full device: " + got.ToString());
+      }
+    }
+  }
+}
+
 int Write(const std::string& place, Told* told, int threads) {
   auto context = quire::Context::OpenSerial(place + "/repository", {});
   if (Ended("context", context.status())) return 0;
@@ -159,15 +186,11 @@ int Write(const std::string& place, Told* told, int threads) {
   dataset.join();
   full = true;
   stream.join();
+  ReadSome(**db, told, threads);
+  if (lost != 0) return kExitLost;
   std::printf("full\n");
   std::fflush(stdout);
   while (true) ::pause();  // the test kills it
-}
-
-uint64_t lost = 0;
-
-void Lost(const std::string& what) {
-  if (++lost <= 10) std::printf("LOST %s\n", what.c_str());
 }
 
 // Of a write that was begun and not acknowledged both outcomes are right.

@@ -23,9 +23,9 @@ def check(condition, what):
         raise Failure(what)
 
 
-def run(command, env=None, expect=0):
+def run(command, env=None, expect=0, cwd=None):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                          timeout=ANSWER_S, env=env)
+                          timeout=ANSWER_S, env=env, cwd=cwd)
     check(expect is None or done.returncode == expect,
           f"{command}: {done.returncode}, not {expect}: {done.stdout}{done.stderr}")
     return done
@@ -265,6 +265,12 @@ def addresses(nodes):
                   env=env, expect=3).stderr
     check("the nearest is QUIRE_STREAMD_TOKEN;" in refused, refused)
     check(nodes.address("here") is None, "a daemon runs")
+    # A token's path is that of the directory in which the daemon was started.
+    env = dict(os.environ, QUIRE_STREAMD_TOKEN=nodes.token.name)
+    command = [nodes.daemon, "--place", nodes.place("here")]
+    run([*command, "--metadata-here", "--detach"], env=env, cwd=nodes.root)
+    check(not (nodes.place("here") / ".token").exists(), "it made a token of its own")
+    run([*command, "--stop"])
     # By the host that it was given, it is found.
     nodes.start_daemon("here", "--listen", "0.0.0.0:0", "--advertise", "127.0.0.1",
                        "--metadata-here")

@@ -19,14 +19,19 @@
 
 namespace quire::test {
 
+/// The bytes of the golden file at `path`; if there is none, the test fails.
+inline std::string GoldenBytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << "there is no " << path;
+  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+}
+
 /// The bytes of the golden file at `path`, which are those of `today`; else the test fails.
 inline std::string Golden(const std::string& path, const std::string& today) {
   if (!std::filesystem::exists(path) && std::getenv("QUIRE_NEW_GOLDEN") != nullptr) {
     std::ofstream(path, std::ios::binary) << today;
   }
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << "there is no " << path;
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string bytes = GoldenBytes(path);
   EXPECT_EQ(bytes.size(), today.size()) << path;
   const auto differ = std::mismatch(bytes.begin(), bytes.end(), today.begin(), today.end());
   EXPECT_TRUE(bytes == today) << path << " differs from offset "

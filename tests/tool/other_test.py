@@ -39,6 +39,29 @@ def test_beside_a_running_job(tool):
     assert tool.errors == ""
 
 
+def test_beside_the_writer_of_a_dataset(tool):
+    """Who writes it is said, and that an epoch that has not ended is not shown."""
+    dataset = tool.directory / "particles"
+    copy_golden("base", dataset)
+    lock = dataset / "LOCK"
+    lock.touch()
+    commands = (["list", dataset], ["get", dataset, "k3"], ["scan", dataset, "--epoch", 1],
+                ["verify", dataset])
+    with locked(lock):
+        for command in commands:
+            told = tool.run("dataset", *command) + tool.errors
+            assert "particles" in told and "open in node7 pid 12" in told, told
+            assert "an epoch that it has not ended is not shown" in told, told
+        assert tool.json("dataset", "list", dataset)["datasets"][0]["open_in"] == "node7 pid 12"
+        assert tool.json("dataset", "verify", dataset)["open_in"] == {str(dataset): "node7 pid 12"}
+        for command in commands[1:3]:
+            lines = tool.run("dataset", *command, "--json").splitlines()
+            assert lines and tool.errors == "", tool.errors
+            assert {json.loads(line)["open_in"] for line in lines} == {"node7 pid 12"}, lines
+    for command in commands:
+        assert "open" not in tool.run("dataset", *command) + tool.errors, command
+
+
 def test_misspelt_variable(tool):
     """A variable that nearly has the name of one is refused, not ignored."""
     for name, meant in (("QUIRE_TIMEOUT", "QUIRE_TIMEOUT_MS"), ("QUIRE_LOGS", "QUIRE_LOG")):

@@ -17,6 +17,7 @@
 #include "io/paths/process.h"
 #include "quire/version.h"
 #include "runtime/nearest_name.h"
+#include "stream/remote/daemon_client.h"
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/detach.h"
 #include "tools/quire-streamd/log_file.h"
@@ -161,14 +162,14 @@ void AddOptions(CLI::App& app, Command* command) {
   app.add_option("--advertise", options.advertise, "the host by which others reach this one");
   auto* const metadata =
       app.add_option("--metadata", options.metadata, "HOST:PORT of the metadata service")
-          ->envname("QUIRE_STREAMD_METADATA");
+          ->envname(stream::kMetadataVariable);
   app.add_flag("--metadata-here", options.metadata_here, "this daemon is the metadata service")
       ->excludes(metadata);
   app.add_option(
          "--token", command->token,
          "file with the secret of your daemons (0600, at least 32 bytes); default PLACE/.token, "
          "created if absent")
-      ->envname("QUIRE_STREAMD_TOKEN");
+      ->envname(stream::kTokenVariable);
   AddLimits(app, &options);
   app.add_flag("--detach", command->detach, "returns once it listens, and goes on by itself");
   auto* const stop = app.add_flag("--stop", command->stop, "stops the daemon of the place");
@@ -204,6 +205,11 @@ int Main(int argc, char** argv) {
   auto place = io::AbsolutePath(command.daemon.place);
   if (!place.ok()) return Fail(place.status());
   command.daemon.place = *place;
+  if (!command.token.empty()) {
+    auto token = io::AbsolutePath(command.token);
+    if (!token.ok()) return Fail(token.status());
+    command.token = *std::move(token);
+  }
   if (command.stop) return Stop(fs, *place);
   if (command.status) return ShowStatus(fs, *place);
   const Status served = Serve(fs, command);

@@ -21,6 +21,22 @@ Json EpochToJson(const DatasetEpoch& epoch) {
           {"unix_time", epoch.unix_time}};
 }
 
+// The process that writes it; empty: none does.
+std::string WriterOf(const std::string& directory) {
+  const Result<std::string> writer =
+      io::PosixFileSystem().LockHolder(directory + "/" + partition::kLockName);
+  return writer.ok() ? *writer : std::string();
+}
+
+std::string EpochNote(const std::string& writer) {
+  return "open in " + base::Legible(writer) + "; an epoch that it has not ended is not shown";
+}
+
+void NoteWriter(const std::string& directory, const std::string& writer) {
+  if (writer.empty()) return;
+  std::cerr << "quire: " << base::Legible(directory) << " is " << EpochNote(writer) << "\n";
+}
+
 Json DatasetToJson(io::FileSystem& fs, const std::string& directory, int* exit_code) {
   Json json;
   json["directory"] = directory;
@@ -32,8 +48,8 @@ Json DatasetToJson(io::FileSystem& fs, const std::string& directory, int* exit_c
   }
   json["format"] = partition::FormatName((*reader)->format());
   json["partitioner"] = (*reader)->partitioner_name();
-  const Result<std::string> writer = fs.LockHolder(directory + "/" + partition::kLockName);
-  if (writer.ok() && !writer->empty()) json["open_in"] = *writer;
+  const std::string writer = WriterOf(directory);
+  if (!writer.empty()) json["open_in"] = writer;
   uint64_t bytes = 0;
   const Result<std::vector<io::FileInfo>> files = fs.List(directory);
   for (const io::FileInfo& file : files.ok() ? *files : std::vector<io::FileInfo>()) {
@@ -54,7 +70,7 @@ void PrintDataset(const Json& dataset) {
     return;
   }
   if (dataset.contains("open_in")) {
-    std::cout << "  (open in " << Text(dataset["open_in"]) << ")";
+    std::cout << "  (" << EpochNote(dataset["open_in"].get<std::string>()) << ")";
   }
   std::cout << "\n  " << Text(dataset["format"]) << ", partitioner " << Text(dataset["partitioner"])
             << ", " << dataset["epochs"].size()
@@ -65,13 +81,19 @@ void PrintDataset(const Json& dataset) {
   }
 }
 
-void PrintValue(const DatasetGetOptions& options, Slice key, const DatasetValue& value) {
-  if (options.json || options.format == ByteFormat::kJson) {
+bool InJson(const DatasetGetOptions& options) {
+  return options.json || options.format == ByteFormat::kJson;
+}
+
+void PrintValue(const DatasetGetOptions& options, const std::string& writer, Slice key,
+                const DatasetValue& value) {
+  if (InJson(options)) {
     Json line;
     SetBytes(&line, "key", key);
     line["epoch"] = value.epoch;
     line["rank"] = value.rank;
     SetBytes(&line, "value", value.value);
+    if (!writer.empty()) line["open_in"] = writer;
     PrintJsonLine(line);
     return;
   }
@@ -90,6 +112,8 @@ Result<int> GetAll(const DatasetGetOptions& options) {
   DatasetReaderOptions chosen;
   chosen.first_match = options.first;
   QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path, chosen));
+  const std::string writer = WriterOf(options.path);
+  if (!InJson(options)) NoteWriter(options.path, writer);
   int exit_code = kFine;
   for (const std::string& given : options.keys) {
     const Result<std::string> key = options.hex_keys ? ParseHex(given) : Result<std::string>(given);
@@ -99,7 +123,7 @@ Result<int> GetAll(const DatasetGetOptions& options) {
                                                     : reader->GetTrajectory(*key, &values);
     const bool absent = status.code() == Code::kNotFound && status.message().empty();
     if (!status.ok() && !absent) return status;
-    for (const DatasetValue& value : values) PrintValue(options, *key, value);
+    for (const DatasetValue& value : values) PrintValue(options, writer, *key, value);
     if (!absent) continue;
     std::cerr << "quire: " << base::Printable(*key) << " is not there\n";
     exit_code = kFoundWrong;
@@ -111,12 +135,15 @@ Status ScanOne(const DatasetScanOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path));
   const auto scan = reader->Scan(options.epoch);
   const bool json = options.json || options.format == ByteFormat::kJson;
+  const std::string writer = WriterOf(options.path);
+  if (!json) NoteWriter(options.path, writer);
   for (uint64_t count = 0; scan->Valid(); scan->Next()) {
     if (json) {
       Json line;
       SetBytes(&line, "key", scan->key());
       line["rank"] = scan->rank();
       if (!options.keys_only) SetBytes(&line, "value", scan->value());
+      if (!writer.empty()) line["open_in"] = writer;
       PrintJsonLine(line);
     } else {
       std::cout << ShowBytes(scan->key(), options.format) << "\t" << scan->rank();
@@ -184,13 +211,19 @@ int DatasetScanPairs(const DatasetScanOptions& options) {
 int DatasetVerify(const VerifyOptions& options) {
   uint64_t epochs = 0;
   Json findings = Json::array();
+  Json open_in = Json::object();  // the writers, by directory
   for (const std::string& path : options.paths) {
+    const std::string writer = WriterOf(path);
+    if (!writer.empty()) open_in[path] = writer;
+    if (!options.json) NoteWriter(path, writer);
     const Status status = VerifyOne(path, options.progress || OnTerminal(), &epochs, &findings);
     if (!status.ok()) return Fail(status);
   }
   const bool sound = findings.empty();
   if (options.json) {
-    PrintJson({{"sound", sound}, {"epochs", epochs}, {"findings", findings}});
+    Json report = {{"sound", sound}, {"epochs", epochs}, {"findings", findings}};
+    if (!open_in.empty()) report["open_in"] = open_in;
+    PrintJson(report);
   } else {
     for (const Json& finding : findings) {
       std::cout << Text(finding["problem"]) << "\n";

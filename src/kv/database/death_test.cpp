@@ -362,12 +362,22 @@ void ExpectWhatWasPromised(SimCluster& cluster, const Plan& plan, const std::vec
   }
 }
 
+// The next job runs on other nodes, to which the files of all ranks have come: of those that died,
+// and of those that lived on.
+void MoveAllRanks(SimCluster& cluster, const Plan& plan, int job) {
+  for (int rank = 0; rank < plan.ranks.rank_count; ++rank) {
+    cluster.disk(rank).Restart(io::CrashKind::kMoved,
+                               plan.seed * 10 + static_cast<uint64_t>(job));
+  }
+}
+
 void LiveAndDie(const Plan& plan) {
   SimCluster cluster(plan.ranks);
   const auto count = static_cast<size_t>(plan.ranks.rank_count);
   Streams streams(count, std::vector<Stream>(count));
   for (int job = 0; job < 2; ++job) {
     const std::vector<bool> died = RunAndKill(cluster, plan, job, &streams);
+    if (plan.ranks.crash == io::CrashKind::kMoved) MoveAllRanks(cluster, plan, job);
     // Where it does not go to tables, the second death finds what the first one has left.
     ASSERT_NO_FATAL_FAILURE(
         ExpectWhatWasPromised(cluster, plan, died, plan.seed % 2 == 0, &streams));
@@ -386,12 +396,17 @@ TEST(Deaths, SurvivorsHearOfADeathAndARestartFindsWhatWasAcknowledged) {
   RunDeaths(test::ScaledCount("QUIRE_DEATH_COUNT", 150), io::CrashKind::kProcess, true);
 }
 
+TEST(Deaths, AJobThatGoesOnOnOtherNodesFindsWhatWasAcknowledged) {
+  RunDeaths(test::ScaledCount("QUIRE_DEATH_COUNT", 150), io::CrashKind::kMoved, true);
+}
+
 TEST(Deaths, ALossOfPowerLeavesAPrefixWithAllThatWasSynced) {
   RunDeaths(test::ScaledCount("QUIRE_DEATH_COUNT", 150), io::CrashKind::kPower, true);
 }
 
 TEST(Deaths, TheSameOnRealThreads) {
   RunDeaths(test::ScaledCount(10), io::CrashKind::kProcess, false);
+  RunDeaths(test::ScaledCount(10), io::CrashKind::kMoved, false);
   RunDeaths(test::ScaledCount(10), io::CrashKind::kPower, false);
 }
 

@@ -92,17 +92,23 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
     case kSend:
       return AdvanceSend();
     case kFlush:
+      base::SyncPoint("kv.move.sent");
       QUIRE_RETURN_IF_ERROR(request_.db->Flush());
+      base::SyncPoint("kv.move.flushed");
       break;
     case kForget:
       if (core_->rank() != 0) break;
       QUIRE_RETURN_IF_ERROR(WriteDescriptor(*core_->fs, request_.directory, request_.without));
+      base::SyncPoint("kv.move.forgotten");
       break;
     case kDrop:
+      base::SyncPoint("kv.move.before_drop");
       DropChain();
       break;
     case kRemove:
+      base::SyncPoint("kv.move.dropped");
       RemoveOwnParts();
+      base::SyncPoint("kv.move.removed");
       break;
     default:
       break;
@@ -142,6 +148,7 @@ Status RedistributionWork::OpenPart() {
   }
   pairs_ = part_->NewIterator({});
   pairs_->SeekToFirst();
+  base::SyncPoint("kv.move.opened");
   return Status();
 }
 
@@ -150,6 +157,7 @@ Status RedistributionWork::Take() {
   const Slice key = pairs_->key();
   QUIRE_ASSIGN_OR_RETURN(const bool known,
                          request_.chain->KnownBefore(key, parts_[at_].generation));
+  base::SyncPoint("kv.move.looked");
   if (!known) {
     const Slice value = pairs_->value();
     QUIRE_RETURN_IF_ERROR(pairs_->status());
@@ -174,6 +182,7 @@ Status RedistributionWork::SendFullest() {
 }
 
 Status RedistributionWork::Send(int owner) {
+  base::SyncPoint("kv.move.before_send");
   lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
   buffered_ -= batch.bytes().size();
   if (owner == core_->rank()) {

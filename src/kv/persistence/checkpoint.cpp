@@ -218,6 +218,7 @@ Status CheckpointWork::Rename() {
     return durable;
   }
   published_ = true;
+  base::SyncPoint("kv.checkpoint.durable");
   // Not before: what nobody holds may be removed by others. One that stays means nothing.
   static_cast<void>(fs_.Unlink(LockedDatabase::LockPath(complete)));
   return Status();

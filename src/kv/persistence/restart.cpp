@@ -238,7 +238,10 @@ Status RestartWork::Publish() {
   may_count_ = true;
   base::SyncPoint("kv.restart.before_publish");
   const Status written = WriteDescriptor(fs_, locked_.directory, ready);
-  if (written.ok()) return Status();
+  if (written.ok()) {
+    base::SyncPoint("kv.restart.published");
+    return Status();
+  }
   // All ranks hear that it failed. Where this cannot be taken back, the database is whole.
   may_count_ = !WriteDescriptor(fs_, locked_.directory, before).ok();
   return written;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/out_of_memory.h"
@@ -267,7 +268,8 @@ Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
     Slice value = entries.value();
     log::ValueRef moved;
     if (type == log::RecordType::kValueRef && !merge.collect.empty()) {
-      QUIRE_RETURN_IF_ERROR(MoveValue(merge, entries.key(), &value, &moved));
+      QUIRE_RETURN_IF_ERROR(
+          MoveValue(merge, writer.protection(), entries.key(), &value, &moved));
       if (value.data() != entries.value().data()) bytes += merge.value.size();
     }
     QUIRE_RETURN_IF_ERROR(
@@ -278,7 +280,8 @@ Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
 
 // Copies the value that `reference` tells of, if its segment is to be emptied, and lets `reference`
 // tell of the copy. One that is damaged stays where it is: a copy would look sound.
-Status DbImpl::MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved) {
+Status DbImpl::MoveValue(Merge& merge, const SegmentTracker::Protection& protection, Slice key,
+                         Slice* reference, log::ValueRef* moved) {
   const auto from = base::LoadLe<log::ValueRef>(reference->data());
   if (!merge.collect.contains(from.segment_id)) return Status();
   const Status read = ReadValue(from, [&merge](size_t size) {
@@ -292,6 +295,8 @@ Status DbImpl::MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRe
   }
   QUIRE_RETURN_IF_ERROR(read);
   QUIRE_RETURN_IF_ERROR(AppendValue(key, merge.value, moved));
+  // Else another publication might judge the segment before this merge's tables count.
+  QUIRE_CHECK(protection.Covers(moved->segment_id));
   base::SyncPoint("lsm.merge.moved");
   merge.moved_values = true;
   *reference = Slice(reinterpret_cast<const char*>(moved), sizeof *moved);

@@ -270,11 +270,12 @@ void CrashEverywhere(const Case& kind, uint64_t seed, uint64_t wanted, uint64_t*
 
 // What each test takes, in percent, of the crash points that are asked for over all of them.
 struct Shares {
-  int kill, move, power, synced, kill_without_log, power_without_log;
+  int kill, move, move_synced, move_without_log, power, synced, kill_without_log, power_without_log;
 };
-constexpr Shares kShares = {20, 20, 25, 20, 5, 10};
-static_assert(kShares.kill + kShares.move + kShares.power + kShares.synced +
-                  kShares.kill_without_log + kShares.power_without_log ==
+constexpr Shares kShares = {20, 12, 5, 3, 25, 20, 5, 10};
+static_assert(kShares.kill + kShares.move + kShares.move_synced + kShares.move_without_log +
+                  kShares.power + kShares.synced + kShares.kill_without_log +
+                  kShares.power_without_log ==
               100);
 constexpr int64_t kUsualPoints = 10'000;
 
@@ -297,6 +298,14 @@ TEST(Crash, AfterAKillEverythingAcknowledgedIsThere) {
 
 TEST(Crash, KilledAndOpenedOnAnotherNodeEverythingAcknowledgedIsThere) {
   CrashManyLives({io::CrashKind::kMoved, WalMode::kOn}, kShares.move);
+}
+
+TEST(Crash, WithTheLogSyncedEverythingAcknowledgedIsThereOnAnotherNode) {
+  CrashManyLives({io::CrashKind::kMoved, WalMode::kSync}, kShares.move_synced);
+}
+
+TEST(Crash, WithoutTheLogAPrefixWithEverythingFlushedIsThereOnAnotherNode) {
+  CrashManyLives({io::CrashKind::kMoved, WalMode::kOff}, kShares.move_without_log);
 }
 
 // On a thread of its own, which is over at return: what it finished is acknowledged.

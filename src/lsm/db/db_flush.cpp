@@ -72,7 +72,8 @@ Status DbImpl::FlushMemTable(const std::shared_ptr<MemoryHandle>& memory) {
   base::SyncPoint("lsm.flush.begin");
   QUIRE_RETURN_IF_ERROR(values_->Sync());
   // What it refers to is protected by its MemTable, which counts until the manifest has the tables.
-  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); }, {});
+  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); },
+                   SegmentTracker::Protection::NotNeeded());
   QUIRE_RETURN_IF_ERROR(WriteMemTable(*memory, writer));
   base::SyncPoint("lsm.flush.written");
   RunEdit edit;

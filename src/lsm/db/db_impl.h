@@ -101,18 +101,26 @@ class DbImpl final : public Db {
   void UnlinkArena() override { pool_->arena().Unlink(); }
 
  private:
-  /// Gives what it holds to EpochRetire when it is destroyed: declared before the lock it is filled
-  /// under.
-  class Retirement {
+  /// Holds mutex_, under which the Version is replaced. Those that were replaced go to EpochRetire,
+  /// which may end other Versions at once, when the mutex is released: that is the end of this.
+  class VersionChange {
    public:
-    Retirement() = default;
-    ~Retirement() { base::EpochRetire(std::move(versions_)); }
-    void Add(std::shared_ptr<const Version> version) {
-      versions_.push_back({0, [version = std::move(version)]() mutable { version.reset(); }});
+    explicit VersionChange(DbImpl& db) : lock_(db.mutex_) {}
+    ~VersionChange() {
+      if (lock_.owns_lock()) lock_.unlock();
+      base::EpochRetire(std::move(replaced_));
     }
+    VersionChange(const VersionChange&) = delete;
+    VersionChange& operator=(const VersionChange&) = delete;
+    void Replace(std::shared_ptr<const Version> version) {
+      replaced_.push_back({0, [version = std::move(version)]() mutable { version.reset(); }});
+    }
+    /// To wait, or to work without it for a while.
+    std::unique_lock<std::mutex>& lock() { return lock_; }
 
    private:
-    std::list<base::EpochRetired> versions_;
+    std::unique_lock<std::mutex> lock_;
+    std::list<base::EpochRetired> replaced_;
   };
 
   // db_open.cpp
@@ -185,7 +193,7 @@ class DbImpl final : public Db {
     uint64_t pinned_ns = 0;  // for so long no slot is free, though the queue has room
   };
   Room LookForRoomLocked(WriteProgress* progress) const;
-  void RotateLocked(Retirement& retirement);
+  void RotateLocked(VersionChange& change);
   Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
   Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool soon, WriteProgress* progress);
@@ -241,7 +249,7 @@ class DbImpl final : public Db {
   Status InDoubt(const Status& why);
   Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
                         uint64_t open_floor) const;
-  std::shared_ptr<Version> SuccessorLocked(Retirement& retirement) const;
+  std::shared_ptr<Version> SuccessorLocked(VersionChange& change) const;
   void InstallLocked(std::shared_ptr<Version> next) noexcept;
   void ObserveSegments();
   Status SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed);
@@ -264,7 +272,8 @@ class DbImpl final : public Db {
   void EndMerge(Merge& merge, const Status& status);
   Status RunMerge(Merge& merge, int depth);
   Status MergeEntries(Merge& merge, RunWriter& writer, int depth);
-  Status MoveValue(Merge& merge, Slice key, Slice* reference, log::ValueRef* moved);
+  Status MoveValue(Merge& merge, const SegmentTracker::Protection& protection, Slice key,
+                   Slice* reference, log::ValueRef* moved);
   bool Interrupted(int depth);
 
   Environment environment_;

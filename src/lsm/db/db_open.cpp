@@ -42,9 +42,8 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   pool_->RaiseNextLsn((log.lsn_max + 7) / 8 * 8);
   segments_.Recover(values_->Segments(), log.end_lsn);
   {
-    Retirement retirement;
-    const std::lock_guard<std::mutex> state_lock(mutex_);
-    std::shared_ptr<Version> version = SuccessorLocked(retirement);
+    VersionChange change(*this);
+    std::shared_ptr<Version> version = SuccessorLocked(change);
     version->immutables.assign(log.handles.rbegin(), log.handles.rend());
     InstallLocked(std::move(version));
   }
@@ -219,9 +218,8 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   // Its pages come as they are stored to: opening does not wait for them.
   active->Activate(log.end_generation, log.end_lsn);
   {
-    Retirement retirement;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::shared_ptr<Version> version = SuccessorLocked(retirement);
+    VersionChange change(*this);
+    std::shared_ptr<Version> version = SuccessorLocked(change);
     version->active = std::move(active);
     InstallLocked(std::move(version));
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 #include "base/random.h"
 #include "io/sim/sim_file_system.h"
@@ -199,7 +201,8 @@ class RunTest : public testing::Test {
 
   std::shared_ptr<const lsm::Run> Write(const std::vector<Entry>& entries,
                                    std::vector<table::RangeTombstone> tombstones) {
-    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; }, {});
+    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; },
+                     SegmentTracker::Protection::NotNeeded());
     writer.SetTombstones(std::move(tombstones));
     const std::string* last = nullptr;
     for (const Entry& entry : entries) {
@@ -310,7 +313,8 @@ TEST_F(RunTest, WritesTombstonesWithoutEntriesAndNothingAtAll) {
 
 TEST_F(RunTest, RemovesWhatWasNotFinished) {
   {
-    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; }, {});
+    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; },
+                     SegmentTracker::Protection::NotNeeded());
     for (int i = 100; i < 400; ++i) {
       const auto lsn = static_cast<uint64_t>(i);
       ASSERT_TRUE(writer.Add("k" + std::to_string(i), log::RecordType::kPut, "v", lsn, true).ok());
@@ -370,6 +374,22 @@ TEST_F(SegmentTrackerTest, AWriteThatEndsWhileTheMemTablesAreLookedAtIsWaitedFor
   EXPECT_TRUE(tracker_.Unused({}).empty()) << "the MemTable from 100 on refers to it";
   Observe(sealed, {200, 101, false});
   EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
+}
+
+// Its end is the end of the scope that asked for it, and of nothing else.
+static_assert(!std::is_default_constructible_v<SegmentTracker::Protection>);
+static_assert(!std::is_copy_constructible_v<SegmentTracker::Protection>);
+static_assert(!std::is_move_assignable_v<SegmentTracker::Protection>);
+
+TEST_F(SegmentTrackerTest, AProtectionCoversTheSegmentsFromItsFirstOn) {
+  SegmentTracker::Protection protection = tracker_.Protect(5);
+  EXPECT_FALSE(protection.Covers(4));
+  EXPECT_TRUE(protection.Covers(5));
+  EXPECT_TRUE(protection.Covers(6));
+  const SegmentTracker::Protection moved = std::move(protection);
+  EXPECT_FALSE(protection.Covers(5)) << "moved from";
+  EXPECT_TRUE(moved.Covers(5));
+  EXPECT_FALSE(SegmentTracker::Protection::NotNeeded().Covers(5));
 }
 
 TEST_F(SegmentTrackerTest, LeavesSegmentsOfRunningMergesAlone) {

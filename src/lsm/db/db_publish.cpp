@@ -157,9 +157,8 @@ void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
   if (edit.flushed != nullptr) edit.flushed->SetFlushed();
 
-  Retirement retirement;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::shared_ptr<Version> version = SuccessorLocked(retirement);
+  VersionChange change(*this);
+  std::shared_ptr<Version> version = SuccessorLocked(change);
   version->segments = segments_.Handles();
   const bool collect_due = !segments_.MostlyDead(next.uses).empty();
   version->runs = std::move(next.runs);
@@ -177,10 +176,10 @@ void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {
 }
 
 // A copy of the Version that there is, to be changed and installed. All of it that needs memory.
-std::shared_ptr<Version> DbImpl::SuccessorLocked(Retirement& retirement) const {
+std::shared_ptr<Version> DbImpl::SuccessorLocked(VersionChange& change) const {
   auto next = std::make_shared<Version>(*current_);
   next->immutables.reserve(next->immutables.size() + 1);  // the active one may join them
-  retirement.Add(current_);
+  change.Replace(current_);
   return next;
 }
 

@@ -145,10 +145,9 @@ Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decide
 void DbImpl::DropBase() {
   std::shared_ptr<const BaseLayer> base;
   {
-    Retirement retirement;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    VersionChange change(*this);
     base = current_->base;
-    std::shared_ptr<Version> version = SuccessorLocked(retirement);
+    std::shared_ptr<Version> version = SuccessorLocked(change);
     version->base = nullptr;
     InstallLocked(std::move(version));
   }

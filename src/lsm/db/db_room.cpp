@@ -54,8 +54,7 @@ DbImpl::Room DbImpl::LookForRoomLocked(WriteProgress* progress) const {
 
 // At return another MemTable than that of `full_generation` is active; or the write waits.
 Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
-  Retirement retirement;
-  std::unique_lock<std::mutex> lock(mutex_);
+  VersionChange change(*this);
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
     const MemTable& active = current_->active->table();
@@ -63,11 +62,11 @@ Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
     QUIRE_RETURN_IF_ERROR(active.RoomFailure());
     const Room room = LookForRoomLocked(progress);
     if (!room.queue_full && ready_ != nullptr) {
-      RotateLocked(retirement);
+      RotateLocked(change);
       return Status();
     }
     if (!room.queue_full && !preparing_ && (room.slot_free || room.outside)) {
-      QUIRE_RETURN_IF_ERROR(PrepareLocked(lock, room.outside));
+      QUIRE_RETURN_IF_ERROR(PrepareLocked(change.lock(), room.outside));
       if (ready_ != nullptr) continue;
       if (room.pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
         return Status(Code::kBusy,
@@ -75,16 +74,16 @@ Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
       }
     }
     const bool soon = !room.queue_full && !room.slot_free && !room.outside;
-    QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(lock, soon, progress));
+    QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(change.lock(), soon, progress));
     if (!progress->waits) continue;
     progress->full_generation = full_generation;
     return Status(Code::kBusy, directory_ + ": there is no room for the write yet");
   }
 }
 
-void DbImpl::RotateLocked(Retirement& retirement) {
+void DbImpl::RotateLocked(VersionChange& change) {
   const std::shared_ptr<MemoryHandle> full = current_->active;
-  std::shared_ptr<Version> next = SuccessorLocked(retirement);  // before the full one is closed
+  std::shared_ptr<Version> next = SuccessorLocked(change);  // before the full one is closed
   base::SyncPoint("lsm.rotate.before");
   full->Close();
   ready_->Activate(full->generation(), full->end_lsn());

@@ -271,7 +271,7 @@ void Repairer::InsertRun(Tables run, uint64_t newer_from) {
 std::unique_ptr<RunWriter> Repairer::NewWriter() {
   return std::make_unique<RunWriter>(fs_, directory_, options_.storage,
                                      [this] { return manifest_.next_ssid++; },
-                                     SegmentTracker::Protection());
+                                     SegmentTracker::Protection::NotNeeded());
 }
 
 bool Repairer::RefersToGone(const table::TableInfo& table) const {

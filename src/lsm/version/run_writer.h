@@ -49,6 +49,7 @@ class RunWriter {
   Result<std::vector<table::TableInfo>> Finish();
   /// Takes back what Finish() gave: the files are removed.
   void Remove();
+  const SegmentTracker::Protection& protection() const { return protection_; }
 
  private:
   Status Begin(Slice first_key);

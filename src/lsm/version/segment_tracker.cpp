@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/sync_point.h"
+
 namespace quire::lsm {
 namespace {
 
@@ -153,12 +155,16 @@ void SegmentTracker::Exclude(uint64_t segment_id) {
 }
 
 void SegmentTracker::GiveUp(uint64_t segment_id) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = segments_.find(segment_id);
-  if (found == segments_.end()) return;
-  found->second.handle->SetObsolete();
-  given_up_.insert(segment_id);
-  segments_.erase(found);
+  base::SyncPoint("lsm.values.give_up.before");
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = segments_.find(segment_id);
+    if (found == segments_.end()) return;
+    found->second.handle->SetObsolete();
+    given_up_.insert(segment_id);
+    segments_.erase(found);
+  }
+  base::SyncPoint("lsm.values.give_up.after");
 }
 
 }  // namespace quire::lsm

@@ -7,7 +7,8 @@
 ///            write that put a value into it has reached a MemTable (a grace period after sealing);
 ///            and those MemTables are in tables. Segments that were open when a running merge began
 ///            are not judged until its tables are in the manifest: a RunWriter holds the
-///            Protection, and what publishes its tables needs the RunWriter.
+///            Protection, which cannot be taken from it; what moves a value into a segment checks
+///            that the Protection covers it, and what publishes the tables needs the RunWriter.
 #pragma once
 
 #include <atomic>
@@ -61,21 +62,23 @@ class SegmentTracker {
   std::vector<StoredSegment> Stored() const;
 
   /// While one lives, no segment from `first_id` on is judged: tables that are in no manifest yet
-  /// refer to it. One that was made by default, or moved from, protects nothing.
+  /// refer to it. One that was moved from protects nothing.
   class Protection {
    public:
-    Protection() = default;
+    /// Protects nothing: for tables that refer to what something else protects.
+    static Protection NotNeeded() { return Protection(nullptr, {}); }
     Protection(Protection&& from) noexcept
         : tracker_(std::exchange(from.tracker_, nullptr)), floor_(from.floor_) {}
     Protection& operator=(Protection&&) = delete;
     ~Protection();
+    bool Covers(uint64_t segment_id) const { return tracker_ != nullptr && *floor_ <= segment_id; }
 
    private:
     friend class SegmentTracker;
     using Floors = std::multiset<uint64_t>;
     Protection(SegmentTracker* tracker, Floors::iterator floor)
         : tracker_(tracker), floor_(floor) {}
-    SegmentTracker* tracker_ = nullptr;
+    SegmentTracker* tracker_;
     Floors::iterator floor_;
   };
   [[nodiscard]] Protection Protect(uint64_t first_id);

@@ -1,6 +1,8 @@
 #include "stream/remote/daemon_client.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/fork_generation.h"
 #include "io/files/file_system.h"
@@ -15,6 +17,15 @@ namespace {
 constexpr uint64_t kPauseNs = 1'000'000;  // where many readers come to a daemon at once
 constexpr uint64_t kLookNs = 5'000'000;
 
+// The file that an environment variable names, from the root; empty: none. One that cannot be
+// resolved is left to fail where it is used.
+std::string FileOf(const char* variable) {
+  const std::string path = io::Environment(variable).value_or("");
+  if (path.empty()) return path;
+  Result<std::string> whole = io::AbsolutePath(path);
+  return whole.ok() ? *std::move(whole) : path;
+}
+
 }  // namespace
 
 struct DaemonClient::Link {
@@ -24,6 +35,9 @@ struct DaemonClient::Link {
   const uint32_t generation = base::ForkGeneration();  // a forked child has no line
   std::unique_ptr<QueueClient> queue;
 };
+
+DaemonClient::DaemonClient(std::string place)
+    : place_(std::move(place)), program_(FileOf(kDaemonVariable)), token_(FileOf(kTokenVariable)) {}
 
 DaemonClient::~DaemonClient() = default;
 
@@ -107,7 +121,7 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::ConnectToStarted(
 }
 
 Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {
-  std::string program = io::Environment(kDaemonVariable).value_or("");
+  std::string program = program_;
   // Without a metadata service that it can ask, a daemon that is started here would know nothing.
   if (program.empty() && io::Environment(kMetadataVariable)) {
     program = io::FindProgram(kDaemonProgram);
@@ -115,7 +129,9 @@ Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {
   if (program.empty()) {
     return Status(Code::kNotFound, "no daemon runs for " + place_ + " (quire-streamd --place)");
   }
-  const Status started = io::StartDetached(program, {"--place", place_, "--detach"}, deadline_ns);
+  std::vector<std::string> arguments = {"--place", place_, "--detach"};
+  if (!token_.empty()) arguments.insert(arguments.end(), {"--token", token_});
+  const Status started = io::StartDetached(program, arguments, deadline_ns);
   // Another reader's may have been first.
   return started.code() == Code::kPeerFailed ? Status() : started;
 }

@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "stream/remote/request.h"
 #include "stream/remote/request_queue.h"
@@ -24,10 +23,13 @@ constexpr char kDaemonLock[] = ".daemon.lock";
 constexpr char kDaemonProgram[] = "quire-streamd";
 constexpr char kDaemonVariable[] = "QUIRE_STREAMD";
 constexpr char kMetadataVariable[] = "QUIRE_STREAMD_METADATA";
+constexpr char kTokenVariable[] = "QUIRE_STREAMD_TOKEN";
 
 class DaemonClient {
  public:
-  explicit DaemonClient(std::string place) : place_(std::move(place)) {}
+  /// What the variables name is resolved now: the working directory may be another one when a
+  /// daemon is started.
+  explicit DaemonClient(std::string place);
   ~DaemonClient();
 
   /// The body of the answer. Connects if there is no connection. Starts a daemon if none runs and
@@ -49,6 +51,8 @@ class DaemonClient {
   Status StartDaemon(uint64_t deadline_ns) const;
 
   const std::string place_;
+  const std::string program_;  // as the variable names it; empty: it names none
+  const std::string token_;    // the same
   std::mutex mutex_;
   std::shared_ptr<Link> link_;
   bool had_link_ = false;

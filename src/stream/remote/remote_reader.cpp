@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -24,12 +25,18 @@ uint64_t DeadlineIn(uint64_t ms) {
   return io::RealClock().NowNs() + std::min(ms, kMsMax) * kNsPerMs;
 }
 
+// Ends a view into the mirror, and then lets go of the reader that it rests upon.
+struct EndWithReader {
+  std::shared_ptr<StreamReader> reader;
+  void operator()(StreamView* view) const { std::default_delete<StreamView>()(view); }
+};
+
 // A view into the mirror, whose reader lives as long; told as the version that it is at its source.
 class RemoteView : public StreamView {
  public:
   RemoteView(std::shared_ptr<StreamReader> reader, std::unique_ptr<StreamView> view,
              StreamVersion version)
-      : reader_(std::move(reader)), view_(std::move(view)), version_(std::move(version)) {}
+      : view_(view.release(), EndWithReader{std::move(reader)}), version_(std::move(version)) {}
 
   Slice bytes() const override { return view_->bytes(); }
   const StreamVersion& version() const override { return version_; }
@@ -37,8 +44,7 @@ class RemoteView : public StreamView {
   Status Verify() const override { return view_->Verify(); }
 
  private:
-  const std::shared_ptr<StreamReader> reader_;  // goes last
-  const std::unique_ptr<StreamView> view_;
+  const std::unique_ptr<StreamView, EndWithReader> view_;
   const StreamVersion version_;
 };
 

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
+#include <optional>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -53,17 +55,40 @@ TEST(Pins, WhoComesTooLateIsToldSo) {
   const std::unique_ptr<Gate> gate = *Gate::Create(*fs, "/place/store/gate-0");
   Pins pins(*fs, {"/place", "store", 0}, gate.get());
   gate->SetHead(640);
-  const Result<bool> late = pins.Hold(576);
+  const Result<std::optional<Pins::Held>> late = pins.Hold(576);
   ASSERT_OK(late.status());
-  EXPECT_FALSE(*late);
+  EXPECT_FALSE(late->has_value());
   EXPECT_EQ(gate->pin(0), kNoPin);
-  const Result<bool> held = pins.Hold(640);
-  ASSERT_OK(held.status());
-  EXPECT_TRUE(*held);
-  EXPECT_EQ(gate->pin(0), 640u);
-  pins.Release(640);
+  {
+    const Result<std::optional<Pins::Held>> held = pins.Hold(640);
+    ASSERT_OK(held.status());
+    EXPECT_TRUE(held->has_value());
+    EXPECT_EQ(gate->pin(0), 640u);
+  }
   EXPECT_EQ(gate->pin(0), kNoPin);
 }
+
+// What is held ends with what holds it, whichever way that comes to be.
+TEST(Pins, AreReleasedOnceByWhatHoldsThemInTheEnd) {
+  const auto fs = io::NewSimFileSystem();
+  ASSERT_OK(fs->MakeDirectory("/place"));
+  ASSERT_OK(fs->MakeDirectory("/place/store"));
+  const std::unique_ptr<Gate> gate = *Gate::Create(*fs, "/place/store/gate-0");
+  Pins pins(*fs, {"/place", "store", 0}, gate.get());
+  std::optional<Pins::Held> later = *pins.Hold(640);
+  {
+    std::optional<Pins::Held> earlier = *pins.Hold(576);
+    EXPECT_EQ(gate->pin(0), 576u);
+    const Pins::Held moved = *std::move(earlier);
+    earlier.reset();
+    EXPECT_EQ(gate->pin(0), 576u);
+  }
+  EXPECT_EQ(gate->pin(0), 640u);
+  *later = Pins::Held();
+  EXPECT_EQ(gate->pin(0), kNoPin);
+}
+static_assert(!std::is_copy_constructible_v<Pins::Held>);
+static_assert(!std::is_copy_assignable_v<Pins::Held>);
 
 TEST(Pins, OfAReaderThatDiedHoldNothingUp) {
   StreamMachine machine;

@@ -141,5 +141,27 @@ TEST_F(StreamGolden, ALogIsWrittenAndReadAsEver) {
   EXPECT_EQ((*heap)->head().keep_ms, 5000u);
 }
 
+// Each of its deltas is packed into less than a 256th of its object. The program that wrote it
+// (82b9398) took that for damage, and opened it neither to read nor to write.
+TEST_F(StreamGolden, ALogOfPackedDeltasThatItsOwnWriterRefusedIsOpened) {
+  constexpr uint64_t kObjectBytes = 256 << 10;
+  constexpr uint64_t kLogFileBytes = (1 << 20) + (16 << 10);
+  // As far as it was written to.
+  std::string golden = test::GoldenBytes(std::string(QUIRE_GOLDEN) + "/v1_packed_deltas.log");
+  golden.resize(kLogFileBytes);
+  ASSERT_OK(io::WriteFile(machine_.fs(), machine_.log_path(), golden));
+  const Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(SmallLog(1 << 20));
+  ASSERT_OK(writer.status());
+  const Result<std::unique_ptr<StreamReader>> reader = machine_.Read();
+  ASSERT_OK(reader.status());
+  std::string expected(kObjectBytes, 'a');
+  for (uint64_t version = 1; version <= 4; ++version) {
+    if (version > 1) expected.replace(version * 25600, 256, std::string(256, "abcde"[version]));
+    std::string bytes;
+    ASSERT_OK((*reader)->Get("zeta", version, &bytes));
+    EXPECT_TRUE(bytes == expected) << version;
+  }
+}
+
 }  // namespace
 }  // namespace quire::stream

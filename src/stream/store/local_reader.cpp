@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/out_of_memory.h"
@@ -50,32 +51,12 @@ Status ChangesAlways() {
   return Status(Code::kBusy, "the versions of the object change at every look: try again");
 }
 
-// Something held of a log, released by destruction.
-class Hold {
- public:
-  Hold() = default;
-  Hold(Pins* pins, Position at) : pins_(pins), at_(at) {}
-  Hold(Hold&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)), at_(other.at_) {}
-  Hold& operator=(Hold&& other) noexcept {
-    std::swap(pins_, other.pins_);
-    std::swap(at_, other.at_);
-    return *this;
-  }
-  ~Hold() {
-    if (pins_ != nullptr) pins_->Release(at_);
-  }
-
- private:
-  Pins* pins_ = nullptr;
-  Position at_ = 0;
-};
-
 // A version that was found: its entries back to the whole one, held if the sight is pinned.
 struct FoundVersion {
   std::shared_ptr<const Sight> sight;
   std::vector<Entry> chain;
   Position lowest = 0;  // of the log, that is read for it
-  Hold hold;
+  Pins::Held held;
 
   const Entry& entry() const { return chain.front(); }
   // What no pin holds a writer overwrites in the log.
@@ -91,7 +72,7 @@ class LocalView final : public HashedView {
     if (found_.in_place()) return Status();
     own_.resize(found_.entry().bytes);
     QUIRE_RETURN_IF_ERROR(Assemble(found_.sight->heap(), found_.chain, own_.data()));
-    found_.hold = Hold();
+    found_.held = Pins::Held();
     return Status();
   }
 
@@ -161,7 +142,7 @@ class LocalReader final : public StreamReader {
   Result<std::shared_ptr<const Sight>> Now();
   Result<Told> AsTold();
   Result<uint64_t> SnapshotNow();
-  Result<bool> HoldFrom(const Sight& sight, Position from);
+  Result<std::optional<Pins::Held>> HoldFrom(const Sight& sight, Position from);
   bool Counts(const Sight& sight, Position from) const;
   Status CheckNotRemoved();
   Result<std::vector<VersionRef>> Visible(const Sight& sight, Slice key,
@@ -203,10 +184,10 @@ Result<LocalReader::Told> LocalReader::AsTold() {
   return Told{sight->gate(), state, sight->snapshot()};
 }
 
-// False: what lies there has been collected, or is about to be.
-Result<bool> LocalReader::HoldFrom(const Sight& sight, Position from) {
+// Nothing: what lies there has been collected, or is about to be.
+Result<std::optional<Pins::Held>> LocalReader::HoldFrom(const Sight& sight, Position from) {
   if (pins_ != nullptr) return pins_->Hold(from);
-  return sight.Untouched(from);
+  return sight.Untouched(from) ? std::optional(Pins::Held()) : std::nullopt;
 }
 
 // Whether what was read from `from` on was there all the while.
@@ -265,11 +246,11 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
   if (at < 0) return Status(Code::kNotFound);
   found.lowest = LowestOf(*refs, static_cast<size_t>(at));
   base::SyncPoint("stream.read.before_pin");
-  QUIRE_ASSIGN_OR_RETURN(const bool held, HoldFrom(*found.sight, found.lowest));
+  QUIRE_ASSIGN_OR_RETURN(std::optional<Pins::Held> held, HoldFrom(*found.sight, found.lowest));
   *again = !held;
   if (!held) return ChangesAlways();
   base::SyncPoint("stream.read.after_pin");
-  found.hold = Hold(pins_.get(), found.lowest);
+  found.held = *std::move(held);
   auto chain = ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at));
   *again = !Counts(*found.sight, found.lowest);
   if (*again) return ChangesAlways();
@@ -310,22 +291,22 @@ Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& wh
 Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t bytes) {
   struct HeldRoom {
     std::shared_ptr<const Sight> sight;
-    Hold hold;
+    Pins::Held held;
   };
-  const auto held = std::make_shared<HeldRoom>();
-  QUIRE_ASSIGN_OR_RETURN(held->sight, Now());
+  const auto room = std::make_shared<HeldRoom>();
+  QUIRE_ASSIGN_OR_RETURN(room->sight, Now());
   if (pins_ == nullptr) {
     return Status(Code::kReadOnly, name_.directory() + " cannot be written to");
   }
-  const LogHeap& heap = held->sight->heap();
+  const LogHeap& heap = room->sight->heap();
   if (!heap.HasRoomAt(at, bytes)) {
     return Status(Code::kCorruption, heap.path() + " has no room of " + std::to_string(bytes) +
                                          " bytes at " + std::to_string(at));
   }
-  QUIRE_ASSIGN_OR_RETURN(const bool is_held, pins_->Hold(at));
-  if (!is_held) return Status(Code::kNotFound, "the writer needed the room again");
-  held->hold = Hold(pins_.get(), at);
-  return std::shared_ptr<const char>(held, heap.At(at));
+  QUIRE_ASSIGN_OR_RETURN(std::optional<Pins::Held> held, pins_->Hold(at));
+  if (!held) return Status(Code::kNotFound, "the writer needed the room again");
+  room->held = *std::move(held);
+  return std::shared_ptr<const char>(room, heap.At(at));
 }
 
 Result<std::vector<std::string>> LocalReader::Objects() {
@@ -354,10 +335,9 @@ Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* aga
   if (!refs.ok()) return refs.status();
   Position lowest = kNoPin;
   for (const VersionRef& ref : *refs) lowest = std::min(lowest, ref.data);
-  QUIRE_ASSIGN_OR_RETURN(const bool held, HoldFrom(*sight, lowest));
+  QUIRE_ASSIGN_OR_RETURN(const std::optional<Pins::Held> held, HoldFrom(*sight, lowest));
   *again = !held;
   if (!held) return ChangesAlways();
-  const Hold hold(pins_.get(), lowest);
   std::vector<StreamVersion> versions;
   for (const VersionRef& ref : *refs) {
     const Result<Entry> entry = sight->heap().EntryAt(ref.entry);

@@ -36,7 +36,7 @@ void Pins::Tell() {
   gate_->Pin(slot_, held_.empty() ? kNoPin : *held_.begin());
 }
 
-Result<bool> Pins::Hold(Position at) {
+Result<std::optional<Pins::Held>> Pins::Hold(Position at) {
   const std::lock_guard guard(mutex_);
   // A forked program tells anew, in its own slot, also of what it has of its parent's.
   const bool first = !HasSlot();
@@ -44,10 +44,10 @@ Result<bool> Pins::Hold(Position at) {
   const auto held = held_.insert(at);
   if (first || held == held_.begin()) Tell();
   base::SyncPoint("stream.pin.told");
-  if (gate_->head() <= at) return true;
+  if (gate_->head() <= at) return std::optional(Held(this, at));
   held_.erase(held);
   Tell();
-  return false;
+  return std::optional<Held>();
 }
 
 void Pins::Release(Position at) {

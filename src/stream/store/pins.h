@@ -7,7 +7,9 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "io/files/file_system.h"
 #include "stream/index/gate.h"
@@ -21,14 +23,36 @@ class Pins {
   Pins(io::FileSystem& fs, PartName name, Gate* gate)
       : fs_(fs), name_(std::move(name)), gate_(gate) {}
   ~Pins();
-  /// Holds all from `at` on until Release. False: it has been collected. The first takes a slot,
-  /// and its lock, by which the collector knows that this reader lives.
+
+  /// What is held of the log, until it is destroyed: only Hold makes one. The Pins outlive it.
+  class Held {
+   public:
+    /// Holds nothing.
+    Held() = default;
+    Held(Held&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)), at_(other.at_) {}
+    Held& operator=(Held&& other) noexcept {
+      std::swap(pins_, other.pins_);
+      std::swap(at_, other.at_);
+      return *this;
+    }
+    ~Held() {
+      if (pins_ != nullptr) pins_->Release(at_);
+    }
+
+   private:
+    friend class Pins;
+    Held(Pins* pins, Position at) : pins_(pins), at_(at) {}
+    Pins* pins_ = nullptr;
+    Position at_ = 0;
+  };
+  /// Holds all from `at` on. Nothing: it has been collected. The first takes a slot, and its lock,
+  /// by which the collector knows that this reader lives.
   ///
   /// Errors  kBusy: there are kPinsMax readers.
-  Result<bool> Hold(Position at);
-  void Release(Position at);
+  Result<std::optional<Held>> Hold(Position at);
 
  private:
+  void Release(Position at);
   bool HasSlot() const;
   Status TakeSlot();
   void Tell();
