@@ -1,6 +1,6 @@
-// The n-th allocation of rank 1 fails, for n = 0, 1, ...: while a transport over MPI is opened, used
-// or closed. All ranks come to an end with a status, and the next transport works: nothing that MPI
-// still writes to was given back.
+// The n-th allocation of rank 1 fails, for n = 0, 1, ...: while a transport over MPI is opened,
+// used or closed. All ranks come to an end with a status, and the next transport works: nothing
+// that MPI still writes to was given back.
 //
 //   mpi_shortage_test [FIRST [LAST]]      of these numbers, of each phase
 #include <mpi.h>
@@ -27,8 +27,8 @@ constexpr int kVictim = 1;
 constexpr uint64_t kTimeoutMs = 30'000;
 constexpr uint64_t kStarvedTimeoutMs = 300;  // where a rank may wait in vain
 constexpr double kSecondsMax = 60;  // of a turn; opening and closing wait for 2 s each
-// A rank without memory for these does not duplicate the communicator, which the others do: by MPI's
-// rules the program must not go on with it.
+// A rank without memory for these does not duplicate the communicator, which the others do: by
+// MPI's rules the program must not go on with it.
 constexpr int64_t kBeforeDuplicate = 2;
 
 enum class Phase { kOpen, kUse, kClose };
