@@ -39,7 +39,9 @@ enum class CrashKind {
 /// forgets nothing: journaling file systems stop if they cannot write their journal.
 ///
 /// The write (or Stored range) that is the first to come after the crash was under way when it
-/// fell: it fails, but a part of its bytes, from the front, may be there after Restart().
+/// fell: it fails, but a part of its bytes, from the front, may be there after Restart(). Not so
+/// where another call of its thread has failed before it: no program lives to see a call fail
+/// because the machine goes down, and to write something else.
 ///
 /// Differs from the real one: renames between directories are kUnsupported (no file system
 /// promises to keep both halves through a crash); a mapped file cannot grow.

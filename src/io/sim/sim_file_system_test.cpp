@@ -368,6 +368,42 @@ TEST_F(SimFileSystemTest, TheWriteUnderWayAtTheCrashMayLeaveAPart) {
   EXPECT_EQ(stored.size(), 9u);
 }
 
+// A program does not see a call fail because the machine goes down, and then write: what it does
+// instead of that call must not be found.
+TEST_F(SimFileSystemTest, NoWriteOfAThreadWasUnderWayBehindAnotherCallThatFailed) {
+  const std::function<Status()> others[] = {
+      [this] { return fs().Open("/f", OpenMode::kRead).status(); },
+      [this] { return fs().SyncDirectory("/"); }, [this] { return fs().Exists("/f").status(); }};
+  for (const auto& other : others) {
+    for (int seed = 0; seed < kSeeds; ++seed) {
+      Fresh();
+      CreateDurable("/f", std::string(100, '.'));
+      auto map = fs().Map("/f", 100, MapMode::kReadWrite);
+      fs().CrashAfter(0);
+      EXPECT_EQ(other().code(), Code::kIo);
+      std::memcpy((*map)->data() + 10, "01234567", 8);
+      (*map)->Stored(10, 8);
+      fs().Restart(CrashKind::kProcess, static_cast<uint64_t>(seed));
+      EXPECT_EQ(Contents("/f"), std::string(100, '.'));
+    }
+  }
+}
+
+TEST_F(SimFileSystemTest, AWriteOfAnotherThreadMayHaveBeenUnderWay) {
+  std::set<std::string> found;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    Fresh();
+    CreateDurable("/f", "..");
+    auto file = Create("/f");
+    fs().CrashAfter(0);
+    EXPECT_EQ(fs().SyncDirectory("/").code(), Code::kIo);
+    std::thread([&] { EXPECT_FALSE(file->WriteAt(0, "01").ok()); }).join();
+    fs().Restart(CrashKind::kProcess, static_cast<uint64_t>(seed));
+    found.insert(Contents("/f"));
+  }
+  EXPECT_EQ(found, (std::set<std::string>{"..", "0.", "01"}));
+}
+
 TEST_F(SimFileSystemTest, AFullDeviceRefusesUntilThereIsRoom) {
   CreateDurable("/f", std::string(1000, 'x'));
   auto file = Create("/f");

@@ -7,11 +7,13 @@
 
 namespace quire::io {
 
-Status SimState::CheckAlive() const {
-  return crashed ? Status(Code::kIo, "simulated crash") : Status();
+Status SimState::CheckAlive() {
+  if (!crashed) return Status();
+  told.insert(std::this_thread::get_id());
+  return Status(Code::kIo, "simulated crash");
 }
 
-Status SimState::CheckHandle(uint64_t handle_incarnation) const {
+Status SimState::CheckHandle(uint64_t handle_incarnation) {
   if (handle_incarnation != incarnation) {
     return Status(Code::kIo, "simulated crash: the handle is from before the restart");
   }
@@ -44,7 +46,8 @@ void SimState::Fence() {
 
 void SimState::NoteInFlight(const SimNodePtr& node, uint64_t offset, Slice bytes,
                             uint64_t handle_incarnation) {
-  const bool first = crashed && !in_flight.node && !fenced_since_crash;
+  const bool first = crashed && !in_flight.node && !fenced_since_crash &&
+                     !told.contains(std::this_thread::get_id());
   if (!first || handle_incarnation != incarnation) return;
   in_flight.node = node;
   in_flight.offset = offset;
@@ -83,6 +86,7 @@ void SimState::Restart(CrashKind kind, uint64_t seed) {
   locked_shared.clear();
   unfenced.clear();
   fenced_since_crash = false;
+  told.clear();
   steps = 0;
   steps_left = kNever;
   crashed = false;

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "io/sim/sim_node.h"
@@ -61,18 +62,20 @@ struct SimState {
   /// All stores are durable. After a crash: what comes now was not under way when it fell.
   void Fence();
   bool fenced_since_crash = false;
+  std::set<std::thread::id> told;  ///< threads of which a call has failed since the crash
 
-  /// kIo once crashed.
-  Status CheckAlive() const;
+  /// kIo once crashed; then what the calling thread does next was not under way at the crash.
+  Status CheckAlive();
   /// The same, for a handle opened in `handle_incarnation`.
-  Status CheckHandle(uint64_t handle_incarnation) const;
+  Status CheckHandle(uint64_t handle_incarnation);
   /// A step has happened; crashes if it was the last one allowed.
   void Step();
   /// The contents of a file changed.
   void NoteModified(SimNode* node) { node->modified = ++clock; }
   /// Sets the steps left; none left is a crash at once.
   void SetStepsLeft(uint64_t steps_allowed);
-  /// Notes a write that came after the crash, if it is the first of this incarnation.
+  /// Notes a write that came after the crash, if it is the first of this incarnation, and no call of
+  /// its thread has failed since the crash.
   void NoteInFlight(const SimNodePtr& node, uint64_t offset, Slice bytes,
                     uint64_t handle_incarnation);
   void Restart(CrashKind kind, uint64_t seed);
