@@ -619,7 +619,7 @@ class Jobs {
     if (reader == nullptr) return;
     model_ = Walked(*reader->NewIterator());
     // Files freeze one after the other: what other threads store meanwhile comes in any order.
-    const bool in_order = job.ranks.deterministic && job.end != End::kWithoutPower;
+    const bool in_order = job.ranks.deterministic;
     EXPECT_EQ(ended->journal->Check(model_, job.keeps_applied(), in_order), "")
         << "after the end " << static_cast<int>(job.end) << " with the log "
         << static_cast<int>(job.database.storage.wal);
