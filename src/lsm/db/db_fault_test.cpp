@@ -2,7 +2,9 @@
 // full.
 #include <new>
 #include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "log/segment.h"
@@ -366,6 +368,28 @@ TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
   ASSERT_TRUE(db.ok());
   EXPECT_EQ(GetText(**db, "a"), "1");
   EXPECT_TRUE((*db)->Put("b", "2").ok());
+}
+
+// A place in a value segment that no record refers to harms nobody.
+TEST(Faults, AnErrorWhileALargeValueIsStoredFailsThatWriteAlone) {
+  const FaultyMachine machine;
+  const StorageOptions options = SmallOptions();
+  const Result<std::unique_ptr<Db>> db = machine.Open(options);
+  ASSERT_OK(db.status());
+  const std::pair<uint32_t, size_t> failures[] = {
+      {io::kFaultOpen, 1000}, {io::kFaultMap, 1000},
+      {io::kFaultWrite, 2 * options.value_segment_bytes}};
+  for (const auto& [operation, size] : failures) {
+    const std::string key = "large, call " + std::to_string(operation);
+    machine.faults->FailAt(operation, 1, 1, Code::kIo);
+    EXPECT_CODE((*db)->Put(key, std::string(size, 'x')), Code::kIo);
+    EXPECT_EQ(machine.faults->failures(), 1u);
+    EXPECT_EQ(GetText(**db, key), "<absent>");
+    EXPECT_OK((*db)->background_status());
+    EXPECT_OK((*db)->Put("small", key));
+    EXPECT_EQ(GetText(**db, "small"), key);
+  }
+  EXPECT_OK((*db)->Put("large", std::string(1000, 'x')));
 }
 
 TEST(Faults, AFailedSyncOfTheLogIsNotTriedAgain) {
