@@ -1,6 +1,7 @@
 #include "lsm/memtable/memtable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "base/sync_point.h"
 #include "log/room.h"
 #include "lsm/memtable/memtable_views.h"
+#include "lsm/memtable/writer.h"
 
 namespace quire::lsm {
 namespace {
@@ -50,6 +52,11 @@ struct Streak {
 };
 constinit thread_local Streak streak;
 
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 uint64_t IndexSlots(uint64_t segment_bytes) {
@@ -75,6 +82,7 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
       key_count_max_(KeyCountMax(mask_ + 1)),
       segment_bytes_(segment_bytes),
       generation_(generation),
+      number_(NextNumber()),
       base_lsn_(base_lsn),
       stored_(stored),
       present_end_(stored == nullptr ? segment_bytes : 0),
@@ -205,6 +213,7 @@ bool MemTable::TakeKeys(uint64_t keys) {
 // The reservation is done with. A thread that writes alone also notes how far the log is complete;
 // where several write, the line of that note would be one more for them to meet in.
 void MemTable::Finish(uint64_t offset, uint64_t size, uint64_t last) {
+  ThisWriter().LastIn(number_) = {number_, last};
   log::SegmentTail::Stripe& stripe = index_->tail.OwnStripe();
   stripe.last.store(last, std::memory_order_release);
   stripe.finished.fetch_add(size, std::memory_order_release);
@@ -258,10 +267,12 @@ bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
   return true;
 }
 
-// A record that this thread, or another one, has finished; 0: none is known.
+// The last record that this writer has finished, or one of another writer; 0: none is known.
 uint64_t MemTable::LastFinished() const {
+  const Writer::Record& mine = ThisWriter().LastIn(number_);
+  if (mine.table == number_) [[likely]] return mine.offset;
   const uint64_t own = index_->tail.OwnStripe().last.load(std::memory_order_acquire);
-  if (own != 0) [[likely]] return own;
+  if (own != 0) return own;
   uint64_t newest = 0;
   for (const log::SegmentTail::Stripe& stripe : index_->tail.stripes) {
     newest = std::max(newest, stripe.last.load(std::memory_order_acquire));

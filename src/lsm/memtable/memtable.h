@@ -174,6 +174,7 @@ class MemTable {
   uint64_t key_count_max_;
   uint64_t segment_bytes_;
   uint64_t generation_;
+  uint64_t number_;  // this process has no other with it
   uint64_t base_lsn_;
   io::MappedFile* stored_;
   std::atomic<uint64_t> present_end_;  // the pages below it were made present

@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "lsm/memtable/memtable_testing.h"
+#include "lsm/memtable/writer.h"
 
 namespace quire::lsm {
 namespace {
@@ -278,6 +279,75 @@ TEST(MemTable, ManyThreadsFillItToItsLimitWithoutAHole) {
     EXPECT_EQ(report->end, end);
     EXPECT_EQ(records, added.load());
     EXPECT_EQ(table->NewView(kMaxLsn)->key_count(), added.load());
+  }
+}
+
+// The keys that are recovered in another boot, after the device lost the record at `lost`.
+std::vector<std::string> KeysWithout(Holder& table, uint64_t lost) {
+  table.data()[lost] ^= 1;
+  log::SegmentHeader header;
+  header.generation = kGeneration;
+  header.capacity = table.bytes();
+  header.boot_id = 1;
+  std::vector<std::string> keys;
+  const auto report = log::Replay(table.data(), header, 2, "log",
+                                  [&](uint64_t, const char* record) {
+                                    keys.emplace_back(log::KeyOf(record));
+                                    return Status();
+                                  });
+  EXPECT_TRUE(report.ok()) << report.status().ToString();
+  return keys;
+}
+
+// A thread names the record that it finished last, also if another one began before that, and
+// finished after it. Of so many threads some share whatever is not a thread's own.
+TEST(MemTable, AThreadNamesItsOwnLastRecordHoweverManyThreadsThereAre) {
+  for (int round = 0; round < 20; ++round) {
+    StoreHook hook;
+    Holder table(1 << 20, &hook);
+    // Nobody writes alone. Three threads a round: the writer comes to share with each other one.
+    for (const char* key : {"a", "b"}) std::thread([&] { Put(*table, key, ""); }).join();
+    std::atomic<bool> wrote_first{false}, may_write_second{false};
+    uint64_t first = 0;
+    std::thread writer;
+    hook.on_stored = [&] {
+      writer = std::thread([&] {
+        first = Put(*table, "first", "") - kBaseLsn;
+        wrote_first = true;
+        wrote_first.notify_one();
+        may_write_second.wait(false);
+        Put(*table, "second", "");
+      });
+      wrote_first.wait(false);
+    };
+    Put(*table, "other", "");
+    may_write_second = true;
+    may_write_second.notify_one();
+    writer.join();
+    EXPECT_EQ(KeysWithout(table, first), (std::vector<std::string>{"a", "b", "other"}));
+  }
+}
+
+// Two threads by turns, each of which also writes for itself.
+TEST(MemTable, WhatThreadsWriteForAnotherNamesThatWritersLastRecord) {
+  for (const bool mine : {false, true}) {
+    Holder table;
+    Writer other;
+    std::thread([&] { Put(*table, "a", ""); }).join();  // nobody writes alone
+    const uint64_t own = Put(*table, "my first", "") - kBaseLsn;
+    uint64_t first = 0;
+    std::thread([&] {
+      const WritesFor writes_for(&other);
+      first = Put(*table, "its first", "") - kBaseLsn;
+    }).join();
+    {
+      const WritesFor writes_for(&other);
+      Put(*table, "its second", "");
+    }
+    Put(*table, "my second", "");
+    EXPECT_EQ(KeysWithout(table, mine ? own : first),
+              mine ? (std::vector<std::string>{"a"})
+                   : (std::vector<std::string>{"a", "my first"}));
   }
 }
 
