@@ -112,7 +112,10 @@ std::unique_ptr<comm::UnfinishedRequest> Service::Begin(Operation operation, Sli
 
 bool Service::GoOn(Write& write, Slice request, Status* status, std::string* answer) {
   base::SyncPoint("kv.serve.arrived");
-  *status = Run(write, request);
+  {
+    const lsm::WritesFor writes_for(&writer_);
+    *status = Run(write, request);
+  }
   base::SyncPoint("kv.serve.applied");
   if (write.progress.waits) return false;
   *answer = std::move(write.answer);

@@ -8,7 +8,8 @@
 /// Invariants a request never waits, neither for another rank nor for room: a write that finds none
 ///            is left unfinished, and the others of its rank behind it
 ///            (docs/decisions/0016-writes-without-room.md); bytes of a request are not trusted;
-///            after Detach none runs
+///            whichever threads write, after a power loss a prefix of what other ranks wrote here
+///            is there; after Detach none runs
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "kv/protocol/counters.h"
 #include "kv/owner/local_store.h"
 #include "kv/protocol/wire.h"
+#include "lsm/memtable/writer.h"
 
 namespace quire::kv {
 
@@ -49,6 +51,7 @@ class Service {
 
   LocalStore* const store_;
   Counters* const counters_;
+  lsm::Writer writer_;  // for the other ranks: services of one Exchange run one after another
 };
 
 }  // namespace quire::kv
