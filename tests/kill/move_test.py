@@ -62,7 +62,7 @@ def check_boot_id(home):
 class Image:
     """A file system in a file, mounted."""
 
-    def __init__(self, kind, home):
+    def __init__(self, kind, home, more=()):
         self.place = home / "mounted"
         self.place.mkdir()
         image = home / "image"
@@ -73,7 +73,7 @@ class Image:
         with open(image, "wb") as file:
             file.truncate(IMAGE_BYTES)
         force = ["-F"] if kind == "ext4" else ["-f"]
-        for command in ([f"mkfs.{kind}", "-q"] + force + [str(image)],
+        for command in ([f"mkfs.{kind}", "-q", *more] + force + [str(image)],
                         ["mount", "-o", "loop", str(image), str(self.place)]):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
