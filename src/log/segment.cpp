@@ -141,8 +141,10 @@ uint64_t EncodeMark(uint64_t generation, uint64_t end) {
   return (mixed & ~uint64_t{0xFFFFFFFF}) | units;
 }
 
-// Sets aside the first `room` bytes; a file of another size gives way to a new one.
-Status PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity, uint64_t room) {
+// Sets aside the first `room` bytes; a file of another size gives way to a new one. Returns whether
+// the file is new.
+Result<bool> PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity,
+                         uint64_t room) {
   QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::OpenMode::kReadWriteCreate));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size != 0 && size != capacity) {
@@ -157,7 +159,8 @@ Status PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacit
     // A file without its room is of no use; what was reported is why there is none.
     (void)fs.Unlink(path);
   }
-  return status;
+  QUIRE_RETURN_IF_ERROR(status);
+  return size != capacity;
 }
 
 }  // namespace
@@ -267,10 +270,17 @@ Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::
   QUIRE_CHECK(header.generation != 0 && header.capacity >= kSegmentHeaderBytes &&
               header.capacity % 8 == 0);
   const uint64_t room = std::min(kFirstRoomBytes, header.capacity);
-  QUIRE_RETURN_IF_ERROR(PrepareFile(fs, path, header.capacity, room));
+  QUIRE_ASSIGN_OR_RETURN(const bool is_new, PrepareFile(fs, path, header.capacity, room));
   std::unique_ptr<Segment> segment(new Segment);
   QUIRE_ASSIGN_OR_RETURN(segment->map_, fs.Map(path, header.capacity, io::MapMode::kReadWrite));
-  segment->map_->LimitRoom(room);
+  // Once more, as a mapping does it: a reader may have had the file read ahead meanwhile.
+  segment->map_->LimitRoom(kSegmentHeaderBytes);
+  const Status first = segment->map_->GrowRoom(room);
+  if (!first.ok()) {
+    segment.reset();
+    if (is_new) (void)fs.Unlink(path);  // as in PrepareFile
+    return first;
+  }
   segment->Recycle(header);
   if (named) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(io::DirectoryOf(path)));
   return segment;

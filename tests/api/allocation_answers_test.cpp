@@ -11,6 +11,8 @@
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "comm/exchange/exchange.h"
+#include "comm/shm/shm_region.h"
+#include "comm/shm/shm_transport.h"
 #include "comm/sim/sim_network.h"
 #include "comm/transport/transport.h"
 #include "failing_allocations.h"
@@ -227,6 +229,67 @@ TEST(StarvedSender, KeepsABatchThatWasRefused) {
   });
   EXPECT_EQ(starve.count(), 1);
   EXPECT_EQ(sent.ok(), delivered) << sent.ToString();
+}
+
+// Takes no memory.
+struct News final : public comm::FrameSink {
+  void OnFrame(int /*source*/, Slice /*frame*/) override {}
+  void OnPeerFailed(int source, const Status& why) override {
+    rank = source;
+    code = why.code();
+  }
+  void OnRoom(int /*destination*/) override {}
+
+  int rank = -1;
+  Code code = Code::kOk;
+};
+
+// Polls until the transport says that rank 1 left, while each allocation fails.
+News PollStarved(comm::Transport& transport) {
+  constexpr int kPollsMax = 100'000;
+  News news;
+  test::FailAllAllocations();
+  const Status polled = base::OrOutOfMemory([&] {
+    for (int i = 0; i < kPollsMax && news.rank < 0; ++i) {
+      static_cast<void>(transport.Alive(1));  // over shared memory the question makes it known
+      transport.Poll(news, 16);
+    }
+    return Status();
+  });
+  test::AllowAllocations();
+  EXPECT_OK(polled);
+  return news;
+}
+
+// Else its receiver would have to take all ranks for lost, also those whose frames are under way.
+TEST(StarvedPoll, SaysInASimulatedNetworkThatARankLeft) {
+  comm::SimNetwork::Options options;
+  options.rank_count = 2;
+  const auto network = comm::SimNetwork::Create(options);
+  News news;
+  network->Run([&](int rank, const std::unique_ptr<comm::Transport>& transport) {
+    if (rank == 0) news = PollStarved(*transport);
+  });
+  EXPECT_EQ(news.rank, 1);
+  EXPECT_EQ(news.code, Code::kPeerFailed);
+}
+
+TEST(StarvedPoll, SaysInSharedMemoryThatARankLeft) {
+  constexpr uint64_t kRingBytes = 1 << 20;
+  auto region = comm::ShmRegion::CreatePrivate(2, kRingBytes, 1);
+  ASSERT_OK(region.status());
+  std::vector<std::unique_ptr<comm::Transport>> transports;
+  for (int rank = 0; rank < 2; ++rank) {
+    comm::ShmPlace place;
+    place.rank = rank;
+    place.size = 2;
+    place.members = {0, 1};
+    transports.push_back(comm::NewShmTransport((*region)->Share(), place));
+  }
+  transports[1].reset();
+  const News news = PollStarved(*transports[0]);
+  EXPECT_EQ(news.rank, 1);
+  EXPECT_EQ(news.code, Code::kPeerFailed);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The n-th allocation fails while a rank's requests to itself wait and are handled, for n = 0, 1,
-// ...: each is answered, and none waits for its deadline.
+// ...: each is answered, and none waits for its deadline. And a collective call after a message was
+// lost so.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "base/out_of_memory.h"
 #include "comm/exchange/exchange.h"
+#include "comm/sim/sim_network.h"
 #include "comm/transport/transport.h"
 #include "failing_allocations.h"
 
@@ -59,6 +61,37 @@ TEST(ExchangeShortage, ARequestToItselfIsAnswered) {
     while (ServesWithout(n, handler_thread) && !testing::Test::HasFailure()) ++n;
     EXPECT_FALSE(testing::Test::HasFailure()) << "allocation " << n << ", " << handler_thread;
     EXPECT_GT(n, 5);
+  }
+}
+
+// A signal that finds no memory is lost, and its sender is given up: no rank waits for what would
+// never come until some other rank's time is over, which would then hear of that instead.
+TEST(ExchangeShortage, ACollectiveCallEndsAlikeOnAllRanksAfterASignalWasLost) {
+  constexpr int kRanks = 3;
+  constexpr int kSender = 2;
+  SimNetwork::Options options;
+  options.rank_count = kRanks;
+  const auto network = SimNetwork::Create(options);
+  std::vector<Status> ended(kRanks);
+  std::vector<uint64_t> took_ns(kRanks);
+  ExchangeOptions exchange_options;
+  exchange_options.timeout_ms = 20'000;
+  network->Run([&](int rank, std::unique_ptr<Transport> transport) {
+    io::Clock& clock = transport->clock();  // of the simulation
+    const auto exchange = Exchange::Create(std::move(transport), exchange_options);
+    if (rank == kSender) EXPECT_TRUE(exchange->Notify(1, {0}).ok());
+    while (rank == 0 && exchange->PeerStatus(kSender).ok()) {
+      test::FailAllocationHere(0);
+      exchange->Progress();
+      test::AllocationFailed();
+    }
+    const uint64_t begin_ns = clock.NowNs();
+    ended[static_cast<size_t>(rank)] = exchange->Barrier();
+    took_ns[static_cast<size_t>(rank)] = clock.NowNs() - begin_ns;
+  });
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(ended[rank].code(), Code::kOutOfMemory) << rank << ": " << ended[rank].ToString();
+    EXPECT_LT(took_ns[rank], exchange_options.timeout_ms * 1'000'000 / 2) << rank;
   }
 }
 

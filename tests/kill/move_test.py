@@ -10,7 +10,8 @@ file, which is mounted; every second kill falls when it is full. Another boot id
 mounted over the kernel's, in a namespace of its own. What the machine does not allow is skipped,
 with the reason (exit status 77).
 
-QUIRE_KILL_COUNT (6) kills; half of the places are opened where they are, half as a copy. The
+QUIRE_KILL_COUNT (6) kills; half of the places are opened where they are, half as a copy. A full
+place is opened both ways: as a copy, and, once a file beside it was removed, where it is. The
 random choices follow from QUIRE_KILL_SEED (printed).
 """
 import os
@@ -26,7 +27,8 @@ from pathlib import Path
 
 SKIPPED = 77
 SECONDS = 240
-IMAGE_BYTES = 420 << 20  # xfs wants 300 MiB
+IMAGE_BYTES = 480 << 20  # xfs wants 300 MiB
+BESIDE_BYTES = 64 << 20  # of a file beside a full place: more than opening it takes
 LOST = 3
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -60,7 +62,7 @@ def check_boot_id(home):
 class Image:
     """A file system in a file, mounted."""
 
-    def __init__(self, kind, home):
+    def __init__(self, kind, home, more=()):
         self.place = home / "mounted"
         self.place.mkdir()
         image = home / "image"
@@ -71,7 +73,7 @@ class Image:
         with open(image, "wb") as file:
             file.truncate(IMAGE_BYTES)
         force = ["-F"] if kind == "ext4" else ["-f"]
-        for command in ([f"mkfs.{kind}", "-q"] + force + [str(image)],
+        for command in ([f"mkfs.{kind}", "-q", *more] + force + [str(image)],
                         ["mount", "-o", "loop", str(image), str(self.place)]):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
@@ -120,11 +122,34 @@ def has_begun(told, threads):
     return sum(told[:threads]) > 500 and told[-1] >= 5 and told[-2] >= 1
 
 
+def check(program, work, told, threads, boot_file, how):
+    boot_file.write_text(f"{uuid.uuid4()}\n")
+    command = [program, "check", str(work), str(told), str(threads)]
+    checked = subprocess.run(elsewhere(boot_file, command), capture_output=True, text=True,
+                             timeout=SECONDS)
+    say(f"{threads} threads, {how}: {checked.stdout.strip()}")
+    if checked.returncode == LOST:
+        raise SystemExit("move_test: what was acknowledged is lost")
+    if checked.returncode != 0:
+        raise SystemExit(f"move_test: the check failed with {checked.returncode}\n"
+                         f"{checked.stdout}{checked.stderr}")
+
+
+def check_copy(program, work, home, *more):
+    copy = home / "copy"
+    shutil.copytree(work, copy, symlinks=True)
+    check(program, copy, *more)
+    shutil.rmtree(copy)
+
+
 def kill_and_check(program, home, place, boot_file, choose, number, until_full):
     threads = choose.randint(2, 8)
     told = home / f"told-{number}"
     work = place / f"work-{number}"
     work.mkdir(mode=0o700)
+    beside = place / "beside"
+    if until_full:
+        beside.write_bytes(os.urandom(BESIDE_BYTES))
     writer = Writer(program, work, told, threads)
     writer.wait_until(lambda: has_begun(acknowledged(told), threads), "beginning to write")
     if until_full:
@@ -132,22 +157,15 @@ def kill_and_check(program, home, place, boot_file, choose, number, until_full):
     else:
         time.sleep(choose.uniform(0, 0.4))
     writer.kill()
-    copied = number % 2 == 1 or until_full  # a full device has no room for what opening writes
-    if copied:
-        shutil.copytree(work, home / "copy", symlinks=True)
-        shutil.rmtree(work)
-        work = home / "copy"
-    boot_file.write_text(f"{uuid.uuid4()}\n")
-    command = [program, "check", str(work), str(told), str(threads)]
-    checked = subprocess.run(elsewhere(boot_file, command), capture_output=True, text=True,
-                             timeout=SECONDS)
-    say(f"{threads} threads, {'a copy' if copied else 'in place'}{', full' if until_full else ''}: "
-        f"{checked.stdout.strip()}")
-    if checked.returncode == LOST:
-        raise SystemExit("move_test: what was acknowledged is lost")
-    if checked.returncode != 0:
-        raise SystemExit(f"move_test: the check failed with {checked.returncode}\n"
-                         f"{checked.stdout}{checked.stderr}")
+    if until_full:
+        check_copy(program, work, home, told, threads, boot_file, "full, a copy")
+        beside.unlink()
+        os.sync()  # btrfs frees the room when it commits
+        check(program, work, told, threads, boot_file, "full, in place")
+    elif number % 2 == 1:
+        check_copy(program, work, home, told, threads, boot_file, "a copy")
+    else:
+        check(program, work, told, threads, boot_file, "in place")
     shutil.rmtree(work)
 
 

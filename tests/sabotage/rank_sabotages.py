@@ -15,6 +15,11 @@ RANK_SABOTAGES = [
     Sabotage("frame-sequence", "a frame that is missing is not missed",
              "src/comm/shm/shm_transport.cpp", " || header->sequence != due) {", ") {",
              COMM, "ShmTransport.AFrame*"),
+    Sabotage("gone-news", "without memory to say that a rank left, all ranks are taken for lost",
+             "src/comm/shm/shm_transport.cpp",
+             'return PeerGone(left ? "the process left" : "the process died");',
+             'return Status(Code::kPeerFailed, left ? "the process left" : "the process died");',
+             "quire_allocation_answers_test", "StarvedPoll.*"),
     Sabotage("log-line", "a line for the log that finds no memory ends the program",
              "src/base/log_sink.cpp", """  try {
     Log(level, std::string(text));

@@ -114,13 +114,20 @@ struct ExchangeImpl::Collective {
   }
 };
 
-// A rank that has begun a call waits for memory as it waits for room: up to the deadline.
+// A rank that has begun a call waits for memory as it waits for room: up to the deadline. Not for a
+// rank that it has given up because something of it found no memory: nothing more comes from there.
 template <typename Step>
-Status ExchangeImpl::WithMemory(const Collective& collective, const Step& step) {
+Status ExchangeImpl::WithMemory(const Collective& collective, int rank, const Step& step) {
   io::Clock& clock = transport_->clock();
   while (true) {
-    const Status status = base::OrOutOfMemory(step);
-    if (status.code() != Code::kOutOfMemory || clock.NowNs() >= collective.deadline_ns) {
+    bool lost = false;
+    const Status status = base::OrOutOfMemory([&] {
+      const Peer& peer = peers_.Get(rank);
+      lost = peer.failed.load(std::memory_order_acquire) &&
+             peer.why_failed.code() == Code::kOutOfMemory;
+      return step();
+    });
+    if (status.code() != Code::kOutOfMemory || lost || clock.NowNs() >= collective.deadline_ns) {
       return status;
     }
     clock.SleepNs(kMemoryNapNs);
@@ -206,7 +213,7 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
 void ExchangeImpl::ReceivePart(Collective& collective, int source, int round) {
   const uint64_t number = collective.PartNumber(static_cast<uint64_t>(round));
   const Status came =
-      WithMemory(collective, [&] { return AwaitPart(collective, source, number); });
+      WithMemory(collective, source, [&] { return AwaitPart(collective, source, number); });
   if (!came.ok()) return GiveUp(collective, source, came);
   if (parts_.IsGivenUp(collective.call)) return JoinGivingUp(collective);
   const Status taken =
@@ -286,8 +293,9 @@ void ExchangeImpl::RunRounds(Collective& collective) {
   for (int round = 0; (1 << round) < size_ && !collective.given_up; ++round) {
     const int distance = 1 << round;
     const int destination = (rank_ - distance + size_) % size_;
-    const Status sent =
-        WithMemory(collective, [&] { return SendPart(collective, destination, round); });
+    const Status sent = WithMemory(collective, destination, [&] {
+      return SendPart(collective, destination, round);
+    });
     if (!sent.ok()) {
       GiveUp(collective, destination, sent);
     } else {

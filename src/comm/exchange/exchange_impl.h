@@ -182,7 +182,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   void RunPasses(Collective& collective);
   void RunRounds(Collective& collective);
   template <typename Step>
-  Status WithMemory(const Collective& collective, const Step& step);
+  Status WithMemory(const Collective& collective, int rank, const Step& step);
   Status SendPart(Collective& collective, int destination, int round);
   void ReceivePart(Collective& collective, int source, int round);
   Status AwaitPart(Collective& collective, int source, uint64_t number);

@@ -315,7 +315,7 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
   }
   peer.unfinished.clear();
   peer.unfinished_orders.clear();
-  const Status failure = base::OrOutOfMemory([&] { return peer.Failure(); });
+  const Status failure = peer.Failure();
   while (const std::shared_ptr<PendingCall> call = calls_.TakeOne(peer.rank)) {
     call->Complete(failure, {});
     ReleaseWindow(peer, call->window_bytes());

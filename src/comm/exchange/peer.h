@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "comm/exchange/exchange.h"
 #include "comm/exchange/message.h"
 #include "quire/status.h"
@@ -43,8 +44,13 @@ struct QueuedAnswer {
 
 struct Peer {
   explicit Peer(int peer_rank) : rank(peer_rank) {}
-  /// Why it failed, with its rank; once it has.
-  Status Failure() const { return why_failed.WithContext("rank " + std::to_string(rank)); }
+  /// Why it failed, with its rank; once it has. Without the rank if there is no memory for that:
+  /// the code stays.
+  Status Failure() const {
+    const Status failure = base::OrOutOfMemory(
+        [this] { return why_failed.WithContext("rank " + std::to_string(rank)); });
+    return failure.code() == why_failed.code() ? failure : why_failed;
+  }
 
   int rank;  ///< set once, before other threads see it
 

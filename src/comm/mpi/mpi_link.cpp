@@ -20,7 +20,7 @@ constexpr unsigned kMissesPerTestAll = 32;
 constexpr size_t kUnpostedMax = 16;
 
 Status Finalized() {
-  return Status(Code::kPeerFailed, "MPI was finalized");
+  return PeerGone("MPI was finalized");
 }
 
 // Throws nothing. `rank` below 0: of all.
@@ -475,7 +475,7 @@ bool MpiLink::Alive(int rank) {
   if (neighbour != options_.neighbours.end() && !IsRunning(neighbour->second)) {
     {
       const Lock lock(session_->mutex());
-      MarkGone(rank, PeerOf(rank), Status(Code::kPeerFailed, "the process died"));
+      MarkGone(rank, PeerOf(rank), PeerGone("the process died"));
     }
     Wake(Waiter::kHandler);
     Wake(Waiter::kCaller);

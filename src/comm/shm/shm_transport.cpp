@@ -142,7 +142,7 @@ Result<bool> ShmTransport::TrySend(int destination, const FrameParts& frame) {
   }
   Neighbour& neighbour = NeighbourOf(index);
   if (neighbour.health.load(std::memory_order_relaxed) != Health::kSound) {
-    return Status(Code::kPeerFailed, "the process has died or left");
+    return PeerGone("the process has died or left");
   }
   {
     const std::lock_guard<std::mutex> lock(neighbour.send_mutex);
@@ -180,7 +180,7 @@ Status ShmTransport::WhyGone(int index) {
   const std::lock_guard<std::mutex> lock(neighbour.send_mutex);
   if (!neighbour.damage.ok()) return neighbour.damage;
   const bool left = region_->member(index).closed.load(std::memory_order_acquire) != 0;
-  return Status(Code::kPeerFailed, left ? "the process left" : "the process died");
+  return PeerGone(left ? "the process left" : "the process died");
 }
 
 Status ShmTransport::CheckFrame(int index, Slice frame) {

@@ -18,7 +18,7 @@ constexpr uint64_t kNever = UINT64_MAX;
 constexpr uint64_t kRealWaitNsMax = 3'600'000'000'000;
 
 Status KilledStatus() {
-  return Status(Code::kPeerFailed, "this rank was killed (simulated)");
+  return PeerGone("this rank was killed (simulated)");
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ bool SimCore::GoneKnown(int peer) {
 }
 
 Status SimCore::WhyGone(int rank) {
-  return Status(Code::kPeerFailed, RankOf(rank).killed ? "the process died" : "the process left");
+  return PeerGone(RankOf(rank).killed ? "the process died" : "the process left");
 }
 
 // The next moment at which something happens for a waiting rank, at the latest its deadline.

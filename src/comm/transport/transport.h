@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "io/files/machine.h"
 #include "quire/slice.h"
 #include "quire/status.h"
@@ -51,6 +52,13 @@ class FrameSink {
   virtual void OnRoom(int destination) = 0;
 };
 
+/// Returns kPeerFailed with the text `why`, or without it if there is no memory for it: such news
+/// must arrive.
+inline Status PeerGone(const char* why) {
+  const Status gone = base::OrOutOfMemory([&] { return Status(Code::kPeerFailed, why); });
+  return gone.code() == Code::kPeerFailed ? gone : Status(Code::kPeerFailed);
+}
+
 /// The two kinds of threads that sleep in Transport::Wait.
 enum class Waiter {
   kHandler,  ///< the message handler thread
@@ -70,7 +78,8 @@ class Transport {
   /// kPeerFailed.
   virtual Result<bool> TrySend(int destination, const FrameParts& frame) = 0;
   /// Delivers what has arrived, at most `frames_max`; the count. Also returns credits and finishes
-  /// own sends.
+  /// own sends. To report that a rank died or left takes no memory: after std::bad_alloc the caller
+  /// cannot know which frames are lost.
   virtual int Poll(FrameSink& sink, int frames_max) = 0;
   /// A kCaller polls from now on, until CallerLeaves: arrivals wake it, where it sleeps, and not
   /// the handler. At most one at a time.

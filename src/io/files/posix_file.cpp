@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/log_sink.h"
+#include "io/files/page_memory.h"
 #include "io/files/posix_error.h"
 #include "io/files/room.h"
 #include "io/memory/stores.h"
@@ -46,10 +47,9 @@ Status DataSync(int fd, const std::string& path) {
   return result == 0 ? Status() : SyncStatus(errno, path);
 }
 
-uint64_t PageBegin(uint64_t offset) {
-  static const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  return offset / page_bytes * page_bytes;
-}
+uint64_t PageBegin(uint64_t offset) { return offset / PageBytes() * PageBytes(); }
+
+uint64_t PageEnd(uint64_t offset) { return PageBegin(offset + PageBytes() - 1); }
 
 }  // namespace
 
@@ -218,7 +218,8 @@ Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
   return result == 0 ? Status() : SyncStatus(errno, path_);
 }
 
-// By a descriptor for this once: a mapping keeps none.
+// By a descriptor for this once: a mapping keeps none. Whole pages: a store to one takes all of its
+// blocks, and a device may have smaller ones.
 Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
   Descriptor fd = Descriptor::Open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
@@ -227,18 +228,44 @@ Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
     return Status(Code::kCorruption, path_ + " was replaced by another file while it was in use; "
                                              "open the database again");
   }
-  return PosixFile(std::move(fd), path_).AllocateRange(begin, end - begin);
+  const uint64_t page_end = std::min(PageEnd(end), size_);
+  QUIRE_RETURN_IF_ERROR(PosixFile(std::move(fd), path_).AllocateRange(begin, page_end - begin));
+  return TakeLastPage(end);
+}
+
+// Linux keeps a file in memory in pieces of one page or of many (a reader has them read ahead), and
+// the first store to a page of a piece takes blocks for all of it, as far as the file goes: also
+// for what lies behind the room. Pieces are aligned to their size, so that one across the end of
+// the room contains the last page of it. It gets its blocks now, where a full device is an error;
+// and as long as it is in memory no other piece can lie there.
+Status PosixMappedFile::TakeLastPage(uint64_t end) {
+  if (in_memory_ || end >= size_) return Status();
+  const uint64_t last = PageBegin(end - 1);
+  const int read_error = Populate(last, end - last, MADV_POPULATE_READ);
+  if (read_error != 0) return PresentStatus(read_error);
+  const int error = Populate(last, end - last, MADV_POPULATE_WRITE);
+  if (error == 0) return Status();
+  return ErrnoStatus(ENOSPC, "set aside the page" + At(last), path_);
 }
 
 // A store to a page that the device cannot give would end the program.
 Status PosixMappedFile::MakePresent(uint64_t offset, uint64_t size) {
+  const int error = Populate(offset, size, MADV_POPULATE_WRITE);
+  return error == 0 ? Status() : PresentStatus(error);
+}
+
+// The error that a fault would have ended the program with, or 0. Older kernels refuse.
+int PosixMappedFile::Populate(uint64_t offset, uint64_t size, int advice) {
   const uint64_t begin = PageBegin(offset);
   int result = 0;
   do {
-    result = ::madvise(data_ + begin, offset + size - begin, MADV_POPULATE_WRITE);
+    result = ::madvise(data_ + begin, offset + size - begin, advice);
   } while (result != 0 && errno == EINTR);
-  if (result == 0 || (errno != EFAULT && errno != EHWPOISON)) return Status();
-  return Status(Code::kIo, ErrnoStatus(errno, "make pages present of", path_).message());
+  return result != 0 && (errno == EFAULT || errno == EHWPOISON) ? errno : 0;
+}
+
+Status PosixMappedFile::PresentStatus(int error) const {
+  return Status(Code::kIo, ErrnoStatus(error, "make pages present of", path_).message());
 }
 
 void PosixMappedFile::Prefault(uint64_t offset, uint64_t size) {

@@ -297,6 +297,30 @@ TEST(PosixFileSystem, AMappingSetsRoomAsideInItsOwnFileAlone) {
   EXPECT_LT(allocated(path), 1 << 20);
 }
 
+// A piece of the file in memory that lies across the end of the room takes blocks behind it: that
+// can fail in GrowRoom, and not in a later store. kill.room has full devices.
+TEST(PosixFileSystem, TheLastPageOfTheRoomIsTakenWithTheRoom) {
+  constexpr uint64_t kRoom = (1 << 20) + 100;
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  auto file = PosixFileSystem().Open(path, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok() && (*file)->Allocate(64 << 10).ok() && (*file)->Truncate(4 << 20).ok());
+  auto map = PosixFileSystem().Map(path, 4 << 20, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok());
+  if ((*map)->in_memory()) GTEST_SKIP() << "its pages are the device";
+  (*map)->LimitRoom(64 << 10);
+  unsigned char in_memory = 0;
+  const auto look = [&] { return ::mincore((*map)->data() + (1 << 20), 1, &in_memory) == 0; };
+  ASSERT_TRUE(look());
+  EXPECT_EQ(in_memory & 1, 0);
+  EXPECT_TRUE((*map)->GrowRoom(kRoom).ok());
+  ASSERT_TRUE(look());
+  if (::madvise((*map)->data(), 1, kPopulateWrite) != 0) GTEST_SKIP() << "needs Linux 5.14";
+  EXPECT_EQ(in_memory & 1, 1);
+  EXPECT_EQ((*map)->room(), kRoom);
+}
+
 TEST(PosixFileSystem, ALockEndsWithItsProcess) {
   const TempDirectory directory;
   int ready[2];
