@@ -473,7 +473,7 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
   }
 
   // A shorter test tries each so many pairs.
-  static int64_t Stride() { return std::max<int64_t>(1, 10 / test::ScaledCount(5)); }
+  static int64_t Stride() { return std::max<int64_t>(1, 100 / test::ScaledCount(50)); }
   // Pairs that move take a third of a run: in a shorter test only where this is what is tried.
   static bool Moves(const std::string& place) {
     return place.empty() || place.starts_with("kv.move.") || Stride() <= 2;
