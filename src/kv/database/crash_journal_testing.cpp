@@ -37,7 +37,8 @@ void Journal::Issue(size_t writer, const Operation& operation) {
   for (auto& [owner, entry] : at_once) StreamOf(writer, owner).entries.push_back(std::move(entry));
 }
 
-// Of the other ranks only what they wrote before the round is known to be there.
+// The flush surely includes what other ranks wrote before the round. Of their writes in the round
+// some may come after it.
 void Journal::NoteFlush(size_t owner, const std::vector<Stream>& before) {
   for (size_t writer = 0; writer < rank_count_; ++writer) {
     Stream& stream = StreamOf(writer, owner);
@@ -84,7 +85,7 @@ size_t Journal::Least(const Stream& stream, bool keeps_applied) {
   return keeps_applied ? std::max(stream.applied, stream.in_tables) : stream.in_tables;
 }
 
-// Of each key, in order: ranks write it in different rounds.
+// Sorts the writes of a key by their rounds: no two ranks write it in the same round.
 Journal::WritesOf Journal::WritesAt(size_t owner) const {
   WritesOf writes;
   for (size_t writer = 0; writer < rank_count_; ++writer) {

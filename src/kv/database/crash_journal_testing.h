@@ -1,6 +1,6 @@
-/// What the writes of a job may have left after the death of all its ranks, or a loss of power, by
-/// docs/durability.md: of each rank's writes at each owner a prefix, with all that is acknowledged
-/// at a level that the crash leaves.
+/// Checks what is found after all ranks of a job died, or the power was lost. By docs/durability.md
+/// each owner has a prefix of what each rank wrote there. The prefix includes all that was
+/// acknowledged at a level that outlives the crash.
 ///
 /// Layer      kv (tests only)
 /// Threads    an object belongs to one thread
@@ -18,7 +18,7 @@
 
 namespace quire::kv::model {
 
-/// What one rank has done of the last round, which a crash ends. All are numbers of operations.
+/// How far one rank came in the last round, which a crash ends. Each count is of operations.
 struct LastSteps {
   size_t issued = 0;                 ///< begun
   std::vector<size_t> acknowledged;  ///< by owner: so many are applied there, if they write there
@@ -49,7 +49,7 @@ class Journal {
     int round = 0;
     std::vector<std::pair<std::string, Value>> pairs;
   };
-  // What one rank wrote at one owner, in order.
+  // The writes of one rank at one owner, the first one first.
   struct Stream {
     std::vector<Entry> entries;
     size_t applied = 0;    // so many are acknowledged
