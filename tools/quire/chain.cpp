@@ -12,6 +12,7 @@ namespace {
 using Presence = lsm::Reader::Presence;
 
 constexpr uint64_t kCacheBytes = 64 << 20;
+constexpr int kLooksMax = 10;  // without progress
 
 }  // namespace
 
@@ -159,6 +160,19 @@ Status Chain::Scan(const std::string& from, const std::string& to,
     }
   }
   return Status();
+}
+
+Status ReadBesideWriter(
+    io::FileSystem& fs, const std::string& path,
+    const std::function<Status(const DatabasePlace& place, Chain& chain, bool* progress)>& read) {
+  for (int looks = 1;; ++looks) {
+    QUIRE_ASSIGN_OR_RETURN(const DatabasePlace place, FindDatabase(fs, path));
+    Chain chain(fs, place);
+    bool progress = false;
+    const Status status = read(place, chain, &progress);
+    if (progress) looks = 0;
+    if (status.code() != Code::kBusy || looks == kLooksMax) return status;
+  }
 }
 
 }  // namespace quire::tool

@@ -50,4 +50,13 @@ class Chain {
   std::map<std::string, std::shared_ptr<lsm::Reader>> readers_;  // by directory
 };
 
+/// Calls `read` with the database at `path` as it is now. If `read` returns kBusy, the writer has
+/// removed what was to be read: calls it again, with the newer state. `*progress` is for `read` to
+/// set once it has something that it need not read again.
+///
+/// Errors  as of FindDatabase and `read`. kBusy: ten calls one after another made no progress.
+Status ReadBesideWriter(
+    io::FileSystem& fs, const std::string& path,
+    const std::function<Status(const DatabasePlace& place, Chain& chain, bool* progress)>& read);
+
 }  // namespace quire::tool

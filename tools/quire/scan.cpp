@@ -1,5 +1,6 @@
 // quire scan: pairs in the order of their keys, of all ranks.
 #include <iostream>
+#include <utility>
 
 #include "tools/quire/chain.h"
 #include "tools/quire/output.h"
@@ -36,15 +37,18 @@ Status ScanAll(const ScanOptions& options) {
     QUIRE_ASSIGN_OR_RETURN(from, ParseHex(options.from));
     QUIRE_ASSIGN_OR_RETURN(to, ParseHex(options.to));
   }
-  QUIRE_ASSIGN_OR_RETURN(DatabasePlace place, FindDatabase(io::PosixFileSystem(), options.path));
-  if (!InJson(options)) NoteWriter(place);
-  const std::string writer = place.writer;
   uint64_t count = 0;
-  return Chain(io::PosixFileSystem(), std::move(place))
-      .Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
-        QUIRE_RETURN_IF_ERROR(PrintPair(options, writer, key, read));
-        return ++count != options.limit;
-      });
+  bool noted = InJson(options);
+  const auto scan = [&](const DatabasePlace& place, Chain& chain, bool* progress) {
+    if (!std::exchange(noted, true)) NoteWriter(place);
+    return chain.Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
+      QUIRE_RETURN_IF_ERROR(PrintPair(options, place.writer, key, read));
+      *progress = true;
+      from = std::string(key) + '\0';  // the next key, should the rest be read anew
+      return ++count != options.limit;
+    });
+  };
+  return ReadBesideWriter(io::PosixFileSystem(), options.path, scan);
 }
 
 }  // namespace
