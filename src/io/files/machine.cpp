@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <climits>
@@ -63,11 +64,11 @@ uint64_t ComputeNodeId() {
                        Identity("/proc/self/ns/pid") + "/" + HostName());
 }
 
-uint64_t ComputeBootId() {
-  const std::string text = ReadProcFile("/proc/sys/kernel/random/boot_id");
-  // Without /proc the boot cannot be told from others: a new number each time claims the least.
-  const uint64_t id = text.empty() ? RandomU64() : base::HashKey(text);
-  return id == 0 ? 1 : id;
+constexpr char kBootIdFile[] = "/proc/sys/kernel/random/boot_id";
+
+// Whether a file of which `text` was read is there, though nothing could be read at this moment.
+bool IsShort(const char* proc_file, const std::string& text) {
+  return text.empty() && ::access(proc_file, R_OK) == 0;
 }
 
 // A process that has ended and waits to be collected by its parent still answers signals.
@@ -106,9 +107,16 @@ uint64_t RandomU64() {
   return bits;
 }
 
+// If the boot cannot be told from others, a new number claims the least. It is not kept if only a
+// descriptor was missing: the next call may have one.
 uint64_t BootId() {
-  static const uint64_t id = ComputeBootId();
-  return id;
+  static std::atomic<uint64_t> known{0};
+  uint64_t first = known.load(std::memory_order_relaxed);
+  if (first != 0) return first;
+  const std::string text = ReadProcFile(kBootIdFile);
+  const uint64_t id = std::max<uint64_t>(text.empty() ? RandomU64() : base::HashKey(text), 1);
+  if (IsShort(kBootIdFile, text)) return id;
+  return known.compare_exchange_strong(first, id) ? id : first;
 }
 
 int CoreCount() {
@@ -200,11 +208,12 @@ Status CheckMachine() {
   if (sizeof(void*) != 8) {
     return Status(Code::kUnsupported, "Quire maps whole files; it needs a 64-bit process");
   }
+  for (const char* const file : {kBootIdFile, "/proc/self/status"}) {
+    if (!IsShort(file, ReadProcFile(file))) continue;
+    return Status(Code::kOutOfMemory, std::string("cannot read ") + file +
+                                          ": raise the limit of open files (ulimit -n)");
+  }
   if (ReadProcFile("/proc/self/status").empty()) {
-    if (::access("/proc/self/status", R_OK) == 0) {
-      return Status(Code::kOutOfMemory,
-                    "cannot read /proc/self/status: raise the limit of open files (ulimit -n)");
-    }
     return Status(Code::kUnsupported, "/proc is not there; mount it (boot id, memory limits)");
   }
   return Status();

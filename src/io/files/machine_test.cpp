@@ -1,6 +1,7 @@
 #include "io/files/machine.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +46,25 @@ TEST(Machine, KnowsItself) {
   std::set<uint64_t> numbers;
   for (int i = 0; i < 100; ++i) numbers.insert(RandomU64());
   EXPECT_EQ(numbers.size(), 100u);
+}
+
+// Runs in a process of its own, which has not asked for the boot before.
+[[noreturn]] void AskForTheBootWithoutDescriptors() {
+  struct rlimit limit {};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const struct rlimit none = {0, limit.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const Code short_of_them = CheckMachine().code();
+  const uint64_t unknown = BootId();
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const uint64_t known = base::HashKey(ReadProcFile("/proc/sys/kernel/random/boot_id"));
+  const bool right = short_of_them == Code::kOutOfMemory && unknown != known && BootId() == known;
+  ::_exit(right ? 0 : 1);
+}
+
+TEST(MachineDeathTest, ABootThatCouldNotBeReadForLackOfADescriptorIsReadLater) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(AskForTheBootWithoutDescriptors(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Machine, NodeIdCanBeForced) {
