@@ -238,9 +238,10 @@ Status DatasetWriterImpl::SendAll(Arrival* arrival) {
 Status DatasetWriterImpl::Seal(Arrival* arrival) {
   const Status mine = base::OrOutOfMemory([this] {
     collector_.Finish();
-    lane_->Run([this] {
+    // By value: it may run after Drain has timed out, when another epoch may have begun.
+    lane_->Run([this, epoch = *epoch_, attempt = attempt_] {
       const Status before = lane_->status();
-      return before.ok() ? dataset_.part->Seal(*epoch_, attempt_) : before;
+      return before.ok() ? dataset_.part->Seal(epoch, attempt) : before;
     });
     return lane_->Drain();
   });
