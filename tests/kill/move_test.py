@@ -14,6 +14,7 @@ QUIRE_KILL_COUNT (6) kills; half of the places are opened where they are, half a
 place is opened both ways: as a copy, and, once a file beside it was removed, where it is. The
 random choices follow from QUIRE_KILL_SEED (printed).
 """
+import contextlib
 import os
 import random
 import shutil
@@ -81,6 +82,20 @@ class Image:
 
     def remove(self):
         subprocess.run(["umount", "-l", str(self.place)], check=False)
+
+
+@contextlib.contextmanager
+def place_on(where, prefix, more=()):
+    """A new directory, and where to work: there, or on an Image of the kind `where` in it."""
+    home = Path(tempfile.mkdtemp(prefix=prefix))
+    image = None
+    try:
+        image = None if where == "here" else Image(where, home, more)
+        yield home, home if image is None else image.place
+    finally:
+        if image is not None:
+            image.remove()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 class Writer:
@@ -171,27 +186,17 @@ def kill_and_check(program, home, place, boot_file, choose, number, until_full):
 
 def main():
     program, where = sys.argv[1:3]
-    home = Path(tempfile.mkdtemp(prefix="quire-move-"))
-    image = None
-    try:
+    with place_on(where, "quire-move-") as (home, place):
         boot_file = check_boot_id(home)
-        place = home
-        if where != "here":
-            image = Image(where, home)
-            place = image.place
         count = int(os.environ.get("QUIRE_KILL_COUNT") or
                     max(2, 6 * float(os.environ.get("QUIRE_TEST_SCALE") or 1)))
         seed = int(os.environ.get("QUIRE_KILL_SEED") or random.SystemRandom().randrange(1 << 32))
         say(f"QUIRE_KILL_SEED={seed} QUIRE_KILL_COUNT={count}")
         choose = random.Random(seed)
         for number in range(count):
-            until_full = image is not None and number % 2 == 1
+            until_full = where != "here" and number % 2 == 1
             kill_and_check(program, home, place, boot_file, choose, number, until_full)
         say(f"{count} kills, 0 acknowledged writes lost")
-    finally:
-        if image is not None:
-            image.remove()
-        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":
