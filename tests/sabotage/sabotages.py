@@ -28,7 +28,7 @@ SABOTAGES = [
              "src/io/files/machine.cpp", "if (IsShort(kBootIdFile, text)) return id;", "",
              IO, "MachineDeathTest.*"),
     Sabotage("room-last-page", "a store to the last page of the room asks the device for space",
-             "src/io/files/posix_file.cpp", "return TakeLastPage(end);", "return Status();",
+             "src/io/files/posix_file.cpp", "return TakeLastPage(file, end);", "return Status();",
              IO, "PosixFileSystem.TheLastPage*"),
     Sabotage("locked-here", "whoever has a file open is to be ended, also this process",
              "src/io/files/posix_error.cpp", "if (holder == ProcessDescription()) {",

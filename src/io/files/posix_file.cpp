@@ -229,8 +229,11 @@ Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
                                              "open the database again");
   }
   const uint64_t page_end = std::min(PageEnd(end), size_);
-  QUIRE_RETURN_IF_ERROR(PosixFile(std::move(fd), path_).AllocateRange(begin, page_end - begin));
-  return TakeLastPage(end);
+  // For TakeLastPage: else the kernel reads some MiB ahead for one page.
+  static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM));
+  PosixFile file(std::move(fd), path_);
+  QUIRE_RETURN_IF_ERROR(file.AllocateRange(begin, page_end - begin));
+  return TakeLastPage(file, end);
 }
 
 // Linux keeps a file in memory in pieces of one page or of many (a reader has them read ahead), and
@@ -238,34 +241,31 @@ Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
 // for what lies behind the room. Pieces are aligned to their size, so that one across the end of
 // the room contains the last page of it. It gets its blocks now, where a full device is an error;
 // and as long as it is in memory no other piece can lie there.
-Status PosixMappedFile::TakeLastPage(uint64_t end) {
+Status PosixMappedFile::TakeLastPage(const File& file, uint64_t end) {
   if (in_memory_ || end >= size_) return Status();
   const uint64_t last = PageBegin(end - 1);
-  const int read_error = Populate(last, end - last, MADV_POPULATE_READ);
-  if (read_error != 0) return PresentStatus(read_error);
-  const int error = Populate(last, end - last, MADV_POPULATE_WRITE);
+  char byte = 0;
+  QUIRE_RETURN_IF_ERROR(file.ReadAt(last, 1, &byte));
+  const int error = Populate(last, end - last);
   if (error == 0) return Status();
   return ErrnoStatus(ENOSPC, "set aside the page" + At(last), path_);
 }
 
 // A store to a page that the device cannot give would end the program.
 Status PosixMappedFile::MakePresent(uint64_t offset, uint64_t size) {
-  const int error = Populate(offset, size, MADV_POPULATE_WRITE);
-  return error == 0 ? Status() : PresentStatus(error);
+  const int error = Populate(offset, size);
+  if (error == 0) return Status();
+  return Status(Code::kIo, ErrnoStatus(error, "make pages present of", path_).message());
 }
 
 // The error that a fault would have ended the program with, or 0. Older kernels refuse.
-int PosixMappedFile::Populate(uint64_t offset, uint64_t size, int advice) {
+int PosixMappedFile::Populate(uint64_t offset, uint64_t size) {
   const uint64_t begin = PageBegin(offset);
   int result = 0;
   do {
-    result = ::madvise(data_ + begin, offset + size - begin, advice);
+    result = ::madvise(data_ + begin, offset + size - begin, MADV_POPULATE_WRITE);
   } while (result != 0 && errno == EINTR);
   return result != 0 && (errno == EFAULT || errno == EHWPOISON) ? errno : 0;
-}
-
-Status PosixMappedFile::PresentStatus(int error) const {
-  return Status(Code::kIo, ErrnoStatus(error, "make pages present of", path_).message());
 }
 
 void PosixMappedFile::Prefault(uint64_t offset, uint64_t size) {

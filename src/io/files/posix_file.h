@@ -58,9 +58,8 @@ class PosixMappedFile : public MappedFile {
   Status MakePresent(uint64_t offset, uint64_t size) override;
 
  private:
-  Status TakeLastPage(uint64_t end);
-  int Populate(uint64_t offset, uint64_t size, int advice);
-  Status PresentStatus(int error) const;
+  Status TakeLastPage(const File& file, uint64_t end);
+  int Populate(uint64_t offset, uint64_t size);
   PosixMappedFile(std::string path, MapMode mode, const FileIdentity& identity)
       : path_(std::move(path)), mode_(mode), identity_(identity) {}
 
