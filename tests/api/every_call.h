@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,21 +73,28 @@ class Interruptions {
   struct sigaction before_ = {};
 };
 
+/// The objects of a table in a directory of their own.
+template <typename Objects>
+struct PlacedObjects {
+  const TempDirectory directory;
+  Objects objects{directory.path()};
+};
+
 /// Expects that each call answers under such signals as it does without.
 template <typename Objects, typename Answer>
 void ExpectTheSameWhileInterrupted(const std::vector<CallRow<Objects, Answer>>& rows) {
   constexpr uint64_t kSignals = 5;  // during each row
-  constexpr int kCallsMax = 1000;   // more would fill the log that a view holds
+  constexpr int kCallsMax = 1000;   // of the same objects: a view holds the log, which fills
   for (const CallRow<Objects, Answer>& row : rows) {
     SCOPED_TRACE(row.call);
-    const TempDirectory directory;
-    Objects objects(directory.path());
-    Prepare(row, objects);
-    const Code expected = CodeOf(row.run(objects));
+    auto placed = std::make_unique<PlacedObjects<Objects>>();
+    Prepare(row, placed->objects);
+    const Code expected = CodeOf(row.run(placed->objects));
     const Interruptions interruptions;
-    for (int calls = 0; calls < kCallsMax && interruptions.count() < kSignals; ++calls) {
-      Prepare(row, objects);
-      const Answer answer = row.run(objects);
+    for (int calls = 1; interruptions.count() < kSignals; ++calls) {
+      if (calls % kCallsMax == 0) placed = std::make_unique<PlacedObjects<Objects>>();
+      Prepare(row, placed->objects);
+      const Answer answer = row.run(placed->objects);
       ASSERT_EQ(CodeOf(answer), expected) << TextOf(answer);
     }
   }
