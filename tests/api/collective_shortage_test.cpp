@@ -197,8 +197,7 @@ class Job {
     updated->assign(argument);
     return Status();
   }
-  // The calls that are not collective, each to keys of all ranks: what they wrote is there. Without
-  // signals: the rank that has no memory for one gives up its sender.
+  // The calls that are not collective, each to keys of all ranks: what they wrote is there.
   void CallOthers() {
     Retry("RegisterUpdate", [this] { return database_->RegisterUpdate(kUpdate, Store); });
     if (!Again(kMemTable, [this] { return database_->Barrier(Level::kMemTable); })) return;
@@ -232,6 +231,10 @@ class Job {
     Retry("Compact", [this] { return database_->Compact(); });
     if (fenced) ReadOthers(there);
     Retry("DeleteMany", [&] { return database_->DeleteMany({key(0), key(1)}); });
+    const int next = (rank_ + 1) % kRanks;
+    const int previous = (rank_ + kRanks - 1) % kRanks;
+    Retry("Notify", [&] { return context_.Notify(1, {next}); });
+    Retry("WaitSignal", [&] { return context_.WaitSignal(1, {previous}); });
   }
   void ReadOthers(const std::vector<Slice>& keys) {
     Retry("GetMany", [&] {

@@ -12,6 +12,7 @@
 #include "base/out_of_memory.h"
 #include "comm/exchange/exchange.h"
 #include "comm/sim/sim_network.h"
+#include "comm/transport/mailbox.h"
 #include "comm/transport/transport.h"
 #include "failing_allocations.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr uint32_t kChannel = 5;
 constexpr int kCalls = 20;
+constexpr int kPlaces = 64;  // of a SignalBox
 
 Status Echo(int, Slice request, std::string* answer) {
   answer->assign(request);
@@ -55,6 +57,35 @@ bool ServesWithout(int64_t n, bool handler_thread) {
   return test::AllocationFailed();
 }
 
+TEST(SignalBox, KeepsTheFirstSignalsWithoutMemory) {
+  SignalBox box;
+  test::FailAllocation(0);
+  bool added = true;
+  for (int round = 0; round < 2; ++round) {
+    for (int signal = 0; signal < kPlaces; ++signal) added = added && box.Add(signal, signal % 3);
+  }
+  EXPECT_FALSE(test::AllocationFailed());
+  EXPECT_TRUE(added);
+  int missing = -1;
+  for (int signal = 0; signal < kPlaces; ++signal) {
+    const int source = signal % 3;
+    EXPECT_TRUE(box.TakeAll(signal, {source, source}, &missing)) << signal;
+    EXPECT_FALSE(box.TakeAll(signal, {source}, &missing)) << signal;
+  }
+}
+
+// More than have a place, of which some are taken meanwhile.
+TEST(SignalBox, CountsAsManyDifferentOnesAsThereAre) {
+  SignalBox box;
+  int missing = -1;
+  for (int signal = 0; signal < 1000; ++signal) ASSERT_TRUE(box.Add(signal, 1));
+  for (int signal = 0; signal < 1000; signal += 2) ASSERT_TRUE(box.TakeAll(signal, {1}, &missing));
+  for (int signal = 0; signal < 1000; ++signal) ASSERT_TRUE(box.Add(signal, 1));
+  for (int signal = 0; signal < 1000; ++signal) {
+    EXPECT_EQ(box.TakeAll(signal, {1, 1}, &missing), signal % 2 == 1) << signal;
+  }
+}
+
 TEST(ExchangeShortage, ARequestToItselfIsAnswered) {
   for (const bool handler_thread : {false, true}) {
     int64_t n = 0;
@@ -64,8 +95,9 @@ TEST(ExchangeShortage, ARequestToItselfIsAnswered) {
   }
 }
 
-// A signal that finds no memory is lost, and its sender is given up: no rank waits for what would
-// never come until some other rank's time is over, which would then hear of that instead.
+// More different signals than have a place: one that finds no memory is lost, and its sender is
+// given up. No rank waits for what would never come until some other rank's time is over, which
+// would then hear of that instead.
 TEST(ExchangeShortage, ACollectiveCallEndsAlikeOnAllRanksAfterASignalWasLost) {
   constexpr int kRanks = 3;
   constexpr int kSender = 2;
@@ -79,7 +111,9 @@ TEST(ExchangeShortage, ACollectiveCallEndsAlikeOnAllRanksAfterASignalWasLost) {
   network->Run([&](int rank, std::unique_ptr<Transport> transport) {
     io::Clock& clock = transport->clock();  // of the simulation
     const auto exchange = Exchange::Create(std::move(transport), exchange_options);
-    if (rank == kSender) EXPECT_TRUE(exchange->Notify(1, {0}).ok());
+    for (int signal = 0; rank == kSender && signal <= kPlaces; ++signal) {
+      EXPECT_TRUE(exchange->Notify(signal, {0}).ok());
+    }
     while (rank == 0 && exchange->PeerStatus(kSender).ok()) {
       test::FailAllocationHere(0);
       exchange->Progress();

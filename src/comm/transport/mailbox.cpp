@@ -13,15 +13,29 @@ constexpr uint32_t kPartsMax = 128;
 
 }  // namespace
 
+uint64_t* SignalBox::Find(int signal, int source) {
+  for (SmallCount& small : small_) {
+    if (small.count != 0 && small.signal == signal && small.source == source) return &small.count;
+  }
+  const auto more = more_.find({signal, source});
+  return more == more_.end() ? nullptr : &more->second;
+}
+
 bool SignalBox::Add(int signal, int source) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto [entry, is_new] = counts_.try_emplace({signal, source}, 0);
-  if (is_new && ++kinds_[source] > kSignalKindsMax) {
-    counts_.erase(entry);
-    --kinds_[source];
-    return false;
+  if (uint64_t* const count = Find(signal, source); count != nullptr) {
+    ++*count;
+    return true;
   }
-  ++entry->second;
+  for (SmallCount& small : small_) {
+    if (small.count != 0) continue;
+    small = {signal, source, 1};
+    return true;
+  }
+  uint32_t& kinds = kinds_[source];
+  if (kinds == kSignalKindsMax) return false;
+  more_[{signal, source}] = 1;
+  ++kinds;
   return true;
 }
 
@@ -30,16 +44,16 @@ bool SignalBox::TakeAll(int signal, const std::vector<int>& ranks, int* missing)
   for (int rank : ranks) ++wanted[rank];
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [rank, count] : wanted) {
-    const auto entry = counts_.find({signal, rank});
-    if (entry != counts_.end() && entry->second >= count) continue;
+    const uint64_t* const there = Find(signal, rank);
+    if (there != nullptr && *there >= count) continue;
     *missing = rank;
     return false;
   }
   for (const auto& [rank, count] : wanted) {
-    const auto entry = counts_.find({signal, rank});
-    entry->second -= count;
-    if (entry->second != 0) continue;
-    counts_.erase(entry);
+    *Find(signal, rank) -= count;
+    const auto more = more_.find({signal, rank});
+    if (more == more_.end() || more->second != 0) continue;
+    more_.erase(more);
     --kinds_[rank];
   }
   return true;

@@ -17,19 +17,31 @@
 
 namespace quire::comm {
 
-/// Counts signals by (signal, source).
+/// Counts signals by (signal, source). The first 64 different ones that lie here take no memory: no
+/// sender is given up because its signal found none.
 class SignalBox {
  public:
-  /// One more. false: `source` has sent so many different signals that it cannot be right.
+  SignalBox() : small_(kSmallCountsMax) {}
+  /// One more. false: `source` has sent so many different signals that it cannot be right. Throws
+  /// std::bad_alloc.
   bool Add(int signal, int source);
   /// Takes one `signal` of each of `ranks` (as many as a rank is named) if all are there; else
   /// takes nothing and names the first that is missing.
   bool TakeAll(int signal, const std::vector<int>& ranks, int* missing);
 
  private:
+  static constexpr size_t kSmallCountsMax = 64;
+  struct SmallCount {
+    int signal = 0;
+    int source = 0;
+    uint64_t count = 0;  ///< none: the place is free
+  };
+  uint64_t* Find(int signal, int source);
+
   std::mutex mutex_;
-  std::map<std::pair<int, int>, uint64_t> counts_;
-  std::map<int, uint32_t> kinds_;  ///< different signals that lie here, by source
+  std::vector<SmallCount> small_;
+  std::map<std::pair<int, int>, uint64_t> more_;  ///< what found no place
+  std::map<int, uint32_t> kinds_;                 ///< how many of these are of a source
 };
 
 /// The number of a part is that of its call, shifted so far, and the round. A gathering has a
