@@ -272,6 +272,7 @@ def test_a_scan_that_nobody_takes_goes_on_with_what_is_there_then(things):
     """Of what it was about to read, segments are removed now and then: each key is shown once."""
     owner = things.stay("write")
     try:
+        wait_until_ready(owner)  # the first time only half of the pairs were in tables
         for _ in range(12):
             output, errors = scan_that_waits(things, owner)
             keys = [line.split(b"\t")[0] for line in output.splitlines()]
