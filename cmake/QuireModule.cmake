@@ -46,15 +46,16 @@ function(quire_module name)
   endforeach()
 endfunction()
 
-# Time limits of tests hold for an idle machine of two cores; sanitizers and long runs need more.
+# Time limits of tests are those of an idle machine of two cores. A busy one gets three times as
+# much, sanitizers and long runs more.
 set(QUIRE_TEST_TIMEOUT_FACTOR "" CACHE STRING "Multiplies the time limits of the tests")
 mark_as_advanced(QUIRE_TEST_TIMEOUT_FACTOR)
 function(quire_test_timeout variable seconds)
-  set(factor 1)
+  set(factor 3)
   if(QUIRE_TEST_TIMEOUT_FACTOR)
     set(factor ${QUIRE_TEST_TIMEOUT_FACTOR})
   elseif(QUIRE_SANITIZE)
-    set(factor 4)
+    set(factor 6)
   endif()
   math(EXPR timeout "${seconds} * ${factor}")
   set(${variable} ${timeout} PARENT_SCOPE)
