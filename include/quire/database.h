@@ -366,9 +366,9 @@ class Batch {
   std::vector<Operation> operations_;
 };
 
-/// Returns memory for the `size` bytes of a value; null makes the get fail with kOutOfMemory. May
-/// be called more than once: the last memory gets the value. If it throws, the get fails; calls of
-/// Quire inside it fail.
+/// Returns memory for the `size` bytes of a value; null makes the get fail with kOutOfMemory. A
+/// stream may call it more than once: the last memory gets the value. If it throws, the get fails;
+/// calls of Quire inside it fail. While it blocks, a get of a database holds up no other call.
 using PlaceFunction = std::function<char*(size_t size)>;
 
 /// An open database. It must be destroyed before its Context.
@@ -422,7 +422,7 @@ class Database {
   ///              node, unless TransportChoice::kMpi is set or /dev/shm is full): no message.
   ///              Others: one round trip. A group member sends the value only if it is in memory;
   ///              otherwise this rank reads it from the member's tables. In a MemTable about two
-  ///              cache misses; in tables at most one read. One copy.
+  ///              cache misses; in tables at most one read. Two copies; one into a string.
   /// Source       SC17, section 2.6, figure 3; 2.7.
   virtual Status Get(Slice key, const PlaceFunction& place) = 0;
   /// Copies the value into a string. As above.

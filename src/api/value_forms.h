@@ -4,11 +4,11 @@
 /// Threads    as the source
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "api/handles.h"
 #include "api/malloc_place.h"
+#include "base/own_place.h"
 
 namespace quire::api {
 
@@ -18,7 +18,7 @@ template <typename Source>
 Status GiveValue(Source& source, Slice key, void** value, size_t* value_size) {
   if (value == nullptr || value_size == nullptr) return NullArgument("value or value_size");
   MallocPlace place;
-  QUIRE_RETURN_IF_ERROR(source.Get(key, std::ref(place)));
+  QUIRE_RETURN_IF_ERROR(source.Get(key, base::OwnPlace(place)));
   *value_size = place.size();
   *value = place.Release();
   return Status();
@@ -32,12 +32,13 @@ Status FillBuffer(Source& source, Slice key, void* buffer, size_t capacity, size
   }
   size_t size = 0;
   std::string too_large;
-  QUIRE_RETURN_IF_ERROR(source.Get(key, [&](size_t wanted) {
+  auto place = [&](size_t wanted) {
     size = wanted;
     if (wanted <= capacity && buffer != nullptr) return static_cast<char*>(buffer);
     too_large.resize(wanted);
     return too_large.data();
-  }));
+  };
+  QUIRE_RETURN_IF_ERROR(source.Get(key, base::OwnPlace(place)));
   *value_size = size;
   if (size <= capacity) return Status();
   return Status(Code::kInvalidArgument, "the value has " + std::to_string(size) +

@@ -2,6 +2,7 @@
 // group, by message.
 #include <cstring>
 
+#include "base/own_place.h"
 #include "base/program_call.h"
 #include "base/sync_point.h"
 #include "kv/database/database_impl.h"
@@ -13,14 +14,19 @@ namespace quire::kv {
 Status DatabaseImpl::Get(Slice key, const PlaceFunction& place_value) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
-  return base::CallProgram([] { return std::string("the place function"); }, [&] {
-    const Place place = Locate(key);
-    PairCache::Ticket ticket;
-    const Status near = GetWithoutMessage(place, key, place_value, &ticket);
-    if (!MustAsk(place, near)) return near;
-    if (InGroup(place.owner)) return GetInGroup(place, key, place_value, ticket);
-    return GetByMessage(place, key, place_value, ticket);
+  return base::GetIntoPlace(place_value, [&](const PlaceFunction& own_place) {
+    return base::CallProgram([] { return std::string("the place function"); },
+                             [&] { return GetValue(key, own_place); });
   });
+}
+
+Status DatabaseImpl::GetValue(Slice key, const PlaceFunction& value_place) {
+  const Place place = Locate(key);
+  PairCache::Ticket ticket;
+  const Status near = GetWithoutMessage(place, key, value_place, &ticket);
+  if (!MustAsk(place, near)) return near;
+  if (InGroup(place.owner)) return GetInGroup(place, key, value_place, ticket);
+  return GetByMessage(place, key, value_place, ticket);
 }
 
 Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,

@@ -145,6 +145,8 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
   Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
   Status SendRecords(int owner, Slice records);
+  /// Get, into a place of Quire's own.
+  Status GetValue(Slice key, const PlaceFunction& value_place);
   /// Searches the places that need no message. kBusy: the owner must be asked, if it is another
   /// rank.
   Status GetWithoutMessage(const Place& place, Slice key, const PlaceFunction& value_place,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/forked_child.h"
+#include "base/own_place.h"
 #include "base/program_call.h"
 #include "io/files/machine.h"
 #include "kv/generations/chain.h"
@@ -60,8 +61,10 @@ class DatabaseReaderImpl final : public DatabaseReader {
 
   Status Get(Slice key, const PlaceFunction& place) const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
-    return base::CallProgram([] { return std::string("the place function"); },
-                             [&] { return Present()->Get(key, place); });
+    return base::GetIntoPlace(place, [&](const PlaceFunction& own_place) {
+      return base::CallProgram([] { return std::string("the place function"); },
+                               [&] { return Present()->Get(key, own_place); });
+    });
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
     if (!process_.MayCall()) return NewFailedIterator(process_.Check("the reader"));
@@ -144,10 +147,11 @@ Result<std::unique_ptr<DatabaseReader>> DatabaseReader::Open(const std::string& 
 }
 
 Status DatabaseReader::Get(Slice key, std::string* value) const {
-  return Get(key, [value](size_t size) {
+  auto into_value = [value](size_t size) {
     value->resize(size);
     return value->data();
-  });
+  };
+  return Get(key, base::OwnPlace(into_value));
 }
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/epoch.h"
 #include "kv/database/database_reader.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "lsm/db/db.h"
@@ -79,6 +80,25 @@ TEST(DatabaseReading, SeesWhatIsInTablesAndCatchesUp) {
     ASSERT_OK(db.Close());
   });
   EXPECT_EQ(AllOf(*reader), model);
+}
+
+TEST(DatabaseReading, CallsAPlaceWhereItMayBlock) {
+  const auto disk = io::NewSimFileSystem();
+  SimCluster(Ranks(1, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [](int, Context&, Database& db) {
+        ASSERT_OK(db.Put("small", "value"));
+        ASSERT_OK(db.Put("large", std::string(10'000, 'v')));
+      });
+  const auto reader = OpenReader(*disk, "/repository/db");
+  for (const std::string key : {"small", "large"}) {
+    std::string value;
+    ASSERT_OK(reader->Get(key, [&](size_t size) {
+      EXPECT_TRUE(base::EpochMaySynchronize());
+      value.resize(size);
+      return value.data();
+    }));
+    EXPECT_EQ(value.size(), key == "small" ? 5u : 10'000u);
+  }
 }
 
 TEST(DatabaseReading, WalksBothWaysAndTurnsRound) {

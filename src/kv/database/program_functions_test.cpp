@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/epoch.h"
 #include "kv/database/database_reader.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
@@ -125,6 +126,7 @@ void GetWithPlaces(Database& db, const std::string& key) {
   Status inner;
   std::string value;
   EXPECT_OK(db.Get(key, [&](size_t size) {
+    EXPECT_TRUE(base::EpochMaySynchronize());  // it may block: nothing waits for this thread
     std::string other;
     inner = db.Get(key, &other);
     value.resize(size);

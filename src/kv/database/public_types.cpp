@@ -1,13 +1,15 @@
 // The parts of the public classes that are the same for every implementation.
+#include "base/own_place.h"
 #include "quire/database.h"
 
 namespace quire {
 
 Status Database::Get(Slice key, std::string* value) {
-  return Get(key, [value](size_t size) {
+  auto into_value = [value](size_t size) {
     value->resize(size);
     return value->data();
-  });
+  };
+  return Get(key, base::OwnPlace(into_value));
 }
 
 void Batch::Put(Slice key, Slice value) {
