@@ -53,11 +53,23 @@ class HandMade {
     pair_count_ += keys.size();
   }
 
-  Status Verify() {
+  Result<std::unique_ptr<DatasetReader>> Reader() {
     Write(kEpochsName, EncodeEpochs({{1, kId, pair_count_, 0, rank_count_}}, kId));
-    const auto reader = OpenReader(*disk_, kDatasetDirectory, {});
+    return OpenReader(*disk_, kDatasetDirectory, {});
+  }
+  Status Verify() {
+    const auto reader = Reader();
     QUIRE_RETURN_IF_ERROR(reader.status());
     return (*reader)->Verify(1);
+  }
+  // Changes a byte of the part of `rank`; false: there is none.
+  bool Flip(uint32_t rank, size_t at) {
+    bool there = false;
+    EXPECT_OK(disk_->Damage(PartPath(kDatasetDirectory, rank), [&](std::string* bytes) {
+      there = at < bytes->size();
+      if (there) (*bytes)[at] = static_cast<char>((*bytes)[at] ^ 1);
+    }));
+    return there;
   }
 
  private:
@@ -97,6 +109,24 @@ TEST(DatasetVerify, NamesAPairThatLiesInAnotherPartition) {
     ASSERT_NO_FATAL_FAILURE(dataset.AddPart(1, keys[right ? 1 : 0], {}));
     EXPECT_CODE(dataset.Verify(), right ? Code::kOk : Code::kCorruption);
   }
+}
+
+TEST(DatasetVerify, ReadsAgainWhatTheReaderHasReadBefore) {
+  std::vector<filter::KeyRank> map;
+  for (const std::string& key : kKeys) map.push_back({base::HashKey(key), 0});
+  HandMade dataset(DatasetFormat::kRibbon, 1);
+  ASSERT_NO_FATAL_FAILURE(dataset.AddPart(0, kKeys, map));
+  const auto reader = dataset.Reader();
+  ASSERT_OK(reader.status());
+  std::vector<DatasetValue> values;
+  for (size_t at = 0; dataset.Flip(0, at); ++at) {
+    dataset.Flip(0, at);
+    for (const std::string& key : kKeys) ASSERT_OK((*reader)->Get(1, key, &values));
+    dataset.Flip(0, at);
+    ASSERT_EQ((*reader)->Verify(1).code(), Code::kCorruption) << "byte " << at;
+    dataset.Flip(0, at);
+  }
+  EXPECT_OK((*reader)->Verify(1));
 }
 
 }  // namespace

@@ -20,15 +20,18 @@ PartReader::~PartReader() {
 
 Result<std::shared_ptr<PartReader>> PartReader::Open(Options options) {
   std::shared_ptr<PartReader> reader(new PartReader(std::move(options)));
-  const PartRecord& record = reader->options_.record;
-  std::string list(record.list_bytes, '\0');
-  const io::File& part = *reader->options_.part;
-  QUIRE_RETURN_IF_ERROR(part.ReadAt(record.list_offset, list.size(), list.data()));
-  QUIRE_ASSIGN_OR_RETURN(reader->list_,
-                         DecodeList(list, record.attempt, record.list_offset, part.path()));
+  QUIRE_ASSIGN_OR_RETURN(reader->list_, reader->ReadList());
   reader->tables_.resize(reader->list_.tables.size());
   reader->maps_.resize(reader->list_.maps.size());
   return reader;
+}
+
+Result<PartList> PartReader::ReadList() const {
+  const PartRecord& record = options_.record;
+  const io::File& part = *options_.part;
+  std::string list(record.list_bytes, '\0');
+  QUIRE_RETURN_IF_ERROR(part.ReadAt(record.list_offset, list.size(), list.data()));
+  return DecodeList(list, record.attempt, record.list_offset, part.path());
 }
 
 Result<std::shared_ptr<table::Table>> PartReader::TableAt(size_t number) {
@@ -146,7 +149,17 @@ Status PartReader::Get(Slice key, uint64_t hash, bool many, const Take& take) {
   return Status();
 }
 
+// What was read before says nothing about what is in the files now.
+void PartReader::Forget() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  DropShards();
+  for (std::unique_ptr<Map>& map : maps_) map.reset();
+  for (std::shared_ptr<table::Table>& table : tables_) table.reset();
+}
+
 Status PartReader::Verify() {
+  Forget();
+  QUIRE_RETURN_IF_ERROR(ReadList().status());
   for (size_t number = 0; number < table_count(); ++number) {
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<table::Table> table, TableAt(number));
     QUIRE_RETURN_IF_ERROR(table->Verify());

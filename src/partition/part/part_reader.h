@@ -46,7 +46,7 @@ class PartReader {
 
   size_t table_count() const { return list_.tables.size(); }
   Result<std::shared_ptr<table::Table>> TableAt(size_t number);
-  /// Reads everything and compares every checksum.
+  /// Reads everything, also what was read before, and compares every checksum.
   Status Verify();
   const PartRecord& record() const { return options_.record; }
   const io::File& values() const { return *options_.values; }
@@ -57,6 +57,8 @@ class PartReader {
     std::vector<std::string> shards;  ///< those that were read
   };
   explicit PartReader(Options options) : options_(std::move(options)) {}
+  Result<PartList> ReadList() const;
+  void Forget();
   Result<Map*> MapAt(size_t number);
   Result<Slice> ShardOf(size_t number, Map* map, uint32_t shard);
   void DropShards();
