@@ -2,6 +2,7 @@
 // says counts, and nothing waits for ever for one that never comes.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "kv/database/persistence_testing.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "kv/migration/staging.h"
+#include "kv/protocol/update_registry.h"
 #include "log/record.h"
 #include "partition/route/batches.h"
 #include "partition/route/sender.h"
@@ -290,6 +292,34 @@ TEST(StarvedPoll, SaysInSharedMemoryThatARankLeft) {
   const News news = PollStarved(*transports[0]);
   EXPECT_EQ(news.rank, 1);
   EXPECT_EQ(news.code, Code::kPeerFailed);
+}
+
+// Each n-th allocation fails while functions are registered: each one that was is kept.
+TEST(StarvedRegistry, HasTheFunctionsThatWereRegistered) {
+  constexpr uint32_t kFunctions = 5;
+  const AnsweringUpdateFunction adds = [](Slice, const Slice*, Slice argument, std::string* updated,
+                                          std::string*) {
+    updated->append(argument);
+    return Status();
+  };
+  bool failed = true;
+  for (int n = 0; failed; ++n) {
+    SCOPED_TRACE(n);
+    UpdateRegistry registry;
+    std::array<bool, kFunctions> registered = {};
+    test::FailAllocation(n);
+    for (uint32_t id = 0; id < kFunctions; ++id) {
+      registered[id] = base::OrOutOfMemory([&] { return registry.Register(id, adds); }).ok();
+    }
+    failed = test::AllocationFailed();
+    for (uint32_t id = 0; id < kFunctions; ++id) {
+      const AnsweringUpdateFunction* const function = registry.Find(id);
+      ASSERT_EQ(function != nullptr, registered[id]) << id;
+      std::string updated;
+      if (function != nullptr) ASSERT_OK((*function)("key", nullptr, "text", &updated, nullptr));
+      EXPECT_EQ(updated, registered[id] ? "text" : "");
+    }
+  }
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ RANK_SABOTAGES = [
              "src/kv/database/database_get.cpp", "base::GetIntoPlace(place_value, ",
              "base::GetIntoPlace(base::OwnPlace(const_cast<PlaceFunction&>(place_value)), ",
              KV, "Modes/ProgramFunctions.APlaceThatThrowsOrCallsFailsThatGet/*"),
+    Sabotage("registry-published", "a list of update functions is seen before it is kept",
+             "src/kv/protocol/update_registry.cpp", """  tables_.push_back(std::move(next));  // kept before anybody sees it
+  table_.store(tables_.back().get(), std::memory_order_release);
+""", """  table_.store(next.get(), std::memory_order_release);
+  tables_.push_back(std::move(next));
+""",
+             "quire_allocation_answers_test", "StarvedRegistry.*"),
     Sabotage("gone-news", "without memory to say that a rank left, all ranks are taken for lost",
              "src/comm/shm/shm_transport.cpp",
              'return PeerGone(left ? "the process left" : "the process died");',

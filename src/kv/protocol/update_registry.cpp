@@ -22,8 +22,8 @@ Status UpdateRegistry::Register(uint32_t id, AnsweringUpdateFunction function) {
   } else {
     at->function = functions_.back().get();
   }
-  table_.store(next.get(), std::memory_order_release);
-  tables_.push_back(std::move(next));
+  tables_.push_back(std::move(next));  // kept before anybody sees it
+  table_.store(tables_.back().get(), std::memory_order_release);
   return Status();
 }
 
