@@ -133,7 +133,9 @@ class Job : public std::enable_shared_from_this<Job> {
   Status Judge(int step, Status status, const std::vector<std::string>& notes, std::string* news);
   Status AfterFailure(const Status& why) const;
   void Proceed(int step, const Status& status, std::string news);
-  void Tell(int rank);
+  void Tell(int rank, bool again = true);
+  Status SendNews(int rank, bool again);
+  void TellAgain(int rank);
   void SetHeard(int rank);
   void Go(int step, const Status& status, std::string news);
   void End(const Status& status);

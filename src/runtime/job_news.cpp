@@ -154,19 +154,18 @@ void Job::Proceed(int step, const Status& status, std::string news) {
     told_status_ = status;
     told_end_ = step == kJobEnd;
   }
-  for (int rank = 1; rank < exchange_->size(); ++rank) {
-    const auto tell = [&] {
-      Tell(rank);
-      return Status();
-    };
-    // Once more without memory. Who still is not told asks, after a deadline.
-    if (!base::OrOutOfMemory(tell).ok()) static_cast<void>(base::OrOutOfMemory(tell));
-  }
+  for (int rank = 1; rank < exchange_->size(); ++rank) Tell(rank);
   Go(step, status, std::move(news));
 }
 
-// Rank 0. Who cannot be told is dead, or asks.
-void Job::Tell(int rank) {
+// Rank 0. Once more if this rank or that one had no memory for it: the others go on, and must not
+// wait for it elsewhere until it asks. Who cannot be told is dead, or asks after a deadline.
+void Job::Tell(int rank, bool again) {
+  const Status sent = base::OrOutOfMemory([&] { return SendNews(rank, again); });
+  if (sent.code() == Code::kOutOfMemory && again) Tell(rank, false);
+}
+
+Status Job::SendNews(int rank, bool again) {
   std::string message;
   bool last = false;
   {
@@ -174,13 +173,23 @@ void Job::Tell(int rank) {
     message = told_;
     last = told_end_;
   }
-  const auto answered = [self = shared_from_this(), rank, last](const Status& status, Slice) {
+  const auto answered = [self = shared_from_this(), rank, last, again](const Status& status,
+                                                                       Slice) {
+    if (status.code() == Code::kOutOfMemory && again) return self->TellAgain(rank);
     // It is dead, or has given the job up: all the same to this one.
     const bool gone = status.code() == Code::kPeerFailed || status.code() == Code::kNotFound;
     if (last && (status.ok() || gone)) self->SetHeard(rank);
   };
-  const Status sent = exchange_->StartThen(rank, channel_, {}, message, answered);
+  Status sent = exchange_->StartThen(rank, channel_, {}, message, answered);
   if (last && sent.code() == Code::kPeerFailed) SetHeard(rank);
+  return sent;
+}
+
+void Job::TellAgain(int rank) {
+  static_cast<void>(base::OrOutOfMemory([&] {
+    core_->errands->Run([self = shared_from_this(), rank] { self->Tell(rank, false); });
+    return Status();
+  }));
 }
 
 // Rank 0: of the end, if there is one.

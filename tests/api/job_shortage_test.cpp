@@ -1,5 +1,6 @@
 // A background job fails, and the n-th allocation after that fails too, for n = 0, 1, ...: no rank
-// receives kOk for the job, and none waits for ever.
+// receives kOk for the job, and none waits for ever, or for so long that a collective call behind
+// the job fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
@@ -41,6 +43,10 @@ class FailingWork final : public JobWork {
     return full_;
   }
   bool CanUndo(int /*step*/) override { return true; }
+  Result<std::string> TakeReports(int /*step*/,
+                                  const std::vector<std::string>& /*notes*/) override {
+    return std::string("news that are longer than what a string has room for by itself");
+  }
 
  private:
   const bool fails_;
@@ -51,6 +57,8 @@ class FailingWork final : public JobWork {
 Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
   std::array<Code, kRanksMax> ended;
   ended.fill(Code::kNoSpace);
+  std::array<Code, kRanksMax> next;
+  next.fill(Code::kOk);
   bool first = true;  // the ranks run one at a time
   bool failed = false;
   RunSimRanks({.rank_count = ranks, .timeout_ms = 20'000},
@@ -63,14 +71,20 @@ Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
                 ended[static_cast<size_t>(rank)] = status.code();
                 // There is memory again from the first rank's end on: a core needs some to end.
                 if (std::exchange(first, false)) failed = test::AllocationFailed();
+                next[static_cast<size_t>(rank)] = core->exchange->Agree(Status()).code();
               });
   if (!failed) return kTooFar;
   const auto good = [](Code code) {
     return code == Code::kNoSpace || code == Code::kOutOfMemory || code == Code::kPeerFailed;
   };
-  if (std::all_of(ended.begin(), ended.begin() + ranks, good)) return kRan;
+  const auto is_ok = [](Code code) { return code == Code::kOk; };
+  if (std::all_of(ended.begin(), ended.begin() + ranks, good) &&
+      std::all_of(next.begin(), next.begin() + ranks, is_ok)) {
+    return kRan;
+  }
   for (int rank = 0; rank < ranks; ++rank) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, CodeName(ended[static_cast<size_t>(rank)]));
+    std::fprintf(stderr, "rank %d: %s, then %s\n", rank, CodeName(ended[static_cast<size_t>(rank)]),
+                 CodeName(next[static_cast<size_t>(rank)]));
   }
   return kWrong;
 }
@@ -103,6 +117,35 @@ TEST(JobShortage, AJobThatFailedNeverEndsWell) {
       EXPECT_GT(allocation, 5) << "so few allocations";
     }
   }
+}
+
+// Rank 1 finds no memory for one thing while it waits for a job that ends well.
+Outcome WaitWithout(int64_t allocation) {
+  std::array<Code, 2> next;
+  bool failed = false;
+  RunSimRanks({.rank_count = 2, .timeout_ms = 20'000}, [&](const std::shared_ptr<Core>& core) {
+    const int rank = core->rank();
+    const auto job =
+        Job::Start(core, core->TakeNumber(), "the test", std::make_unique<FailingWork>(false, 0));
+    if (rank == 1) test::FailAllocationHere(allocation);
+    static_cast<void>(base::OrOutOfMemory([&] { return job->Wait(); }));
+    if (rank == 1) failed = test::AllocationFailed();
+    next[static_cast<size_t>(rank)] = core->exchange->Agree(Status()).code();
+  });
+  if (!failed) return kTooFar;
+  if (next[0] == Code::kOk && next[1] == Code::kOk) return kRan;
+  std::fprintf(stderr, "then %s and %s\n", CodeName(next[0]), CodeName(next[1]));
+  return kWrong;
+}
+
+TEST(JobShortage, ARankHearsInTimeThatAJobEnded) {
+  int64_t allocation = 0;
+  for (Outcome outcome = kRan; outcome != kTooFar; ++allocation) {
+    outcome = InProcess([&] { return WaitWithout(allocation); });
+    ASSERT_NE(outcome, kWrong) << "allocation " << allocation;
+    EXPECT_NE(outcome, kStopped) << "allocation " << allocation;
+  }
+  EXPECT_GT(allocation, 5) << "so few allocations";
 }
 
 }  // namespace

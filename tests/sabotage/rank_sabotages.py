@@ -23,12 +23,20 @@ RANK_SABOTAGES = [
              "base::GetIntoPlace(base::OwnPlace(const_cast<PlaceFunction&>(place_value)), ",
              KV, "Modes/ProgramFunctions.APlaceThatThrowsOrCallsFailsThatGet/*"),
     Sabotage("registry-published", "a list of update functions is seen before it is kept",
-             "src/kv/protocol/update_registry.cpp", """  tables_.push_back(std::move(next));  // kept before anybody sees it
+             "src/kv/protocol/update_registry.cpp", """  tables_.push_back(std::move(next));
   table_.store(tables_.back().get(), std::memory_order_release);
 """, """  table_.store(next.get(), std::memory_order_release);
   tables_.push_back(std::move(next));
 """,
              "quire_allocation_answers_test", "StarvedRegistry.*"),
+    Sabotage("job-told-again", "a rank without memory for a job's news waits until it asks",
+             "src/runtime/job_news.cpp",
+             "if (status.code() == Code::kOutOfMemory && again) return self->TellAgain(rank);", "",
+             "quire_job_shortage_test", "JobShortage.*"),
+    Sabotage("job-sent-again", "a job's news that rank 0 had no memory to send are not sent",
+             "src/runtime/job_news.cpp",
+             "if (sent.code() == Code::kOutOfMemory && again) Tell(rank, false);", "",
+             "quire_job_shortage_test", "JobShortage.*"),
     Sabotage("gone-news", "without memory to say that a rank left, all ranks are taken for lost",
              "src/comm/shm/shm_transport.cpp",
              'return PeerGone(left ? "the process left" : "the process died");',

@@ -22,7 +22,8 @@ Status UpdateRegistry::Register(uint32_t id, AnsweringUpdateFunction function) {
   } else {
     at->function = functions_.back().get();
   }
-  tables_.push_back(std::move(next));  // kept before anybody sees it
+  // Kept before anybody sees it.
+  tables_.push_back(std::move(next));
   table_.store(tables_.back().get(), std::memory_order_release);
   return Status();
 }
