@@ -170,6 +170,7 @@ Status Job::SendNews(int rank, bool again) {
   bool last = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return Status();  // the exchange may be gone
     message = told_;
     last = told_end_;
   }
