@@ -226,7 +226,8 @@ class Cluster:
                 "OMPI_MCA_orte_tmpdir_base": str(self.home / "tmp")})
             return ["--hostfile", str(hosts)] + (["--enable-recovery"] if survivors else [])
         hosts.write_text("".join(f"{name}:{count}\n" for name, count in nodes))
-        environment.update({"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0",
+        # Within a node shared memory: over UCX's TCP a program's MPI_Finalize may never return.
+        environment.update({"UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": "eth0",
                             "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"})
         # Hydra takes a rank that ends without MPI_Finalize (as in tests/support/mpi_program.h)
         # for one that has died, and would kill those that have not yet ended.
