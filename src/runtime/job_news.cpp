@@ -158,8 +158,8 @@ void Job::Proceed(int step, const Status& status, std::string news) {
   Go(step, status, std::move(news));
 }
 
-// Rank 0. Once more if this rank or that one had no memory for it: the others go on, and must not
-// wait for it elsewhere until it asks. Who cannot be told is dead, or asks after a deadline.
+// Rank 0 sends its news to `rank`, and once more if one of the two had no memory for them: the
+// other ranks go on, and would wait for it in their next call. A rank without news asks for them.
 void Job::Tell(int rank, bool again) {
   const Status sent = base::OrOutOfMemory([&] { return SendNews(rank, again); });
   if (sent.code() == Code::kOutOfMemory && again) Tell(rank, false);

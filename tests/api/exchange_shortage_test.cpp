@@ -86,6 +86,15 @@ TEST(SignalBox, CountsAsManyDifferentOnesAsThereAre) {
   }
 }
 
+TEST(SignalBox, RefusesOneDifferentSignalTooMany) {
+  constexpr int kMax = 65536;
+  SignalBox box;
+  for (int signal = 0; signal < kMax; ++signal) ASSERT_TRUE(box.Add(signal, 1));
+  EXPECT_FALSE(box.Add(kMax, 1));
+  EXPECT_TRUE(box.Add(kMax - 1, 1));
+  EXPECT_TRUE(box.Add(kMax, 2));
+}
+
 TEST(ExchangeShortage, ARequestToItselfIsAnswered) {
   for (const bool handler_thread : {false, true}) {
     int64_t n = 0;

@@ -32,8 +32,10 @@ bool SignalBox::Add(int signal, int source) {
     small = {signal, source, 1};
     return true;
   }
+  const auto is_from = [source](const SmallCount& small) { return small.source == source; };
+  const auto placed = std::count_if(small_.begin(), small_.end(), is_from);
   uint32_t& kinds = kinds_[source];
-  if (kinds == kSignalKindsMax) return false;
+  if (kinds + static_cast<uint64_t>(placed) >= kSignalKindsMax) return false;
   more_[{signal, source}] = 1;
   ++kinds;
   return true;

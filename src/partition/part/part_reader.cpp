@@ -149,7 +149,7 @@ Status PartReader::Get(Slice key, uint64_t hash, bool many, const Take& take) {
   return Status();
 }
 
-// What was read before says nothing about what is in the files now.
+// The files may have changed since they were read.
 void PartReader::Forget() {
   const std::lock_guard<std::mutex> lock(mutex_);
   DropShards();
