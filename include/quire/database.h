@@ -316,7 +316,8 @@ class PendingGet {
 
 /// An ordered walk over the pairs that this rank owned when the iterator was created. Keys are
 /// ordered as unsigned bytes. Database::Close ends the walk (kInvalidArgument); it must not run at
-/// the same time as a call of the iterator.
+/// the same time as a call of the iterator. A move that finds no memory also ends the walk
+/// (kOutOfMemory) and throws nothing; after a seek it goes on.
 class LocalIterator {
  public:
   virtual ~LocalIterator() = default;
@@ -335,7 +336,8 @@ class LocalIterator {
   /// Returns the key; requires Valid(). Readable until the iterator moves.
   virtual Slice key() const = 0;
   /// Returns the value; requires Valid(). Readable until the iterator moves. A large value is read
-  /// by this call: if that fails, the result is empty and status() says why.
+  /// by this call: if that fails, the result is empty and status() says why. If it found no memory,
+  /// it may be called again.
   virtual Slice value() = 0;
   /// Returns OK, or the failure that ended the walk.
   virtual Status status() const = 0;
@@ -422,7 +424,8 @@ class Database {
   ///              node, unless TransportChoice::kMpi is set or /dev/shm is full): no message.
   ///              Others: one round trip. A group member sends the value only if it is in memory;
   ///              otherwise this rank reads it from the member's tables. In a MemTable about two
-  ///              cache misses; in tables at most one read. Two copies; one into a string.
+  ///              cache misses; in tables at most one read. Two copies: Quire holds the value until
+  ///              `place` has answered. One into a string.
   /// Source       SC17, section 2.6, figure 3; 2.7.
   virtual Status Get(Slice key, const PlaceFunction& place) = 0;
   /// Copies the value into a string. As above.

@@ -156,10 +156,10 @@ EpochGuard::~EpochGuard() {
   if (--state.depth == 0) state.slot->epoch.store(0, std::memory_order_release);
 }
 
-void EpochRetire(std::function<void()> reclaim) {
+std::list<EpochRetired> EpochPrepare(std::function<void()> reclaim) {
   std::list<EpochRetired> one;
   one.push_back({0, std::move(reclaim)});
-  EpochRetire(std::move(one));
+  return one;
 }
 
 void EpochRetire(std::list<EpochRetired> objects) noexcept {

@@ -22,15 +22,16 @@ class EpochGuard {
   EpochGuard& operator=(const EpochGuard&) = delete;
 };
 
-/// Runs `reclaim` once no guard can see the object: on some later Retire, Collect or Synchronize
-/// call, on that thread, which may hold guards and locks of its own. Reclaimers may retire more.
-/// They throw nothing.
-void EpochRetire(std::function<void()> reclaim);
-/// The same for callers that must not fail for lack of memory: the list was made before.
 struct EpochRetired {
   uint64_t epoch = 0;  ///< set when it is retired
   std::function<void()> reclaim;
 };
+/// A list of one, which is made before its object is unlinked: afterwards nothing may fail, or
+/// nobody would free the object.
+std::list<EpochRetired> EpochPrepare(std::function<void()> reclaim);
+/// Runs `reclaim` of each once no guard can see the objects: on some later Retire, Collect or
+/// Synchronize call, on that thread, which may hold guards and locks of its own. Reclaimers may
+/// retire more. They throw nothing.
 void EpochRetire(std::list<EpochRetired> objects) noexcept;
 /// Frees what can be freed now. Cost: one scan of the threads' slots.
 void EpochCollect();

@@ -15,7 +15,7 @@ namespace {
 
 TEST(Epoch, FreesWhatNobodyCanSee) {
   bool freed = false;
-  EpochRetire([&freed] { freed = true; });
+  EpochRetire(EpochPrepare([&freed] { freed = true; }));
   EpochSynchronize();
   EXPECT_TRUE(freed);
 }
@@ -26,7 +26,7 @@ TEST(Epoch, AGuardKeepsWhatIsRetiredWhileItLives) {
     const EpochGuard outer;
     {
       const EpochGuard inner;
-      EpochRetire([&freed] { freed = true; });
+      EpochRetire(EpochPrepare([&freed] { freed = true; }));
     }
     EpochCollect();
     EXPECT_FALSE(freed);
@@ -37,7 +37,7 @@ TEST(Epoch, AGuardKeepsWhatIsRetiredWhileItLives) {
 
 TEST(Epoch, AGuardDoesNotKeepWhatWasRetiredBeforeIt) {
   bool freed = false;
-  EpochRetire([&freed] { freed = true; });
+  EpochRetire(EpochPrepare([&freed] { freed = true; }));
   const EpochGuard guard;
   EpochCollect();
   EXPECT_TRUE(freed);
@@ -53,7 +53,7 @@ TEST(Epoch, AGuardOfAnotherThreadKeepsToo) {
     EXPECT_FALSE(freed);
   });
   while (stage < 1) std::this_thread::yield();
-  EpochRetire([&freed] { freed = true; });
+  EpochRetire(EpochPrepare([&freed] { freed = true; }));
   EpochCollect();
   EXPECT_FALSE(freed);
   stage = 2;
@@ -95,7 +95,7 @@ TEST(Epoch, SynchronizingFreesAlsoBesideAGuardThatEntersMeanwhile) {
   });
   LateGuard::WaitFor(late.has_read);
   bool freed = false;
-  EpochRetire([&freed] { freed = true; });
+  EpochRetire(EpochPrepare([&freed] { freed = true; }));
   EpochSynchronize();
   EXPECT_TRUE(freed);
   reader.join();
@@ -105,7 +105,7 @@ TEST(Epoch, RetiringAloneFreesInTime) {
   std::atomic<int> alive{0};
   for (int i = 0; i < 10000; ++i) {
     ++alive;
-    EpochRetire([&alive] { --alive; });
+    EpochRetire(EpochPrepare([&alive] { --alive; }));
     EXPECT_LE(alive, 200);
   }
   EpochSynchronize();
@@ -114,10 +114,10 @@ TEST(Epoch, RetiringAloneFreesInTime) {
 
 TEST(Epoch, ReclaimersMayRetire) {
   int freed = 0;
-  EpochRetire([&freed] {
+  EpochRetire(EpochPrepare([&freed] {
     ++freed;
-    for (int i = 0; i < 200; ++i) EpochRetire([&freed] { ++freed; });
-  });
+    for (int i = 0; i < 200; ++i) EpochRetire(EpochPrepare([&freed] { ++freed; }));
+  }));
   EpochSynchronize();
   EpochSynchronize();
   EXPECT_EQ(freed, 201);
@@ -127,12 +127,12 @@ TEST(Epoch, SynchronizeWaitsForReclaimersOfOtherThreads) {
   std::atomic<int> stage{0};
   std::atomic<bool> done{false};
   std::thread collector([&] {
-    EpochRetire([&] {
+    EpochRetire(EpochPrepare([&] {
       stage = 1;
       while (stage < 2) std::this_thread::yield();
       for (int i = 0; i < 1000; ++i) std::this_thread::yield();
       done = true;
-    });
+    }));
     EpochCollect();
   });
   while (stage < 1) std::this_thread::yield();
@@ -159,7 +159,7 @@ TEST(Epoch, ReadersNeverSeeFreedObjects) {
     threads.emplace_back([&] {
       for (uint64_t i = 1; i <= kReplacements; ++i) {
         Object* old = shared.exchange(new Object(i), std::memory_order_acq_rel);
-        EpochRetire([old] { delete old; });
+        EpochRetire(EpochPrepare([old] { delete old; }));
       }
       --writers_left;
     });
@@ -186,7 +186,7 @@ TEST(Epoch, ThreadsThatEndHandTheirPlaceOn) {
   for (int i = 0; i < 200; ++i) {
     std::thread([&freed] {
       const EpochGuard guard;
-      EpochRetire([&freed] { ++freed; });
+      EpochRetire(EpochPrepare([&freed] { ++freed; }));
     }).join();
   }
   EpochSynchronize();

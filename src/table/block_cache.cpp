@@ -1,6 +1,7 @@
 #include "table/block_cache.h"
 
 #include <algorithm>
+#include <list>
 #include <new>
 #include <utility>
 
@@ -60,7 +61,7 @@ BlockCache::BlockCache(uint64_t capacity_bytes)
       blocks_bytes_max_(capacity_bytes - pool_->bytes_max()) {}
 
 BlockCache::~BlockCache() {
-  Retire(evicted_);
+  Retire(std::exchange(evicted_, Chain()));
 }
 
 CachedBlock* BlockCache::New(size_t size) {
@@ -134,6 +135,14 @@ void BlockCache::Chain::Add(CachedBlock* block) {
   bytes += block->charge_;
 }
 
+void BlockCache::Chain::Take(const Chain& others) {
+  for (CachedBlock* block = others.first; block != nullptr;) {
+    CachedBlock* const next = block->next_;
+    Add(block);
+    block = next;
+  }
+}
+
 // Written under the lock: a sum of two steps loses nothing.
 void BlockCache::AddCharge(uint64_t bytes) {
   charged_bytes_.store(charged_bytes_.load(std::memory_order_relaxed) + bytes,
@@ -173,11 +182,19 @@ BlockCache::Chain BlockCache::TakeEvictedLocked() {
   return std::exchange(evicted_, Chain());
 }
 
-// Gives the cache's references back once no reader can still be looking.
+// Gives the cache's references back once no reader can still be looking. Without memory for that
+// they go with the next ones.
 void BlockCache::Retire(const Chain& chain) {
   if (chain.first == nullptr) return;
-  base::EpochRetire(
-      [first = chain.first, pool = pool_] { CachedBlock::DropChain(first, pool.get()); });
+  std::list<base::EpochRetired> retired;
+  try {
+    retired = base::EpochPrepare(
+        [first = chain.first, pool = pool_] { CachedBlock::DropChain(first, pool.get()); });
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return evicted_.Take(chain);
+  }
+  base::EpochRetire(std::move(retired));
   if (retired_bytes_.fetch_add(chain.bytes, std::memory_order_relaxed) + chain.bytes >
       kRetiredBytesMax) {
     retired_bytes_.store(0, std::memory_order_relaxed);

@@ -149,6 +149,7 @@ class BlockCache {
     uint64_t count = 0;
     uint64_t bytes = 0;
     void Add(CachedBlock* block);
+    void Take(const Chain& others);
   };
 
   void AddCharge(uint64_t bytes);

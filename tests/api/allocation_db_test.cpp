@@ -18,6 +18,7 @@
 #include "failing_allocations.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/offline/reader.h"
+#include "table/block_cache.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
@@ -122,8 +123,18 @@ class StarvedDb {
     for (int round = 1; round < kRounds; ++round) {
       WriteRound(round);
       CaptureNow();
+      ReadSome(round);
       (void)Call([this] { return db_->Compact(); });
       CaptureNow();
+      ReadSome(round);
+    }
+  }
+
+  void ReadSome(int round) {
+    for (size_t i = static_cast<size_t>(round); i < kKeys; i += 5) {
+      (void)Call([&] {
+        return db_->Get(keys_[i], nullptr, [this](size_t) { return read_.data(); });
+      });
     }
   }
 
@@ -184,6 +195,7 @@ class StarvedDb {
   std::unique_ptr<Db> db_;
   std::vector<std::string> keys_;
   std::array<std::vector<std::string>, kRounds> values_;
+  std::string read_ = std::string(3000, '\0');
   AllWritten written_;
   std::array<Captured, kMostCaptures> captures_;
   size_t captured_ = 0;
@@ -191,9 +203,14 @@ class StarvedDb {
 
 TEST(StarvedDb, LosesNothingAndCapturesNothingLess) {
   int64_t n = 0;
+  int64_t before = 0;
   while (StarvedDb().RunsWithout(n)) {
     ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
     ++n;
+    base::EpochSynchronize();
+    if (n == 1) before = test::AllocatedBytes();
+    // What is allocated once for all, of which there is little, may be allocated late.
+    ASSERT_LT(test::AllocatedBytes() - before, 512) << "lost when " << n - 1 << " failed";
   }
   EXPECT_GT(n, 1000) << "so few allocations";
 }
@@ -242,6 +259,33 @@ TEST(StarvedSync, FailsNoWriteThatIsStored) {
   StorageOptions options = Options();
   options.wal = WalMode::kSync;
   ExpectNothingDoneWithoutMemory(options);
+}
+
+// Blocks that leave the cache while there is no memory to say so go later: none stays for ever.
+TEST(StarvedCache, LosesNoMemory) {
+  constexpr size_t kBlocks = 600;
+  constexpr size_t kBlockBytes = 8 << 10;
+  int64_t n = 0;
+  int64_t before = 0;
+  std::vector<table::CacheSlot> slots(kBlocks);
+  for (bool failed = true; failed; ++n) {
+    {
+      table::BlockCache cache(64 * kBlockBytes);
+      test::FailAllocation(n);
+      for (table::CacheSlot& slot : slots) {
+        table::CachedBlock* const block = cache.New(kBlockBytes);
+        if (block == nullptr) continue;
+        const base::EpochGuard guard;
+        cache.Keep(&slot, block);
+      }
+      failed = test::AllocationFailed();
+      cache.Drop(slots);
+    }
+    base::EpochSynchronize();
+    if (n == 0) before = test::AllocatedBytes();
+    ASSERT_LT(test::AllocatedBytes() - before, 512) << "allocation " << n;
+  }
+  EXPECT_GT(n, 10) << "so few allocations";
 }
 
 // The first guard of a thread takes memory. Where it finds none, the thread holds none: what it

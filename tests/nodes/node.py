@@ -63,6 +63,11 @@ class Node:
         """Pulls its network cable, or puts it in again."""
         command("ip", "link", "set", f"port{self.index}", "up" if up else "down")
 
+    def make_read_only(self, mount):
+        """One of its mounts, for all that runs on it."""
+        command("nsenter", "--target", str(self.pid), "--mount",
+                "mount", "-o", "remount,bind,ro", str(mount))
+
     def wait_idle(self, seconds=20):
         """True once nothing runs on it any more."""
         end = time.monotonic() + seconds

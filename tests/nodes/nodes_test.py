@@ -75,6 +75,18 @@ def case_where(nodes):
         require(seen == wanted, f"the storage of {node.name} holds {seen}")
 
 
+def case_read_only_memory(nodes):
+    """Ranks of a node whose /dev/shm is read-only use MPI; those of another node are as ever."""
+    nodes.nodes[1].make_read_only("/dev/shm")
+    said = lines_of(run_well(nodes, "where"))
+    for rank, text in enumerate(said):
+        files, transport = (2, "shm+mpi") if rank < 2 else (0, "mpi")
+        wanted = f", /dev/shm {files}, {transport},"
+        require(wanted in text, f"rank {rank} should say \"{wanted}\"", text)
+    run_well(nodes, "fill", REPOSITORY)
+    run_well(nodes, "check", REPOSITORY)
+
+
 def stream(nodes, mebibytes):
     output = run_well(nodes, "stream", mebibytes)
     return float(re.search(r"mbit per second: ([0-9.]+)", output).group(1))

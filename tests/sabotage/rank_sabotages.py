@@ -243,14 +243,12 @@ RANK_SABOTAGES = [
              "quire_allocation_db_test", "StarvedGuard.*"),
     Sabotage("view-freed", "a refresh without memory frees the view that gets read",
              "src/lsm/offline/reader.cpp",
-             "  std::list<base::EpochRetired> retired;\n"
-             "  if (current_ != nullptr) retired.push_back({0, [former = current_] {}});\n"
+             "  auto retired = base::EpochPrepare([former = current_] {});\n"
              "  view_.store(view.get(), std::memory_order_release);\n"
              "  current_ = std::move(view);\n",
-             "  std::list<base::EpochRetired> retired;\n"
              "  view_.store(view.get(), std::memory_order_release);\n"
              "  const auto former = std::exchange(current_, std::move(view));\n"
-             "  if (former != nullptr) retired.push_back({0, [former] {}});\n",
+             "  auto retired = base::EpochPrepare([former] {});\n",
              "quire_allocation_db_test", "StarvedReader.*"),
     Sabotage("rotation-fails-write", "a stored write fails if MemTables cannot change",
              "src/lsm/db/db_write.cpp",

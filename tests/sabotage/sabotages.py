@@ -33,6 +33,10 @@ SABOTAGES = [
     Sabotage("locked-here", "whoever has a file open is to be ended, also this process",
              "src/io/files/posix_error.cpp", "if (holder == ProcessDescription()) {",
              "if (holder.empty()) {", "quire_api_process_state_test", "OpenHere.*"),
+    Sabotage("directory-found", "the name of a directory that was there is not synced",
+             "src/io/files/file_system.cpp", "return fs.SyncDirectory(DirectoryOf(path));",
+             "static_cast<void>(fs.SyncDirectory(DirectoryOf(path)));\n  return Status();", IO,
+             "FaultFileSystemTest.ADirectoryWhoseName*"),
     Sabotage("directory-sync-error", "an error of syncing a directory counts as being unable to",
              "src/io/files/posix_file_system.cpp",
              "if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {",
@@ -182,8 +186,7 @@ SABOTAGES = [
 
     Sabotage("database-directory", "the name of a new database's directory is not synced",
              "src/io/files/file_system.cpp",
-             "const Status synced = fs.SyncDirectory(DirectoryOf(path));", "const Status synced;",
-             KV, "Promises.*"),
+             "return fs.SyncDirectory(DirectoryOf(path));", "return Status();", KV, "Promises.*"),
 
     # What counts, and when.
     Sabotage("unlink-first", "merged tables are removed before the manifest that drops them",
@@ -734,4 +737,14 @@ SABOTAGES = [
     Sabotage("sync-starved", "a stored write fails as if nothing was done",
              "src/lsm/db/db_write.cpp", "base::OrOutOfMemory([&] { return SyncThrough(lsn); });",
              "SyncThrough(lsn);", "quire_allocation_db_test", "StarvedSync.*"),
+    Sabotage("cache-lost", "blocks that leave the cache without memory to say so are lost",
+             "src/table/block_cache.cpp", "return evicted_.Take(chain);", "return;",
+             "quire_allocation_db_test", "StarvedCache.*"),
+    Sabotage("walk-short", "a walk that found no memory goes on behind the next pair",
+             "src/kv/owner/local_iterator.cpp", "step_ = base::OutOfMemory();", "",
+             "quire_allocation_walk_test", "StarvedWalks.*"),
+    Sabotage("walk-value-read", "a value that found no memory counts as read",
+             "src/lsm/version/user_iterator.cpp", "if (!value_read_) {",
+             "if (!std::exchange(value_read_, true)) {", "quire_allocation_walk_test",
+             "StarvedWalks.*"),
 ] + RANK_SABOTAGES + DATASET_SABOTAGES + STREAM_SABOTAGES

@@ -96,12 +96,9 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
 }
 
 Status MakeDurableDirectory(FileSystem& fs, const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(const bool existed, fs.Exists(path));
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(path));
-  // One that was there may have been made by a process that died before this; or by somebody else,
-  // in a directory that this user cannot open: then its name is not ours to keep.
-  const Status synced = fs.SyncDirectory(DirectoryOf(path));
-  return existed ? Status() : synced;
+  // Also if it was there: the process that made it may have died before its name was durable.
+  return fs.SyncDirectory(DirectoryOf(path));
 }
 
 Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max) {

@@ -566,6 +566,19 @@ TEST_F(FaultFileSystemTest, EveryOperationCanFail) {
   EXPECT_EQ((*fs_->List("/"))[0].size, 10u);
 }
 
+TEST_F(FaultFileSystemTest, ADirectoryWhoseNameCannotBeSyncedIsNotDurableThoughItWasThere) {
+  for (const bool was_there : {false, true}) {
+    SCOPED_TRACE(was_there);
+    const std::string path = was_there ? "/there" : "/new";
+    if (was_there) ASSERT_TRUE(sim_->MakeDirectory(path).ok());
+    fs_->FailAt(kFaultSync, 1, 1, Code::kIo);
+    EXPECT_EQ(MakeDurableDirectory(*fs_, path).code(), Code::kIo);
+    EXPECT_TRUE(MakeDurableDirectory(*fs_, path).ok());
+    sim_->Restart(CrashKind::kPower, 1);
+    EXPECT_TRUE(*sim_->Exists(path));
+  }
+}
+
 TEST_F(FaultFileSystemTest, ReplaceFileLeavesTheOldContentsAtEveryFault) {
   uint64_t failed = 0;
   for (uint64_t n = 1;; ++n) {

@@ -1,12 +1,50 @@
 #include "kv/owner/local_iterator.h"
 
+#include <new>
 #include <string>
 #include <utility>
 
 #include "base/forked_child.h"
+#include "base/out_of_memory.h"
 
 namespace quire::kv {
 namespace {
+
+// A step of a walk that found no memory stopped on its way: the walk stands nowhere until the next
+// seek, so that no pair is passed over. A value that found none may be asked for again.
+class Shortage {
+ public:
+  template <typename Step>
+  void TrySeek(const Step& step) {
+    if (!step_.ok()) step_ = Status();
+    TryStep(step);
+  }
+  template <typename Step>
+  void TryStep(const Step& step) {
+    if (!value_.ok()) value_ = Status();
+    try {
+      step();
+    } catch (const std::bad_alloc&) {
+      step_ = base::OutOfMemory();
+    }
+  }
+  template <typename Step>
+  Slice TryValue(const Step& step) {
+    if (!value_.ok()) value_ = Status();
+    try {
+      return step();
+    } catch (const std::bad_alloc&) {
+      value_ = base::OutOfMemory();
+      return {};
+    }
+  }
+  bool stopped() const { return !step_.ok(); }
+  const Status& status() const { return step_.ok() ? value_ : step_; }
+
+ private:
+  Status step_;
+  Status value_;
+};
 
 // In a forked child, inside a function that Quire calls, and once the database is closed, it stands
 // nowhere and says why.
@@ -16,27 +54,31 @@ class PairIterator final : public LocalIterator {
   ~PairIterator() override {
     if (process_.forked()) base::LeaveInChild(held_);
   }
-  bool Valid() const override { return Open() && Walk().Valid(); }
+  bool Valid() const override { return Open() && !shortage_.stopped() && Walk().Valid(); }
   void SeekToFirst() override {
-    if (Open()) Walk().SeekToFirst();
+    if (Open()) shortage_.TrySeek([this] { Walk().SeekToFirst(); });
   }
   void SeekToLast() override {
-    if (Open()) Walk().SeekToLast();
+    if (Open()) shortage_.TrySeek([this] { Walk().SeekToLast(); });
   }
   void Seek(Slice key) override {
-    if (Open()) Walk().Seek(key);
+    if (Open()) shortage_.TrySeek([this, key] { Walk().Seek(key); });
   }
   void Next() override {
-    if (Valid()) Walk().Next();
+    if (Valid()) shortage_.TryStep([this] { Walk().Next(); });
   }
   void Prev() override {
-    if (Valid()) Walk().Prev();
+    if (Valid()) shortage_.TryStep([this] { Walk().Prev(); });
   }
   Slice key() const override { return Open() ? Walk().key() : Slice(); }
-  Slice value() override { return Open() ? Walk().value() : Slice(); }
+  Slice value() override {
+    return Open() ? shortage_.TryValue([this] { return Walk().value(); }) : Slice();
+  }
   Status status() const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
-    return Open() ? Walk().status() : held_->closed;
+    if (!Open()) return held_->closed;
+    QUIRE_RETURN_IF_ERROR(shortage_.status());
+    return Walk().status();
   }
 
  private:
@@ -45,6 +87,7 @@ class PairIterator final : public LocalIterator {
 
   const base::OwnProcess process_;
   std::shared_ptr<HeldPairs> held_;
+  Shortage shortage_;
 };
 
 // Entries turn round by seeking anew.
@@ -55,46 +98,58 @@ class EntryPairIterator final : public LocalIterator {
   ~EntryPairIterator() override {
     if (process_.forked()) base::LeaveInChild(entries_);
   }
-  bool Valid() const override { return process_.MayCall() && entries_->Valid(); }
+  bool Valid() const override {
+    return process_.MayCall() && !shortage_.stopped() && entries_->Valid();
+  }
   void SeekToFirst() override {
-    if (!process_.MayCall()) return;
-    forward_ = true;
-    entries_->SeekToFirst();
+    SeekTo(true, [this] { entries_->SeekToFirst(); });
   }
   void SeekToLast() override {
-    if (!process_.MayCall()) return;
-    forward_ = false;
-    entries_->SeekToLast();
+    SeekTo(false, [this] { entries_->SeekToLast(); });
   }
   void Seek(Slice key) override {
-    if (!process_.MayCall()) return;
-    forward_ = true;
-    entries_->Seek(key);
+    SeekTo(true, [this, key] { entries_->Seek(key); });
   }
   void Next() override {
-    if (!Valid()) return;
-    if (forward_) return entries_->Next();
-    const std::string successor = std::string(key()) + '\0';
-    Seek(successor);
+    if (Valid()) shortage_.TryStep([this] { StepForward(); });
   }
   void Prev() override {
-    if (!Valid()) return;
+    if (Valid()) shortage_.TryStep([this] { StepBack(); });
+  }
+  Slice key() const override { return entries_->key(); }
+  Slice value() override {
+    return process_.MayCall() ? shortage_.TryValue([this] { return entries_->value(); }) : Slice();
+  }
+  Status status() const override {
+    QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
+    QUIRE_RETURN_IF_ERROR(shortage_.status());
+    return entries_->status();
+  }
+
+ private:
+  template <typename Step>
+  void SeekTo(bool forward, const Step& step) {
+    if (!process_.MayCall()) return;
+    forward_ = forward;
+    shortage_.TrySeek(step);
+  }
+  void StepForward() {
+    if (forward_) return entries_->Next();
+    const std::string successor = std::string(key()) + '\0';
+    forward_ = true;
+    entries_->Seek(successor);
+  }
+  void StepBack() {
     if (!forward_) return entries_->Prev();
     const std::string present(key());
     forward_ = false;
     entries_->SeekBefore(present);
   }
-  Slice key() const override { return entries_->key(); }
-  Slice value() override { return process_.MayCall() ? entries_->value() : Slice(); }
-  Status status() const override {
-    QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
-    return entries_->status();
-  }
 
- private:
   const base::OwnProcess process_;
   std::unique_ptr<table::EntryIterator> entries_;
   bool forward_ = true;
+  Shortage shortage_;
 };
 
 class FailedIterator final : public LocalIterator {

@@ -55,7 +55,8 @@ void DbImpl::ObserveSegments() {
   }
   base::SyncPoint("lsm.observe.memory");
   for (std::shared_ptr<std::atomic<bool>>& flag : segments_.Observe(graced, segments, memory)) {
-    base::EpochRetire([flag = std::move(flag)] { flag->store(true, std::memory_order_release); });
+    base::EpochRetire(base::EpochPrepare(
+        [flag = std::move(flag)] { flag->store(true, std::memory_order_release); }));
   }
 }
 

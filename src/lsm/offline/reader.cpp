@@ -75,7 +75,7 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
     if (current_ == nullptr) return;
     // The last to let go of it may be a guard's holder or a reclaimer.
     if (!base::EpochMaySynchronize()) {
-      base::EpochRetire([last = std::move(current_)] {});
+      base::EpochRetire(base::EpochPrepare([last = std::move(current_)] {}));
       return;
     }
     current_.reset();
@@ -114,8 +114,7 @@ Status DirectoryReader::Refresh() {
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks_.Next(current_.get()));
   // What may find no memory before all else: gets that go on use the former view.
-  std::list<base::EpochRetired> retired;
-  if (current_ != nullptr) retired.push_back({0, [former = current_] {}});
+  auto retired = base::EpochPrepare([former = current_] {});
   view_.store(view.get(), std::memory_order_release);
   current_ = std::move(view);
   base::EpochRetire(std::move(retired));

@@ -105,8 +105,10 @@ class DirectReader final : public PeerReader {
     if (status.ok()) status = AddRuns(board, former, view.get());
     if (status.code() == Code::kNotFound) return Status();  // a file went: the board moved on
     if (!status.ok()) return GiveUp(status, view->sequence);
+    // Made before the view goes: then nothing fails any more.
+    auto retired = base::EpochPrepare([former] { delete former; });
     view_.store(view.release(), std::memory_order_release);
-    if (former != nullptr) base::EpochRetire([former] { delete former; });
+    base::EpochRetire(std::move(retired));
     return Status();
   }
 

@@ -118,13 +118,16 @@ Result<std::shared_ptr<io::File>> ValueFiles::Find(uint64_t segment_id) const {
   }
   QUIRE_ASSIGN_OR_RETURN(auto opened, fs_.Open(PathOf(segment_id), mode_));
   std::shared_ptr<io::File> file = std::move(opened);
-  Replace(place, new OpenFile{segment_id, file});
+  Replace(place, std::unique_ptr<OpenFile>(new OpenFile{segment_id, file}));
   return file;
 }
 
-void ValueFiles::Replace(std::atomic<OpenFile*>& place, OpenFile* file) const {
-  const OpenFile* const former = place.exchange(file, std::memory_order_acq_rel);
-  if (former != nullptr) base::EpochRetire([former] { delete former; });
+void ValueFiles::Replace(std::atomic<OpenFile*>& place, std::unique_ptr<OpenFile> file) const {
+  // What may find no memory before all else.
+  const auto former = std::make_shared<std::unique_ptr<OpenFile>>();
+  auto retired = base::EpochPrepare([former] { former->reset(); });
+  former->reset(place.exchange(file.release(), std::memory_order_acq_rel));
+  base::EpochRetire(std::move(retired));
 }
 
 void ValueFiles::Forget(uint64_t segment_id) {
@@ -132,8 +135,9 @@ void ValueFiles::Forget(uint64_t segment_id) {
   const base::EpochGuard guard;
   OpenFile* open = place.load(std::memory_order_acquire);
   if (open == nullptr || open->segment_id != segment_id) return;
+  auto retired = base::EpochPrepare([open] { delete open; });
   if (!place.compare_exchange_strong(open, nullptr, std::memory_order_acq_rel)) return;
-  base::EpochRetire([open] { delete open; });
+  base::EpochRetire(std::move(retired));
 }
 
 }  // namespace quire::lsm

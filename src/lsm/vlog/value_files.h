@@ -54,7 +54,7 @@ class ValueFiles {
   static constexpr size_t kOpenFilesMax = 128;
 
   Result<std::shared_ptr<io::File>> Find(uint64_t segment_id) const;
-  void Replace(std::atomic<OpenFile*>& place, OpenFile* file) const;
+  void Replace(std::atomic<OpenFile*>& place, std::unique_ptr<OpenFile> file) const;
 
   io::FileSystem& fs_;
   const std::string directory_;

@@ -396,8 +396,7 @@ class SegmentedValueLog : public ValueLog {
   void Retire() {
     // What may find no memory before all else: half of it done, no write would ever end.
     MakeRoomForClosing();
-    std::list<base::EpochRetired> retired;
-    retired.push_back({0, [segment = active_owner_] {}});
+    auto retired = base::EpochPrepare([segment = active_owner_] {});
     base::SyncPoint("lsm.values.retire");
     active_.store(nullptr, std::memory_order_release);
     closing_.push_back(active_owner_);
