@@ -93,11 +93,11 @@ run_ctest() {
 # A regular expression for CTest: the tests that repeat what they do as often as they are asked to,
 # or draw what they do from a seed.
 counted_tests() {
-  local suites
+  local suites sweeps='^[a-z_]+\.([a-z_]+_)?(allocations|shortage)$|^comm_shortage\.'
   suites=$(grep -rlE '(ScaledCount|ScaledLeast|ForEachModelSeed|FirstSeed)\(' \
     --include='*_test.cpp' src tests tools |
     xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
-  echo "^([A-Za-z0-9]+/)?($suites)\\.|^(kill|kv_histories|kv_memory|heat|streamd|particles)\\."
+  echo "^([A-Za-z0-9]+/)?($suites)\\.|^(kill|kv_histories|kv_memory|heat|streamd|particles)\\.|$sweeps"
 }
 
 # What the tests counted, of what they were asked for: the crashes of the simulated machines, under

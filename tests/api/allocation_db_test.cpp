@@ -21,6 +21,7 @@
 #include "table/block_cache.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::lsm {
 namespace {
@@ -204,13 +205,13 @@ class StarvedDb {
 TEST(StarvedDb, LosesNothingAndCapturesNothingLess) {
   int64_t n = 0;
   int64_t before = 0;
-  while (StarvedDb().RunsWithout(n)) {
+  test::SweepSteps steps;
+  for (; StarvedDb().RunsWithout(n); n += steps.After(n)) {
     ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
-    ++n;
     base::EpochSynchronize();
-    if (n == 1) before = test::AllocatedBytes();
+    if (n == 0) before = test::AllocatedBytes();
     // What is allocated once for all, of which there is little, may be allocated late.
-    ASSERT_LT(test::AllocatedBytes() - before, 512) << "lost when " << n - 1 << " failed";
+    ASSERT_LT(test::AllocatedBytes() - before, 512) << "lost when allocation " << n << " failed";
   }
   EXPECT_GT(n, 1000) << "so few allocations";
 }

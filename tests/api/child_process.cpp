@@ -5,10 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 
 #include "../support/test_scale.h"
 
@@ -33,12 +31,10 @@ Outcome InProcess(const std::function<Outcome()>& body) {
 
 void FailInTurn(const std::function<Outcome(int64_t n)>& run) {
   const char* const first = ::getenv("QUIRE_ALLOCATION");
-  const int64_t step_max = ScaledCount(1) > 1 ? 1 : 40;
-  std::mt19937_64 random(FirstSeed());  // so that each run of the soak takes a sample of its own
+  SweepSteps steps;
   int64_t points = 0;
   int64_t stops = 0;
-  int64_t step = 1;
-  for (int64_t n = first == nullptr ? 0 : std::atoll(first);; n += step) {
+  for (int64_t n = first == nullptr ? 0 : std::atoll(first);; n += steps.After(n)) {
     const Outcome outcome = run(n);
     if (outcome == kTooFar) break;
     ASSERT_NE(outcome, kWrong) << "repeat it with QUIRE_ALLOCATION=" << n;
@@ -47,8 +43,6 @@ void FailInTurn(const std::function<Outcome(int64_t n)>& run) {
       std::printf("the program stopped when allocation %lld failed\n", static_cast<long long>(n));
     }
     ++points;
-    const int64_t step_mean = std::min(step_max, n / 40 + 1);
-    step = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(2 * step_mean - 1));
   }
   std::printf("%lld allocations failed in turn, %lld stopped the program\n",
               static_cast<long long>(points), static_cast<long long>(stops));

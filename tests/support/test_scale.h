@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <random>
 
 namespace quire::test {
 
@@ -39,6 +40,20 @@ inline uint64_t FirstSeed() {
   const char* text = std::getenv("QUIRE_FIRST_SEED");
   return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 10) : 1;
 }
+
+/// The steps of a sweep in which what is numbered 0, 1, ... fails in turn. Each has its turn if
+/// QUIRE_TEST_SCALE is above 1; else a sample of the later ones, another one for each seed.
+class SweepSteps {
+ public:
+  int64_t After(int64_t n) {
+    if (ScaledCount(1) > 1) return 1;
+    const int64_t mean = std::min<int64_t>(40, n / 40 + 1);
+    return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(2 * mean - 1));
+  }
+
+ private:
+  std::mt19937_64 random_{FirstSeed()};
+};
 
 }  // namespace quire::test
 

@@ -1,4 +1,4 @@
-// The n-th allocation of rank 1 fails, for n = 0, 1, ...: while a transport over MPI is opened,
+// The n-th allocation of rank 1 fails, for n = 0, 1, ... or a sample of these: while a transport over MPI is opened,
 // used or closed. All ranks come to an end with a status, and the next transport works: nothing
 // that MPI still writes to was given back.
 //
@@ -19,6 +19,7 @@
 #include "comm/exchange/exchange.h"
 #include "comm/mpi/mpi_transport.h"
 #include "tests/api/failing_allocations.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::comm {
 namespace {
@@ -123,14 +124,17 @@ bool Turn(Phase phase, int64_t n) {
 
 void RunPhase(Phase phase, int64_t first, int64_t last) {
   int64_t n = phase == Phase::kOpen ? std::max(first, kBeforeDuplicate) : first;
+  int turns = 0;
+  test::SweepSteps steps;  // the same on all ranks
   Turn(phase, -1);
-  for (bool failed = true; failed && n <= last; ++n) {
+  for (bool failed = true; failed && n <= last; n += steps.After(n)) {
     failed = Turn(phase, n);
-    if (n % 16 == 0) Turn(phase, -1);
+    if (++turns % 16 == 0) Turn(phase, -1);
   }
   Turn(phase, -1);
   if (own_rank == 0) {
-    std::printf("phase %d: %d allocations\n", static_cast<int>(phase), static_cast<int>(n));
+    std::printf("phase %d: %d of %d allocations\n", static_cast<int>(phase), turns,
+                static_cast<int>(n));
   }
 }
 
