@@ -316,8 +316,8 @@ class PendingGet {
 
 /// An ordered walk over the pairs that this rank owned when the iterator was created. Keys are
 /// ordered as unsigned bytes. Database::Close ends the walk (kInvalidArgument); it must not run at
-/// the same time as a call of the iterator. A move that finds no memory also ends the walk
-/// (kOutOfMemory) and throws nothing; after a seek it goes on.
+/// the same time as a call of the iterator. A failure ends the walk, also one of value(), and that
+/// no memory was found (kOutOfMemory): nothing is thrown. After a seek it goes on.
 class LocalIterator {
  public:
   virtual ~LocalIterator() = default;
@@ -336,10 +336,9 @@ class LocalIterator {
   /// Returns the key; requires Valid(). Readable until the iterator moves.
   virtual Slice key() const = 0;
   /// Returns the value; requires Valid(). Readable until the iterator moves. A large value is read
-  /// by this call: if that fails, the result is empty and status() says why. If it found no memory,
-  /// it may be called again.
+  /// by this call: if that fails, the result is empty, and the walk ends.
   virtual Slice value() = 0;
-  /// Returns OK, or the failure that ended the walk.
+  /// Returns OK, or the failure that ended the walk; until the next seek.
   virtual Status status() const = 0;
 };
 

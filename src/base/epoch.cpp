@@ -157,6 +157,7 @@ EpochGuard::~EpochGuard() {
 }
 
 std::list<EpochRetired> EpochPrepare(std::function<void()> reclaim) {
+  TheRetireList();  // its first use takes memory
   std::list<EpochRetired> one;
   one.push_back({0, std::move(reclaim)});
   return one;

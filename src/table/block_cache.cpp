@@ -62,6 +62,10 @@ BlockCache::BlockCache(uint64_t capacity_bytes)
 
 BlockCache::~BlockCache() {
   Retire(std::exchange(evicted_, Chain()));
+  if (evicted_.first == nullptr || !base::EpochMaySynchronize()) return;
+  // There is no memory to say that they go: waits for those who may still be looking.
+  base::EpochSynchronize();
+  CachedBlock::DropChain(evicted_.first, pool_.get());
 }
 
 CachedBlock* BlockCache::New(size_t size) {

@@ -21,7 +21,6 @@
 #include "table/block_cache.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
-#include "tests/support/test_scale.h"
 
 namespace quire::lsm {
 namespace {
@@ -205,8 +204,7 @@ class StarvedDb {
 TEST(StarvedDb, LosesNothingAndCapturesNothingLess) {
   int64_t n = 0;
   int64_t before = 0;
-  test::SweepSteps steps;
-  for (; StarvedDb().RunsWithout(n); n += steps.After(n)) {
+  for (; StarvedDb().RunsWithout(n); ++n) {
     ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
     base::EpochSynchronize();
     if (n == 0) before = test::AllocatedBytes();

@@ -243,12 +243,9 @@ RANK_SABOTAGES = [
              "quire_allocation_db_test", "StarvedGuard.*"),
     Sabotage("view-freed", "a refresh without memory frees the view that gets read",
              "src/lsm/offline/reader.cpp",
-             "  auto retired = base::EpochPrepare([former = current_] {});\n"
-             "  view_.store(view.get(), std::memory_order_release);\n"
-             "  current_ = std::move(view);\n",
-             "  view_.store(view.get(), std::memory_order_release);\n"
-             "  const auto former = std::exchange(current_, std::move(view));\n"
-             "  auto retired = base::EpochPrepare([former] {});\n",
+             "  auto end_of_view = base::EpochPrepare([view] {});\n",
+             "  end_of_current_.clear();\n  current_ = view;\n"
+             "  auto end_of_view = base::EpochPrepare([view] {});\n",
              "quire_allocation_db_test", "StarvedReader.*"),
     Sabotage("rotation-fails-write", "a stored write fails if MemTables cannot change",
              "src/lsm/db/db_write.cpp",

@@ -35,7 +35,9 @@ PLAIN_TIMEOUT_SECONDS = 600   # for the program as built
 FAILURE_CHARACTERS = 4000     # shown of the output of tests that fail without a sabotage
 COUNT_MIN = 20
 # What would make tests longer or shorter than the sabotages ask for.
-SCALES = ("QUIRE_TEST_SCALE", "QUIRE_CRASH_POINTS", "QUIRE_KILL_COUNT", "QUIRE_HISTORY_COUNT")
+SCALES = ("QUIRE_TEST_SCALE", "QUIRE_CRASH_POINTS", "QUIRE_KILL_COUNT", "QUIRE_HISTORY_COUNT",
+          "QUIRE_FIRST_SEED", "QUIRE_MODEL_SEEDS")
+SKIPPED = 77
 
 
 class Broken(Exception):
@@ -239,6 +241,10 @@ def main():
         return 0 if check() else 1
     if not arguments.build:
         parser.error("--build DIR or --check is needed")
+    drawn = not arguments.name and not arguments.all
+    if drawn and float(os.environ.get("QUIRE_TEST_SCALE") or 1) < 1:
+        print("a sample takes a minute: only if QUIRE_TEST_SCALE is 1 or more (scripts/test-full)")
+        return SKIPPED
     try:
         return 0 if attempt_all(arguments.build, choose(arguments)) else 1
     except Broken as error:

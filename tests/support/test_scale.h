@@ -42,7 +42,7 @@ inline uint64_t FirstSeed() {
 }
 
 /// The steps of a sweep in which what is numbered 0, 1, ... fails in turn. Each has its turn if
-/// QUIRE_TEST_SCALE is above 1; else a sample of the later ones, another one for each seed.
+/// QUIRE_TEST_SCALE is 2 or more; else a sample of the later ones, another one for each seed.
 class SweepSteps {
  public:
   int64_t After(int64_t n) {

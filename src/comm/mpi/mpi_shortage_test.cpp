@@ -1,6 +1,6 @@
-// The n-th allocation of rank 1 fails, for n = 0, 1, ... or a sample of these: while a transport over MPI is opened,
-// used or closed. All ranks come to an end with a status, and the next transport works: nothing
-// that MPI still writes to was given back.
+// The n-th allocation of rank 1 fails, for n = 0, 1, ... or a sample of these: while a transport
+// over MPI is opened, used or closed. All ranks come to an end with a status, and the next
+// transport works: nothing that MPI still writes to was given back.
 //
 //   mpi_shortage_test [FIRST [LAST]]      of these numbers, of each phase
 #include <mpi.h>

@@ -250,7 +250,7 @@ Status PosixFs::SyncDirectory(const std::string& directory) {
     result = ::fsync(fd.get());
   } while (result != 0 && errno == EINTR);
   if (result == 0) return Status();
-  if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {
+  if (errno == EINVAL || errno == EROFS || errno == ENOSYS || errno == EOPNOTSUPP) {
     WarnOfUnsynced(directory, errno);
     return Status();
   }

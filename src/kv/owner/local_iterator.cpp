@@ -10,40 +10,36 @@
 namespace quire::kv {
 namespace {
 
-// A step of a walk that found no memory stopped on its way: the walk stands nowhere until the next
-// seek, so that no pair is passed over. A value that found none may be asked for again.
-class Shortage {
+// What ends a walk until the next seek, so that no pair is passed over and no value taken for an
+// empty one: a step that found no memory, or a value that cannot be read.
+class WalkEnd {
  public:
   template <typename Step>
   void TrySeek(const Step& step) {
-    if (!step_.ok()) step_ = Status();
+    if (reached()) status_ = Status();
     TryStep(step);
   }
   template <typename Step>
   void TryStep(const Step& step) {
-    if (!value_.ok()) value_ = Status();
     try {
       step();
     } catch (const std::bad_alloc&) {
-      step_ = base::OutOfMemory();
+      status_ = base::OutOfMemory();
     }
   }
-  template <typename Step>
-  Slice TryValue(const Step& step) {
-    if (!value_.ok()) value_ = Status();
-    try {
-      return step();
-    } catch (const std::bad_alloc&) {
-      value_ = base::OutOfMemory();
-      return {};
-    }
+  template <typename Walk>
+  Slice TryValue(Walk& walk) {
+    Slice value;
+    if (reached()) return value;
+    TryStep([&] { value = walk.value(); });
+    if (value.empty() && !reached()) status_ = walk.status();
+    return value;
   }
-  bool stopped() const { return !step_.ok(); }
-  const Status& status() const { return step_.ok() ? value_ : step_; }
+  bool reached() const { return !status_.ok(); }
+  const Status& status() const { return status_; }
 
  private:
-  Status step_;
-  Status value_;
+  Status status_;
 };
 
 // In a forked child, inside a function that Quire calls, and once the database is closed, it stands
@@ -54,30 +50,30 @@ class PairIterator final : public LocalIterator {
   ~PairIterator() override {
     if (process_.forked()) base::LeaveInChild(held_);
   }
-  bool Valid() const override { return Open() && !shortage_.stopped() && Walk().Valid(); }
+  bool Valid() const override { return Open() && !end_.reached() && Walk().Valid(); }
   void SeekToFirst() override {
-    if (Open()) shortage_.TrySeek([this] { Walk().SeekToFirst(); });
+    if (Open()) end_.TrySeek([this] { Walk().SeekToFirst(); });
   }
   void SeekToLast() override {
-    if (Open()) shortage_.TrySeek([this] { Walk().SeekToLast(); });
+    if (Open()) end_.TrySeek([this] { Walk().SeekToLast(); });
   }
   void Seek(Slice key) override {
-    if (Open()) shortage_.TrySeek([this, key] { Walk().Seek(key); });
+    if (Open()) end_.TrySeek([this, key] { Walk().Seek(key); });
   }
   void Next() override {
-    if (Valid()) shortage_.TryStep([this] { Walk().Next(); });
+    if (Valid()) end_.TryStep([this] { Walk().Next(); });
   }
   void Prev() override {
-    if (Valid()) shortage_.TryStep([this] { Walk().Prev(); });
+    if (Valid()) end_.TryStep([this] { Walk().Prev(); });
   }
-  Slice key() const override { return Open() ? Walk().key() : Slice(); }
+  Slice key() const override { return Open() && !end_.reached() ? Walk().key() : Slice(); }
   Slice value() override {
-    return Open() ? shortage_.TryValue([this] { return Walk().value(); }) : Slice();
+    return Open() ? end_.TryValue(Walk()) : Slice();
   }
   Status status() const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
     if (!Open()) return held_->closed;
-    QUIRE_RETURN_IF_ERROR(shortage_.status());
+    QUIRE_RETURN_IF_ERROR(end_.status());
     return Walk().status();
   }
 
@@ -87,7 +83,7 @@ class PairIterator final : public LocalIterator {
 
   const base::OwnProcess process_;
   std::shared_ptr<HeldPairs> held_;
-  Shortage shortage_;
+  WalkEnd end_;
 };
 
 // Entries turn round by seeking anew.
@@ -99,7 +95,7 @@ class EntryPairIterator final : public LocalIterator {
     if (process_.forked()) base::LeaveInChild(entries_);
   }
   bool Valid() const override {
-    return process_.MayCall() && !shortage_.stopped() && entries_->Valid();
+    return process_.MayCall() && !end_.reached() && entries_->Valid();
   }
   void SeekToFirst() override {
     SeekTo(true, [this] { entries_->SeekToFirst(); });
@@ -111,18 +107,18 @@ class EntryPairIterator final : public LocalIterator {
     SeekTo(true, [this, key] { entries_->Seek(key); });
   }
   void Next() override {
-    if (Valid()) shortage_.TryStep([this] { StepForward(); });
+    if (Valid()) end_.TryStep([this] { StepForward(); });
   }
   void Prev() override {
-    if (Valid()) shortage_.TryStep([this] { StepBack(); });
+    if (Valid()) end_.TryStep([this] { StepBack(); });
   }
-  Slice key() const override { return entries_->key(); }
+  Slice key() const override { return end_.reached() ? Slice() : entries_->key(); }
   Slice value() override {
-    return process_.MayCall() ? shortage_.TryValue([this] { return entries_->value(); }) : Slice();
+    return process_.MayCall() ? end_.TryValue(*entries_) : Slice();
   }
   Status status() const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the iterator"));
-    QUIRE_RETURN_IF_ERROR(shortage_.status());
+    QUIRE_RETURN_IF_ERROR(end_.status());
     return entries_->status();
   }
 
@@ -131,7 +127,7 @@ class EntryPairIterator final : public LocalIterator {
   void SeekTo(bool forward, const Step& step) {
     if (!process_.MayCall()) return;
     forward_ = forward;
-    shortage_.TrySeek(step);
+    end_.TrySeek(step);
   }
   void StepForward() {
     if (forward_) return entries_->Next();
@@ -149,7 +145,7 @@ class EntryPairIterator final : public LocalIterator {
   const base::OwnProcess process_;
   std::unique_ptr<table::EntryIterator> entries_;
   bool forward_ = true;
-  Shortage shortage_;
+  WalkEnd end_;
 };
 
 class FailedIterator final : public LocalIterator {

@@ -77,6 +77,29 @@ TEST_F(LateTables, ThatCannotBeOpenedSaySoUntilTheyCan) {
   EXPECT_EQ(test_->Verify().code(), Code::kIo);
   watched_->FailAt(io::kFaultOpen, 1, 0, Code::kIo);
   EXPECT_EQ(GetText(test_.db(), Key(0)), value_);
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  EXPECT_EQ(iterator->key(), Key(0));
+}
+
+TEST_F(LateTables, OfWhichARunHasOneMayBeTriedAgain) {
+  TestDb small{SmallOptions()};
+  ASSERT_OK(small.Open());
+  ASSERT_OK(small->Put(Key(0), value_));
+  ASSERT_OK(small->Flush());
+  small.Close();
+  const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(small.fs());
+  small.environment().fs = faults.get();
+  ASSERT_OK(small.Open());
+  faults->FailAt(io::kFaultOpen, 1, UINT64_MAX, Code::kOutOfMemory);
+  auto iterator = small->NewIterator({});
+  iterator->SeekToFirst();
+  EXPECT_EQ(iterator->status().code(), Code::kOutOfMemory);
+  faults->FailAt(io::kFaultOpen, 1, 0, Code::kOutOfMemory);
+  iterator->SeekToFirst();
+  EXPECT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  iterator.reset();
+  small.Close();
 }
 
 TEST_F(LateTables, AreOpenedOnceByAllWhoReadThemFirst) {

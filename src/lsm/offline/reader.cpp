@@ -74,11 +74,12 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
     // One that failed to open may go inside an EpochGuard, and nobody has seen a view of it.
     if (current_ == nullptr) return;
     // The last to let go of it may be a guard's holder or a reclaimer.
+    current_.reset();
     if (!base::EpochMaySynchronize()) {
-      base::EpochRetire(base::EpochPrepare([last = std::move(current_)] {}));
+      base::EpochRetire(std::move(end_of_current_));
       return;
     }
-    current_.reset();
+    end_of_current_.clear();
     base::EpochSynchronize();  // earlier views go before the file system and the cache may
   }
 
@@ -107,17 +108,18 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
   // What readers load, inside an EpochGuard; kept alive by current_.
   std::atomic<const ReaderView*> view_{nullptr};
   std::mutex mutex_;
-  std::shared_ptr<const ReaderView> current_;  // guarded by mutex_
+  std::shared_ptr<const ReaderView> current_;         // guarded by mutex_
+  std::list<base::EpochRetired> end_of_current_;  // likewise; keeps it until it is retired
 };
 
 Status DirectoryReader::Refresh() {
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks_.Next(current_.get()));
   // What may find no memory before all else: gets that go on use the former view.
-  auto retired = base::EpochPrepare([former = current_] {});
+  auto end_of_view = base::EpochPrepare([view] {});
   view_.store(view.get(), std::memory_order_release);
   current_ = std::move(view);
-  base::EpochRetire(std::move(retired));
+  base::EpochRetire(std::exchange(end_of_current_, std::move(end_of_view)));
   return Status();
 }
 

@@ -5,7 +5,7 @@
 /// Source     PapyrusKV, SC17, section 4.1: a database is composed from what its manifest says
 /// Threads    any number; the file is opened within the reader's EpochGuard, as blocks are read
 /// Invariants it has no range tombstones; what cannot be opened is tried again at the next use, but
-///            an iterator that was made meanwhile keeps failing
+///            an iterator that was made meanwhile keeps failing (that of its run makes another)
 #pragma once
 
 #include <atomic>

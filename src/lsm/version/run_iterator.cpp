@@ -38,10 +38,11 @@ class RunIterator : public table::EntryIterator {
   Status status() const override { return current_ == nullptr ? Status() : current_->status(); }
 
  private:
+  // What has failed is tried anew. If there is no memory, nothing has changed.
   void Enter(size_t index) {
-    if (current_ != nullptr && index == index_) return;
-    index_ = index;
+    if (current_ != nullptr && index == index_ && current_->status().ok()) return;
     current_ = run_.tables()[index]->table().NewIterator(fill_cache_);
+    index_ = index;
   }
   // An iterator that stands nowhere because of an error stays, so that status() tells.
   bool AtEnd() const { return !current_->Valid() && current_->status().ok(); }
@@ -69,7 +70,10 @@ class RunIterator : public table::EntryIterator {
 }  // namespace
 
 std::unique_ptr<table::EntryIterator> NewRunIterator(const Run& run, bool fill_cache) {
-  if (run.tables().size() == 1) return run.tables()[0]->table().NewIterator(fill_cache);
+  if (run.tables().size() == 1) {
+    auto of_table = run.tables()[0]->table().NewIterator(fill_cache);
+    if (of_table->status().ok()) return of_table;
+  }
   return std::make_unique<RunIterator>(run, fill_cache);
 }
 

@@ -49,7 +49,7 @@ class SegmentTracker {
   std::set<uint64_t> Graced() const;
   /// Takes note of new and of sealed segments, of those that are `graced`, and of how far flushing
   /// got. The flags that are returned are to be set after a grace period:
-  /// base::EpochRetire([flag] { *flag = true; }), under no lock.
+  /// base::EpochRetire(base::EpochPrepare([flag] { *flag = true; })), under no lock.
   std::vector<std::shared_ptr<std::atomic<bool>>> Observe(
       const std::set<uint64_t>& graced, const std::vector<ValueSegmentInfo>& segments,
       const MemoryState& memory);

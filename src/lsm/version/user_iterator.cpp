@@ -189,7 +189,7 @@ Slice UserIterator::ReadSeparated(Slice reference) {
           return separated_value_.data();
         });
     if (!value_status_.ok()) separated_value_.clear();
-    value_read_ = value_status_.ok();
+    value_read_ = true;
   }
   return separated_value_;
 }
