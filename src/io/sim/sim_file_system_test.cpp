@@ -570,7 +570,9 @@ TEST_F(FaultFileSystemTest, ADirectoryWhoseNameCannotBeSyncedIsNotDurableThoughI
   for (const bool was_there : {false, true}) {
     SCOPED_TRACE(was_there);
     const std::string path = was_there ? "/there" : "/new";
-    if (was_there) ASSERT_TRUE(sim_->MakeDirectory(path).ok());
+    if (was_there) {
+      ASSERT_TRUE(sim_->MakeDirectory(path).ok());
+    }
     fs_->FailAt(kFaultSync, 1, 1, Code::kIo);
     EXPECT_EQ(MakeDurableDirectory(*fs_, path).code(), Code::kIo);
     EXPECT_TRUE(MakeDurableDirectory(*fs_, path).ok());
