@@ -182,6 +182,7 @@ TEST(CallAllocations, OneFailsInEachDoor) {
 TEST(CallAllocations, OneFailsInEachCallOfDatabasesInC) {
   Sweep<CDatabaseObjects, int>::Run(CDatabaseRows());
   Sweep<CDatabaseObjects, int>::Run(CDoorRows());
+  Sweep<CDatabaseObjects, int>::Run(CHeldRows());
 }
 
 TEST(CallAllocations, OneFailsInEachCallOfStreams) {

@@ -561,4 +561,202 @@ std::vector<CDatabaseRow> CDoorRows() {
   return {{"quire_context_open", OpenContextInC}, {"quire_reader_open", OpenReaderInC}};
 }
 
+namespace {
+
+// Calls that return a text, which is the caller's if they succeed.
+template <typename Call>
+int GivenText(const Call& call) {
+  char* text = nullptr;
+  const int code = call(&text);
+  if (code == QUIRE_OK) quire_free(text);
+  return code;
+}
+
+// A call with options, or with a reader, of its own.
+template <typename Call>
+int WithOptions(const Call& call) {
+  quire_options* options = nullptr;
+  const int made = quire_options_create(&options);
+  if (made != QUIRE_OK) return made;
+  const int code = call(options);
+  quire_options_destroy(options);
+  return code;
+}
+template <typename Call>
+int WithReader(const CDatabaseObjects& o, const Call& call) {
+  quire_reader* reader = nullptr;
+  const int opened = quire_reader_open(o.directory.c_str(), nullptr, &reader);
+  if (opened != QUIRE_OK) return opened;
+  const int code = call(reader);
+  quire_reader_destroy(reader);
+  return code;
+}
+// A call that makes an iterator, which is moved.
+template <typename Call>
+int Walk(const Call& call) {
+  quire_iter* iter = nullptr;
+  int code = call(&iter);
+  if (code != QUIRE_OK) return code;
+  code = quire_iter_seek_to_first(iter);
+  quire_iter_destroy(iter);
+  return code;
+}
+
+int OpenSecondInC(CDatabaseObjects& o) {
+  quire_db* second = nullptr;
+  const int code = quire_db_open(o.context, "second", nullptr, &second);
+  return code != QUIRE_OK ? code : quire_db_close(second);
+}
+void MakeSecondInC(CDatabaseObjects& o) { EXPECT_EQ(OpenSecondInC(o), QUIRE_OK); }
+
+template <typename Call>
+int Waited(const Call& call) {
+  quire_event* event = nullptr;
+  int code = call(&event);
+  if (code != QUIRE_OK) return code;
+  code = quire_event_wait(event);
+  quire_event_destroy(event);
+  return code;
+}
+
+std::vector<CDatabaseRow> CContextRows() {
+  using C = CDatabaseObjects;
+  static const int self = 0;
+  const auto notify = [](C& o) { return quire_context_notify(o.context, 1, &self, 1); };
+  return {
+      {"quire_context_describe",
+       [](C& o) {
+         return GivenText([&](char** text) { return quire_context_describe(o.context, text); });
+       }},
+      {"quire_context_barrier", [](C& o) { return quire_context_barrier(o.context); }},
+      {"quire_context_notify", notify},
+      {"quire_context_wait_signal",
+       [](C& o) { return quire_context_wait_signal(o.context, 1, &self, 1); },
+       [notify](C& o) { EXPECT_EQ(notify(o), QUIRE_OK); }},
+      {"quire_context_progress", [](C& o) { return quire_context_progress(o.context); }},
+      {"quire_context_list_databases",
+       [](C& o) {
+         return GivenText([&](char** text) {
+           return quire_context_list_databases(o.context, text);
+         });
+       }},
+      {"quire_context_agree", [](C& o) { return quire_context_agree(o.context, 0, nullptr); }},
+      {"quire_context_destroy_database",
+       [](C& o) { return quire_context_destroy_database(o.context, "second"); }, MakeSecondInC},
+      {"quire_context_destroy_database_async",
+       [](C& o) {
+         return Waited([&](quire_event** event) {
+           return quire_context_destroy_database_async(o.context, "second", event);
+         });
+       },
+       MakeSecondInC},
+  };
+}
+
+std::vector<CDatabaseRow> CIteratorRows() {
+  using C = CDatabaseObjects;
+  const auto at_the_pair = [](C& o) { EXPECT_EQ(quire_iter_seek_to_first(o.iter), QUIRE_OK); };
+  return {
+      {"quire_iter_create",
+       [](C& o) { return Walk([&](quire_iter** iter) { return quire_iter_create(o.db, iter); }); }},
+      {"quire_iter_seek_to_first", [](C& o) { return quire_iter_seek_to_first(o.iter); }},
+      {"quire_iter_seek_to_last", [](C& o) { return quire_iter_seek_to_last(o.iter); }},
+      {"quire_iter_seek", [](C& o) { return quire_iter_seek(o.iter, "k", 1); }},
+      {"quire_iter_next", [](C& o) { return quire_iter_next(o.iter); }, at_the_pair},
+      {"quire_iter_prev", [](C& o) { return quire_iter_prev(o.iter); }, at_the_pair},
+      {"quire_iter_value",
+       [](C& o) {
+         const void* value = nullptr;
+         size_t size = 0;
+         return quire_iter_value(o.iter, &value, &size);
+       },
+       at_the_pair},
+  };
+}
+
+std::vector<CDatabaseRow> CReaderRows() {
+  using C = CDatabaseObjects;
+  const auto flush = [](C& o) { EXPECT_EQ(quire_db_barrier(o.db, QUIRE_SSTABLE), QUIRE_OK); };
+  return {
+      {"quire_reader_get",
+       [](C& o) {
+         return WithReader(o, [](quire_reader* reader) {
+           return Given([&](void** value, size_t* size) {
+             return quire_reader_get(reader, "key", 3, value, size);
+           });
+         });
+       },
+       flush},
+      {"quire_reader_get_into",
+       [](C& o) {
+         return WithReader(o, [](quire_reader* reader) {
+           char buffer[16];
+           size_t size = 0;
+           return quire_reader_get_into(reader, "key", 3, buffer, sizeof buffer, &size);
+         });
+       },
+       flush},
+      {"quire_reader_iter_create",
+       [](C& o) {
+         return WithReader(o, [](quire_reader* reader) {
+           return Walk([&](quire_iter** iter) { return quire_reader_iter_create(reader, iter); });
+         });
+       },
+       flush},
+      {"quire_reader_refresh",
+       [](C& o) {
+         return WithReader(o, [](quire_reader* reader) { return quire_reader_refresh(reader); });
+       },
+       flush},
+  };
+}
+
+std::vector<CDatabaseRow> COptionRows() {
+  using C = CDatabaseObjects;
+  return {
+      {"quire_options_create", [](C&) { return WithOptions([](quire_options*) { return 0; }); }},
+      {"quire_options_set",
+       [](C&) {
+         return WithOptions([](quire_options* options) {
+           return quire_options_set(options, "memtable_bytes", "16MiB");
+         });
+       }},
+      {"quire_options_get",
+       [](C&) {
+         return WithOptions([](quire_options* options) {
+           return GivenText([&](char** text) {
+             return quire_options_get(options, "memtable_bytes", text);
+           });
+         });
+       }},
+      {"quire_options_explain",
+       [](C&) {
+         return WithOptions([](quire_options* options) {
+           return GivenText([&](char** text) { return quire_options_explain(options, text); });
+         });
+       }},
+      {"quire_batch_create",
+       [](C&) {
+         quire_batch* batch = nullptr;
+         const int code = quire_batch_create(&batch);
+         quire_batch_destroy(batch);
+         return code;
+       }},
+      {"quire_batch_put", [](C& o) { return quire_batch_put(o.batch, "k", 1, "v", 1); }},
+      {"quire_batch_delete", [](C& o) { return quire_batch_delete(o.batch, "k", 1); }},
+      {"quire_batch_clear", [](C& o) { return quire_batch_clear(o.batch); }},
+  };
+}
+
+}  // namespace
+
+std::vector<CDatabaseRow> CHeldRows() {
+  std::vector<CDatabaseRow> all = CContextRows();
+  all.push_back({"quire_db_open", OpenSecondInC});
+  for (const auto& rows : {CIteratorRows(), CReaderRows(), COptionRows()}) {
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  return all;
+}
+
 }  // namespace quire::test

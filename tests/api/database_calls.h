@@ -91,6 +91,8 @@ using CDatabaseRow = CallRow<CDatabaseObjects, int>;
 std::vector<CDatabaseRow> CDatabaseRows();
 /// Functions of C that open something.
 std::vector<CDatabaseRow> CDoorRows();
+/// Functions of contexts, options, batches, iterators and readers in C.
+std::vector<CDatabaseRow> CHeldRows();
 
 }  // namespace quire::test
 
