@@ -27,7 +27,6 @@ function(quire_module name)
   if(arg_SOURCES)
     add_library(${library} STATIC ${arg_SOURCES})
     quire_target_defaults(${library})
-    quire_precompile(${library} library cmake/precompiled.h)
     set(scope PUBLIC)
     set_property(GLOBAL APPEND PROPERTY QUIRE_MODULES ${library})
   else()
@@ -119,24 +118,23 @@ function(quire_test name)
     ENVIRONMENT "${QUIRE_TEST_ENVIRONMENT}")
 endfunction()
 
-# quire_precompile(target kind header): the first target of a kind compiles the header, the others
-# use what it has compiled: their flags are the same but for the folders of headers. A source with
-# other flags does without; that is no warning.
+# The first test program compiles the headers, the others use what it has compiled: their flags are
+# the same but for the folders of headers. Programs without GoogleTest have other flags and do
+# without; that is no warning.
 set(CMAKE_PCH_WARN_INVALID OFF)
-function(quire_precompile target kind header)
-  if(NOT QUIRE_PRECOMPILE OR QUIRE_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    return()
-  endif()
-  get_property(first GLOBAL PROPERTY QUIRE_FIRST_PRECOMPILED_${kind})
+function(quire_precompile target)
+  get_property(first GLOBAL PROPERTY QUIRE_FIRST_PRECOMPILED)
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
-    set_property(GLOBAL PROPERTY QUIRE_FIRST_PRECOMPILED_${kind} ${target})
-    target_precompile_headers(${target} PRIVATE
-                              "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/${header}>")
+    set_property(GLOBAL PROPERTY QUIRE_FIRST_PRECOMPILED ${target})
+    target_precompile_headers(
+      ${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/tests/support/precompiled.h>")
   endif()
   # The compiler's cache sees in it that the headers are precompiled.
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  target_compile_options(${target}
+                         PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endfunction()
 
 # Test code is compiled once and run for seconds: optimising it fully costs more than it gives.
@@ -146,7 +144,10 @@ function(quire_test_defaults target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
                                            $<$<CONFIG:RelWithDebInfo>:-Og>)
-  quire_precompile(${target} tests tests/support/precompiled.h)
+  # Under the sanitizers programs with MPI have a source in C, for which there is no such header.
+  if(QUIRE_PRECOMPILE AND NOT QUIRE_SANITIZE)
+    quire_precompile(${target})
+  endif()
 endfunction()
 
 function(quire_fuzzer module source)

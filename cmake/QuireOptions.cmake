@@ -13,7 +13,7 @@ option(QUIRE_BUILD_TOOLS "Build the quire command" ${quire_top})
 option(QUIRE_BUILD_FUZZERS "Build libFuzzer targets (clang only)" OFF)
 option(QUIRE_MPI "Build the MPI transport" ON)
 set(QUIRE_MPI_FLAVOR "" CACHE STRING "Which installed MPI: empty (the default one), openmpi or mpich")
-option(QUIRE_PRECOMPILE "Precompile common headers (GCC): full builds are faster" OFF)
+option(QUIRE_PRECOMPILE "Precompile headers of the tests: full builds are faster" OFF)
 option(QUIRE_WERROR "Treat warnings as errors" OFF)
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")
 set_property(CACHE QUIRE_SANITIZE PROPERTY STRINGS "" address thread)
@@ -50,14 +50,12 @@ if(QUIRE_BUILD_FUZZERS)
   set(QUIRE_FUZZ_COMPILE_FLAGS -fsanitize=fuzzer-no-link)
 endif()
 
-# Warnings that GCC gives without reason: on std::string's own copies (GCC 12, its bug 105651), on
-# atomics of allocated memory (GCC 12), and, there and where sanitizers add branches, on the value
-# of an empty std::optional.
+# Warnings that GCC gives without reason: on std::string's own copies (GCC 12, its bug 105651), and,
+# there and where sanitizers add branches, on the value of an empty std::optional.
 set(QUIRE_WARNINGS_OFF "")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    list(APPEND QUIRE_WARNINGS_OFF -Wno-restrict -Wno-array-bounds
-                -Wno-stringop-overflow)
+    list(APPEND QUIRE_WARNINGS_OFF -Wno-restrict)
   endif()
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 OR QUIRE_SANITIZE)
     list(APPEND QUIRE_WARNINGS_OFF -Wno-maybe-uninitialized)
