@@ -208,7 +208,7 @@ TEST(StarvedDb, LosesNothingAndCapturesNothingLess) {
     ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
     base::EpochSynchronize();
     if (n == 0) before = test::AllocatedBytes();
-    // What is allocated once for all, of which there is little, may be allocated late.
+    // The process allocates a few bytes once for all runs, maybe late.
     ASSERT_LT(test::AllocatedBytes() - before, 512) << "lost when allocation " << n << " failed";
   }
   EXPECT_GT(n, 1000) << "so few allocations";

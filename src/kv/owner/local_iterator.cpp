@@ -10,8 +10,8 @@
 namespace quire::kv {
 namespace {
 
-// What ends a walk until the next seek, so that no pair is passed over and no value taken for an
-// empty one: a step that found no memory, or a value that cannot be read.
+// Ends a walk at a step that found no memory, or at a value that cannot be read. The walk stands
+// nowhere until the next seek: it passes over no pair, and shows no unread value as an empty one.
 class WalkEnd {
  public:
   template <typename Step>

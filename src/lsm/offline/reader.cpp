@@ -108,7 +108,7 @@ class DirectoryReader final : public Reader, public std::enable_shared_from_this
   // What readers load, inside an EpochGuard; kept alive by current_.
   std::atomic<const ReaderView*> view_{nullptr};
   std::mutex mutex_;
-  std::shared_ptr<const ReaderView> current_;         // guarded by mutex_
+  std::shared_ptr<const ReaderView> current_;     // guarded by mutex_
   std::list<base::EpochRetired> end_of_current_;  // likewise; keeps it until it is retired
 };
 

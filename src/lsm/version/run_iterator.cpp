@@ -38,7 +38,7 @@ class RunIterator : public table::EntryIterator {
   Status status() const override { return current_ == nullptr ? Status() : current_->status(); }
 
  private:
-  // What has failed is tried anew. If there is no memory, nothing has changed.
+  // Tries a table anew if it has failed. Without memory it changes nothing.
   void Enter(size_t index) {
     if (current_ != nullptr && index == index_ && current_->status().ok()) return;
     current_ = run_.tables()[index]->table().NewIterator(fill_cache_);

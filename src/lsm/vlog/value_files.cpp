@@ -123,7 +123,7 @@ Result<std::shared_ptr<io::File>> ValueFiles::Find(uint64_t segment_id) const {
 }
 
 void ValueFiles::Replace(std::atomic<OpenFile*>& place, std::unique_ptr<OpenFile> file) const {
-  // What may find no memory before all else.
+  // Memory is taken first: nothing may fail once the place has changed.
   const auto former = std::make_shared<std::unique_ptr<OpenFile>>();
   auto retired = base::EpochPrepare([former] { former->reset(); });
   former->reset(place.exchange(file.release(), std::memory_order_acq_rel));
