@@ -210,6 +210,14 @@ def check_own_header_first(root, relative, text, found):
         found.add("own_header", relative, f"its first include is not {header}")
 
 
+def check_test_namespace(relative, text, found):
+    """x_test.cpp has a namespace x_test, for full builds compile several tests in one go."""
+    name = Path(relative).stem
+    own = re.search(rf"^namespace \w[\w:]*::{name} {{", text, re.M)
+    if re.search(r"^TEST(_[FP])?\(", text, re.M) and not own:
+        found.add("test_namespace", relative, f"its tests are in no namespace {name}")
+
+
 SPECIAL = re.compile(r"=\s*(default|delete)\s*;|~\w+\s*\(|\bfriend\b|"
                      r"^\s*(using|typedef|return|static_assert)\b")
 # What one comment may cover in a run of lines: accessors, operators, constructors from a value.
@@ -288,6 +296,8 @@ def check_file(root, path, found):
         check_header_block(relative, text, found)
     if path.suffix == ".cpp" and relative.startswith("src/"):
         check_own_header_first(root, relative, text, found)
+        if relative.endswith("_test.cpp"):
+            check_test_namespace(relative, text, found)
     if path.suffix == ".h" and relative.startswith("include/"):
         check_documented(relative, text, found)
 
@@ -396,7 +406,8 @@ def self_test():
         "tests/papyruskv/p.c": "int F(int a, int b, int c, int d, int e, int f, int g) {\n}\n",
         "cmake/QuireModule.cmake": "add_test(NAME x)\n",
         "scripts/s": "#!/usr/bin/env bash\nsource common/common.sh\n",
-        "src/kv/k_test.cpp": "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n",
+        "src/kv/k_test.cpp": "namespace quire::kv::k_test {\n"
+                             "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n}\n",
     }
     bad = {
         "shell_trap": ("tests/t.sh", "#!/usr/bin/env bash\nset -euo pipefail\nfalse\n"),
@@ -416,6 +427,7 @@ def self_test():
         "stop": ("src/kv/b.cpp", "void F() {\n  std::abort();\n}\n"),
         "header_block": ("src/kv/b.h", "#pragma once\nint F();\n"),
         "own_header": ("src/base/a.cpp", "#include <string>\n#include \"base/a.h\"\n"),
+        "test_namespace": ("src/kv/b_test.cpp", "namespace quire::kv {\nTEST(A, B) {\n}\n}\n"),
         "documented": ("include/quire/y.h", header + "class Y {\n public:\n  int F(int a);\n};\n"),
     }
 

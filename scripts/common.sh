@@ -44,7 +44,7 @@ configure() {
   (($# == 0)) || shift
   mkdir -p "$dir"
   log=$dir/configure.log
-  if ! cmake --preset "$preset" -B "$dir" -DQUIRE_MPI_FLAVOR="$(mpi_flavor)" -DQUIRE_PRECOMPILE=ON \
+  if ! cmake --preset "$preset" -B "$dir" -DQUIRE_MPI_FLAVOR="$(mpi_flavor)" -DQUIRE_FULL_BUILD=ON \
     "$@" >"$log" 2>&1; then
     cat "$log" >&2
     die "configuring $dir failed (cmake --preset $preset)"

@@ -22,7 +22,7 @@
 #include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_model_test {
 namespace {
 
 constexpr uint32_t kParts = 2;
@@ -713,4 +713,4 @@ TEST(StreamModel, ProgramsGiveWhatTheModelHas) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_model_test

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace quire::base {
+namespace quire::base::coding_test {
 namespace {
 
 std::vector<uint64_t> InterestingNumbers() {
@@ -131,4 +131,4 @@ TEST(KeyPrefix, OrdersLikeTheFirstEightBytes) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::coding_test

@@ -10,7 +10,7 @@
 
 #include "base/sync_point.h"
 
-namespace quire::base {
+namespace quire::base::epoch_test {
 namespace {
 
 TEST(Epoch, FreesWhatNobodyCanSee) {
@@ -194,4 +194,4 @@ TEST(Epoch, ThreadsThatEndHandTheirPlaceOn) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::epoch_test

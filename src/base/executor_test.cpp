@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-namespace quire::base {
+namespace quire::base::executor_test {
 namespace {
 
 // Returns the jobs that a pool of one thread ran, in order. The first is long; it lets others run
@@ -65,4 +65,4 @@ TEST(ThreadPool, RunsWithinALongJobOnlyWhatWaitedBefore) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::executor_test

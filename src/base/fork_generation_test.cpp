@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace quire::base {
+namespace quire::base::fork_generation_test {
 namespace {
 
 TEST(ForkGeneration, DiffersInAForkedChildAndStaysInItsParent) {
@@ -19,4 +19,4 @@ TEST(ForkGeneration, DiffersInAForkedChildAndStaysInItsParent) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::fork_generation_test

@@ -11,7 +11,7 @@
 #include "base/hash_long.h"
 #include "base/random.h"
 
-namespace quire::base {
+namespace quire::base::hash_test {
 namespace {
 
 std::string Pattern(size_t size) {
@@ -192,4 +192,4 @@ TEST(Checksum, ProcessorsAgree) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::hash_test

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace quire::base {
+namespace quire::base::parallel_for_test {
 namespace {
 
 TEST(ParallelFor, RunsEachPieceOnce) {
@@ -83,4 +83,4 @@ TEST(ParallelFor, ThrowsWhatAPieceThrows) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::parallel_for_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace quire::base {
+namespace quire::base::printable_test {
 namespace {
 
 TEST(Printable, ShowsWhatCanBeReadAndEscapesTheRest) {
@@ -44,4 +44,4 @@ TEST(Printable, HexHasTwoDigitsForEachByte) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::printable_test

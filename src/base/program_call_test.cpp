@@ -9,7 +9,7 @@
 
 #include "base/log_sink.h"
 
-namespace quire::base {
+namespace quire::base::program_call_test {
 namespace {
 
 using testing::HasSubstr;
@@ -60,4 +60,4 @@ TEST(ProgramCall, ALogSinkMayThrow) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::program_call_test

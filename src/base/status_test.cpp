@@ -14,7 +14,7 @@
 #include "base/log_sink.h"
 #include "base/random.h"
 
-namespace quire {
+namespace quire::status_test {
 namespace {
 
 Result<std::string> Halve(int number) {
@@ -215,4 +215,4 @@ TEST(Random, RepeatsFromItsSeed) {
 }
 
 }  // namespace
-}  // namespace quire
+}  // namespace quire::status_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/held_thread.h"
 
-namespace quire::base {
+namespace quire::base::sync_point_test {
 namespace {
 
 class SyncPointTest : public testing::Test {
@@ -70,4 +70,4 @@ TEST_F(SyncPointTest, TimeReleasesTheThread) {
 TEST_F(SyncPointTest, DoesNothingWithoutAListener) { SyncPoint("test.unheard"); }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::sync_point_test

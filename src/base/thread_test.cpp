@@ -6,7 +6,7 @@
 
 #include "base/executor.h"
 
-namespace quire::base {
+namespace quire::base::thread_test {
 namespace {
 
 TEST(StartThread, BlocksSignalsOfTheProgramAndKeepsItsOwn) {
@@ -61,4 +61,4 @@ TEST(ThreadPool, WithoutOneOfItsThreadsIsAStatusAndLeavesNone) {
 }
 
 }  // namespace
-}  // namespace quire::base
+}  // namespace quire::base::thread_test

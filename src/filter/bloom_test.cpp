@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 
-namespace quire::filter {
+namespace quire::filter::bloom_test {
 namespace {
 
 std::vector<uint64_t> KeyHashes(const std::string& prefix, int count) {
@@ -112,4 +112,4 @@ TEST(Bloom, BytesArePinned) {
 }
 
 }  // namespace
-}  // namespace quire::filter
+}  // namespace quire::filter::bloom_test

@@ -14,7 +14,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::filter {
+namespace quire::filter::rank_map_test {
 namespace {
 
 constexpr RankMapKind kKinds[] = {RankMapKind::kBloom, RankMapKind::kCuckoo, RankMapKind::kRibbon};
@@ -231,4 +231,4 @@ TEST(RankRibbon, TakesLittleMoreThanTheBitsOfARank) {
 }
 
 }  // namespace
-}  // namespace quire::filter
+}  // namespace quire::filter::rank_map_test

@@ -12,7 +12,7 @@
 #include "log/segment.h"
 #include "tests/support/golden.h"
 
-namespace quire::log {
+namespace quire::log::golden_test {
 namespace {
 
 constexpr uint64_t kGeneration = 0x1122334455667788;
@@ -116,4 +116,4 @@ TEST(LogGolden, ASegmentIsWrittenAndReadAsEver) {
 }
 
 }  // namespace
-}  // namespace quire::log
+}  // namespace quire::log::golden_test

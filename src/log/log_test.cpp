@@ -17,7 +17,7 @@
 #include "log/segment.h"
 #include "tests/support/one_page_memory.h"
 
-namespace quire::log {
+namespace quire::log::log_test {
 namespace {
 
 constexpr uint64_t kGeneration = 0x1122334455667788;
@@ -721,4 +721,4 @@ TEST_F(SegmentTest, AfterAPowerLossEverySyncedRecordIsThereAndNoneIsMadeUp) {
 }
 
 }  // namespace
-}  // namespace quire::log
+}  // namespace quire::log::log_test

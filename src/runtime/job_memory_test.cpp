@@ -16,7 +16,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::runtime {
+namespace quire::runtime::job_memory_test {
 namespace {
 
 using testing::HasSubstr;
@@ -205,4 +205,4 @@ TEST(JobStart, WithoutMemoryEndsTheWorkAtOnce) {
 }
 
 }  // namespace
-}  // namespace quire::runtime
+}  // namespace quire::runtime::job_memory_test

@@ -12,7 +12,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::runtime {
+namespace quire::runtime::job_test {
 namespace {
 
 using testing::ElementsAre;
@@ -270,4 +270,4 @@ TEST_P(Jobs, ThatAreStoppedRunNoMore) {
 }
 
 }  // namespace
-}  // namespace quire::runtime
+}  // namespace quire::runtime::job_test

@@ -6,7 +6,7 @@
 #include "quire/option_table.h"
 #include "runtime/memory_plan.h"
 
-namespace quire::runtime {
+namespace quire::runtime::memory_budget_test {
 namespace {
 
 using testing::HasSubstr;
@@ -151,4 +151,4 @@ TEST(MemoryBudget, TheLimitIsTheLeastOverAllRanksUnlessGiven) {
 }
 
 }  // namespace
-}  // namespace quire::runtime
+}  // namespace quire::runtime::memory_budget_test

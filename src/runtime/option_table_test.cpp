@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace quire {
+namespace quire::option_table_test {
 namespace {
 
 using testing::HasSubstr;
@@ -216,4 +216,4 @@ TEST(OptionTable, AWrongUnitIsAnsweredWithTheUnits) {
 }
 
 }  // namespace
-}  // namespace quire
+}  // namespace quire::option_table_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-namespace quire::runtime {
+namespace quire::runtime::options_text_test {
 namespace {
 
 using testing::HasSubstr;
@@ -49,4 +49,4 @@ TEST(OptionsText, TellsWhatWasGivenWithTheSeparatorBetween) {
 }
 
 }  // namespace
-}  // namespace quire::runtime
+}  // namespace quire::runtime::options_text_test

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "table/table.h"
 
-namespace quire::table {
+namespace quire::table::block_cache_test {
 namespace {
 
 constexpr size_t kBlockBytes = 1000;
@@ -305,4 +305,4 @@ TEST(BlockRing, KeepsTheOrderWhateverIsTakenOut) {
 }
 
 }  // namespace
-}  // namespace quire::table
+}  // namespace quire::table::block_cache_test

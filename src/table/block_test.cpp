@@ -6,7 +6,7 @@
 #include "table/compression.h"
 #include "table/table_testing.h"
 
-namespace quire::table {
+namespace quire::table::block_test {
 namespace {
 
 // Contents with the slack that FindTagged may read.
@@ -342,4 +342,4 @@ TEST(Compression, RefusesDamagedBytes) {
 }
 
 }  // namespace
-}  // namespace quire::table
+}  // namespace quire::table::block_test

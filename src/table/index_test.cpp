@@ -9,7 +9,7 @@
 #include "table/table_testing.h"
 #include "table/tombstone_set.h"
 
-namespace quire::table {
+namespace quire::table::index_test {
 namespace {
 
 constexpr uint64_t kBlockBytes = 100;
@@ -316,4 +316,4 @@ TEST(Properties, GiveBackWhatTheyWereGivenAndRefuseEveryTruncation) {
 }
 
 }  // namespace
-}  // namespace quire::table
+}  // namespace quire::table::index_test

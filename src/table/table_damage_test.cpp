@@ -13,7 +13,7 @@
 #include "table/table_testing.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::table {
+namespace quire::table::table_damage_test {
 namespace {
 
 // What reading all of a table gave.
@@ -444,4 +444,4 @@ TEST(TableGolden, TheExampleOfAlikeEntriesIsWhatTheBuilderWrites) {
 }
 
 }  // namespace
-}  // namespace quire::table
+}  // namespace quire::table::table_damage_test

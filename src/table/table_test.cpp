@@ -12,7 +12,7 @@
 #include "table/table_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::table {
+namespace quire::table::table_test {
 namespace {
 
 constexpr uint64_t kLargeCache = 64 << 20;
@@ -556,4 +556,4 @@ TEST(Table, ReadersOfATinyCacheReadTheRightValues) {
 }
 
 }  // namespace
-}  // namespace quire::table
+}  // namespace quire::table::table_test

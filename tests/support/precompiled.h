@@ -1,4 +1,4 @@
-// The headers that nearly every test includes, parsed once for all if QUIRE_PRECOMPILE is on.
+// The headers that nearly every test includes, parsed once for all if QUIRE_FULL_BUILD is on.
 // A test still includes what it uses: other builds go without this one.
 //
 // Threads: none.

@@ -22,7 +22,7 @@
 #include "tests/support/test_scale.h"
 #include "tools/quire-streamd/daemon_testing.h"
 
-namespace quire::streamd {
+namespace quire::streamd::daemon_test {
 namespace {
 
 using stream::Operation;
@@ -416,4 +416,4 @@ TEST_F(ServiceTest, TellsWhereADaemonIsThatHasMoved) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::daemon_test

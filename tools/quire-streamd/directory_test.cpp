@@ -5,7 +5,7 @@
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::streamd {
+namespace quire::streamd::directory_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -69,4 +69,4 @@ TEST(Directory, HasRoomForSoManyAndMakesItOfWhatIsOld) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::directory_test

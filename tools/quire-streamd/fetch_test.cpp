@@ -20,7 +20,7 @@
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/handshake.h"
 
-namespace quire::streamd {
+namespace quire::streamd::fetch_test {
 namespace {
 
 constexpr uint64_t kLongNs = 20'000'000'000;
@@ -229,4 +229,4 @@ TEST_F(FetchingNode, ACallInsideAPlaceIsRefused) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::fetch_test

@@ -21,7 +21,7 @@
 #include "tools/quire-streamd/place_files.h"
 #include "tools/quire-streamd/workers.h"
 
-namespace quire::streamd {
+namespace quire::streamd::gate_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -302,4 +302,4 @@ TEST_F(GateTest, IsFoundByAReaderWhoseOwnDaemonWasTheSecond) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::gate_test

@@ -14,7 +14,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::streamd {
+namespace quire::streamd::handshake_test {
 namespace {
 
 constexpr uint64_t kLongNs = 20'000'000'000;
@@ -216,4 +216,4 @@ TEST(Token, MakesTheDigestOfTheStandard) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::handshake_test

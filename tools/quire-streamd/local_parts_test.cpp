@@ -10,7 +10,7 @@
 #include "tests/support/status_asserts.h"
 #include "tools/quire-streamd/daemon_testing.h"
 
-namespace quire::streamd {
+namespace quire::streamd::local_parts_test {
 namespace {
 
 using stream::Operation;
@@ -103,4 +103,4 @@ TEST_F(LocalPartsTest, GiveTheNextPageOfAListThatWasDropped) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::local_parts_test

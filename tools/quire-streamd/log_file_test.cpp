@@ -8,7 +8,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::streamd {
+namespace quire::streamd::log_file_test {
 namespace {
 
 TEST(LogFile, HasTheNewestLinesAndTakesNoMoreRoomThanItMay) {
@@ -45,4 +45,4 @@ TEST(LogFile, KeepsWhatTheDaemonBeforeHadToSay) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::log_file_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/status_asserts.h"
 
-namespace quire::streamd {
+namespace quire::streamd::paged_lists_test {
 namespace {
 
 class PagedListsTest : public ::testing::Test {
@@ -49,4 +49,4 @@ TEST_F(PagedListsTest, KeepTheLastListWhateverItsSize) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::paged_lists_test

@@ -9,7 +9,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::streamd {
+namespace quire::streamd::part_dates_test {
 namespace {
 
 class PartDatesTest : public ::testing::Test {
@@ -79,4 +79,4 @@ TEST(PartDates, ChangeNothingAndTakeNoLockWhereTheWriterDied) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::part_dates_test

@@ -14,7 +14,7 @@
 #include "stream/log/delta.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::streamd {
+namespace quire::streamd::peers_test {
 namespace {
 
 constexpr uint64_t kLongNs = 20'000'000'000;
@@ -123,4 +123,4 @@ TEST_F(PeersTest, TellThatAnAnswerIsNone) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::peers_test

@@ -15,7 +15,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::streamd {
+namespace quire::streamd::place_files_test {
 namespace {
 
 TEST(PlaceFiles, TellWhereTheDaemonListensToItsUserAlone) {
@@ -136,4 +136,4 @@ TEST(PlaceFiles, FindNoDaemonWhereThereIsNoPlace) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::place_files_test

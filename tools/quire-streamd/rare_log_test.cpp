@@ -8,7 +8,7 @@
 
 #include "quire/log.h"
 
-namespace quire::streamd {
+namespace quire::streamd::rare_log_test {
 namespace {
 
 using testing::ElementsAre;
@@ -50,4 +50,4 @@ TEST_F(RareLogTest, ANewWindowTellsAFewAgain) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::rare_log_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace quire::streamd {
+namespace quire::streamd::tending_test {
 namespace {
 
 using stream::StorePart;
@@ -37,4 +37,4 @@ TEST(Tending, ComesBackAfterAWhileForVersionsThatGrewOld) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::tending_test

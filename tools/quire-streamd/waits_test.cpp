@@ -17,7 +17,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::streamd {
+namespace quire::streamd::waits_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -163,4 +163,4 @@ TEST_F(WaitsTest, ASingleFailureEndsAllThatWaitForThePart) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::waits_test

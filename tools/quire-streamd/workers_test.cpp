@@ -6,7 +6,7 @@
 #include <barrier>
 #include <semaphore>
 
-namespace quire::streamd {
+namespace quire::streamd::workers_test {
 namespace {
 
 TEST(Workers, RunAsManyAtOnceAsTheyMay) {
@@ -48,4 +48,4 @@ TEST(Workers, SayWhetherAllEndedInTime) {
 }
 
 }  // namespace
-}  // namespace quire::streamd
+}  // namespace quire::streamd::workers_test

@@ -8,7 +8,7 @@
 
 #include "io/files/file_system.h"
 
-namespace quire::compat {
+namespace quire::compat::papyruskv_names_test {
 namespace {
 
 std::string Mapped(Slice name) {
@@ -68,4 +68,4 @@ TEST(PapyruskvNames, NoneAndTooLongOnesAreRefused) {
 }
 
 }  // namespace
-}  // namespace quire::compat
+}  // namespace quire::compat::papyruskv_names_test

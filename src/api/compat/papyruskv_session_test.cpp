@@ -8,7 +8,7 @@
 
 #include "quire/log.h"
 
-namespace quire::compat {
+namespace quire::compat::papyruskv_session_test {
 namespace {
 
 class PapyruskvCodes : public testing::Test {
@@ -42,4 +42,4 @@ TEST_F(PapyruskvCodes, AFailureIsLoggedWithTheCall) {
 }
 
 }  // namespace
-}  // namespace quire::compat
+}  // namespace quire::compat::papyruskv_session_test

@@ -10,7 +10,7 @@
 
 #include "quire/option_table.h"
 
-namespace quire::compat {
+namespace quire::compat::papyruskv_settings_test {
 namespace {
 
 using testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST(PapyruskvSettings, AHashFunctionIsThePartitioner) {
 }
 
 }  // namespace
-}  // namespace quire::compat
+}  // namespace quire::compat::papyruskv_settings_test

@@ -12,7 +12,7 @@
 #include "comm/sim/sim_transport.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::comm {
+namespace quire::comm::collective_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -175,4 +175,4 @@ TEST(CollectiveBox, KnowsWhichCallsWereGivenUp) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::collective_test

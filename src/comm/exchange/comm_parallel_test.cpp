@@ -18,7 +18,7 @@
 #include "io/files/machine.h"
 #include "io/ipc/shared_memory.h"
 
-namespace quire::comm {
+namespace quire::comm::comm_parallel_test {
 namespace {
 
 constexpr uint32_t kEcho = 1;
@@ -311,4 +311,4 @@ TEST(CommParallel, TellsThreadsThatMayNotCallMpi) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::comm_parallel_test

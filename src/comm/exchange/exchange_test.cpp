@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "comm/sim/sim_transport.h"
 
-namespace quire::comm {
+namespace quire::comm::exchange_test {
 namespace {
 
 constexpr uint32_t kEcho = 1;
@@ -733,4 +733,4 @@ TEST(ExchangeWithoutThreads, SaysSoAndTellsOtherRanks) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::exchange_test

@@ -7,7 +7,7 @@
 #include "comm/exchange/message.h"
 #include "tests/support/golden.h"
 
-namespace quire::comm {
+namespace quire::comm::golden_test {
 namespace {
 
 constexpr FramePath kPath = {3, 4};
@@ -52,4 +52,4 @@ TEST(FrameGolden, IsWrittenAndReadAsEver) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::golden_test

@@ -12,7 +12,7 @@
 #include "comm/transport/nap.h"
 #include "comm/transport/spin_gauge.h"
 
-namespace quire::comm {
+namespace quire::comm::message_test {
 namespace {
 
 std::string Frame(const FramePath& path, FrameHeader header, Slice body) {
@@ -235,4 +235,4 @@ TEST(MpiTransport, SaysThatMpiIsNotInitialized) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::message_test

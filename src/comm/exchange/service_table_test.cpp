@@ -10,7 +10,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::comm {
+namespace quire::comm::service_table_test {
 namespace {
 
 TEST(ServiceTable, RunsTheServiceOfAChannelUntilItIsTakenAway) {
@@ -59,4 +59,4 @@ TEST(ServiceTable, HasNoChannelBeforeItsService) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::service_table_test

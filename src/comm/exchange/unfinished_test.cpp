@@ -10,7 +10,7 @@
 #include "comm/exchange/exchange.h"
 #include "comm/sim/sim_transport.h"
 
-namespace quire::comm {
+namespace quire::comm::unfinished_test {
 namespace {
 
 constexpr uint32_t kEcho = 1;
@@ -145,4 +145,4 @@ TEST_P(UnfinishedRequests, AnUnfinishedRequestEndsWithItsService) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::unfinished_test

@@ -23,7 +23,7 @@
 #include "io/files/proc_file.h"
 #include "io/ipc/shared_memory.h"
 
-namespace quire::comm {
+namespace quire::comm::shm_transport_test {
 namespace {
 
 constexpr uint32_t kEcho = 1;
@@ -451,4 +451,4 @@ TEST(ShmTransport, SleepsWhereNothingHappens) {
 }
 
 }  // namespace
-}  // namespace quire::comm
+}  // namespace quire::comm::shm_transport_test

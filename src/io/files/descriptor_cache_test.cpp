@@ -24,7 +24,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::descriptor_cache_test {
 namespace {
 
 constexpr rlim_t kLimit = 64;
@@ -228,4 +228,4 @@ TEST_P(DescriptorCacheTest, AForkedChildReadsWhileThreadsOfItsParentOpenFiles) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::descriptor_cache_test

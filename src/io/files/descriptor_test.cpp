@@ -27,7 +27,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::descriptor_test {
 namespace {
 
 // The process has no standard streams while it lives, as after `program <&- >&- 2>&-`.
@@ -216,4 +216,4 @@ TEST_F(StandardStreamsTest, AProgramOfOursOpensThemWithoutMakingThemWork) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::descriptor_test

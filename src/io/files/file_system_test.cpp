@@ -9,7 +9,7 @@
 #include "io/sim/sim_file_system.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::file_system_test {
 namespace {
 
 using test::TempDirectory;
@@ -336,4 +336,4 @@ TEST(CheckName, TakesOnlyHarmlessNames) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::file_system_test

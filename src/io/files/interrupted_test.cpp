@@ -124,7 +124,7 @@ int __wrap_open(const char* path, int flags, ...) {
 
 }  // extern "C"
 
-namespace quire::io {
+namespace quire::io::interrupted_test {
 namespace {
 
 class Interrupted : public testing::Test {
@@ -276,4 +276,4 @@ TEST_F(Interrupted, TheMachineAnswers) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::interrupted_test

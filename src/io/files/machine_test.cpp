@@ -22,7 +22,7 @@
 #include "io/ipc/shared_memory.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::machine_test {
 namespace {
 
 using test::TempDirectory;
@@ -332,4 +332,4 @@ TEST(Futex, WakesThreadsSleepingLong) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::machine_test

@@ -12,7 +12,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::ownership_test {
 namespace {
 
 using testing::HasSubstr;
@@ -98,4 +98,4 @@ TEST_F(Ownership, AFileOfAnotherUserIsRefusedForWritingAndNotChanged) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::ownership_test

@@ -26,7 +26,7 @@
 #include "io/files/posix_file.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::posix_file_system_test {
 namespace {
 
 using test::TempDirectory;
@@ -483,4 +483,4 @@ TEST(PosixFileSystem, PagesThatAreGoneAreNotStoredToAgain) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::posix_file_system_test

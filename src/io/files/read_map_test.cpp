@@ -21,7 +21,7 @@
 #include "io/files/posix_file.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::read_map_test {
 namespace {
 
 // Time passes by `step_ns` whenever somebody asks for it.
@@ -260,4 +260,4 @@ TEST(ReadMap, AnEmptyFileIsNotMapped) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::read_map_test

@@ -10,7 +10,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::remove_tree_test {
 namespace {
 
 constexpr char kListed[] = "io.remove_tree.listed";
@@ -107,4 +107,4 @@ TEST_F(RemoveTree, GivesUpATreeWithoutEnd) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::remove_tree_test

@@ -21,7 +21,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::socket_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -225,4 +225,4 @@ TEST(Process, StartsAProgramAndTellsHowItsBeginningEnded) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::socket_test

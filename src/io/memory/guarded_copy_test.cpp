@@ -13,7 +13,7 @@
 
 #include "tests/support/temp_directory.h"
 
-namespace quire::io {
+namespace quire::io::guarded_copy_test {
 namespace {
 
 size_t PageBytes() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
@@ -195,4 +195,4 @@ TEST_F(GuardedCopyDeathTest, AHandlerForOneSignalIsCalledOnce) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::guarded_copy_test

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "io/memory/stores.h"
 
-namespace quire::io {
+namespace quire::io::stores_hashed_test {
 namespace {
 
 constexpr size_t kMarginBytes = 2 * kLineBytes;
@@ -154,4 +154,4 @@ TEST(HashedCopies, CopyAndHashWhatIsLargerThanTheCaches) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::stores_hashed_test

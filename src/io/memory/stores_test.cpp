@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "tests/support/one_page_memory.h"
 
-namespace quire::io {
+namespace quire::io::stores_test {
 namespace {
 
 // Lines behind and before must stay as they are.
@@ -85,4 +85,4 @@ TEST(Stores, TheBestIsOneThatTheProcessorHas) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::stores_test

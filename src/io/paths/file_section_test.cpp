@@ -9,7 +9,7 @@
 #include "io/sim/sim_file_system.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::io {
+namespace quire::io::file_section_test {
 namespace {
 
 class FileSections : public testing::Test {
@@ -62,4 +62,4 @@ TEST_F(FileSections, OfATailGrowWithTheFile) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::file_section_test

@@ -10,7 +10,7 @@
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::io {
+namespace quire::io::made_paths_test {
 namespace {
 
 using test::FileTree;
@@ -82,4 +82,4 @@ TEST_F(MadePathsTest, GoWithTheObjectThatTheyWereMovedTo) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::made_paths_test

@@ -15,7 +15,7 @@
 
 #include "tests/support/status_asserts.h"
 
-namespace quire::io {
+namespace quire::io::sim_file_system_test {
 namespace {
 
 constexpr int kSeeds = 300;  // enough that every fate of a page is seen
@@ -727,4 +727,4 @@ TEST_F(FaultFileSystemTest, AProcessMayDieInTheMiddleOfAWrite) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::sim_file_system_test

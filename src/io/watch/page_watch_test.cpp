@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "io/watch/page_watch_testing.h"
 
-namespace quire::io {
+namespace quire::io::page_watch_test {
 namespace {
 
 class PageWatchTest : public ::testing::TestWithParam<WatchKind> {
@@ -228,4 +228,4 @@ TEST(KernelWatch, SeesWhatASystemCallWrote) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::page_watch_test

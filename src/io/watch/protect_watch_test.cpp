@@ -12,7 +12,7 @@
 #include "base/sanitizer.h"
 #include "io/watch/page_watch_testing.h"
 
-namespace quire::io {
+namespace quire::io::protect_watch_test {
 namespace {
 
 TEST(ProtectWatch, ASystemCallIntoAWatchedPageFails) {
@@ -144,4 +144,4 @@ TEST_F(ProtectWatchDeathTest, ALaterHandlerMayPassOn) {
 }
 
 }  // namespace
-}  // namespace quire::io
+}  // namespace quire::io::protect_watch_test

@@ -10,7 +10,7 @@
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::beside_pairs_test {
 namespace {
 
 using testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST_P(BesidePairs, ListsTheDatabasesOfTheRepository) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::beside_pairs_test

@@ -11,7 +11,7 @@
 #include "kv/database/timeouts_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::calls_after_timeout_test {
 namespace {
 
 Status Keep(Slice, const Slice*, Slice argument, std::string* updated) {
@@ -94,4 +94,4 @@ TEST(CallsAfterATimeout, DoWhatTheyDoWithoutIt) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::calls_after_timeout_test

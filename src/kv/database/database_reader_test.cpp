@@ -13,7 +13,7 @@
 #include "lsm/db/db.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::database_reader_test {
 namespace {
 
 using Model = std::map<std::string, std::string>;
@@ -246,4 +246,4 @@ TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::database_reader_test

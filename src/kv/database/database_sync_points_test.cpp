@@ -23,7 +23,7 @@
 #include "tests/support/sync_point_places.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::kv {
+namespace quire::kv::database_sync_points_test {
 namespace {
 
 // Enough for a few calls. If a call needs the held thread, it waits so long.
@@ -579,4 +579,4 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DatabaseSyncPoints, testing::ValuesIn(kRanks),
                          [](const auto& ranks) { return std::to_string(ranks.param.count); });
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::database_sync_points_test

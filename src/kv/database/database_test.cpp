@@ -14,7 +14,7 @@
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::database_test {
 namespace {
 
 using testing::HasSubstr;
@@ -794,4 +794,4 @@ TEST_P(DatabaseOverSim, ManyThreadsOfARankMayCallAtOnce) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::database_test

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "kv/database/sim_cluster_testing.h"
 
-namespace quire::kv {
+namespace quire::kv::death_test {
 namespace {
 
 constexpr uint32_t kAppend = 7;
@@ -113,7 +113,7 @@ class Stream {
       }
       if (at == entries_.size()) break;
       if (entries_[at].in_doubt) Search(at + 1, state, path, match);
-      for (const Operation& operation : entries_[at].operations) kv::Apply(operation, &state);
+      for (const Operation& made : entries_[at].operations) death_test::Apply(made, &state);
       path->push_back({entries_[at].operations, false, at});
     }
     path->resize(depth);
@@ -433,4 +433,4 @@ TEST(Deaths, ARankThatCannotFenceKeepsItsOwnPairsAlsoWithoutALog) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::death_test

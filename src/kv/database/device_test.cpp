@@ -9,7 +9,7 @@
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::device_test {
 namespace {
 
 using testing::AnyOf;
@@ -208,4 +208,4 @@ TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsToldToTheCaller) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::device_test

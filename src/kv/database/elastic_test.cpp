@@ -18,7 +18,7 @@
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::elastic_test {
 namespace {
 
 using Model = std::map<std::string, std::string>;
@@ -441,4 +441,4 @@ TEST_P(Elastic, RestartsOnOtherNumbersOfRanks) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::elastic_test

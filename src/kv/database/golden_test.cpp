@@ -8,7 +8,7 @@
 #include "kv/protocol/wire.h"
 #include "tests/support/golden.h"
 
-namespace quire::kv {
+namespace quire::kv::golden_test {
 namespace {
 
 TEST(KvGolden, ADescriptorIsWrittenAndReadAsEver) {
@@ -58,4 +58,4 @@ TEST(KvGolden, ListsAreWrittenAndReadAsEver) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::golden_test

@@ -18,7 +18,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::kv {
+namespace quire::kv::group_test {
 namespace {
 
 // Ranks that share no memory: what they read of each other they read as files.
@@ -346,4 +346,4 @@ TEST_P(Groups, NoFileOfAMemberIsOpenAfterClose) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::group_test

@@ -10,7 +10,7 @@
 #include "kv/database/history_testing.h"
 #include "kv/database/sim_cluster_testing.h"
 
-namespace quire::kv {
+namespace quire::kv::history_test {
 namespace {
 
 using Kind = HistoryEvent::Kind;
@@ -227,4 +227,4 @@ TEST(Histories, RelaxedModeKeepsItsRulesOnRealThreads) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::history_test

@@ -16,7 +16,7 @@
 #include "lsm/db/db.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::lifecycle_test {
 namespace {
 
 using testing::AnyOf;
@@ -600,4 +600,4 @@ TEST(Lifecycle, ADestructionWithAFailingCallIsToldOnAllRanksAlikeAndCanBeRepeate
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::lifecycle_test

@@ -10,7 +10,7 @@
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::mode_changes_test {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(ModeChanges, AnIteratorEndsWithItsDatabase) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::mode_changes_test

@@ -15,7 +15,7 @@
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::open_reads_test {
 namespace {
 
 using testing::AnyOf;
@@ -212,4 +212,4 @@ TEST(OpenSyncs, ANewDatabaseWaitsForTheDeviceOnceForEachNameAndDescriptor) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::open_reads_test

@@ -11,7 +11,7 @@
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::own_disks_test {
 namespace {
 
 constexpr int kRanks = 4;
@@ -211,4 +211,4 @@ TEST_F(OwnDisks, AnOldCopyOnRankZeroRemovesNoParts) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::own_disks_test

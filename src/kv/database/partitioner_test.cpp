@@ -15,7 +15,7 @@
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::partitioner_test {
 namespace {
 
 using Model = std::map<std::string, std::string>;
@@ -402,4 +402,4 @@ TEST_P(PartitionerThatThrows, FailsTheOpenThatMovesPairsAndAllStay) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::partitioner_test

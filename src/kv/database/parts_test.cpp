@@ -20,7 +20,7 @@
 #include "kv/protocol/wire.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::parts_test {
 namespace {
 
 using testing::HasSubstr;
@@ -351,4 +351,4 @@ TEST(Repository, ReadsALeadingVariable) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::parts_test

@@ -13,7 +13,7 @@
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::program_functions_test {
 namespace {
 
 using testing::HasSubstr;
@@ -236,4 +236,4 @@ TEST_P(ProgramFunctions, APartitionerThatThrowsFailsThatCall) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::program_functions_test

@@ -15,7 +15,7 @@
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::promises_test {
 namespace {
 
 using testing::HasSubstr;
@@ -297,4 +297,4 @@ TEST(Promises, WhileWritesAreAllowedAReadIsNotOlderThanTheLastBarrier) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::promises_test

@@ -28,7 +28,7 @@
 #include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv::model {
+namespace quire::kv::model::random_model_test {
 namespace {
 
 using testing::HasSubstr;
@@ -687,4 +687,4 @@ TEST(RandomModel, JobsGiveWhatTheModelHas) {
 }
 
 }  // namespace
-}  // namespace quire::kv::model
+}  // namespace quire::kv::model::random_model_test

@@ -9,7 +9,7 @@
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::refusals_test {
 namespace {
 
 using testing::HasSubstr;
@@ -362,4 +362,4 @@ TEST(Refusals, AnUpdateFunctionThatFailsTakesNoOtherOperationWithIt) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::refusals_test

@@ -20,7 +20,7 @@
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::refused_opens_test {
 namespace {
 
 using test::FileTree;
@@ -297,4 +297,4 @@ TEST_P(RefusedRestarts, ByOtherRanksThanWroteLeaveAllAsItWas) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::refused_opens_test

@@ -16,7 +16,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::kv {
+namespace quire::kv::repository_test {
 namespace {
 
 using testing::AllOf;
@@ -194,4 +194,4 @@ TEST(Repository, RanksOfOneNodeGiveTheSame) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::repository_test

@@ -12,7 +12,7 @@
 #include "tests/support/blocked_signals.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::shortage_test {
 namespace {
 
 constexpr int kRanks = 3;
@@ -105,4 +105,4 @@ TEST_F(Threads, AllBlockTheSignalsOfTheProgram) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::shortage_test

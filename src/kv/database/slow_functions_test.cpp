@@ -17,7 +17,7 @@
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::slow_functions_test {
 namespace {
 
 using testing::HasSubstr;
@@ -157,4 +157,4 @@ TEST_F(SlowFunctions, ALogSinkOnTheServingThreadMayThrowAndItsCallsAreRefused) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::slow_functions_test

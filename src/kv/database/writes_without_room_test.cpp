@@ -15,7 +15,7 @@
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::writes_without_room_test {
 namespace {
 
 constexpr int kKeys = 4000;
@@ -158,4 +158,4 @@ TEST(WritesWithoutRoom, AnIteratorStopsNoWriterOfAnyRank) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::writes_without_room_test

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 
-namespace quire::kv {
+namespace quire::kv::staging_test {
 namespace {
 
 using log::RecordType;
@@ -284,4 +284,4 @@ TEST(Staging, TakesWritesOfSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::staging_test

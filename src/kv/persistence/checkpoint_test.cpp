@@ -18,7 +18,7 @@
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::checkpoint_test {
 namespace {
 
 using testing::HasSubstr;
@@ -705,4 +705,4 @@ TEST_P(Checkpoints, ADestructionGoesOnInTheBackground) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::checkpoint_test

@@ -12,7 +12,7 @@
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::damaged_copy_test {
 namespace {
 
 using testing::AllOf;
@@ -142,4 +142,4 @@ TEST_P(DamagedCopies, FailTheCheckpointAndTheDatabaseIsNotToBlame) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::damaged_copy_test

@@ -10,7 +10,7 @@
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::moved_parts_test {
 namespace {
 
 constexpr int kKeys = 30;
@@ -116,4 +116,4 @@ TEST_F(MovedParts, ThatCannotBeRemovedFailNoOpenAndGoWithTheNextOne) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::moved_parts_test

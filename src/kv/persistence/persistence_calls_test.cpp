@@ -17,7 +17,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::kv {
+namespace quire::kv::persistence_calls_test {
 namespace {
 
 using testing::AnyOf;
@@ -462,4 +462,4 @@ TEST_P(LittleRoom, IsToldOnAllRanksAlikeAndWithMoreOfItTheSameAgainIsDone) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::persistence_calls_test

@@ -30,7 +30,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::kv {
+namespace quire::kv::persistence_crash_test {
 namespace {
 
 // Ranks that write at first; as many for most lives as are worth their time.
@@ -338,4 +338,4 @@ TEST_P(PersistenceCrash, LeavesTheOldOrTheNewWholeForEveryNumberOfRanks) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::persistence_crash_test

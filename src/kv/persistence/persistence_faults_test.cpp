@@ -18,7 +18,7 @@
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::persistence_faults_test {
 namespace {
 
 using testing::HasSubstr;
@@ -376,4 +376,4 @@ TEST_P(FullDiskRestart, FailsARedistributionOnAllRanksAlikeAndTheNextOneIsWhole)
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::persistence_faults_test

@@ -13,7 +13,7 @@
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::persistence_missing_test {
 namespace {
 
 using testing::HasSubstr;
@@ -265,4 +265,4 @@ TEST_F(Missing, OfAnOlderPartFailsItsKeysAndTheirMoveAndNoOthers) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::persistence_missing_test

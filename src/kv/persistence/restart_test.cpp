@@ -16,7 +16,7 @@
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::kv {
+namespace quire::kv::restart_test {
 namespace {
 
 using testing::HasSubstr;
@@ -273,4 +273,4 @@ TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::restart_test

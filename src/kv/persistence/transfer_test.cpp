@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "io/sim/sim_file_system.h"
 
-namespace quire::kv {
+namespace quire::kv::transfer_test {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -112,4 +112,4 @@ TEST_F(Transfers, EveryCopyIsCheckedAndNoLink) {
 }
 
 }  // namespace
-}  // namespace quire::kv
+}  // namespace quire::kv::transfer_test

@@ -8,7 +8,7 @@
 #include "lsm/peer/peer_reader.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_base_test {
 namespace {
 
 class DbOverBase : public testing::Test {
@@ -147,4 +147,4 @@ TEST(PeerOverBase, AsksTheOwnerForWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_base_test

@@ -9,7 +9,7 @@
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_capture_test {
 namespace {
 
 // Makes `directory` a database of a capture's files.
@@ -100,4 +100,4 @@ TEST(DbCapture, IsWholeWhileOthersWrite) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_capture_test

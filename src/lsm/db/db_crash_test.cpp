@@ -14,7 +14,7 @@
 #include "lsm/version/manifest.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_crash_test {
 namespace {
 
 struct Op {
@@ -467,4 +467,4 @@ TEST(Crash, WithoutALogAPowerLossLeavesWhatWasFlushed) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_crash_test

@@ -9,7 +9,7 @@
 #include "lsm/version/manifest.h"
 #include "lsm/memtable/memory_slot.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_damage_test {
 namespace {
 
 using Files = std::map<std::string, std::string>;
@@ -409,4 +409,4 @@ TEST(LogDamage, ALogWithAHoleIsFoundTheSameAfterASyncAndAPowerLoss) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_damage_test

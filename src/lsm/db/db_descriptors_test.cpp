@@ -14,7 +14,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_descriptors_test {
 namespace {
 
 constexpr rlim_t kLimit = 64;
@@ -154,4 +154,4 @@ TEST_P(ManyTablesTest, AreNeverTakenForFilesThatTookTheirPlaces) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_descriptors_test

@@ -7,7 +7,7 @@
 #include "lsm/db/db_test_support.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_failed_sync_test {
 namespace {
 
 // Programs that put keys, one after the other, of which the device fails some. Every key is put
@@ -204,4 +204,4 @@ TEST_F(DbFailedSync, AfterADeathAmidTheMakingWhatWasSyncedSurvives) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_failed_sync_test

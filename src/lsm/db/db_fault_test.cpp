@@ -12,7 +12,7 @@
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_fault_test {
 namespace {
 
 // What each key may hold: the last acknowledged value, or that of a write since whose outcome is
@@ -556,4 +556,4 @@ TEST(Faults, AWriteForWhichNoLogSegmentCanGrowFindsNoSpace) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_fault_test

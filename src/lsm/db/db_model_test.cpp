@@ -6,7 +6,7 @@
 #include "lsm/db/db_test_support.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_model_test {
 namespace {
 
 struct Pinned {
@@ -255,4 +255,4 @@ TEST_P(ModelTest, AgreesWithAMap) {
 INSTANTIATE_TEST_SUITE_P(Threads, ModelTest, testing::Values(0, 1, 2));
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_model_test

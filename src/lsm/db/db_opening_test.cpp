@@ -14,7 +14,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_opening_test {
 namespace {
 
 StorageOptions LargeTables() {
@@ -272,4 +272,4 @@ TEST(DbSpace, OnlyWhatIsStoredToIsMadePresent) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_opening_test

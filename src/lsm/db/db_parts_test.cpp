@@ -18,7 +18,7 @@
 #include "lsm/version/segment_tracker.h"
 #include "lsm/version/version_filter.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_parts_test {
 namespace {
 
 std::vector<RunShape> Shapes(const std::vector<uint64_t>& sizes) {
@@ -450,4 +450,4 @@ TEST(KeyLocks, ExcludeEachOther) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_parts_test

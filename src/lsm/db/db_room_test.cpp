@@ -10,7 +10,7 @@
 #include "lsm/memtable/write_batch.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_room_test {
 namespace {
 
 constexpr int kBatches = 200;
@@ -154,4 +154,4 @@ TEST_F(RoomTest, AnUpdateRunsItsFunctionOnce) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_room_test

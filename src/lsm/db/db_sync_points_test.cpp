@@ -18,7 +18,7 @@
 #include "tests/support/sync_point_places.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_sync_points_test {
 namespace {
 
 // Enough for a few flushes; where the held thread is the only one that could go on, it is what a
@@ -319,4 +319,4 @@ TEST_P(SyncPointsTest, ValuesThatAMergeMovedOutliveEveryOtherPublication) {
 INSTANTIATE_TEST_SUITE_P(BackgroundThreads, SyncPointsTest, testing::Values(1, 2, 4));
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_sync_points_test

@@ -5,7 +5,7 @@
 #include "tests/support/status_asserts.h"
 #include "lsm/version/manifest.h"
 
-namespace quire::lsm {
+namespace quire::lsm::db_test {
 namespace {
 
 // A database that is open, with background work only where a test asks for it.
@@ -637,4 +637,4 @@ TEST_F(EveryNthTest, MergesAllWheneverAnSsidIsDivisible) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::db_test

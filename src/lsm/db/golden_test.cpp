@@ -6,7 +6,7 @@
 #include "lsm/version/manifest.h"
 #include "tests/support/golden.h"
 
-namespace quire::lsm {
+namespace quire::lsm::golden_test {
 namespace {
 
 table::TableInfo Table(uint64_t ssid, const std::string& smallest, const std::string& largest) {
@@ -72,4 +72,4 @@ TEST(ManifestGolden, IsWrittenAndReadAsEver) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::golden_test

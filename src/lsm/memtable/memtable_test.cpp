@@ -19,7 +19,7 @@
 #include "lsm/memtable/memtable_testing.h"
 #include "lsm/memtable/write_batch.h"
 
-namespace quire::lsm {
+namespace quire::lsm::memtable_test {
 namespace {
 
 TEST(MemTable, FindsWhatWasPutAndNothingElse) {
@@ -630,4 +630,4 @@ TEST(WriteBatch, WhatIsNoBatchIsCorruption) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::memtable_test

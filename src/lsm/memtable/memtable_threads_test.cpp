@@ -15,7 +15,7 @@
 #include "lsm/memtable/memtable_testing.h"
 #include "lsm/memtable/writer.h"
 
-namespace quire::lsm {
+namespace quire::lsm::memtable_threads_test {
 namespace {
 
 // --- writers that overtake each other ---------------------------------------------------------
@@ -387,4 +387,4 @@ TEST(MemTable, ViewsOfManyMomentsAreEachConsistent) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::memtable_threads_test

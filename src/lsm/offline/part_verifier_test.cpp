@@ -7,7 +7,7 @@
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::part_verifier_test {
 namespace {
 
 constexpr char kCopy[] = "/copy";
@@ -104,4 +104,4 @@ TEST_F(PartVerifiers, RefuseAnotherFile) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::part_verifier_test

@@ -12,7 +12,7 @@
 #include "lsm/db/db_test_support.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::reader_test {
 namespace {
 
 using Presence = Reader::Presence;
@@ -396,4 +396,4 @@ TEST(Reader, ADatabaseMadeAnewInTheSamePlaceIsAnother) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::reader_test

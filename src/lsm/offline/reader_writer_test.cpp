@@ -8,7 +8,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::lsm {
+namespace quire::lsm::reader_writer_test {
 namespace {
 
 constexpr int kKeys = 40;
@@ -163,4 +163,4 @@ TEST(ReaderBesideAWriter, LivesThroughOpensAndClosesOfTheWriter) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::reader_writer_test

@@ -13,7 +13,7 @@
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::repair_crash_test {
 namespace {
 
 constexpr char kDatabase[] = "/db";
@@ -195,4 +195,4 @@ TEST(RepairCrash, ACallThatFailsCostsNothing) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::repair_crash_test

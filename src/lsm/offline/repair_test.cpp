@@ -13,7 +13,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::lsm {
+namespace quire::lsm::repair_test {
 namespace {
 
 // A real file system: what is lost moves to another directory.
@@ -581,4 +581,4 @@ TEST_F(RepairTest, RefusesWhatSomebodyHasOpen) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::repair_test

@@ -15,7 +15,7 @@
 #include "table/table_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm {
+namespace quire::lsm::salvage_test {
 namespace {
 
 using table::TestEntry;
@@ -128,4 +128,4 @@ TEST_F(SalvageTest, OlderVersionsOfAKeyThatAreLostAreNamed) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::salvage_test

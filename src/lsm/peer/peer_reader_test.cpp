@@ -31,7 +31,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::lsm {
+namespace quire::lsm::peer_reader_test {
 namespace {
 
 StorageOptions SmallOptions(WalMode log) {
@@ -427,4 +427,4 @@ TEST(PeerReaderProcess, TheSameWithoutALog) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::peer_reader_test

@@ -4,7 +4,7 @@
 
 #include "io/sim/sim_file_system.h"
 
-namespace quire::lsm {
+namespace quire::lsm::manifest_test {
 namespace {
 
 table::TableInfo SomeTable(uint64_t ssid, const std::string& smallest, const std::string& largest) {
@@ -191,4 +191,4 @@ TEST(Manifest, ParsesNamesExactly) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::manifest_test

@@ -19,7 +19,7 @@
 #include "lsm/vlog/value_files.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::lsm {
+namespace quire::lsm::value_log_test {
 namespace {
 
 constexpr char kDirectory[] = "/db";
@@ -480,4 +480,4 @@ TEST(Arena, TheBoardIsReadWhole) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::value_log_test

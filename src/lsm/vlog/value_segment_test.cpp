@@ -14,7 +14,7 @@
 #include "io/sim/sim_file_system.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::lsm {
+namespace quire::lsm::value_segment_test {
 namespace {
 
 constexpr uint64_t kPieces = 4;
@@ -158,4 +158,4 @@ TEST(ValueLogClose, LeavesNeitherAMappingNorAnUnusedFileBehind) {
 }
 
 }  // namespace
-}  // namespace quire::lsm
+}  // namespace quire::lsm::value_segment_test

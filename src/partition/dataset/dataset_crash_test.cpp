@@ -19,7 +19,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::partition {
+namespace quire::partition::dataset_crash_test {
 namespace {
 
 constexpr int kCount = 80;
@@ -232,4 +232,4 @@ TEST(DatasetCrash, FilesThatAKilledJobMadeLastAsLongAsTheNextEpoch) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::dataset_crash_test

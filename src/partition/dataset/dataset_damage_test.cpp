@@ -16,7 +16,7 @@
 #include "runtime/repository.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::dataset_damage_test {
 namespace {
 
 using runtime::RunSimRanks;
@@ -197,4 +197,4 @@ TEST_P(DatasetDamage, AFileThatWasCutOffTakesNoMoreEpochs) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::dataset_damage_test

@@ -12,7 +12,7 @@
 #include "partition/dataset/dataset_jobs_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::dataset_faults_test {
 namespace {
 
 using runtime::RunSimRanks;
@@ -162,4 +162,4 @@ TEST_P(DatasetFaults, APutThatFailedEndsTheEpochOnAll) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::dataset_faults_test

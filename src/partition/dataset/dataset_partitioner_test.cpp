@@ -19,7 +19,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::dataset_partitioner_test {
 namespace {
 
 using runtime::RunSimRanks;
@@ -313,4 +313,4 @@ TEST(DatasetDescriptor, HasVersionTwoOnlyWithAPartitioner) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::dataset_partitioner_test

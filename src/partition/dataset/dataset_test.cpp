@@ -13,7 +13,7 @@
 #include "runtime/agreement.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::dataset_test {
 namespace {
 
 using runtime::RunSimRanks;
@@ -506,4 +506,4 @@ TEST(DatasetReader, SaysWhereThereIsNoDataset) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::dataset_test

@@ -15,7 +15,7 @@
 #include "runtime/repository.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::dataset_verify_test {
 namespace {
 
 using testing::HasSubstr;
@@ -130,4 +130,4 @@ TEST(DatasetVerify, ReadsAgainWhatTheReaderHasReadBefore) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::dataset_verify_test

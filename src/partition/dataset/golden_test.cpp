@@ -13,7 +13,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::partition {
+namespace quire::partition::golden_test {
 namespace {
 
 Truth GoldenTruth(uint64_t epoch) {
@@ -67,4 +67,4 @@ TEST(DatasetGolden, DatasetsOfAPartitionerAreReadAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::golden_test

@@ -19,7 +19,7 @@
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::other_storage_test {
 namespace {
 
 using testing::HasSubstr;
@@ -214,4 +214,4 @@ TEST_P(OtherStorage, PartsWithoutTheDatasetsFilesAreNotCutOff) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::other_storage_test

@@ -28,7 +28,7 @@
 #include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::random_model_test {
 namespace {
 
 using testing::HasSubstr;
@@ -590,4 +590,4 @@ TEST(DatasetModel, JobsGiveWhatTheModelHas) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::random_model_test

@@ -14,7 +14,7 @@
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::refused_writers_test {
 namespace {
 
 using test::FileTree;
@@ -112,4 +112,4 @@ TEST_F(RefusedWriters, WithoutRoomForTheBeginning) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::refused_writers_test

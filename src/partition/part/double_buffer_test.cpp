@@ -9,7 +9,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::double_buffer_test {
 namespace {
 
 struct Numbers {
@@ -45,4 +45,4 @@ TEST(DoubleBuffer, IsFreeAndEmptyAgainWhereWritingFindsNoMemory) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::double_buffer_test

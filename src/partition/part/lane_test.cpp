@@ -9,7 +9,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::lane_test {
 namespace {
 
 class NoMemory final : public base::Executor {
@@ -39,4 +39,4 @@ TEST(Lane, DoesItsWorkHereWhereThereIsNoMemoryToHandItOver) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::lane_test

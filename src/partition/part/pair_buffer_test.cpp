@@ -13,7 +13,7 @@
 #include "table/table.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::pair_buffer_test {
 namespace {
 
 std::string KeyOf(uint64_t i) {
@@ -95,4 +95,4 @@ TEST(PairBuffer, TakesOnePairThatIsLargerThanItself) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::pair_buffer_test

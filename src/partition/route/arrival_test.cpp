@@ -8,7 +8,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::arrival_test {
 namespace {
 
 constexpr uint64_t kTimeoutMs = 20'000;
@@ -57,4 +57,4 @@ TEST(Arrival, WhoNeverComesHasFailed) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::arrival_test

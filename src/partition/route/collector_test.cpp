@@ -14,7 +14,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::collector_test {
 namespace {
 
 using testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(Collector, KeepsNothingOfABatchWhoseLastEntryIsNone) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::collector_test

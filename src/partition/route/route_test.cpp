@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "partition/route/batches.h"
 
-namespace quire::partition {
+namespace quire::partition::route_test {
 namespace {
 
 constexpr uint32_t kNever = 1u << 24;
@@ -131,4 +131,4 @@ TEST(Batches, CloseWhatHasNoRoomAndTakeWhatIsLongerThanABatch) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::route_test

@@ -13,7 +13,7 @@
 #include "runtime/channel.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::partition {
+namespace quire::partition::shuffle_test {
 namespace {
 
 constexpr int kEntries = 500;
@@ -128,4 +128,4 @@ TEST_P(Shuffles, WhatBelongsToAnotherColumnIsNotPassedOn) {
 }
 
 }  // namespace
-}  // namespace quire::partition
+}  // namespace quire::partition::shuffle_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace quire::stream {
+namespace quire::stream::block_hashes_test {
 namespace {
 
 uint64_t Blocks(const std::string& bytes) {
@@ -62,4 +62,4 @@ TEST(BlockHashes, KeepingWhatIsMissingLeavesWhatIsKept) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::block_hashes_test

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace quire::stream {
+namespace quire::stream::block_set_test {
 namespace {
 
 std::set<uint64_t> Members(const BlockSet& set) {
@@ -79,4 +79,4 @@ TEST(BlockSet, DoesWhatASetOfNumbersDoes) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::block_set_test

@@ -15,7 +15,7 @@
 #include "stream/changes/tracker_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::tracker_choice_test {
 namespace {
 
 const uint64_t kPage = io::PageBytes();
@@ -331,4 +331,4 @@ TEST_F(StreamContent, OfAWholeVersionThatIsNotWhatItWasIsNotRead) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::tracker_choice_test

@@ -16,7 +16,7 @@
 #include "stream/changes/tracker_testing.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::stream {
+namespace quire::stream::tracker_test {
 namespace {
 
 const uint64_t kPage = io::PageBytes();
@@ -264,4 +264,4 @@ TEST(Tracker, AMechanismThatFailsLaterGivesWayAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::tracker_test

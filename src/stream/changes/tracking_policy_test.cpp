@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace quire::stream {
+namespace quire::stream::tracking_policy_test {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
@@ -153,4 +153,4 @@ TEST(TrackingPolicy, PagesThatAreLostAreNotChosenAgain) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::tracking_policy_test

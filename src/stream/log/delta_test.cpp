@@ -6,7 +6,7 @@
 
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::delta_test {
 namespace {
 
 constexpr uint64_t kBytes = 5000;
@@ -40,4 +40,4 @@ TEST(Delta, APackedOneHasTheBytesOfItsRunsAndNoOthers) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::delta_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace quire::stream {
+namespace quire::stream::room_plan_test {
 namespace {
 
 constexpr uint64_t kCapacity = 1 << 20;
@@ -107,4 +107,4 @@ TEST(RoomPlan, WhatIsSmallGoesBeforeTheEndOfTheFile) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::room_plan_test

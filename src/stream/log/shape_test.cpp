@@ -10,7 +10,7 @@
 #include "stream/log/log_format.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::shape_test {
 namespace {
 
 using testing::HasSubstr;
@@ -86,4 +86,4 @@ TEST(Shape, AnEntryWhoseShapeIsNotItsBytesIsNone) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::shape_test

@@ -18,7 +18,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::arriving_copy_test {
 namespace {
 
 constexpr uint64_t kLogBytes = 1 << 20;
@@ -206,4 +206,4 @@ TEST_F(ArrivingCopyTest, EndsWhereItComesTooLate) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::arriving_copy_test

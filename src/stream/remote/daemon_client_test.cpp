@@ -13,7 +13,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::stream {
+namespace quire::stream::daemon_client_test {
 namespace {
 
 constexpr uint64_t kMinuteNs = 60'000'000'000;
@@ -57,4 +57,4 @@ TEST_F(StartingDaemon, FindsTheFilesThatItsVariablesNamedWhenTheReaderWasOpened)
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::daemon_client_test

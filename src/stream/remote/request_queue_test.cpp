@@ -22,7 +22,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::request_queue_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -359,4 +359,4 @@ TEST(DaemonClient, TellsThatAStoppedDaemonDidNotAnswerInTime) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::request_queue_test

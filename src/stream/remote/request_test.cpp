@@ -7,7 +7,7 @@
 
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::request_test {
 namespace {
 
 Request Fetching() {
@@ -136,4 +136,4 @@ TEST(Answer, SaysWhereItHasNoRoomForAll) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::request_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace quire::stream {
+namespace quire::stream::beside_model_test {
 namespace {
 
 // Runs all interleavings of some programs over one state. Step(state, program) takes the next step
@@ -401,4 +401,4 @@ TEST(BesideModel, NoNewsIsSleptThroughInWhateverOrderItIsLookedForAfterTheCount)
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::beside_model_test

@@ -15,7 +15,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::beside_order_test {
 namespace {
 
 constexpr uint64_t kBytes = 4096;
@@ -230,4 +230,4 @@ TEST_F(BesideOrder, ReadersRaceWithTheirWriter) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::beside_order_test

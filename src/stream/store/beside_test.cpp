@@ -24,7 +24,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::stream {
+namespace quire::stream::beside_test {
 namespace {
 
 TEST(Gate, WhoSleepsIsWokenByWhatIsPublished) {
@@ -326,4 +326,4 @@ TEST(Beside, WhatIsPublishedIsThere) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::beside_test

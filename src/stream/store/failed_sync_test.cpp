@@ -14,7 +14,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::failed_sync_test {
 namespace {
 
 constexpr uint64_t kBytes = 3000;
@@ -243,4 +243,4 @@ TEST_F(FailedErasure, IsTriedAgainAfterADeath) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::failed_sync_test

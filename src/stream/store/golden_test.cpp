@@ -13,7 +13,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::golden_test {
 namespace {
 
 constexpr uint64_t kCapacity = 16 << 10;
@@ -164,4 +164,4 @@ TEST_F(StreamGolden, ALogOfPackedDeltasThatItsOwnWriterRefusedIsOpened) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::golden_test

@@ -9,7 +9,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::stream {
+namespace quire::stream::listing_test {
 namespace {
 
 using testing::ElementsAre;
@@ -89,4 +89,4 @@ TEST_F(Listing, ANameThatLeadsOutOfThePlaceOpensNothing) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::listing_test

@@ -13,7 +13,7 @@
 #include "stream/store/stream_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::log_order_test {
 namespace {
 
 constexpr uint64_t kCapacity = 64 << 10;
@@ -228,4 +228,4 @@ TEST_F(LogOrder, AHeadThatIsWholeStaysUntilTheNextOneIs) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::log_order_test

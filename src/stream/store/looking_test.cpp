@@ -21,7 +21,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::looking_test {
 namespace {
 
 using testing::HasSubstr;
@@ -314,4 +314,4 @@ TEST(Collecting, GivesWayToTheOwner) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::looking_test

@@ -11,7 +11,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::lost_power_test {
 namespace {
 
 constexpr uint64_t kLogBytes = 64 << 10;
@@ -192,4 +192,4 @@ TEST(LostPower, AfterADeathAmidTheMakingLeavesWhatWasSynced) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::lost_power_test

@@ -14,7 +14,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::mirror_crash_test {
 namespace {
 
 constexpr uint64_t kFetches = 16;
@@ -144,4 +144,4 @@ TEST(MirrorCrash, OfThePowerLeavesNoBytesThatWereNotFetched) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::mirror_crash_test

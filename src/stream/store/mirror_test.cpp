@@ -15,7 +15,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::mirror_test {
 namespace {
 
 constexpr uint64_t kSize = 3000;
@@ -208,4 +208,4 @@ TEST(HashOf, IsWhatTheWriterStoredAndNotWhatLiesThereNow) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::mirror_test

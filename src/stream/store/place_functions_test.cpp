@@ -16,7 +16,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::place_functions_test {
 namespace {
 
 using testing::HasSubstr;
@@ -143,4 +143,4 @@ TEST_F(PlaceFunctions, CallsInsideThemAreRefused) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::place_functions_test

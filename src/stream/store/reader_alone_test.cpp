@@ -12,7 +12,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::stream {
+namespace quire::stream::reader_alone_test {
 namespace {
 
 constexpr uint64_t kBytes = 9000;
@@ -160,4 +160,4 @@ TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItWasMadeAnew) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::reader_alone_test

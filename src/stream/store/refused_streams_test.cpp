@@ -11,7 +11,7 @@
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::refused_streams_test {
 namespace {
 
 using test::FileTree;
@@ -85,4 +85,4 @@ TEST_F(RefusedStreams, OfAStreamThatIsWritten) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::refused_streams_test

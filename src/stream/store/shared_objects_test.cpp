@@ -15,7 +15,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::shared_objects_test {
 namespace {
 
 const uint64_t kPage = io::PageBytes();
@@ -132,4 +132,4 @@ TEST_P(SharedObjects, AreRestoredAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::shared_objects_test

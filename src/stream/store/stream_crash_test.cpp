@@ -11,7 +11,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_crash_test {
 namespace {
 
 constexpr uint64_t kOperations = 30;
@@ -261,4 +261,4 @@ TEST(StreamCrash, OfPersistentMemoryIsNoExcuseForDamage) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_crash_test

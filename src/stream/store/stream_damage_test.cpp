@@ -14,7 +14,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_damage_test {
 namespace {
 
 constexpr uint64_t kLogBytes = 32 << 10;
@@ -432,4 +432,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& which) { return std::string(which.param.name); });
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_damage_test

@@ -8,7 +8,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_faults_test {
 namespace {
 
 using testing::HasSubstr;
@@ -228,4 +228,4 @@ TEST_F(StreamFaults, ASyncThatFailedOnceFailsForGood) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_faults_test

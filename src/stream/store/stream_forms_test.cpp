@@ -11,7 +11,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_forms_test {
 namespace {
 
 using Form = std::tuple<StreamDeltas, Compression, uint64_t>;
@@ -103,4 +103,4 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(1, 255, 256, 257, 4096, 100'001, (1 << 20) + 300)));
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_forms_test

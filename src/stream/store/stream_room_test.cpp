@@ -20,7 +20,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_room_test {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -518,4 +518,4 @@ TEST_F(StreamThreshold, OfAllOfTheLogLeavesItToWhoNeedsRoom) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_room_test

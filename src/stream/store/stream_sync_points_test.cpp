@@ -28,7 +28,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_sync_points_test {
 namespace {
 
 // Enough for a few calls. If only the held thread could go on, a call waits so long.
@@ -499,4 +499,4 @@ TEST(StreamSyncPointsBeside, AnIndexThatGivesWayToASmallerOneIsNotDamaged) {
 INSTANTIATE_TEST_SUITE_P(OtherThreads, StreamSyncPoints, testing::Values(1, 2, 4));
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_sync_points_test

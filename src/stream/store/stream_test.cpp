@@ -9,7 +9,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::stream {
+namespace quire::stream::stream_test {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -328,4 +328,4 @@ TEST_F(Stream, KeysAreAnyBytes) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::stream_test

@@ -19,7 +19,7 @@
 #include "stream/store/streams.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::stream {
+namespace quire::stream::system_calls_test {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -131,4 +131,4 @@ TEST(SystemCallsDeathTest, APutAndAGetMakeNone) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::system_calls_test

@@ -13,7 +13,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
-namespace quire::stream {
+namespace quire::stream::trust_test {
 namespace {
 
 using testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST_F(Trust, AStoreThatSomebodyElsePlantedIsNotRead) {
 }
 
 }  // namespace
-}  // namespace quire::stream
+}  // namespace quire::stream::trust_test
