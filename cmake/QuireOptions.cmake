@@ -7,6 +7,7 @@ else()
 endif()
 
 option(QUIRE_BUILD_TESTS "Build the tests" ${quire_top})
+option(QUIRE_BUILD_UNIT_TESTS "Build also the tests that need but one process" ON)
 option(QUIRE_BUILD_BENCH "Build quire-bench" ${quire_top})
 option(QUIRE_BUILD_EXAMPLES "Build the examples" ${quire_top})
 option(QUIRE_BUILD_TOOLS "Build the quire command" ${quire_top})

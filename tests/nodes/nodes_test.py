@@ -53,8 +53,11 @@ def launcher_may_fail():
 
 
 def environment_without_shared_memory():
-    """MPICH itself does not start where it cannot write to /dev/shm, unless told to use none."""
-    return {} if cluster.launcher_is_open_mpi() else {"MPIR_CVAR_NOLOCAL": "1"}
+    """MPICH, and UCX below it, do not start where they cannot write to /dev/shm, unless told to use
+    none."""
+    if cluster.launcher_is_open_mpi():
+        return {}
+    return {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
 
 
 def run_refused(nodes, what, *arguments, code, names, **more):
