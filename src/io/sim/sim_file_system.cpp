@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/scope_exit.h"
 #include "io/files/posix_error.h"
 #include "io/sim/sim_state.h"
 #include "io/sim/sync_failure.h"
@@ -432,9 +433,15 @@ Result<std::unique_ptr<FileLock>> SimFs::Lock(const std::string& path,
     return LockedStatus(path, kReadingHolder);
   if (!state_.locked.insert(place.node.get()).second)
     return LockedStatus(path, HolderIn(content));
+  bool held = false;  // false where there is no memory for what lets go of it
+  const base::ScopeExit undo([&] {
+    if (!held) state_.locked.erase(place.node.get());
+  });
   // On a full device the lock counts all the same, without its text.
   if (state_.Resize(place.node.get(), holder.size(), path).ok()) content.Write(0, holder);
-  return std::unique_ptr<FileLock>(std::make_unique<SimFileLock>(&state_, place.node, false));
+  auto lock = std::make_unique<SimFileLock>(&state_, place.node, false);
+  held = true;
+  return std::unique_ptr<FileLock>(std::move(lock));
 }
 
 Result<std::unique_ptr<FileLock>> SimFs::LockShared(const std::string& path) {

@@ -82,25 +82,32 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
 // how it ended and on who could begin again. If it failed for want of room, there may be room now.
 Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
-  const Status mine = redistribution_->Wait();
+  const Status mine = base::OrOutOfMemory([&] { return redistribution_->Wait(); });
   const Status moved = core_->exchange->Agree(mine);
   const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
   if (moved.ok() || !may_go_on) return moved;
-  RedistributionRequest again = to_move_;
-  again.chain = old_parts_.lock();
-  const bool can_begin = !mine.ok() && again.chain != nullptr;
-  QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(can_begin ? Status() : moved));
+  RedistributionRequest again;
+  const Status can_begin = base::OrOutOfMemory([&] {
+    again = to_move_;
+    again.chain = old_parts_.lock();
+    return mine.ok() || again.chain == nullptr ? moved : Status();
+  });
+  QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(can_begin));
   return Redistribute(number, std::move(again), true);
 }
 
 // What iterators kept, and a redistribution has left therefore.
 void DatabaseImpl::RemoveMovedParts() {
-  const Status removed =
-      RemoveParts(*core_, to_move_.directory, {to_move_.without.generations[0].number});
+  const Status removed = runtime::Together(*core_->exchange, [this] {
+    return RemoveParts(*core_, to_move_.directory, {to_move_.without.generations[0].number});
+  });
   if (removed.ok() || core_->rank() != 0 || !base::LogEnabled()) return;
-  base::Log(LogLevel::kWarning,
-            "what " + to_move_.directory +
-                " has besides its pairs goes with the next open: " + removed.ToString());
+  static_cast<void>(base::OrOutOfMemory([&] {
+    base::Log(LogLevel::kWarning,
+              "what " + to_move_.directory +
+                  " has besides its pairs goes with the next open: " + removed.ToString());
+    return Status();
+  }));
 }
 
 Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
@@ -114,10 +121,13 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
 Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNumbers& numbers,
                                                              const std::string& path,
                                                              const CheckpointOptions& options) {
-  Status ready = Fence();
-  if (ready.ok()) ready = CheckCheckpointPath(path);
+  Status ready = base::OrOutOfMemory([&] {
+    const Status fenced = Fence();
+    return fenced.ok() ? CheckCheckpointPath(path) : fenced;
+  });
   // A checkpoint is of one generation.
-  const Status moved = AwaitRedistribution(numbers.redistribution);
+  const Status moved = runtime::Together(
+      *core_->exchange, [&] { return AwaitRedistribution(numbers.redistribution); });
   if (ready.ok()) ready = moved;
   if (ready.ok() && options.keep < 0) {
     ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
@@ -228,7 +238,7 @@ Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
   base::SyncPoint("kv.close.fenced");
   // They read this rank's files. How they ended is their events' to tell, and the log's.
   for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
-    static_cast<void>(checkpoint->Wait());
+    static_cast<void>(base::OrOutOfMemory([&] { return checkpoint->Wait(); }));
   }
   if (redistribution_ != nullptr) EndRedistribution();
   const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
@@ -245,7 +255,7 @@ Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
 void DatabaseImpl::EndRedistribution() {
   bool moved = redistribution_->finished();
   if (moved) {
-    moved = redistribution_->Wait().ok();
+    moved = base::OrOutOfMemory([&] { return redistribution_->Wait(); }).ok();
   } else {
     *to_move_.closing = true;
     redistribution_->Stop();

@@ -111,23 +111,28 @@ uint32_t DatabaseImpl::GateOf(Protection protection, Consistency consistency) {
 
 DatabaseImpl::WriteCall::WriteCall(DatabaseImpl& database, uint32_t needed)
     : counts_(database.size_ > 1 ? &database : nullptr) {
-  if (counts_ != nullptr) counts_->writes_.Begin();
+  if (counts_ != nullptr) side_ = counts_->writes_.Begin();
   admitted_ = database.Admit(needed);
   base::SyncPoint("kv.write.admitted");
 }
 
 DatabaseImpl::WriteCall::~WriteCall() {
   if (counts_ == nullptr) return;
-  counts_->writes_.End();
+  counts_->writes_.End(side_);
   if ((counts_->gate_.load() & kChanging) != 0) counts_->core_->exchange->Nudge(&counts_->writes_);
 }
 
 // Waits for the writes that were admitted before the gate was closed.
 Status DatabaseImpl::AwaitWrites() {
   if (size_ == 1) return Status();
-  return core_->exchange->Await(&writes_, "a write under way to end", [this] {
-    return writes_.None() ? comm::Exchange::kNobody : rank_;
-  });
+  for (int turn = 0; turn < 2; ++turn) {
+    const size_t side = writes_.Turn();
+    QUIRE_RETURN_IF_ERROR(
+        core_->exchange->Await(&writes_, "a write under way to end", [this, side] {
+          return writes_.None(side) ? comm::Exchange::kNobody : rank_;
+        }));
+  }
+  return Status();
 }
 
 Status DatabaseImpl::ClosedStatus() const {

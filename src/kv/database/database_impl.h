@@ -134,6 +134,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
    private:
     DatabaseImpl* const counts_;  // null: on one rank there are no other copies of pairs
+    size_t side_ = 0;
     Status admitted_;
   };
   Status AwaitWrites();

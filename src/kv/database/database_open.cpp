@@ -256,10 +256,13 @@ Status ArrangeGenerations(Opening* opening) {
   chain.reader.cache = opening->cache;
   QUIRE_ASSIGN_OR_RETURN(opening->old, ArrangeOldParts(core, std::move(chain)));
   if (!opening->growing) QUIRE_RETURN_IF_ERROR(CheckOwnParts(*opening));
-  // What a cut-off attempt to add one left, or a redistribution that could not remove the last.
-  std::set<uint32_t> kept;
-  for (const Generation& generation : stored) kept.insert(generation.number);
-  const Status removed = RemoveParts(core, opening->locked.directory, kept);
+  // What a cut-off attempt to add one left, or a redistribution that could not remove the last. All
+  // ranks go on where it fails on one.
+  const Status removed = runtime::Together(*core.exchange, [&] {
+    std::set<uint32_t> kept;
+    for (const Generation& generation : stored) kept.insert(generation.number);
+    return RemoveParts(core, opening->locked.directory, kept);
+  });
   if (opening->growing || removed.ok()) return removed;
   if (core.rank() == 0 && base::LogEnabled()) {
     base::Log(LogLevel::kWarning,

@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "kv/database/sim_cluster_testing.h"
+#include "kv/protocol/writes_under_way.h"
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"
 
@@ -112,6 +115,71 @@ TEST(ModeChanges, AnIteratorEndsWithItsDatabase) {
       EXPECT_FALSE(iterator->Valid());
     });
   }
+}
+
+TEST(WritesUnderWay, AreAwaitedHoweverManyComeMeanwhile) {
+  WritesUnderWay writes;
+  const size_t before = writes.Begin();
+  const size_t turned = writes.Turn();
+  EXPECT_EQ(turned, before);
+  EXPECT_FALSE(writes.None(turned));
+  const size_t later = writes.Begin();
+  writes.End(before);
+  EXPECT_TRUE(writes.None(turned)) << "a later write is none of those before";
+  writes.End(later);
+}
+
+// A write may have asked for its side and not yet be counted when the first change looks.
+TEST(WritesUnderWay, OfEitherSideAreAwaitedByTheSecondTurn) {
+  WritesUnderWay writes;
+  const size_t early = writes.Begin();
+  writes.Turn();
+  const size_t late = writes.Begin();
+  writes.End(early);
+  const size_t turned = writes.Turn();
+  EXPECT_EQ(turned, late);
+  EXPECT_FALSE(writes.None(turned));
+  writes.End(late);
+  EXPECT_TRUE(writes.None(turned));
+}
+
+TEST(ModeChanges, EndsBesideWritersThatNeverPause) {
+  constexpr int kWriters = 8;
+  constexpr uint64_t kPuts = 200;  // then they are all at work
+  SimCluster::Options options;
+  options.rank_count = 2;
+  options.deterministic = false;
+  options.context.timeout_ms = 5'000;
+  DatabaseOptions sequential = SimCluster::SmallDatabase();
+  sequential.storage.memtable_bytes = 4 << 20;
+  sequential.consistency = Consistency::kSequential;
+  SimCluster(options).RunDatabase(sequential, [&](int rank, Context& context, Database& db) {
+    std::atomic<bool> stop = false;
+    std::atomic<uint64_t> puts = 0;
+    std::vector<std::thread> writers;
+    for (int i = 0; i < kWriters && rank == 0; ++i) {
+      writers.emplace_back([&, i] {
+        const std::string value(2000, 'v');
+        for (int n = 0; !stop; ++n) {
+          const std::string key = std::to_string(i) + "/" + std::to_string(n % 1000);
+          EXPECT_TRUE(db.Put(key, value).ok());
+          ++puts;
+          puts.notify_one();
+        }
+      });
+    }
+    for (uint64_t seen = 0; rank == 0 && seen < kPuts; seen = puts) puts.wait(seen);
+    const Status changed = db.SetConsistency(Consistency::kRelaxed);
+    const Status back = db.SetConsistency(Consistency::kSequential);
+    const Status narrowed = db.Protect(Protection::kWriteOnly);
+    stop = true;
+    for (std::thread& writer : writers) writer.join();
+    EXPECT_TRUE(changed.ok()) << changed.ToString();
+    EXPECT_TRUE(back.ok()) << back.ToString();
+    EXPECT_TRUE(narrowed.ok()) << narrowed.ToString();
+    EXPECT_TRUE(context.Barrier().ok());
+    EXPECT_TRUE(db.Close().ok());
+  });
 }
 
 }  // namespace

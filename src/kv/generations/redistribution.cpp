@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "kv/generations/part_files.h"
@@ -61,6 +62,8 @@ class RedistributionWork final : public runtime::JobWork {
   int step_count() const override { return kStepCount; }
   bool sends(int step) const override { return step == kSend; }
   Result<State> Advance(int step) override;
+  // The descriptor names the older parts no more: what remains to be done only frees room.
+  Status AfterFailure(const Status& why) const override { return forgotten_ ? Status() : why; }
   void Finish(const Status& status) override;
 
  private:
@@ -72,7 +75,7 @@ class RedistributionWork final : public runtime::JobWork {
   /// How many messages have no answer; the first failure.
   Result<int> UnderWay() const;
   void DropChain();
-  void RemoveOwnParts();
+  void RemoveOwnPart(const PartToRead& part);
   Status RemovePart(const PartToRead& part);
 
   const std::shared_ptr<runtime::Core> core_;
@@ -85,6 +88,7 @@ class RedistributionWork final : public runtime::JobWork {
   std::unique_ptr<lsm::Iterator> pairs_;
   std::vector<lsm::WriteBatch> batches_;  // by owner
   uint64_t buffered_ = 0;
+  bool forgotten_ = false;
 };
 
 Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
@@ -99,15 +103,17 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
     case kForget:
       if (core_->rank() != 0) break;
       QUIRE_RETURN_IF_ERROR(WriteDescriptor(*core_->fs, request_.directory, request_.without));
+      forgotten_ = true;
       base::SyncPoint("kv.move.forgotten");
       break;
     case kDrop:
       base::SyncPoint("kv.move.before_drop");
+      forgotten_ = true;
       DropChain();
       break;
     case kRemove:
       base::SyncPoint("kv.move.dropped");
-      RemoveOwnParts();
+      for (const PartToRead& part : parts_) RemoveOwnPart(part);
       base::SyncPoint("kv.move.removed");
       break;
     default:
@@ -236,15 +242,16 @@ void RedistributionWork::DropChain() {
 
 // Those that this rank read, so that each goes on the storage where it lies. All pairs have moved,
 // and the descriptor names these parts no more: where one stays it costs room, and fails nothing.
-void RedistributionWork::RemoveOwnParts() {
-  for (const PartToRead& part : parts_) {
-    const Status removed = RemovePart(part);
-    if (removed.ok() || !base::LogEnabled()) continue;
+void RedistributionWork::RemoveOwnPart(const PartToRead& part) {
+  static_cast<void>(base::OrOutOfMemory([&] {
+    const Status removed = base::OrOutOfMemory([&] { return RemovePart(part); });
+    if (removed.ok() || !base::LogEnabled()) return Status();
     base::Log(LogLevel::kWarning,
               "an older part of " + request_.database +
                   " whose pairs have moved cannot be removed: " + removed.ToString() +
                   "; closing the database, or the next open, tries again");
-  }
+    return Status();
+  }));
 }
 
 // A checkpoint that was read where it lies stays, and so does for now what somebody still reads.
@@ -259,6 +266,14 @@ Status RedistributionWork::RemovePart(const PartToRead& part) {
 }
 
 void RedistributionWork::Finish(const Status& status) {
+  // The step that does it failed on some rank. Without memory the database keeps its older parts
+  // until it is closed, and needs them no more.
+  if (status.ok() && request_.chain != nullptr) {
+    static_cast<void>(base::OrOutOfMemory([this] {
+      DropChain();
+      return Status();
+    }));
+  }
   pairs_.reset();
   part_.reset();
   request_.chain.reset();

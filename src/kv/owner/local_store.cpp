@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/out_of_memory.h"
 #include "base/program_call.h"
 #include "base/sync_point.h"
 #include "log/record.h"
@@ -116,6 +117,13 @@ Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
 }
 
 Status LocalStore::Apply(Slice records, lsm::WriteProgress* progress, Damage* damage) {
+  const Status status =
+      base::OrOutOfMemory([&] { return ApplyRest(records, progress, damage); });
+  return status.ok() || progress->waits ? status : GiveUp(records, *progress, status, damage);
+}
+
+Status LocalStore::ApplyRest(Slice records, lsm::WriteProgress* progress, Damage* damage) {
+  progress->waits = false;
   std::vector<lsm::WriteOp> operations;
   if (cache_.capacity_bytes() != 0) {
     QUIRE_ASSIGN_OR_RETURN(operations, lsm::DecodeBatch(records));
@@ -131,8 +139,7 @@ Status LocalStore::Apply(Slice records, lsm::WriteProgress* progress, Damage* da
     ++damage->lost_count;
     return Status();
   };
-  const Status status = db_->Apply(records, update, progress);
-  return status.ok() || progress->waits ? status : GiveUp(records, *progress, status, damage);
+  return db_->Apply(records, update, progress);
 }
 
 Status LocalStore::GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,

@@ -67,6 +67,7 @@ class LocalStore {
   UpdateRegistry& updates() { return updates_; }
 
  private:
+  Status ApplyRest(Slice records, lsm::WriteProgress* progress, Damage* damage);
   Status RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
                    std::string* updated, std::string* answer) const;
   Status GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place);

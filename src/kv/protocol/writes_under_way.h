@@ -2,7 +2,8 @@
 /// that were admitted before it.
 ///
 /// Layer      kv
-/// Threads    any; Begin and End of one write on one thread
+/// Source     Linux, sleepable RCU: two sides, turned twice
+/// Threads    any; Begin and End of one write on one thread; Turn on one thread at a time
 #pragma once
 
 #include <array>
@@ -16,24 +17,32 @@ namespace quire::kv {
 class WritesUnderWay {
  public:
   /// Before the write asks whether it may go on. Sequentially consistent with the gate: either the
-  /// write sees the gate closed, or None() sees the write.
-  void Begin() { Mine().begun.fetch_add(1); }
-  void End() { Mine().ended.fetch_add(1); }
-  /// True: none was under way at one moment of this call.
-  bool None() const {
+  /// write sees the gate closed, or None() of its side sees the write. Returns its side, for End().
+  size_t Begin() {
+    const size_t side = side_.load();
+    Mine().begun[side].fetch_add(1);
+    return side;
+  }
+  void End(size_t side) { Mine().ended[side].fetch_add(1); }
+  /// Later writes are counted on the other side, so that those before come to an end however many
+  /// come. Returns the side of those before. After two turns, each with a wait for None(), all
+  /// writes are over that began before the first, unless they saw the gate closed.
+  size_t Turn() { return side_.exchange(1 - side_.load()); }
+  /// True: none of that side was under way at one moment of this call.
+  bool None(size_t side) const {
     // Ended before begun: where the sums are equal, they were equal in between, stripe by stripe.
     uint64_t ended = 0;
-    for (const Stripe& stripe : stripes_) ended += stripe.ended.load();
+    for (const Stripe& stripe : stripes_) ended += stripe.ended[side].load();
     uint64_t begun = 0;
-    for (const Stripe& stripe : stripes_) begun += stripe.begun.load();
+    for (const Stripe& stripe : stripes_) begun += stripe.begun[side].load();
     return begun == ended;
   }
 
  private:
   static constexpr size_t kStripeCount = 8;
   struct alignas(64) Stripe {
-    std::atomic<uint64_t> begun{0};
-    std::atomic<uint64_t> ended{0};
+    std::array<std::atomic<uint64_t>, 2> begun{};
+    std::array<std::atomic<uint64_t>, 2> ended{};
   };
   Stripe& Mine() {
     static thread_local const size_t index =
@@ -41,6 +50,7 @@ class WritesUnderWay {
     return stripes_[index];
   }
 
+  std::atomic<size_t> side_{0};
   std::array<Stripe, kStripeCount> stripes_;
 };
 

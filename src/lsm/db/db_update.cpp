@@ -4,6 +4,7 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
+#include "base/out_of_memory.h"
 #include "lsm/db/db_impl.h"
 
 namespace quire::lsm {
@@ -193,7 +194,7 @@ class DbImpl::Applier {
   Status Run() {
     Status status = db_.GoOn(&progress_);
     while (status.ok() && progress_.over < ops_.size()) {
-      status = RunNext();
+      status = base::OrOutOfMemory([this] { return RunNext(); });
       if (status.ok() || !std::exchange(call_.refused, false)) continue;
       // Its neighbours came by calls of their own, and have nothing to do with it.
       if (progress_.refused.ok()) progress_.refused = status;
