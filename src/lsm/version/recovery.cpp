@@ -145,7 +145,7 @@ LogRecovery::LogRecovery(io::FileSystem& fs, std::string directory, const Manife
       manifest_(manifest),
       help_(std::move(help)),
       boot_id_(fs.BootId()) {
-  log_.end_lsn = manifest.flushed_lsn;
+  log_.end_lsn = chain_end_lsn_ = manifest.flushed_lsn;
   log_.lsn_max = manifest.flushed_lsn;
 }
 
@@ -222,7 +222,7 @@ Status LogRecovery::TakeHeader(uint64_t pool_slot, const std::string& path,
 const LogFile* LogRecovery::Successor() const {
   const LogFile* successor = nullptr;
   for (size_t i = 0; i < files_.size(); ++i) {
-    if (chained_[i] || files_[i].header.previous_end_lsn != log_.end_lsn) continue;
+    if (chained_[i] || files_[i].header.previous_end_lsn != chain_end_lsn_) continue;
     if (successor == nullptr || files_[i].header.base_lsn > successor->header.base_lsn) {
       successor = &files_[i];
     }
@@ -248,10 +248,25 @@ Result<bool> LogRecovery::ClosedEmpty(const LogFile& file) {
          log::DurableMark(page.data(), generation) <= log::kSegmentHeaderBytes;
 }
 
+// A batch that meets another one in an empty MemTable may close it before anything is in it: then
+// the next segment goes on at its very beginning. The log itself ends where it did until one behind
+// it has records, for the file of an empty segment may be used anew at once.
+void LogRecovery::PassEmpty(const LogFile& file) {
+  const uint64_t end_lsn = file.header.base_lsn + log::kSegmentHeaderBytes;
+  const bool goes_on = std::any_of(files_.begin(), files_.end(), [&](const LogFile& next) {
+    return next.header.previous_generation == file.header.generation &&
+           next.header.previous_end_lsn == end_lsn;
+  });
+  if (goes_on) chain_end_lsn_ = end_lsn;
+}
+
 Status LogRecovery::Take(const LogFile& file) {
   if (help_.copies) {
     QUIRE_ASSIGN_OR_RETURN(const bool empty, ClosedEmpty(file));
-    if (empty) return Status();
+    if (empty) {
+      PassEmpty(file);
+      return Status();
+    }
   }
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> handle, help_.adopt(file.path));
   if (handle->generation() != file.header.generation) {
@@ -263,13 +278,16 @@ Status LogRecovery::Take(const LogFile& file) {
   if (report.records == 0) {
     // Of the same boot it held nothing.
     if (!SameBoot(file.header, boot_id_)) log_.given_up.push_back(file.header.id);
+    PassEmpty(file);
     return Status();
   }
   handle->FinishAdoption(report.end);
-  log_.end_lsn = file.header.base_lsn + report.end;
+  const bool behind_empty = chain_end_lsn_ != log_.end_lsn;
+  log_.end_lsn = chain_end_lsn_ = file.header.base_lsn + report.end;
   log_.end_generation = file.header.generation;
   log_.records += report.records;
-  if (report.holes != 0 || !SameBoot(file.header, boot_id_) || handle->pool_slot() < 0) {
+  if (report.holes != 0 || !SameBoot(file.header, boot_id_) || handle->pool_slot() < 0 ||
+      behind_empty) {
     log_.must_flush = true;
   }
   log_.handles.push_back(std::move(handle));

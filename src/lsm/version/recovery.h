@@ -116,6 +116,7 @@ class LogRecovery {
   Status TakeHeader(uint64_t pool_slot, const std::string& path, const log::SegmentHeader& header);
   bool Listed(uint64_t pool_slot) const;
   const LogFile* Successor() const;
+  void PassEmpty(const LogFile& file);
   Status Take(const LogFile& file);
   Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
   uint64_t CompleteEnd(const LogFile& file) const;
@@ -134,6 +135,7 @@ class LogRecovery {
   const uint64_t boot_id_;
   std::vector<LogFile> files_;     // activated segments not contained in tables
   std::vector<bool> chained_;
+  uint64_t chain_end_lsn_ = 0;     // where the next one goes on; log_ ends before empty ones
   std::set<uint64_t> headed_;      // value segments whose header is there
   RecoveredLog log_;
 };
