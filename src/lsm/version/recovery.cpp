@@ -24,6 +24,25 @@ Status StopReplay() { return Status(Code::kNotFound); }
 
 }  // namespace
 
+void ByteRange::Add(const log::ValueRef& ref) {
+  const uint64_t record_end = ref.offset + log::RecordSize(ref.key_size, ref.value_size);
+  begin = begin == end ? ref.offset : std::min(begin, ref.offset);
+  end = std::max(end, record_end);
+}
+
+Status SyncFoundFile(io::FileSystem& fs, const std::string& path, const ByteRange& in_doubt) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs.Open(path, io::OpenMode::kReadWrite));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (in_doubt.begin < in_doubt.end && size != 0) {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::MappedFile> map,
+                           fs.Map(path, size, io::MapMode::kReadWrite));
+    QUIRE_RETURN_IF_ERROR(map->StoreAgain(0, log::kSegmentHeaderBytes));
+    QUIRE_RETURN_IF_ERROR(map->StoreAgain(in_doubt.begin, in_doubt.end - in_doubt.begin));
+  }
+  return file->Sync();
+}
+
 Status MissingFile(const std::string& path, const char* what) {
   return Status(Code::kCorruption, path + " is missing, though the manifest lists it: " + what +
                                        " is lost; restore the file from a copy or checkpoint");
@@ -327,10 +346,7 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
 void LogRecovery::NoteValue(const char* record, bool durable) {
   const log::ValueRef ref = ReferenceOf(record);
   ByteRange& range = log_.value_segments[ref.segment_id];
-  if (durable) return;
-  const uint64_t end = ref.offset + log::RecordSize(ref.key_size, ref.value_size);
-  range.begin = range.begin == range.end ? ref.offset : std::min(range.begin, ref.offset);
-  range.end = std::max(range.end, end);
+  if (!durable) range.Add(ref);
 }
 
 // The segment that goes on after this one was begun when all records here were finished. 0: none

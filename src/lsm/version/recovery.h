@@ -61,7 +61,14 @@ struct LogFile {
 struct ByteRange {
   uint64_t begin = 0;
   uint64_t end = 0;  ///< no bytes: begin
+  /// Also the record that `ref` refers to, and what lies between.
+  void Add(const log::ValueRef& ref);
 };
+
+/// The segment at `path`, left by an earlier program, durable as far as `in_doubt` goes. A sync of
+/// that program may have failed: then these pages, and the segment's header, count as written, and
+/// a plain sync would pass over them.
+Status SyncFoundFile(io::FileSystem& fs, const std::string& path, const ByteRange& in_doubt);
 
 /// The result of recovery.
 struct RecoveredLog {
