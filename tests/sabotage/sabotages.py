@@ -350,6 +350,11 @@ SABOTAGES = [
              "src/lsm/db/db_background.cpp",
              "if (status.ok()) status = WriteStatusLocked();", "",
              LSM, "Faults.WhoeverWaits*"),
+    Sabotage("compact-look", "merges publish while Compact looks at the value segments",
+             "src/lsm/db/db_compact.cpp",
+             "const std::lock_guard<std::mutex> publish_lock(publish_mutex_);\n"
+             "    ObserveSegments();", "ObserveSegments();",
+             LSM, "HeldCompact.*"),
     Sabotage("stale-log", "a log segment of another use stands in for the listed one",
              "src/lsm/version/recovery.cpp",
              "if (log.pool_slot != pool_slot || log.generation == header.generation) continue;",
