@@ -438,6 +438,21 @@ TEST_F(SegmentTest, WatermarksSurviveTheirOwnTearing) {
   EXPECT_EQ(DurableMark(segment->data(), kGeneration + 1), kSegmentHeaderBytes);
 }
 
+// The system takes the pages of the failed sync for written.
+TEST_F(SegmentTest, AFailedSyncFailsEveryLaterOne) {
+  for (const bool header_alone : {true, false}) {
+    const auto faulty = io::NewFaultFileSystem(*fs_);
+    auto created = Segment::Create(*faulty, kPath, HeaderFor(1));
+    ASSERT_TRUE(created.ok()) << created.status().ToString();
+    faulty->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+    const Status failed = header_alone ? (*created)->SyncHeader() : (*created)->Sync(5000);
+    EXPECT_EQ(failed.code(), Code::kIo);
+    EXPECT_EQ((*created)->SyncHeader().ToString(), failed.ToString());
+    EXPECT_EQ((*created)->Sync(6000).ToString(), failed.ToString());
+    EXPECT_EQ(DurableMark((*created)->data(), kGeneration), kSegmentHeaderBytes);
+  }
+}
+
 TEST_F(SegmentTest, TheCompletionMarkIsOfItsGeneration) {
   auto segment = Create(HeaderFor(1));
   EXPECT_EQ(CompleteMark(segment->data(), kGeneration), kSegmentHeaderBytes);

@@ -313,18 +313,28 @@ Status Segment::StoreFoundAgain(uint64_t begin, uint64_t end) {
 }
 
 Status Segment::SyncHeader() {
+  QUIRE_RETURN_IF_ERROR(sync_failure_);
   QUIRE_RETURN_IF_ERROR(StoreFoundAgain(0, kSegmentHeaderBytes));
-  return map_->Sync(0, kSegmentHeaderBytes);
+  return SyncOnce(kSegmentHeaderBytes);
+}
+
+// The system takes the pages of a sync that failed for written, and would say OK of them the next
+// time.
+Status Segment::SyncOnce(uint64_t end) {
+  const Status synced = map_->Sync(0, end);
+  if (synced.code() == Code::kIo) sync_failure_ = synced;
+  return synced;
 }
 
 // What lies below the watermark was durable when it was stored. Not so the header beside it.
 Status Segment::Sync(uint64_t end) {
+  QUIRE_RETURN_IF_ERROR(sync_failure_);
   uint64_t sequence = 0;
   uint64_t durable = 0;
   const int newest = NewestWatermark(map_->data(), header_.generation, &sequence, &durable);
   QUIRE_RETURN_IF_ERROR(StoreFoundAgain(0, kSegmentHeaderBytes));
   QUIRE_RETURN_IF_ERROR(StoreFoundAgain(durable, end));
-  QUIRE_RETURN_IF_ERROR(map_->Sync(0, end));
+  QUIRE_RETURN_IF_ERROR(SyncOnce(end));
   const int slot = newest == 0 ? 1 : 0;
   char* at = map_->data() + kWatermarkAt[slot];
   base::StoreLe(at, sequence + 1);

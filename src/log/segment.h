@@ -136,7 +136,8 @@ class Segment {
   const SegmentHeader& header() const { return header_; }
   io::MappedFile& map() { return *map_; }
   /// Everything below `end` durable (P2), then the watermark says so. Holds also for what a dead
-  /// process left, whose own sync may have failed.
+  /// process left, whose own sync may have failed. Once the device has failed here (kIo), every
+  /// later call, of SyncHeader too, returns the same. One thread at a time.
   Status Sync(uint64_t end);
   /// The same for the header alone, without a watermark.
   Status SyncHeader();
@@ -144,9 +145,11 @@ class Segment {
  private:
   Segment() = default;
   Status StoreFoundAgain(uint64_t begin, uint64_t end);
+  Status SyncOnce(uint64_t end);
   std::unique_ptr<io::MappedFile> map_;
   SegmentHeader header_;
   bool found_ = false;  // in this use of it a dead process stored its records
+  Status sync_failure_;
 };
 
 /// Reads a segment's header: kCorruption: it is damaged, or a log's file is shorter than it says.

@@ -198,7 +198,7 @@ class Db {
   virtual Status SyncLog() = 0;
   /// Merges all runs into one, dead versions and tombstones dropped. Waits.
   virtual Status Compact() = 0;
-  /// Waits until no flush and no compaction is due.
+  /// Waits until no flush and no compaction is due. kReadOnly: one failed, or a sync of the log.
   virtual Status WaitIdle() = 0;
   /// Reads everything and verifies every checksum.
   virtual Status Verify() = 0;

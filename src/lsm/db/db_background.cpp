@@ -124,7 +124,8 @@ Status DbImpl::background_status() const {
 Status DbImpl::WaitIdle() {
   std::unique_lock<std::mutex> lock(mutex_);
   MaybeScheduleLocked();
-  const Status status = WaitLocked(lock, [this] { return jobs_ == 0; });
+  Status status = WaitLocked(lock, [this] { return jobs_ == 0; });
+  if (status.ok()) status = WriteStatusLocked();  // a job that failed is over, too
   lock.unlock();
   CleanUp();
   return status;

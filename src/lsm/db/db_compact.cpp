@@ -330,7 +330,12 @@ Status DbImpl::Compact() {
   // What was overwritten or deleted in the open value segment can be collected once that is closed
   // and no write into it is under way.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
-  ObserveSegments();
+  {
+    // What is seen of the MemTables must not be old when segments are judged by it: a merge that
+    // publishes after that would give up a segment which a record in a younger one refers to.
+    const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+    ObserveSegments();
+  }
   base::EpochSynchronize();
   std::unique_lock<std::mutex> lock(mutex_);
   compaction_shortage_ = Status();

@@ -2,6 +2,7 @@
 // closing, and recovery itself. What is found afterwards is a prefix of what was written, and
 // contains everything that was promised.
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -347,6 +348,84 @@ TEST(Crash, AWriterThatDiesInARecordTakesNoOtherWritersRecordsWithItOnAnotherNod
   EXPECT_EQ(test->Statistics().recovered_torn_bytes, 0u);
   ASSERT_TRUE(test.Reopen().ok());
   EXPECT_EQ(AllOf(*test->NewIterator({})), found);
+}
+
+// Two batches meet in an empty MemTable. The keys of the second are too many beside those of the
+// first, which are counted before they are stored: it closes the MemTable with nothing in it.
+class CrashOfAnEmptyMemTable {
+ public:
+  CrashOfAnEmptyMemTable() : test_(Options()), faulty_(io::NewFaultFileSystem(test_.fs())) {
+    test_.environment().fs = faulty_.get();
+  }
+  ~CrashOfAnEmptyMemTable() { test_.Close(); }
+
+  // Dies after so many steps of the second batch. False: that one was stored by then.
+  bool DieAfter(uint64_t steps) {
+    EXPECT_TRUE(test_.Open().ok());
+    std::atomic<bool> meets = false;
+    faulty_->BeforeCalls(io::kFaultAllocate, [&](const std::string&) {
+      if (meets.exchange(true)) return;
+      test_.fs().CrashAfter(steps);
+      std::jthread([&] {
+        stored_ = test_->Write(BatchOf('b')).ok() && !test_.fs().crashed();
+      }).join();
+      test_.fs().CrashAfter(0);
+    });
+    static_cast<void>(test_->Write(BatchOf('a')));
+    faulty_->BeforeCalls(0, {});
+    EXPECT_TRUE(meets);
+    return !stored_;
+  }
+
+  void ExpectWhatWasStored(io::CrashKind kind) {
+    ASSERT_NO_FATAL_FAILURE(Restart(kind));
+    Model found = AllOf(*test_->NewIterator({}));
+    EXPECT_TRUE(found.size() == kKeys || (found.empty() && !stored_)) << found.size();
+    ASSERT_TRUE(test_->Put("later", "1").ok());
+    found["later"] = "1";
+    ASSERT_NO_FATAL_FAILURE(Restart(kind));
+    EXPECT_EQ(AllOf(*test_->NewIterator({})), found);
+  }
+
+ private:
+  static constexpr size_t kKeys = 4000;
+
+  // The first one asks for more room than a segment begins with.
+  static std::string Value() { return std::string(40, 'v'); }
+  static StorageOptions Options() {
+    StorageOptions options = SmallOptions();
+    options.memtable_bytes = 512 << 10;
+    return options;
+  }
+  static WriteBatch BatchOf(char prefix) {
+    WriteBatch batch;
+    for (size_t i = 0; i < kKeys; ++i) batch.Put(prefix + std::to_string(i), Value());
+    return batch;
+  }
+  void Restart(io::CrashKind kind) {
+    test_.fs().Restart(kind, 1);
+    test_.Close();
+    const Status opened = test_.Open();
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+
+  TestDb test_;
+  const std::unique_ptr<io::FaultFileSystem> faulty_;
+  bool stored_ = false;
+};
+
+TEST(Crash, WhatWasWrittenBehindAMemTableThatWasClosedEmptyIsThere) {
+  for (const io::CrashKind kind : {io::CrashKind::kProcess, io::CrashKind::kMoved}) {
+    bool early = true;
+    for (uint64_t steps = 0; early; ++steps) {
+      SCOPED_TRACE("crash " + std::to_string(static_cast<int>(kind)) + " after step " +
+                   std::to_string(steps));
+      CrashOfAnEmptyMemTable crash;
+      early = crash.DieAfter(steps);
+      crash.ExpectWhatWasStored(kind);
+      ASSERT_FALSE(HasFailure());
+    }
+  }
 }
 
 TEST(Crash, AfterAPowerLossAPrefixIsThereWithEverythingThatWasSynced) {

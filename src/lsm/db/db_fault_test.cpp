@@ -1,5 +1,6 @@
 // Every call on the file system fails once, one after another, and for good; and the device is
 // full.
+#include <atomic>
 #include <new>
 #include <set>
 #include <string>
@@ -370,6 +371,17 @@ TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
   EXPECT_TRUE((*db)->Put("b", "2").ok());
 }
 
+TEST(Faults, WhoeverWaitsForTheBackgroundIsToldThatItFailed) {
+  const FaultyMachine machine;
+  const Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
+  ASSERT_OK(db.status());
+  EXPECT_OK((*db)->WaitIdle());
+  ASSERT_OK((*db)->Put("a", "1"));
+  machine.faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+  EXPECT_CODE((*db)->SyncLog(), Code::kIo);
+  EXPECT_CODE((*db)->WaitIdle(), Code::kReadOnly);
+}
+
 // A place in a value segment that no record refers to harms nobody.
 TEST(Faults, AnErrorWhileALargeValueIsStoredFailsThatWriteAlone) {
   const FaultyMachine machine;
@@ -434,6 +446,102 @@ TEST(Faults, AWriteThatWaitedForASyncThatFailedHasAnUnknownOutcome) {
   EXPECT_EQ(second.code(), Code::kIo) << second.ToString();
   EXPECT_EQ((*db)->Put("d", "4").code(), Code::kReadOnly);
   EXPECT_EQ(GetText(**db, "d"), "<absent>");
+}
+
+// The device would say yes to whoever syncs second, of pages that a loss of power takes.
+TEST(Faults, AFlushBesideAFailedSyncOfItsValuesFailsToo) {
+  FaultyMachine machine;
+  const Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
+  ASSERT_OK(db.status());
+  ASSERT_OK((*db)->Put("large", std::string(900, 'x')));
+  Status flushed;
+  Status synced;
+  {
+    test::HeldThread holder({.place = "lsm.flush.begin", .wait_ms_max = 60'000});
+    std::thread flushes([&] { flushed = (*db)->Flush(); });
+    EXPECT_TRUE(holder.WaitUntilHeld());
+    machine.faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+    synced = (*db)->SyncLog();
+    holder.Release();
+    flushes.join();
+  }
+  EXPECT_CODE(synced, Code::kIo);
+  EXPECT_CODE(flushed, Code::kReadOnly);
+}
+
+// The write's value is among those that the flush fails to sync; it syncs them again before the
+// database is read-only.
+TEST(Faults, ASyncedWriteBesideAFlushThatCannotSyncItsValueIsNotAcknowledged) {
+  FaultyMachine machine;
+  StorageOptions options = SmallOptions();
+  options.wal = WalMode::kSync;
+  const Result<std::unique_ptr<Db>> db = machine.Open(options);
+  ASSERT_OK(db.status());
+  ASSERT_OK((*db)->Put("first", std::string(900, 'x')));
+  WriteBatch refused;  // its large value is stored before its size is known, and synced by nobody
+  refused.Put("large", std::string(900, 'z'));
+  for (int i = 0; i < 2000; ++i) refused.Put("small" + std::to_string(i), "");
+  EXPECT_CODE((*db)->Write(refused), Code::kInvalidArgument);
+  const std::string value(900, 'y');
+  Status flushed;
+  Status put;
+  {
+    test::HeldThread holder({.place = "lsm.flush.end", .wait_ms_max = 60'000});
+    std::thread puts;
+    std::atomic<bool> fails = false;
+    machine.faults->BeforeCalls(io::kFaultSync, [&](const std::string& path) {
+      if (!path.ends_with("val-1.seg") || fails.exchange(true)) return;
+      puts = std::thread([&] { put = (*db)->Put("second", value); });
+      while (GetText(**db, "second") != value) std::this_thread::yield();
+      machine.faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+    });
+    std::thread flushes([&] { flushed = (*db)->Flush(); });
+    EXPECT_TRUE(holder.WaitUntilHeld());
+    if (puts.joinable()) puts.join();
+    EXPECT_TRUE(fails);
+    holder.Release();
+    flushes.join();
+  }
+  machine.faults->BeforeCalls(0, {});
+  EXPECT_CODE(put, Code::kIo);
+  EXPECT_CODE(flushed, Code::kReadOnly);
+}
+
+// Were the merge to take the moved values for durable, it would remove the ones it moved.
+TEST(Faults, AMergeBesideAFailedSyncOfWhatItMovedLosesNothing) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(seed);
+    FaultyMachine machine;
+    Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
+    ASSERT_OK(db.status());
+    Model model;
+    for (int i = 0; i < 200; ++i) {
+      model["key" + std::to_string(i)] = std::string(900, static_cast<char>('a' + i % 26));
+    }
+    for (const auto& [key, value] : model) ASSERT_OK((*db)->Put(key, value));
+    ASSERT_OK((*db)->Flush());
+    int number = 0;
+    std::erase_if(model, [&](const auto& pair) {
+      return number++ % 4 != 0 && (*db)->Delete(pair.first).ok();
+    });
+    ASSERT_OK((*db)->Flush());
+    {
+      test::HeldThread holder({.place = "lsm.merge.moved", .skip = 39, .wait_ms_max = 60'000});
+      std::thread merges([&] { EXPECT_CODE((*db)->Compact(), Code::kReadOnly); });
+      EXPECT_TRUE(holder.WaitUntilHeld());
+      machine.faults->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+      EXPECT_CODE((*db)->SyncLog(), Code::kIo);
+      holder.Release();
+      merges.join();
+    }
+    machine.disk->Restart(io::CrashKind::kPower, seed);
+    db->reset();
+    while (machine.executor->RunOne()) {
+    }
+    db = machine.Open(SmallOptions());
+    ASSERT_OK(db.status());
+    EXPECT_EQ(AllOf(*(*db)->NewIterator({})), model);
+  }
 }
 
 TEST(Faults, AFullDeviceRefusesWritesUntilThereIsRoomAgain) {

@@ -133,7 +133,6 @@ class DbImpl final : public Db {
   Status FlushRecovered(bool all);
   Status BeginActive(const RecoveredLog& log);
   Status SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments);
-  Status SyncFoundFile(const std::string& path, const ByteRange& in_doubt);
   Status RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log);
   Status RemoveAll(const std::vector<std::string>& paths);
   bool NothingInTheLogLocked() const;

@@ -169,24 +169,10 @@ Status DbImpl::OpenStoredRuns(const Manifest& stored) {
 // opener is looked after here, once.
 Status DbImpl::SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments) {
   for (const auto& [id, in_doubt] : segments) {
-    QUIRE_RETURN_IF_ERROR(SyncFoundFile(directory_ + "/" + ValueSegmentName(id), in_doubt));
+    QUIRE_RETURN_IF_ERROR(
+        SyncFoundFile(fs_, directory_ + "/" + ValueSegmentName(id), in_doubt));
   }
   return segments.empty() ? Status() : fs_.SyncDirectory(directory_);
-}
-
-// A sync of an earlier opener may have failed: then pages of `in_doubt`, and the segment's header,
-// count as written, and this one would pass over them.
-Status DbImpl::SyncFoundFile(const std::string& path, const ByteRange& in_doubt) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
-                         fs_.Open(path, io::OpenMode::kReadWrite));
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-  if (in_doubt.begin < in_doubt.end && size != 0) {
-    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::MappedFile> map,
-                           fs_.Map(path, size, io::MapMode::kReadWrite));
-    QUIRE_RETURN_IF_ERROR(map->StoreAgain(0, log::kSegmentHeaderBytes));
-    QUIRE_RETURN_IF_ERROR(map->StoreAgain(in_doubt.begin, in_doubt.end - in_doubt.begin));
-  }
-  return file->Sync();
 }
 
 // Recovered MemTables wait in the flushing queue like others, unless the log could not be read once

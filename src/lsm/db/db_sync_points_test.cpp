@@ -1,16 +1,19 @@
 // One thread stands at a sync point of this folder while another calls the database: every pair of
 // such a place and such a call, with 1, 2 and 4 background threads, against what was acknowledged.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/epoch.h"
 #include "base/random.h"
 #include "lsm/db/db_test_support.h"
 #include "tests/support/held_thread.h"
@@ -314,6 +317,68 @@ TEST_P(SyncPointsTest, ValuesThatAMergeMovedOutliveEveryOtherPublication) {
     if (HasFailure()) FAIL() << call.name;
   }
   EXPECT_GT(held, 0);
+}
+
+// As many runs as make several merges due, one after the other.
+void MakeRuns(TestDb& test) {
+  test.options().compaction_trigger = 1000;
+  ASSERT_OK(test.Open());
+  for (const int keys : {400, 400, 400, 60, 60, 60, 1, 1, 1}) {
+    for (int i = 0; i < keys; ++i) {
+      ASSERT_OK(test->Put("key" + std::to_string(i), std::string(100, 'a')));
+    }
+    ASSERT_OK(test->Flush());
+  }
+  test.options().compaction_trigger = 3;
+  ASSERT_OK(test.Reopen());
+}
+
+void PublishAMerge(TestDb& test) {
+  const uint64_t before = test->Statistics().compaction_count;
+  while (test->Statistics().compaction_count == before && test.executor().RunOne()) {
+    base::EpochCollect();
+  }
+  base::EpochSynchronize();
+  base::EpochCollect();
+}
+
+// Compact sees that nothing is in memory, while a batch has stored its large value and asks for
+// room for its records. By the time that it judges value segments the records are there.
+TEST(HeldCompact, JudgesNoValueSegmentByAnOldLookAtMemory) {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 512 << 10;
+  options.table_bytes_max = 1 << 20;
+  options.dead_percent_max = 1000;
+  TestDb test(options);
+  const auto faulty = io::NewFaultFileSystem(test.fs());
+  test.environment().fs = faulty.get();
+  ASSERT_NO_FATAL_FAILURE(MakeRuns(test));
+  WriteBatch batch;
+  batch.Put("large", std::string(kLargeBytes, 'v'));
+  for (int i = 0; i < 4000; ++i) batch.Put("small" + std::to_string(i), std::string(40, 's'));
+
+  std::optional<test::HeldThread> holder;
+  std::thread compacts;
+  Status compacted;
+  std::atomic<bool> asks = false;
+  faulty->BeforeCalls(io::kFaultAllocate, [&](const std::string& path) {
+    if (path.find("/log-") == std::string::npos || asks.exchange(true)) return;
+    // Merges that wait for it to be done with its look get their turn, too.
+    holder.emplace(test::Hold{.place = "lsm.observe.memory", .wait_ms_max = 200});
+    compacts = std::thread([&] { compacted = test->Compact(); });
+    EXPECT_TRUE(holder->WaitUntilHeld());
+  });
+  EXPECT_OK(test->Write(batch));
+  ASSERT_TRUE(asks);
+  for (int i = 0; i < 2; ++i) PublishAMerge(test);
+  holder->Release();
+  compacts.join();
+  holder.reset();
+  faulty->BeforeCalls(0, {});
+  EXPECT_OK(compacted);
+  EXPECT_EQ(GetText(test.db(), "large"), std::string(kLargeBytes, 'v'));
+  EXPECT_OK(test->Verify());
+  test.Close();
 }
 
 INSTANTIATE_TEST_SUITE_P(BackgroundThreads, SyncPointsTest, testing::Values(1, 2, 4));

@@ -246,6 +246,10 @@ Status Repairer::SalvageSegment(const LogRemains::Segment& segment) {
   Step("write " + std::to_string(salvaged.records) + " records of " + segment.path +
        " into a table");
   if (options_.dry_run) return Status();
+  // The log may be gone by the time that somebody would sync what it refers to.
+  for (const auto& [id, in_doubt] : salvaged.value_segments) {
+    QUIRE_RETURN_IF_ERROR(SyncFoundFile(fs_, PathOf(ValueSegmentName(id)), in_doubt));
+  }
   const std::unique_ptr<RunWriter> writer = NewWriter();
   QUIRE_RETURN_IF_ERROR(WriteAll(*salvaged.memory, *writer));
   QUIRE_ASSIGN_OR_RETURN(Tables run, writer->Finish());

@@ -194,5 +194,42 @@ TEST(RepairCrash, ACallThatFailsCostsNothing) {
   }
 }
 
+// Nobody had synced the values, or the device had failed to write them.
+TEST(RepairCrash, TheValuesOfASavedLogSurviveALossOfPower) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(seed);
+    TestDb test(SmallOptions());
+    const auto faulty = io::NewFaultFileSystem(test.fs());
+    test.environment().fs = faulty.get();
+    ASSERT_TRUE(test.Open().ok());
+    Model model;
+    for (int i = 0; i < 40; ++i) {
+      const std::string key = "key" + std::to_string(100 + i);
+      model[key] = std::string(900, static_cast<char>('a' + i % 26));
+      ASSERT_TRUE(test->Put(key, model[key]).ok());
+    }
+    faulty->FailAt(io::kFaultSync, 1, 1, Code::kIo);
+    if (seed % 2 == 0) EXPECT_EQ(test->SyncLog().code(), Code::kIo);
+    test.fs().Restart(io::CrashKind::kProcess, 1);
+    test.Close();
+    faulty->FailAt(io::kFaultSync, 1, 0, Code::kIo);
+    ASSERT_TRUE(test.fs().Damage("/db/log-0.seg", [](std::string* bytes) {
+                  (*bytes)[log::kSegmentHeaderBytes + 26] ^= 1;  // in the first key
+                }).ok());
+    EXPECT_EQ(test.Open().code(), Code::kCorruption);
+    RepairOptions repair;
+    repair.storage = test.options();
+    repair.dry_run = false;
+    repair.lost_directory = "/lost";
+    ASSERT_TRUE(Repair(test.fs(), "/db", repair).ok());
+    test.fs().Restart(io::CrashKind::kPower, seed);
+    ASSERT_TRUE(test.Open().ok());
+    model.erase("key100");
+    EXPECT_EQ(AllOf(*test->NewIterator({})), model);
+    EXPECT_TRUE(test->Verify().ok());
+    test.Close();
+  }
+}
+
 }  // namespace
 }  // namespace quire::lsm::repair_crash_test

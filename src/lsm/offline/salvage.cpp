@@ -56,9 +56,15 @@ Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
   const log::SegmentHeader& header = salvaged.memory->header();
   const auto take = [&](uint64_t offset, const char* record) -> Status {
     QUIRE_ASSIGN_OR_RETURN(const bool whole, HasItsValue(record, values));
-    if (whole) return table.Adopt(offset);
-    salvaged.lost.Add(log::KeyOf(record));
-    return Status();
+    if (!whole) {
+      salvaged.lost.Add(log::KeyOf(record));
+      return Status();
+    }
+    if (log::HeaderAt(record)->type == log::RecordType::kValueRef) {
+      const log::ValueRef reference = ReferenceIn(log::ValueOf(record));
+      salvaged.value_segments[reference.segment_id].Add(reference);
+    }
+    return table.Adopt(offset);
   };
   // As if this boot had written it: behind damage it goes on.
   QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report,

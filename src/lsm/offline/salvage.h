@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "io/files/file_system.h"
 #include "log/segment.h"
 #include "lsm/memtable/memory_slot.h"
+#include "lsm/version/recovery.h"
 #include "lsm/version/run_writer.h"
 #include "lsm/vlog/value_log.h"
 #include "quire/status.h"
@@ -56,6 +58,8 @@ struct SalvagedLog {
   uint64_t holes = 0;  ///< places where records were damaged, or never finished
   uint64_t hole_bytes = 0;
   LostVersions lost;  ///< sound records whose separated values are not
+  /// Where the values of the others lie: none of them need be durable.
+  std::map<uint64_t, ByteRange> value_segments;
 };
 /// Errors  kCorruption; kIo, kOutOfMemory: the segment, or a value, cannot be read for another
 ///         reason than what is in it.

@@ -24,6 +24,25 @@ Status StopReplay() { return Status(Code::kNotFound); }
 
 }  // namespace
 
+void ByteRange::Add(const log::ValueRef& ref) {
+  const uint64_t record_end = ref.offset + log::RecordSize(ref.key_size, ref.value_size);
+  begin = begin == end ? ref.offset : std::min(begin, ref.offset);
+  end = std::max(end, record_end);
+}
+
+Status SyncFoundFile(io::FileSystem& fs, const std::string& path, const ByteRange& in_doubt) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs.Open(path, io::OpenMode::kReadWrite));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (in_doubt.begin < in_doubt.end && size != 0) {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::MappedFile> map,
+                           fs.Map(path, size, io::MapMode::kReadWrite));
+    QUIRE_RETURN_IF_ERROR(map->StoreAgain(0, log::kSegmentHeaderBytes));
+    QUIRE_RETURN_IF_ERROR(map->StoreAgain(in_doubt.begin, in_doubt.end - in_doubt.begin));
+  }
+  return file->Sync();
+}
+
 Status MissingFile(const std::string& path, const char* what) {
   return Status(Code::kCorruption, path + " is missing, though the manifest lists it: " + what +
                                        " is lost; restore the file from a copy or checkpoint");
@@ -145,7 +164,7 @@ LogRecovery::LogRecovery(io::FileSystem& fs, std::string directory, const Manife
       manifest_(manifest),
       help_(std::move(help)),
       boot_id_(fs.BootId()) {
-  log_.end_lsn = manifest.flushed_lsn;
+  log_.end_lsn = chain_end_lsn_ = manifest.flushed_lsn;
   log_.lsn_max = manifest.flushed_lsn;
 }
 
@@ -222,7 +241,7 @@ Status LogRecovery::TakeHeader(uint64_t pool_slot, const std::string& path,
 const LogFile* LogRecovery::Successor() const {
   const LogFile* successor = nullptr;
   for (size_t i = 0; i < files_.size(); ++i) {
-    if (chained_[i] || files_[i].header.previous_end_lsn != log_.end_lsn) continue;
+    if (chained_[i] || files_[i].header.previous_end_lsn != chain_end_lsn_) continue;
     if (successor == nullptr || files_[i].header.base_lsn > successor->header.base_lsn) {
       successor = &files_[i];
     }
@@ -248,10 +267,25 @@ Result<bool> LogRecovery::ClosedEmpty(const LogFile& file) {
          log::DurableMark(page.data(), generation) <= log::kSegmentHeaderBytes;
 }
 
+// A batch that meets another one in an empty MemTable may close it before anything is in it: then
+// the next segment goes on at its very beginning. The log itself ends where it did until one behind
+// it has records, for the file of an empty segment may be used anew at once.
+void LogRecovery::PassEmpty(const LogFile& file) {
+  const uint64_t end_lsn = file.header.base_lsn + log::kSegmentHeaderBytes;
+  const bool goes_on = std::any_of(files_.begin(), files_.end(), [&](const LogFile& next) {
+    return next.header.previous_generation == file.header.generation &&
+           next.header.previous_end_lsn == end_lsn;
+  });
+  if (goes_on) chain_end_lsn_ = end_lsn;
+}
+
 Status LogRecovery::Take(const LogFile& file) {
   if (help_.copies) {
     QUIRE_ASSIGN_OR_RETURN(const bool empty, ClosedEmpty(file));
-    if (empty) return Status();
+    if (empty) {
+      PassEmpty(file);
+      return Status();
+    }
   }
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> handle, help_.adopt(file.path));
   if (handle->generation() != file.header.generation) {
@@ -263,13 +297,16 @@ Status LogRecovery::Take(const LogFile& file) {
   if (report.records == 0) {
     // Of the same boot it held nothing.
     if (!SameBoot(file.header, boot_id_)) log_.given_up.push_back(file.header.id);
+    PassEmpty(file);
     return Status();
   }
   handle->FinishAdoption(report.end);
-  log_.end_lsn = file.header.base_lsn + report.end;
+  const bool behind_empty = chain_end_lsn_ != log_.end_lsn;
+  log_.end_lsn = chain_end_lsn_ = file.header.base_lsn + report.end;
   log_.end_generation = file.header.generation;
   log_.records += report.records;
-  if (report.holes != 0 || !SameBoot(file.header, boot_id_) || handle->pool_slot() < 0) {
+  if (report.holes != 0 || !SameBoot(file.header, boot_id_) || handle->pool_slot() < 0 ||
+      behind_empty) {
     log_.must_flush = true;
   }
   log_.handles.push_back(std::move(handle));
@@ -309,10 +346,7 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
 void LogRecovery::NoteValue(const char* record, bool durable) {
   const log::ValueRef ref = ReferenceOf(record);
   ByteRange& range = log_.value_segments[ref.segment_id];
-  if (durable) return;
-  const uint64_t end = ref.offset + log::RecordSize(ref.key_size, ref.value_size);
-  range.begin = range.begin == range.end ? ref.offset : std::min(range.begin, ref.offset);
-  range.end = std::max(range.end, end);
+  if (!durable) range.Add(ref);
 }
 
 // The segment that goes on after this one was begun when all records here were finished. 0: none

@@ -61,7 +61,14 @@ struct LogFile {
 struct ByteRange {
   uint64_t begin = 0;
   uint64_t end = 0;  ///< no bytes: begin
+  /// Also the record that `ref` refers to, and what lies between.
+  void Add(const log::ValueRef& ref);
 };
+
+/// The segment at `path`, left by an earlier program, durable as far as `in_doubt` goes. A sync of
+/// that program may have failed: then these pages, and the segment's header, count as written, and
+/// a plain sync would pass over them.
+Status SyncFoundFile(io::FileSystem& fs, const std::string& path, const ByteRange& in_doubt);
 
 /// The result of recovery.
 struct RecoveredLog {
@@ -116,6 +123,7 @@ class LogRecovery {
   Status TakeHeader(uint64_t pool_slot, const std::string& path, const log::SegmentHeader& header);
   bool Listed(uint64_t pool_slot) const;
   const LogFile* Successor() const;
+  void PassEmpty(const LogFile& file);
   Status Take(const LogFile& file);
   Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
   uint64_t CompleteEnd(const LogFile& file) const;
@@ -134,6 +142,7 @@ class LogRecovery {
   const uint64_t boot_id_;
   std::vector<LogFile> files_;     // activated segments not contained in tables
   std::vector<bool> chained_;
+  uint64_t chain_end_lsn_ = 0;     // where the next one goes on; log_ ends before empty ones
   std::set<uint64_t> headed_;      // value segments whose header is there
   RecoveredLog log_;
 };

@@ -156,10 +156,15 @@ Status ValueSegment::Finish() {
   return Status();
 }
 
+// The system takes the pages of a sync that failed for written, and would say OK of them the next
+// time.
 Status ValueSegment::Sync() {
   const uint64_t finished = tail_.Finished();
   if (finished == synced_bytes_) return Status();
-  QUIRE_RETURN_IF_ERROR(file_->Sync());
+  QUIRE_RETURN_IF_ERROR(sync_failure_);
+  const Status synced = file_->Sync();
+  if (synced.code() == Code::kIo) sync_failure_ = synced;
+  QUIRE_RETURN_IF_ERROR(synced);
   synced_bytes_ = finished;
   return Status();
 }

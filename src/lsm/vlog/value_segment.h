@@ -59,7 +59,8 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   /// Once drained: the file ends at its last record.
   Status Finish();
   /// Makes everything stored so far durable; does nothing if nothing was stored since the last
-  /// time.
+  /// time. Once the device has failed to (kIo), every later call that has something to do returns
+  /// the same.
   Status Sync();
 
   uint64_t record_bytes() const;
@@ -87,6 +88,7 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   std::atomic<uint64_t> large_bytes_{0};
   std::atomic<uint64_t> file_bytes_{0};
   uint64_t synced_bytes_ = 0;  // finished before the last Sync; guarded by the caller of Sync
+  Status sync_failure_;        // guarded by the caller of Sync
 };
 
 }  // namespace quire::lsm
