@@ -534,4 +534,10 @@ STREAM_SABOTAGES = [
     Sabotage("stream-kept-version", "the policy alone decides which versions go",
              "src/stream/store/part_room.cpp", "(at != kept.end() && *at < until) ||", "",
              "quire_api_test", "StreamModel.*"),
+    Sabotage("stream-refused-policy", "an opening that is refused has changed the policy by then",
+             "src/stream/store/part_open.cpp",
+             "  QUIRE_RETURN_IF_ERROR(MakeIndex(found));\n  FillLive(found);\n",
+             "  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(head));\n"
+             "  QUIRE_RETURN_IF_ERROR(MakeIndex(found));\n  FillLive(found);\n",
+             STREAM, "RefusedStreams.OfAFinished*"),
 ]

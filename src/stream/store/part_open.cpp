@@ -167,9 +167,10 @@ Status Part::Recover() {
   head.finished = finished_;
   // A snapshot that was kept and lost with the power: the next one of its number is another.
   std::erase_if(head.kept, [&](uint64_t kept) { return kept > snapshot_; });
-  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
   QUIRE_RETURN_IF_ERROR(MakeIndex(found));
   FillLive(found);
+  // Last: an opening that is refused leaves the policy that the log had, and its end.
+  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
   Announce();
   return Status();
 }
