@@ -540,4 +540,12 @@ STREAM_SABOTAGES = [
              "  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(head));\n"
              "  QUIRE_RETURN_IF_ERROR(MakeIndex(found));\n  FillLive(found);\n",
              STREAM, "RefusedStreams.OfAFinished*"),
+    Sabotage("stream-tended-end", "a stream that has ended has no state while it is tended",
+             "src/stream/store/part_open.cpp", "if (!writing_ && !EndTold())", "if (!writing_)",
+             STREAM, "FinishedStream.*"),
+    Sabotage("stream-full-device", "on a full device what a killed writer left cannot be read",
+             "src/stream/store/sight.cpp",
+             "code == Code::kReadOnly || code == Code::kIo || code == Code::kNoSpace ||\n"
+             "         code == Code::kOutOfMemory;",
+             "code == Code::kReadOnly || code == Code::kIo;", STREAM, "KilledWriter.IsRead*"),
 ]

@@ -177,6 +177,7 @@ class Part {
   bool HeldByWriter() const;
   Status Lock();
   Status Open(const StreamOptions* options, bool create);
+  bool EndTold() const;
   Status LockExisting();
   Status Prepare(const StreamOptions& options);
   void Keep();
