@@ -548,4 +548,10 @@ STREAM_SABOTAGES = [
              "code == Code::kReadOnly || code == Code::kIo || code == Code::kNoSpace ||\n"
              "         code == Code::kOutOfMemory;",
              "code == Code::kReadOnly || code == Code::kIo;", STREAM, "KilledWriter.IsRead*"),
+    Sabotage("stream-shortage", "a reader short of descriptors says that the writer died",
+             "src/stream/store/local_reader.cpp",
+             "if (died.status().code() == Code::kOutOfMemory) return Status();\n"
+             "  QUIRE_RETURN_IF_ERROR(died.status());",
+             "if (!died.ok()) return Status(Code::kPeerFailed, died.status().message());",
+             STREAM, "LivingWriter.*"),
 ]

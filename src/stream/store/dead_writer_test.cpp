@@ -1,11 +1,12 @@
 // What is told of a stream whose writer has ended or died, while another program tends it, on a
-// full device, and to a reader that was open before.
+// full device, and to a reader that was open before; and of a living one in a shortage.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
 #include "io/sim/sim_file_system.h"
+#include "stream/index/gate.h"
 #include "stream/store/stream_testing.h"
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
@@ -98,6 +99,50 @@ TEST_F(KilledWriter, IsReadWhereThereIsNoMemoryForAnIndexInTheStore) {
   Kill();
   fs_->FailAt(io::kFaultAllocate, 1, UINT64_MAX, Code::kOutOfMemory);
   ExpectNewest();
+}
+
+TEST_F(KilledWriter, IsToldOfThoughItsIndexCannotBeMade) {
+  const auto before = Read();
+  Kill();
+  FillDevice();
+  EXPECT_CODE(before->Wait(kPuts, 600'000).status(), Code::kPeerFailed);
+}
+
+// Whether the writer lives cannot be asked for once.
+class LivingWriter : public Written {
+ protected:
+  static constexpr uint32_t kOps = io::kFaultOpen | io::kFaultMap;
+  // As if a wait had lasted: whoever is about to sleep looks after the writer at once.
+  void WakeSleeper() {
+    const auto gate = Gate::Open(*disk_, "/place/store/gate-0");
+    ASSERT_OK(gate.status());
+    (*gate)->SetIndexNumber((*gate)->index_number());
+  }
+};
+
+TEST_F(LivingWriter, IsWaitedForInAShortageOfDescriptors) {
+  const auto reader = Read();
+  for (uint64_t nth = 1; nth <= 2; ++nth) {
+    const uint64_t newest = *reader->LastSnapshot();
+    uint64_t calls = 0;
+    fs_->BeforeCalls(kOps, [&](const std::string&) {
+      if (++calls == nth) ASSERT_OK(writer_->Put("key").status());
+    });
+    fs_->FailAt(kOps, nth, 1, Code::kOutOfMemory);
+    const AtPlace sleeps("stream.gate.before_sleep", [&] { WakeSleeper(); });
+    const Result<uint64_t> came = reader->Wait(newest, 60'000);
+    fs_->BeforeCalls(kOps, {});
+    EXPECT_EQ(fs_->failures(), 1u);
+    ASSERT_OK(came.status());
+    EXPECT_EQ(*came, newest + 1);
+  }
+}
+
+TEST_F(LivingWriter, IsNotDeadWhereAShortageLastsForAllOfAWait) {
+  const auto reader = Read();
+  fs_->FailAt(kOps, 1, UINT64_MAX, Code::kOutOfMemory);
+  EXPECT_CODE(reader->Wait(kPuts, 1).status(), Code::kTimedOut);
+  EXPECT_GT(fs_->failures(), 0u);
 }
 
 }  // namespace

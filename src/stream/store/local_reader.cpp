@@ -152,7 +152,10 @@ class LocalReader final : public StreamReader {
   Result<FoundVersion> TryFind(Slice key, const Which& which, bool* again);
   Status Copy(Slice key, const Which& which, const PlaceFunction& place);
   Result<std::unique_ptr<StreamView>> Look(Slice key, const Which& which);
+  Result<bool> WriterDied();
+  Result<bool> IndexAnew();
   Result<bool> WriterGone();
+  Status LookAfterWriter();
 
   io::FileSystem& fs_;
   PartName name_;
@@ -374,24 +377,45 @@ Status LocalReader::CheckNotRemoved() {
                                        " was removed since this reader opened it: open it again");
 }
 
-// Whether the one that says it is writing is not there any more. Then the index is made anew, in
-// memory of this reader alone if it only looks: the last commit may not be in it.
-Result<bool> LocalReader::WriterGone() {
+// Whether the one that says it is writing is not there any more.
+Result<bool> LocalReader::WriterDied() {
   QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
   const bool ended = told.state == GateState::kFinished || told.state == GateState::kEnded;
   if (ended) return false;
   QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
-  if (!holder.empty()) return false;
+  return holder.empty();
+}
+
+// The index that a writer left that died: the last commit may not be in it. It is made anew, in
+// memory of this reader alone if it only looks. False: somebody opens the part this moment.
+Result<bool> LocalReader::IndexAnew() {
   if (pins_ == nullptr) {
     const std::lock_guard guard(mutex_);
     stale_ = true;
     return true;
   }
   const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
-  if (recovered.code() == Code::kBusy) return false;  // somebody opens it this moment
+  if (recovered.code() == Code::kBusy) return false;
   QUIRE_RETURN_IF_ERROR(recovered);
   return true;
+}
+
+Result<bool> LocalReader::WriterGone() {
+  QUIRE_ASSIGN_OR_RETURN(const bool died, WriterDied());
+  return died ? IndexAnew() : Result<bool>(false);
+}
+
+// An error: there is nothing more to wait for.
+Status LocalReader::LookAfterWriter() {
+  const Result<bool> died = WriterDied();
+  // This program is short of descriptors or memory: that says nothing of the writer.
+  if (died.status().code() == Code::kOutOfMemory) return Status();
+  QUIRE_RETURN_IF_ERROR(died.status());
+  if (!*died) return Status();
+  const Status made = IndexAnew().status();
+  if (made.ok() || made.code() == Code::kCorruption) return made;
+  return Status(Code::kPeerFailed, made.message());
 }
 
 Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
@@ -414,9 +438,7 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
     }
     told.gate->Wait(after, told.state, std::min(timeout_ns - waited, kSliceNs));
     if (told.gate->snapshot() > after) continue;
-    const Status gone = WriterGone().status();
-    if (gone.code() == Code::kCorruption) return gone;
-    if (!gone.ok()) return Status(Code::kPeerFailed, gone.message());
+    QUIRE_RETURN_IF_ERROR(LookAfterWriter());
   }
 }
 
