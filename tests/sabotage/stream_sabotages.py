@@ -554,4 +554,7 @@ STREAM_SABOTAGES = [
              "  QUIRE_RETURN_IF_ERROR(died.status());",
              "if (!died.ok()) return Status(Code::kPeerFailed, died.status().message());",
              STREAM, "LivingWriter.*"),
+    Sabotage("stream-amid-collection", "a writer that died amid a collection is taken for slow",
+             "src/stream/store/local_reader.cpp", "if (attempt % kPatience != 0) {",
+             "if (attempt % kPatience != kPatience) {", STREAM, "KilledWriter.AmidACollection*"),
 ]

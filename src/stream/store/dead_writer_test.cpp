@@ -38,8 +38,8 @@ class Written : public ::testing::Test {
     writer_.reset();
   }
   void FillDevice() { fs_->FailAt(io::kFaultAllocate, 1, UINT64_MAX, Code::kNoSpace); }
-  std::unique_ptr<StreamReader> Read() {
-    auto reader = OpenLocalReader(*fs_, "/place", "store", 0);
+  std::unique_ptr<StreamReader> Read(Access access = Access::kShared) {
+    auto reader = OpenLocalReader(*fs_, "/place", "store", 0, access);
     EXPECT_OK(reader.status());
     return reader.ok() ? *std::move(reader) : nullptr;
   }
@@ -106,6 +106,24 @@ TEST_F(KilledWriter, IsToldOfThoughItsIndexCannotBeMade) {
   Kill();
   FillDevice();
   EXPECT_CODE(before->Wait(kPuts, 600'000).status(), Code::kPeerFailed);
+}
+
+// The gate says already that what goes is gone; the index does not yet.
+TEST_F(KilledWriter, AmidACollectionLeavesOpenReadersTheVersions) {
+  const auto pins = Read();
+  const auto looks = Read(Access::kLook);
+  {
+    const AtPlace at("stream.collect.after_head", [&] { owners_->Kill(); });
+    static_cast<void>(writer_->Collect());
+  }
+  writer_.reset();
+  for (StreamReader* const reader : {looks.get(), pins.get()}) {
+    const auto versions = reader->Versions("key");
+    ASSERT_OK(versions.status());
+    EXPECT_EQ(versions->size(), kPuts);
+    std::string bytes;
+    EXPECT_OK(reader->Get("key", 1, &bytes));
+  }
 }
 
 // Whether the writer lives cannot be asked for once.

@@ -17,6 +17,7 @@ namespace quire::stream {
 namespace {
 
 constexpr int kAttempts = 1000;
+constexpr int kPatience = 20;  // attempts; then whether the writer lives is asked
 constexpr uint64_t kPauseNs = 1'000'000;
 constexpr uint64_t kSliceNs = 500'000'000;  // then whether the writer lives is asked
 
@@ -34,17 +35,6 @@ Position LowestOf(const std::vector<VersionRef>& refs, size_t at) {
     if (!refs[i].delta) break;
   }
   return lowest;
-}
-
-// What `look` finds, which looks again where the writer changed what it looked at.
-template <typename Body>
-auto Again(const Body& look) -> decltype(look(nullptr)) {
-  for (int attempt = 0;; ++attempt) {
-    bool again = false;
-    auto found = base::OrOutOfMemory([&] { return look(&again); });
-    if (found.ok() || !again || attempt == kAttempts) return found;
-    io::RealClock().SleepNs(kPauseNs);
-  }
 }
 
 Status ChangesAlways() {
@@ -152,6 +142,8 @@ class LocalReader final : public StreamReader {
   Result<FoundVersion> TryFind(Slice key, const Which& which, bool* again);
   Status Copy(Slice key, const Which& which, const PlaceFunction& place);
   Result<std::unique_ptr<StreamView>> Look(Slice key, const Which& which);
+  template <typename Body>
+  auto Again(const Body& look) -> decltype(look(nullptr));
   Result<bool> WriterDied();
   Result<bool> IndexAnew();
   Result<bool> WriterGone();
@@ -165,6 +157,25 @@ class LocalReader final : public StreamReader {
   bool stale_ = false;          // the sight's writer has died, and this reader only looks
   std::unique_ptr<Pins> pins_;  // null: this reader only looks
 };
+
+// What `look` finds, which looks again where the writer changed what it looked at. A writer that
+// died amid a collection has told that versions go, and will never take them from the index: until
+// the index is made anew they are neither held nor gone.
+template <typename Body>
+auto LocalReader::Again(const Body& look) -> decltype(look(nullptr)) {
+  for (int attempt = 1;; ++attempt) {
+    bool again = false;
+    auto found = base::OrOutOfMemory([&] { return look(&again); });
+    if (found.ok() || !again || attempt > kAttempts) return found;
+    if (attempt % kPatience != 0) {
+      io::RealClock().SleepNs(kPauseNs);
+      continue;
+    }
+    const Status asked = base::OrOutOfMemory([&] { return WriterGone(); }).status();
+    // In a shortage it is not known: the writer may only be slow.
+    if (asked.code() != Code::kOutOfMemory) QUIRE_RETURN_IF_ERROR(asked);
+  }
+}
 
 // What there is to be seen by now: another index where the writer has made one.
 Result<std::shared_ptr<const Sight>> LocalReader::Now() {
