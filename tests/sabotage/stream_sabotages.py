@@ -557,4 +557,12 @@ STREAM_SABOTAGES = [
     Sabotage("stream-amid-collection", "a writer that died amid a collection is taken for slow",
              "src/stream/store/local_reader.cpp", "if (attempt % kPatience != 0) {",
              "if (attempt % kPatience != kPatience) {", STREAM, "KilledWriter.AmidACollection*"),
+    Sabotage("stream-keep-asked", "what is kept is stored before it is known whether it fits",
+             "src/stream/store/part_room.cpp", "    planned_kept_ = kept;\n",
+             "    planned_kept_ = kept;\n    QUIRE_RETURN_IF_ERROR(SetKept(kept));\n",
+             STREAM, "StreamRoom.AKeepThatIsRefused*"),
+    Sabotage("stream-keep-planned", "whether a snapshot can be kept is asked as if it were not",
+             "src/stream/store/part_room.cpp",
+             "planned_kept_ ? *planned_kept_ : heap_->head().kept",
+             "heap_->head().kept", STREAM, "StreamRoom.AKeepThatIsRefused*"),
 ]
