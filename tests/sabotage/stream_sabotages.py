@@ -446,8 +446,8 @@ STREAM_SABOTAGES = [
     # The room by which the head moves.
     Sabotage("stream-room-reserve", "a commit takes the room by which the head moves",
              "src/stream/log/room_plan.cpp",
-             "if (fits && StaysMovable(ring, question)) return moves;",
-             "if (fits) return moves;", STREAM, "StreamRoom.WhatIsPlannedForSufficesWhich*"),
+             "if (StaysMovable(ring, question)) return moves;", "return moves;",
+             STREAM, "StreamRoom.WhatIsPlannedForSufficesWhich*"),
     Sabotage("stream-room-skip", "what is skipped at the file's end is not counted",
              "src/stream/store/part_room.cpp", "piece.bytes = end - begin;",
              "piece.bytes = commit.bytes;", STREAM,
@@ -565,4 +565,11 @@ STREAM_SABOTAGES = [
              "src/stream/store/part_room.cpp",
              "planned_kept_ ? *planned_kept_ : heap_->head().kept",
              "heap_->head().kept", STREAM, "StreamRoom.AKeepThatIsRefused*"),
+    Sabotage("stream-room-full", "of a log that is full of what is kept each order is tried",
+             "src/stream/log/room_plan.cpp",
+             "if (!LeavesRoomToMove(question)) return std::nullopt;", "",
+             STREAM, "RoomPlan.AFullLog*"),
+    Sabotage("stream-room-first", "the log is copied for an order in which its first cannot move",
+             "src/stream/log/room_plan.cpp", "if (fits && ring.FirstMovesBehind(question.put)) {",
+             "if (fits) {", STREAM, "RoomPlan.AnOrderInWhichTheFirst*"),
 ]
