@@ -24,6 +24,15 @@ class Ring {
   /// Room for any two commits of `bytes`: one may lie behind what it leaves at the file's end.
   bool FitsTwice(uint64_t bytes) const { return 2 * bytes <= free(); }
 
+  // False: behind such a commit the head's piece cannot be moved, and does not go with it.
+  bool FirstMovesBehind(const std::vector<NeededEntry>& put) const {
+    if (pieces_.empty() || (pieces_.size() == 1 && put.empty())) return true;
+    uint64_t bytes = kRecordBytes;
+    for (const NeededEntry& entry : pieces_.front().needed) bytes += entry.after ? entry.bytes : 0;
+    const uint64_t taken = put.empty() ? 0 : Needs(CommitOf(put));
+    return bytes == kRecordBytes || taken + bytes <= free();
+  }
+
   // What is needed of the head's piece goes to the tail. False: there is no room.
   bool MoveFirst() {
     std::vector<NeededEntry> needed = pieces_.front().needed;
@@ -98,6 +107,28 @@ bool StaysMovable(Ring ring, const RoomQuestion& question) {
   return reserved;
 }
 
+// What is needed once the new commit is there, in whatever order it lies by then: if there is more
+// than one piece of it, the others leave room to move the one that has the largest version. Pieces
+// are split, but a version is not.
+bool LeavesRoomToMove(const RoomQuestion& question) {
+  uint64_t pieces = 0;
+  uint64_t bytes = 0;
+  uint64_t largest = 0;
+  const auto add = [&](const std::vector<NeededEntry>& needed) {
+    uint64_t versions = 0;
+    for (const NeededEntry& entry : needed) {
+      if (!entry.after) continue;
+      ++versions;
+      bytes += entry.bytes;
+      largest = std::max(largest, entry.bytes);
+    }
+    pieces += versions != 0 ? 1 : 0;
+  };
+  for (const LogPiece& piece : question.pieces) add(piece.needed);
+  if (question.put_stays) add(question.put);
+  return pieces <= 1 || bytes + largest + (pieces + 1) * kRecordBytes <= question.capacity;
+}
+
 }  // namespace
 
 uint64_t CommitOf(const std::vector<NeededEntry>& entries) {
@@ -106,12 +137,19 @@ uint64_t CommitOf(const std::vector<NeededEntry>& entries) {
   return bytes;
 }
 
-std::optional<uint64_t> MovesFor(const RoomQuestion& question) {
+std::optional<uint64_t> MovesFor(const RoomQuestion& question, uint64_t* tried) {
+  uint64_t own_tried = 0;
+  if (tried == nullptr) tried = &own_tried;
+  *tried = 0;
+  if (!LeavesRoomToMove(question)) return std::nullopt;
   Ring ring(question);
   const uint64_t most = kLaps * ring.pieces();
   for (uint64_t moves = 0; moves <= most; ++moves) {
     const bool fits = question.put.empty() || ring.Fits(CommitOf(question.put));
-    if (fits && StaysMovable(ring, question)) return moves;
+    if (fits && ring.FirstMovesBehind(question.put)) {
+      ++*tried;
+      if (StaysMovable(ring, question)) return moves;
+    }
     if (ring.pieces() == 0 || !ring.MoveFirst()) return std::nullopt;
   }
   return std::nullopt;

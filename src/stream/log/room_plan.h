@@ -64,6 +64,8 @@ size_t FillFileEnd(std::vector<SomeEntry>& entries, uint64_t rest, const Stored&
 /// is. It fits if there is room, and if afterwards the head can be moved over all of the log while
 /// all needed commits are appended again. So no commit takes the room by which the head moves. No
 /// value: no number of moves makes such room.
-std::optional<uint64_t> MovesFor(const RoomQuestion& question);
+///
+/// Cost  For each number of moves that is `tried`: a copy of all pieces, and two moves of each.
+std::optional<uint64_t> MovesFor(const RoomQuestion& question, uint64_t* tried = nullptr);
 
 }  // namespace quire::stream

@@ -69,6 +69,29 @@ TEST(RoomPlan, ALargeVersionThatFreesDeltasKeepsItsRoom) {
   EXPECT_EQ(MovesFor(question), std::nullopt);
 }
 
+// Each order that is tried is a copy of the log: of many kept versions all of them take minutes.
+// The last is large: the head moves over all others before that finds no room.
+TEST(RoomPlan, AFullLogIsToldWithoutTryingItsOrders) {
+  constexpr uint64_t kSmall = 1024;
+  constexpr uint64_t kLarge = 64 * kSmall;
+  std::vector<Commit> kept((kCapacity - 2 * kLarge) / kSmall - 1, Commit{kSmall});
+  kept.push_back({kLarge});
+  uint64_t tried = 0;
+  EXPECT_EQ(MovesFor(Log(kept, kSmall), &tried), 0u);
+  EXPECT_EQ(tried, 1u);
+  kept.push_back({kSmall});
+  EXPECT_EQ(MovesFor(Log(kept, kSmall), &tried), std::nullopt);
+  EXPECT_EQ(tried, 0u);
+}
+
+TEST(RoomPlan, AnOrderInWhichTheFirstCannotMoveIsNotTried) {
+  const uint64_t large = 300'032;
+  const uint64_t rest = kCapacity - 2 * large - 64;
+  uint64_t tried = 0;
+  EXPECT_EQ(MovesFor(Log({{large}, {rest, Is::kGone}}, 128), &tried), 1u);
+  EXPECT_EQ(tried, 1u);
+}
+
 // How many are moved before the file's end, and their sizes.
 std::vector<uint64_t> BeforeEnd(std::vector<NeededEntry> entries, uint64_t rest) {
   const size_t count =

@@ -17,6 +17,7 @@ namespace quire::stream {
 namespace {
 
 constexpr int kAttempts = 1000;
+constexpr int kPatience = 20;  // attempts; then whether the writer lives is asked
 constexpr uint64_t kPauseNs = 1'000'000;
 constexpr uint64_t kSliceNs = 500'000'000;  // then whether the writer lives is asked
 
@@ -34,17 +35,6 @@ Position LowestOf(const std::vector<VersionRef>& refs, size_t at) {
     if (!refs[i].delta) break;
   }
   return lowest;
-}
-
-// What `look` finds, which looks again where the writer changed what it looked at.
-template <typename Body>
-auto Again(const Body& look) -> decltype(look(nullptr)) {
-  for (int attempt = 0;; ++attempt) {
-    bool again = false;
-    auto found = base::OrOutOfMemory([&] { return look(&again); });
-    if (found.ok() || !again || attempt == kAttempts) return found;
-    io::RealClock().SleepNs(kPauseNs);
-  }
 }
 
 Status ChangesAlways() {
@@ -152,7 +142,12 @@ class LocalReader final : public StreamReader {
   Result<FoundVersion> TryFind(Slice key, const Which& which, bool* again);
   Status Copy(Slice key, const Which& which, const PlaceFunction& place);
   Result<std::unique_ptr<StreamView>> Look(Slice key, const Which& which);
+  template <typename Body>
+  auto Again(const Body& look) -> decltype(look(nullptr));
+  Result<bool> WriterDied();
+  Result<bool> IndexAnew();
   Result<bool> WriterGone();
+  Status LookAfterWriter();
 
   io::FileSystem& fs_;
   PartName name_;
@@ -162,6 +157,25 @@ class LocalReader final : public StreamReader {
   bool stale_ = false;          // the sight's writer has died, and this reader only looks
   std::unique_ptr<Pins> pins_;  // null: this reader only looks
 };
+
+// What `look` finds, which looks again where the writer changed what it looked at. A writer that
+// died amid a collection has told that versions go, and will never take them from the index: until
+// the index is made anew they are neither held nor gone.
+template <typename Body>
+auto LocalReader::Again(const Body& look) -> decltype(look(nullptr)) {
+  for (int attempt = 1;; ++attempt) {
+    bool again = false;
+    auto found = base::OrOutOfMemory([&] { return look(&again); });
+    if (found.ok() || !again || attempt > kAttempts) return found;
+    if (attempt % kPatience != 0) {
+      io::RealClock().SleepNs(kPauseNs);
+      continue;
+    }
+    const Status asked = base::OrOutOfMemory([&] { return WriterGone(); }).status();
+    // In a shortage it is not known: the writer may only be slow.
+    if (asked.code() != Code::kOutOfMemory) QUIRE_RETURN_IF_ERROR(asked);
+  }
+}
 
 // What there is to be seen by now: another index where the writer has made one.
 Result<std::shared_ptr<const Sight>> LocalReader::Now() {
@@ -374,24 +388,45 @@ Status LocalReader::CheckNotRemoved() {
                                        " was removed since this reader opened it: open it again");
 }
 
-// Whether the one that says it is writing is not there any more. Then the index is made anew, in
-// memory of this reader alone if it only looks: the last commit may not be in it.
-Result<bool> LocalReader::WriterGone() {
+// Whether the one that says it is writing is not there any more.
+Result<bool> LocalReader::WriterDied() {
   QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
   const bool ended = told.state == GateState::kFinished || told.state == GateState::kEnded;
   if (ended) return false;
   QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
-  if (!holder.empty()) return false;
+  return holder.empty();
+}
+
+// The index that a writer left that died: the last commit may not be in it. It is made anew, in
+// memory of this reader alone if it only looks. False: somebody opens the part this moment.
+Result<bool> LocalReader::IndexAnew() {
   if (pins_ == nullptr) {
     const std::lock_guard guard(mutex_);
     stale_ = true;
     return true;
   }
   const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
-  if (recovered.code() == Code::kBusy) return false;  // somebody opens it this moment
+  if (recovered.code() == Code::kBusy) return false;
   QUIRE_RETURN_IF_ERROR(recovered);
   return true;
+}
+
+Result<bool> LocalReader::WriterGone() {
+  QUIRE_ASSIGN_OR_RETURN(const bool died, WriterDied());
+  return died ? IndexAnew() : Result<bool>(false);
+}
+
+// An error: there is nothing more to wait for.
+Status LocalReader::LookAfterWriter() {
+  const Result<bool> died = WriterDied();
+  // This program is short of descriptors or memory: that says nothing of the writer.
+  if (died.status().code() == Code::kOutOfMemory) return Status();
+  QUIRE_RETURN_IF_ERROR(died.status());
+  if (!*died) return Status();
+  const Status made = IndexAnew().status();
+  if (made.ok() || made.code() == Code::kCorruption) return made;
+  return Status(Code::kPeerFailed, made.message());
 }
 
 Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
@@ -414,9 +449,7 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
     }
     told.gate->Wait(after, told.state, std::min(timeout_ns - waited, kSliceNs));
     if (told.gate->snapshot() > after) continue;
-    const Status gone = WriterGone().status();
-    if (gone.code() == Code::kCorruption) return gone;
-    if (!gone.ok()) return Status(Code::kPeerFailed, gone.message());
+    QUIRE_RETURN_IF_ERROR(LookAfterWriter());
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -177,6 +178,7 @@ class Part {
   bool HeldByWriter() const;
   Status Lock();
   Status Open(const StreamOptions* options, bool create);
+  bool EndTold() const;
   Status LockExisting();
   Status Prepare(const StreamOptions& options);
   void Keep();
@@ -228,6 +230,7 @@ class Part {
   bool has_reserved_ = false;
   std::vector<Position> places_;  // of the entries of the commit under way
   std::list<LiveCommit> live_;    // all of [head, tail)
+  std::optional<std::vector<uint64_t>> planned_kept_;  // in place of the head's, to be stored next
   uint64_t snapshot_ = 0;
   uint64_t largest_commit_ = 0;
   Position look_again_ = 0;  // before that a collection moves nothing

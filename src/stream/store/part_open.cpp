@@ -111,13 +111,20 @@ Status Part::Open(const StreamOptions* options, bool create) {
   QUIRE_ASSIGN_OR_RETURN(gate_, Gate::Create(fs_, name_.path("gate")));
   asked_ = gate_->asked();
   finished_ = !writing_ && had.finished;
-  // Until there is an index: nobody says that he writes.
-  if (!writing_) gate_->SetState(GateState::kNone);
+  // Of a writer that died: nobody says that he writes, until there is an index. Of one that ended
+  // the gate and the index before hold true until there is another, and if none can be made.
+  if (!writing_ && !EndTold()) gate_->SetState(GateState::kNone);
   QUIRE_RETURN_IF_ERROR(Recover());
   // Who writes pays for the pages at once, and not one by one amid his steps.
   // A file system would write them all out.
   if (writing_ && heap_->memory().in_memory()) heap_->memory().Prefault();
   return Status();
+}
+
+bool Part::EndTold() const {
+  const GateState state = gate_->state();
+  const bool ended = state == GateState::kFinished || state == GateState::kEnded;
+  return ended && gate_->Describes(heap_->identity().log_id, fs_.BootId());
 }
 
 Status Part::LockExisting() {
@@ -167,9 +174,10 @@ Status Part::Recover() {
   head.finished = finished_;
   // A snapshot that was kept and lost with the power: the next one of its number is another.
   std::erase_if(head.kept, [&](uint64_t kept) { return kept > snapshot_; });
-  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
   QUIRE_RETURN_IF_ERROR(MakeIndex(found));
   FillLive(found);
+  // Last: an opening that is refused leaves the policy that the log had, and its end.
+  QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
   Announce();
   return Status();
 }

@@ -34,7 +34,7 @@ uint64_t WholeBytes(const std::vector<Item>& items) {
 Status Part::Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
                     std::vector<bool>* needed) const {
   const uint64_t now_ns = options_.keep_ms == 0 ? 0 : io::UnixTimeNs();
-  const std::vector<uint64_t>& kept = heap_->head().kept;
+  const std::vector<uint64_t>& kept = planned_kept_ ? *planned_kept_ : heap_->head().kept;
   const size_t newer = superseded ? 1 : 0;
   uint64_t time_ns = now_ns;
   const auto is_last = [&](const VersionRef& ref) {
@@ -422,23 +422,28 @@ Status Part::SetKept(std::vector<uint64_t> kept) {
   return heap_->WriteHead(std::move(head));
 }
 
-// More that is kept takes no more of the room by which the head moves than a commit does. If it
-// cannot be kept, for want of memory, too, it is not: nobody would release it.
+// More that is kept takes no more of the room by which the head moves than a commit does: that is
+// asked, and what is kept is moved, before anything is stored. Whoever finds it stored has room to
+// go on. If it cannot be kept, for want of memory, too, it is not: nobody would release it.
 Status Part::KeepAlso(uint64_t snapshot) {
   std::vector<uint64_t> before = heap_->head().kept;
   bool fits = false;
-  const Status moved = base::OrOutOfMemory([&]() -> Status {
+  const Status stored = base::OrOutOfMemory([&]() -> Status {
     std::vector<uint64_t> kept = before;
     kept.insert(std::lower_bound(kept.begin(), kept.end(), snapshot), snapshot);
-    QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
-    base::SyncPoint("stream.keep.stored");
+    planned_kept_ = kept;
     pinned_ = false;
     fits = RoomFor(0, 2 * largest_commit_);
-    return fits ? Status() : MoveWhatIsKept(0, {}, &fits);
+    if (!fits) QUIRE_RETURN_IF_ERROR(MoveWhatIsKept(0, {}, &fits));
+    if (!fits) return Status();
+    QUIRE_RETURN_IF_ERROR(SetKept(std::move(kept)));
+    base::SyncPoint("stream.keep.stored");
+    return Status();
   });
-  if (moved.ok() && fits) return Status();
+  planned_kept_.reset();
+  if (stored.ok() && fits) return Status();
   if (heap_->head().kept != before) QUIRE_RETURN_IF_ERROR(SetKept(std::move(before)));
-  QUIRE_RETURN_IF_ERROR(moved);
+  QUIRE_RETURN_IF_ERROR(stored);
   return Status(Code::kNoSpace, heap_->path() + " has no room to keep snapshot " +
                                     std::to_string(snapshot) +
                                     " beside what is kept" + (pinned_ ? ": " + HeldText() : "") +

@@ -67,6 +67,36 @@ TEST_F(RefusedStreams, OfADamagedLog) {
   EXPECT_EQ(Tree(), before);
 }
 
+// At any call that asks for room, opens or maps a file: what is kept, and for how long, is for the
+// program that could open it to say.
+TEST_F(RefusedStreams, OfAFinishedStreamLeavesItsPolicyAndItsEnd) {
+  constexpr uint64_t kVersions = 5;
+  const auto fs = io::NewFaultFileSystem(*disk_);
+  StreamOptions options = SmallLog(64 << 10);
+  options.keep_versions = kVersions;
+  uint64_t refused = 0;
+  for (bool failed = true; failed; ++refused) {
+    SCOPED_TRACE("call " + std::to_string(refused + 1));
+    {
+      auto writer = OpenWriter(*disk_, "/place", "store", 0, options);
+      ASSERT_OK(writer.status());
+      ASSERT_OK((*writer)->Create("key", 3000).status());
+      for (uint64_t i = 0; i < kVersions; ++i) ASSERT_OK((*writer)->Put("key").status());
+      ASSERT_OK((*writer)->Finish());
+    }
+    constexpr uint32_t kOps = io::kFaultAllocate | io::kFaultOpen | io::kFaultMap;
+    fs->FailAt(kOps, refused + 1, UINT64_MAX, Code::kNoSpace);
+    failed = !OpenWriter(*fs, "/place", "store", 0, SmallLog(64 << 10)).ok();
+    if (!failed) break;
+    ASSERT_OK(CollectEnded(*disk_, "/place", "store", 0));
+    const auto reader = OpenLocalReader(*disk_, "/place", "store", 0);
+    ASSERT_OK(reader.status());
+    EXPECT_EQ((*reader)->Versions("key")->size(), kVersions);
+    EXPECT_TRUE(*(*reader)->Finished());
+  }
+  EXPECT_GT(refused, 3u);
+}
+
 TEST_F(RefusedStreams, OfANameThatIsNone) {
   const std::vector<std::string> before = Tree();
   EXPECT_CODE(OpenWriter(*disk_, "/place", "a/b", 0, SmallLog(64 << 10)).status(),

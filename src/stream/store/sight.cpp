@@ -36,6 +36,12 @@ Status CheckOwner(io::FileSystem& fs, const PartName& name) {
   return Status();
 }
 
+// Whether an index cannot be made in the store, while one in this program's memory may do.
+bool Hinders(Code code) {
+  return code == Code::kReadOnly || code == Code::kIo || code == Code::kNoSpace ||
+         code == Code::kOutOfMemory;
+}
+
 }  // namespace
 
 class SightOpener {
@@ -84,8 +90,7 @@ class SightOpener {
     if (looks) return Alone(gate.get());
     const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
     if (recovered.ok() || recovered.code() == Code::kBusy) return Status(Code::kBusy);
-    const bool read_only = recovered.code() == Code::kReadOnly || recovered.code() == Code::kIo;
-    return read_only ? Open(Access::kLook) : recovered;
+    return Hinders(recovered.code()) ? Open(Access::kLook) : recovered;
   }
 
  private:

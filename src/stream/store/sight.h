@@ -56,7 +56,7 @@ class Sight {
 /// Opens a part to read.
 ///
 /// kShared    Makes the index again if its writer has died, as a writer that opens the part does.
-///            If this program cannot write there, as kLook.
+///            If this program cannot write there, or there is no room for an index, as kLook.
 /// kLook      Takes no lock and writes nothing: if no program writes the part and its index cannot
 ///            be trusted, the log is walked, and the index is in this program's memory.
 ///

@@ -77,6 +77,27 @@ TEST_F(StreamRoom, ASnapshotThatIsKeptCanBeKeptAgain) {
   EXPECT_CODE(writer_->Keep(3), Code::kNotFound);
 }
 
+// Whoever opens the log after it finds nothing kept that leaves no room to go on.
+TEST_F(StreamRoom, AKeepThatIsRefusedStoresNothingBeforeIt) {
+  constexpr uint64_t kLarge = 22'000;  // two of three fit
+  Open(SmallLog(64 << 10));
+  ASSERT_OK(writer_->Create("key", kLarge).status());
+  ASSERT_OK(writer_->Put("key").status());
+  ASSERT_OK(writer_->Put("key").status());
+  uint64_t heads = 0;
+  {
+    const AtPlace dies("stream.head.stored", [&] {
+      ++heads;
+      machine_.fs().Restart(io::CrashKind::kProcess, 0);
+    });
+    EXPECT_CODE(writer_->Keep(1), Code::kNoSpace);
+  }
+  EXPECT_EQ(heads, 0u);
+  Open(SmallLog(64 << 10));
+  ASSERT_OK(writer_->Create("key", kLarge).status());
+  for (int i = 0; i < 5; ++i) ASSERT_OK(writer_->Put("key").status());
+}
+
 TEST_F(StreamRoom, DeltasLeaveRoomForTheNextWholeVersion) {
   StreamOptions options = SmallLog(3 * kMiB + 64 * 1024);
   options.deltas = StreamDeltas::kHash;
