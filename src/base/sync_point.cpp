@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/scope_exit.h"
 
 namespace quire::base {
 
@@ -39,9 +40,11 @@ void ReachSyncPoint(const char* name) {
     if (listener == nullptr) return;
     ++state.inside;
   }
+  const ScopeExit leave([&state] {  // a listener may throw, as an allocation there would
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    if (--state.inside == 0) state.left.notify_all();
+  });
   listener->Reach(name);
-  const std::lock_guard<std::mutex> lock(state.mutex);
-  if (--state.inside == 0) state.left.notify_all();
 }
 
 }  // namespace internal

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sync_point.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/protocol/descriptor.h"
 #include "kv/database/persistence_testing.h"
@@ -267,6 +268,29 @@ TEST_P(Elastic, ARedistributionThatFailsBehindItsDescriptorFailsNoCheckpoint) {
     ASSERT_OK(context.Barrier());
     ASSERT_OK(db.Close());
   });
+}
+
+// Lets one rank have no memory when it begins to let go of the older parts.
+class NoMemoryToDrop final : public base::SyncPointListener {
+ public:
+  void Reach(const char* name) override {
+    if (name != std::string_view("kv.move.before_drop") || thrown.exchange(true)) return;
+    throw std::bad_alloc();
+  }
+  std::atomic<bool> thrown = false;
+};
+
+TEST_P(Elastic, ARedistributionWithoutMemoryBehindItsDescriptorFailsNoCheckpoint) {
+  const Model model = Fill();
+  NoMemoryToDrop starved;
+  const base::ScopedSyncPoints installed(&starved);
+  Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    Expect(db, model, rank);
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_TRUE(starved.thrown);
 }
 
 TEST_P(Elastic, ARedistributionThatWasCutOffOnOwnStoragesLeavesTheOldRanksTheirDatabase) {
