@@ -82,11 +82,11 @@ class Streams:
             return self.start(self.nodes.nodes[1], WATCH, "--place", self.place, "--patience",
                               SECONDS, stdout=output)
 
-    def start_heat(self):
+    def start_heat(self, pause_ms=PAUSE_MS):
         """On the first node alone; all its snapshots are kept."""
         return self.nodes.start(HEAT, "--place", self.place, "--height", 61, "--width", 47,
                                 "--steps", STEPS, "--every", EVERY, "--keep", SNAPSHOTS, "--pause",
-                                PAUSE_MS, ranks=[RANKS], stdout=subprocess.PIPE, text=True)
+                                pause_ms, ranks=[RANKS], stdout=subprocess.PIPE, text=True)
 
     def lines(self):
         """What the watcher has said so far."""
@@ -132,7 +132,7 @@ def case_killed_daemons(nodes):
     for node in nodes.nodes:
         streams.start_daemon(node)
     watcher = streams.start_watch()
-    heat = streams.start_heat()
+    heat = streams.start_heat(pause_ms=3 * PAUSE_MS)  # a daemon takes its time on a busy machine
     for node in nodes.nodes:
         seen = len(streams.lines())
         until("the watcher goes on", lambda: len(streams.lines()) >= seen + 5)
