@@ -209,7 +209,9 @@ TEST(RepairCrash, TheValuesOfASavedLogSurviveALossOfPower) {
       ASSERT_TRUE(test->Put(key, model[key]).ok());
     }
     faulty->FailAt(io::kFaultSync, 1, 1, Code::kIo);
-    if (seed % 2 == 0) EXPECT_EQ(test->SyncLog().code(), Code::kIo);
+    if (seed % 2 == 0) {
+      EXPECT_EQ(test->SyncLog().code(), Code::kIo);
+    }
     test.fs().Restart(io::CrashKind::kProcess, 1);
     test.Close();
     faulty->FailAt(io::kFaultSync, 1, 0, Code::kIo);
