@@ -256,8 +256,8 @@ Status ArrangeGenerations(Opening* opening) {
   chain.reader.cache = opening->cache;
   QUIRE_ASSIGN_OR_RETURN(opening->old, ArrangeOldParts(core, std::move(chain)));
   if (!opening->growing) QUIRE_RETURN_IF_ERROR(CheckOwnParts(*opening));
-  // What a cut-off attempt to add one left, or a redistribution that could not remove the last. All
-  // ranks go on where it fails on one.
+  // An attempt to add a generation may have been cut off, or a redistribution could not remove the
+  // last one. If the removal of what they left fails on one rank, all ranks go on.
   const Status removed = runtime::Together(*core.exchange, [&] {
     std::set<uint32_t> kept;
     for (const Generation& generation : stored) kept.insert(generation.number);

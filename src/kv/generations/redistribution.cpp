@@ -1,6 +1,7 @@
 #include "kv/generations/redistribution.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/log_sink.h"
@@ -62,7 +63,7 @@ class RedistributionWork final : public runtime::JobWork {
   int step_count() const override { return kStepCount; }
   bool sends(int step) const override { return step == kSend; }
   Result<State> Advance(int step) override;
-  // The descriptor names the older parts no more: what remains to be done only frees room.
+  // Once the older parts are forgotten, what remains to be done only frees room.
   Status AfterFailure(const Status& why) const override { return forgotten_ ? Status() : why; }
   void Finish(const Status& status) override;
 
@@ -88,7 +89,7 @@ class RedistributionWork final : public runtime::JobWork {
   std::unique_ptr<lsm::Iterator> pairs_;
   std::vector<lsm::WriteBatch> batches_;  // by owner
   uint64_t buffered_ = 0;
-  bool forgotten_ = false;
+  std::atomic<bool> forgotten_ = false;  // the descriptor names the older parts no more
 };
 
 Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
@@ -266,8 +267,8 @@ Status RedistributionWork::RemovePart(const PartToRead& part) {
 }
 
 void RedistributionWork::Finish(const Status& status) {
-  // The step that does it failed on some rank. Without memory the database keeps its older parts
-  // until it is closed, and needs them no more.
+  // A failure on some rank cut off the step that does this. A database without memory for it keeps
+  // the older parts until it is closed, and needs them no more.
   if (status.ok() && request_.chain != nullptr) {
     static_cast<void>(base::OrOutOfMemory([this] {
       DropChain();

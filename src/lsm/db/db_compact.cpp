@@ -331,8 +331,8 @@ Status DbImpl::Compact() {
   // and no write into it is under way.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
   {
-    // What is seen of the MemTables must not be old when segments are judged by it: a merge that
-    // publishes after that would give up a segment which a record in a younger one refers to.
+    // No merge may publish between the look at the MemTables and the judgement of the segments: it
+    // would give up a segment to which a record in a younger MemTable refers.
     const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
     ObserveSegments();
   }

@@ -194,7 +194,7 @@ TEST(RepairCrash, ACallThatFailsCostsNothing) {
   }
 }
 
-// Nobody had synced the values, or the device had failed to write them.
+// The killed program had not synced the values (odd seeds), or its sync had failed (even ones).
 TEST(RepairCrash, TheValuesOfASavedLogSurviveALossOfPower) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(seed);

@@ -107,9 +107,9 @@ bool StaysMovable(Ring ring, const RoomQuestion& question) {
   return reserved;
 }
 
-// What is needed once the new commit is there, in whatever order it lies by then: if there is more
-// than one piece of it, the others leave room to move the one that has the largest version. Pieces
-// are split, but a version is not.
+// A necessary condition, whatever the order of the pieces: if more than one piece is needed behind
+// the new commit, the others leave room to move the largest version. A move may split a piece, but
+// no version.
 bool LeavesRoomToMove(const RoomQuestion& question) {
   uint64_t pieces = 0;
   uint64_t bytes = 0;

@@ -1,5 +1,6 @@
-// What is told of a stream whose writer has ended or died, while another program tends it, on a
-// full device, and to a reader that was open before; and of a living one in a shortage.
+// What readers hear of a stream whose writer has ended or died: while another program tends the
+// stream, on a full device, and if they were open before. And what a reader that is short of
+// descriptors or memory hears of a living writer.
 #include <gtest/gtest.h>
 
 #include <memory>

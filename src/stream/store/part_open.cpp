@@ -111,8 +111,8 @@ Status Part::Open(const StreamOptions* options, bool create) {
   QUIRE_ASSIGN_OR_RETURN(gate_, Gate::Create(fs_, name_.path("gate")));
   asked_ = gate_->asked();
   finished_ = !writing_ && had.finished;
-  // Of a writer that died: nobody says that he writes, until there is an index. Of one that ended
-  // the gate and the index before hold true until there is another, and if none can be made.
+  // If the writer died, the gate says that nobody writes until there is an index. If it ended, the
+  // gate and the earlier index stay right until there is another index, or if none can be made.
   if (!writing_ && !EndTold()) gate_->SetState(GateState::kNone);
   QUIRE_RETURN_IF_ERROR(Recover());
   // Who writes pays for the pages at once, and not one by one amid his steps.
