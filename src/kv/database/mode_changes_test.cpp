@@ -143,6 +143,21 @@ TEST(WritesUnderWay, OfEitherSideAreAwaitedByTheSecondTurn) {
   EXPECT_TRUE(writes.None(turned));
 }
 
+// A change that times out amid its turns leaves the other side the turned one.
+TEST(WritesUnderWay, OfAChangeThatGaveUpAreAwaitedByTheNext) {
+  WritesUnderWay writes;
+  const size_t held = writes.Begin();
+  writes.Turn();  // and no more: it gives up
+  const size_t later = writes.Begin();
+  bool awaited = false;
+  for (int turn = 0; turn < 2; ++turn) {
+    const size_t side = writes.Turn();
+    if (side == later) writes.End(later);
+    if (side == held) awaited = !writes.None(side);
+  }
+  EXPECT_TRUE(awaited);
+}
+
 TEST(ModeChanges, EndsBesideWritersThatNeverPause) {
   constexpr int kWriters = 8;
   constexpr uint64_t kPuts = 200;  // then they are all at work

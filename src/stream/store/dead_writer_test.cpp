@@ -88,6 +88,29 @@ TEST_F(FinishedStream, StaysFinishedWhileItIsTended) {
   ExpectNewest();
 }
 
+TEST_F(FinishedStream, IsReadAndFinishedWhereverItsTenderDied) {
+  Finish();
+  const auto before = Read();
+  for (const char* const place : {"stream.walk.before", "stream.index.before_rename",
+                                  "stream.index.before_number", "stream.open.before_news"}) {
+    SCOPED_TRACE(place);
+    const auto tenders = io::NewFaultFileSystem(*disk_);
+    {
+      const AtPlace at(place, [&] { tenders->Kill(); });
+      static_cast<void>(CollectEnded(*tenders, "/place", "store", 0));
+    }
+    EXPECT_TRUE(*before->Finished());
+    std::string bytes;
+    EXPECT_OK(before->Get("key", 0, &bytes));
+    const auto looks = Read(Access::kLook);
+    ASSERT_NE(looks, nullptr);
+    EXPECT_TRUE(*looks->Finished());
+    EXPECT_OK(looks->Get("key", 0, &bytes));
+    ExpectNewest();
+    EXPECT_TRUE(*before->Finished());
+  }
+}
+
 using KilledWriter = Written;
 
 TEST_F(KilledWriter, IsReadOnAFullDevice) {
