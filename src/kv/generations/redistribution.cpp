@@ -76,7 +76,7 @@ class RedistributionWork final : public runtime::JobWork {
   /// How many messages have no answer; the first failure.
   Result<int> UnderWay() const;
   void DropChain();
-  void RemoveOwnPart(const PartToRead& part);
+  void RemoveOwnParts();
   Status RemovePart(const PartToRead& part);
 
   const std::shared_ptr<runtime::Core> core_;
@@ -114,7 +114,7 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
       break;
     case kRemove:
       base::SyncPoint("kv.move.dropped");
-      for (const PartToRead& part : parts_) RemoveOwnPart(part);
+      RemoveOwnParts();
       base::SyncPoint("kv.move.removed");
       break;
     default:
@@ -243,16 +243,15 @@ void RedistributionWork::DropChain() {
 
 // Those that this rank read, so that each goes on the storage where it lies. All pairs have moved,
 // and the descriptor names these parts no more: where one stays it costs room, and fails nothing.
-void RedistributionWork::RemoveOwnPart(const PartToRead& part) {
-  static_cast<void>(base::OrOutOfMemory([&] {
-    const Status removed = base::OrOutOfMemory([&] { return RemovePart(part); });
-    if (removed.ok() || !base::LogEnabled()) return Status();
+void RedistributionWork::RemoveOwnParts() {
+  for (const PartToRead& part : parts_) {
+    const Status removed = RemovePart(part);
+    if (removed.ok() || !base::LogEnabled()) continue;
     base::Log(LogLevel::kWarning,
               "an older part of " + request_.database +
                   " whose pairs have moved cannot be removed: " + removed.ToString() +
                   "; closing the database, or the next open, tries again");
-    return Status();
-  }));
+  }
 }
 
 // A checkpoint that was read where it lies stays, and so does for now what somebody still reads.
