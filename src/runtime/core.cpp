@@ -124,7 +124,7 @@ Status Join(const Environment& environment, const Status& prepared, Core* core) 
   Introduction own;
   own.repository = core->repository;
   own.node_id = io::NodeId();
-  own.machine_id = io::MachineId();
+  own.machine_id = environment.machine_id != 0 ? environment.machine_id : io::MachineId();
   own.machine_bytes =
       environment.machine_bytes != 0 ? environment.machine_bytes : io::MemoryLimitBytes();
   own.options = OptionsText(core->options, ", ");

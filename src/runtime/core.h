@@ -91,6 +91,7 @@ struct Environment {
   bool background_threads =
       true;  ///< false: background work is done inside calls, in the same order each time
   uint64_t machine_bytes = 0;  ///< memory of this rank's machine; 0: asks it
+  uint64_t machine_id = 0;     ///< of this rank's machine, as io::MachineId; 0: asks it
   std::string thread_level;    ///< of MPI, for the description; empty: there is no MPI
 };
 

@@ -210,5 +210,53 @@ TEST_F(OwnDisks, AnOldCopyOnRankZeroRemovesNoParts) {
   ExpectOn(kRanks, "2");
 }
 
+// Nodes with disks of their own, of which each job has some.
+class NodesOfJobs {
+ public:
+  void Run(const std::vector<size_t>& nodes, const SimCluster::Program& program) {
+    SimCluster::Options options;
+    options.rank_count = static_cast<int>(nodes.size());
+    options.own_disks = true;
+    options.own_machines = true;
+    options.context.timeout_ms = 2000;
+    options.file_system = [&](int rank) { return disks_[nodes[static_cast<size_t>(rank)]].get(); };
+    SimCluster(options).Run(program);
+  }
+  void Write(const std::vector<size_t>& nodes, const std::string& value) {
+    Run(nodes, [&](int rank, Context& context) {
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(db.status());
+      for (int i = 0; i < kKeys && rank == 0; ++i) ASSERT_OK((*db)->Put(Key(i), value));
+      ASSERT_OK((*db)->Close());
+    });
+  }
+
+ private:
+  std::vector<std::unique_ptr<io::SimFileSystem>> disks_ = [] {
+    std::vector<std::unique_ptr<io::SimFileSystem>> disks;
+    for (int node = 0; node < 3; ++node) disks.push_back(io::NewSimFileSystem());
+    return disks;
+  }();
+};
+
+// Node 1 has a part of a database that was destroyed without it.
+TEST(DestroyedDatabase, IsNotTakenForANewOneOfItsName) {
+  NodesOfJobs nodes;
+  nodes.Write({0, 1}, "old");
+  nodes.Run({0}, [](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+  nodes.Write({0, 2}, "new");
+  nodes.Run({0, 1}, [](int, Context& context) {
+    const auto db = context.Open("db", SimCluster::SmallDatabase());
+    EXPECT_EQ(db.status().code(), Code::kCorruption) << db.status().ToString();
+  });
+  nodes.Run({0, 1, 2}, [](int, Context& context) {
+    auto db = context.Open("db", Existing(true));
+    ASSERT_OK(db.status());
+    for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "new") << i;
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK((*db)->Close());
+  });
+}
+
 }  // namespace
 }  // namespace quire::kv::own_disks_test

@@ -44,6 +44,7 @@ void SimCluster::RunRaw(const std::function<void(int, Result<std::unique_ptr<Con
     environment.fs = options_.file_system ? options_.file_system(rank) : &disk(rank);
     environment.background_threads = !options_.deterministic;
     environment.machine_bytes = 64ull << 30;
+    if (options_.own_machines) environment.machine_id = static_cast<uint64_t>(rank) + 1;
     program(rank,
             NewContext(environment, std::move(transport), options_.repository, options_.context));
   });

@@ -27,6 +27,7 @@ class SimCluster {
         true;  ///< seeded turns and no background threads; false: free-running threads
     bool own_disks =
         false;  ///< every rank has a file system of its own, which crashes when it is killed
+    bool own_machines = false;  ///< and is on a machine of its own: numbers are drawn, not from 1
     bool share_memory = true;  ///< ranks on one disk map each other's memory
     io::CrashKind crash =
         io::CrashKind::kProcess;  ///< what becomes of the disk of a rank that is killed

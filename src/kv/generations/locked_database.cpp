@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/coding.h"
 #include "io/files/machine.h"
 #include "kv/generations/part_files.h"
 #include "runtime/agreement.h"
@@ -10,6 +11,9 @@
 
 namespace quire::kv {
 namespace {
+
+// As many numbers are left for what follows.
+constexpr uint32_t kFirstTakenMax = 1U << 30;
 
 // On rank 0: locks the database and reads what it is.
 Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
@@ -44,6 +48,23 @@ Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
   return found.code() == Code::kNotFound ? Status() : found;  // perhaps on this node only
 }
 
+// The number behind which those of the generations of a new database begin. Where each machine has
+// its own storage, parts of a destroyed database of this name may lie on machines that are not here:
+// a number drawn at random tells them from those of the new one.
+uint32_t FirstTaken(const runtime::Core& core) {
+  bool alone = true;
+  for (int rank = 0; rank < core.size(); ++rank) alone = alone && core.OnThisMachine(rank);
+  return alone ? 0 : static_cast<uint32_t>(io::RandomU64() % kFirstTakenMax);
+}
+
+// What each rank tells the others: rank 0, which database there is, or how a new one is numbered.
+std::string Told(const runtime::Core& core, const LockedDatabase& locked) {
+  std::string told;
+  base::PutFixed(&told, core.rank() == 0 ? FirstTaken(core) : 0);
+  if (!locked.descriptor.generations.empty()) told += EncodeDescriptor(locked.descriptor);
+  return told;
+}
+
 }  // namespace
 
 Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make) {
@@ -52,17 +73,20 @@ Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string
   if (make) QUIRE_RETURN_IF_ERROR(core.LookForDirectory(locked.directory, &locked.made));
   Status taken = make ? MakeDirectory(core, &locked) : FindDirectory(core, &locked);
   if (taken.ok()) taken = CheckGenerations(*core.fs, locked.directory);
-  const bool known = !locked.descriptor.generations.empty();
-  QUIRE_ASSIGN_OR_RETURN(
-      const std::vector<std::string> texts,
-      runtime::GatherAgreed(*core.exchange, taken,
-                            known ? EncodeDescriptor(locked.descriptor) : std::string()));
-  if (texts[0].empty()) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> told,
+                         runtime::GatherAgreed(*core.exchange, taken, Told(core, locked)));
+  base::Reader reader(told[0]);
+  uint32_t first_taken = 0;
+  if (!reader.Fixed(&first_taken)) {
+    return Status(Code::kCorruption, "rank 0 does not say how databases are numbered");
+  }
+  if (reader.rest().empty()) {
     QUIRE_RETURN_IF_ERROR(CheckNoParts(core, locked.directory));
+    locked.descriptor.taken = first_taken;
     return locked;
   }
   QUIRE_ASSIGN_OR_RETURN(locked.descriptor,
-                         DecodeDescriptor(texts[0], DescriptorPath(locked.directory)));
+                         DecodeDescriptor(reader.rest(), DescriptorPath(locked.directory)));
   return locked;
 }
 
