@@ -218,6 +218,29 @@ def check_test_namespace(relative, text, found):
         found.add("test_namespace", relative, f"its tests are in no namespace {name}")
 
 
+LOCAL_NAME = re.compile(
+    r"^(?:class|struct|enum class|enum) (?P<type>\w+)|^using (?P<alias>\w+) ="
+    r"|^(?:inline |static )?constexpr [^=({]*?\b(?P<constant>k[A-Z]\w*)"
+    r"|^(?!QUIRE_)[A-Za-z_][\w:<>,*& ]* [*&]*(?P<function>[A-Z]\w*)\(", re.M)
+
+
+def check_local_names(root, found):
+    """What anonymous namespaces of a module's product files name is there once: full builds compile
+    several of them in one go."""
+    places = collections.defaultdict(set)
+    for module in [*(root / "src").iterdir(), root / "tools" / "quire-streamd"]:
+        for path in module.rglob("*.cpp"):
+            if re.search(r"_(test|fuzz|bench|testing)$", path.stem):
+                continue
+            for space in re.findall(r"^namespace \{$(.*?)^\}  // namespace$", path.read_text(),
+                                    re.S | re.M):
+                for name in LOCAL_NAME.finditer(space):
+                    places[module.name, name[name.lastgroup]].add(str(path.relative_to(root)))
+    for (_, name), paths in sorted(places.items()):
+        if len(paths) > 1:
+            found.add("local_names", min(paths), f"{name} is also in {', '.join(sorted(paths)[1:])}")
+
+
 SPECIAL = re.compile(r"=\s*(default|delete)\s*;|~\w+\s*\(|\bfriend\b|"
                      r"^\s*(using|typedef|return|static_assert)\b")
 # What one comment may cover in a run of lines: accessors, operators, constructors from a value.
@@ -341,6 +364,7 @@ def measure(root):
         else:
             check_file(root, path, found)
     check_room_sizes(root, found)
+    check_local_names(root, found)
     for folder in ["bench", "examples", "scripts", "tests"]:
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and path.suffix in ("", ".sh"):
@@ -444,6 +468,10 @@ def self_test():
         broken = rules_broken({**good, name: text})
         if set(broken) != {rule}:
             failures.append(f"{rule}: wanted it to be broken alone, got {broken}")
+    twice = {f"src/kv/{name}.cpp": "namespace {\nconstexpr int kMost = 3;\n}  // namespace\n"
+             for name in "xy"}
+    if set(rules_broken({**good, **twice})) != {"local_names"}:
+        failures.append("local_names: two files of a module name the same")
     crowd = {f"src/kv/x{number}.cpp": "int a;\n" for number in range(ROOM_FILES_MAX)}
     if set(rules_broken({**good, **crowd})) != {"room_files"}:
         failures.append("room_files: a folder of too many files is not noticed")

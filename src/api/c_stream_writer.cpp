@@ -28,12 +28,12 @@ struct quire_stream_writer {
 namespace quire::api {
 namespace {
 
-struct Count {
+struct StreamCount {
   const char* name;
   uint64_t StreamStatistics::*field;
 };
 
-constexpr Count kCounts[] = {
+constexpr StreamCount kCounts[] = {
     {"commits", &StreamStatistics::commits},
     {"versions", &StreamStatistics::versions},
     {"deltas", &StreamStatistics::deltas},
@@ -151,8 +151,8 @@ int quire_stream_writer_restore(quire_stream_writer* writer, uint64_t snapshot, 
   return WithStream(writer, [&](StreamWriter& stream) -> Status {
     // To the stream an empty key stands for all objects, and no object has it.
     if ((key == nullptr) != (key_size == 0)) {
-      return Status(Code::kInvalidArgument, key == nullptr ? "the key is null, and has a size"
-                                                           : "the key is empty");
+      return Status(Code::kInvalidArgument,
+                    key == nullptr ? "the key is null, and has a size" : "the key is empty");
     }
     return stream.Restore(snapshot, Bytes(key, key_size));
   });

@@ -33,7 +33,9 @@ int ProbesFor(int bits_per_key) {
 
 // The key's hash, spread anew: owner ranks and index slots are chosen by the hash's own high or low
 // bits, so that within one table those may be the same for all keys.
-uint64_t Spread(uint64_t hash) { return hash * kBlockFactor; }
+uint64_t SpreadOverBlocks(uint64_t hash) {
+  return hash * kBlockFactor;
+}
 
 size_t BlockOf(uint64_t spread, size_t block_count) {
   return static_cast<size_t>(((spread >> 32) * block_count) >> 32);
@@ -82,10 +84,10 @@ std::string BloomBuild(const std::vector<uint64_t>& hashes, int bits_per_key) {
   std::string filter(block_count * kBlockBytes + static_cast<size_t>(probes), '\0');
   for (size_t i = 0; i < hashes.size(); ++i) {
     if (i + kPrefetchDistance < hashes.size()) {
-      const uint64_t ahead = Spread(hashes[i + kPrefetchDistance]);
+      const uint64_t ahead = SpreadOverBlocks(hashes[i + kPrefetchDistance]);
       __builtin_prefetch(filter.data() + BlockOf(ahead, block_count) * kBlockBytes, 1);
     }
-    const uint64_t spread = Spread(hashes[i]);
+    const uint64_t spread = SpreadOverBlocks(hashes[i]);
     char* block = filter.data() + BlockOf(spread, block_count) * kBlockBytes;
     ForEachProbe(spread, probes, [block](uint64_t index) {
       block[index >> 3] = static_cast<char>(block[index >> 3] | (1 << (index & 7)));
@@ -97,7 +99,7 @@ std::string BloomBuild(const std::vector<uint64_t>& hashes, int bits_per_key) {
 bool BloomMayContain(Slice filter, uint64_t hash) {
   const Shape shape = ShapeOf(filter);
   if (!shape.ok()) return true;
-  const uint64_t spread = Spread(hash);
+  const uint64_t spread = SpreadOverBlocks(hash);
   const char* block = filter.data() + BlockOf(spread, shape.block_count) * kBlockBytes;
   uint64_t all = 1;
   ForEachProbe(spread, shape.probes, [block, &all](uint64_t index) {
@@ -109,7 +111,8 @@ bool BloomMayContain(Slice filter, uint64_t hash) {
 void BloomPrefetch(Slice filter, uint64_t hash) {
   const Shape shape = ShapeOf(filter);
   if (!shape.ok()) return;
-  __builtin_prefetch(filter.data() + BlockOf(Spread(hash), shape.block_count) * kBlockBytes);
+  __builtin_prefetch(filter.data() +
+                     BlockOf(SpreadOverBlocks(hash), shape.block_count) * kBlockBytes);
 }
 
 }  // namespace quire::filter

@@ -19,7 +19,7 @@ namespace {
 constexpr int kMovesMax = 500;
 // Slots in use when a table is as full as it is meant to be.
 constexpr uint64_t kFullPercent = 95;
-constexpr size_t kListedMax = 8;  // fewer pairs than this are listed, not given a table
+constexpr size_t kListedPairsMax = 8;  // fewer pairs than this are listed, not given a table
 
 class Table {
  public:
@@ -99,7 +99,7 @@ void BuildCuckoo(int rank_bits, const std::vector<KeyRank>& pairs, std::string* 
   std::vector<Table> tables;
   std::vector<KeyRank> left;
   const std::vector<KeyRank>* next = &pairs;
-  while (next->size() > kListedMax && tables.size() < kCuckooTablesMax) {
+  while (next->size() > kListedPairsMax && tables.size() < kCuckooTablesMax) {
     tables.emplace_back(static_cast<uint32_t>(tables.size()), next->size());
     left = tables.back().Fill(*next);
     next = &left;

@@ -10,7 +10,7 @@ namespace quire::filter {
 namespace {
 
 constexpr size_t kHeaderBytes = 16;  // u64 bit_count, u32 probes, u32 0
-constexpr uint32_t kProbesMax = 40;
+constexpr uint32_t kRankProbesMax = 40;
 
 // The bits of a pair, one after another.
 class Probes {
@@ -38,7 +38,8 @@ void BuildRankBloom(double bits_per_pair, const std::vector<KeyRank>& pairs, std
   const double bits = std::ceil(bits_per_pair * static_cast<double>(pairs.size()) / 8) * 8;
   const auto bit_count = static_cast<uint64_t>(bits);
   const double best = bits_per_pair * std::log(2.0);
-  const auto probes = std::clamp<uint32_t>(static_cast<uint32_t>(std::lround(best)), 1, kProbesMax);
+  const auto probes =
+      std::clamp<uint32_t>(static_cast<uint32_t>(std::lround(best)), 1, kRankProbesMax);
   base::PutFixed<uint64_t>(to, bit_count);
   base::PutFixed<uint32_t>(to, probes);
   base::PutFixed<uint32_t>(to, 0);
@@ -58,7 +59,7 @@ const char* ValidateRankBloom(Slice body) {
   if (body.size() < kHeaderBytes) return "a cut-off filter";
   const auto bit_count = base::LoadLe<uint64_t>(body.data());
   const auto probes = base::LoadLe<uint32_t>(body.data() + 8);
-  if (probes == 0 || probes > kProbesMax) return "a filter with an impossible number of probes";
+  if (probes == 0 || probes > kRankProbesMax) return "a filter with an impossible number of probes";
   if (bit_count % 8 != 0 || bit_count / 8 != body.size() - kHeaderBytes) {
     return "a filter of another size than its bits";
   }

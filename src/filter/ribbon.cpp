@@ -12,10 +12,6 @@
 namespace quire::filter {
 namespace {
 
-uint32_t Word(const char* at) {
-  return base::LoadLe<uint32_t>(at);
-}
-
 // What an equation names of two blocks next to each other, of each bit of ranks a row.
 struct Rows {
   const char* block;
@@ -78,7 +74,7 @@ class Ribbon {
   Ribbon(Slice bytes, int rank_bits) : bytes_(bytes), rank_bits_(static_cast<size_t>(rank_bits)) {
     layer_count_ = base::LoadLe<uint16_t>(bytes.data());
     has_extra_ = base::LoadLe<uint16_t>(bytes.data() + 2) == kRibbonHasExtra;
-    listed_count_ = Word(bytes.data() + 4);
+    listed_count_ = base::LoadLe<uint32_t>(bytes.data() + 4);
   }
 
   // Why it is none, or null.
@@ -104,7 +100,7 @@ class Ribbon {
 
  private:
   uint32_t BlockCount(uint32_t layer) const {
-    return Word(bytes_.data() + kRibbonHeaderBytes + layer * sizeof(uint32_t));
+    return base::LoadLe<uint32_t>(bytes_.data() + kRibbonHeaderBytes + layer * sizeof(uint32_t));
   }
   size_t WordsAt() const {
     size_t at = kRibbonHeaderBytes + layer_count_ * sizeof(uint32_t);

@@ -15,7 +15,7 @@
 namespace quire::filter {
 namespace {
 
-constexpr size_t kListedMax = 6;  // fewer keys than this are listed, not given a layer
+constexpr size_t kListedKeysMax = 6;  // fewer keys than this are listed, not given a layer
 // Keys for each slot of a layer, in percent.
 constexpr size_t kLoadPercent = 104;
 // In a layer of one block, where all keys start, one that is bumped takes all with it.
@@ -170,7 +170,7 @@ class RibbonBuilder {
 
  private:
   void FillLayers() {
-    while (keys_.size() > kListedMax && layers_.size() < kLayersMax) {
+    while (keys_.size() > kListedKeysMax && layers_.size() < kLayersMax) {
       const auto number = static_cast<uint32_t>(layers_.size());
       if (number > 0) Reorder(number);
       layers_.emplace_back(number, keys_.size());

@@ -5,13 +5,14 @@
 #include <span>
 #include <string>
 
+#include "base/units.h"
 #include "runtime/memory_plan.h"
 
 namespace quire::runtime {
 namespace {
 
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
+using base::kKiB;
+using base::kMiB;
 // What defaults do not shrink below.
 constexpr uint64_t kMemTableBytesMin = kMiB;
 constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;

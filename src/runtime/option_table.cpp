@@ -8,15 +8,16 @@
 #include <limits>
 #include <optional>
 
+#include "base/units.h"
 #include "io/files/machine.h"
 #include "runtime/nearest_name.h"
 
 namespace quire {
 namespace {
 
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
-constexpr uint64_t kGiB = 1024 * kMiB;
+using base::kGiB;
+using base::kKiB;
+using base::kMiB;
 constexpr uint64_t kTiB = 1024 * kGiB;
 constexpr uint64_t kBytesMax = uint64_t{1} << 50;
 constexpr uint64_t kKeepMsMax = uint64_t{100} * 365 * 86'400'000;
@@ -332,8 +333,7 @@ void AddDatasetFields(std::vector<Field>* fields) {
   fields->push_back(Number(kGroup, "dataset_batch_bytes", NumberKind::kBytes, {kKiB, 16 * kMiB},
                            "Payload of a message.", QUIRE_DATASET_FIELD(batch_bytes)));
   fields->push_back(Number(kGroup, "dataset_table_bytes", NumberKind::kBytes,
-                           {64 * kKiB, 64 * kGiB},
-                           "Size of each of the two write buffers.",
+                           {64 * kKiB, 64 * kGiB}, "Size of each of the two write buffers.",
                            QUIRE_DATASET_FIELD(table_bytes)));
   fields->push_back(Number(kGroup, "dataset_partition_bytes", NumberKind::kBytes,
                            {64 * kKiB, 64 * kGiB},
@@ -378,8 +378,7 @@ void AddStreamLogFields(std::vector<Field>* fields) {
                            "How long a put waits while readers hold the log; 0: fail at once.",
                            QUIRE_STREAM_FIELD(wait_ms)));
   fields->push_back(Number(kGroup, "stream_objects_max", NumberKind::kCount, {1, 1 << 20},
-                           "Capacity of the index, in objects.",
-                           QUIRE_STREAM_FIELD(objects_max)));
+                           "Capacity of the index, in objects.", QUIRE_STREAM_FIELD(objects_max)));
 }
 
 void AddStreamDeltaFields(std::vector<Field>* fields) {

@@ -76,6 +76,12 @@ Status SealedDamage(const SealedKind& kind, const std::string& path, const std::
   return Status(Code::kCorruption, path + ": " + what + "; " + kind.advice);
 }
 
+bool TakePrefix(Slice prefix, Slice* name) {
+  if (name->substr(0, prefix.size()) != prefix) return false;
+  name->remove_prefix(prefix.size());
+  return true;
+}
+
 std::optional<uint64_t> ParseNumber(Slice text, uint64_t most) {
   uint64_t number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -40,6 +40,8 @@ Status ReadSealed(const SealedKind& kind, Slice text, const std::string& path,
 /// That a file of the kind is damaged: `what`, and the advice.
 Status SealedDamage(const SealedKind& kind, const std::string& path, const std::string& what);
 
+/// Takes `prefix` off `name`; false: it does not begin so.
+bool TakePrefix(Slice prefix, Slice* name);
 /// A decimal number up to `most`, nothing else.
 std::optional<uint64_t> ParseNumber(Slice text, uint64_t most);
 /// 16 hexadecimal digits.

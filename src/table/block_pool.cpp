@@ -3,13 +3,9 @@
 #include <bit>
 #include <new>
 
+#include "table/cache_line.h"
+
 namespace quire::table {
-namespace {
-
-constexpr size_t kCacheLineBytes = 64;
-
-}  // namespace
-
 size_t BlockPool::PieceBytes(size_t bytes) {
   // Large ones are few, and exact: what they waste would be wasted from the cache.
   if (bytes > kStepBytes * kClassCount) return bytes;

@@ -5,13 +5,13 @@
 
 #include "log/record.h"
 #include "table/block.h"
+#include "table/cache_line.h"
 #include "table/format.h"
 
 namespace quire::table {
 namespace {
 
 constexpr uint64_t kGroup = 16;
-constexpr uint64_t kCacheLineBytes = 64;
 
 uint64_t GroupCount(uint64_t block_count) {
   return (block_count + kGroup - 1) / kGroup;

@@ -5,13 +5,13 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "filter/bloom.h"
+#include "table/cache_line.h"
 
 namespace quire::table {
 namespace {
 
 // So that the 64-byte blocks of the filter are cache lines, behind a block's header.
 constexpr size_t kFilterPlace = 64 - sizeof(CachedBlock);
-constexpr size_t kCacheLineBytes = 64;
 // Head, tags and offsets of a block of usual size: asked for before the first of them arrives.
 constexpr size_t kPrefetchBytes = 192;
 

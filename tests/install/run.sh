@@ -23,7 +23,8 @@ cxx=$(cached CMAKE_CXX_COMPILER)
 cc=$(cached CMAKE_C_COMPILER)
 
 # What the library is built with again: optimised only where the compiler's cache has that.
-again=(-DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" -DQUIRE_MPI_FLAVOR="$flavor")
+again=(-DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" -DQUIRE_MPI_FLAVOR="$flavor"
+  -DQUIRE_FULL_BUILD="$(cached QUIRE_FULL_BUILD)")
 if command -v ccache >/dev/null; then
   again+=(-DCMAKE_BUILD_TYPE="$(cached CMAKE_BUILD_TYPE)" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
     -DCMAKE_C_COMPILER_LAUNCHER=ccache)

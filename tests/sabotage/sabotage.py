@@ -31,6 +31,8 @@ from sabotages import SABOTAGES  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_SECONDS = 60          # for the changed program, or TIMEOUT_FACTOR times what the one as built takes
 TIMEOUT_FACTOR = 10
+# The lines of a batch of sources (cmake/QuireModule.cmake).
+INCLUDED = re.compile(r'^#include "(.*)"$', re.M)
 PLAIN_TIMEOUT_SECONDS = 600   # for the program as built
 FAILURE_CHARACTERS = 4000     # shown of the output of tests that fail without a sabotage
 COUNT_MIN = 20
@@ -88,18 +90,38 @@ class Build:
         except OSError as error:
             raise Broken(f"{self.directory} is no build of CMake: {error}") from error
         self.compile_commands = {entry["file"]: entry["command"] for entry in commands}
+        self.batches = {str((ROOT / "src" / source).resolve()): batch
+                        for batch in self.compile_commands if Path(batch).parent.name == "batches"
+                        for source in INCLUDED.findall(Path(batch).read_text())}
         self.ninja = re.search(r"^CMAKE_MAKE_PROGRAM:\w+=(.*)$", cache, re.M).group(1)
 
     def compile_command(self, source, changed, target):
-        """Compiles `changed`, a copy of `source`, to `target`: with less optimisation, and without warnings."""
+        """Compiles `changed`, a copy of `source`, to `target`: with less optimisation, and without warnings.
+
+        Where the build compiles `source` in a batch, all of the batch is compiled.
+        """
+        path = str(ROOT / source)
+        batch = self.batches.get(path)
+        if batch is not None:
+            path = batch
+            whole = Path(target).parent / "batch.cpp"
+            whole.write_text(INCLUDED.sub(
+                lambda line: f'#include "{changed}"' if self.includes(line[1], source) else line[0],
+                Path(batch).read_text()))
+            changed = whole
         try:
-            words = shlex.split(self.compile_commands[str(ROOT / source)])
+            words = shlex.split(self.compile_commands[path])
         except KeyError:
             raise Broken(f"{source} is not compiled in {self.directory}") from None
         if Path(words[0]).name == "ccache":
             words = words[1:]
         words = words[:words.index("-o")]
         return words + ["-O1", "-w", "-o", str(target), "-c", str(changed)]
+
+    @staticmethod
+    def includes(included, source):
+        """Whether a line of a batch, relative to src/, names `source`, relative to the checkout."""
+        return (ROOT / "src" / included).resolve() == ROOT / source
 
     def link_command(self, program, changed, target):
         """Links `program` anew to `target`, with the object `changed` before what it replaces; and where it lies now."""

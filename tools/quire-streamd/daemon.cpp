@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/units.h"
 #include "io/files/machine.h"
 
 namespace quire::streamd {
@@ -13,14 +14,13 @@ using stream::Operation;
 using stream::Request;
 using stream::StorePart;
 
-constexpr uint64_t kNsPerMs = 1'000'000;
 // A part that no daemon has told of for so long is nowhere.
 constexpr uint64_t kTtlMs = 15'000;
-constexpr uint64_t kRegisterNs = 3000 * kNsPerMs;
+constexpr uint64_t kRegisterNs = 3000 * base::kNsPerMs;
 // [ns] Beyond what a reader said, for an answer that it no longer waits for.
-constexpr uint64_t kReaderNsMax = 600'000 * kNsPerMs;
+constexpr uint64_t kReaderNsMax = 600'000 * base::kNsPerMs;
 // [ns] For the answer that another daemon did not answer: who asked hears it before he gives up.
-constexpr uint64_t kTellNsMax = 100 * kNsPerMs;
+constexpr uint64_t kTellNsMax = 100 * base::kNsPerMs;
 
 uint64_t In(uint64_t ns) {
   return io::RealClock().NowNs() + ns;
@@ -59,13 +59,13 @@ Daemon::Daemon(const DaemonOptions& options, const Token& token, Streams streams
               }()),
       for_readers_(options.threads_max),
       for_peers_(options.threads_max),
-      reader_waits_(options.threads_max,
-                    [this](const Waits::Question& question, uint64_t timeout_ms,
-                           uint64_t deadline_ns) {
-                      return AskOwner(question, timeout_ms, deadline_ns);
-                    }),
-      peer_waits_(options.threads_max, [this](const Waits::Question& question,
-                                              uint64_t timeout_ms, uint64_t /*deadline_ns*/) {
+      reader_waits_(
+          options.threads_max,
+          [this](const Waits::Question& question, uint64_t timeout_ms, uint64_t deadline_ns) {
+            return AskOwner(question, timeout_ms, deadline_ns);
+          }),
+      peer_waits_(options.threads_max, [this](const Waits::Question& question, uint64_t timeout_ms,
+                                              uint64_t /*deadline_ns*/) {
         return local_.Wait(question.part, question.after, timeout_ms);
       }) {}
 
@@ -100,10 +100,10 @@ Status Daemon::Run(const io::Descriptor* signals) {
 }
 
 bool Daemon::Finish(uint64_t timeout_ms) {
-  const uint64_t deadline = In(timeout_ms * kNsPerMs);
+  const uint64_t deadline = In(timeout_ms * base::kNsPerMs);
   const auto left_ms = [deadline] {
     const uint64_t now = io::RealClock().NowNs();
-    return deadline > now ? (deadline - now) / kNsPerMs : 0;
+    return deadline > now ? (deadline - now) / base::kNsPerMs : 0;
   };
   bool ended = reader_waits_.Stop(left_ms());
   ended = peer_waits_.Stop(left_ms()) && ended;
@@ -140,7 +140,7 @@ void Daemon::Await(const OpenWait& wait, uint64_t id, const std::shared_ptr<Chan
       EndRequest(id, channel->Send(FrameKind::kAnswer, number, answer, In(kFrameNs)));
     });
   };
-  const uint64_t until = In(wait.request.timeout_ms * kNsPerMs);
+  const uint64_t until = In(wait.request.timeout_ms * base::kNsPerMs);
   peer_waits_.Add({wait.request.part, wait.request.number}, {until, until, tell});
 }
 
@@ -208,7 +208,7 @@ void Daemon::ServeReader(const std::shared_ptr<stream::QueueServer>& queue,
     const auto tell = [queue, slot = asked.slot](const Result<uint64_t>& newest) {
       queue->Answer(slot, AnswerTo(newest));
     };
-    const uint64_t until = std::min(In(request->timeout_ms * kNsPerMs), deadline);
+    const uint64_t until = std::min(In(request->timeout_ms * base::kNsPerMs), deadline);
     return reader_waits_.Add({request->part, request->number}, {until, deadline, tell});
   }
   const auto tell = [&](const stream::Arrival& arrival) { queue->Tell(asked.slot, arrival); };
@@ -247,7 +247,7 @@ void Daemon::Tick() {
   }
   told_failure_ = !status.ok();
   const uint64_t now = io::RealClock().NowNs();
-  if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * kNsPerMs) return;
+  if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * base::kNsPerMs) return;
   tended_ns_ = now;
   for (const StorePart& part : tending_.Due(parts, streams_.written)) {
     if (for_peers_.stopping()) return;

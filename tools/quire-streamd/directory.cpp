@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/log_sink.h"
+#include "base/units.h"
 
 namespace quire::streamd {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kTtlMsMax = 60'000;
 
 }  // namespace
@@ -46,7 +46,7 @@ Status Directory::Register(const std::vector<stream::ToldPart>& parts, const std
     Entry& entry = entries_[told.part];
     if (Older(told, address, now_ns, &entry)) continue;
     entry.address = address;
-    entry.until_ns = now_ns + std::min(ttl_ms, kTtlMsMax) * kNsPerMs;
+    entry.until_ns = now_ns + std::min(ttl_ms, kTtlMsMax) * base::kNsPerMs;
     entry.newest_ns = told.newest_ns;
   }
   return Status();

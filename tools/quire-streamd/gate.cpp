@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/units.h"
 #include "io/files/machine.h"
 #include "stream/remote/daemon_client.h"
 
 namespace quire::streamd {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kListener = 1;
 constexpr uint64_t kLocalListener = 2;
 constexpr uint64_t kSignals = 3;
 constexpr uint64_t kFirstId = 16;
 // So many come in at once before others are looked at.
 constexpr int kAcceptsMax = 64;
-constexpr uint64_t kPauseNs = 1000 * kNsPerMs;
+constexpr uint64_t kPauseNs = 1000 * base::kNsPerMs;
 
 }  // namespace
 
@@ -42,12 +42,12 @@ Status Gate::Run(const GateEvents& events, const io::Descriptor* signals) {
     const uint64_t now = io::RealClock().NowNs();
     if (now >= tick_ns) {
       events.on_tick();
-      tick_ns = now + limits_.tick_ms * kNsPerMs;
+      tick_ns = now + limits_.tick_ms * base::kNsPerMs;
     }
     DropLateStrangers(now);
     refused_peers_.Tell(now);
     refused_readers_.Tell(now);
-    const uint64_t tick_ms = (tick_ns - now) / kNsPerMs + 1;
+    const uint64_t tick_ms = (tick_ns - now) / base::kNsPerMs + 1;
     QUIRE_ASSIGN_OR_RETURN(const auto ids, poller_->Wait(std::min(tick_ms, WaitMs(now))));
     TakeResumed();
     for (const uint64_t id : ids) {
@@ -90,7 +90,7 @@ uint64_t Gate::WaitMs(uint64_t now) const {
   uint64_t until = UINT64_MAX;
   if (!strangers_.empty()) until = peers_.at(strangers_.front()).deadline_ns;
   if (listen_again_ns_ != 0) until = std::min(until, listen_again_ns_);
-  return until > now ? (until - now) / kNsPerMs + 1 : 0;
+  return until > now ? (until - now) / base::kNsPerMs + 1 : 0;
 }
 
 void Gate::OnEvent(uint64_t id) {
@@ -145,7 +145,7 @@ void Gate::AddStranger(io::Socket socket) {
   peer.fd = socket.fd();
   peer.socket = std::move(socket);
   peer.handshake = std::make_unique<ServerHandshake>(token_, NewNonce());
-  peer.deadline_ns = io::RealClock().NowNs() + limits_.handshake_ms * kNsPerMs;
+  peer.deadline_ns = io::RealClock().NowNs() + limits_.handshake_ms * base::kNsPerMs;
   strangers_.push_back(id);
 }
 
@@ -174,8 +174,7 @@ void Gate::OnPeer(uint64_t id, Peer& peer) {
   const Status status = ShakeHands(id, peer);
   if (status.ok()) return;
   if (status.code() == Code::kInvalidArgument) {
-    refused_peers_.Warn("a connection was refused: " + status.ToString(),
-                        io::RealClock().NowNs());
+    refused_peers_.Warn("a connection was refused: " + status.ToString(), io::RealClock().NowNs());
   }
   DropPeer(id);
 }

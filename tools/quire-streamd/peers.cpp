@@ -13,8 +13,8 @@ constexpr size_t kIdleMax = 16;
 // [ns] A daemon that does not take a connection is not there.
 constexpr uint64_t kConnectNs = 2'000'000'000;
 
-Status Damaged(const stream::Request& request, const StreamVersion& version,
-               const std::string& address) {
+Status DamagedVersion(const stream::Request& request, const StreamVersion& version,
+                      const std::string& address) {
   return Status(Code::kCorruption,
                 "the bytes of version " + std::to_string(version.version) + " of an object in " +
                     request.part.store + "/" + std::to_string(request.part.rank) +
@@ -96,7 +96,7 @@ Result<stream::FetchBody> Peers::Fetch(const std::string& address, const stream:
     const auto hash = asked.channel->ReceiveBytes(to, fetch.version.bytes,
                                                   PaceOf(fetch.version.bytes), taker.came);
     if (!hash.ok()) return hash.status().WithContext("the daemon at " + address);
-    if (*hash != *fetch.hash) return Damaged(request, fetch.version, address);
+    if (*hash != *fetch.hash) return DamagedVersion(request, fetch.version, address);
   }
   Keep(address, std::move(asked.channel));
   return fetch;

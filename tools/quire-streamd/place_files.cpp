@@ -1,5 +1,6 @@
 #include "tools/quire-streamd/place_files.h"
 
+#include "base/units.h"
 #include "io/files/machine.h"
 #include "io/ipc/socket.h"
 #include "stream/remote/daemon_client.h"
@@ -7,8 +8,7 @@
 namespace quire::streamd {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
-constexpr uint64_t kLookNs = 10 * kNsPerMs;
+constexpr uint64_t kLookNs = 10 * base::kNsPerMs;
 constexpr uint64_t kFileBytesMax = 4096;
 constexpr char kDaemonFile[] = "/.daemon";
 constexpr char kPid[] = " pid ";
@@ -75,7 +75,7 @@ Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout
     return Status(Code::kInvalidArgument,
                   "the daemon runs elsewhere (" + holder + "): stop it there");
   }
-  const uint64_t deadline = io::RealClock().NowNs() + timeout_ms * kNsPerMs;
+  const uint64_t deadline = io::RealClock().NowNs() + timeout_ms * base::kNsPerMs;
   for (bool asked = false;;) {
     // One that has the place and does not listen yet will, or it ends at this moment.
     const Status status = asked ? Status() : AskListenerToEnd(place);

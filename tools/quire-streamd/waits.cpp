@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/units.h"
 #include "io/files/machine.h"
 
 namespace quire::streamd {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
 // [ms] A turn, but for the first, takes no less: waiters that end one after another share it.
 constexpr uint64_t kTurnMsMin = 20;
-constexpr uint64_t kProbeNs = 200 * kNsPerMs;
+constexpr uint64_t kProbeNs = 200 * base::kNsPerMs;
 
 }  // namespace
 
@@ -26,8 +26,8 @@ void Waits::Add(const Question& question, Waiter waiter) {
     // Whose answer takes long is not worth a thread that others need.
     const uint64_t soon = std::min(waiter.deadline_ns, io::RealClock().NowNs() + kProbeNs);
     const Result<uint64_t> newest = ask_(question, 0, soon);
-    const bool again = newest.status().code() == Code::kTimedOut &&
-                       waiter.until_ns > io::RealClock().NowNs();
+    const bool again =
+        newest.status().code() == Code::kTimedOut && waiter.until_ns > io::RealClock().NowNs();
     if (!again) return waiter.tell(newest);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -53,7 +53,7 @@ void Waits::Begin(Place open) {
 uint64_t Waits::TurnMs(const Open& open, uint64_t now) const {
   uint64_t until = UINT64_MAX;
   for (const Waiter& waiter : open.waiters) until = std::min(until, waiter.until_ns);
-  const uint64_t left = until > now ? (until - now) / kNsPerMs : 0;
+  const uint64_t left = until > now ? (until - now) / base::kNsPerMs : 0;
   const uint64_t threads = static_cast<uint64_t>(threads_max_);
   const uint64_t share = stream::kWaitMsMax * threads / std::max<uint64_t>(open_.size(), threads);
   const uint64_t turn = std::min(left, std::max(share, kTurnMsMin));
@@ -68,7 +68,7 @@ void Waits::Turn(Place open) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const uint64_t now = io::RealClock().NowNs();
     turn_ms = TurnMs(*open, now);
-    open->ends_ns = now + turn_ms * kNsPerMs;
+    open->ends_ns = now + turn_ms * base::kNsPerMs;
     open->asked = true;
     question = open->question;
     for (const Waiter& one : open->waiters) deadline_ns = std::max(deadline_ns, one.deadline_ns);
@@ -79,9 +79,9 @@ void Waits::Turn(Place open) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const uint64_t now = io::RealClock().NowNs();
-    const auto stay = std::partition(
-        open->waiters.begin(), open->waiters.end(),
-        [&](const Waiter& one) { return again && one.until_ns > now; });
+    const auto stay =
+        std::partition(open->waiters.begin(), open->waiters.end(),
+                       [&](const Waiter& one) { return again && one.until_ns > now; });
     told.assign(std::move_iterator(stay), std::move_iterator(open->waiters.end()));
     open->waiters.erase(stay, open->waiters.end());
     if (open->waiters.empty()) {

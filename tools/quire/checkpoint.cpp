@@ -12,8 +12,8 @@
 namespace quire::tool {
 namespace {
 
-constexpr const char* kStateNames[] = {"complete", "partial", "failed", "dropped",
-                                       "unrecorded"};
+constexpr const char* kCheckpointStates[] = {"complete", "partial", "failed", "dropped",
+                                             "unrecorded"};
 
 // Whether it is one to restart from, or passes for one.
 bool IsPublished(const CheckpointPlace& place) {
@@ -25,7 +25,7 @@ Json ToJson(const CheckpointPlace& place) {
   Json json;
   json["database"] = place.database;
   json["number"] = place.found.number;
-  json["state"] = kStateNames[static_cast<int>(place.found.state)];
+  json["state"] = kCheckpointStates[static_cast<int>(place.found.state)];
   json["directory"] = place.found.directory;
   return json;
 }
@@ -153,8 +153,9 @@ int CheckpointVerify(const VerifyOptions& options) {
     list.push_back(std::move(one));
   }
   if (list.empty()) {
-    return Fail(Status(Code::kNotFound, "there is no complete checkpoint to verify; quire "
-                                        "checkpoint list shows what there is"));
+    return Fail(Status(Code::kNotFound,
+                       "there is no complete checkpoint to verify; quire "
+                       "checkpoint list shows what there is"));
   }
   if (options.json) PrintJson({{"sound", sound}, {"checkpoints", list}});
   return sound ? kFine : kFoundWrong;

@@ -16,7 +16,7 @@ namespace {
 // which this process does not see the processes.
 constexpr uint64_t kRegionAgeSecondsMin = 60;
 
-constexpr char kSharedMemory[] = "shared memory";
+constexpr char kSharedMemoryName[] = "shared memory";
 constexpr char kLock[] = "lock";
 
 struct Leftover {
@@ -43,7 +43,7 @@ Result<uint64_t> BytesBelow(io::FileSystem& fs, const std::string& directory) {
 void FindRegions(const std::string& directory, std::vector<Leftover>* found) {
   for (const SharedRegion& region : FindSharedRegions(directory)) {
     if (region.creator_alive || region.age_seconds < kRegionAgeSecondsMin) continue;
-    found->push_back({kSharedMemory, region.path,
+    found->push_back({kSharedMemoryName, region.path,
                       "process " + std::to_string(region.creator) + " is gone", region.bytes});
   }
 }
@@ -98,7 +98,7 @@ Result<bool> RemoveLocked(io::FileSystem& fs, const Leftover& leftover) {
 }
 
 Result<bool> Remove(io::FileSystem& fs, const Leftover& leftover) {
-  if (leftover.kind != kSharedMemory) return RemoveLocked(fs, leftover);
+  if (leftover.kind != kSharedMemoryName) return RemoveLocked(fs, leftover);
   QUIRE_RETURN_IF_ERROR(fs.Unlink(leftover.path));
   return true;
 }
@@ -120,8 +120,8 @@ void Print(const std::vector<Leftover>& found, bool done, bool json) {
   for (const Leftover& one : found) {
     if (!json) {
       std::cout << (done ? "removed " : "to be removed: ") << one.kind << " "
-                << base::Legible(one.path) << " (" << one.why
-                << ", " << ShowSize(one.bytes) << ")\n";
+                << base::Legible(one.path) << " (" << one.why << ", " << ShowSize(one.bytes)
+                << ")\n";
     }
     list.push_back(
         {{"kind", one.kind}, {"path", one.path}, {"why", one.why}, {"bytes", one.bytes}});

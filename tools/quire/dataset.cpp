@@ -12,7 +12,7 @@
 namespace quire::tool {
 namespace {
 
-using Reader = std::unique_ptr<DatasetReader>;
+using OwnedDatasetReader = std::unique_ptr<DatasetReader>;
 
 Json EpochToJson(const DatasetEpoch& epoch) {
   return {{"epoch", epoch.number},
@@ -40,7 +40,7 @@ void NoteWriter(const std::string& directory, const std::string& writer) {
 Json DatasetToJson(io::FileSystem& fs, const std::string& directory, int* exit_code) {
   Json json;
   json["directory"] = directory;
-  const Result<Reader> reader = DatasetReader::Open(directory);
+  const Result<OwnedDatasetReader> reader = DatasetReader::Open(directory);
   if (!reader.ok()) {
     json["problem"] = reader.status().ToString();
     *exit_code = kFoundWrong;
@@ -73,8 +73,8 @@ void PrintDataset(const Json& dataset) {
     std::cout << "  (" << EpochNote(dataset["open_in"].get<std::string>()) << ")";
   }
   std::cout << "\n  " << Text(dataset["format"]) << ", partitioner " << Text(dataset["partitioner"])
-            << ", " << dataset["epochs"].size()
-            << " epochs, " << ShowSize(dataset["bytes"].get<uint64_t>()) << "\n";
+            << ", " << dataset["epochs"].size() << " epochs, "
+            << ShowSize(dataset["bytes"].get<uint64_t>()) << "\n";
   for (const Json& epoch : dataset["epochs"]) {
     std::cout << "  epoch " << epoch["epoch"] << ": " << epoch["pairs"] << " pairs of "
               << epoch["ranks"] << " ranks\n";
@@ -102,8 +102,9 @@ void PrintValue(const DatasetGetOptions& options, const std::string& writer, Sli
 }
 
 // Where there is no dataset, the status says what is there instead.
-Result<Reader> OpenAt(const std::string& path, const DatasetReaderOptions& options = {}) {
-  Result<Reader> reader = DatasetReader::Open(path, options);
+Result<OwnedDatasetReader> OpenAt(const std::string& path,
+                                  const DatasetReaderOptions& options = {}) {
+  Result<OwnedDatasetReader> reader = DatasetReader::Open(path, options);
   if (reader.status().code() != Code::kNotFound) return reader;
   return Absent(io::PosixFileSystem(), reader.status().message(), path);
 }
@@ -111,7 +112,7 @@ Result<Reader> OpenAt(const std::string& path, const DatasetReaderOptions& optio
 Result<int> GetAll(const DatasetGetOptions& options) {
   DatasetReaderOptions chosen;
   chosen.first_match = options.first;
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path, chosen));
+  QUIRE_ASSIGN_OR_RETURN(const OwnedDatasetReader reader, OpenAt(options.path, chosen));
   const std::string writer = WriterOf(options.path);
   if (!InJson(options)) NoteWriter(options.path, writer);
   int exit_code = kFine;
@@ -132,7 +133,7 @@ Result<int> GetAll(const DatasetGetOptions& options) {
 }
 
 Status ScanOne(const DatasetScanOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, OpenAt(options.path));
+  QUIRE_ASSIGN_OR_RETURN(const OwnedDatasetReader reader, OpenAt(options.path));
   const auto scan = reader->Scan(options.epoch);
   const bool json = options.json || options.format == ByteFormat::kJson;
   const std::string writer = WriterOf(options.path);
@@ -157,7 +158,7 @@ Status ScanOne(const DatasetScanOptions& options) {
 
 Status VerifyOne(const std::string& path, bool progress, uint64_t* epochs, Json* findings) {
   QUIRE_ASSIGN_OR_RETURN(const std::string directory, io::AbsolutePath(path));
-  const Result<Reader> reader = OpenAt(directory);
+  const Result<OwnedDatasetReader> reader = OpenAt(directory);
   if (!reader.ok()) {
     if (reader.status().code() != Code::kCorruption) return reader.status();
     findings->push_back({{"directory", directory}, {"problem", reader.status().ToString()}});

@@ -14,7 +14,7 @@
 namespace quire::tool {
 namespace {
 
-constexpr char kSharedMemory[] = "/dev/shm";
+constexpr char kSharedMemoryPath[] = "/dev/shm";
 constexpr uint64_t kFreeBytesMin = 1ull << 30;
 constexpr uint64_t kSharedBytesMin = 256ull << 20;
 constexpr uint64_t kOpenFilesMin = 4096;
@@ -50,7 +50,7 @@ void CheckLimits(Examination* examination) {
 }
 
 void CheckSharedMemory(io::FileSystem& fs, Examination* examination) {
-  const Result<uint64_t> free = fs.FreeBytes(kSharedMemory);
+  const Result<uint64_t> free = fs.FreeBytes(kSharedMemoryPath);
   if (!free.ok()) {
     return examination->Wrong("shared memory", free.status().message(),
                               "mount /dev/shm; without it ranks of a node use MPI only");
@@ -59,7 +59,7 @@ void CheckSharedMemory(io::FileSystem& fs, Examination* examination) {
                      ShowSize(*free) + " free in /dev/shm",
                      "give it 256 MiB or more (in a container: --shm-size=1g)");
   uint64_t left = 0;
-  for (const SharedRegion& region : FindSharedRegions(kSharedMemory))
+  for (const SharedRegion& region : FindSharedRegions(kSharedMemoryPath))
     left += region.creator_alive ? 0 : 1;
   if (left == 0) return;
   examination->Note("shared memory left behind", std::to_string(left) + " regions",

@@ -11,7 +11,7 @@
 namespace quire::tool {
 namespace {
 
-constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
+constexpr const char* kDatabaseStates[] = {"creating", "ready", "destroying", "filling"};
 
 Json TableToJson(const table::TableInfo& table) {
   Json json;
@@ -48,7 +48,7 @@ Json PartToJson(io::FileSystem& fs, const Part& part, int* exit_code) {
   return json;
 }
 
-Json PlaceToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code) {
+Json ListedToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code) {
   Json json;
   json["name"] = place.name;
   json["directory"] = place.directory;
@@ -58,7 +58,7 @@ Json PlaceToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code)
     *exit_code = kFoundWrong;
     return json;
   }
-  json["state"] = kStateNames[static_cast<int>(place.descriptor.state)];
+  json["state"] = kDatabaseStates[static_cast<int>(place.descriptor.state)];
   json["generations"] = Json::array();
   for (const kv::Generation& generation : place.descriptor.generations) {
     Json one;
@@ -79,7 +79,7 @@ std::string KeyText(const Json& table, const char* name) {
   return "0x" + table[plain + "_hex"].get<std::string>();
 }
 
-void PrintPart(const Json& part) {
+void PrintListedPart(const Json& part) {
   std::cout << "    rank " << part["rank"];
   if (!part["here"].get<bool>()) {
     std::cout << ": not here\n";
@@ -101,7 +101,7 @@ void PrintPart(const Json& part) {
   }
 }
 
-void PrintPlace(const Json& place) {
+void PrintListed(const Json& place) {
   std::cout << Text(place["name"]);
   if (place.contains("open_in")) {
     std::cout << "  (" << MemoryNote(Text(place["open_in"])) << ")";
@@ -120,7 +120,7 @@ void PrintPlace(const Json& place) {
     }
     std::cout << "\n";
     for (const Json& part : place["parts"]) {
-      if (part["generation"] == generation["number"]) PrintPart(part);
+      if (part["generation"] == generation["number"]) PrintListedPart(part);
     }
   }
 }
@@ -170,7 +170,7 @@ int Ls(const PathsOptions& options) {
     }
     others.Add(contents);
     for (const DatabasePlace& place : *places) {
-      databases.push_back(PlaceToJson(fs, place, &exit_code));
+      databases.push_back(ListedToJson(fs, place, &exit_code));
     }
   }
   if (options.json) {
@@ -180,7 +180,7 @@ int Ls(const PathsOptions& options) {
                {"streams", others.stores}});
     return exit_code;
   }
-  for (const Json& database : databases) PrintPlace(database);
+  for (const Json& database : databases) PrintListed(database);
   others.Print();
   return exit_code;
 }

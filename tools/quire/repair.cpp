@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "io/files/machine.h"
-#include "kv/persistence/checkpoint_files.h"
 #include "kv/generations/part_files.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "lsm/version/manifest.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
@@ -52,7 +52,7 @@ Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabasePlace& pl
                                         "one");
 }
 
-void PrintPart(const Json& part) {
+void PrintRepairedPart(const Json& part) {
   if (!part["needed"].get<bool>() && part["losses"].empty()) return;
   std::cout << Text(part["directory"]) << "\n";
   for (const Json& step : part["steps"]) {
@@ -145,7 +145,7 @@ int Repair(const RepairOptions& options) {
                {"done", repairs.needed() && options.yes && status.ok()},
                {"parts", repairs.parts()}});
   } else {
-    for (const Json& part : repairs.parts()) PrintPart(part);
+    for (const Json& part : repairs.parts()) PrintRepairedPart(part);
     if (status.ok() && !repairs.needed()) std::cout << "nothing keeps it from being opened\n";
     if (repairs.needed() && !options.yes) std::cout << "nothing was changed: --yes does it\n";
   }

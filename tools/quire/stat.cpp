@@ -128,7 +128,7 @@ Json PartToJson(io::FileSystem& fs, const Part& part, Sums* total, int* exit_cod
   return json;
 }
 
-Json PlaceToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code) {
+Json StatisticsToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code) {
   Json json;
   json["name"] = place.name;
   json["directory"] = place.directory;
@@ -161,7 +161,7 @@ void PrintSums(const Json& sums, const char* indent) {
             << sums["read_amplification"] << " runs\n";
 }
 
-void PrintPlace(const Json& place) {
+void PrintStatistics(const Json& place) {
   std::cout << Text(place["name"]);
   if (place.contains("open_in")) {
     std::cout << "  (" << MemoryNote(Text(place["open_in"])) << ")";
@@ -191,13 +191,13 @@ int Stat(const PathsOptions& options) {
     const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
     if (!places.ok()) return Fail(places.status());
     for (const DatabasePlace& place : *places) {
-      databases.push_back(PlaceToJson(fs, place, &exit_code));
+      databases.push_back(StatisticsToJson(fs, place, &exit_code));
     }
   }
   if (options.json) {
     PrintJson({{"databases", databases}});
   } else {
-    for (const Json& database : databases) PrintPlace(database);
+    for (const Json& database : databases) PrintStatistics(database);
   }
   return exit_code;
 }

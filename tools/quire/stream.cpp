@@ -17,7 +17,7 @@
 namespace quire::tool {
 namespace {
 
-using Reader = std::unique_ptr<StreamReader>;
+using OwnedStreamReader = std::unique_ptr<StreamReader>;
 
 // One rank's part of a store.
 struct PartName {
@@ -26,7 +26,7 @@ struct PartName {
   uint32_t rank;
 };
 
-Result<Reader> Open(const PartName& part) {
+Result<OwnedStreamReader> Open(const PartName& part) {
   return stream::OpenLocalReader(io::PosixFileSystem(), part.place, part.name, part.rank,
                                  stream::Access::kLook);
 }
@@ -68,7 +68,7 @@ Result<Json> ObjectsToJson(StreamReader& reader) {
 }
 
 Status FillPart(const PartName& part, Json* json) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, Open(part));
+  QUIRE_ASSIGN_OR_RETURN(const OwnedStreamReader reader, Open(part));
   QUIRE_ASSIGN_OR_RETURN((*json)["last_snapshot"], reader->LastSnapshot());
   QUIRE_ASSIGN_OR_RETURN((*json)["finished"], reader->Finished());
   QUIRE_ASSIGN_OR_RETURN((*json)["objects"], ObjectsToJson(*reader));
@@ -104,7 +104,7 @@ void PrintVersion(const Json& version) {
   std::cout << "\n";
 }
 
-void PrintPart(const Json& part) {
+void PrintStreamPart(const Json& part) {
   std::cout << "rank " << part["rank"] << ": ";
   if (part.contains("problem")) {
     std::cout << Text(part["problem"]) << "\n";
@@ -149,7 +149,7 @@ Result<int> ListStore(const StreamPartOptions& options) {
   if (options.json) {
     PrintJson({{"store", options.name}, {"ranks", ranks}});
   } else {
-    for (const Json& part : ranks) PrintPart(part);
+    for (const Json& part : ranks) PrintStreamPart(part);
   }
   return exit_code;
 }
@@ -177,7 +177,7 @@ Result<int> ListPlace(const StreamPartOptions& options) {
 }
 
 Status StatPart(const PartName& part, Json* json) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, Open(part));
+  QUIRE_ASSIGN_OR_RETURN(const OwnedStreamReader reader, Open(part));
   QUIRE_ASSIGN_OR_RETURN((*json)["last_snapshot"], reader->LastSnapshot());
   QUIRE_ASSIGN_OR_RETURN((*json)["finished"], reader->Finished());
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, reader->Objects());
@@ -268,7 +268,7 @@ Status VerifyObject(const PartName& part, StreamReader& reader, const std::strin
 // Versions first, which say whose bytes are damaged; then the log as a writer would walk it: what
 // no reader sees any more stops a writer, too.
 Status VerifyPart(const PartName& part, bool progress, Findings* findings) {
-  QUIRE_ASSIGN_OR_RETURN(const Reader reader, Open(part));
+  QUIRE_ASSIGN_OR_RETURN(const OwnedStreamReader reader, Open(part));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, reader->Objects());
   const size_t found_before = findings->list.size();
   Progress line(part.name + "/" + std::to_string(part.rank), progress);

@@ -11,14 +11,14 @@
 #include "api/compat/nvs_session.h"
 #include "base/printable.h"
 #include "base/program_call.h"
+#include "base/units.h"
 #include "io/files/machine.h"
 
 namespace quire::compat {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
 // How often a store that nobody has made yet is looked for.
-constexpr uint64_t kLookNs = 5 * kNsPerMs;
+constexpr uint64_t kLookNs = 5 * base::kNsPerMs;
 
 // Calls that use the stream or its readers, one at a time; of these some wait for room.
 std::mutex work_mutex;
@@ -110,7 +110,8 @@ Result<std::shared_ptr<StreamReader>> SessionReader() {
 Status WaitFor(Slice key, uint64_t version, uint64_t timeout_ms) {
   io::Clock& clock = io::RealClock();
   const uint64_t begin = clock.NowNs();
-  const uint64_t allowed = timeout_ms > UINT64_MAX / kNsPerMs ? UINT64_MAX : timeout_ms * kNsPerMs;
+  const uint64_t allowed =
+      timeout_ms > UINT64_MAX / base::kNsPerMs ? UINT64_MAX : timeout_ms * base::kNsPerMs;
   while (true) {
     const uint64_t passed = clock.NowNs() - begin;
     const uint64_t left = allowed - std::min(passed, allowed);
@@ -119,7 +120,7 @@ Status WaitFor(Slice key, uint64_t version, uint64_t timeout_ms) {
       QUIRE_ASSIGN_OR_RETURN(const Look look, LookFor(**reader, key, version));
       if (look.there) return Status();
       if (left > 0) {
-        QUIRE_RETURN_IF_ERROR((*reader)->Wait(look.snapshot, left / kNsPerMs).status());
+        QUIRE_RETURN_IF_ERROR((*reader)->Wait(look.snapshot, left / base::kNsPerMs).status());
       }
     } else if (reader.status().code() != Code::kNotFound) {
       return reader.status();

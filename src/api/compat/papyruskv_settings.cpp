@@ -4,13 +4,14 @@
 #include <charconv>
 #include <string>
 
+#include "base/units.h"
 #include "io/files/machine.h"
 
 namespace quire::compat {
 namespace {
 
-constexpr uint64_t kMiB = 1ull << 20;
-constexpr uint64_t kGiB = 1ull << 30;
+using base::kGiB;
+using base::kMiB;
 constexpr uint64_t kMemTableBytesDefault = kGiB;
 constexpr uint64_t kMemTableBytesMin = 64ull << 10;
 constexpr uint64_t kMemTableBytesMax = 16 * kGiB;

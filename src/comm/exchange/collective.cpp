@@ -18,14 +18,14 @@
 
 #include "base/coding.h"
 #include "base/out_of_memory.h"
+#include "base/units.h"
 #include "comm/exchange/exchange_impl.h"
 
 namespace quire::comm {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
-constexpr uint64_t kMemoryNapNs = kNsPerMs;
-constexpr uint64_t kLastNewsNs = 1'000 * kNsPerMs;
+constexpr uint64_t kMemoryNapNs = base::kNsPerMs;
+constexpr uint64_t kLastNewsNs = 1'000 * base::kNsPerMs;
 
 enum Operation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
 enum Ending : uint8_t { kCompleted = 1, kGivenUp = 2 };
@@ -184,8 +184,8 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
   uint8_t operations = 0;
   uint8_t before = 0;
   Failure failure;
-  bool sound = reader.Fixed(&operations) && reader.Fixed(&before) &&
-               DecodeFailure(reader, size_, &failure);
+  bool sound =
+      reader.Fixed(&operations) && reader.Fixed(&before) && DecodeFailure(reader, size_, &failure);
   if (sound && operations == collective.operation && collective.operation == kGather &&
       collective.pass == 0 && failure.rank < 0) {
     const int count = std::min(distance, size_ - distance);
@@ -196,8 +196,7 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
     }
   } else if (sound && operations != collective.operation) {
     collective.failure.Merge({source, Code::kInvalidArgument,
-                              "it is in another collective call than rank " +
-                                  std::to_string(rank_),
+                              "it is in another collective call than rank " + std::to_string(rank_),
                               false});
     reader = base::Reader(Slice());
   }
@@ -245,8 +244,8 @@ void ExchangeImpl::TellGivenUp(Collective& collective) {
   for (int distance = 1; distance < size_; distance *= 2) {
     Peer& peer = peers_.Get((rank_ - distance + size_) % size_);
     // Also to one that this rank hears nothing from any more: it may be alive.
-    static_cast<void>(base::OrOutOfMemory(
-        [&] { return SendMessage(peer, header, note_, {}, now_ns + 1); }));
+    static_cast<void>(
+        base::OrOutOfMemory([&] { return SendMessage(peer, header, note_, {}, now_ns + 1); }));
   }
 }
 
@@ -293,9 +292,8 @@ void ExchangeImpl::RunRounds(Collective& collective) {
   for (int round = 0; (1 << round) < size_ && !collective.given_up; ++round) {
     const int distance = 1 << round;
     const int destination = (rank_ - distance + size_) % size_;
-    const Status sent = WithMemory(collective, destination, [&] {
-      return SendPart(collective, destination, round);
-    });
+    const Status sent = WithMemory(collective, destination,
+                                   [&] { return SendPart(collective, destination, round); });
     if (!sent.ok()) {
       GiveUp(collective, destination, sent);
     } else {
@@ -318,8 +316,8 @@ void ExchangeImpl::RunPasses(Collective& collective) {
   if (collective.before == (kCompleted | kGivenUp)) {
     collective.failure = PartedFailure(rank_);
   } else if (collective.operations != collective.operation) {
-    collective.failure.Merge({rank_, Code::kInvalidArgument,
-                              "the ranks are in different collective calls", false});
+    collective.failure.Merge(
+        {rank_, Code::kInvalidArgument, "the ranks are in different collective calls", false});
   } else if (collective.operation == kGather) {
     collective.pass = 1;
     RunRounds(collective);
@@ -338,7 +336,7 @@ Status ExchangeImpl::RunCollective(Collective& collective) {
   collective.operations = collective.operation;
   collective.before = first_given_up_ == 0 ? kCompleted : kGivenUp;
   parts_.Forget(collective.call << kCallShift);
-  collective.deadline_ns = transport_->clock().NowNs() + options_.timeout_ms * kNsPerMs;
+  collective.deadline_ns = transport_->clock().NowNs() + options_.timeout_ms * base::kNsPerMs;
   RunPasses(collective);
   if (!collective.given_up) first_given_up_ = 0;
   calls_parted_ = calls_parted_ || collective.failure.lasting;

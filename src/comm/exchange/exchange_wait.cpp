@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/units.h"
 #include "comm/exchange/exchange_impl.h"
 
 namespace quire::comm {
@@ -9,13 +10,12 @@ namespace {
 
 constexpr int kFramesPerPoll = 16;
 constexpr int kEagerPolls = 32;
-constexpr uint64_t kNsPerMs = 1'000'000;
 // How often a waiting thread asks whether the peer it waits for is still alive.
-constexpr uint64_t kPeerCheckNs = 200 * kNsPerMs;
+constexpr uint64_t kPeerCheckNs = 200 * base::kNsPerMs;
 // The handler has nothing to look after by time; it wakes only so that no mistake lasts for ever.
-constexpr uint64_t kHandlerSleepNs = 10'000 * kNsPerMs;
+constexpr uint64_t kHandlerSleepNs = 10'000 * base::kNsPerMs;
 // How often unfinished requests are asked to go on: what they wait for tells nobody.
-constexpr uint64_t kAskAgainNs = kNsPerMs;
+constexpr uint64_t kAskAgainNs = base::kNsPerMs;
 
 }  // namespace
 
@@ -194,7 +194,7 @@ Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, 
   io::Clock& clock = transport_->clock();
   const uint64_t start_ns = clock.NowNs();
   const uint64_t deadline_ns =
-      spec.deadline_ns != 0 ? spec.deadline_ns : start_ns + options_.timeout_ms * kNsPerMs;
+      spec.deadline_ns != 0 ? spec.deadline_ns : start_ns + options_.timeout_ms * base::kNsPerMs;
   uint64_t spin_end_ns = start_ns + spin_ns;
   uint64_t check_ns = start_ns + kPeerCheckNs;
   Sleeper sleeper(&sleepers_, spec.key);
@@ -220,8 +220,7 @@ Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, 
       if (polled < 0) lead.Leave();  // another thread polls, and will notify this one
       slept = true;
       const uint64_t longest_ns = std::min(deadline_ns, check_ns) - now_ns;
-      came_true =
-          Sleep(sleeper, done, lead.held(), lead.held() ? SleepNs(longest_ns) : longest_ns);
+      came_true = Sleep(sleeper, done, lead.held(), lead.held() ? SleepNs(longest_ns) : longest_ns);
     }
   }
   lead.Leave();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kFirstReserveBytes = 1 << 20;
 
-Status Damaged(const std::string& what) {
+Status DamagedMessage(const std::string& what) {
   return Status(Code::kCorruption, "received a message frame with " + what);
 }
 
@@ -29,18 +29,19 @@ void EncodeMessageHeader(const MessageHeader& header, char* to) {
 
 Result<MessageHeader> DecodeMessageHeader(Slice frame, uint64_t message_bytes_max, Slice* part) {
   if (frame.size() < kMessageHeaderBytes) {
-    return Damaged(std::to_string(frame.size()) + " bytes, less than its header");
+    return DamagedMessage(std::to_string(frame.size()) + " bytes, less than its header");
   }
   const auto kind = static_cast<uint8_t>(frame[0]);
   const auto code = static_cast<uint8_t>(frame[1]);
   if (kind < static_cast<uint8_t>(MessageKind::kRequest) ||
       kind > static_cast<uint8_t>(MessageKind::kSignal)) {
-    return Damaged("kind " + std::to_string(kind));
+    return DamagedMessage("kind " + std::to_string(kind));
   }
   if (code > static_cast<uint8_t>(Code::kUnsupported)) {
-    return Damaged("status " + std::to_string(code));
+    return DamagedMessage("status " + std::to_string(code));
   }
-  if (base::LoadLe<uint16_t>(frame.data() + 2) != 0) return Damaged("a reserved field in use");
+  if (base::LoadLe<uint16_t>(frame.data() + 2) != 0)
+    return DamagedMessage("a reserved field in use");
   MessageHeader header;
   header.kind = static_cast<MessageKind>(kind);
   header.code = static_cast<Code>(code);
@@ -50,17 +51,18 @@ Result<MessageHeader> DecodeMessageHeader(Slice frame, uint64_t message_bytes_ma
   header.offset = base::LoadLe<uint64_t>(frame.data() + 24);
   *part = frame.substr(kMessageHeaderBytes);
   if (header.total_size > message_bytes_max) {
-    return Damaged("a total of " + std::to_string(header.total_size) + " bytes; the limit is " +
-                   std::to_string(message_bytes_max));
+    return DamagedMessage("a total of " + std::to_string(header.total_size) +
+                          " bytes; the limit is " + std::to_string(message_bytes_max));
   }
   if (header.offset > header.total_size || part->size() > header.total_size - header.offset ||
       (part->empty() && header.total_size != 0)) {
-    return Damaged(std::to_string(part->size()) + " bytes at " + std::to_string(header.offset) +
-                   " of " + std::to_string(header.total_size));
+    return DamagedMessage(std::to_string(part->size()) + " bytes at " +
+                          std::to_string(header.offset) + " of " +
+                          std::to_string(header.total_size));
   }
   if (header.kind == MessageKind::kAnswer && header.channel > header.total_size) {
-    return Damaged("a status text of " + std::to_string(header.channel) + " bytes in " +
-                   std::to_string(header.total_size));
+    return DamagedMessage("a status text of " + std::to_string(header.channel) + " bytes in " +
+                          std::to_string(header.total_size));
   }
   return header;
 }
@@ -77,8 +79,9 @@ Result<bool> MessageJoiner::Add(const MessageHeader& header, Slice part) {
     open_ = true;
     first_ = header;
   } else if (!Follows(header)) {
-    return Damaged("offset " + std::to_string(header.offset) + " after " +
-                   std::to_string(received_) + " bytes of call " + std::to_string(first_.call));
+    return DamagedMessage("offset " + std::to_string(header.offset) + " after " +
+                          std::to_string(received_) + " bytes of call " +
+                          std::to_string(first_.call));
   }
   Append(header, part);
   received_ += part.size();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "base/units.h"
 #include "comm/mpi/mpi_transport.h"
 #include "comm/transport/nap.h"
 #include "io/files/machine.h"
@@ -13,7 +14,6 @@
 namespace quire::comm {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kSetupNapNsMin = 20'000;
 constexpr uint64_t kSetupNapNsMax = 1'000'000;
 
@@ -106,7 +106,7 @@ Result<std::unique_ptr<MpiSession>> MpiSession::Open(int fortran_communicator,
   QUIRE_RETURN_IF_ERROR(session->CheckThread());
   session->opener_ = std::this_thread::get_id();
   session->timeout_ms_ = timeout_ms;
-  session->deadline_ns_ = io::RealClock().NowNs() + timeout_ms * kNsPerMs;
+  session->deadline_ns_ = io::RealClock().NowNs() + timeout_ms * base::kNsPerMs;
   QUIRE_RETURN_IF_ERROR(session->Duplicate(comm));
   QUIRE_RETURN_IF_ERROR(session->WatchFinalize());
   return session;

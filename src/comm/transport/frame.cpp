@@ -19,7 +19,7 @@ uint64_t FrameChecksum(const FramePath& path, uint64_t sequence, Slice frame) {
   return base::Checksum(frame.substr(kChecksumBytes), seed);
 }
 
-Status Damaged(const std::string& what) {
+Status DamagedFrame(const std::string& what) {
   return Status(Code::kCorruption, "received a frame with " + what);
 }
 
@@ -47,10 +47,10 @@ void SealFrame(const FramePath& path, const FrameHeader& header, char* frame) {
 
 Result<FrameHeader> DecodeFrameHeader(Slice frame) {
   if (frame.size() < kFrameHeaderBytes) {
-    return Damaged(std::to_string(frame.size()) + " bytes, less than its header");
+    return DamagedFrame(std::to_string(frame.size()) + " bytes, less than its header");
   }
   const auto magic = base::LoadLe<uint32_t>(frame.data() + 8);
-  if (magic != kFrameMagic) return Damaged("magic " + std::to_string(magic));
+  if (magic != kFrameMagic) return DamagedFrame("magic " + std::to_string(magic));
   FrameHeader header;
   header.size = base::LoadLe<uint32_t>(frame.data() + 12);
   header.session = base::LoadLe<uint32_t>(frame.data() + 16);
@@ -59,12 +59,12 @@ Result<FrameHeader> DecodeFrameHeader(Slice frame) {
   header.acknowledged = base::LoadLe<uint64_t>(frame.data() + 32);
   if (kind != static_cast<uint32_t>(FrameKind::kData) &&
       kind != static_cast<uint32_t>(FrameKind::kCredit)) {
-    return Damaged("kind " + std::to_string(kind));
+    return DamagedFrame("kind " + std::to_string(kind));
   }
   header.kind = static_cast<FrameKind>(kind);
   if (header.size > kFrameBytesMax || header.size != frame.size() - kFrameHeaderBytes) {
-    return Damaged("a body of " + std::to_string(header.size) + " bytes where " +
-                   std::to_string(frame.size() - kFrameHeaderBytes) + " came");
+    return DamagedFrame("a body of " + std::to_string(header.size) + " bytes where " +
+                        std::to_string(frame.size() - kFrameHeaderBytes) + " came");
   }
   return header;
 }
@@ -72,9 +72,9 @@ Result<FrameHeader> DecodeFrameHeader(Slice frame) {
 Status VerifyFrame(const FramePath& path, const FrameHeader& header, Slice frame) {
   const auto stored = base::LoadLe<uint64_t>(frame.data());
   if (stored == FrameChecksum(path, header.sequence, frame)) return Status();
-  return Damaged("a wrong checksum (from rank " + std::to_string(path.source) + " to rank " +
-                 std::to_string(path.destination) + ", number " + std::to_string(header.sequence) +
-                 ")");
+  return DamagedFrame("a wrong checksum (from rank " + std::to_string(path.source) + " to rank " +
+                      std::to_string(path.destination) + ", number " +
+                      std::to_string(header.sequence) + ")");
 }
 
 }  // namespace quire::comm

@@ -18,7 +18,7 @@ uint32_t LoadOnce(const char* from) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(from), __ATOMIC_RELAXED);
 }
 
-Status Damaged(const std::string& what, uint64_t position) {
+Status DamagedRing(const std::string& what, uint64_t position) {
   return Status(Code::kCorruption,
                 "the shared ring is damaged: " + what + " at position " + std::to_string(position));
 }
@@ -34,12 +34,12 @@ bool RingWriter::RefreshHead() {
 }
 
 Result<char*> RingWriter::TryReserve(uint64_t record_bytes) {
-  if (damaged_) return Damaged("its reader", head_seen_);
+  if (damaged_) return DamagedRing("its reader", head_seen_);
   const uint64_t needed = RecordBytes(record_bytes);
   const uint64_t place = tail_ & (size_ - 1);
   const uint64_t skipped = needed > size_ - place ? size_ - place : 0;
   if (skipped + needed > size_ - (tail_ - head_seen_)) {
-    if (!RefreshHead()) return Damaged("its reader", head_seen_);
+    if (!RefreshHead()) return DamagedRing("its reader", head_seen_);
     if (skipped + needed > size_ - (tail_ - head_seen_)) return nullptr;
   }
   if (skipped != 0) base::StoreLe<uint32_t>(data_ + place, kSkipMark);
@@ -65,7 +65,8 @@ Result<Slice> RingReader::Front() {
   if (head_ == tail_seen_) {
     const uint64_t tail = control_->tail.load(std::memory_order_acquire);
     if (head_ == tail) return Slice();
-    if (tail < head_ || tail - head_ > size_ || tail % 8 != 0) return Damaged("its writer", tail);
+    if (tail < head_ || tail - head_ > size_ || tail % 8 != 0)
+      return DamagedRing("its writer", tail);
     tail_seen_ = tail;
   }
   uint64_t place = head_ & (size_ - 1);
@@ -74,12 +75,12 @@ Result<Slice> RingReader::Front() {
   if (record_bytes == kSkipMark) {
     position += size_ - place;
     place = 0;
-    if (position >= tail_seen_) return Damaged("a skip", head_);
+    if (position >= tail_seen_) return DamagedRing("a skip", head_);
     record_bytes = LoadOnce(data_);
   }
   const uint64_t needed = RecordBytes(record_bytes);
   if (needed > tail_seen_ - position || needed > size_ - place) {
-    return Damaged("a record of " + std::to_string(record_bytes) + " bytes", position);
+    return DamagedRing("a record of " + std::to_string(record_bytes) + " bytes", position);
   }
   front_end_ = position + needed;
   return Slice(data_ + place + kRingRecordHeaderBytes, record_bytes);

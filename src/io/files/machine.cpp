@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/units.h"
 #include "io/files/file_system.h"
 #include "io/files/posix_error.h"
 #include "io/files/proc_file.h"
@@ -25,20 +26,19 @@
 namespace quire::io {
 namespace {
 
-constexpr uint64_t kNsPerSecond = 1'000'000'000;
-
 class SystemClock : public Clock {
  public:
   uint64_t NowNs() override {
     struct timespec now;
     ::clock_gettime(CLOCK_MONOTONIC, &now);  // cannot fail with this clock
-    return static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);
+    return static_cast<uint64_t>(now.tv_sec) * base::kNsPerSecond +
+           static_cast<uint64_t>(now.tv_nsec);
   }
 
   void SleepNs(uint64_t ns) override {
     struct timespec rest;
-    rest.tv_sec = static_cast<time_t>(ns / kNsPerSecond);
-    rest.tv_nsec = static_cast<long>(ns % kNsPerSecond);
+    rest.tv_sec = static_cast<time_t>(ns / base::kNsPerSecond);
+    rest.tv_nsec = static_cast<long>(ns % base::kNsPerSecond);
     while (::clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, &rest) == EINTR) {
     }
   }

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/units.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"
@@ -26,7 +27,6 @@ namespace {
 constexpr char kDirectory[] = "/dev/shm/";
 constexpr char kNamePrefix[] = "quire-";
 constexpr int kNameAttempts = 8;
-constexpr uint64_t kNsPerSecond = 1'000'000'000;
 constexpr uint64_t kSleepSecondsMax = 1'000'000;
 
 // "quire-<uid>-<pid>-<random>": the process id lets a clean-up find what a dead creator left.
@@ -180,8 +180,8 @@ std::string UserDirectory(const std::string& purpose) {
 
 void FutexWait(const std::atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns) {
   struct timespec timeout;
-  timeout.tv_sec = static_cast<time_t>(std::min(timeout_ns / kNsPerSecond, kSleepSecondsMax));
-  timeout.tv_nsec = static_cast<long>(timeout_ns % kNsPerSecond);
+  timeout.tv_sec = static_cast<time_t>(std::min(timeout_ns / base::kNsPerSecond, kSleepSecondsMax));
+  timeout.tv_nsec = static_cast<long>(timeout_ns % base::kNsPerSecond);
   // Not FUTEX_PRIVATE: the word may lie in other processes too. Every outcome (woken, changed
   // already, interrupted, timed out) is a return to a caller that looks at the word again.
   ::syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, nullptr, 0);

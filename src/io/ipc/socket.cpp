@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/units.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"
 
@@ -25,7 +26,6 @@ namespace {
 
 constexpr int kBacklog = 256;
 constexpr char kRefusal = 'F';  // sent where a descriptor is awaited
-constexpr uint64_t kNsPerSecond = 1'000'000'000;
 // Who waits for less than the first is woken by every packet, else when so much has come.
 constexpr size_t kBulkBytes = 64 << 10;
 constexpr size_t kWakeBytes = 1 << 20;
@@ -281,8 +281,8 @@ Status Socket::Await(short events, uint64_t deadline_ns) const {
     const uint64_t now = RealClock().NowNs();
     if (now >= deadline_ns) return Status(Code::kTimedOut, "the peer did not answer in time");
     const uint64_t left = deadline_ns - now;
-    const timespec timeout = {static_cast<time_t>(left / kNsPerSecond),
-                              static_cast<long>(left % kNsPerSecond)};
+    const timespec timeout = {static_cast<time_t>(left / base::kNsPerSecond),
+                              static_cast<long>(left % base::kNsPerSecond)};
     pollfd wanted = {fd_.get(), events, 0};
     const int ready = ::ppoll(&wanted, 1, &timeout, nullptr);
     if (ready > 0) return Status();

@@ -11,13 +11,17 @@
 namespace quire::io {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kSimPageBytes = 4096;
 constexpr uint64_t kUnitBytes = 64;  // what a torn page is torn into
 constexpr uint64_t kGarbleOneIn = 32;
 
-uint64_t RoundUp(uint64_t size, uint64_t to) { return (size + to - 1) / to * to; }
+uint64_t RoundUp(uint64_t size, uint64_t to) {
+  return (size + to - 1) / to * to;
+}
 
-uint64_t PageOf(uint64_t offset) { return offset / kPageBytes * kPageBytes; }
+uint64_t PageOf(uint64_t offset) {
+  return offset / kSimPageBytes * kSimPageBytes;
+}
 
 // Other threads may be storing to mapped memory while it is copied here, as they may while the
 // kernel writes a page. The byte loads are volatile so that no library function, which
@@ -59,14 +63,16 @@ void Garble(char* to, const char* from, uint64_t size, base::Random* random) {
 }  // namespace
 
 SimBuffer::SimBuffer(uint64_t capacity)
-    : data_(nullptr), capacity_(RoundUp(capacity, kPageBytes)) {
+    : data_(nullptr), capacity_(RoundUp(capacity, kSimPageBytes)) {
   if (capacity_ == 0) return;
-  data_ = static_cast<char*>(std::aligned_alloc(kPageBytes, capacity_));
+  data_ = static_cast<char*>(std::aligned_alloc(kSimPageBytes, capacity_));
   if (data_ == nullptr) throw std::bad_alloc();
   std::memset(data_, 0, capacity_);
 }
 
-SimBuffer::~SimBuffer() { std::free(data_); }
+SimBuffer::~SimBuffer() {
+  std::free(data_);
+}
 
 void SimContent::Reallocate(uint64_t capacity) {
   auto buffer = std::make_shared<SimBuffer>(capacity);
@@ -105,7 +111,7 @@ void SimContent::SyncRange(uint64_t offset, uint64_t size) {
   const uint64_t end = offset + std::min(size, size_ - offset);
   while (offset < end) {
     const uint64_t begin = PageOf(offset);
-    const uint64_t next = forgotten_.empty() ? end : std::min(end, begin + kPageBytes);
+    const uint64_t next = forgotten_.empty() ? end : std::min(end, begin + kSimPageBytes);
     if (!IsForgotten(begin)) {
       CopyShared(durable_.data() + offset, buffer_->data() + offset, next - offset);
     }
@@ -116,11 +122,11 @@ void SimContent::SyncRange(uint64_t offset, uint64_t size) {
 void SimContent::FailSync(uint64_t offset, uint64_t size) {
   if (offset >= size_) return;
   const uint64_t end = offset + std::min(size, size_ - offset);
-  std::string page(kPageBytes, '\0');
-  for (uint64_t begin = PageOf(offset); begin < end; begin += kPageBytes) {
-    CopyShared(page.data(), buffer_->data() + begin, kPageBytes);
-    std::string device = begin < durable_.size() ? durable_.substr(begin, kPageBytes) : "";
-    device.resize(kPageBytes, '\0');
+  std::string page(kSimPageBytes, '\0');
+  for (uint64_t begin = PageOf(offset); begin < end; begin += kSimPageBytes) {
+    CopyShared(page.data(), buffer_->data() + begin, kSimPageBytes);
+    std::string device = begin < durable_.size() ? durable_.substr(begin, kSimPageBytes) : "";
+    device.resize(kSimPageBytes, '\0');
     if (page != device) forgotten_[begin] = page;
   }
 }
@@ -134,8 +140,8 @@ void SimContent::MarkStored(uint64_t offset, uint64_t size) {
 bool SimContent::IsForgotten(uint64_t begin) {
   const auto found = forgotten_.find(begin);
   if (found == forgotten_.end()) return false;
-  std::string page(kPageBytes, '\0');
-  if (begin < size_) CopyShared(page.data(), buffer_->data() + begin, kPageBytes);
+  std::string page(kSimPageBytes, '\0');
+  if (begin < size_) CopyShared(page.data(), buffer_->data() + begin, kSimPageBytes);
   if (page == found->second) return true;
   forgotten_.erase(found);
   return false;
@@ -156,13 +162,13 @@ void SimContent::Freeze() {
 
 void SimContent::LosePower(PowerLoss loss, base::Random* random) {
   if (!dirty_) return;
-  const bool new_size = loss == PowerLoss::kKeepAll ||
-                        (loss == PowerLoss::kMixed && random->OneIn(2));
+  const bool new_size =
+      loss == PowerLoss::kKeepAll || (loss == PowerLoss::kMixed && random->OneIn(2));
   if (new_size) durable_.resize(size_, '\0');
   const uint64_t seen = size_;  // the page cache is right up to here
   Resize(durable_.size());
   if (size_ > seen) std::memcpy(buffer_->data() + seen, durable_.data() + seen, size_ - seen);
-  for (uint64_t begin = 0; begin < std::min(seen, size_); begin += kPageBytes) {
+  for (uint64_t begin = 0; begin < std::min(seen, size_); begin += kSimPageBytes) {
     ResolvePage(begin, loss, random);
   }
   forgotten_.clear();
@@ -171,7 +177,7 @@ void SimContent::LosePower(PowerLoss loss, base::Random* random) {
 
 // Leaves the same bytes in the page cache and on the device.
 void SimContent::ResolvePage(uint64_t begin, PowerLoss loss, base::Random* random) {
-  const uint64_t size = std::min(kPageBytes, size_ - begin);
+  const uint64_t size = std::min(kSimPageBytes, size_ - begin);
   char* device = durable_.data() + begin;
   char* cache = buffer_->data() + begin;
   if (std::memcmp(device, cache, size) == 0) return;  // clean
@@ -179,10 +185,17 @@ void SimContent::ResolvePage(uint64_t begin, PowerLoss loss, base::Random* rando
   if (fate == Fate::kKeep && IsForgotten(begin)) fate = Fate::kDrop;
   if (persistent_ && loss == PowerLoss::kMixed) fate = Fate::kTear;
   switch (fate) {
-    case Fate::kKeep: std::memcpy(device, cache, size); return;
-    case Fate::kDrop: break;
-    case Fate::kTear: Tear(device, cache, size, random); break;
-    case Fate::kGarble: Garble(device, cache, size, random); break;
+    case Fate::kKeep:
+      std::memcpy(device, cache, size);
+      return;
+    case Fate::kDrop:
+      break;
+    case Fate::kTear:
+      Tear(device, cache, size, random);
+      break;
+    case Fate::kGarble:
+      Garble(device, cache, size, random);
+      break;
   }
   std::memcpy(cache, device, size);
 }

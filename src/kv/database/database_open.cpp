@@ -157,7 +157,7 @@ Status BeginCreation(Opening* opening) {
 
 // Ranks that share no storage: what this attempt leaves, should it fail, may lie on a node that is
 // not here next time. No later generation has its number.
-Status TakeNumber(Opening* opening) {
+Status TakeGenerationNumber(Opening* opening) {
   if (!opening->growing || opening->old.shared) return Status();
   Descriptor& descriptor = opening->locked.descriptor;
   descriptor.state = DescriptorState::kReady;  // what was being filled has been removed
@@ -333,7 +333,7 @@ Status OpenParts(Opening* opening) {
   opening->cache = cache;
   QUIRE_RETURN_IF_ERROR(LockAndCheck(opening));
   if (opening->creating) QUIRE_RETURN_IF_ERROR(BeginCreation(opening));
-  QUIRE_RETURN_IF_ERROR(TakeNumber(opening));
+  QUIRE_RETURN_IF_ERROR(TakeGenerationNumber(opening));
   const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
   QUIRE_RETURN_IF_ERROR(
       core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
@@ -400,8 +400,8 @@ Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& cor
   if (opening->request.chain != nullptr) {
     const bool wait = opening->at_once || !opening->old.shared;
     opening->old.chain.reset();
-    QUIRE_RETURN_IF_ERROR(opening->database->Redistribute(numbers.redistribution,
-                                                          std::move(opening->request), wait));
+    QUIRE_RETURN_IF_ERROR(
+        opening->database->Redistribute(numbers.redistribution, std::move(opening->request), wait));
   }
   return std::unique_ptr<Database>(std::move(opening->database));
 }

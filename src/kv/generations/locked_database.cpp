@@ -13,7 +13,7 @@ namespace quire::kv {
 namespace {
 
 // As many numbers are left for what follows.
-constexpr uint32_t kFirstTakenMax = 1U << 30;
+constexpr uint32_t kFirstTakenMax = 1U << 29;
 
 // On rank 0: locks the database and reads what it is.
 Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
@@ -23,8 +23,8 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
     return Status(Code::kInvalidArgument, locked->directory + " is a dataset, not a database");
   }
   QUIRE_ASSIGN_OR_RETURN(
-      locked->lock, locked->made.Lock(fs, LockedDatabase::LockPath(locked->directory),
-                                      io::ProcessDescription()));
+      locked->lock,
+      locked->made.Lock(fs, LockedDatabase::LockPath(locked->directory), io::ProcessDescription()));
   Result<Descriptor> found = ReadDescriptor(fs, locked->directory);
   if (found.ok()) {
     locked->descriptor = std::move(*found);

@@ -7,6 +7,7 @@
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
+#include "base/units.h"
 #include "io/files/machine.h"
 #include "kv/generations/part_files.h"
 #include "kv/protocol/wire.h"
@@ -25,7 +26,6 @@ constexpr int kUnderWayMax = 16;
 constexpr int kPairsPerAdvance = 2000;
 // How long gets may take that began before the last pair was there.
 constexpr int kGetsWaitMs = 200;
-constexpr uint64_t kNsPerMs = 1'000'000;
 
 enum Step { kSend, kFlush, kForget, kDrop, kRemove, kStepCount };
 
@@ -237,7 +237,7 @@ void RedistributionWork::DropChain() {
   request_.db->DropBase();
   request_.chain.reset();
   for (int i = 0; i < kGetsWaitMs && !chain.expired(); ++i) {
-    io::RealClock().SleepNs(kNsPerMs);
+    io::RealClock().SleepNs(base::kNsPerMs);
   }
 }
 

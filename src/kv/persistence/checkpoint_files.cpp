@@ -19,16 +19,8 @@ constexpr runtime::SealedKind kFilesKind = {"quire files ", 1,
                                             "this checkpoint is damaged, use another one"};
 constexpr char kFilePrefix[] = "file.";
 constexpr char kPartPrefix[] = "part.";
-constexpr char kOptionPrefix[] = "option.";
 constexpr char kPartialPrefix[] = ".partial-";
 constexpr char kDroppedPrefix[] = ".dropped-";
-
-bool TakePrefix(const char* prefix, Slice* name) {
-  const Slice wanted(prefix);
-  if (name->substr(0, wanted.size()) != wanted) return false;
-  name->remove_prefix(wanted.size());
-  return true;
-}
 
 // Three words with one space between them.
 bool Split(Slice value, Slice (&words)[3]) {
@@ -44,7 +36,7 @@ bool Split(Slice value, Slice (&words)[3]) {
 
 bool SetFileEntry(Slice name, Slice value, FileList* list) {
   Slice words[3];
-  if (!TakePrefix(kFilePrefix, &name) || !Split(value, words)) return false;
+  if (!runtime::TakePrefix(kFilePrefix, &name) || !Split(value, words)) return false;
   // It becomes part of a path.
   if (!io::CheckName(name).ok()) return false;
   const auto bytes = runtime::ParseNumber(words[0], UINT64_MAX);
@@ -86,8 +78,8 @@ bool SetCommitEntry(Slice name, Slice value, CommitEntries* entries) {
     (name == "ranks" ? entries->ranks : record.time) = number.value_or(0);
     return number.has_value();
   }
-  if (TakePrefix(kPartPrefix, &name)) return AddPart(name, value, &record.parts);
-  if (!TakePrefix(kOptionPrefix, &name)) return false;
+  if (runtime::TakePrefix(kPartPrefix, &name)) return AddPart(name, value, &record.parts);
+  if (!runtime::TakePrefix(kOptionPrefix, &name)) return false;
   record.options.push_back(std::string(name) + "=" + std::string(value));
   return true;
 }

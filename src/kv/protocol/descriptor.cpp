@@ -21,14 +21,6 @@ constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filli
 constexpr char kGenerationPrefix[] = "generation.";
 constexpr char kLocationPrefix[] = "location.";
 constexpr char kTaken[] = "taken";
-constexpr char kOptionPrefix[] = "option.";
-
-// Takes `prefix` off `name`; false where it does not begin so.
-bool TakePrefix(Slice prefix, Slice* name) {
-  if (name->substr(0, prefix.size()) != prefix) return false;
-  name->remove_prefix(prefix.size());
-  return true;
-}
 
 bool SetState(Slice value, Descriptor* descriptor) {
   for (size_t i = 0; i < std::size(kStateNames); ++i) {
@@ -74,9 +66,9 @@ bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
 bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
   if (name == "state") return SetState(value, descriptor);
   if (name == kTaken) return SetTaken(value, descriptor);
-  if (TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
-  if (TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
-  if (!TakePrefix(kOptionPrefix, &name)) return false;
+  if (runtime::TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
+  if (runtime::TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
+  if (!runtime::TakePrefix(kOptionPrefix, &name)) return false;
   descriptor->options.push_back(std::string(name) + "=" + std::string(value));
   return true;
 }

@@ -20,6 +20,8 @@ constexpr uint32_t kDescriptorVersion = 1;
 /// "gen-<number>" in a database's directory, "rank-<r>" in a generation's.
 constexpr char kGenerationDirectoryPrefix[] = "gen-";
 constexpr char kPartDirectoryPrefix[] = "rank-";
+/// "option.<name>" in a descriptor and in a checkpoint.
+constexpr char kOptionPrefix[] = "option.";
 
 /// The state of a database in its life. A database that is being created or destroyed does not
 /// exist: the next open starts again, the next destroy continues. While it is filled, the newest
@@ -42,8 +44,8 @@ struct Descriptor {
   /// The last number under which a restart copied parts beside the database, or an open by more
   /// ranks made some, 0: none did. They may lie on nodes that are not here.
   uint32_t taken = 0;
-  std::vector<std::string> options;     ///< "name=value" of the storage options it was last opened
-                                        ///< with: for readers, not binding
+  std::vector<std::string> options;  ///< "name=value" of the storage options it was last opened
+                                     ///< with: for readers, not binding
 };
 
 /// Whether there is a database.

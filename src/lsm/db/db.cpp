@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kMemTableBytesMin = 64 << 10;
 constexpr uint64_t kMemTableBytesMax = 16ull << 30;
 constexpr uint64_t kMemTableBytesStep = 4 << 10;
-constexpr uint64_t kTableBytesMin = 64 << 10;
+constexpr uint64_t kTableBytesLeast = 64 << 10;
 constexpr int kQueueLengthMax = 64;
 
 Status Refuse(const std::string& option, const std::string& range) {
@@ -32,7 +32,7 @@ Status CheckOptions(const StorageOptions& options) {
   if (options.flushing_queue_length < 1 || options.flushing_queue_length > kQueueLengthMax) {
     return Refuse("flushing_queue_length", "1 to 64");
   }
-  if (options.table_bytes_max < kTableBytesMin) {
+  if (options.table_bytes_max < kTableBytesLeast) {
     return Refuse("table_bytes_max", "64 KiB to 64 GiB");
   }
   if (options.compaction_trigger < 2) return Refuse("compaction_trigger", "2 to 1000");

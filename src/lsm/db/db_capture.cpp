@@ -11,7 +11,7 @@ namespace quire::lsm {
 namespace {
 
 // A flush of another thread may put values of the open segment into a table, again and again.
-constexpr int kAttempts = 100;
+constexpr int kCaptureAttempts = 100;
 
 }  // namespace
 
@@ -53,7 +53,7 @@ class DbImpl::CaptureImpl final : public Capture {
 Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
   // Where nobody writes meanwhile, the manifest that the flush publishes says all.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kCaptureAttempts; ++attempt) {
     QUIRE_RETURN_IF_ERROR(Flush());
     base::SyncPoint("lsm.capture.flushed");
     std::shared_ptr<CaptureImpl> capture = TryCapture();

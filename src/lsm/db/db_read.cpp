@@ -22,7 +22,7 @@ class DbSnapshot final : public Snapshot {
 
 // Of what a MemTable or the runs say.
 template <typename State>
-Found::State StateOf(State state) {
+Found::State FoundState(State state) {
   switch (state) {
     case State::kAbsent:
       return Found::State::kNowhere;
@@ -45,7 +45,7 @@ bool DbImpl::LookupMemory(const Version& version, Slice key, uint64_t hash, uint
        ++i) {
     lookup = version.immutables[i]->table().Get(key, hash, lsn);
   }
-  found->state = StateOf(lookup.state);
+  found->state = FoundState(lookup.state);
   found->value = lookup.value;
   return found->state != Found::State::kNowhere;
 }
@@ -54,7 +54,7 @@ Status DbImpl::LookupTables(const Version& version, Slice key, uint64_t hash, ui
                             Found* found) const {
   RunLookup lookup;
   const Status status = LookupRuns(version.runs, key, hash, lsn, &lookup);
-  found->state = StateOf(lookup.state);
+  found->state = FoundState(lookup.state);
   found->value = lookup.value;
   if (lookup.filter_skips != 0) counters_.Add(Counter::kFilterSkips, lookup.filter_skips);
   if (lookup.filter_false != 0) counters_.Add(Counter::kFilterFalse, lookup.filter_false);

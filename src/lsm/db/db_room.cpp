@@ -6,6 +6,7 @@
 #include "base/epoch.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
+#include "base/units.h"
 #include "io/files/machine.h"
 #include "lsm/db/db_impl.h"
 
@@ -17,7 +18,6 @@ constexpr std::chrono::milliseconds kLookAgain(2);
 // A slot that is about to be free is worth waiting for so long before one is made outside of the
 // pool.
 constexpr uint64_t kOutsideAfterNs = 5'000'000;
-constexpr uint64_t kNsPerMs = 1'000'000;
 // Beside the MemTable's own bytes, a flush needs room for the index, the filter and the manifest.
 constexpr uint64_t kFlushSlackBytes = 1 << 20;
 
@@ -68,7 +68,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
     if (!room.queue_full && !preparing_ && (room.slot_free || room.outside)) {
       QUIRE_RETURN_IF_ERROR(PrepareLocked(change.lock(), room.outside));
       if (ready_ != nullptr) continue;
-      if (room.pinned_ns > environment_.pinned_wait_ms_max * kNsPerMs) {
+      if (room.pinned_ns > environment_.pinned_wait_ms_max * base::kNsPerMs) {
         return Status(Code::kBusy,
                       directory_ + ": no MemTable became free: try again, or end some iterators");
       }

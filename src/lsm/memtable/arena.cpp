@@ -11,7 +11,7 @@
 namespace quire::lsm {
 namespace {
 
-constexpr uint64_t kMagic = 0x414E455241495551;  // "QUIARENA"
+constexpr uint64_t kArenaMagic = 0x414E455241495551;  // "QUIARENA"
 constexpr uint64_t kLayoutVersion = 3;
 constexpr uint64_t kBoardBytes = 4096;
 // To publish takes a microsecond: so many looks in a row; or, where the processor was taken from
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Arena>> Arena::Create(const StorageOptions& options, bool
   board->pool_slots = static_cast<uint64_t>(arena->pool_slots_);
   board->segment_bytes = arena->segment_bytes_;
   board->records_inside = arena->records_inside_ ? 1 : 0;
-  board->magic = kMagic;
+  board->magic = kArenaMagic;
   return arena;
 }
 
@@ -89,7 +89,7 @@ Result<std::unique_ptr<Arena>> Arena::Attach(const std::string& name, uint64_t b
   QUIRE_ASSIGN_OR_RETURN(arena->memory_,
                          io::SharedMemory::Open(name, bytes, io::SharedMemory::Access::kRead));
   const Board& board = arena->board();
-  const bool plausible = board.magic == kMagic && board.layout_version == kLayoutVersion &&
+  const bool plausible = board.magic == kArenaMagic && board.layout_version == kLayoutVersion &&
                          board.pool_slots >= 1 && board.pool_slots <= kPoolSlotsMax &&
                          board.segment_bytes <= bytes * kPoolSlotsMax;
   if (plausible) {

@@ -10,7 +10,7 @@ namespace quire::lsm {
 namespace {
 
 constexpr size_t kPrefixBytes = sizeof(uint64_t);
-constexpr size_t kAhead = 16;         // records whose cache misses overlap
+constexpr size_t kRecordsAhead = 16;  // records whose cache misses overlap
 constexpr size_t kSample = 64;        // keys from which the common bytes are guessed
 constexpr size_t kRadixMin = 96;      // below, comparing is quicker than counting
 constexpr size_t kCompareTiesMax = 16;
@@ -19,15 +19,19 @@ constexpr size_t kEntriesPerLine = 64 / sizeof(SortedEntry);
 
 using Entries = std::vector<SortedEntry>;
 
-bool ByPrefix(const SortedEntry& a, const SortedEntry& b) { return a.prefix < b.prefix; }
+bool ByPrefix(const SortedEntry& a, const SortedEntry& b) {
+  return a.prefix < b.prefix;
+}
 
-Slice From(Slice key, size_t depth) { return key.substr(std::min(depth, key.size())); }
+Slice From(Slice key, size_t depth) {
+  return key.substr(std::min(depth, key.size()));
+}
 
 size_t CommonLength(Slice a, Slice b) {
   const size_t size = std::min(a.size(), b.size());
   size_t same = 0;
-  while (same + kPrefixBytes <= size && base::LoadLe<uint64_t>(a.data() + same) ==
-                                            base::LoadLe<uint64_t>(b.data() + same)) {
+  while (same + kPrefixBytes <= size &&
+         base::LoadLe<uint64_t>(a.data() + same) == base::LoadLe<uint64_t>(b.data() + same)) {
     same += kPrefixBytes;
   }
   while (same < size && a[same] == b[same]) ++same;
@@ -38,8 +42,8 @@ size_t CommonLength(Slice a, Slice b) {
 template <typename Look>
 void ForEachKey(const char* data, SortedEntry* begin, SortedEntry* end, Look look) {
   for (SortedEntry* entry = begin; entry < end; ++entry) {
-    if (static_cast<size_t>(end - entry) > kAhead) {
-      __builtin_prefetch(data + uint64_t{entry[kAhead].record} * 8);
+    if (static_cast<size_t>(end - entry) > kRecordsAhead) {
+      __builtin_prefetch(data + uint64_t{entry[kRecordsAhead].record} * 8);
     }
     look(*entry, KeyOf(data, *entry));
   }
@@ -116,10 +120,9 @@ void SplitTies(const char* data, TieRange range, SortedEntry* spare, std::vector
     return;
   }
   // Those that end here are prefixes of the rest: they come first, the shorter before the longer.
-  SortedEntry* const rest =
-      std::partition(range.begin, range.end, [&](const SortedEntry& entry) {
-        return KeyOf(data, entry).size() <= range.depth;
-      });
+  SortedEntry* const rest = std::partition(range.begin, range.end, [&](const SortedEntry& entry) {
+    return KeyOf(data, entry).size() <= range.depth;
+  });
   std::sort(range.begin, rest, by_key);
   if (range.end - rest < 2) return;
   const size_t depth = SharedLength(data, rest, range.end, range.depth);
@@ -233,12 +236,12 @@ size_t SortedRun::LowerBound(const char* data, Slice key) const {
     __builtin_prefetch(&entries[i]);
   }
   const auto begin = entries.begin();
-  const auto found = std::lower_bound(begin + static_cast<ptrdiff_t>(first),
-                                      begin + static_cast<ptrdiff_t>(last), key,
-                                      [&](const SortedEntry& entry, Slice wanted) {
-                                        if (entry.prefix != prefix) return entry.prefix < prefix;
-                                        return KeyOf(data, entry) < wanted;
-                                      });
+  const auto found =
+      std::lower_bound(begin + static_cast<ptrdiff_t>(first), begin + static_cast<ptrdiff_t>(last),
+                       key, [&](const SortedEntry& entry, Slice wanted) {
+                         if (entry.prefix != prefix) return entry.prefix < prefix;
+                         return KeyOf(data, entry) < wanted;
+                       });
   return static_cast<size_t>(found - begin);
 }
 

@@ -12,10 +12,10 @@ namespace {
 
 using Runs = std::vector<std::shared_ptr<const SortedRun>>;
 
-constexpr ptrdiff_t kAhead = 8;      // entries whose cache misses overlap
-constexpr ptrdiff_t kFirstAhead = 4; // of them, those that a seek asks for: a short scan needs few
+constexpr ptrdiff_t kEntriesAhead = 8;  // entries whose cache misses overlap
+constexpr ptrdiff_t kFirstAhead = 4;  // of them, those that a seek asks for: a short scan needs few
 constexpr size_t kSlotsAhead = 16;
-constexpr size_t kSmallRun = 1024;   // merged at once: a run fewer to compare is worth it
+constexpr size_t kSmallRun = 1024;  // merged at once: a run fewer to compare is worth it
 
 uint32_t PrevOf(const char* record) {
   return log::HeaderAt(record)->prev.load(std::memory_order_acquire);
@@ -113,7 +113,7 @@ class KeyCursor {
     place.index += step;
     if (!Inside(place)) return;
     place.key = KeyOf(scope_.table->data(), At(place));
-    if (step != 0) Ask(place, step * kAhead);
+    if (step != 0) Ask(place, step * kEntriesAhead);
   }
 
   // Asks the processor's cache for what the entry `distance` from the present one leads to.
@@ -125,7 +125,7 @@ class KeyCursor {
     const char* const record = scope_.At(entry.record);
     __builtin_prefetch(record);
     __builtin_prefetch(record + 64);
-    if (distance >= kAhead || distance <= -kAhead) __builtin_prefetch(record + 128);
+    if (distance >= kEntriesAhead || distance <= -kEntriesAhead) __builtin_prefetch(record + 128);
   }
 
   void Choose() {
@@ -265,7 +265,8 @@ std::vector<SortedEntry> CollectFromSlots(const Scope& scope) {
   size_t count = 0;
   for (uint64_t slot = 0; slot < slot_count; ++slot) {
     auto record = static_cast<uint32_t>(slots[slot].load(std::memory_order_acquire));
-    if (uint64_t{record} * 8 >= scope.end) [[unlikely]] record = scope.SkipNewer(record);
+    if (uint64_t{record} * 8 >= scope.end) [[unlikely]]
+      record = scope.SkipNewer(record);
     // Written in any case, kept if it is one: whether a slot is free cannot be predicted.
     if (count == entries.size()) entries.resize(2 * count);
     entries[count] = {0, record, static_cast<uint32_t>(slot)};
@@ -282,8 +283,7 @@ uint32_t FindSlot(const Scope& scope, uint64_t hash, uint32_t record) {
     const uint64_t word = scope.table->slots()[at].load(std::memory_order_acquire);
     const auto newest = static_cast<uint32_t>(word);
     if (((word ^ hash) >> 32) != 0) continue;
-    if (newest == record ||
-        log::KeyOf(scope.At(newest)) == log::KeyOf(scope.At(record))) {
+    if (newest == record || log::KeyOf(scope.At(newest)) == log::KeyOf(scope.At(record))) {
       return static_cast<uint32_t>(at);
     }
   }

@@ -5,7 +5,7 @@
 namespace quire::lsm {
 namespace {
 
-constexpr size_t kHeaderBytes = sizeof(log::RecordHeader);
+constexpr size_t kRecordHeaderBytes = sizeof(log::RecordHeader);
 
 // A record's header read from anywhere; the same fields as log::RecordHeader.
 struct UnalignedHeader {
@@ -28,11 +28,15 @@ bool PossibleOnTheWire(const UnalignedHeader& header) {
   if (header.prev != 0 || header.batch != 0 || header.flags != 0) return false;
   switch (header.type) {
     case log::RecordType::kPut:
-    case log::RecordType::kRangeDelete: return true;
-    case log::RecordType::kDelete: return header.value_size == 0;
-    case log::RecordType::kUpdate: return header.value_size >= sizeof(uint32_t);
+    case log::RecordType::kRangeDelete:
+      return true;
+    case log::RecordType::kDelete:
+      return header.value_size == 0;
+    case log::RecordType::kUpdate:
+      return header.value_size >= sizeof(uint32_t);
     case log::RecordType::kValueRef:
-    case log::RecordType::kBatchBegin: return false;
+    case log::RecordType::kBatchBegin:
+      return false;
   }
   return false;
 }
@@ -44,14 +48,14 @@ Status Malformed(size_t offset, const char* what) {
 }  // namespace
 
 void WriteBatch::AddHeader(log::RecordType type, Slice key, size_t value_size) {
-  char header[kHeaderBytes];
+  char header[kRecordHeaderBytes];
   log::EncodeHeader(header, type, key.size(), value_size, 0);
   bytes_.append(header, sizeof header).append(key);
 }
 
 void WriteBatch::AddPadding(size_t key_size, size_t value_size) {
   const uint64_t size = log::RecordSize(key_size, value_size);
-  bytes_.append(size - kHeaderBytes - key_size - value_size, '\0');
+  bytes_.append(size - kRecordHeaderBytes - key_size - value_size, '\0');
   ++count_;
 }
 
@@ -73,12 +77,12 @@ Result<std::vector<WriteOp>> DecodeBatch(Slice bytes) {
   size_t at = 0;
   while (at < bytes.size()) {
     const size_t rest = bytes.size() - at;
-    if (rest < kHeaderBytes) return Malformed(at, "a header is cut off");
+    if (rest < kRecordHeaderBytes) return Malformed(at, "a header is cut off");
     const UnalignedHeader header(bytes.data() + at);
     if (!PossibleOnTheWire(header)) return Malformed(at, "is no operation");
     const uint64_t size = log::RecordSize(header.key_size, header.value_size);
     if (size > rest) return Malformed(at, "an operation is cut off");
-    const Slice body = bytes.substr(at + kHeaderBytes, header.key_size + header.value_size);
+    const Slice body = bytes.substr(at + kRecordHeaderBytes, header.key_size + header.value_size);
     ops.push_back({header.type, body.substr(0, header.key_size), body.substr(header.key_size)});
     at += size;
   }

@@ -15,7 +15,7 @@ namespace {
 
 // Blocks are read once: the index and filter of one table.
 constexpr uint64_t kCacheBytes = 4 << 20;
-constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint64_t kVerifiedPieceBytes = 1 << 20;
 
 // Walks the records of a value segment file, with a window onto it.
 class SegmentWalk {
@@ -46,7 +46,7 @@ class SegmentWalk {
   // The bytes [at, at + size) of the file, which are within it.
   Status Hold(uint64_t at, uint64_t size) {
     if (at >= begin_ && at + size <= begin_ + window_.size()) return Status();
-    window_.resize(std::min(end_ - at, std::max(size, kPieceBytes)));
+    window_.resize(std::min(end_ - at, std::max(size, kVerifiedPieceBytes)));
     begin_ = at;
     return file_.ReadAt(at, window_.size(), window_.data());
   }

@@ -18,7 +18,7 @@ namespace {
 
 using Tables = std::vector<table::TableInfo>;
 
-constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint64_t kCopiedPieceBytes = 1 << 20;
 
 bool IsZero(Slice bytes) {
   return bytes.empty() ||
@@ -31,7 +31,7 @@ Status CopyContents(const io::File& from, io::File& to) {
   QUIRE_RETURN_IF_ERROR(to.Truncate(0));
   std::string piece;
   for (uint64_t at = 0; at < size; at += piece.size()) {
-    piece.resize(std::min(size - at, kPieceBytes));
+    piece.resize(std::min(size - at, kCopiedPieceBytes));
     QUIRE_RETURN_IF_ERROR(from.ReadAt(at, piece.size(), piece.data()));
     if (!IsZero(piece)) QUIRE_RETURN_IF_ERROR(to.WriteAt(at, piece));
   }
@@ -83,9 +83,9 @@ class Repairer {
   const RepairOptions& options_;
   const std::unique_ptr<ValueReader> values_;
   Inspection found_;
-  Manifest manifest_;                // the one to be
-  std::set<uint64_t> gone_;          // value segments that tables refer to
-  std::set<uint64_t> damaged_;       // tables that can be opened
+  Manifest manifest_;                     // the one to be
+  std::set<uint64_t> gone_;               // value segments that tables refer to
+  std::set<uint64_t> damaged_;            // tables that can be opened
   std::vector<std::string> lost_tables_;  // names of files to be set aside
   std::vector<std::string> lost_logs_;
   bool sound_tables_ = true;  // all of those that are there, or should be
@@ -273,9 +273,9 @@ void Repairer::InsertRun(Tables run, uint64_t newer_from) {
 }
 
 std::unique_ptr<RunWriter> Repairer::NewWriter() {
-  return std::make_unique<RunWriter>(fs_, directory_, options_.storage,
-                                     [this] { return manifest_.next_ssid++; },
-                                     SegmentTracker::Protection::NotNeeded());
+  return std::make_unique<RunWriter>(
+      fs_, directory_, options_.storage, [this] { return manifest_.next_ssid++; },
+      SegmentTracker::Protection::NotNeeded());
 }
 
 bool Repairer::RefersToGone(const table::TableInfo& table) const {

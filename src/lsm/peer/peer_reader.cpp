@@ -13,9 +13,9 @@
 #include "base/log_sink.h"
 #include "base/sync_point.h"
 #include "log/segment.h"
-#include "lsm/version/manifest.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/memtable/peer_memtable.h"
+#include "lsm/version/manifest.h"
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/run_opener.h"
 #include "lsm/version/version.h"
@@ -25,7 +25,7 @@ namespace {
 
 // The owner changes its set of MemTables some times a second; a look takes microseconds, or, after
 // a change of the tables, a millisecond.
-constexpr int kAttempts = 32;
+constexpr int kPeerAttempts = 32;
 
 Status Busy(const std::string& directory, const char* why) {
   return Status(Code::kBusy, "the database in " + directory + " cannot be read directly: " + why +
@@ -61,7 +61,7 @@ class DirectReader final : public PeerReader {
 
   Status Get(Slice key, const AllocateFn& allocate) const override {
     const uint64_t hash = base::HashKey(key);
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    for (int attempt = 0; attempt < kPeerAttempts; ++attempt) {
       bool changed = true;
       {
         const base::EpochGuard guard;

@@ -6,9 +6,9 @@
 namespace quire::lsm {
 namespace {
 
-class FailedIterator final : public table::EntryIterator {
+class FailedEntryIterator final : public table::EntryIterator {
  public:
-  explicit FailedIterator(Status status) : status_(std::move(status)) {}
+  explicit FailedEntryIterator(Status status) : status_(std::move(status)) {}
   void SeekToFirst() override {}
   void SeekToLast() override {}
   void Seek(Slice) override {}
@@ -67,7 +67,7 @@ const std::vector<table::RangeTombstone>& LateTable::range_tombstones() const {
 
 std::unique_ptr<table::EntryIterator> LateTable::NewIterator(bool fill_cache) const {
   const Result<const table::Table*> table = Use();
-  if (!table.ok()) return std::make_unique<FailedIterator>(table.status());
+  if (!table.ok()) return std::make_unique<FailedEntryIterator>(table.status());
   return (*table)->NewIterator(fill_cache);
 }
 

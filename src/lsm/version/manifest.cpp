@@ -9,13 +9,13 @@
 namespace quire::lsm {
 namespace {
 
-constexpr uint64_t kMagic = 0x464E414D45524951;  // "QIREMANF"
+constexpr uint64_t kManifestMagic = 0x464E414D45524951;  // "QIREMANF"
 constexpr uint32_t kFormat = 1;
-constexpr size_t kHeaderBytes = 56;
+constexpr size_t kManifestHeaderBytes = 56;
 constexpr size_t kChecksumOffset = 48;
 constexpr uint64_t kManifestBytesMax = 4ull << 30;
 // of one encoded table: bounds counts before memory is taken
-constexpr size_t kTableBytesMin = 12;
+constexpr size_t kEncodedTableBytesMin = 12;
 constexpr size_t kSegmentBytesMin = 2;
 constexpr size_t kLogBytesMin = 9;
 
@@ -48,7 +48,8 @@ Status DecodeHeader(Slice bytes, const std::string& path, Header* header) {
       !reader.Fixed(&header->checksum)) {
     return Corrupt(path, "the manifest ends within its header");
   }
-  if (magic != kMagic) return Corrupt(path, "this is no manifest (its first 8 bytes differ)");
+  if (magic != kManifestMagic)
+    return Corrupt(path, "this is no manifest (its first 8 bytes differ)");
   if (format > kFormat) {
     return Status(Code::kUnsupported, path + " has format " + std::to_string(format) +
                                           "; this version of Quire reads up to " +
@@ -133,11 +134,13 @@ bool DecodeTable(base::Reader& reader, table::TableInfo* table) {
 
 bool DecodeRuns(base::Reader& reader, Manifest* manifest) {
   uint64_t run_count = 0;
-  if (!reader.Varint(&run_count) || run_count > reader.rest().size() / kTableBytesMin) return false;
+  if (!reader.Varint(&run_count) || run_count > reader.rest().size() / kEncodedTableBytesMin)
+    return false;
   manifest->runs.resize(run_count);
   for (std::vector<table::TableInfo>& run : manifest->runs) {
     uint64_t table_count = 0;
-    if (!reader.Varint(&table_count) || table_count > reader.rest().size() / kTableBytesMin) {
+    if (!reader.Varint(&table_count) ||
+        table_count > reader.rest().size() / kEncodedTableBytesMin) {
       return false;
     }
     run.resize(table_count);
@@ -217,7 +220,7 @@ bool Plausible(const Manifest& manifest) {
 // What the manifest on disk says of itself, without decoding the tables.
 Result<Header> StoredHeader(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
-  char bytes[kHeaderBytes];
+  char bytes[kManifestHeaderBytes];
   QUIRE_RETURN_IF_ERROR(file->ReadAt(0, sizeof bytes, bytes));
   Header header;
   QUIRE_RETURN_IF_ERROR(DecodeHeader(Slice(bytes, sizeof bytes), path, &header));
@@ -259,8 +262,8 @@ bool ParseNumberedName(Slice name, Slice prefix, Slice suffix, uint64_t* number)
 std::string EncodeManifest(const Manifest& manifest) {
   const std::string payload = EncodePayload(manifest);
   std::string bytes;
-  bytes.reserve(kHeaderBytes + payload.size());
-  base::PutFixed(&bytes, kMagic);
+  bytes.reserve(kManifestHeaderBytes + payload.size());
+  base::PutFixed(&bytes, kManifestMagic);
   base::PutFixed(&bytes, kFormat);
   base::PutFixed(&bytes, uint32_t{0});
   base::PutFixed(&bytes, manifest.store_id);
@@ -274,7 +277,7 @@ std::string EncodeManifest(const Manifest& manifest) {
 Result<Manifest> DecodeManifest(Slice bytes, const std::string& path) {
   Header header;
   QUIRE_RETURN_IF_ERROR(DecodeHeader(bytes, path, &header));
-  const Slice payload = bytes.substr(kHeaderBytes);
+  const Slice payload = bytes.substr(kManifestHeaderBytes);
   if (payload.size() != header.payload_bytes) {
     return Corrupt(path, "the manifest has " + std::to_string(payload.size()) +
                              " bytes after its header, which says " +

@@ -9,7 +9,7 @@ namespace {
 // Tables whose filters are asked for ahead of the answers.
 constexpr size_t kTablesAhead = 32;
 
-RunLookup::State StateOf(log::RecordType type) {
+RunLookup::State RunState(log::RecordType type) {
   if (type == log::RecordType::kDelete) return RunLookup::State::kDeleted;
   return type == log::RecordType::kValueRef ? RunLookup::State::kValueRef
                                             : RunLookup::State::kValue;
@@ -26,7 +26,7 @@ Status LookupRun(const Run& run, const table::Table& table, Slice key, uint64_t 
     table::TableLookup lookup;
     QUIRE_RETURN_IF_ERROR(table.Get(key, hash, lsn, &lookup));
     if (lookup.state == table::TableLookup::State::kFound && lookup.lsn > hidden) {
-      found->state = StateOf(lookup.type);
+      found->state = RunState(lookup.type);
       found->value = lookup.value;
       return Status();
     }

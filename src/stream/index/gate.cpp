@@ -14,7 +14,7 @@ constexpr uint64_t kGateMagic = 0x31455441474D5453;  // "STMGATE1"
 constexpr uint64_t kPinsOffset = kPageBytes;
 constexpr uint64_t kPinSlotBytes = 64;
 constexpr uint64_t kGateBytes = AlignUp(kPinsOffset + kPinsMax * kPinSlotBytes, kPageBytes);
-constexpr uint64_t kLookNs = 2'000'000;
+constexpr uint64_t kGateLookNs = 2'000'000;
 
 }  // namespace
 
@@ -101,7 +101,7 @@ void Gate::Wait(uint64_t snapshot, GateState state, uint64_t timeout_ns) const {
     while (this->snapshot() <= snapshot && this->state() == state) {
       const uint64_t waited_ns = io::RealClock().NowNs() - begin_ns;
       if (waited_ns >= timeout_ns) return;
-      io::RealClock().SleepNs(std::min(timeout_ns - waited_ns, kLookNs));
+      io::RealClock().SleepNs(std::min(timeout_ns - waited_ns, kGateLookNs));
     }
     return;
   }

@@ -13,8 +13,8 @@ namespace quire::stream {
 namespace {
 
 constexpr uint64_t kIndexMagic = 0x32584449544D5453;  // "STMTIDX2"
-constexpr int kAttempts = 200;
-constexpr uint64_t kPauseNs = 50'000;
+constexpr int kIndexAttempts = 200;
+constexpr uint64_t kIndexPauseNs = 50'000;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr auto kAcquire = std::memory_order_acquire;
 constexpr auto kRelease = std::memory_order_release;
@@ -201,9 +201,9 @@ bool Index::TryVersions(const ObjectSlot& slot, const Enough& enough,
 Status Index::Versions(uint32_t which, std::vector<VersionRef>* versions,
                        const Enough& enough) const {
   const ObjectSlot& slot = object(which);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kIndexAttempts; ++attempt) {
     if (TryVersions(slot, enough, versions)) return Status();
-    io::RealClock().SleepNs(kPauseNs);
+    io::RealClock().SleepNs(kIndexPauseNs);
   }
   return Status(Code::kBusy, "the writer is amid a change of the index, or died there");
 }

@@ -17,7 +17,7 @@ uint64_t TableBytes(uint64_t run_count) {
   return AlignUp((1 + 2 * run_count) * sizeof(uint64_t), kRecordBytes);
 }
 
-Status Damaged(const Entry& entry, const char* what) {
+Status DamagedDelta(const Entry& entry, const char* what) {
   return Status(Code::kCorruption, "version " + std::to_string(entry.version) +
                                        " of an object, at " + std::to_string(entry.data) + ": " +
                                        what);
@@ -44,7 +44,7 @@ Status ApplyPacked(const Entry& entry, const char* data, char* to) {
   const uint64_t raw_max = entry.bytes + TableBytes(BlockCount(entry.bytes)) + kRecordBytes;
   QUIRE_ASSIGN_OR_RETURN(const std::string raw, Unpack(Slice(data, entry.stored), raw_max));
   if (!entry.delta) {
-    if (raw.size() != entry.bytes) return Damaged(entry, "it has another size");
+    if (raw.size() != entry.bytes) return DamagedDelta(entry, "it has another size");
     std::memcpy(to, raw.data(), raw.size());
     return Status();
   }
@@ -55,7 +55,7 @@ Status ApplyPacked(const Entry& entry, const char* data, char* to) {
   uint64_t end = table_bytes;
   EachRun(runs, table_bytes, entry,
           [&](uint64_t from, uint64_t, uint64_t size) { end = from + size; });
-  if (end != raw.size()) return Damaged(entry, "its runs have another size");
+  if (end != raw.size()) return DamagedDelta(entry, "its runs have another size");
   EachRun(runs, table_bytes, entry, [&](uint64_t from, uint64_t at, uint64_t size) {
     std::memcpy(to + at, raw.data() + from, size);
   });
@@ -115,13 +115,13 @@ Status CheckContent(const Entry& entry, const char* bytes) {
   if (!entry.has_content_hash || DataHash(Slice(bytes, entry.bytes)) == entry.content_hash) {
     return Status();
   }
-  return Damaged(entry, "put together it is not what it was");
+  return DamagedDelta(entry, "put together it is not what it was");
 }
 
 Status CheckStored(const Entry& entry, const char* data) {
   const uint64_t seed = DataSeed();
   const Slice stored(data, entry.stored);
-  const auto damaged = [&] { return Damaged(entry, "its bytes are damaged"); };
+  const auto damaged = [&] { return DamagedDelta(entry, "its bytes are damaged"); };
   if (!entry.delta || entry.packed) {
     return base::Checksum(stored, seed) == entry.checksum ? Status() : damaged();
   }
@@ -138,9 +138,9 @@ Status CheckStored(const Entry& entry, const char* data) {
 Status Apply(const Entry& entry, const char* data, char* to) {
   if (entry.packed) return ApplyPacked(entry, data, to);
   const uint64_t seed = DataSeed();
-  const auto damaged = [&] { return Damaged(entry, "its bytes are damaged"); };
+  const auto damaged = [&] { return DamagedDelta(entry, "its bytes are damaged"); };
   if (!entry.delta) {
-    if (entry.stored != entry.bytes) return Damaged(entry, "it has another size");
+    if (entry.stored != entry.bytes) return DamagedDelta(entry, "it has another size");
     return io::CopyHashed(to, data, entry.bytes, seed) == entry.checksum ? Status() : damaged();
   }
   uint64_t table_bytes = 0;

@@ -37,7 +37,7 @@ bool Sealed(Slice bytes, uint64_t seed) {
          base::LoadLe<uint64_t>(bytes.data() + covered);
 }
 
-Status Damaged(const std::string& what) {
+Status DamagedLog(const std::string& what) {
   return Status(Code::kCorruption, what);
 }
 
@@ -81,22 +81,22 @@ Result<Identity> DecodeIdentity(Slice page, const std::string& path) {
   uint32_t version = 0;
   base::Reader reader(page);
   if (page.size() != kPageBytes || !reader.Fixed(&magic) || magic != kLogMagic) {
-    return Damaged(path + " is no log of a stream");
+    return DamagedLog(path + " is no log of a stream");
   }
   if (!Sealed(page, Seed(base::ChecksumKind::kStreamHead, 0, 0))) {
-    return Damaged("the first page of " + path + " is damaged");
+    return DamagedLog("the first page of " + path + " is damaged");
   }
   Slice store;
   if (!reader.Fixed(&version) || !reader.Fixed(&identity.rank) || !reader.Fixed(&identity.log_id) ||
       !reader.Fixed(&identity.capacity) || !reader.LengthPrefixed(&store)) {
-    return Damaged("the first page of " + path + " is damaged");
+    return DamagedLog("the first page of " + path + " is damaged");
   }
   if (version != kLogVersion) {
     return Status(Code::kUnsupported, path + " has version " + std::to_string(version) +
                                           "; this program knows " + std::to_string(kLogVersion));
   }
   if (identity.capacity == 0 || identity.capacity % kPageBytes != 0) {
-    return Damaged("the first page of " + path + " gives an impossible size");
+    return DamagedLog("the first page of " + path + " gives an impossible size");
   }
   identity.store = std::string(store);
   return identity;
@@ -120,7 +120,7 @@ std::string EncodeHead(const Head& head, uint64_t log_id) {
 Result<Head> DecodeHead(Slice page, uint64_t log_id) {
   if (page.size() != kPageBytes ||
       !Sealed(page, Seed(base::ChecksumKind::kStreamHead, log_id, 1))) {
-    return Damaged("a head is damaged");
+    return DamagedLog("a head is damaged");
   }
   Head head;
   uint32_t flags = 0;
@@ -133,10 +133,10 @@ Result<Head> DecodeHead(Slice page, uint64_t log_id) {
   }
   read = read && reader.Fixed(&head.keep_versions) && reader.Fixed(&flags) &&
          reader.Fixed(&kept_count);
-  if (!read || kept_count > kKeptMax) return Damaged("a head is damaged");
+  if (!read || kept_count > kKeptMax) return DamagedLog("a head is damaged");
   head.finished = (flags & 1) != 0;
-  if (!ReadKept(&reader, kept_count, &head.kept)) return Damaged("a head is damaged");
-  if (!Possible(head)) return Damaged("a head says what cannot be");
+  if (!ReadKept(&reader, kept_count, &head.kept)) return DamagedLog("a head is damaged");
+  if (!Possible(head)) return DamagedLog("a head says what cannot be");
   return head;
 }
 
@@ -164,7 +164,9 @@ std::string EncodeErased() {
   return line;
 }
 
-bool IsErased(const char* line) { return base::LoadLe<uint32_t>(line) == kErasedMagic; }
+bool IsErased(const char* line) {
+  return base::LoadLe<uint32_t>(line) == kErasedMagic;
+}
 
 Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at) {
   Record record;
@@ -174,7 +176,7 @@ Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at) {
   const bool sealed = line.size() == kRecordBytes && reader.Fixed(&magic) &&
                       magic == kRecordMagic &&
                       Sealed(line, Seed(base::ChecksumKind::kStreamCommit, log_id, at));
-  if (!sealed) return Damaged("there is no commit");
+  if (!sealed) return DamagedLog("there is no commit");
   bool read = reader.Fixed(&kind);
   for (uint64_t* field :
        {&record.bytes, &record.directory, &record.snapshot, &record.unix_time_ns}) {
@@ -183,7 +185,7 @@ Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at) {
   read = read && reader.Fixed(&record.entry_count);
   record.kind = static_cast<RecordKind>(kind);
   if (!read || kind < 1 || kind > 3 || !Possible(record)) {
-    return Damaged("a commit gives impossible sizes");
+    return DamagedLog("a commit gives impossible sizes");
   }
   return record;
 }
@@ -196,9 +198,9 @@ uint64_t EntryBytes(uint64_t key_bytes, uint64_t extents) {
 namespace {
 
 // Writes fields one behind another.
-class Writer {
+class FieldWriter {
  public:
-  explicit Writer(char* to) : at_(to) {}
+  explicit FieldWriter(char* to) : at_(to) {}
   template <typename T>
   void Fixed(T value) {
     base::StoreLe(at_, value);
@@ -220,7 +222,7 @@ uint64_t EncodeEntry(const Entry& entry, uint64_t log_id, Position at, char* to)
   const uint64_t size = EntryBytes(entry.key.size(), entry.shape.extents.size());
   const uint64_t flags = (entry.delta ? kDelta : 0) | (entry.packed ? kPacked : 0) |
                          (entry.has_content_hash ? kContentHash : 0);
-  Writer writer(to);
+  FieldWriter writer(to);
   writer.Fixed(static_cast<uint32_t>(size));
   writer.Fixed(static_cast<uint16_t>(entry.key.size()));
   writer.Fixed(static_cast<uint8_t>(entry.shape.extents.size()));
@@ -276,15 +278,15 @@ bool ReadEntry(base::Reader* reader, Entry* entry) {
 }  // namespace
 
 Result<Entry> DecodeEntry(Slice bytes, uint64_t log_id, Position at) {
-  if (bytes.size() < kRecordBytes) return Damaged("an entry is cut off");
+  if (bytes.size() < kRecordBytes) return DamagedLog("an entry is cut off");
   const uint32_t size = base::LoadLe<uint32_t>(bytes.data());
   if (size < kRecordBytes || size > kEntryBytesMax || size > bytes.size() ||
       !Sealed(bytes.substr(0, size), Seed(base::ChecksumKind::kStreamEntry, log_id, at))) {
-    return Damaged("an entry is damaged");
+    return DamagedLog("an entry is damaged");
   }
   Entry entry;
   base::Reader reader(bytes.substr(0, size));
-  if (!ReadEntry(&reader, &entry)) return Damaged("an entry is damaged");
+  if (!ReadEntry(&reader, &entry)) return DamagedLog("an entry is damaged");
   return entry;
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kChunkBytes = 1 << 20;
 constexpr uint32_t kUnpacked = 1u << 31;  // a chunk that LZ4 makes no smaller
 
-Status Damaged() {
+Status DamagedPacking() {
   return Status(Code::kCorruption, "packed bytes are damaged");
 }
 
@@ -75,14 +75,14 @@ Result<std::string> Pack(const std::vector<Slice>& raw) {
 Result<std::string> Unpack(Slice packed, uint64_t bytes_max) {
   base::Reader reader(packed);
   uint64_t raw_bytes = 0;
-  if (!reader.Fixed(&raw_bytes) || raw_bytes > bytes_max) return Damaged();
+  if (!reader.Fixed(&raw_bytes) || raw_bytes > bytes_max) return DamagedPacking();
   try {
     std::string raw(raw_bytes, '\0');
     for (uint64_t at = 0; at < raw_bytes; at += kChunkBytes) {
       const uint64_t size = std::min(kChunkBytes, raw_bytes - at);
-      if (!UnpackChunk(&reader, raw.data() + at, size)) return Damaged();
+      if (!UnpackChunk(&reader, raw.data() + at, size)) return DamagedPacking();
     }
-    if (!reader.rest().empty()) return Damaged();
+    if (!reader.rest().empty()) return DamagedPacking();
     return raw;
   } catch (const std::bad_alloc&) {
     return Status(Code::kOutOfMemory, "no memory to unpack a version");

@@ -7,15 +7,15 @@
 #include "base/fork_generation.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
-#include "io/paths/process.h"
 #include "io/ipc/sealed_memory.h"
 #include "io/ipc/socket.h"
+#include "io/paths/process.h"
 
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kPauseNs = 1'000'000;  // where many readers come to a daemon at once
-constexpr uint64_t kLookNs = 5'000'000;
+constexpr uint64_t kDaemonPauseNs = 1'000'000;  // where many readers come to a daemon at once
+constexpr uint64_t kDaemonLookNs = 5'000'000;
 
 // The file that an environment variable names, from the root; empty: none. One that cannot be
 // resolved is left to fail where it is used.
@@ -74,7 +74,7 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadl
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadline_ns) const {
   Result<io::Socket> connected = io::Socket::ConnectLocal(place_, kDaemonSocket);
   while (connected.status().code() == Code::kBusy && io::RealClock().NowNs() < deadline_ns) {
-    io::RealClock().SleepNs(kPauseNs);
+    io::RealClock().SleepNs(kDaemonPauseNs);
     connected = io::Socket::ConnectLocal(place_, kDaemonSocket);
   }
   if (connected.status().code() == Code::kBusy) {
@@ -116,7 +116,7 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::ConnectToStarted(
     auto link = Connect(deadline_ns);
     const bool starts = link.status().code() == Code::kNotFound && holder.ok() && !holder->empty();
     if (!starts || io::RealClock().NowNs() >= deadline_ns) return link;
-    io::RealClock().SleepNs(kLookNs);
+    io::RealClock().SleepNs(kDaemonLookNs);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/program_call.h"
+#include "base/units.h"
 #include "io/files/machine.h"
 #include "stream/remote/arriving_copy.h"
 #include "stream/remote/daemon_client.h"
@@ -16,13 +17,12 @@
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kMsMax = uint64_t{1} << 40;
 // What was fetched can be collected before it is read, where many read at once.
-constexpr int kAttempts = 4;
+constexpr int kRemoteAttempts = 4;
 
 uint64_t DeadlineIn(uint64_t ms) {
-  return io::RealClock().NowNs() + std::min(ms, kMsMax) * kNsPerMs;
+  return io::RealClock().NowNs() + std::min(ms, kMsMax) * base::kNsPerMs;
 }
 
 // Ends a view into the mirror, and then lets go of the reader that it rests upon.
@@ -135,8 +135,9 @@ Result<std::vector<std::string>> RemoteReader::Objects() {
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
     QUIRE_ASSIGN_OR_RETURN(ObjectsBody some, DecodeObjects(body));
     if (some.more && (some.keys.empty() || some.keys.back() <= request.key)) {
-      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of objects "
-                                       "that is marked incomplete");
+      return Status(Code::kCorruption,
+                    "invalid answer of quire-streamd: an empty list of objects "
+                    "that is marked incomplete");
     }
     more = some.more;
     std::move(some.keys.begin(), some.keys.end(), std::back_inserter(all));
@@ -154,8 +155,9 @@ Result<std::vector<StreamVersion>> RemoteReader::Versions(Slice key) {
     const bool further =
         !some.versions.empty() && (all.empty() || some.versions.back().version < request.number);
     if (some.more && !further) {
-      return Status(Code::kCorruption, "invalid answer of quire-streamd: an empty list of versions "
-                                       "that is marked incomplete");
+      return Status(Code::kCorruption,
+                    "invalid answer of quire-streamd: an empty list of versions "
+                    "that is marked incomplete");
     }
     more = some.more;
     std::move(some.versions.begin(), some.versions.end(), std::back_inserter(all));
@@ -180,7 +182,7 @@ void RemoteReader::ForgetMirror(const Mirrored& mirror) {
 Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arrival,
                                  const Use& use) {
   Status status;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kRemoteAttempts; ++attempt) {
     QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kFetch, wanted.key));
     request.number = wanted.number;
     request.at_snapshot = wanted.at_snapshot;
@@ -221,7 +223,7 @@ Result<uint64_t> RemoteReader::Wait(uint64_t after, uint64_t timeout_ms) {
   const uint64_t deadline = DeadlineIn(timeout_ms);
   for (;;) {
     const uint64_t now = io::RealClock().NowNs();
-    const uint64_t left_ms = deadline > now ? (deadline - now) / kNsPerMs : 0;
+    const uint64_t left_ms = deadline > now ? (deadline - now) / base::kNsPerMs : 0;
     Request request = Asked(Operation::kWait);
     request.number = after;
     request.timeout_ms = std::min(left_ms, kWaitMsMax);

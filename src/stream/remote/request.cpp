@@ -14,7 +14,7 @@ constexpr uint32_t kTextBytesMax = 1000;
 constexpr uint64_t kListBytesMax = kAnswerBytesMax - kTextBytesMax - 64;
 constexpr int kCodeMax = static_cast<int>(Code::kUnsupported);
 
-Status Damaged(const char* what) {
+Status DamagedRequest(const char* what) {
   return Status(Code::kCorruption, std::string("a message about streams has no right ") + what);
 }
 
@@ -77,14 +77,14 @@ StorePart TakePart(Fields* fields) {
 Status CheckRequest(const Request& request) {
   if (request.operation == Operation::kRegister) {
     for (const ToldPart& told : request.parts) {
-      if (!io::CheckName(told.part.store).ok()) return Damaged("name of a store");
+      if (!io::CheckName(told.part.store).ok()) return DamagedRequest("name of a store");
     }
     return Status();
   }
-  if (!io::CheckName(request.part.store).ok()) return Damaged("name of a store");
+  if (!io::CheckName(request.part.store).ok()) return DamagedRequest("name of a store");
   const bool keyed =
       request.operation == Operation::kVersions || request.operation == Operation::kFetch;
-  if (keyed && request.key.empty()) return Damaged("key");
+  if (keyed && request.key.empty()) return DamagedRequest("key");
   return Status();
 }
 
@@ -145,12 +145,12 @@ Result<bool> DecodeList(Slice body, const Take& take) {
   Fields fields(body);
   for (;;) {
     const uint8_t mark = fields.Byte();
-    if (!fields.ok() || mark > kMore) return Damaged("list");
+    if (!fields.ok() || mark > kMore) return DamagedRequest("list");
     if (mark != kEntry) {
-      if (!fields.AtEnd()) return Damaged("end of a list");
+      if (!fields.AtEnd()) return DamagedRequest("end of a list");
       return mark == kMore;
     }
-    if (!take(&fields)) return Damaged("entry in a list");
+    if (!take(&fields)) return DamagedRequest("entry in a list");
   }
 }
 
@@ -176,13 +176,13 @@ std::string EncodeRequest(const Request& request) {
 }
 
 Result<Request> DecodeRequest(Slice bytes) {
-  if (bytes.size() > kRequestBytesMax) return Damaged("size");
+  if (bytes.size() > kRequestBytesMax) return DamagedRequest("size");
   Fields fields(bytes);
   Request request;
   const uint8_t operation = fields.Byte();
   if (operation < static_cast<uint8_t>(Operation::kState) ||
       operation > static_cast<uint8_t>(Operation::kLookup)) {
-    return Damaged("operation");
+    return DamagedRequest("operation");
   }
   request.operation = static_cast<Operation>(operation);
   request.part = TakePart(&fields);
@@ -198,7 +198,7 @@ Result<Request> DecodeRequest(Slice bytes) {
     const StorePart part = TakePart(&fields);
     request.parts.push_back({part, fields.Number()});
   }
-  if (!fields.AtEnd()) return Damaged("fields");
+  if (!fields.AtEnd()) return DamagedRequest("fields");
   QUIRE_RETURN_IF_ERROR(CheckRequest(request));
   return request;
 }
@@ -219,7 +219,7 @@ Result<Slice> DecodeAnswer(Slice bytes) {
   Fields fields(bytes);
   const uint8_t code = fields.Byte();
   std::string text = fields.Text(kTextBytesMax);
-  if (!fields.ok() || code > kCodeMax) return Damaged("outcome");
+  if (!fields.ok() || code > kCodeMax) return DamagedRequest("outcome");
   if (code == 0) return fields.rest();
   if (text.empty()) return Status(static_cast<Code>(code));
   for (char& c : text) {
@@ -240,7 +240,7 @@ Result<StateBody> DecodeState(Slice body) {
   StateBody state;
   state.last_snapshot = fields.Number();
   state.finished = fields.Flag();
-  if (!fields.AtEnd()) return Damaged("state");
+  if (!fields.AtEnd()) return DamagedRequest("state");
   return state;
 }
 
@@ -283,9 +283,9 @@ Result<FetchBody> DecodeFetch(Slice body) {
   Fields fields(body);
   FetchBody fetch;
   const bool sent = fields.Flag();
-  if (!TakeVersion(&fields, &fetch.version)) return Damaged("version");
+  if (!TakeVersion(&fields, &fetch.version)) return DamagedRequest("version");
   if (sent) fetch.hash = fields.Fixed();
-  if (!fields.AtEnd()) return Damaged("version");
+  if (!fields.AtEnd()) return DamagedRequest("version");
   return fetch;
 }
 
@@ -298,7 +298,7 @@ std::string EncodeNumber(uint64_t number) {
 Result<uint64_t> DecodeNumber(Slice body) {
   Fields fields(body);
   const uint64_t number = fields.Number();
-  if (!fields.AtEnd()) return Damaged("number");
+  if (!fields.AtEnd()) return DamagedRequest("number");
   return number;
 }
 

@@ -14,7 +14,7 @@ namespace quire::stream {
 namespace {
 
 // A daemon that dies wakes nobody: so often a reader that waits looks whether it is there.
-constexpr uint64_t kLookNs = 100'000'000;
+constexpr uint64_t kQueueLookNs = 100'000'000;
 
 uint32_t Value(SlotState state) {
   return static_cast<uint32_t>(state);
@@ -66,7 +66,7 @@ Result<uint32_t> QueueClient::TakeSlot(uint64_t deadline_ns) {
     if (now >= deadline_ns) return Status(Code::kTimedOut, "too many requests wait already");
     if (gone_()) return DaemonGone();
     // A slot that was abandoned is freed by the daemon, who tells nobody.
-    freed_.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, kLookNs)));
+    freed_.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, kQueueLookNs)));
   }
 }
 
@@ -125,7 +125,7 @@ Status QueueClient::Await(QueueSlot& slot, uint64_t deadline_ns, const OnArrival
       if (slot.state.load() == Value(SlotState::kAnswered)) return Status();
       return DaemonGone();  // no state that it may have
     }
-    io::FutexWait(&slot.turns, turns, std::min(deadline_ns - now, kLookNs));
+    io::FutexWait(&slot.turns, turns, std::min(deadline_ns - now, kQueueLookNs));
   }
 }
 

@@ -16,9 +16,9 @@
 namespace quire::stream {
 namespace {
 
-constexpr int kAttempts = 1000;
+constexpr int kOpenAttempts = 1000;
 constexpr int kPatience = 20;  // attempts; then whether the writer lives is asked
-constexpr uint64_t kPauseNs = 1'000'000;
+constexpr uint64_t kOpenPauseNs = 1'000'000;
 constexpr uint64_t kSliceNs = 500'000'000;  // then whether the writer lives is asked
 
 /// Which version is meant: a number (0: the newest), or that of a snapshot.
@@ -166,9 +166,9 @@ auto LocalReader::Again(const Body& look) -> decltype(look(nullptr)) {
   for (int attempt = 1;; ++attempt) {
     bool again = false;
     auto found = base::OrOutOfMemory([&] { return look(&again); });
-    if (found.ok() || !again || attempt > kAttempts) return found;
+    if (found.ok() || !again || attempt > kOpenAttempts) return found;
     if (attempt % kPatience != 0) {
-      io::RealClock().SleepNs(kPauseNs);
+      io::RealClock().SleepNs(kOpenPauseNs);
       continue;
     }
     const Status asked = base::OrOutOfMemory([&] { return WriterGone(); }).status();
@@ -277,7 +277,7 @@ Result<FoundVersion> LocalReader::Find(Slice key, const Which& which) {
 }
 
 Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& place) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
     QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
     QUIRE_ASSIGN_OR_RETURN(char* const to, CallPlace(place, found.entry().bytes));
     base::SyncPoint("stream.read.before_copy");
@@ -376,8 +376,7 @@ Result<uint64_t> LocalReader::SnapshotNow() {
 
 // What has the log's name may be another by now, with a writer of its own.
 Status LocalReader::CheckNotRemoved() {
-  const Result<std::unique_ptr<Gate>> now =
-      Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
+  const Result<std::unique_ptr<Gate>> now = Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
   // A gate without its mark belongs to a store that is being made: this one's had it.
   const Code code = now.status().code();
   const bool removed = code == Code::kNotFound || code == Code::kCorruption;
@@ -439,9 +438,8 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
       return Status(Code::kNotFound, "the writer has finished");
     }
     if (told.state == GateState::kEnded) {
-      return Status(Code::kPeerFailed,
-                    "no program writes " + name_.path("log") +
-                        ", and its writer did not finish it");
+      return Status(Code::kPeerFailed, "no program writes " + name_.path("log") +
+                                           ", and its writer did not finish it");
     }
     const uint64_t waited = io::RealClock().NowNs() - begin;
     if (waited >= timeout_ns) {

@@ -9,8 +9,8 @@
 namespace quire::stream {
 namespace {
 
-constexpr int kAttempts = 1000;
-constexpr uint64_t kPauseNs = 1'000'000;
+constexpr int kCheckAttempts = 1000;
+constexpr uint64_t kCheckPauseNs = 1'000'000;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string&
   const PartName part{place, name, rank};
   Position head_before = 0;
   Position head = 0;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kCheckAttempts; ++attempt) {
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight,
                            OpenSight(fs, part, Access::kLook));
     const Position told = sight->tail();
@@ -33,14 +33,14 @@ Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string&
     const Status sound = CheckEnd(*heap, end, told, false);
     if (sound.ok() || sight->Untouched(end.at)) return sound;
     head_before = std::exchange(head, heap->head().head);
-    io::RealClock().SleepNs(kPauseNs);
+    io::RealClock().SleepNs(kCheckPauseNs);
   }
   if (head == head_before) {
     return Status(Code::kCorruption, "the newest head of " + part.path("log") + " is damaged");
   }
   return Status(Code::kBusy, "the writer of " + part.path("log") +
                                  " took away what was to be read at each of " +
-                                 std::to_string(kAttempts) + " attempts: try again");
+                                 std::to_string(kCheckAttempts) + " attempts: try again");
 }
 
 }  // namespace quire::stream

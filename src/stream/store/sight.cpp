@@ -15,7 +15,7 @@ namespace {
 // As long as a writer may take to open: the bytes of a log are read where the machine was started
 // anew.
 constexpr uint64_t kOpenTimeoutNs = 60'000'000'000;
-constexpr uint64_t kPauseNs = 2'000'000;
+constexpr uint64_t kSightPauseNs = 2'000'000;
 constexpr uint32_t kRoot = 0;
 
 // A reader maps what it reads: whoever may write to it can end the program. It trusts the owner of
@@ -182,7 +182,7 @@ Result<std::shared_ptr<const Sight>> Sight::Renew(io::FileSystem& fs, const Part
     Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Shared(gate_);
     const bool again = sight.status().code() == Code::kBusy;
     if (!again || io::RealClock().NowNs() >= deadline) return sight;
-    io::RealClock().SleepNs(kPauseNs);
+    io::RealClock().SleepNs(kSightPauseNs);
   }
 }
 
@@ -203,7 +203,7 @@ Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartNam
     if (io::RealClock().NowNs() >= deadline) {
       return Status(Code::kBusy, name.path("log") + " is being opened by a writer");
     }
-    io::RealClock().SleepNs(kPauseNs);
+    io::RealClock().SleepNs(kSightPauseNs);
   }
 }
 

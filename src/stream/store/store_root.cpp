@@ -11,7 +11,7 @@ namespace quire::stream {
 namespace {
 
 constexpr uint64_t kTimeoutNs = 10'000'000'000;
-constexpr uint64_t kPauseNs = 1'000'000;
+constexpr uint64_t kRootPauseNs = 1'000'000;
 constexpr char kText[] = "quire stream store, version 1\n";
 
 }  // namespace
@@ -42,7 +42,7 @@ Result<std::unique_ptr<io::FileLock>> StoreRoot::Lock() {
     auto lock = fs_.Lock(lock_path(), io::ProcessDescription());
     const bool wait = lock.status().code() == Code::kBusy && io::RealClock().NowNs() < deadline;
     if (!wait) return lock;
-    io::RealClock().SleepNs(kPauseNs);
+    io::RealClock().SleepNs(kRootPauseNs);
   }
 }
 

@@ -16,7 +16,7 @@
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kPauseNs = 1'000'000;
+constexpr uint64_t kReadersPauseNs = 1'000'000;
 
 Status NoSuchObject(Slice key) {
   return Status(Code::kNotFound,
@@ -28,13 +28,13 @@ StreamDurability DurabilityOf(const LogMemory& memory) {
   return memory.in_memory() ? StreamDurability::kMemory : StreamDurability::kProcess;
 }
 
-class Writer final : public StreamWriter {
+class LocalWriter final : public StreamWriter {
  public:
-  Writer(std::unique_ptr<Part> part, StreamOptions options)
+  LocalWriter(std::unique_ptr<Part> part, StreamOptions options)
       : options_(std::move(options)),
         durability_(DurabilityOf(part->heap().memory())),
         part_(std::move(part)) {}
-  ~Writer() override {
+  ~LocalWriter() override {
     try {
       // What fails is told by Finish alone.
       if (part_ != nullptr && part_->own()) static_cast<void>(part_->Finish());
@@ -79,9 +79,8 @@ class Writer final : public StreamWriter {
   /// call inside it is refused before.
   class Call {
    public:
-    explicit Call(const Writer& writer)
-        : admitted_(base::CheckNoProgramCall("the stream")),
-          lock_(writer.mutex_, std::defer_lock) {
+    explicit Call(const LocalWriter& writer)
+        : admitted_(base::CheckNoProgramCall("the stream")), lock_(writer.mutex_, std::defer_lock) {
       if (!admitted_.ok()) return;
       lock_.lock();
       admitted_ = writer.Check();
@@ -112,14 +111,14 @@ class Writer final : public StreamWriter {
   StreamStatistics statistics_;
 };
 
-Status Writer::Check() const {
+Status LocalWriter::Check() const {
   if (part_ != nullptr && part_->own()) return Status();
   return Status(Code::kInvalidArgument, part_ == nullptr ? "the stream has been finished"
                                                          : "the stream belongs to the program that "
                                                            "this one was forked from");
 }
 
-Result<char*> Writer::Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape) {
+Result<char*> LocalWriter::Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   if (key.empty() || key.size() > kKeyBytesMax) {
@@ -151,14 +150,14 @@ Result<char*> Writer::Add(Slice key, char* memory, uint64_t bytes, const StreamS
   return data;
 }
 
-Result<WriterObject*> Writer::Find(Slice key) const {
+Result<WriterObject*> LocalWriter::Find(Slice key) const {
   QUIRE_RETURN_IF_ERROR(Check());
   const auto found = objects_.find(key);
   if (found == objects_.end()) return NoSuchObject(key);
   return found->second.get();
 }
 
-Status Writer::Free(Slice key) {
+Status LocalWriter::Free(Slice key) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(Find(key).status());
@@ -167,7 +166,7 @@ Status Writer::Free(Slice key) {
   return Status();
 }
 
-Result<uint64_t> Writer::Put(Slice key) {
+Result<uint64_t> LocalWriter::Put(Slice key) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
@@ -178,7 +177,7 @@ Result<uint64_t> Writer::Put(Slice key) {
   });
 }
 
-Result<uint64_t> Writer::Snapshot() {
+Result<uint64_t> LocalWriter::Snapshot() {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&] {
@@ -190,7 +189,7 @@ Result<uint64_t> Writer::Snapshot() {
   });
 }
 
-Result<uint64_t> Writer::Snapshot(const std::vector<Slice>& keys) {
+Result<uint64_t> LocalWriter::Snapshot(const std::vector<Slice>& keys) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&]() -> Result<uint64_t> {
@@ -207,7 +206,7 @@ Result<uint64_t> Writer::Snapshot(const std::vector<Slice>& keys) {
   });
 }
 
-Result<uint64_t> Writer::Store(const std::vector<WriterObject*>& objects) {
+Result<uint64_t> LocalWriter::Store(const std::vector<WriterObject*>& objects) {
   if (objects.empty()) return Status(Code::kInvalidArgument, "there is no object to store");
   const uint64_t begin_ns = io::RealClock().NowNs();
   const uint64_t snapshot = part_->snapshot() + 1;
@@ -236,9 +235,9 @@ Result<uint64_t> Writer::Store(const std::vector<WriterObject*>& objects) {
 
 // A delta keeps all that it rests upon, and only a whole version behind it frees that: there must
 // be room left for one.
-Status Writer::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
-  const bool deltas = std::any_of(items_.begin(), items_.end(),
-                                  [](const Item& item) { return item.entry.delta; });
+Status LocalWriter::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
+  const bool deltas =
+      std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.entry.delta; });
   if (!deltas || part_->LeavesRoom(items_)) return Status();
   for (size_t i = 0; i < objects.size(); ++i) {
     QUIRE_RETURN_IF_ERROR(objects[i]->PrepareWhole(&items_[i]));
@@ -247,18 +246,18 @@ Status Writer::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
 }
 
 // Readers let go without a word: whether there is room is asked every millisecond.
-Status Writer::WaitForReaders(const std::function<Status()>& try_once) {
+Status LocalWriter::WaitForReaders(const std::function<Status()>& try_once) {
   const uint64_t deadline = io::RealClock().NowNs() + options_.wait_ms * 1'000'000;
   while (true) {
     const Status status = try_once();
     const bool wait =
         status.code() == Code::kNoSpace && part_->pinned() && io::RealClock().NowNs() < deadline;
     if (!wait) return status;
-    io::RealClock().SleepNs(kPauseNs);
+    io::RealClock().SleepNs(kReadersPauseNs);
   }
 }
 
-void Writer::Count(const std::vector<Item>& items) {
+void LocalWriter::Count(const std::vector<Item>& items) {
   ++statistics_.commits;
   statistics_.versions += items.size();
   for (const Item& item : items) {
@@ -268,7 +267,7 @@ void Writer::Count(const std::vector<Item>& items) {
   }
 }
 
-Status Writer::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
+Status LocalWriter::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
@@ -281,7 +280,7 @@ Status Writer::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
 }
 
 // The version that can be restored into the object.
-Result<uint64_t> Writer::VersionAt(const WriterObject& object, uint64_t snapshot) const {
+Result<uint64_t> LocalWriter::VersionAt(const WriterObject& object, uint64_t snapshot) const {
   QUIRE_ASSIGN_OR_RETURN(const Entry entry, part_->EntryAt(object.key(), snapshot));
   if (entry.bytes != object.bytes()) {
     return Status(Code::kInvalidArgument, "object " + base::Printable(object.key()) + " had " +
@@ -292,7 +291,7 @@ Result<uint64_t> Writer::VersionAt(const WriterObject& object, uint64_t snapshot
   return entry.version;
 }
 
-Status Writer::RestoreAsAt(uint64_t snapshot, Slice key) {
+Status LocalWriter::RestoreAsAt(uint64_t snapshot, Slice key) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   std::vector<WriterObject*> objects;
@@ -313,19 +312,19 @@ Status Writer::RestoreAsAt(uint64_t snapshot, Slice key) {
   return Status();
 }
 
-uint64_t Writer::LastSnapshot() const {
+uint64_t LocalWriter::LastSnapshot() const {
   if (base::InProgramCall()) return 0;  // a log sink may run under the mutex
   const std::lock_guard guard(mutex_);
   return part_ == nullptr ? 0 : part_->snapshot();
 }
 
-Status Writer::Sync() {
+Status LocalWriter::Sync() {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&] { return part_->Sync(); });
 }
 
-Status Writer::KeepWhole(uint64_t snapshot) {
+Status LocalWriter::KeepWhole(uint64_t snapshot) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   const std::vector<uint64_t>& kept = part_->heap().head().kept;
@@ -337,7 +336,7 @@ Status Writer::KeepWhole(uint64_t snapshot) {
   return WaitForReaders([&] { return part_->KeepAlso(snapshot); });
 }
 
-Status Writer::Release(uint64_t snapshot) {
+Status LocalWriter::Release(uint64_t snapshot) {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&]() -> Status {
@@ -349,20 +348,20 @@ Status Writer::Release(uint64_t snapshot) {
   });
 }
 
-Status Writer::Collect() {
+Status LocalWriter::Collect() {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return base::OrOutOfMemory([&] { return part_->Collect(); });
 }
 
-Result<std::string> Writer::Tracking(Slice key) const {
+Result<std::string> LocalWriter::Tracking(Slice key) const {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_ASSIGN_OR_RETURN(WriterObject* const object, Find(key));
   return std::string(object->tracking());
 }
 
-StreamStatistics Writer::Statistics() const {
+StreamStatistics LocalWriter::Statistics() const {
   if (base::InProgramCall()) return {};  // a log sink may run under the mutex
   const std::lock_guard guard(mutex_);
   StreamStatistics statistics = statistics_;
@@ -375,7 +374,7 @@ StreamStatistics Writer::Statistics() const {
   return statistics;
 }
 
-Status Writer::Finish() {
+Status LocalWriter::Finish() {
   const Call call(*this);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(base::OrOutOfMemory([&] { return part_->Finish(); }));
@@ -393,7 +392,7 @@ Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::
   return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<StreamWriter>> {
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Part> part,
                            Part::Open(fs, PartName{place, name, rank}, options, true));
-    return std::unique_ptr<StreamWriter>(std::make_unique<Writer>(std::move(part), options));
+    return std::unique_ptr<StreamWriter>(std::make_unique<LocalWriter>(std::move(part), options));
   });
 }
 
