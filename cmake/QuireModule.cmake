@@ -100,11 +100,12 @@ elseif(QUIRE_SANITIZE STREQUAL "thread")
   list(APPEND QUIRE_TEST_ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 endif()
 
-# With QUIRE_FULL_BUILD: sources that include `sources` in batches. So the compiler reads headers and
-# instantiates templates once for many sources. Names of one module clash nowhere: in its product
-# files they are different, and each x_test.cpp has a namespace x_test.
+# With QUIRE_FULL_BUILD: sources that include `sources` in batches, of which each lies in one room. So
+# the compiler reads headers and instantiates templates once for many sources. Names of one module
+# clash nowhere: in its product files they are different, and each x_test.cpp has a namespace x_test.
 # The paths in them and to them are the same in every build: the compiler's cache finds what another
-# build compiled. A source that was given definitions or options of its own stays alone.
+# build compiled. A source that was given definitions or options of its own (before this call) stays
+# alone.
 set(QUIRE_BATCH_SIZE 8)
 function(quire_batches variable target sources)
   if(NOT QUIRE_FULL_BUILD)
@@ -112,28 +113,30 @@ function(quire_batches variable target sources)
     return()
   endif()
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
+  set(units "")
   set(batches "")
-  set(count 0)
-  set(number 0)
   foreach(source IN LISTS sources)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
     if(definitions OR options)
-      list(APPEND batches ${source})
+      list(APPEND units ${source})
       continue()
     endif()
-    math(EXPR number "${count} / ${QUIRE_BATCH_SIZE}")
-    string(APPEND batch_${number} "#include \"${folder}/${source}\"\n")
-    math(EXPR count "${count} + 1")
+    cmake_path(GET source PARENT_PATH room)
+    if(NOT DEFINED count_${room})
+      set(count_${room} 0)
+    endif()
+    math(EXPR number "${count_${room}} / ${QUIRE_BATCH_SIZE}")
+    math(EXPR count_${room} "${count_${room}} + 1")
+    list(APPEND batches "${target}_${room}${number}")
+    string(APPEND text_${target}_${room}${number} "#include \"${folder}/${source}\"\n")
   endforeach()
-  if(count GREATER 0)
-    foreach(number RANGE ${number})
-      set(batch "${CMAKE_BINARY_DIR}/batches/${target}_${number}.cpp")
-      file(CONFIGURE OUTPUT "${batch}" CONTENT "${batch_${number}}" @ONLY)
-      list(APPEND batches "${batch}")
-    endforeach()
-  endif()
-  set(${variable} ${batches} PARENT_SCOPE)
+  list(REMOVE_DUPLICATES batches)
+  foreach(batch IN LISTS batches)
+    file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/batches/${batch}.cpp" CONTENT "${text_${batch}}" @ONLY)
+    list(APPEND units "${CMAKE_BINARY_DIR}/batches/${batch}.cpp")
+  endforeach()
+  set(${variable} ${units} PARENT_SCOPE)
 endfunction()
 
 # Where tests of one process are not wanted, `target` is built only if somebody names it.
