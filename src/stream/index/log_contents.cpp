@@ -36,12 +36,11 @@ void KeepReadable(std::vector<VersionRef>* refs, Position from) {
   std::erase_if(*refs, [](const VersionRef& ref) { return ref.version == 0; });
 }
 
-Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end,
-                                 const std::function<Status()>& go_on) {
+Result<LogContents> ReadContents(LogHeap* heap, const HowToRead& how, WalkEnd* end) {
   LogContents contents;
   const auto take = [&](Position at, const Record& record,
                         const std::vector<Entry>& entries) -> Status {
-    if (go_on) QUIRE_RETURN_IF_ERROR(go_on());
+    if (how.go_on) QUIRE_RETURN_IF_ERROR(how.go_on());
     uint64_t whole_bytes = kRecordBytes;
     contents.commits.push_back({at, record.bytes, {}});
     Position entry_at = at + record.directory;
@@ -62,12 +61,20 @@ Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end,
     return Status();
   };
   base::SyncPoint("stream.walk.before");
-  QUIRE_ASSIGN_OR_RETURN(*end, heap->Walk(check_data, take));
+  QUIRE_ASSIGN_OR_RETURN(*end, heap->Walk(how.check_data, take));
+  while (how.any_order && heap->Lacks(end->at)) {
+    contents = LogContents();
+    if (heap->FallBack()) {
+      QUIRE_ASSIGN_OR_RETURN(*end, heap->Walk(how.check_data, take));
+    } else {
+      *end = {heap->tail(), Status()};
+    }
+  }
   return contents;
 }
 
 Status CheckEnd(const LogHeap& heap, const WalkEnd& end, Position told, bool ordered) {
-  const Position trusted = std::max(heap.head().durable, told);
+  const Position trusted = std::max({heap.head().durable, heap.head().relies_on, told});
   if (end.at >= trusted && (!ordered || end.status.ok())) return Status();
   const std::string what = end.status.ok() ? "a commit is missing" : end.status.message();
   return Status(Code::kCorruption,

@@ -53,10 +53,15 @@ VersionRef RefOf(const Entry& entry, Position at);
 /// Takes away those of an object's versions, newest first, that lie below `from`, and those that
 /// rest upon one that is not there.
 void KeepReadable(std::vector<VersionRef>* refs, Position from);
-/// Walks the log; `end` as of LogHeap::Walk. An error of `go_on` (empty: none), which is asked at
-/// each commit, ends it.
-Result<LogContents> ReadContents(LogHeap* heap, bool check_data, WalkEnd* end,
-                                 const std::function<Status()>& go_on = {});
+struct HowToRead {
+  bool check_data = false;  ///< verify the checksums of data
+  /// The power may have failed since, where pages are written in any order: the head may be there
+  /// without commits that it relies on. Then the log is walked from an older head.
+  bool any_order = false;
+  std::function<Status()> go_on = {};  ///< asked at each commit; its error ends the walk
+};
+/// Walks the log; `end` as of LogHeap::Walk.
+Result<LogContents> ReadContents(LogHeap* heap, const HowToRead& how, WalkEnd* end);
 /// Whether a walk ended where the log does. `told`: the end of the log according to a gate of this
 /// log and boot; 0: there is no such gate. `ordered`: what was stored is there in the order in
 /// which it was stored; if not, what was not synced may be lost with the power, and is no damage.

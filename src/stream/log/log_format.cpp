@@ -47,11 +47,14 @@ bool Possible(const Record& record) {
          record.directory % kRecordBytes == 0;
 }
 
+constexpr uint64_t kReliesOnOffset = kPageBytes - kChecksumBytes - sizeof(uint64_t);
+
 constexpr uint64_t kCountMax = uint64_t{1} << 62;  // of positions, sequences, snapshots
 
 bool Possible(const Head& head) {
   return head.synced >= 1 && head.synced <= head.sequence && head.head % kRecordBytes == 0 &&
-         head.sequence <= kCountMax && head.head <= kCountMax && head.durable <= kCountMax;
+         head.sequence <= kCountMax && head.head <= kCountMax && head.durable <= kCountMax &&
+         head.relies_on % kRecordBytes == 0 && head.relies_on <= kCountMax;
 }
 
 bool ReadKept(base::Reader* reader, uint64_t count, std::vector<uint64_t>* kept) {
@@ -114,6 +117,8 @@ std::string EncodeHead(const Head& head, uint64_t log_id) {
   base::PutFixed<uint32_t>(&page, head.finished ? 1 : 0);
   base::PutFixed<uint64_t>(&page, head.kept.size());
   for (const uint64_t snapshot : head.kept) base::PutFixed<uint64_t>(&page, snapshot);
+  page.resize(kReliesOnOffset);
+  base::PutFixed<uint64_t>(&page, head.relies_on);
   return Seal(std::move(page), kPageBytes, Seed(base::ChecksumKind::kStreamHead, log_id, 1));
 }
 
@@ -136,6 +141,7 @@ Result<Head> DecodeHead(Slice page, uint64_t log_id) {
   if (!read || kept_count > kKeptMax) return DamagedLog("a head is damaged");
   head.finished = (flags & 1) != 0;
   if (!ReadKept(&reader, kept_count, &head.kept)) return DamagedLog("a head is damaged");
+  head.relies_on = base::LoadLe<uint64_t>(page.data() + kReliesOnOffset);
   if (!Possible(head)) return DamagedLog("a head says what cannot be");
   return head;
 }

@@ -49,6 +49,9 @@ struct Head {
   uint64_t synced = 0;    ///< the sequence of the last head before it that was synced
   Position head = 0;      ///< the first commit that is there
   Position durable = 0;   ///< what lies below it was synced
+  /// The tail when the head moved last: what lies below it replaces what the head passed. 0: the
+  /// head has not moved, or something was synced (`durable` is not 0).
+  Position relies_on = 0;
   uint64_t boot_id = 0;   ///< of the machine that wrote last
   bool finished = false;
   uint32_t keep_versions = 1;

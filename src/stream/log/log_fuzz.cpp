@@ -3,9 +3,9 @@
 //
 // Input: one byte of choices. Bit 1: the machine was started anew since. Bit 2: a record's fields
 // (u32 kind, 4 u64, u32 entries) in place of the first one's, or, bit 3, behind the last. Bit 4: a
-// head's (6 u64, 2 u32, u8 count of what is kept, as many u64), the newest. Then, bit 0 clear:
-// patches of the log, 3 bytes each (u16 place, u8 to be xored); bit 0 set: an entry's fields
-// (7 u64, u8 flags), and its data.
+// head's (6 u64, 2 u32, u8 count of what is kept, as many u64; bit 5: u64 what it relies on), the
+// newest. Then, bit 0 clear: patches of the log, 3 bytes each (u16 place, u8 to be xored); bit 0
+// set: an entry's fields (7 u64, u8 flags), and its data.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -83,7 +83,7 @@ Record ForgedRecord(base::Reader* fields) {
   return record;
 }
 
-Head ForgedHead(base::Reader* fields) {
+Head ForgedHead(base::Reader* fields, bool relies) {
   Head head;
   uint32_t finished = 0;
   uint8_t kept = 0;
@@ -99,6 +99,7 @@ Head ForgedHead(base::Reader* fields) {
   head.finished = (finished & 1) != 0;
   head.kept.resize(kept);
   for (uint64_t& snapshot : head.kept) fields->Fixed(&snapshot);
+  if (relies) fields->Fixed(&head.relies_on);
   return head;
 }
 
@@ -166,7 +167,8 @@ void Run(uint8_t choices, Slice input) {
       Lay(fs.get(), kLogHeaderBytes + at, EncodeRecord(ForgedRecord(&fields), kLogId, at));
     }
     if ((choices & 16) != 0) {
-      Lay(fs.get(), 2 * kPageBytes, EncodeHead(ForgedHead(&fields), kLogId));
+      const Head forged = ForgedHead(&fields, (choices & 32) != 0);
+      Lay(fs.get(), 2 * kPageBytes, EncodeHead(forged, kLogId));
     }
     input = fields.rest();
     if ((choices & 1) != 0) {

@@ -92,6 +92,7 @@ Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::st
                          fs.Map(path, kLogHeaderBytes + identity.capacity, mode));
   std::unique_ptr<LogHeap> heap(new LogHeap(std::move(identity), std::move(map)));
   QUIRE_ASSIGN_OR_RETURN(heap->head_, heap->ReadHead());
+  heap->position_of_ = heap->head_.sequence;
   heap->tail_ = heap->head_.head;
   for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
     const Slice header(heap->memory_.data(), kLogHeaderBytes);
@@ -178,6 +179,23 @@ Result<WalkEnd> LogHeap::Walk(bool check_data, const VisitCommit& visit) {
   tail_ = at;
   found_end_ = at;
   return end;
+}
+
+// All else that heads say the newest one says best.
+bool LogHeap::FallBack() {
+  const Slice header(memory_.data(), kLogHeaderBytes);
+  Head older;
+  for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
+    Result<Head> head = HeadIn(header, slot, identity_.log_id);
+    const bool before = head.ok() && head->sequence < position_of_;
+    if (before && head->sequence > older.sequence) older = *std::move(head);
+  }
+  const bool found = older.sequence != 0;
+  head_.head = found ? older.head : head_.relies_on;
+  head_.relies_on = found ? older.relies_on : head_.relies_on;
+  position_of_ = older.sequence;
+  tail_ = head_.head;
+  return found;
 }
 
 Result<uint64_t> LogHeap::EraseBehindTail() {
@@ -277,6 +295,9 @@ Status LogHeap::WriteHead(Head head) {
     QUIRE_RETURN_IF_ERROR(SyncRange(head.durable, tail_));
     head.durable = tail_;
   }
+  // Where nothing was synced the device may store this head, and lose what it stands for instead.
+  if (head.head != head_.head) head.relies_on = tail_;
+  if (head.durable != 0) head.relies_on = 0;
   // A page that is damaged later cannot be told from one that was being written when the power
   // failed: the head before it counts then. So what only heads say stands in both.
   if (!SaysTheSame(head, head_)) QUIRE_RETURN_IF_ERROR(StoreHead(head));
@@ -298,6 +319,7 @@ Status LogHeap::StoreHead(Head head) {
   memory_.Fence();
   base::SyncPoint("stream.head.stored");
   slots_[slot] = head.sequence;
+  position_of_ = head.sequence;
   head_ = std::move(head);
   if (!sync) return Status();
   const Status synced = SyncBytes(offset, kPageBytes);

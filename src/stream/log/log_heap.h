@@ -67,6 +67,13 @@ class LogHeap {
   /// Walks from the head until no commit follows; with `check_data` also verifies the data's
   /// checksums. Sets the tail there.
   Result<WalkEnd> Walk(bool check_data, const VisitCommit& visit);
+  /// Whether a walk that ended at `end` lacks commits that replace what the head has passed: a loss
+  /// of power may leave the head and take them.
+  bool Lacks(Position end) const { return end < head_.relies_on; }
+  /// After such a walk: begins the log where the next older head does, which passed less. False:
+  /// there is none, and the log is empty.
+  bool FallBack();
+  bool fell_back() const { return position_of_ != head_.sequence; }
   /// Takes away records behind the tail that a loss of power left beyond a hole: nothing may run
   /// into them later, also after the next loss of power. Returns how many there were. Takes those
   /// away again that an earlier program had, which may have died or failed before that was durable.
@@ -123,6 +130,7 @@ class LogHeap {
 
   Identity identity_;
   Head head_;
+  uint64_t position_of_ = 0;  // the sequence of the stored head with which the log begins
   LogMemory memory_;
   Position tail_ = 0;
   Position found_end_ = 0;  // of what earlier programs stored

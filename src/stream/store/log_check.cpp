@@ -29,7 +29,9 @@ Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string&
     QUIRE_ASSIGN_OR_RETURN(const auto heap,
                            LogHeap::Open(fs, part.path("log"), io::MapMode::kRead));
     WalkEnd end;
-    QUIRE_RETURN_IF_ERROR(ReadContents(heap.get(), check_data, &end).status());
+    const bool same_boot = heap->head().boot_id == fs.BootId();
+    const HowToRead how = {check_data, !same_boot && !heap->persistent()};
+    QUIRE_RETURN_IF_ERROR(ReadContents(heap.get(), how, &end).status());
     const Status sound = CheckEnd(*heap, end, told, false);
     if (sound.ok() || sight->Untouched(end.at)) return sound;
     head_before = std::exchange(head, heap->head().head);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/sim/sim_file_system.h"
 #include "stream/log/log_heap.h"
@@ -163,6 +164,56 @@ TEST(LostPower, AfterAHeadThatCouldNotBeSyncedLeavesWhatWasSynced) {
     std::string bytes;
     ASSERT_OK((*reader)->Get("key", 0, &bytes));
   }
+}
+
+// One object is put rarely, so that collection appends it again and again; others fill the log.
+// Nothing is synced. Returns the rare object's version at each snapshot.
+std::vector<uint64_t> PutRarelyAndOften(StreamWriter* writer, uint64_t seed) {
+  std::vector<uint64_t> rare_at = {0};
+  const Result<char*> rare = writer->Create("rare", kBytes);
+  const Result<char*> often = writer->Create("often", kBytes);
+  EXPECT_TRUE(rare.ok() && often.ok());
+  const uint64_t puts = 20 + seed % 50;
+  for (uint64_t i = 1; i <= puts && !::testing::Test::HasFailure(); ++i) {
+    const bool puts_rare = i == 1 || i == 4 || i == 8;
+    const uint64_t version = rare_at.back() + (puts_rare ? 1 : 0);
+    Compute(puts_rare ? *rare : *often, puts_rare ? "rare" : "often", puts_rare ? version : i,
+            kBytes);
+    EXPECT_OK(writer->Put(puts_rare ? "rare" : "often").status());
+    rare_at.push_back(version);
+  }
+  return rare_at;
+}
+
+// The head says that records before it are not needed, since others stand behind it. The device may
+// have the head and lack the others.
+TEST(LostPower, OfALogThatWasNeverSyncedLeavesNoOlderVersionAsTheStateAtASnapshot) {
+  int partly = 0;
+  for (uint64_t seed = 1; seed <= 1000 && !HasFailure(); ++seed) {
+    StreamMachine machine;
+    StreamOptions options = SmallLog(32 << 10);
+    options.keep_versions = 2;
+    auto writer = machine.Write(options);
+    ASSERT_OK(writer.status());
+    const std::vector<uint64_t> rare_at = PutRarelyAndOften(writer->get(), seed);
+    machine.fs().Restart(io::CrashKind::kPower, seed);
+    SCOPED_TRACE(seed);
+    const auto reader = seed % 2 == 0 ? machine.Read()
+                                      : OpenLocalReader(machine.fs(), "/place", "store", 0,
+                                                        Access::kLook);
+    ASSERT_OK(reader.status());
+    const Result<uint64_t> newest = (*reader)->LastSnapshot();
+    ASSERT_OK(newest.status());
+    for (uint64_t snapshot = 1; snapshot <= *newest; ++snapshot) {
+      std::string bytes;
+      const Status got = (*reader)->GetAt("rare", snapshot, &bytes);
+      if (got.code() == Code::kNotFound && snapshot != *newest) continue;
+      ASSERT_OK(got);
+      EXPECT_TRUE(bytes == BytesOf("rare", rare_at[snapshot], kBytes)) << "snapshot " << snapshot;
+    }
+    partly += *newest != 0 ? 1 : 0;
+  }
+  EXPECT_GT(partly, 20);
 }
 
 // A program that died while it made the store left files whose names may not be durable.

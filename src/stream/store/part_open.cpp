@@ -160,9 +160,9 @@ Status Part::Recover() {
   const uint64_t boot_id = fs_.BootId();
   const bool same_boot = heap_->head().boot_id == boot_id;
   WalkEnd end;
-  QUIRE_ASSIGN_OR_RETURN(
-      const LogContents found,
-      ReadContents(heap_.get(), !same_boot, &end, [this] { return GiveWay(); }));
+  const HowToRead how = {!same_boot, !same_boot && !heap_->persistent(),
+                         [this] { return GiveWay(); }};
+  QUIRE_ASSIGN_OR_RETURN(const LogContents found, ReadContents(heap_.get(), how, &end));
   QUIRE_RETURN_IF_ERROR(JudgeEnd(end, same_boot));
   snapshot_ = found.snapshot;
   largest_commit_ = found.largest_commit;
@@ -190,7 +190,7 @@ Status Part::JudgeEnd(const WalkEnd& end, bool same_boot) {
   QUIRE_RETURN_IF_ERROR(CheckEnd(*heap_, end, described ? gate_->tail() : 0, ordered));
   if (same_boot) return Status();
   QUIRE_ASSIGN_OR_RETURN(const uint64_t lost, heap_->EraseBehindTail());
-  if (lost != 0 || !end.status.ok()) {
+  if (lost != 0 || heap_->fell_back() || !end.status.ok()) {
     base::Log(LogLevel::kWarning, heap_->path() +
                                       ": what was not synced before the power failed "
                                       "was lost behind position " +

@@ -137,7 +137,8 @@ class SightOpener {
     const uint64_t log_id = heap->identity().log_id;
     const bool same_boot = heap->head().boot_id == fs_.BootId();
     WalkEnd end;
-    QUIRE_ASSIGN_OR_RETURN(const LogContents contents, ReadContents(heap, !same_boot, &end));
+    const HowToRead how = {!same_boot, !same_boot && !heap->persistent()};
+    QUIRE_ASSIGN_OR_RETURN(const LogContents contents, ReadContents(heap, how, &end));
     const bool described = gate != nullptr && gate->Describes(log_id, fs_.BootId());
     QUIRE_RETURN_IF_ERROR(CheckEnd(*heap, end, described ? gate->tail() : 0, same_boot));
     const IndexSizes sizes = SizesFor(contents, 1, heap->identity().capacity);
