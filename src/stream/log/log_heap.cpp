@@ -300,8 +300,20 @@ Status LogHeap::WriteHead(Head head) {
   if (head.durable != 0) head.relies_on = 0;
   // A page that is damaged later cannot be told from one that was being written when the power
   // failed: the head before it counts then. So what only heads say stands in both.
-  if (!SaysTheSame(head, head_)) QUIRE_RETURN_IF_ERROR(StoreHead(head));
-  return StoreHead(std::move(head));
+  if (SaysTheSame(head, head_)) return StoreHead(std::move(head));
+  const Head former = head_;
+  Status stored = StoreHead(head);
+  if (stored.ok()) stored = StoreHead(std::move(head));
+  if (!stored.ok()) TakeBack(former);
+  return stored;
+}
+
+// Twice, so that neither slot has what was refused. A device that failed to sync is not asked
+// again.
+void LogHeap::TakeBack(const Head& former) {
+  if (head_.sequence == former.sequence) return;  // nothing was stored
+  StorePage(former);
+  StorePage(former);
 }
 
 // A head that cannot be synced may not be what a loss of power leaves. Then what lies below it is
@@ -310,6 +322,19 @@ Status LogHeap::StoreHead(Head head) {
   const bool sync = head.durable != 0 && !persistent();
   const Position head_before = head_.head;
   QUIRE_RETURN_IF_ERROR(SyncFoundHead());
+  const uint64_t offset = StorePage(std::move(head));
+  if (!sync) return Status();
+  const Status synced = SyncBytes(offset, kPageBytes);
+  if (synced.ok()) {
+    head_.synced = head_.sequence;  // as the next one will say
+  } else {
+    head_.head = head_before;
+  }
+  return synced;
+}
+
+// Returns where it lies.
+uint64_t LogHeap::StorePage(Head head) {
   head.sequence = head_.sequence + 1;
   head.synced = head_.synced;
   const uint64_t slot = FreeHeadSlot();
@@ -321,14 +346,7 @@ Status LogHeap::StoreHead(Head head) {
   slots_[slot] = head.sequence;
   position_of_ = head.sequence;
   head_ = std::move(head);
-  if (!sync) return Status();
-  const Status synced = SyncBytes(offset, kPageBytes);
-  if (synced.ok()) {
-    head_.synced = head_.sequence;  // as the next one will say
-  } else {
-    head_.head = head_before;
-  }
-  return synced;
+  return offset;
 }
 
 // Whether a program that died had synced the head that it stored last, the head does not say; its

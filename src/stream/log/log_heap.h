@@ -108,7 +108,9 @@ class LogHeap {
 
   /// Stores `head`, and waits until it is durable if something before it was promised to be. If
   /// that fails, nothing below the previous head is released. Writes it twice if it changes what
-  /// only heads contain, so that one damaged page loses none of that.
+  /// only heads contain, so that one damaged page loses none of that; if that fails, the log
+  /// contains the former again (but after a loss of power it may have either, since the device
+  /// failed).
   Status WriteHead(Head head);
   /// All up to the tail survives loss of power, also if an earlier program stored it and its sync
   /// failed. After a failure all later calls fail, because the state of the device is unknown.
@@ -117,6 +119,8 @@ class LogHeap {
  private:
   LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map);
   Status StoreHead(Head head);
+  uint64_t StorePage(Head head);
+  void TakeBack(const Head& former);
   Status SyncFoundHead();
   uint64_t FreeHeadSlot() const;
   uint64_t OffsetOf(Position at) const { return kLogHeaderBytes + at % identity_.capacity; }

@@ -67,34 +67,59 @@ TEST_F(RefusedStreams, OfADamagedLog) {
   EXPECT_EQ(Tree(), before);
 }
 
-// At any call that asks for room, opens or maps a file: what is kept, and for how long, is for the
-// program that could open it to say.
-TEST_F(RefusedStreams, OfAFinishedStreamLeavesItsPolicyAndItsEnd) {
-  constexpr uint64_t kVersions = 5;
-  const auto fs = io::NewFaultFileSystem(*disk_);
-  StreamOptions options = SmallLog(64 << 10);
-  options.keep_versions = kVersions;
-  uint64_t refused = 0;
-  for (bool failed = true; failed; ++refused) {
-    SCOPED_TRACE("call " + std::to_string(refused + 1));
-    {
-      auto writer = OpenWriter(*disk_, "/place", "store", 0, options);
-      ASSERT_OK(writer.status());
-      ASSERT_OK((*writer)->Create("key", 3000).status());
-      for (uint64_t i = 0; i < kVersions; ++i) ASSERT_OK((*writer)->Put("key").status());
-      ASSERT_OK((*writer)->Finish());
+// A stream that has finished and keeps some versions, and a program that would keep fewer and is
+// refused: what is kept, and for how long, is for the program that could open it to say.
+class RefusedPolicies : public RefusedStreams {
+ protected:
+  static constexpr uint64_t kVersions = 5;
+
+  // Each of the calls fails in turn, with `count` - 1 that follow. Returns how many opens failed.
+  uint64_t FailEachOf(uint32_t ops, uint64_t count, Code code) {
+    const auto fs = io::NewFaultFileSystem(*disk_);
+    uint64_t refused = 0;
+    for (bool failed = true; failed && !HasFailure(); ++refused) {
+      SCOPED_TRACE("call " + std::to_string(refused + 1));
+      WriteAndFinish();
+      fs->FailAt(ops, refused + 1, count, code);
+      failed = !OpenWriter(*fs, "/place", "store", 0, SmallLog(64 << 10)).ok();
+      if (!failed) break;
+      ExpectAsItWas();
     }
-    constexpr uint32_t kOps = io::kFaultAllocate | io::kFaultOpen | io::kFaultMap;
-    fs->FailAt(kOps, refused + 1, UINT64_MAX, Code::kNoSpace);
-    failed = !OpenWriter(*fs, "/place", "store", 0, SmallLog(64 << 10)).ok();
-    if (!failed) break;
+    return refused;
+  }
+
+ private:
+  void WriteAndFinish() {
+    StreamOptions options = SmallLog(64 << 10);
+    options.keep_versions = kVersions;
+    auto writer = OpenWriter(*disk_, "/place", "store", 0, options);
+    ASSERT_OK(writer.status());
+    ASSERT_OK((*writer)->Create("key", 3000).status());
+    for (uint64_t i = 0; i < kVersions; ++i) ASSERT_OK((*writer)->Put("key").status());
+    ASSERT_OK((*writer)->Finish());
+  }
+  void ExpectAsItWas() {
     ASSERT_OK(CollectEnded(*disk_, "/place", "store", 0));
     const auto reader = OpenLocalReader(*disk_, "/place", "store", 0);
     ASSERT_OK(reader.status());
     EXPECT_EQ((*reader)->Versions("key")->size(), kVersions);
     EXPECT_TRUE(*(*reader)->Finished());
   }
-  EXPECT_GT(refused, 3u);
+};
+
+TEST_F(RefusedPolicies, AtAnyCallThatAsksForRoomLeaveTheFormerOneAndTheEnd) {
+  constexpr uint32_t kOps = io::kFaultAllocate | io::kFaultOpen | io::kFaultMap;
+  EXPECT_GT(FailEachOf(kOps, UINT64_MAX, Code::kNoSpace), 3u);
+}
+
+// A policy is stored twice: the first copy may be synced when the second one fails.
+TEST_F(RefusedPolicies, AtAnySyncLeaveTheFormerOneAndTheEnd) {
+  for (const Code code : {Code::kIo, Code::kOutOfMemory}) {
+    for (const uint64_t count : {uint64_t{1}, uint64_t{2}, UINT64_MAX}) {
+      SCOPED_TRACE(count);
+      EXPECT_GE(FailEachOf(io::kFaultSync, count, code), code == Code::kIo ? 3u : 0u);
+    }
+  }
 }
 
 TEST_F(RefusedStreams, OfANameThatIsNone) {
