@@ -472,6 +472,10 @@ STREAM_SABOTAGES = [
              "if (more) objects_.Keep(request.part, keys);", "",
              STREAMD, "LocalPartsTest.ListTheObjects*"),
 
+    Sabotage("streamd-date-failed", "a look at a part's date that failed is remembered",
+             "tools/quire-streamd/part_dates.cpp",
+             "  QUIRE_RETURN_IF_ERROR(reader.status());", "  if (!reader.ok()) return 0;",
+             STREAMD, "PartDates.RememberNoLook*"),
     Sabotage("streamd-mirror-removed", "versions go into a mirror that was removed",
              "tools/quire-streamd/remote_parts.cpp", "if (removed) {", "if (false) {",
              STREAMD, "FetchingNode.AMirror*"),

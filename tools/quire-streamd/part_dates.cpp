@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "stream/index/gate.h"
-#include "stream/store/part.h"
 #include "stream/store/streams.h"
 
 namespace quire::streamd {
@@ -15,45 +14,49 @@ std::vector<stream::ToldPart> PartDates::Of(const std::vector<StorePart>& parts)
   std::map<StorePart, Known> known;  // of those that are still there
   std::vector<stream::ToldPart> told;
   for (const StorePart& part : parts) {
-    if (Written(part)) {
-      told.push_back({part, stream::kWrittenNow});
-      continue;
-    }
-    Known now = Look(part);
-    const auto before = known_.find(part);
-    const bool same = before != known_.end() && before->second.index_number == now.index_number &&
-                      before->second.snapshot == now.snapshot;
-    now.newest_ns = same ? before->second.newest_ns : NewestIn(part);
-    known[part] = now;
-    told.push_back({part, now.newest_ns});
+    const auto found = known_.find(part);
+    const Known before = found == known_.end() ? Known() : found->second;
+    const Result<Known> now = Look(part, before);
+    known[part] = now.ok() ? *now : Known{before.newest_ns, std::nullopt};
+    told.push_back({part, known[part].newest_ns});
   }
   known_ = std::move(known);
   return told;
 }
 
-bool PartDates::Written(const StorePart& part) const {
+Result<PartDates::Known> PartDates::Look(const StorePart& part, const Known& before) const {
   const stream::PartName name{place_, part.store, part.rank};
-  const auto holder = fs_.LockHolder(name.path("log") + ".lock");
-  return !holder.ok() || !holder->empty();
+  QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name.path("log") + ".lock"));
+  if (!holder.empty()) return Known{stream::kWrittenNow, std::nullopt};
+  QUIRE_ASSIGN_OR_RETURN(const Numbers numbers, NumbersOf(name));
+  if (before.of == numbers) return before;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t newest_ns, NewestIn(part));
+  return Known{newest_ns, numbers};
 }
 
-PartDates::Known PartDates::Look(const StorePart& part) const {
-  const stream::PartName name{place_, part.store, part.rank};
+// Without a gate, or with a damaged one, all are 0.
+Result<PartDates::Numbers> PartDates::NumbersOf(const stream::PartName& name) const {
   const auto gate = stream::Gate::Open(fs_, name.path("gate"), io::MapMode::kRead);
-  return gate.ok() ? Known{(*gate)->index_number(), (*gate)->snapshot(), 0} : Known();
+  if (gate.ok()) return Numbers{(*gate)->index_number(), (*gate)->snapshot()};
+  const Code code = gate.status().code();
+  if (code == Code::kNotFound || code == Code::kCorruption) return Numbers();
+  return gate.status();
 }
 
-uint64_t PartDates::NewestIn(const StorePart& part) const {
+// A log that is damaged is so at the next look, too, which would read all of it.
+Result<uint64_t> PartDates::NewestIn(const StorePart& part) const {
   const auto reader =
       stream::OpenLocalReader(fs_, place_, part.store, part.rank, stream::Access::kLook);
-  if (!reader.ok()) return 0;
+  if (reader.status().code() == Code::kCorruption) return 0;
+  QUIRE_RETURN_IF_ERROR(reader.status());
   uint64_t newest_ns = 0;
-  const auto keys = (*reader)->Objects();
-  for (size_t i = 0; keys.ok() && i < keys->size(); ++i) {
-    const auto versions = (*reader)->Versions((*keys)[i]);
-    if (versions.ok() && !versions->empty()) {
-      newest_ns = std::max(newest_ns, versions->front().unix_time_ns);
-    }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, (*reader)->Objects());
+  for (const std::string& key : keys) {
+    const auto versions = (*reader)->Versions(key);
+    const Code code = versions.status().code();
+    if (code == Code::kNotFound || code == Code::kCorruption) continue;
+    QUIRE_RETURN_IF_ERROR(versions.status());
+    if (!versions->empty()) newest_ns = std::max(newest_ns, versions->front().unix_time_ns);
   }
   return newest_ns;
 }

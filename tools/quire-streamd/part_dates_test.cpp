@@ -1,8 +1,10 @@
 #include "tools/quire-streamd/part_dates.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 #include "io/sim/sim_file_system.h"
 #include "stream/store/streams.h"
@@ -55,6 +57,36 @@ TEST_F(PartDatesTest, NoticeAWriterThatTheyHaveNotSeen) {
   const uint64_t first = NewestTold();
   ASSERT_OK(Write()->Finish());
   EXPECT_GT(NewestTold(), first);
+}
+
+// Each look after the first opens and maps files anew, and any of these can fail.
+TEST(PartDates, RememberNoLookThatFailed) {
+  const auto disk = io::NewSimFileSystem();
+  auto writer = stream::OpenWriter(*disk, "/place", "store", 3, {.log_bytes = 1 << 20});
+  ASSERT_OK(writer.status());
+  ASSERT_OK((*writer)->Create("T", 100).status());
+  ASSERT_OK((*writer)->Put("T").status());
+  const std::vector<stream::StorePart> parts = {{"store", 3}};
+  const auto lookers = io::NewFaultFileSystem(*disk);
+  PartDates dates(*lookers, "/place");
+  EXPECT_EQ(dates.Of(parts)[0].newest_ns, stream::kWrittenNow);
+  writer->reset();
+  const uint64_t newest_ns = PartDates(*disk, "/place").Of(parts)[0].newest_ns;
+  ASSERT_GT(newest_ns, 0u);
+  bool failed = true;
+  for (uint64_t n = 1; failed; ++n) {
+    SCOPED_TRACE(n);
+    PartDates fresh(*lookers, "/place");
+    lookers->FailAt(io::kFaultOpen | io::kFaultMap, n, 1, Code::kOutOfMemory);
+    EXPECT_THAT(fresh.Of(parts)[0].newest_ns, testing::AnyOf(0u, newest_ns));
+    failed = lookers->failures() != 0;
+    lookers->FailAt(io::kFaultOpen | io::kFaultMap, 1, 0, Code::kOutOfMemory);
+    EXPECT_EQ(fresh.Of(parts)[0].newest_ns, newest_ns);
+    // The date of the look before counts as long as looks fail.
+    lookers->FailAt(io::kFaultOpen | io::kFaultMap, n, UINT64_MAX, Code::kOutOfMemory);
+    EXPECT_EQ(fresh.Of(parts)[0].newest_ns, newest_ns);
+    lookers->FailAt(io::kFaultOpen | io::kFaultMap, 1, 0, Code::kOutOfMemory);
+  }
 }
 
 // The next writer may come at any moment.
