@@ -476,6 +476,19 @@ STREAM_SABOTAGES = [
              "tools/quire-streamd/part_dates.cpp",
              "  QUIRE_RETURN_IF_ERROR(reader.status());", "  if (!reader.ok()) return 0;",
              STREAMD, "PartDates.RememberNoLook*"),
+    Sabotage("streamd-tend-beside", "nothing is registered while a part is tended",
+             "tools/quire-streamd/daemon.cpp",
+             "  upkeep_.Run([this, due = tending_.Due(parts, streams_.written)] {\n"
+             "    Tend(due);\n"
+             "    tends_.store(false);\n"
+             "  });\n",
+             "  Tend(tending_.Due(parts, streams_.written));\n"
+             "  tends_.store(false);\n",
+             STREAMD, "Daemons.RegisterTheirParts*"),
+    Sabotage("streamd-rouse", "registrations end if the system refuses a thread once",
+             "tools/quire-streamd/workers.cpp",
+             "if (!stopping_ && !jobs_.empty()) FindThread();", "",
+             STREAMD, "Workers.RunWhatNoThread*"),
     Sabotage("streamd-mirror-removed", "versions go into a mirror that was removed",
              "tools/quire-streamd/remote_parts.cpp", "if (removed) {", "if (false) {",
              STREAMD, "FetchingNode.AMirror*"),

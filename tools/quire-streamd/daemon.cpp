@@ -109,6 +109,7 @@ bool Daemon::Finish(uint64_t timeout_ms) {
   ended = peer_waits_.Stop(left_ms()) && ended;
   ended = for_readers_.Stop(left_ms()) && ended;
   ended = for_peers_.Stop(left_ms()) && ended;
+  ended = upkeep_.Stop(left_ms()) && ended;
   std::vector<stream::ToldPart> parts;
   {
     const std::unique_lock<std::mutex> lock(tick_mutex_, std::try_to_lock);
@@ -227,8 +228,8 @@ Result<uint64_t> Daemon::AskOwner(const Waits::Question& question, uint64_t time
 }
 
 void Daemon::OnTick() {
-  if (ticking_.exchange(true)) return;
-  for_peers_.Run([this] {
+  if (ticking_.exchange(true)) return upkeep_.Rouse();
+  upkeep_.Run([this] {
     Tick();
     ticking_.store(false);
   });
@@ -246,11 +247,24 @@ void Daemon::Tick() {
               "the metadata service does not know of this place: " + status.ToString());
   }
   told_failure_ = !status.ok();
+  TendIfDue(parts);
+}
+
+// On a thread of its own: to tend a large part may take longer than registrations last.
+void Daemon::TendIfDue(const std::vector<StorePart>& parts) {
   const uint64_t now = io::RealClock().NowNs();
   if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * base::kNsPerMs) return;
+  if (tends_.exchange(true)) return;
   tended_ns_ = now;
-  for (const StorePart& part : tending_.Due(parts, streams_.written)) {
-    if (for_peers_.stopping()) return;
+  upkeep_.Run([this, due = tending_.Due(parts, streams_.written)] {
+    Tend(due);
+    tends_.store(false);
+  });
+}
+
+void Daemon::Tend(const std::vector<StorePart>& due) {
+  for (const StorePart& part : due) {
+    if (upkeep_.stopping()) return;
     streams_.tend(part);
   }
 }

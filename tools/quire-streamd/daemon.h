@@ -93,6 +93,8 @@ class Daemon {
   Result<uint64_t> AskOwner(const Waits::Question& question, uint64_t timeout_ms,
                             uint64_t deadline_ns);
   void Tick();
+  void TendIfDue(const std::vector<stream::StorePart>& parts);
+  void Tend(const std::vector<stream::StorePart>& due);
   Status Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms);
   Status RegisterSome(stream::Request request, uint64_t deadline_ns);
   Result<std::string> Lookup(const stream::StorePart& part, uint64_t deadline_ns);
@@ -107,16 +109,18 @@ class Daemon {
   Directory directory_;
   RareLog closed_{"closed connections"};
   std::atomic<bool> ticking_{false};
+  std::atomic<bool> tends_{false};
   std::mutex tick_mutex_;  // of what follows
   std::vector<stream::ToldPart> registered_;
   uint64_t tended_ns_ = 0;
   Tending tending_;
   bool told_failure_ = false;
   // A thread that serves a reader may wait for another daemon; a thread that serves a daemon waits
-  // for none (but for the one tick). So no two daemons wait for each other for lack of threads.
-  // These end first.
+  // for none. So no two daemons wait for each other for lack of threads. One thread ticks and one
+  // tends: neither waits for those that serve, nor for each other. These end first.
   Workers for_readers_;
   Workers for_peers_;
+  Workers upkeep_{2};
   // Requests for parts elsewhere, by readers here; and for parts here, by other daemons.
   Waits reader_waits_;
   Waits peer_waits_;

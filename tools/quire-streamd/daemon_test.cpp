@@ -62,6 +62,7 @@ class Node {
     options.metadata_here = metadata.empty();
     options.limits.tick_ms = 20;
     options.threads_max = threads_max_;
+    options.tend_ms = 20;
     Streams streams;
     streams.open_part = [this](const StorePart& asked) -> Result<std::unique_ptr<StreamReader>> {
       if (!has_part_ || !(asked == name_)) return Status(Code::kNotFound);
@@ -70,7 +71,8 @@ class Node {
     streams.parts = [this] {
       return has_part_ ? std::vector<StorePart>{name_} : std::vector<StorePart>();
     };
-    streams.told = [](const std::vector<StorePart>& parts) {
+    streams.told = [this](const std::vector<StorePart>& parts) {
+      ++registrations;
       std::vector<stream::ToldPart> told;
       for (const StorePart& one : parts) told.push_back({one, 1});
       return told;
@@ -83,8 +85,8 @@ class Node {
         [this](const StorePart&) -> Result<std::unique_ptr<StreamReader>> {
       return NewFakeReader(mirrored);
     };
-    streams.written = [](const StorePart&) { return true; };
-    streams.tend = [](const StorePart&) {};
+    streams.written = [this](const StorePart&) { return !on_tend; };
+    streams.tend = [this](const StorePart&) { on_tend(); };
     const Token token = *Token::From(std::string(32, 't'));
     QUIRE_ASSIGN_OR_RETURN(daemon_, Daemon::Open(options, token, std::move(streams)));
     thread_ = std::thread([this] { EXPECT_OK(daemon_->Run()); });
@@ -122,6 +124,8 @@ class Node {
 
   std::shared_ptr<FakePart> part = std::make_shared<FakePart>();
   const std::shared_ptr<FakePart> mirrored = std::make_shared<FakePart>();
+  std::function<void()> on_tend;  // empty: a program writes the part
+  std::atomic<int> registrations{0};
 
  private:
   const bool has_part_;
@@ -323,6 +327,27 @@ TEST(Daemons, ServeOneAnotherWhileTheirReadersWait) {
   std::thread beside([&] { ask(left, of_right); });
   ask(right, of_left);
   beside.join();
+}
+
+// To rebuild the index of a large part takes longer than a registration lasts.
+TEST(Daemons, RegisterTheirPartsWhileTheyTendOne) {
+  Node node(true, kPart, 1);
+  int after = 0;
+  std::atomic<int> tended{0};
+  node.on_tend = [&] {
+    if (tended++ != 0) return;
+    const int before = node.registrations;
+    const uint64_t deadline = In(kLongNs);
+    while (node.registrations < before + 3 && io::RealClock().NowNs() < deadline) {
+      io::RealClock().SleepNs(kMs);
+    }
+    after = node.registrations - before;
+  };
+  ASSERT_OK(node.Start(""));
+  const uint64_t deadline = In(2 * kLongNs);
+  while (tended < 2 && io::RealClock().NowNs() < deadline) io::RealClock().SleepNs(kMs);
+  node.Stop();
+  EXPECT_GE(after, 3);
 }
 
 // Few threads on both sides, and many that wait: for what is the same, and for what is not.

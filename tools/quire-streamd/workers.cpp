@@ -25,6 +25,16 @@ void Workers::Run(std::function<void()> job) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (stopping_) return;
   jobs_.push_back(std::move(job));
+  FindThread();
+}
+
+void Workers::Rouse() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!stopping_ && !jobs_.empty()) FindThread();
+}
+
+// For the work that there is. The mutex is held.
+void Workers::FindThread() {
   if (static_cast<int>(jobs_.size()) <= idle_ || threads_ >= threads_max_) {
     asked_.notify_one();
     return;

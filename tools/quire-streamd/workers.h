@@ -20,11 +20,14 @@ class Workers {
   ~Workers();
   // Runs `job` as soon as a thread is free. Dropped after Stop.
   void Run(std::function<void()> job);
+  // Starts a thread if there is work and none for it, since the system refused one.
+  void Rouse();
   // Drops work that has not begun. Whether all that had begun ended within the time.
   bool Stop(uint64_t timeout_ms);
   bool stopping();
 
  private:
+  void FindThread();
   void Work();
 
   const int threads_max_;

@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <semaphore>
+
+#include "base/thread.h"
 
 namespace quire::streamd::workers_test {
 namespace {
@@ -28,6 +31,17 @@ TEST(Workers, RunEverythingThatIsMoreThanTheyAre) {
   }
   for (int i = 0; i < 1000; ++i) done.acquire();
   EXPECT_EQ(ran.load(), 1000);
+}
+
+TEST(Workers, RunWhatNoThreadCouldBeStartedFor) {
+  std::binary_semaphore ran(0);
+  Workers workers(2);
+  base::FailThreadStarts(0, 1);
+  workers.Run([&] { ran.release(); });
+  EXPECT_FALSE(ran.try_acquire_for(std::chrono::milliseconds(50)));
+  workers.Rouse();
+  EXPECT_TRUE(ran.try_acquire_for(std::chrono::seconds(20)));
+  base::FailThreadStarts(0, 0);
 }
 
 TEST(Workers, SayWhetherAllEndedInTime) {
