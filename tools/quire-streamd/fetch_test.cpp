@@ -156,6 +156,21 @@ class FetchingNode : public FetchTest {
     return has;
   }
 
+  // Wherever these bytes lie in the mirror's log.
+  void DamageMirror(const std::string& bytes) {
+    const std::string path = stream::MirrorPlace(here_.path()) + "/field/log-0";
+    Result<std::string> log = io::ReadFile(io::PosixFileSystem(), path, UINT64_MAX);
+    ASSERT_OK(log.status());
+    const auto file = io::PosixFileSystem().Open(path, io::OpenMode::kReadWrite);
+    ASSERT_OK(file.status());
+    const size_t begin = log->find(bytes);
+    ASSERT_NE(begin, std::string::npos);
+    for (size_t at = begin; at != std::string::npos; at = log->find(bytes, at + bytes.size())) {
+      ASSERT_OK((*file)->WriteAt(at + 100, "y"));
+      at += kVersionBytes / 2;
+    }
+  }
+
   const test::TempDirectory here_;
   std::unique_ptr<Daemon> fetching_;
   std::thread fetching_thread_;
@@ -195,6 +210,39 @@ TEST_F(FetchingNode, AMirrorThatWasRemovedIsMadeAnew) {
   EXPECT_TRUE(MirrorHas(2));
   ASSERT_OK(reader_->View("T", 1).status());
   EXPECT_TRUE((*viewed)->bytes() == std::string(kVersionBytes, '\0')) << "it is still there";
+}
+
+// The source is whole: damage in the copy is no damage.
+TEST_F(FetchingNode, AVersionThatIsDamagedInTheMirrorIsFetchedAgain) {
+  std::fill_n(memory_, kVersionBytes, 'x');
+  ASSERT_OK(writer_->Put("T").status());
+  std::string got;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_OK(reader_->View("T", 2).status());
+    DamageMirror(std::string(4096, 'x'));
+    const auto view = reader_->View("T", 2);
+    ASSERT_OK(view.status());
+    EXPECT_CODE((*view)->Verify(), Code::kCorruption);
+    if (round == 0) {
+      ASSERT_OK(reader_->Get("T", 2, &got));
+      EXPECT_TRUE(got == std::string(kVersionBytes, 'x'));
+    } else {
+      const auto again = reader_->View("T", 0);
+      ASSERT_OK(again.status());
+      EXPECT_OK((*again)->Verify());
+    }
+  }
+}
+
+// A reader that has seen no view of it finds the damage itself.
+TEST_F(FetchingNode, AGetOfAVersionThatIsDamagedInTheMirrorFetchesItAgain) {
+  std::fill_n(memory_, kVersionBytes, 'x');
+  ASSERT_OK(writer_->Put("T").status());
+  std::string got;
+  ASSERT_OK(reader_->Get("T", 2, &got));
+  DamageMirror(std::string(4096, 'x'));
+  ASSERT_OK(reader_->GetAt("T", 0, &got));
+  EXPECT_TRUE(got == std::string(kVersionBytes, 'x'));
 }
 
 // The reader has room for eight requests at once.

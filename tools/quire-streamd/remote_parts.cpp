@@ -152,8 +152,9 @@ Result<FetchBody> RemoteParts::FetchInto(Remote& remote, const std::string& addr
   if (auto versions = remote.mirrored->Versions(request.key); versions.ok()) {
     known = std::move(*versions);
   }
-  request.have = 0;
-  if (const StreamVersion* const likely = Likely(known, request)) {
+  const uint64_t damaged = std::exchange(request.have, 0);
+  const StreamVersion* const likely = Likely(known, request);
+  if (likely != nullptr && likely->version != damaged) {
     request.have = likely->version;
     request.have_time_ns = likely->unix_time_ns;
   }

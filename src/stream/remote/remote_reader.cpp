@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -31,21 +32,48 @@ struct EndWithReader {
   void operator()(StreamView* view) const { std::default_delete<StreamView>()(view); }
 };
 
+// The versions whose bytes in the mirror were found damaged, until they are fetched again: of each
+// object the last one. Any thread.
+class DamagedVersions {
+ public:
+  void Add(const std::string& key, uint64_t version) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    versions_[key] = version;
+  }
+  // 0: none.
+  uint64_t Take(const std::string& key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = versions_.extract(key);
+    return found.empty() ? 0 : found.mapped();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, uint64_t> versions_;
+};
+
 // A view into the mirror, whose reader lives as long; told as the version that it is at its source.
 class RemoteView : public StreamView {
  public:
   RemoteView(std::shared_ptr<StreamReader> reader, std::unique_ptr<StreamView> view,
-             StreamVersion version)
-      : view_(view.release(), EndWithReader{std::move(reader)}), version_(std::move(version)) {}
+             StreamVersion version, std::function<void()> on_damage)
+      : view_(view.release(), EndWithReader{std::move(reader)}),
+        version_(std::move(version)),
+        on_damage_(std::move(on_damage)) {}
 
   Slice bytes() const override { return view_->bytes(); }
   const StreamVersion& version() const override { return version_; }
   bool in_place() const override { return view_->in_place(); }
-  Status Verify() const override { return view_->Verify(); }
+  Status Verify() const override {
+    Status verified = view_->Verify();
+    if (verified.code() == Code::kCorruption) on_damage_();
+    return verified;
+  }
 
  private:
   const std::unique_ptr<StreamView, EndWithReader> view_;
   const StreamVersion version_;
+  const std::function<void()> on_damage_;
 };
 
 struct Wanted {
@@ -123,6 +151,7 @@ class RemoteReader : public StreamReader {
   const StorePart part_;
   const uint64_t timeout_ms_;
   DaemonClient daemon_;
+  const std::shared_ptr<DamagedVersions> damaged_ = std::make_shared<DamagedVersions>();
   std::mutex mutex_;
   Mirrored mirror_;
 };
@@ -186,6 +215,7 @@ Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arriv
     QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kFetch, wanted.key));
     request.number = wanted.number;
     request.at_snapshot = wanted.at_snapshot;
+    request.have = damaged_->Take(request.key);
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request, on_arrival));
     QUIRE_ASSIGN_OR_RETURN(const FetchBody fetched, DecodeFetch(body));
     auto mirror = TheMirror();
@@ -193,6 +223,7 @@ Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arriv
     if (status.ok()) return status;
     const bool may_pass = status.code() == Code::kNotFound || status.code() == Code::kCorruption;
     if (!may_pass) return status;
+    if (status.code() == Code::kCorruption) damaged_->Add(request.key, fetched.version.version);
     if (mirror.ok()) ForgetMirror(*mirror);  // the daemon may have made it anew
   }
   return status;
@@ -212,7 +243,9 @@ Result<std::unique_ptr<StreamView>> RemoteReader::ViewWanted(const Wanted& wante
   QUIRE_RETURN_IF_ERROR(
       ReadFetched(wanted, {}, [&](const Mirrored& mirror, const FetchBody& fetched) -> Status {
         QUIRE_ASSIGN_OR_RETURN(auto view, mirror->View(wanted.key, fetched.version.version));
-        made = std::make_unique<RemoteView>(mirror, std::move(view), fetched.version);
+        const auto on_damage = [damaged = damaged_, key = std::string(wanted.key),
+                                version = fetched.version.version] { damaged->Add(key, version); };
+        made = std::make_unique<RemoteView>(mirror, std::move(view), fetched.version, on_damage);
         return Status();
       }));
   return made;

@@ -68,7 +68,9 @@ struct Request {
   std::string key;
   uint64_t number = 0;          ///< kVersions, kWait: see above; kFetch: which, 0 the newest
   bool at_snapshot = false;     ///< kFetch: `number` is a snapshot's, not a version's
-  uint64_t have = 0;            ///< kFetch: a version whose bytes need not be sent; 0: none
+  /// kFetch: to another daemon, a version whose bytes need not be sent; to this node's, one whose
+  /// bytes in the mirror are damaged; 0: none.
+  uint64_t have = 0;
   uint64_t have_time_ns = 0;    ///< its unix_time_ns: of another version under the same number
                                 ///< the bytes are sent
   uint64_t timeout_ms = 0;      ///< kWait

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log_sink.h"
+
 namespace quire::stream {
 namespace {
 
@@ -42,6 +44,15 @@ class LogMirror final : public Mirror {
   std::unique_ptr<Part> part_;
 };
 
+// The gate goes last: readers that look for the log meanwhile do not find it. Views of it stay.
+Status RemoveFiles(io::FileSystem& fs, const PartName& name) {
+  for (const char* const file : {"log", "index", "gate"}) {
+    const Status removed = fs.Unlink(name.path(file));
+    if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Mirror>> Mirror::Open(io::FileSystem& fs, const std::string& place,
@@ -52,9 +63,16 @@ Result<std::unique_ptr<Mirror>> Mirror::Open(io::FileSystem& fs, const std::stri
   cache.keep_versions = 0;
   cache.keep_ms = 0;
   cache.objects_max = std::max(options.objects_max, kObjectsMin);
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Part> part,
-                         Part::Open(fs, PartName{place, name, rank}, cache, true));
-  return std::unique_ptr<Mirror>(std::make_unique<LogMirror>(fs, std::move(part)));
+  const PartName part_name{place, name, rank};
+  auto part = Part::Open(fs, part_name, cache, true);
+  if (part.status().code() == Code::kCorruption) {
+    base::Log(LogLevel::kWarning,
+              "a mirror is damaged, and a new one takes its place: " + part.status().ToString());
+    QUIRE_RETURN_IF_ERROR(RemoveFiles(fs, part_name));
+    part = Part::Open(fs, part_name, cache, true);
+  }
+  QUIRE_RETURN_IF_ERROR(part.status());
+  return std::unique_ptr<Mirror>(std::make_unique<LogMirror>(fs, std::move(*part)));
 }
 
 }  // namespace quire::stream

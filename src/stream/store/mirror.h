@@ -17,7 +17,8 @@ namespace quire::stream {
 
 class Mirror {
  public:
-  /// `place` is a MirrorPlace; made where absent. Keeps the content of an earlier mirror.
+  /// `place` is a MirrorPlace; made where absent. Keeps the content of an earlier mirror; if that
+  /// is damaged, a new one takes its place, and what it had is fetched again on demand.
   static Result<std::unique_ptr<Mirror>> Open(io::FileSystem& fs, const std::string& place,
                                               const std::string& name, uint32_t rank,
                                               const StreamOptions& options);

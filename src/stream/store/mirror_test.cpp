@@ -82,6 +82,23 @@ TEST_F(MirrorTest, ReplacesAVersionOfAnotherStoreAlsoWhileItIsViewed) {
   EXPECT_TRUE(Got(5) == BytesOf("new", 2002, kSize));
 }
 
+// The source is whole: what the mirror had is fetched again.
+TEST_F(MirrorTest, IsMadeAnewIfItIsDamaged) {
+  ASSERT_OK(Fetch(1, BytesOf("T", 1, kSize), 1));
+  ASSERT_OK(Fetch(2, BytesOf("T", 2, kSize), 2));
+  auto reader = machine_.Read();
+  ASSERT_OK(reader.status());
+  auto view = (*reader)->View("T", 2);
+  ASSERT_OK(view.status());
+  mirror_.reset();
+  ASSERT_OK(machine_.fs().Damage(
+      machine_.log_path(), [](std::string* log) { (*log)[kLogHeaderBytes + 20] ^= 1; }));
+  ASSERT_NO_FATAL_FAILURE(OpenMirror());
+  EXPECT_TRUE((*view)->bytes() == BytesOf("T", 2, kSize)) << "a view goes on";
+  ASSERT_OK(Fetch(1, BytesOf("T", 1, kSize), 1));
+  EXPECT_TRUE(Got(1) == BytesOf("T", 1, kSize));
+}
+
 TEST_F(MirrorTest, TakesRoomFromWhatNobodyViewsAndGoesOnForLong) {
   for (uint64_t i = 1; i <= 200; ++i) {
     const uint64_t version = 1 + i % 7;
