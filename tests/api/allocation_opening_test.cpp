@@ -96,6 +96,24 @@ TEST_F(OpeningWithoutMemory, OfAReaderHidesNothingFromOthers) {
   });
 }
 
+// It would keep fewer versions.
+TEST_F(OpeningWithoutMemory, ToWriteThatIsRefusedLeavesThePolicyAndTheEnd) {
+  int refused = 0;
+  OpenWithoutEach([&](io::FileSystem& fs, const std::string& place) {
+    const Status opened = base::OrOutOfMemory(
+        [&] { return OpenWriter(fs, place, "store", 0, SmallLog(64 << 10)).status(); });
+    if (opened.ok()) return Status();
+    ++refused;
+    const auto log = LogHeap::Open(io::PosixFileSystem(), place + "/store/log-0",
+                                   io::MapMode::kRead);
+    EXPECT_OK(log.status());
+    EXPECT_EQ((*log)->head().keep_versions, kVersions);
+    EXPECT_TRUE((*log)->head().finished);
+    return opened;
+  });
+  EXPECT_GT(refused, 20);
+}
+
 // A mirror's part, whose index forgets objects when it has no room for another.
 class ForgettingPart {
  public:

@@ -105,8 +105,8 @@ Result<Identity> DecodeIdentity(Slice page, const std::string& path) {
   return identity;
 }
 
-std::string EncodeHead(const Head& head, uint64_t log_id) {
-  std::string page;
+std::string EncodeHead(const Head& head, uint64_t log_id, std::string page) {
+  page.clear();
   base::PutFixed<uint64_t>(&page, head.sequence);
   base::PutFixed<uint64_t>(&page, head.synced);
   base::PutFixed<uint64_t>(&page, head.head);

@@ -58,7 +58,8 @@ struct Head {
   uint64_t keep_ms = 0;
   std::vector<uint64_t> kept;  ///< snapshots, rising
 };
-std::string EncodeHead(const Head& head, uint64_t log_id);
+/// Into the memory of `page`: with room for kPageBytes, none is taken.
+std::string EncodeHead(const Head& head, uint64_t log_id, std::string page = {});
 /// kCorruption: the page is not whole, or says what no writer does.
 Result<Head> DecodeHead(Slice page, uint64_t log_id);
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
+#include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "stream/log/delta.h"
 
@@ -300,29 +301,28 @@ Status LogHeap::WriteHead(Head head) {
   if (head.durable != 0) head.relies_on = 0;
   // A page that is damaged later cannot be told from one that was being written when the power
   // failed: the head before it counts then. So what only heads say stands in both.
-  if (SaysTheSame(head, head_)) return StoreHead(std::move(head));
-  const Head former = head_;
-  Status stored = StoreHead(head);
-  if (stored.ok()) stored = StoreHead(std::move(head));
-  if (!stored.ok()) TakeBack(former);
+  if (SaysTheSame(head, head_)) return StoreHead(ReadyHead(std::move(head)));
+  const uint64_t newest = head_.sequence;
+  ReadyHead former(head_), former_again(head_), first(head), second(std::move(head));
+  const Status stored = base::OrOutOfMemory([&] {
+    const Status status = StoreHead(std::move(first));
+    return status.ok() ? StoreHead(std::move(second)) : status;
+  });
+  if (stored.ok() || head_.sequence == newest) return stored;
+  // Twice, so that neither slot has what was refused. A device that failed to sync is not asked
+  // again.
+  StorePage(std::move(former));
+  StorePage(std::move(former_again));
   return stored;
-}
-
-// Twice, so that neither slot has what was refused. A device that failed to sync is not asked
-// again.
-void LogHeap::TakeBack(const Head& former) {
-  if (head_.sequence == former.sequence) return;  // nothing was stored
-  StorePage(former);
-  StorePage(former);
 }
 
 // A head that cannot be synced may not be what a loss of power leaves. Then what lies below it is
 // not free: the head before needs it.
-Status LogHeap::StoreHead(Head head) {
-  const bool sync = head.durable != 0 && !persistent();
+Status LogHeap::StoreHead(ReadyHead ready) {
+  const bool sync = ready.head.durable != 0 && !persistent();
   const Position head_before = head_.head;
   QUIRE_RETURN_IF_ERROR(SyncFoundHead());
-  const uint64_t offset = StorePage(std::move(head));
+  const uint64_t offset = StorePage(std::move(ready));
   if (!sync) return Status();
   const Status synced = SyncBytes(offset, kPageBytes);
   if (synced.ok()) {
@@ -334,13 +334,14 @@ Status LogHeap::StoreHead(Head head) {
 }
 
 // Returns where it lies.
-uint64_t LogHeap::StorePage(Head head) {
+uint64_t LogHeap::StorePage(ReadyHead ready) {
+  Head& head = ready.head;
   head.sequence = head_.sequence + 1;
   head.synced = head_.synced;
   const uint64_t slot = FreeHeadSlot();
   const uint64_t offset = (1 + slot) * kPageBytes;
   base::SyncPoint("stream.head.before_store");
-  memory_.Store(offset, EncodeHead(head, identity_.log_id));
+  memory_.Store(offset, EncodeHead(head, identity_.log_id, std::move(ready.page)));
   memory_.Fence();
   base::SyncPoint("stream.head.stored");
   slots_[slot] = head.sequence;

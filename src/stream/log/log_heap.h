@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/files/file_system.h"
@@ -118,9 +119,14 @@ class LogHeap {
 
  private:
   LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map);
-  Status StoreHead(Head head);
-  uint64_t StorePage(Head head);
-  void TakeBack(const Head& former);
+  // A head and room for its page: to store it takes no memory.
+  struct ReadyHead {
+    explicit ReadyHead(Head from) : head(std::move(from)) { page.reserve(kPageBytes); }
+    Head head;
+    std::string page;
+  };
+  Status StoreHead(ReadyHead ready);
+  uint64_t StorePage(ReadyHead ready);
   Status SyncFoundHead();
   uint64_t FreeHeadSlot() const;
   uint64_t OffsetOf(Position at) const { return kLogHeaderBytes + at % identity_.capacity; }

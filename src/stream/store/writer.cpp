@@ -30,10 +30,13 @@ StreamDurability DurabilityOf(const LogMemory& memory) {
 
 class LocalWriter final : public StreamWriter {
  public:
-  LocalWriter(std::unique_ptr<Part> part, StreamOptions options)
-      : options_(std::move(options)),
-        durability_(DurabilityOf(part->heap().memory())),
-        part_(std::move(part)) {}
+  explicit LocalWriter(StreamOptions options) : options_(std::move(options)) {}
+  // Before any other call. Last: an open that succeeds changes the log.
+  Status Open(io::FileSystem& fs, const PartName& name) {
+    QUIRE_ASSIGN_OR_RETURN(part_, Part::Open(fs, name, options_, true));
+    durability_ = DurabilityOf(part_->heap().memory());
+    return Status();
+  }
   ~LocalWriter() override {
     try {
       // What fails is told by Finish alone.
@@ -102,7 +105,7 @@ class LocalWriter final : public StreamWriter {
   Status KeepWhole(uint64_t snapshot);
 
   const StreamOptions options_;
-  const StreamDurability durability_;
+  StreamDurability durability_ = StreamDurability::kProcess;  // since Open
   mutable std::mutex mutex_;    // guards all below
   std::unique_ptr<Part> part_;  // null: finished
   Objects objects_;
@@ -390,9 +393,9 @@ Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::
                                                  const std::string& name, uint32_t rank,
                                                  const StreamOptions& options) {
   return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<StreamWriter>> {
-    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Part> part,
-                           Part::Open(fs, PartName{place, name, rank}, options, true));
-    return std::unique_ptr<StreamWriter>(std::make_unique<LocalWriter>(std::move(part), options));
+    auto writer = std::make_unique<LocalWriter>(options);
+    QUIRE_RETURN_IF_ERROR(writer->Open(fs, PartName{place, name, rank}));
+    return std::unique_ptr<StreamWriter>(std::move(writer));
   });
 }
 
