@@ -96,7 +96,7 @@ class Build:
         self.ninja = re.search(r"^CMAKE_MAKE_PROGRAM:\w+=(.*)$", cache, re.M).group(1)
 
     def compile_command(self, source, changed, target):
-        """Compiles `changed`, a copy of `source`, to `target`: with less optimisation, and without warnings.
+        """Compiles `changed`, a copy of `source`, to `target`: less optimised, without warnings.
 
         Where the build compiles `source` in a batch, all of the batch is compiled.
         """

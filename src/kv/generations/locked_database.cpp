@@ -49,8 +49,8 @@ Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
 }
 
 // The number behind which those of the generations of a new database begin. Where each machine has
-// its own storage, parts of a destroyed database of this name may lie on machines that are not here:
-// a number drawn at random tells them from those of the new one.
+// its own storage, parts of a destroyed database of this name may lie on machines that are not
+// here: a number drawn at random tells them from those of the new one.
 uint32_t FirstTaken(const runtime::Core& core) {
   bool alone = true;
   for (int rank = 0; rank < core.size(); ++rank) alone = alone && core.OnThisMachine(rank);
