@@ -26,11 +26,11 @@
 
 #include "comm/exchange/call_table.h"
 #include "comm/exchange/exchange.h"
-#include "comm/transport/mailbox.h"
 #include "comm/exchange/message.h"
 #include "comm/exchange/peer.h"
-#include "comm/mpi/progress_group.h"
 #include "comm/exchange/service_table.h"
+#include "comm/transport/mailbox.h"
+#include "comm/transport/progress_group.h"
 #include "comm/transport/spin_gauge.h"
 #include "comm/transport/transport.h"
 #include "comm/transport/wait_set.h"

@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/transport/frame.h"
 #include "comm/mpi/mpi_session.h"
+#include "comm/transport/frame.h"
 #include "comm/transport/nap.h"
 #include "comm/transport/peer_process.h"
-#include "comm/mpi/progress_group.h"
+#include "comm/transport/progress_group.h"
 #include "comm/transport/transport.h"
 
 namespace quire::comm {

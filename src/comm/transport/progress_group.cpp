@@ -1,4 +1,4 @@
-#include "comm/mpi/progress_group.h"
+#include "comm/transport/progress_group.h"
 
 #include <utility>
 
