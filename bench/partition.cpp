@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 
 namespace quire::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "filter/rank_map_testing.h"
-#include "filter/spread.h"
+#include "filter/rank_map/rank_map_testing.h"
+#include "filter/rank_map/spread.h"
 #include "keys.h"
 #include "partition.h"
 #include "report.h"

@@ -61,7 +61,7 @@ install(FILES "${PROJECT_BINARY_DIR}/QuireConfig.cmake"
         DESTINATION ${quire_package_dir})
 
 # pkg-config knows no imported targets: name the libraries, and the include folder and flags of MPI.
-set(quire_pc_libs_private "-lstdc++ -pthread")
+set(quire_pc_libs_private "-lstdc++ -lm -pthread")
 get_property(quire_pc_modules GLOBAL PROPERTY QUIRE_LIBS)
 list(REMOVE_DUPLICATES quire_pc_modules)
 foreach(library IN LISTS quire_pc_modules)

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "filter/bloom.h"
+#include "filter/bloom/bloom.h"
 #include "table/block.h"
 #include "table/block_builder.h"
 #include "table/compression.h"

@@ -4,7 +4,7 @@
 
 #include "base/coding.h"
 #include "base/epoch.h"
-#include "filter/bloom.h"
+#include "filter/bloom/bloom.h"
 #include "table/cache_line.h"
 
 namespace quire::table {

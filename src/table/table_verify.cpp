@@ -5,7 +5,7 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
-#include "filter/bloom.h"
+#include "filter/bloom/bloom.h"
 #include "table/block_stream.h"
 #include "table/table_reader.h"
 

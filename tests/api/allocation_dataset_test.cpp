@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "child_process.h"
 #include "failing_allocations.h"
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 #include "io/sim/sim_file_system.h"
 #include "partition/part/double_buffer.h"
 #include "partition/part/files.h"

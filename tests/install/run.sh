@@ -192,6 +192,8 @@ case $mode in
     pkg_config --cflags --libs quire
     "$cxx" -std=c++20 "$here/consumer/main.cpp" "${flags[@]}" -o "$work/$mode/consumer"
     run "$work/$mode/consumer"
+    "$cc" -std=c99 "$here/c_consumer/main.c" "${flags[@]}" -o "$work/$mode/c_consumer"
+    run "$work/$mode/c_consumer"
     ;;
   headers)
     # Each public header alone, in each language it is for, without warnings.

@@ -568,7 +568,7 @@ SABOTAGES = [
              "  QUIRE_RETURN_IF_ERROR(read);",
              "}\n  if (read.code() != Code::kCorruption) QUIRE_RETURN_IF_ERROR(read);",
              LSM, "ValueDamage.*"),
-    Sabotage("filter-member", "a filter misses a key", "src/filter/bloom.cpp",
+    Sabotage("filter-member", "a filter misses a key", "src/filter/bloom/bloom.cpp",
              "for (size_t i = 0; i < hashes.size(); ++i) {",
              "for (size_t i = 1; i < hashes.size(); ++i) {", FILTER, "Bloom.NeverRejectsAMember"),
     Sabotage("filter-key", "a table's filter is not told of every key",

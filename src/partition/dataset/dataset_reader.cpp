@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/out_of_memory.h"
 #include "base/program_call.h"
-#include "filter/spread.h"
+#include "filter/rank_map/spread.h"
 #include "io/files/machine.h"
 #include "partition/dataset/dataset_scan.h"
 #include "partition/part/pair_buffer.h"

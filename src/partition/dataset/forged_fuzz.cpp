@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 #include "partition/part/files.h"
 #include "runtime/sealed_text.h"
 

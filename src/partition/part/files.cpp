@@ -5,7 +5,7 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 #include "io/paths/sole_writer.h"
 #include "runtime/repository.h"
 #include "runtime/sealed_text.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 #include "io/files/file_system.h"
 #include "partition/part/files.h"
 #include "table/table.h"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 #include "partition/part/double_buffer.h"
 #include "partition/route/entry.h"
 #include "partition/part/lane.h"

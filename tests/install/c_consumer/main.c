@@ -1,7 +1,9 @@
-/* A C99 program that uses an installed Quire on one rank: puts, closes, opens again, gets.
+/* A C99 program that uses an installed Quire on one rank: puts, closes, opens again, gets; and
+ * links datasets.
  *
  *   consumer REPOSITORY */
 #include <quire/quire.h>
+#include <quire/quire_dataset.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,11 +32,19 @@ static int get(quire_context* context) {
   return quire_db_close(db);
 }
 
+/* Datasets need what databases do not, from the mathematical library. */
+static int look_for_dataset(void) {
+  quire_dataset_reader* reader = NULL;
+  const int code = quire_dataset_reader_open("no-such-dataset", NULL, &reader);
+  return code == QUIRE_NOT_FOUND ? QUIRE_OK : QUIRE_CORRUPTION;
+}
+
 int main(int argc, char** argv) {
   quire_context* context = NULL;
   int code = quire_context_open(argc > 1 ? argv[1] : "consumer-repository", NULL, &context);
   if (code == QUIRE_OK) code = put(context);
   if (code == QUIRE_OK) code = get(context);
+  if (code == QUIRE_OK) code = look_for_dataset();
   if (code == QUIRE_OK) code = quire_context_close(context);
   printf("%s\n", code == QUIRE_OK ? "the consumer works" : quire_error_message());
   printf("version %s\n", quire_version());

@@ -8,9 +8,9 @@
 #include <bit>
 #include <vector>
 
-#include "filter/pair_list.h"
-#include "filter/ribbon.h"
-#include "filter/ribbon_layout.h"
+#include "filter/rank_map/pair_list.h"
+#include "filter/rank_map/ribbon.h"
+#include "filter/rank_map/ribbon_layout.h"
 
 namespace quire::filter {
 namespace {

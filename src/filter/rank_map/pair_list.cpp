@@ -1,4 +1,4 @@
-#include "filter/pair_list.h"
+#include "filter/rank_map/pair_list.h"
 
 #include <algorithm>
 

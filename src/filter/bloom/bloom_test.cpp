@@ -1,4 +1,4 @@
-#include "filter/bloom.h"
+#include "filter/bloom/bloom.h"
 
 #include <gtest/gtest.h>
 

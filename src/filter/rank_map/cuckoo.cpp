@@ -1,8 +1,8 @@
-#include "filter/cuckoo.h"
+#include "filter/rank_map/cuckoo.h"
 
 #include "base/coding.h"
-#include "filter/cuckoo_layout.h"
-#include "filter/pair_list.h"
+#include "filter/rank_map/cuckoo_layout.h"
+#include "filter/rank_map/pair_list.h"
 
 namespace quire::filter {
 const char* ValidateCuckoo(Slice body, int rank_bits, uint32_t rank_count) {

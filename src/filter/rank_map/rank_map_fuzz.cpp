@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "filter/cuckoo.h"
-#include "filter/rank_bloom.h"
-#include "filter/rank_map.h"
-#include "filter/ribbon.h"
+#include "filter/rank_map/cuckoo.h"
+#include "filter/rank_map/rank_bloom.h"
+#include "filter/rank_map/rank_map.h"
+#include "filter/rank_map/ribbon.h"
 
 namespace quire::filter {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "filter/spread.h"
+#include "filter/rank_map/spread.h"
 
 namespace quire::filter {
 

@@ -1,4 +1,4 @@
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "filter/rank_map_testing.h"
+#include "filter/rank_map/rank_map_testing.h"
 #include "tests/support/golden.h"
 #include "tests/support/status_asserts.h"
 

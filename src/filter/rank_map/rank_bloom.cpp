@@ -1,10 +1,10 @@
-#include "filter/rank_bloom.h"
+#include "filter/rank_map/rank_bloom.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/coding.h"
-#include "filter/spread.h"
+#include "filter/rank_map/spread.h"
 
 namespace quire::filter {
 namespace {

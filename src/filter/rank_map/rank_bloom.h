@@ -1,7 +1,7 @@
 /// The Bloom filter of a shard of a RankMap: its members are pairs of key and rank, so that a
 /// question about a key asks for each of the N ranks. One array of bits, as in the paper: at
-/// 4 + log2 N bits a pair must have an error that a filter in blocks (filter/bloom.h) does not
-/// reach.
+/// 4 + log2 N bits a pair must have an error that a filter in blocks (filter/bloom/bloom.h) does
+/// not reach.
 ///
 /// Layer      filter
 /// Source     FilterKV, section 4.1; Kirsch, Mitzenmacher: Less Hashing, Same Performance, 2006
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 
 namespace quire::filter {
 

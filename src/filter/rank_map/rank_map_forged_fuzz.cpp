@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 
 namespace quire::filter {
 namespace {

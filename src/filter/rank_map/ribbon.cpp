@@ -1,9 +1,9 @@
-#include "filter/ribbon.h"
+#include "filter/rank_map/ribbon.h"
 
 #include <bit>
 
-#include "filter/pair_list.h"
-#include "filter/ribbon_layout.h"
+#include "filter/rank_map/pair_list.h"
+#include "filter/rank_map/ribbon_layout.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/coding.h"
-#include "filter/spread.h"
+#include "filter/rank_map/spread.h"
 #include "quire/slice.h"
 
 namespace quire::filter {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 
 namespace quire::filter {
 

@@ -1,4 +1,4 @@
-#include "filter/rank_map.h"
+#include "filter/rank_map/rank_map.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,10 +8,10 @@
 #include "base/coding.h"
 #include "base/hash.h"
 #include "base/parallel_for.h"
-#include "filter/cuckoo.h"
-#include "filter/rank_bloom.h"
-#include "filter/ribbon.h"
-#include "filter/spread.h"
+#include "filter/rank_map/cuckoo.h"
+#include "filter/rank_map/rank_bloom.h"
+#include "filter/rank_map/ribbon.h"
+#include "filter/rank_map/spread.h"
 
 namespace quire::filter {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "base/coding.h"
 #include "base/random.h"
-#include "filter/cuckoo.h"
-#include "filter/cuckoo_layout.h"
-#include "filter/pair_list.h"
+#include "filter/rank_map/cuckoo.h"
+#include "filter/rank_map/cuckoo_layout.h"
+#include "filter/rank_map/pair_list.h"
 
 namespace quire::filter {
 namespace {
