@@ -7,6 +7,9 @@
 # A large folder has rooms, lowest first (ROOMS log index store): its files lie in these, and none
 # includes a higher room.
 #
+# With SEPARATE its sources are compiled one by one also in a full build, since a program takes from
+# the library what is compiled at once: who opens a stream needs neither datasets nor MPI.
+#
 # makes the library quire_table, the test program quire_table_test (each of its tests a ctest with
 # the label "table"), and for each fuzzer quire_table_fuzz: libFuzzer with QUIRE_BUILD_FUZZERS,
 # else a program that runs the seed corpus (src/table/corpus/table_fuzz/) once, as a ctest.
@@ -14,7 +17,7 @@
 include(GoogleTest)
 
 function(quire_module name)
-  cmake_parse_arguments(arg "" "" "ROOMS;SOURCES;TESTS;FUZZERS;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE" "" "ROOMS;SOURCES;TESTS;FUZZERS;DEPS;LIBS" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "quire_module(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
   endif()
@@ -25,7 +28,10 @@ function(quire_module name)
   list(TRANSFORM arg_LIBS PREPEND Quire::)
   set(library quire_${name})
   if(arg_SOURCES)
-    quire_batches(sources ${library} "${arg_SOURCES}")
+    set(sources ${arg_SOURCES})
+    if(NOT arg_SEPARATE)
+      quire_batches(sources ${library} "${sources}")
+    endif()
     add_library(${library} STATIC ${sources})
     quire_target_defaults(${library})
     set(scope PUBLIC)
