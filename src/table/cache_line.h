@@ -1,4 +1,4 @@
-/// What a processor reads at once.
+/// The size of a cache line: a processor reads memory in whole lines.
 ///
 /// Layer      table
 /// Threads    a constant

@@ -57,11 +57,13 @@ uint32_t FirstTaken(const runtime::Core& core) {
   return alone ? 0 : static_cast<uint32_t>(io::RandomU64() % kFirstTakenMax);
 }
 
-// What each rank tells the others: rank 0, which database there is, or how a new one is numbered.
+// Rank 0 tells the others which database there is. If there is none, it tells them behind which
+// number the generations of a new one begin.
 std::string Told(const runtime::Core& core, const LockedDatabase& locked) {
+  const bool known = !locked.descriptor.generations.empty();
   std::string told;
-  base::PutFixed(&told, core.rank() == 0 ? FirstTaken(core) : 0);
-  if (!locked.descriptor.generations.empty()) told += EncodeDescriptor(locked.descriptor);
+  base::PutFixed(&told, known || core.rank() != 0 ? 0 : FirstTaken(core));
+  if (known) told += EncodeDescriptor(locked.descriptor);
   return told;
 }
 
