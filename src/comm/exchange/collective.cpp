@@ -22,22 +22,18 @@
 #include "comm/exchange/exchange_impl.h"
 
 namespace quire::comm {
-namespace {
 
-constexpr uint64_t kMemoryNapNs = base::kNsPerMs;
-constexpr uint64_t kLastNewsNs = 1'000 * base::kNsPerMs;
-
-enum Operation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
-enum Ending : uint8_t { kCompleted = 1, kGivenUp = 2 };
+// These are parts of ExchangeImpl::Collective, which a header names: no anonymous namespace.
+enum CollectiveOperation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
 
 // The failure of the lowest rank heard of, or the first death.
-struct Failure {
+struct CollectiveFailure {
   int rank = -1;
   Code code = Code::kOk;
   std::string text;
   bool lasting = false;  // no later call of this communicator can be right
 
-  void Merge(Failure other) {
+  void Merge(CollectiveFailure other) {
     if (other.rank < 0) return;
     const bool death = code == Code::kPeerFailed;
     const bool other_death = other.code == Code::kPeerFailed;
@@ -55,14 +51,21 @@ struct Failure {
   }
 };
 
-void EncodeFailure(const Failure& failure, std::string* to) {
+namespace {
+
+constexpr uint64_t kMemoryNapNs = base::kNsPerMs;
+constexpr uint64_t kLastNewsNs = 1'000 * base::kNsPerMs;
+
+enum Ending : uint8_t { kCompleted = 1, kGivenUp = 2 };
+
+void EncodeFailure(const CollectiveFailure& failure, std::string* to) {
   base::PutFixed<int32_t>(to, failure.rank);
   base::PutFixed<uint8_t>(to, static_cast<uint8_t>(failure.code));
   base::PutFixed<uint8_t>(to, failure.lasting ? 1 : 0);
   base::PutLengthPrefixed(to, failure.text);
 }
 
-bool DecodeFailure(base::Reader& reader, int size, Failure* failure) {
+bool DecodeFailure(base::Reader& reader, int size, CollectiveFailure* failure) {
   int32_t rank = 0;
   uint8_t code = 0;
   uint8_t lasting = 0;
@@ -77,8 +80,8 @@ bool DecodeFailure(base::Reader& reader, int size, Failure* failure) {
 }
 
 // Without its sentence where there is no memory for that.
-Failure FailureOf(int rank, const Status& status) {
-  Failure failure{rank, status.code(), {}, false};
+CollectiveFailure FailureOf(int rank, const Status& status) {
+  CollectiveFailure failure{rank, status.code(), {}, false};
   static_cast<void>(base::OrOutOfMemory([&] {
     failure.text = status.message();
     return Status();
@@ -86,7 +89,7 @@ Failure FailureOf(int rank, const Status& status) {
   return failure;
 }
 
-Failure PartedFailure(int rank) {
+CollectiveFailure PartedFailure(int rank) {
   return {rank, Code::kPeerFailed,
           "an earlier collective call ended on some ranks and was given up on others; close the "
           "context and reopen it on all ranks",
@@ -96,8 +99,8 @@ Failure PartedFailure(int rank) {
 }  // namespace
 
 struct ExchangeImpl::Collective {
-  Operation operation;
-  Failure failure;
+  CollectiveOperation operation;
+  CollectiveFailure failure;
   std::vector<std::string> blocks;  // kGather: of ranks r, r + 1, ... as far as known
   uint64_t call = 0;
   int pass = 0;
@@ -183,7 +186,7 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
   base::Reader reader(collective.incoming);
   uint8_t operations = 0;
   uint8_t before = 0;
-  Failure failure;
+  CollectiveFailure failure;
   bool sound =
       reader.Fixed(&operations) && reader.Fixed(&before) && DecodeFailure(reader, size_, &failure);
   if (sound && operations == collective.operation && collective.operation == kGather &&
@@ -227,13 +230,13 @@ void ExchangeImpl::ReceivePart(Collective& collective, int source, int round) {
 void ExchangeImpl::TellGivenUp(Collective& collective) {
   collective.given_up = true;
   if (first_given_up_ == 0) first_given_up_ = collective.call;
-  const auto encode = [&](const Failure& failure) {
+  const auto encode = [&](const CollectiveFailure& failure) {
     note_.clear();
     base::PutFixed<uint64_t>(&note_, first_given_up_);
     EncodeFailure(failure, &note_);
     return Status();
   };
-  const Failure& failure = collective.failure;
+  const CollectiveFailure& failure = collective.failure;
   if (!base::OrOutOfMemory([&] { return encode(failure); }).ok()) {
     static_cast<void>(encode({failure.rank, failure.code, {}, failure.lasting}));
   }
@@ -269,7 +272,7 @@ void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
 // Another rank gave the call up: this one fails as that did.
 void ExchangeImpl::JoinGivingUp(Collective& collective) {
   std::string text;
-  Failure failure;
+  CollectiveFailure failure;
   const Status read = base::OrOutOfMemory([&] {
     text = parts_.WhyGivenUp(collective.call);
     base::Reader reader(text);
