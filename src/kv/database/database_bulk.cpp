@@ -6,12 +6,12 @@
 #include "kv/protocol/wire.h"
 
 namespace quire::kv {
-namespace {
 
-// The first failure of several operations, with their count.
-class Outcome {
+// The first failure of several operations, with their count. A part of DatabaseImpl::ManyGet, which
+// a header names: no anonymous namespace.
+class BulkOutcome {
  public:
-  explicit Outcome(size_t count) : count_(count) {}
+  explicit BulkOutcome(size_t count) : count_(count) {}
   void Add(const Status& status) {
     if (!status.ok()) AddFailures(1, status);
   }
@@ -35,11 +35,9 @@ class Outcome {
   Status first_;
 };
 
-}  // namespace
-
 template <typename WriteOne>
 Status DatabaseImpl::WriteEach(size_t count, const WriteOne& write_one) {
-  Outcome outcome(count);
+  BulkOutcome outcome(count);
   for (size_t i = 0; i < count; ++i) outcome.Add(write_one(i));
   return outcome.Take();
 }
@@ -68,7 +66,7 @@ Status DatabaseImpl::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pa
                                   log::RecordType type) {
   // What was staged before the mode changed comes first.
   QUIRE_RETURN_IF_ERROR(dispatcher_->DrainAll());
-  Outcome outcome(pairs.size());
+  BulkOutcome outcome(pairs.size());
   GroupedWriter writer(core_->exchange.get(), number_, Operation::kApply);
   for (const auto& [key, value] : pairs) {
     const Status sizes = CheckSizes(key, value);
@@ -114,7 +112,7 @@ Status DatabaseImpl::Write(const Batch& batch) {
     const Status drained = dispatcher_->Drain(owner);
     if (!drained.ok()) writer.GiveUp(owner, drained);
   }
-  Outcome outcome(batch.count());
+  BulkOutcome outcome(batch.count());
   if (local.count() > 0) {
     lsm::WriteProgress progress;
     const Status written = store_->Write(local.bytes(), &progress);
@@ -135,7 +133,7 @@ struct DatabaseImpl::ManyGet {
   std::map<Asked, std::vector<size_t>> far;  // keys to be asked for, the last one first
   // By owner: those whose tables it named, which were not to be had.
   std::vector<std::pair<int, size_t>> for_values;
-  Outcome outcome;
+  BulkOutcome outcome;
 
   PlaceFunction PlaceOf(size_t i) {
     std::string* const value = &(*values)[i];
@@ -151,7 +149,7 @@ Status DatabaseImpl::GetMany(const std::vector<Slice>& keys, std::vector<std::st
   QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
   values->assign(keys.size(), std::string());
   found->assign(keys.size(), false);
-  ManyGet many{keys, values, found, {}, {}, {}, {}, Outcome(keys.size())};
+  ManyGet many{keys, values, found, {}, {}, {}, {}, BulkOutcome(keys.size())};
   many.tickets.resize(keys.size());
   many.hashes.resize(keys.size());
   GetNear(&many);

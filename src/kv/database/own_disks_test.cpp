@@ -219,9 +219,10 @@ class NodesOfJobs {
     options.own_disks = true;
     options.own_machines = true;
     options.context.timeout_ms = 2000;
-    options.file_system = [&](int rank) { return disks_[nodes[static_cast<size_t>(rank)]].get(); };
+    options.file_system = [&](int rank) { return faults_[nodes[static_cast<size_t>(rank)]].get(); };
     SimCluster(options).Run(program);
   }
+  io::FaultFileSystem& node(size_t node) { return *faults_[node]; }
   void Write(const std::vector<size_t>& nodes, const std::string& value) {
     Run(nodes, [&](int rank, Context& context) {
       auto db = context.Open("db", SimCluster::SmallDatabase());
@@ -236,6 +237,11 @@ class NodesOfJobs {
     std::vector<std::unique_ptr<io::SimFileSystem>> disks;
     for (int node = 0; node < 3; ++node) disks.push_back(io::NewSimFileSystem());
     return disks;
+  }();
+  std::vector<std::unique_ptr<io::FaultFileSystem>> faults_ = [this] {
+    std::vector<std::unique_ptr<io::FaultFileSystem>> faults;
+    for (const auto& disk : disks_) faults.push_back(io::NewFaultFileSystem(*disk));
+    return faults;
   }();
 };
 
@@ -256,6 +262,39 @@ TEST(DestroyedDatabase, IsNotTakenForANewOneOfItsName) {
     ASSERT_OK(context.Barrier());
     ASSERT_OK((*db)->Close());
   });
+}
+
+// Wherever the disk of a node fails for good amid its creation, a new database is made by the next
+// open, beside the parts that node 1 has of a destroyed one.
+TEST(DestroyedDatabase, HindersNoNewOneWhoseCreationWasCutOff) {
+  for (const size_t broken : {0, 2}) {
+    uint64_t refused = 0;
+    for (bool failed = true; failed && !testing::Test::HasFailure(); ++refused) {
+      SCOPED_TRACE(std::to_string(broken) + ", call " + std::to_string(refused + 1));
+      NodesOfJobs nodes;
+      nodes.Write({0, 1}, "old");
+      nodes.Run({0}, [](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+      nodes.Run({0, 2}, [&](int rank, Context& context) {
+        ASSERT_OK(context.Barrier());
+        if (rank == 0) {
+          nodes.node(broken).FailAt(io::kFaultChange, refused + 1, UINT64_MAX, Code::kIo);
+        }
+        ASSERT_OK(context.Barrier());
+        const auto db = context.Open("db", SimCluster::SmallDatabase());
+        if (rank == 0) failed = !db.ok();
+      });
+      nodes.node(broken).FailAt(0, 1, 0, Code::kIo);
+      nodes.Write({0, 2}, "new");
+      nodes.Run({0, 2}, [](int, Context& context) {
+        auto db = context.Open("db", Existing(true));
+        ASSERT_OK(db.status());
+        for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "new") << i;
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK((*db)->Close());
+      });
+    }
+    EXPECT_GT(refused, 20u);
+  }
 }
 
 }  // namespace
