@@ -1,13 +1,15 @@
 // Collectives in ceil(log2 n) rounds (Bruck et al., 1997): in the round of distance d = 1, 2, 4 ...
 // rank r sends what it has to r - d and receives from r + d, so that after the last round every
 // rank has heard, directly or through others, of every rank. Each message carries the lowest
-// failure that its sender knows, which calls it has heard of, and how the call before ended.
+// failure that its sender knows, which calls it has heard of, and which call was the last that its
+// sender completed.
 //
 // A rank that misses a part, or hears that another rank gave up, gives the call up: it tells the
 // ranks that wait for its parts, and they do the same. A rank that comes late finds the note and
 // fails as the others did, so that the next calls of all ranks match again. Only a rank that had
-// just completed the call learns of the note too late; the next call finds out, because its parts
-// say how the call before ended, and all later calls of the communicator are refused.
+// just completed the call learns of the note too late; the next call finds out, or the first after
+// it that is not given up, because its parts say which call was the last that ended, and all later
+// calls of the communicator are refused.
 //
 // A gathering has a second pass of rounds in which the ranks agree that each has everything: memory
 // that one rank lacks for what the others sent is a failure of all. See
@@ -25,6 +27,9 @@ namespace quire::comm {
 
 // These are parts of ExchangeImpl::Collective, which a header names: no anonymous namespace.
 enum CollectiveOperation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
+
+// In place of the number of the last call that ranks have completed: they differ in that.
+constexpr uint64_t kParted = UINT64_MAX;
 
 // The failure of the lowest rank heard of, or the first death.
 struct CollectiveFailure {
@@ -55,8 +60,6 @@ namespace {
 
 constexpr uint64_t kMemoryNapNs = base::kNsPerMs;
 constexpr uint64_t kLastNewsNs = 1'000 * base::kNsPerMs;
-
-enum Ending : uint8_t { kCompleted = 1, kGivenUp = 2 };
 
 void EncodeFailure(const CollectiveFailure& failure, std::string* to) {
   base::PutFixed<int32_t>(to, failure.rank);
@@ -106,11 +109,14 @@ struct ExchangeImpl::Collective {
   int pass = 0;
   uint64_t deadline_ns = 0;
   uint8_t operations = 0;  // of all ranks heard of
-  uint8_t before = 0;      // how the call before ended on them
+  uint64_t completed = 0;  // the last call that they have completed, or kParted
   bool given_up = false;
   std::string outgoing = {};
   std::string incoming = {};
 
+  void MergeCompleted(uint64_t other) {
+    if (other != completed) completed = kParted;
+  }
   bool SendsBlocks() const { return operation == kGather && pass == 0 && failure.rank < 0; }
   uint64_t PartNumber(uint64_t round) const {
     return call << kCallShift | (static_cast<uint64_t>(pass) * kPassRounds + round);
@@ -142,7 +148,7 @@ Status ExchangeImpl::SendPart(Collective& collective, int destination, int round
   std::string& payload = collective.outgoing;
   payload.clear();
   base::PutFixed<uint8_t>(&payload, collective.operations);
-  base::PutFixed<uint8_t>(&payload, collective.before);
+  base::PutFixed<uint64_t>(&payload, collective.completed);
   EncodeFailure(collective.failure, &payload);
   if (collective.SendsBlocks()) {
     const int count = std::min(distance, size_ - distance);
@@ -185,10 +191,10 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
   if (collective.incoming.empty()) return base::OutOfMemory();  // it was lost on its arrival
   base::Reader reader(collective.incoming);
   uint8_t operations = 0;
-  uint8_t before = 0;
+  uint64_t completed = 0;
   CollectiveFailure failure;
-  bool sound =
-      reader.Fixed(&operations) && reader.Fixed(&before) && DecodeFailure(reader, size_, &failure);
+  bool sound = reader.Fixed(&operations) && reader.Fixed(&completed) &&
+               DecodeFailure(reader, size_, &failure);
   if (sound && operations == collective.operation && collective.operation == kGather &&
       collective.pass == 0 && failure.rank < 0) {
     const int count = std::min(distance, size_ - distance);
@@ -207,7 +213,7 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
     return Status(Code::kCorruption, "its part of a collective call is damaged");
   }
   collective.operations |= operations;
-  collective.before |= before;
+  collective.MergeCompleted(completed);
   collective.failure.Merge(std::move(failure));
   return Status();
 }
@@ -316,7 +322,7 @@ void ExchangeImpl::RunPasses(Collective& collective) {
   }
   RunRounds(collective);
   if (collective.given_up) return;
-  if (collective.before == (kCompleted | kGivenUp)) {
+  if (collective.completed == kParted) {
     collective.failure = PartedFailure(rank_);
   } else if (collective.operations != collective.operation) {
     collective.failure.Merge(
@@ -337,7 +343,7 @@ Status ExchangeImpl::RunCollective(Collective& collective) {
   if (!ready.ok()) return Fail(ready);
   collective.call = ++collective_count_;
   collective.operations = collective.operation;
-  collective.before = first_given_up_ == 0 ? kCompleted : kGivenUp;
+  collective.completed = (first_given_up_ == 0 ? collective.call : first_given_up_) - 1;
   parts_.Forget(collective.call << kCallShift);
   collective.deadline_ns = transport_->clock().NowNs() + options_.timeout_ms * base::kNsPerMs;
   RunPasses(collective);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,16 @@ constexpr uint64_t kTimeoutMs = 1'000;
 
 using Program = std::function<void(Exchange& exchange)>;
 
-void RunRanks(int count, uint64_t seed, const Program& program) {
+void RunRanks(int count, uint64_t seed, const Program& program,
+              const std::function<void(SimNetwork& network)>& mishap = {}) {
   SimNetwork::Options network;
   network.rank_count = count;
   network.seed = seed;
   ExchangeOptions options;
   options.timeout_ms = kTimeoutMs;
-  SimNetwork::Create(network)->Run([&](int, std::unique_ptr<Transport> transport) {
+  const auto created = SimNetwork::Create(network);
+  if (mishap) mishap(*created);
+  created->Run([&](int, std::unique_ptr<Transport> transport) {
     const auto exchange = Exchange::Create(std::move(transport), options);
     program(*exchange);
     exchange->transport().clock().SleepNs(20 * kTimeoutMs * kMs);  // nobody hears of a leave
@@ -121,6 +125,52 @@ TEST(Collectives, WhateverRanksAreLateABarrierThatPassesHolds) {
   }
   EXPECT_GT(timed_out, static_cast<int>(seeds));
   EXPECT_GT(parted, 0);
+}
+
+constexpr size_t kCalls = 12;
+
+// What each rank hears of some barriers, of which one rank is stopped on its way.
+std::vector<std::vector<Code>> HearStopped(int count, int stopped, uint64_t calls, uint64_t ms) {
+  std::vector<std::vector<Code>> heard(static_cast<size_t>(count));
+  RunRanks(count, calls, [&](Exchange& exchange) {
+    for (size_t i = 0; i < kCalls; ++i) {
+      heard[static_cast<size_t>(exchange.rank())].push_back(exchange.Barrier().code());
+    }
+  }, [&](SimNetwork& network) { network.StopAfter(stopped, calls, ms * kMs); });
+  return heard;
+}
+
+// The first call of which ranks heard otherwise; kCalls: there is none.
+size_t FirstParted(const std::vector<std::vector<Code>>& heard) {
+  for (size_t call = 0; call < kCalls; ++call) {
+    for (const std::vector<Code>& rank : heard) {
+      if (rank[call] != heard[0][call]) return call;
+    }
+  }
+  return kCalls;
+}
+
+// Also where the call after it is given up by all: the ranks must not take that for their last.
+TEST(Collectives, NoCallEndsWellAfterOneThatPartedTheRanks) {
+  int parted = 0;
+  int given_up_after = 0;
+  for (uint64_t calls = 1; calls <= 140; ++calls) {
+    for (const uint64_t ms : {kTimeoutMs + 100, 5 * kTimeoutMs / 2}) {
+      const int count = 2 + static_cast<int>(calls % 4);
+      const auto heard = HearStopped(count, static_cast<int>(calls / 4) % count, calls, ms);
+      const size_t first = FirstParted(heard);
+      if (first + 6 > kCalls) continue;  // too late to see what follows
+      ++parted;
+      given_up_after += heard[0][first + 1] == Code::kTimedOut ? 1 : 0;
+      for (const std::vector<Code>& rank : heard) {
+        const auto after = rank.begin() + static_cast<ptrdiff_t>(first) + 1;
+        EXPECT_EQ(std::count(after, rank.end(), Code::kOk), 0) << calls << ", " << ms << " ms";
+        EXPECT_EQ(rank.back(), Code::kPeerFailed) << calls << ", " << ms << " ms";
+      }
+    }
+  }
+  EXPECT_GT(parted, 0);
+  EXPECT_GT(given_up_after, 0);
 }
 
 TEST(CollectiveBox, KeepsSmallPartsWithoutMemoryAndLargeOnesToo) {
