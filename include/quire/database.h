@@ -240,6 +240,8 @@ class Context {
   ///              kBusy        A program has it open, this one or another.
   ///              kCorruption  Ranks see parts of it, but rank 0 sees no descriptor: nothing is
   ///                           removed.
+  ///              kTimedOut    A rank was late. If the removal has begun, it goes on in the
+  ///                           background; a repeated call returns kBusy, then kNotFound.
   virtual Status Destroy(const std::string& name) = 0;
 
   /// Destroys a closed database in the background. From the return of this call no program can open

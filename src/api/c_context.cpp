@@ -3,6 +3,7 @@
 
 #include "api/handles.h"
 #include "api/open_context.h"
+#include "base/out_of_memory.h"
 #include "base/program_call.h"
 #include "quire/log.h"
 #include "quire/option_table.h"
@@ -240,11 +241,19 @@ int quire_db_open(quire_context* context, const char* name, const quire_options*
   return With(context, [&](quire::Context& of) -> Status {
     if (name == nullptr || db == nullptr) return NullArgument("name or db");
     const quire::DatabaseOptions defaults;
-    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<quire::Database> database,
+    auto& databases = context->databases;
+    std::unique_ptr<quire_db> handle;
+    // Before one rank has a database that another has no memory to give out.
+    QUIRE_RETURN_IF_ERROR(of.Agree(quire::base::OrOutOfMemory([&] {
+      handle = std::make_unique<quire_db>();
+      if (databases.size() == databases.capacity()) databases.reserve(2 * databases.size() + 1);
+      return Status();
+    })));
+    QUIRE_ASSIGN_OR_RETURN(handle->database,
                            of.Open(name, options == nullptr ? defaults : options->database));
-    context->databases.push_back(std::make_unique<quire_db>());
-    context->databases.back()->database = std::move(database);
-    *db = context->databases.back().get();
+    handle->context = &of;
+    *db = handle.get();
+    databases.push_back(std::move(handle));
     return Status();
   });
 }

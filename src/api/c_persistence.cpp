@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "api/handles.h"
+#include "base/out_of_memory.h"
+#include "kv/database/wait_together.h"
 
 using quire::Code;
 using quire::Database;
@@ -16,13 +18,17 @@ using quire::api::WithDatabase;
 namespace quire::api {
 namespace {
 
-// Gives the event of what `begin` begins out; where nobody wants it, waits for its end. Where
-// there is no memory to give it out, nothing begins on this rank.
+// Gives the event of what `begin` begins out; where nobody wants it, waits for its end. Where one
+// rank has no memory to give it out, nothing begins on any rank.
 template <typename Begin>
-Status GiveEvent(quire_event** event, const Begin& begin) {
-  auto handle = std::make_unique<quire_event>();
+Status GiveEvent(Context& context, quire_event** event, const Begin& begin) {
+  std::unique_ptr<quire_event> handle;
+  QUIRE_RETURN_IF_ERROR(context.Agree(base::OrOutOfMemory([&] {
+    handle = std::make_unique<quire_event>();
+    return Status();
+  })));
   QUIRE_ASSIGN_OR_RETURN(handle->object, begin());
-  if (event == nullptr) return handle->object->Wait();
+  if (event == nullptr) return kv::WaitTogether(context, *handle->object);
   *event = handle.release();
   return Status();
 }
@@ -40,7 +46,7 @@ int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** 
     if (path == nullptr) return NullArgument("path");
     quire::CheckpointOptions options;
     options.keep = keep;
-    return GiveEvent(event, [&] { return database.Checkpoint(path, options); });
+    return GiveEvent(*db->context, event, [&] { return database.Checkpoint(path, options); });
   });
 }
 
@@ -57,7 +63,7 @@ int quire_context_restart(quire_context* context, const char* path, const char* 
     options.number = number;
     options.in_place = (flags & QUIRE_RESTART_IN_PLACE) != 0;
     options.replace = (flags & QUIRE_RESTART_REPLACE) != 0;
-    return GiveEvent(event, [&] { return runtime.Restart(path, name, options); });
+    return GiveEvent(runtime, event, [&] { return runtime.Restart(path, name, options); });
   });
 }
 
@@ -65,7 +71,7 @@ int quire_context_destroy_database_async(quire_context* context, const char* nam
                                          quire_event** event) {
   return With(context, [&](quire::Context& runtime) -> Status {
     if (name == nullptr) return NullArgument("name");
-    return GiveEvent(event, [&] { return runtime.DestroyAsync(name); });
+    return GiveEvent(runtime, event, [&] { return runtime.DestroyAsync(name); });
   });
 }
 

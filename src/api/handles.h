@@ -23,6 +23,7 @@ struct quire_options {
 };
 
 struct quire_db {
+  quire::Context* context = nullptr;          ///< outlives the handle
   std::unique_ptr<quire::Database> database;  ///< empty: closed
 };
 

@@ -83,4 +83,9 @@ Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
   return Status();
 }
 
+Status AgreeOnEnd(comm::Exchange& exchange, const Status& ended) {
+  const Status agreed = exchange.Agree(ended);
+  return agreed.code() == ended.code() ? ended : agreed;  // its text names the rank already
+}
+
 }  // namespace quire::runtime

@@ -55,4 +55,8 @@ auto Together(comm::Exchange& exchange, const Body& body) -> decltype(body()) {
 Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
                const std::string& what);
 
+/// Returns one outcome on all ranks of a job that all have waited for; `ended` is what this rank's
+/// wait returned. A wait may end before the job does, or without the news of its end.
+Status AgreeOnEnd(comm::Exchange& exchange, const Status& ended);
+
 }  // namespace quire::runtime

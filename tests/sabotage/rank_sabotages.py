@@ -29,6 +29,13 @@ RANK_SABOTAGES = [
   tables_.push_back(std::move(next));
 """,
              "quire_allocation_answers_test", "StarvedRegistry.*"),
+    Sabotage("destroy-agreed", "a rank returns from Destroy with what its own wait came to",
+             "src/kv/database/context.cpp", "return WaitTogether(*this, *destroyed);",
+             "return destroyed->Wait();", KV, "SlowRank.Destroy*"),
+    Sabotage("moved-agreed", "a rank returns from Open with what its own wait for pairs came to",
+             "src/kv/database/database_collective.cpp",
+             "return runtime::AgreeOnEnd(*core_->exchange, ended);", "return ended;",
+             KV, "SlowRank.AnOpen*"),
     Sabotage("job-told-again", "a rank without memory for a job's news waits until it asks",
              "src/runtime/job_news.cpp",
              "if (status.code() == Code::kOutOfMemory && again) return self->TellAgain(rank);", "",

@@ -6,6 +6,7 @@
 
 #include "api/compat/papyruskv_names.h"
 #include "api/compat/papyruskv_session.h"
+#include "base/out_of_memory.h"
 #include "kv/database/context.h"
 
 namespace quire::compat {
@@ -26,7 +27,11 @@ Result<std::string> CheckpointPath(Context& context, const char* path) {
 // A program that takes no event waits here.
 Status Deliver(Session& session, Pending pending, int* event) {
   const int handle = pending.handle;
-  const int number = session.Add(std::move(pending));
+  int number = 0;
+  QUIRE_RETURN_IF_ERROR(session.context().Agree(base::OrOutOfMemory([&] {
+    number = session.Add(std::move(pending));
+    return Status();
+  })));
   if (event == nullptr) return session.Wait(handle, number);
   *event = number;
   return Status();

@@ -5,6 +5,7 @@
 
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
+#include "kv/database/wait_together.h"
 
 namespace quire::compat {
 namespace {
@@ -88,7 +89,7 @@ Status Session::Wait(int handle, int event) {
     return Status(Code::kInvalidArgument, "the database has no event " + std::to_string(event) +
                                               ", or it was waited for already");
   }
-  Status ended = at->second.event->Wait();
+  Status ended = kv::WaitTogether(*context_, *at->second.event);
   // It goes on, and may be waited for again.
   if (ended.code() == Code::kTimedOut) return ended;
   const bool is_restart = at->second.is_restart;
@@ -102,12 +103,13 @@ Status Session::Wait(int handle, int event) {
 Status Session::WaitForAll() {
   Status first;
   for (auto& [number, pending] : pending_) {
-    const Status ended = pending.event->Wait();
+    Event& event = *pending.event;
+    const Status ended = base::OrOutOfMemory([&] { return event.Wait(); });
     if (first.ok()) first = ended;
     if (pending.is_restart) Free(Find(pending.handle));
   }
   pending_.clear();
-  return first;
+  return context_->Agree(first);
 }
 
 Status Session::Reopen(OpenDatabase* open, const DatabaseOptions& options) {

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "base/forked_child.h"
+#include "base/out_of_memory.h"
 #include "kv/database/database_open.h"
+#include "kv/database/wait_together.h"
 #include "kv/persistence/restart.h"
 #include "runtime/agreement.h"
 #include "runtime/job.h"
@@ -41,7 +43,7 @@ class ContextImpl final : public Context {
   Status Destroy(const std::string& name) override {
     QUIRE_RETURN_IF_ERROR(Check());
     QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Event> destroyed, BeginDestruction(name));
-    return destroyed->Wait();
+    return WaitTogether(*this, *destroyed);
   }
   Result<std::unique_ptr<Event>> DestroyAsync(const std::string& name) override {
     QUIRE_RETURN_IF_ERROR(Check());
@@ -104,6 +106,12 @@ class ContextImpl final : public Context {
 
 Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context) {
   return static_cast<ContextImpl&>(context).core();
+}
+
+Status WaitTogether(Context& context, Event& event) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Core> core, CoreOf(context));
+  const Status ended = base::OrOutOfMemory([&] { return event.Wait(); });
+  return runtime::AgreeOnEnd(*core->exchange, ended);
 }
 
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,

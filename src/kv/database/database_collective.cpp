@@ -74,7 +74,9 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
   to_move_.chain.reset();
   QUIRE_RETURN_IF_ERROR(
       StartRedistribution(core_, number, std::move(request), &redistribution_));
-  return wait ? redistribution_->Wait() : Status();
+  if (!wait) return Status();
+  const Status ended = base::OrOutOfMemory([&] { return redistribution_->Wait(); });
+  return runtime::AgreeOnEnd(*core_->exchange, ended);
 }
 
 // A rank's own knowledge must not decide whether it enters a collective call: a rank may have ended
@@ -83,7 +85,7 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
 Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
   const Status mine = base::OrOutOfMemory([&] { return redistribution_->Wait(); });
-  const Status moved = core_->exchange->Agree(mine);
+  const Status moved = runtime::AgreeOnEnd(*core_->exchange, mine);
   const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
   if (moved.ok() || !may_go_on) return moved;
   RedistributionRequest again;
