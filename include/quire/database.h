@@ -478,6 +478,8 @@ class Database {
   ///
   /// Order        After all writes that this rank has staged for that owner.
   /// Errors       As Update, and the code that the function returns.
+  ///              kTimedOut  Also if this rank has no memory for the answer: it is unknown whether
+  ///                         the update was done.
   /// Cost         One round trip.
   virtual Status UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) = 0;
 

@@ -159,6 +159,67 @@ TEST(StarvedFence, LeavesNoWriteBehindForWhichTheNextWaits) {
   EXPECT_GT(n, 5) << "so few allocations";
 }
 
+constexpr uint32_t kCount = 1;
+
+// Stores one more letter, and answers with so many that they travel in several frames.
+Status CountAndAnswer(Slice /*key*/, const Slice* present, Slice /*argument*/,
+                      std::string* updated, std::string* answer) {
+  *updated = std::string(present == nullptr ? Slice() : *present) + "x";
+  answer->assign(300'000, 'a');
+  return Status();
+}
+
+// What one update came to whose n-th allocation failed, of any rank.
+struct Updated {
+  Status told;
+  std::string stored;
+  bool failed = false;
+};
+
+Updated UpdateWithout(int64_t n) {
+  Updated updated;
+  SimCluster::Options ranks;
+  ranks.context.timeout_ms = 1000;
+  SimCluster(ranks).RunDatabase(
+      SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+        ASSERT_OK(db.RegisterAnsweringUpdate(kCount, CountAndAnswer));
+        ASSERT_OK(db.Barrier(Level::kMemTable));
+        const std::string key = SimCluster::KeyOwnedBy(db, 1, KeyOf(0));
+        // The one that fails may be of the rank that waits, and then may be given up by the other.
+        const auto meet = [&] {
+          static_cast<void>(base::OrOutOfMemory([&] { return context.Barrier(); }));
+        };
+        ASSERT_OK(context.Barrier());
+        if (rank == 0) {
+          std::string answer;
+          test::FailAllocation(n);
+          updated.told =
+              base::OrOutOfMemory([&] { return db.UpdateAndAnswer(key, kCount, "", &answer); });
+          updated.failed = test::AllocationFailed();
+          EXPECT_TRUE(!updated.told.ok() || answer == std::string(300'000, 'a'));
+        }
+        meet();
+        if (rank == 1) updated.stored = SimCluster::ValueOf(db, key);
+        meet();
+      });
+  return updated;
+}
+
+TEST(StarvedUpdate, SaysThatNothingWasStoredOnlyIfNothingWas) {
+  int unknown = 0;
+  bool failed = true;
+  for (int64_t n = 0; failed; ++n) {
+    const Updated updated = UpdateWithout(n);
+    failed = updated.failed;
+    const std::string text = updated.told.ToString() + "; stored: " + updated.stored;
+    EXPECT_TRUE(!updated.told.ok() || updated.stored == "x") << text;
+    EXPECT_TRUE(updated.told.code() != Code::kOutOfMemory || updated.stored != "x") << text;
+    if (updated.told.code() == Code::kTimedOut && updated.stored == "x") ++unknown;
+    ASSERT_FALSE(testing::Test::HasFailure()) << "repeat it with allocation " << n;
+  }
+  EXPECT_GT(unknown, 0) << "no answer was lost";
+}
+
 // Takes what is staged for rank 1 off, as if it had been sent and acknowledged.
 class Acknowledging final : public Staging::Sender {
  public:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "comm/exchange/lost_answer.h"
 #include "comm/transport/in_service.h"
 
 namespace quire::comm {
@@ -12,6 +13,10 @@ namespace {
 constexpr size_t kFirstSlots = 16;
 
 }  // namespace
+
+bool AnswerWasLost(const Call& call) {
+  return static_cast<const PendingCall&>(call).answer_lost();
+}
 
 void PendingCall::Complete(Status status, std::string answer) {
   if (then_ != nullptr) {

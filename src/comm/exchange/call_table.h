@@ -30,12 +30,16 @@ class PendingCall : public Call {
   int destination() const { return destination_; }
   /// Bytes of the window to its destination that it uses until it is answered.
   uint64_t window_bytes() const { return window_bytes_; }
+  /// Before Complete: this rank has received an answer, or the end of all answers, for which it had
+  /// no memory.
+  void LoseAnswer() { answer_lost_ = true; }
+  bool answer_lost() const { return answer_lost_; }
   /// Ends it; runs the callback. Throws nothing: what the callback throws is dropped.
   void Complete(Status status, std::string answer);
-  /// Returns its result; requires Done().
+  /// Returns its result, once; requires Done(). Takes no memory.
   Status TakeOutcome(std::string* answer) {
     if (answer != nullptr) *answer = std::move(answer_);
-    return status_;
+    return std::move(status_);
   }
 
  private:
@@ -43,6 +47,7 @@ class PendingCall : public Call {
   const uint64_t window_bytes_;
   Callback then_;
   std::atomic<bool> done_{false};
+  bool answer_lost_ = false;
   Status status_;
   std::string answer_;
 };

@@ -162,7 +162,8 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   bool MustHold(const Peer& peer) const;
   void HandleLost(Peer& peer, const MessageHeader& header);
   void CompleteCall(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
-  void EndCall(Peer& peer, uint64_t number, Status status, std::string answer);
+  void EndCall(Peer& peer, uint64_t number, Status status, std::string answer, bool lost = false);
+  void LoseAnswer(Peer& peer, const MessageHeader& header, const Status& why);
   void SendAnswer(Peer& peer, uint64_t call, const Status& status, std::string* answer);
   void PutAnswer(Peer& peer, uint64_t call, const Status& status, std::string* answer);
   void FlushAnswers(Peer& peer);

@@ -75,7 +75,7 @@ void ExchangeImpl::HandleLost(Peer& peer, const MessageHeader& header) {
     answer_.clear();
     SendAnswer(peer, header.call, status, &answer_);
   } else if (header.kind == MessageKind::kAnswer) {
-    EndCall(peer, header.call, status, {});
+    LoseAnswer(peer, header, status);
   } else if (header.kind != MessageKind::kCollective || !parts_.Add(peer.rank, header.call, {})) {
     FailPeer(peer, status);
   } else {
@@ -218,13 +218,22 @@ void ExchangeImpl::CompleteCall(Peer& peer, const MessageHeader& header, Slice p
   }
 }
 
-void ExchangeImpl::EndCall(Peer& peer, uint64_t number, Status status, std::string answer) {
+// A failure is the request's, also without its text. Success is not said: what the caller asked for
+// is lost. But the request has been served, which must not look as if it had not.
+void ExchangeImpl::LoseAnswer(Peer& peer, const MessageHeader& header, const Status& why) {
+  if (header.code != Code::kOk) return EndCall(peer, header.call, Status(header.code), {});
+  EndCall(peer, header.call, why, {}, /*lost=*/true);
+}
+
+void ExchangeImpl::EndCall(Peer& peer, uint64_t number, Status status, std::string answer,
+                           bool lost) {
   const std::shared_ptr<PendingCall> call = calls_.Take(number);
   if (call == nullptr || call->destination() != peer.rank) {
     return FailPeer(peer, Status(Code::kCorruption,
                                  "received an answer to a request that was "
                                  "not sent to its sender"));
   }
+  if (lost) call->LoseAnswer();
   call->Complete(std::move(status), std::move(answer));
   ReleaseWindow(peer, call->window_bytes());
   sleepers_.Notify(call.get(), &peer);
@@ -317,6 +326,7 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
   peer.unfinished_orders.clear();
   const Status failure = peer.Failure();
   while (const std::shared_ptr<PendingCall> call = calls_.TakeOne(peer.rank)) {
+    if (why.code() == Code::kOutOfMemory) call->LoseAnswer();
     call->Complete(failure, {});
     ReleaseWindow(peer, call->window_bytes());
   }

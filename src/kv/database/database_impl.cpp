@@ -5,6 +5,7 @@
 
 #include "base/log_sink.h"
 #include "base/sync_point.h"
+#include "kv/protocol/sent_write.h"
 #include "kv/protocol/wire.h"
 #include "runtime/partitioner.h"
 
@@ -244,8 +245,9 @@ Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std
   if (place.owner < 0 || place.owner >= size_) return BadOwner(place.owner);
   counters_.Add(Counter::kUpdatesSequential);
   QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
-  const Status status = core_->exchange->Ask(place.owner, Channel(number_, Operation::kUpdate),
-                                             EncodeUpdateHead({id, key, {}}), argument, answer);
+  const Status status = AskToWrite(*core_->exchange, place.owner,
+                                   Channel(number_, Operation::kUpdate),
+                                   EncodeUpdateHead({id, key, {}}), argument, answer);
   return status.ok() ? Status() : OwnerStatus(place.owner, status);
 }
 
@@ -300,8 +302,8 @@ Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice
 
 Status DatabaseImpl::SendRecords(int owner, Slice records) {
   std::string answer;
-  const Status status =
-      core_->exchange->Ask(owner, Channel(number_, Operation::kApply), {}, records, &answer);
+  const Status status = AskToWrite(*core_->exchange, owner, Channel(number_, Operation::kApply), {},
+                                   records, &answer);
   if (!status.ok()) return OwnerStatus(owner, status);
   QUIRE_ASSIGN_OR_RETURN(const Damage damage, DecodeDamage(answer));
   return damage.lost_count == 0 ? Status() : OwnerStatus(owner, damage.first);

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "kv/protocol/sent_write.h"
+
 namespace quire::kv {
 namespace {
 
@@ -48,7 +50,7 @@ void GroupedWriter::Finish() {
   groups_.clear();
   for (const Sent& sent : sent_) {
     std::string answer;
-    const Status status = exchange_->Wait(sent.call, &answer);
+    const Status status = WaitForWrite(*exchange_, sent.call, &answer);
     if (!status.ok()) {
       Fail(sent.count, OwnerStatus(sent.owner, status));
       continue;
@@ -63,9 +65,10 @@ void GroupedWriter::Finish() {
   sent_.clear();
 }
 
-void GroupedWriter::Fail(uint64_t count, const Status& why) {
+// Takes no memory.
+void GroupedWriter::Fail(uint64_t count, Status why) {
   failed_count_ += count;
-  if (first_failure_.ok()) first_failure_ = why;
+  if (first_failure_.ok()) first_failure_ = std::move(why);
 }
 
 }  // namespace quire::kv

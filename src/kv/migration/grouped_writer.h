@@ -42,7 +42,7 @@ class GroupedWriter {
     std::shared_ptr<comm::Call> call;
   };
   void Send(int owner, const lsm::WriteBatch& group);
-  void Fail(uint64_t count, const Status& why);
+  void Fail(uint64_t count, Status why);
 
   comm::Exchange* const exchange_;
   const uint32_t database_number_;

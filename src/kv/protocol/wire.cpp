@@ -1,5 +1,6 @@
 #include "kv/protocol/wire.h"
 
+#include <new>
 #include <utility>
 
 #include "base/coding.h"
@@ -34,14 +35,19 @@ bool ReadTables(base::Reader* reader, NamedTables* tables) {
 
 }  // namespace
 
+// Without memory for its text the code counts: what may have been stored must not look like a
+// shortage, after which nothing was.
 Status OwnerStatus(int owner, const Status& status) {
-  const std::string rank = "rank " + std::to_string(owner);
-  if (status.code() == Code::kNotFound) {
-    return Status(Code::kPeerFailed, rank + " has left: it has closed the database");
+  const bool left = status.code() == Code::kNotFound;
+  try {
+    const std::string rank = "rank " + std::to_string(owner);
+    if (left) return Status(Code::kPeerFailed, rank + " has left: it has closed the database");
+    // Those name the rank themselves.
+    if (status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed) return status;
+    return status.WithContext(rank);
+  } catch (const std::bad_alloc&) {
+    return Status(left ? Code::kPeerFailed : status.code());
   }
-  // Those name the rank themselves.
-  if (status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed) return status;
-  return status.WithContext(rank);
 }
 
 std::string EncodeDamage(const Damage& damage) {

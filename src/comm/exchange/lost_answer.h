@@ -1,0 +1,16 @@
+/// What became of a request whose answer found no memory.
+///
+/// Layer      comm
+/// Threads    any
+#pragma once
+
+#include "comm/exchange/exchange.h"
+
+namespace quire::comm {
+
+/// Returns whether `call` ended with kOutOfMemory because this rank had no memory for what it
+/// received: its request may have been served. Otherwise that code is the service's. Requires
+/// call.Done().
+bool AnswerWasLost(const Call& call);
+
+}  // namespace quire::comm

@@ -1,0 +1,30 @@
+#include "kv/protocol/sent_write.h"
+
+#include <new>
+
+#include "base/out_of_memory.h"
+#include "comm/exchange/lost_answer.h"
+
+namespace quire::kv {
+
+Status WaitForWrite(comm::Exchange& exchange, const std::shared_ptr<comm::Call>& call,
+                    std::string* answer) {
+  const Status status = base::OrOutOfMemory([&] { return exchange.Wait(call, answer); });
+  if (status.code() != Code::kOutOfMemory) return status;
+  if (call->Done() && !comm::AnswerWasLost(*call)) return status;
+  try {
+    return Status(Code::kTimedOut,
+                  "this rank had no memory to receive the answer to a write, which its owner may "
+                  "have stored; read the key before you repeat an update");
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kTimedOut);
+  }
+}
+
+Status AskToWrite(comm::Exchange& exchange, int owner, uint32_t channel, Slice head, Slice body,
+                  std::string* answer) {
+  const Result<std::shared_ptr<comm::Call>> call = exchange.Start(owner, channel, head, body);
+  return call.ok() ? WaitForWrite(exchange, *call, answer) : call.status();
+}
+
+}  // namespace quire::kv
