@@ -12,6 +12,8 @@
 namespace quire::runtime {
 namespace {
 
+constexpr uint64_t kNsPerMs = 1'000'000;
+
 class JobEvent final : public Event {
  public:
   explicit JobEvent(std::shared_ptr<Job> job) : job_(std::move(job)) {}
@@ -300,18 +302,59 @@ bool Job::Ready() {
     exchange_->Progress();
     Pump();
   }
-  if (!finished_) LookForDeath();
+  if (!finished_) LookAfterMissing();
   return finished_;
 }
 
-// For those that never wait.
-void Job::LookForDeath() {
+// For those that never wait: whether the rank that is missing lives, and after a deadline where it
+// is.
+void Job::LookAfterMissing() {
   const int missing = Missing();
   if (missing == comm::Exchange::kNobody || missing == exchange_->rank()) return;
   const Status lives = exchange_->PeerStatus(missing);
-  if (lives.ok()) return;
-  // Telling others may have to wait for room.
-  core_->errands->Run([self = shared_from_this(), lives] { self->Fail(lives); });
+  // To send may have to wait for room.
+  if (!lives.ok()) {
+    core_->errands->Run([self = shared_from_this(), lives] { self->Fail(lives); });
+  } else if (MayAsk(missing)) {
+    core_->errands->Run([self = shared_from_this(), missing] { self->StartAsking(missing); });
+  }
+}
+
+// Once for each deadline that the same rank has been missing for.
+bool Job::MayAsk(int missing) {
+  const uint64_t now_ns = exchange_->transport().clock().NowNs();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool same = watched_rank_ == missing && watched_step_ == step_;
+  if (same && now_ns - watched_ns_ < core_->options.timeout_ms * kNsPerMs) return false;
+  watched_rank_ = missing;
+  watched_step_ = step_;
+  watched_ns_ = now_ns;
+  return same;
+}
+
+void Job::StartAsking(int missing) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_ || stopped_) return;  // the exchange may be gone
+  }
+  // What comes of the answer may have to be sent, which the callback must not do.
+  const auto answered = [self = shared_from_this(), missing](const Status& asked, Slice present) {
+    self->core_->errands->Run([self, missing, asked, text = std::string(present)] {
+      self->Guarded([&] { self->TakeAsked(missing, asked, text); });
+    });
+  };
+  const Status sent = base::OrOutOfMemory([&] {
+    return exchange_->StartThen(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), answered);
+  });
+  // Without memory or room, it is asked again after the next deadline.
+  if (sent.ok() || sent.code() == Code::kTimedOut || sent.code() == Code::kOutOfMemory) return;
+  Guarded([&] { TakeAsked(missing, sent, {}); });
+}
+
+void Job::TakeAsked(int missing, const Status& asked, Slice present) {
+  if (!asked.ok()) return Fail(FromRank(missing, asked));
+  TakePresent(missing, present);
+  if (Starved()) ReportShortage();
 }
 
 // The rank that is waited for; kNobody where this one has ended, or has something to do.
@@ -345,12 +388,7 @@ bool Job::StillAlive(uint64_t* slices_before) {
   const Status asked =
       exchange_->Ask(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), &present);
   if (asked.code() == Code::kTimedOut) return false;
-  if (asked.ok()) {
-    TakePresent(missing, present);
-    if (Starved()) ReportShortage();
-  } else {
-    Fail(FromRank(missing, asked));
-  }
+  TakeAsked(missing, asked, present);
   return true;
 }
 

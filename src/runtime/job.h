@@ -3,8 +3,9 @@
 /// the first failure of any rank ends it on all.
 ///
 /// Rank 0 coordinates: every rank reports the end of a step to it, and it sends every rank the next
-/// step, or the job's end. No rank polls; but a rank that has waited for a long time requests the
-/// state of the job from the rank that it waits for, and so receives lost news.
+/// step, or the job's end. No rank polls; but a rank that has waited for a long time, or that only
+/// looks now and then, requests the state of the job from the rank that it waits for, and so
+/// receives lost news.
 ///
 /// If a failed job can have no result, all ranks undo their work before it ends.
 ///
@@ -91,7 +92,9 @@ class Job : public std::enable_shared_from_this<Job> {
   bool finished() const { return finished_; }
   /// Returns whether it has finished, and no other rank depends on this one to learn of it.
   bool Settled() const;
-  /// Ended, and Finish was called. Makes progress if there is no thread for it.
+  /// Returns whether it has ended, and Finish was called. Makes progress if there is no thread for
+  /// it. If it is called again and again, it becomes true as soon as a wait would end, without the
+  /// time-outs of a wait.
   bool Ready();
   /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
   Status Wait();
@@ -143,7 +146,10 @@ class Job : public std::enable_shared_from_this<Job> {
   void Pump();
   int Missing();
   bool Starved() const;
-  void LookForDeath();
+  void LookAfterMissing();
+  bool MayAsk(int missing);
+  void StartAsking(int missing);
+  void TakeAsked(int missing, const Status& asked, Slice present);
   bool StillAlive(uint64_t* slices_before);
 
   const std::shared_ptr<Core> core_;
@@ -172,6 +178,9 @@ class Job : public std::enable_shared_from_this<Job> {
   Status told_status_;           // rank 0: which the last have
   std::vector<bool> heard_;      // rank 0: the ranks that have received the end, or cannot
   Status undone_for_;            // rank 0: why it is being undone
+  int watched_rank_ = -1;        // that LookAfterMissing found missing
+  int watched_step_ = -1;        // in this step
+  uint64_t watched_ns_ = 0;      // since then, or since it was asked last
 };
 
 template <typename Part>

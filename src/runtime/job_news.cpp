@@ -40,8 +40,13 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
   QUIRE_RETURN_IF_ERROR(DecodeNews(message, &news));
   if (news.step == kJobAsk) {
     *answer = Present();
-    if (exchange_->rank() == 0) SetHeard(source);
-    return Status();
+    if (exchange_->rank() != 0) return Status();
+    SetHeard(source);
+    // Rank 0 may neither wait nor look, and the others learn of the missing rank from it alone.
+    return base::OrOutOfMemory([this] {
+      core_->errands->Run([self = shared_from_this()] { self->LookAfterMissing(); });
+      return Status();
+    });
   }
   // Without memory the job ends here: its sender would not hear of it, or not say it to the others.
   Guarded([&] {

@@ -18,6 +18,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kTimeoutMs = 2000;
+
 // What the ranks of a test do, seen by all.
 struct Shared {
   std::atomic<int> in_step[3] = {};
@@ -70,7 +73,7 @@ class StepWork final : public JobWork {
 class Jobs : public testing::TestWithParam<bool> {
  protected:
   void Run(int count, const std::function<void(const std::shared_ptr<Core>&)>& program) {
-    RunSimRanks({.rank_count = count, .by_turns = GetParam(), .timeout_ms = 2000}, program);
+    RunSimRanks({.rank_count = count, .by_turns = GetParam(), .timeout_ms = kTimeoutMs}, program);
   }
 };
 
@@ -194,21 +197,84 @@ TEST_P(Jobs, EndWhereARankHasGivenThemUp) {
   }
 }
 
+// A job that cannot end well ends on all ranks, though no program waits and all ranks live.
+TEST_P(Jobs, EndWhereARankHasGivenThemUpAndTheOthersOnlyPoll) {
+  constexpr int kCount = 3;
+  for (const int leaving : {0, 1, 2}) {
+    std::atomic<int> ended{0};
+    Shared shared;
+    Run(kCount, [&](const std::shared_ptr<Core>& core) {
+      const auto job = StartStuck(core, leaving, &shared);
+      io::Clock& clock = core->exchange->transport().clock();
+      const uint64_t begin_ns = clock.NowNs();
+      if (core->rank() == leaving) job->Stop();
+      while (!job->Ready() && clock.NowNs() - begin_ns < 20 * kTimeoutMs * kNsPerMs) {
+        clock.SleepNs(10 * kNsPerMs);
+      }
+      EXPECT_TRUE(job->Ready()) << "rank " << core->rank() << " where " << leaving << " left";
+      if (core->rank() != leaving && job->Ready()) {
+        EXPECT_EQ(job->Wait().code(), Code::kPeerFailed) << job->Wait().ToString();
+      }
+      ++ended;
+      while (ended < kCount) {
+        core->exchange->Progress();
+        clock.SleepNs(10 * kNsPerMs);
+      }
+    });
+  }
+}
+
+// Rank 0 alone can find out, and its program computes.
+TEST_P(Jobs, EndWhereARankHasGivenThemUpAndRankZeroDoesNotLook) {
+  constexpr int kCount = 3;
+  std::atomic<int> ended{1};  // rank 0 waits for none
+  Shared shared;
+  Run(kCount, [&](const std::shared_ptr<Core>& core) {
+    const auto job = StartStuck(core, 1, &shared);
+    io::Clock& clock = core->exchange->transport().clock();
+    const uint64_t begin_ns = clock.NowNs();
+    if (core->rank() == 1) job->Stop();
+    while (core->rank() == 2 && !job->Ready() &&
+           clock.NowNs() - begin_ns < 20 * kTimeoutMs * kNsPerMs) {
+      clock.SleepNs(10 * kNsPerMs);
+    }
+    EXPECT_TRUE(core->rank() != 2 || job->Ready());
+    if (core->rank() != 0) ++ended;
+    while (ended < kCount) {
+      core->Progress();
+      while (core->manual_background && core->transfers->RunOne()) {
+      }
+      clock.SleepNs(10 * kNsPerMs);
+    }
+  });
+}
+
 // The news finds no room on its way: rank 1 hears it when it asks.
-TEST_P(Jobs, TellWhatWasLostToThoseWhoAsk) {
+class LostNews : public Jobs {
+ protected:
+  void LoseNews(bool only_polls);
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, LostNews, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+void LostNews::LoseNews(bool only_polls) {
   std::atomic<bool> filled{false};
   std::atomic<bool> ended{false};
   Shared shared;
   Run(2, [&](const std::shared_ptr<Core>& core) {
     comm::Exchange& exchange = *core->exchange;
-    const auto job =
-        Job::Start(core, core->TakeNumber(), "the test",
-                   std::make_unique<StepWork>(core->rank(), 2, &shared));
     if (core->rank() == 0) {
       // Nobody serves this on rank 1: it fills the window for good.
       const std::string body(5 << 20, 'x');
       EXPECT_OK(exchange.StartThen(1, 4711 << 8, {}, body, [](const Status&, Slice) {}));
       filled = true;
+    }
+    const auto job =
+        Job::Start(core, core->TakeNumber(), "the test",
+                   std::make_unique<StepWork>(core->rank(), 2, &shared));
+    if (core->rank() == 1 && only_polls) {
+      while (!job->Ready()) exchange.transport().clock().SleepNs(10 * kNsPerMs);
     }
     Status status = job->Wait();
     while (status.code() == Code::kTimedOut) status = job->Wait();
@@ -219,6 +285,9 @@ TEST_P(Jobs, TellWhatWasLostToThoseWhoAsk) {
   });
   EXPECT_EQ(shared.in_step[2].load(), 2);
 }
+
+TEST_P(LostNews, ReachThoseWhoWait) { LoseNews(/*only_polls=*/false); }
+TEST_P(LostNews, ReachThoseWhoOnlyPoll) { LoseNews(/*only_polls=*/true); }
 
 // Everything that ranks did is taken back before a failed job ends.
 class UndoWork final : public JobWork {

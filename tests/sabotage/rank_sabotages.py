@@ -4,6 +4,7 @@ from sabotage_kind import Sabotage
 LSM, KV, COMM, TABLE, BASE = (f"quire_{folder}_test"
                               for folder in ("lsm", "kv", "comm", "table", "base"))
 PARTITION = "quire_partition_test"
+RUNTIME = "quire_runtime_test"
 KV_HELD = ("Ranks/DatabaseSyncPoints."
            "EveryRankReadsWhatWasAcknowledgedWhicheverThreadIsHeldWhere/2")
 
@@ -39,6 +40,12 @@ RANK_SABOTAGES = [
     Sabotage("lost-answer", "a write whose answer found no memory counts as not stored",
              "src/kv/protocol/sent_write.cpp", " && !comm::AnswerWasLost(*call)", "",
              "quire_allocation_answers_test", "StarvedUpdate.*"),
+    Sabotage("job-looked-after", "who only polls does not ask a rank that lives, but has given up",
+             "src/runtime/job.cpp", "} else if (MayAsk(missing)) {", "} else if (false) {",
+             RUNTIME, "*Jobs.*AndTheOthersOnlyPoll*"),
+    Sabotage("job-asked-zero", "rank 0 does not look for a missing rank for those that ask",
+             "src/runtime/job_news.cpp", "self->LookAfterMissing(); });", "});",
+             RUNTIME, "*Jobs.*RankZeroDoesNotLook*"),
     Sabotage("job-told-again", "a rank without memory for a job's news waits until it asks",
              "src/runtime/job_news.cpp",
              "if (status.code() == Code::kOutOfMemory && again) return self->TellAgain(rank);", "",

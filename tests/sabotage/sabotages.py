@@ -739,7 +739,7 @@ SABOTAGES = [
              "work_->Undo();", "", RUNTIME, "*Jobs.AreTakenBack*"),
     Sabotage("job-lost-news", "who asks does not hear what was lost on its way",
              "src/runtime/job.cpp",
-             "TakePresent(missing, present);", "", RUNTIME, "*Jobs.TellWhatWasLost*"),
+             "TakePresent(missing, present);", "", RUNTIME, "*LostNews.*"),
     Sabotage("redistribute-known", "pairs move that a newer generation has deleted",
              "src/kv/generations/redistribution.cpp",
              "if (!known) {", "if (true) {", KV, "*Elastic.*"),
