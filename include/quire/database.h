@@ -168,7 +168,8 @@ class Event {
 /// How many earlier checkpoints a checkpoint leaves.
 struct CheckpointOptions {
   /// Number of complete checkpoints of the database to keep at the path, this one included. Older
-  /// ones are removed once this one is complete. 0: keep all.
+  /// ones are removed once this one is complete. If a later one was complete before it, both stay
+  /// until the next. 0: keep all.
   int keep = 0;
 };
 

@@ -239,10 +239,15 @@ Status CheckpointWork::AfterFailure(const Status& why) const {
                                 request_.path + "`");
 }
 
+// A later checkpoint that is complete before this one does not count. Else this one would be the
+// oldest, and go although its event says that it is there.
 Status CheckpointWork::DropOld() {
   if (request_.keep == 0) return Status();
   QUIRE_ASSIGN_OR_RETURN(std::vector<CheckpointFound> found, FindCheckpoints(fs_, home_));
-  std::erase_if(found, [](const auto& one) { return one.state != CheckpointState::kComplete; });
+  std::erase_if(found, [this](const auto& one) {
+    const bool later = one.number > prepared_.number;
+    return later || one.state != CheckpointState::kComplete;
+  });
   const size_t keep = static_cast<size_t>(request_.keep);
   for (size_t i = 0; i + keep < found.size(); ++i) {
     const Status dropped = DropCheckpoint(fs_, home_, found[i]);

@@ -3,15 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/sync_point.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "kv/database/persistence_testing.h"
 #include "lsm/db/db.h"
@@ -41,6 +44,26 @@ void ExpectShare(Database& db, int rank, int size, int round, int count) {
     EXPECT_EQ(SimCluster::ValueOf(db, "key " + std::to_string(i)), Value(round, i)) << i;
   }
 }
+
+// Completes a later checkpoint at the moment in which the first one is about to be complete.
+class Overtaking final : public base::SyncPointListener {
+ public:
+  explicit Overtaking(io::FileSystem& fs) : fs_(fs) {}
+  void Reach(const char* name) override {
+    if (std::string_view(name) != "kv.checkpoint.committed" || done_.exchange(true)) return;
+    const std::string later = CheckpointDirectory(kHome, 2);
+    const auto commit =
+        io::ReadFile(fs_, PartialDirectory(kHome, 1) + "/" + kCommitName, UINT32_MAX);
+    ASSERT_OK(commit.status());
+    ASSERT_OK(fs_.MakeDirectory(later));
+    ASSERT_OK(io::WriteFile(fs_, later + "/" + kCommitName, *commit));
+  }
+
+ private:
+  io::FileSystem& fs_;
+  std::atomic<bool> done_{false};
+  base::ScopedSyncPoints installed_{this};
+};
 
 // Asked until it has ended: what is done never goes back, nor beyond what there is to do, which is
 // done in the end.
@@ -160,6 +183,28 @@ TEST_P(Checkpoints, OfAnotherDatabaseAreNotLinked) {
     ExpectShare(**db, rank, 2, 1, 100);
     ASSERT_OK((*db)->Close());
   });
+}
+
+// Of two that are under way the one that was begun later may be complete first.
+TEST_P(Checkpoints, ThatEndedWithOkStayUntilALaterOneEnds) {
+  SimCluster cluster(Ranks(2));
+  const auto numbers = [&] {
+    std::vector<uint64_t> all;
+    for (const CheckpointFound& one : Found(cluster)) all.push_back(one.number);
+    return all;
+  };
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+    PutShare(db, rank, 2, 0, 50);
+    std::unique_ptr<Overtaking> overtaking;
+    if (rank == 0) overtaking = std::make_unique<Overtaking>(cluster.disk(0));
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {.keep = 1})));
+    EXPECT_THAT(numbers(), testing::ElementsAre(1, 2));
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {.keep = 1})));
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_THAT(numbers(), testing::ElementsAre(3));
 }
 
 TEST_P(Checkpoints, OfWhichTheNewestStay) {
