@@ -7,12 +7,11 @@
 #include "base/forked_child.h"
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
+#include "base/units.h"
 #include "runtime/job_news.h"
 
 namespace quire::runtime {
 namespace {
-
-constexpr uint64_t kNsPerMs = 1'000'000;
 
 class JobEvent final : public Event {
  public:
@@ -325,7 +324,7 @@ bool Job::MayAsk(int missing) {
   const uint64_t now_ns = exchange_->transport().clock().NowNs();
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool same = watched_rank_ == missing && watched_step_ == step_;
-  if (same && now_ns - watched_ns_ < core_->options.timeout_ms * kNsPerMs) return false;
+  if (same && now_ns - watched_ns_ < core_->options.timeout_ms * base::kNsPerMs) return false;
   watched_rank_ = missing;
   watched_step_ = step_;
   watched_ns_ = now_ns;

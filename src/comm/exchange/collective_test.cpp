@@ -117,7 +117,9 @@ TEST(Collectives, WhateverRanksAreLateABarrierThatPassesHolds) {
     for (const Steps& rank : ranks) calls = std::min(calls, rank.codes.size());
     bool differ = false;
     for (size_t call = 0; call < calls; ++call) {
-      ASSERT_FALSE(differ && call + 1 < calls) << "seed " << seed << " goes on";
+      for (const Steps& rank : ranks) {
+        ASSERT_FALSE(differ && rank.codes[call] == Code::kOk) << "seed " << seed << " goes on";
+      }
       for (const Steps& rank : ranks) differ = differ || rank.codes[call] != ranks[0].codes[call];
       timed_out += ranks[0].codes[call] == Code::kTimedOut ? 1 : 0;
     }
