@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,11 +13,14 @@
 
 #include "base/executor.h"
 #include "base/random.h"
+#include "base/scope_exit.h"
 #include "io/sim/sim_file_system.h"
 #include "log/segment.h"
 #include "lsm/memtable/arena.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/vlog/value_files.h"
+#include "tests/support/held_thread.h"
+#include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire::lsm::value_log_test {
@@ -362,31 +366,62 @@ TEST(ValueLogThreads, ManyThreadsAppendReadSealAndSyncAtOnce) {
   std::vector<std::jthread> threads;
   for (uint64_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
+      const base::ScopeExit ended([&] { --writers; });  // also where an assertion fails
       base::Random random(t);
       std::vector<std::pair<log::ValueRef, uint64_t>> mine;
       std::vector<size_t> sizes;
       for (uint64_t i = 0; i < 150; ++i) {
         const size_t size = random.OneIn(10) ? 60'000 + random.Below(30'000) : random.Below(8000);
         log::ValueRef ref{};
-        ASSERT_TRUE(log->Append("key", ValueOf(t * 1000 + i, size), &ref).ok());
+        ASSERT_OK(log->Append("key", ValueOf(t * 1000 + i, size), &ref));
         mine.push_back({ref, t * 1000 + i});
         sizes.push_back(size);
         const size_t other = random.Below(mine.size());
         ASSERT_EQ(Read(*log, mine[other].first), ValueOf(mine[other].second, sizes[other]));
       }
-      --writers;
     });
   }
   threads.emplace_back([&] {
     for (int i = 0; writers > 0; ++i) {
-      ASSERT_TRUE(log->Sync().ok());
-      ASSERT_TRUE(i % 4 != 0 || log->Seal().ok());
+      ASSERT_OK(log->Sync());
+      if (i % 4 == 0) ASSERT_OK(log->Seal());
     }
   });
   for (auto& thread : threads) thread.join();
   ASSERT_TRUE(log->Seal().ok());
   for (const auto& info : log->Segments()) EXPECT_TRUE(info.sealed);
   log.reset();
+}
+
+// Of both: a segment that is cut at its last record, and one that is gone.
+TEST(ValueLogThreads, AWriterThatCameForMoreRoomOfASegmentThatWasSealedStoresInTheNext) {
+  for (const bool removed : {false, true}) {
+    const test::TempDirectory directory;
+    StorageOptions options;
+    options.value_segment_bytes = 1 << 20;
+    const auto executor = base::NewManualExecutor();
+    auto log = *ValueLog::Open(io::PosixFileSystem(), directory.path(), options, *executor, {});
+    log::ValueRef first{};
+    ASSERT_OK(log->Append("key", ValueOf(1, 1000), &first));
+    const std::string value = ValueOf(2, log::kFirstRoomBytes);
+    log::ValueRef second{};
+    {
+      test::Hold hold;
+      hold.place = "lsm.values.grow";
+      hold.wait_ms_max = 10'000;
+      test::HeldThread held(hold);
+      std::jthread writer([&] { EXPECT_OK(log->Append("key", value, &second)); });
+      ASSERT_TRUE(held.WaitUntilHeld());
+      ASSERT_OK(log->Seal());
+      if (removed) ASSERT_OK(log->Remove(first.segment_id));
+      held.Release();
+    }
+    EXPECT_NE(second.segment_id, first.segment_id);
+    EXPECT_EQ(Read(*log, second), value);
+    if (removed) continue;
+    const std::string path = directory / ValueSegmentName(first.segment_id);
+    EXPECT_EQ(std::filesystem::file_size(path), log->Segments().front().file_bytes);
+  }
 }
 
 // --- the arena --------------------------------------------------------------------------------

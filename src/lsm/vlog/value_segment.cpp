@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/scope_exit.h"
+#include "base/sync_point.h"
 #include "log/room.h"
 
 namespace quire::lsm {
@@ -70,8 +71,12 @@ uint64_t ValueSegment::Reserve(uint64_t record_bytes, Status* status) {
   }
 }
 
-// Other threads may have reserved meanwhile, or closed the segment.
+// Other threads may have reserved meanwhile, or closed the segment: then nothing more is stored
+// here, and the file may end at its last record or be gone.
 Status ValueSegment::GrowRoom(uint64_t end) {
+  base::SyncPoint("lsm.values.grow");
+  const std::lock_guard<std::mutex> lock(room_mutex_);
+  if (closed()) return Status();
   return log::GrowRoom(segment_->map(), std::min(end, header_.capacity), header_.capacity);
 }
 
@@ -93,17 +98,16 @@ bool ValueSegment::TouchFrom(size_t first_piece) {
   size_t piece = 0;
   do {
     piece = std::max(next, first_piece);
-    const uint64_t word = tail_.tail.load(std::memory_order_relaxed);
-    if (piece >= touched_.size() || (word & log::SegmentTail::kClosed) != 0) return false;
+    if (piece >= touched_.size() || closed()) return false;
   } while (!next_piece_.compare_exchange_weak(next, piece + 1, std::memory_order_relaxed));
   for (; next < piece; ++next) touched_[next].store(true, std::memory_order_relaxed);
   // Pages without room of their own could meet a full device. A writer comes with its room, and the
   // background asks for it; without it the piece is left to the faults of its writers.
   const uint64_t begin = piece * kTouchBytes;
-  const bool has_room = begin < segment_->map().room() || GrowRoom(begin + kTouchBytes).ok();
-  if (has_room) {
-    segment_->map().Prefault(begin, std::min(segment_->map().room() - begin, kTouchBytes));
-  }
+  const bool grown = begin < segment_->map().room() || GrowRoom(begin + kTouchBytes).ok();
+  const uint64_t room = segment_->map().room();
+  const bool has_room = grown && begin < room;
+  if (has_room) segment_->map().Prefault(begin, std::min(room - begin, kTouchBytes));
   touched_[piece].store(true, std::memory_order_relaxed);
   return has_room;
 }
@@ -142,13 +146,12 @@ Slice ValueSegment::InMapping(const log::ValueRef& ref) const {
 }
 
 bool ValueSegment::drained() const {
-  const uint64_t word = tail_.tail.load(std::memory_order_acquire);
-  return (word & log::SegmentTail::kClosed) != 0 &&
-         log::EndIfComplete(tail_) != 0;
+  return closed() && log::EndIfComplete(tail_) != 0;
 }
 
 Status ValueSegment::Finish() {
   QUIRE_CHECK(drained());
+  const std::lock_guard<std::mutex> lock(room_mutex_);  // a late writer may still grow the room
   const uint64_t end = log::kSegmentHeaderBytes + record_bytes();
   if (end == file_bytes()) return Status();
   QUIRE_RETURN_IF_ERROR(file_->Truncate(end));

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,9 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   Status StoreByCall(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
   void StoreInMapping(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
   bool TouchFrom(size_t first_piece);
+  bool closed() const {
+    return (tail_.tail.load(std::memory_order_acquire) & log::SegmentTail::kClosed) != 0;
+  }
   Status GrowRoom(uint64_t end);
   // Whether the pages at `offset` were made present, or are not worth it.
   bool Touched(uint64_t offset) const {
@@ -80,6 +84,7 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   }
 
   log::SegmentHeader header_;
+  std::mutex room_mutex_;  // the file grows, or is cut at its last record
   std::unique_ptr<log::Segment> segment_;  // null: a segment for one pair
   std::unique_ptr<io::File> file_;
   log::SegmentTail tail_;
