@@ -1,10 +1,15 @@
 // Options and contexts of the C interface.
+#include <cstdlib>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "api/handles.h"
 #include "api/open_context.h"
 #include "base/out_of_memory.h"
 #include "base/program_call.h"
+#include "kv/database/together.h"
 #include "quire/log.h"
 #include "quire/option_table.h"
 #include "quire/version.h"
@@ -36,10 +41,15 @@ auto WithOption(Options* options, const std::string& name, const Body& body) {
   }
 }
 
-Status Store(Result<std::unique_ptr<Context>> opened, quire_context** context) {
-  if (!opened.ok()) return opened.status();
-  auto handle = std::make_unique<quire_context>();
-  handle->object = std::move(*opened);
+// Where one rank has no memory for its handle, no rank has a context.
+Status GiveContext(Result<std::unique_ptr<Context>> made, quire_context** context) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Context> opened, std::move(made));
+  std::unique_ptr<quire_context> handle;
+  QUIRE_RETURN_IF_ERROR(kv::PrepareTogether(*opened, [&] {
+    handle = std::make_unique<quire_context>();
+    return Status();
+  }));
+  handle->object = std::move(opened);
   *context = handle.release();
   return Status();
 }
@@ -59,9 +69,11 @@ ContextOptions OptionsOf(const quire_options* options) {
 using quire::Result;
 using quire::Slice;
 using quire::Status;
+using quire::api::CopyText;
 using quire::api::Guarded;
 using quire::api::NullArgument;
 using quire::api::With;
+using quire::kv::PrepareTogether;
 
 extern "C" {
 
@@ -142,8 +154,8 @@ int quire_context_open(const char* repository, const quire_options* options,
                        quire_context** context) {
   return Guarded([&]() -> Status {
     if (repository == nullptr || context == nullptr) return NullArgument("repository or context");
-    return quire::api::Store(quire::Context::OpenSerial(repository, quire::api::OptionsOf(options)),
-                             context);
+    return quire::api::GiveContext(
+        quire::api::OpenAlone(repository, quire::api::OptionsOf(options)), context);
   });
 }
 
@@ -151,8 +163,8 @@ int quire_context_open_fortran(int communicator, const char* repository,
                                const quire_options* options, quire_context** context) {
   return Guarded([&]() -> Status {
     if (repository == nullptr || context == nullptr) return NullArgument("repository or context");
-    return quire::api::Store(
-        quire::OpenContextFortran(communicator, repository, quire::api::OptionsOf(options)),
+    return quire::api::GiveContext(
+        quire::api::OpenTogether(communicator, repository, quire::api::OptionsOf(options)),
         context);
   });
 }
@@ -209,8 +221,9 @@ int quire_context_progress(quire_context* context) {
 
 int quire_context_destroy_database(quire_context* context, const char* name) {
   return With(context, [&](quire::Context& of) -> Status {
-    if (name == nullptr) return NullArgument("name");
-    return of.Destroy(name);
+    std::string text;
+    QUIRE_RETURN_IF_ERROR(PrepareTogether(of, [&] { return CopyText(name, "name", &text); }));
+    return of.Destroy(text);
   });
 }
 
@@ -218,39 +231,49 @@ int quire_context_list_databases(quire_context* context, char** names) {
   return With(context, [&](quire::Context& of) -> Status {
     if (names == nullptr) return NullArgument("names");
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> databases, of.ListDatabases());
-    std::string lines;
-    for (const std::string& database : databases) lines += database + "\n";
-    return quire::api::GiveText(lines, names);
+    char* given = nullptr;
+    const Status listed = PrepareTogether(of, [&] {
+      std::string lines;
+      for (const std::string& database : databases) lines += database + "\n";
+      return quire::api::GiveText(lines, &given);
+    });
+    if (listed.ok()) {
+      *names = given;
+    } else {
+      std::free(given);
+    }
+    return listed;
   });
 }
 
 int quire_context_agree(quire_context* context, int code, const char* text) {
   return With(context, [&](quire::Context& of) -> Status {
-    Status mine;
-    if (code < 0 || code > QUIRE_UNSUPPORTED) {
-      mine = Status(quire::Code::kInvalidArgument, "there is no code " + std::to_string(code));
-    } else if (code != QUIRE_OK) {
-      mine = Status(static_cast<quire::Code>(code), text == nullptr ? "" : text);
-    }
-    return of.Agree(mine);
+    return PrepareTogether(of, [&]() -> Status {
+      if (code < 0 || code > QUIRE_UNSUPPORTED) {
+        return Status(quire::Code::kInvalidArgument, "there is no code " + std::to_string(code));
+      }
+      if (code == QUIRE_OK) return Status();
+      return Status(static_cast<quire::Code>(code), text == nullptr ? "" : text);
+    });
   });
 }
 
 int quire_db_open(quire_context* context, const char* name, const quire_options* options,
                   quire_db** db) {
   return With(context, [&](quire::Context& of) -> Status {
-    if (name == nullptr || db == nullptr) return NullArgument("name or db");
     const quire::DatabaseOptions defaults;
     auto& databases = context->databases;
     std::unique_ptr<quire_db> handle;
-    // Before one rank has a database that another has no memory to give out.
-    QUIRE_RETURN_IF_ERROR(of.Agree(quire::base::OrOutOfMemory([&] {
+    std::string text;
+    QUIRE_RETURN_IF_ERROR(PrepareTogether(of, [&]() -> Status {
+      if (name == nullptr || db == nullptr) return NullArgument("name or db");
+      text = name;
       handle = std::make_unique<quire_db>();
       if (databases.size() == databases.capacity()) databases.reserve(2 * databases.size() + 1);
       return Status();
-    })));
+    }));
     QUIRE_ASSIGN_OR_RETURN(handle->database,
-                           of.Open(name, options == nullptr ? defaults : options->database));
+                           of.Open(text, options == nullptr ? defaults : options->database));
     handle->context = &of;
     *db = handle.get();
     databases.push_back(std::move(handle));

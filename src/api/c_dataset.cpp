@@ -8,6 +8,7 @@
 #include "api/handles.h"
 #include "api/key_arrays.h"
 #include "base/out_of_memory.h"
+#include "kv/database/together.h"
 
 using quire::Code;
 using quire::DatasetReader;
@@ -18,6 +19,7 @@ using quire::Slice;
 using quire::Status;
 using quire::api::Bytes;
 using quire::api::CheckArrays;
+using quire::api::CopyText;
 using quire::api::Guarded;
 using quire::api::NullArgument;
 using quire::api::SlicesOf;
@@ -74,14 +76,19 @@ int quire_options_set_dataset_partitioner(quire_options* options, const char* na
 int quire_dataset_writer_open(quire_context* context, const char* name,
                               const quire_options* options, quire_dataset_writer** writer) {
   return Guarded([&]() -> Status {
-    if (context == nullptr || name == nullptr || writer == nullptr) {
-      return NullArgument("context, name or writer");
-    }
-    QUIRE_ASSIGN_OR_RETURN(
-        auto opened,
-        DatasetWriter::Open(*context->object, name,
-                            options == nullptr ? quire::DatasetOptions() : options->dataset));
-    *writer = new quire_dataset_writer{std::move(opened)};
+    if (context == nullptr) return NullArgument("context");
+    const quire::DatasetOptions defaults;
+    std::string text;
+    std::unique_ptr<quire_dataset_writer> handle;
+    QUIRE_RETURN_IF_ERROR(quire::kv::PrepareTogether(*context->object, [&]() -> Status {
+      if (writer == nullptr) return NullArgument("writer");
+      handle = std::make_unique<quire_dataset_writer>();
+      return CopyText(name, "name", &text);
+    }));
+    QUIRE_ASSIGN_OR_RETURN(handle->object,
+                           DatasetWriter::Open(*context->object, text,
+                                               options == nullptr ? defaults : options->dataset));
+    *writer = handle.release();
     return Status();
   });
 }

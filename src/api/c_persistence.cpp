@@ -1,10 +1,10 @@
 // Checkpoints, restarts, destructions in the background, and their events, of the C interface.
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "api/handles.h"
-#include "base/out_of_memory.h"
-#include "kv/database/wait_together.h"
+#include "kv/database/together.h"
 
 using quire::Code;
 using quire::Database;
@@ -12,21 +12,22 @@ using quire::Event;
 using quire::Result;
 using quire::Slice;
 using quire::Status;
-using quire::api::NullArgument;
+using quire::api::CopyText;
 using quire::api::WithDatabase;
 
 namespace quire::api {
 namespace {
 
-// Gives the event of what `begin` begins out; where nobody wants it, waits for its end. Where one
-// rank has no memory to give it out, nothing begins on any rank.
-template <typename Begin>
-Status GiveEvent(Context& context, quire_event** event, const Begin& begin) {
+// Runs `prepare` and gives the event of what `begin` begins out; where nobody wants it, waits for
+// its end. Where one rank has no memory to give it out, nothing begins on any rank.
+template <typename Prepare, typename Begin>
+Status GiveEvent(Context& context, quire_event** event, const Prepare& prepare,
+                 const Begin& begin) {
   std::unique_ptr<quire_event> handle;
-  QUIRE_RETURN_IF_ERROR(context.Agree(base::OrOutOfMemory([&] {
+  QUIRE_RETURN_IF_ERROR(kv::PrepareTogether(context, [&] {
     handle = std::make_unique<quire_event>();
-    return Status();
-  })));
+    return prepare();
+  }));
   QUIRE_ASSIGN_OR_RETURN(handle->object, begin());
   if (event == nullptr) return kv::WaitTogether(context, *handle->object);
   *event = handle.release();
@@ -43,35 +44,44 @@ extern "C" {
 
 int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** event) {
   return WithDatabase(db, [&](Database& database) -> Status {
-    if (path == nullptr) return NullArgument("path");
     quire::CheckpointOptions options;
     options.keep = keep;
-    return GiveEvent(*db->context, event, [&] { return database.Checkpoint(path, options); });
+    std::string to;
+    return GiveEvent(
+        *db->context, event, [&] { return CopyText(path, "path", &to); },
+        [&] { return database.Checkpoint(to, options); });
   });
 }
 
 int quire_context_restart(quire_context* context, const char* path, const char* name,
                           uint64_t number, int flags, quire_event** event) {
   return With(context, [&](quire::Context& runtime) -> Status {
-    if (path == nullptr || name == nullptr) return NullArgument("path or name");
-    if ((flags & ~(QUIRE_RESTART_IN_PLACE | QUIRE_RESTART_REPLACE)) != 0) {
-      return Status(Code::kInvalidArgument,
-                    "flags of a restart are " + std::to_string(flags) +
-                        "; give QUIRE_RESTART_IN_PLACE, QUIRE_RESTART_REPLACE, or 0");
-    }
+    std::string from;
+    std::string to;
+    const auto prepare = [&]() -> Status {
+      if ((flags & ~(QUIRE_RESTART_IN_PLACE | QUIRE_RESTART_REPLACE)) != 0) {
+        return Status(Code::kInvalidArgument,
+                      "flags of a restart are " + std::to_string(flags) +
+                          "; give QUIRE_RESTART_IN_PLACE, QUIRE_RESTART_REPLACE, or 0");
+      }
+      QUIRE_RETURN_IF_ERROR(CopyText(path, "path", &from));
+      return CopyText(name, "name", &to);
+    };
     quire::RestartOptions options;
     options.number = number;
     options.in_place = (flags & QUIRE_RESTART_IN_PLACE) != 0;
     options.replace = (flags & QUIRE_RESTART_REPLACE) != 0;
-    return GiveEvent(runtime, event, [&] { return runtime.Restart(path, name, options); });
+    return GiveEvent(runtime, event, prepare, [&] { return runtime.Restart(from, to, options); });
   });
 }
 
 int quire_context_destroy_database_async(quire_context* context, const char* name,
                                          quire_event** event) {
   return With(context, [&](quire::Context& runtime) -> Status {
-    if (name == nullptr) return NullArgument("name");
-    return GiveEvent(runtime, event, [&] { return runtime.DestroyAsync(name); });
+    std::string text;
+    return GiveEvent(
+        runtime, event, [&] { return CopyText(name, "name", &text); },
+        [&] { return runtime.DestroyAsync(text); });
   });
 }
 

@@ -28,6 +28,12 @@ Status NullArgument(const char* name) {
   return Status(Code::kInvalidArgument, std::string("the argument ") + name + " is null");
 }
 
+Status CopyText(const char* text, const char* name, std::string* to) {
+  if (text == nullptr) return NullArgument(name);
+  *to = text;
+  return Status();
+}
+
 char* CopyOut(Slice bytes) {
   char* const copy = static_cast<char*>(std::malloc(bytes.size() + 1));
   if (copy == nullptr) return nullptr;

@@ -65,6 +65,9 @@ int CodeOf(const Status& status);
 /// A null where something must be.
 Status NullArgument(const char* name);
 
+/// Copies a text of the program; kInvalidArgument if there is none, with what it is called.
+Status CopyText(const char* text, const char* name, std::string* to);
+
 /// Returns a copy of `bytes` for the program, followed by a NUL; null if there is no memory.
 char* CopyOut(Slice bytes);
 

@@ -4,6 +4,7 @@
 
 #include "api/log_level.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "base/program_call.h"
 #include "comm/mpi/mpi_transport.h"
 #include "comm/transport/transport.h"
@@ -11,22 +12,23 @@
 #include "quire/option_table.h"
 
 namespace quire {
+namespace api {
 
-Result<std::unique_ptr<Context>> Context::OpenSerial(const std::string& repository,
-                                                     const ContextOptions& options) {
+Result<std::unique_ptr<Context>> OpenAlone(Slice repository, const ContextOptions& options) {
   QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("Context::OpenSerial"));
   runtime::Environment environment;
-  environment.prepared = api::InstallLogSink();
+  environment.prepared = base::OrOutOfMemory([] { return InstallLogSink(); });
   return kv::NewContext(environment, comm::NewSelfTransport(), repository, options);
 }
 
-Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,
-                                                    const ContextOptions& options) {
+Result<std::unique_ptr<Context>> OpenTogether(int communicator, Slice repository,
+                                              const ContextOptions& options) {
   QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("OpenContext"));
   // A variable that cannot be read is told by NewContext, on all ranks alike, which needs a
   // transport.
   ContextOptions with_environment = options;
-  const Status readable = OptionTable::ApplyEnvironment(&with_environment);
+  const Status readable =
+      base::OrOutOfMemory([&] { return OptionTable::ApplyEnvironment(&with_environment); });
   comm::MpiTransportOptions transport_options;
   if (readable.ok() && OptionTable::Check(with_environment).ok()) {
     transport_options.timeout_ms = with_environment.timeout_ms;
@@ -38,9 +40,21 @@ Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std:
                          comm::NewMpiTransport(communicator, transport_options));
   base::SetCheckRank(transport->rank());
   runtime::Environment environment;
-  environment.prepared = api::InstallLogSink();
+  environment.prepared = base::OrOutOfMemory([] { return InstallLogSink(); });
   environment.thread_level = comm::MpiThreadLevelName();
   return kv::NewContext(environment, std::move(transport), repository, options);
+}
+
+}  // namespace api
+
+Result<std::unique_ptr<Context>> Context::OpenSerial(const std::string& repository,
+                                                     const ContextOptions& options) {
+  return api::OpenAlone(repository, options);
+}
+
+Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,
+                                                    const ContextOptions& options) {
+  return api::OpenTogether(communicator, repository, options);
 }
 
 }  // namespace quire

@@ -78,13 +78,13 @@ uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
   return MemoryBudget::LimitOver(memories, given);
 }
 
-Status Prepare(const Status& before, Core* core, const std::string& repository,
+Status Prepare(const Status& before, Core* core, Slice repository,
                ContextOptions* options, io::MadePaths* made) {
   QUIRE_RETURN_IF_ERROR(before);
   QUIRE_RETURN_IF_ERROR(io::CheckMachine());
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
-  QUIRE_ASSIGN_OR_RETURN(core->repository, ExpandRepository(repository));
+  QUIRE_ASSIGN_OR_RETURN(core->repository, ExpandRepository(std::string(repository)));
   return made->MakeDirectory(*core->fs, core->repository);
 }
 
@@ -214,7 +214,7 @@ Result<std::string> ExpandRepository(const std::string& repository) {
 
 Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
                                       std::unique_ptr<comm::Transport> transport,
-                                      const std::string& repository, const ContextOptions& given) {
+                                      Slice repository, const ContextOptions& given) {
   auto core = std::make_shared<Core>();
   core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
   core->options = given;
@@ -229,14 +229,15 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   comm::ExchangeOptions exchange_options;
   if (prepared.ok()) exchange_options.timeout_ms = core->options.timeout_ms;
   core->exchange = comm::Exchange::Create(std::move(transport), exchange_options);
-  if (prepared.ok()) prepared = core->exchange->HandlerStatus();
-  core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-  core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
-  core->manual_background = !environment.background_threads;
-  core->description = transport_name;
-  if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;
-  QUIRE_RETURN_IF_ERROR(
-      Together(*core->exchange, [&] { return Join(environment, prepared, core.get()); }));
+  QUIRE_RETURN_IF_ERROR(Together(*core->exchange, [&] {
+    if (prepared.ok()) prepared = core->exchange->HandlerStatus();
+    core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
+    core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
+    core->manual_background = !environment.background_threads;
+    core->description = transport_name;
+    if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;
+    return Join(environment, prepared, core.get());
+  }));
   made.Keep();
   return core;
 }

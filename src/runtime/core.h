@@ -98,8 +98,8 @@ struct Environment {
 /// The runtime of `repository` on this rank. Collective. `options` are as the program gave them:
 /// environment variables and ranges are seen to here.
 Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
-                                      std::unique_ptr<comm::Transport> transport,
-                                      const std::string& repository, const ContextOptions& options);
+                                      std::unique_ptr<comm::Transport> transport, Slice repository,
+                                      const ContextOptions& options);
 
 /// `repository` with a leading "$NAME" replaced by that environment variable, from the root
 /// (io::AbsolutePath). kInvalidArgument: empty, or the variable is not set.

@@ -104,6 +104,33 @@ TEST(ExchangeShortage, ARequestToItselfIsAnswered) {
   }
 }
 
+// A note that was lost, or that lost its code, would be another code on this rank than on others.
+TEST(CollectiveBox, KeepsNotesOfGivenUpCallsWithoutMemoryForTheirTexts) {
+  constexpr uint64_t kCall = 3;
+  const std::string head("\3\0\0\0\0\0\0\0\1\0\0\0\12\0", kNoteHeadBytes);
+  const std::string note = head + "\36" + std::string(30, 't');
+  const std::string cut = head + std::string(1, '\0');
+  for (int sources = 1; sources <= 31; ++sources) {
+    CollectiveBox box;
+    bool added = true;
+    for (int source = 0; source < sources; ++source) {
+      test::FailAllocationHere(0);
+      added = added && box.Add(source, kCall << kCallShift | kGivenUpRound, note);
+      test::AllocationFailed();
+    }
+    EXPECT_TRUE(added);
+    EXPECT_TRUE(box.IsGivenUp(kCall));
+    EXPECT_EQ(box.WhyGivenUp(kCall), cut);
+  }
+  CollectiveBox box;
+  ASSERT_TRUE(box.Add(5, kCall << kCallShift | kGivenUpRound, note));
+  EXPECT_EQ(box.WhyGivenUp(kCall), note);
+  test::FailAllocationHere(0);
+  const std::string told = box.WhyGivenUp(kCall);
+  EXPECT_TRUE(test::AllocationFailed());
+  EXPECT_EQ(told, cut);
+}
+
 // More different signals than have a place: one that finds no memory is lost, and its sender is
 // given up. No rank waits for what would never come until some other rank's time is over, which
 // would then hear of that instead.

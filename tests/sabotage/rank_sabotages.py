@@ -30,6 +30,9 @@ RANK_SABOTAGES = [
   tables_.push_back(std::move(next));
 """,
              "quire_allocation_answers_test", "StarvedRegistry.*"),
+    Sabotage("note-lost", "a note of a given up call whose text finds no memory is lost",
+             "src/comm/transport/mailbox.cpp", "AssignNote(why, &note->why);",
+             "note->why.assign(why);", "quire_exchange_shortage_test", "CollectiveBox.KeepsNotes*"),
     Sabotage("destroy-agreed", "a rank returns from Destroy with what its own wait came to",
              "src/kv/database/context.cpp", "return WaitTogether(*this, *destroyed);",
              "return destroyed->Wait();", KV, "SlowRank.Destroy*"),

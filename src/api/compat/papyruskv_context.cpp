@@ -8,8 +8,10 @@
 #include "api/compat/papyruskv_session.h"
 #include "api/log_level.h"
 #include "api/open_context.h"
+#include "base/out_of_memory.h"
 #include "comm/mpi/mpi_world.h"
 #include "io/files/file_system.h"
+#include "kv/database/together.h"
 
 namespace quire::compat {
 namespace {
@@ -21,19 +23,25 @@ Status Begin(int* argc, char*** argv, const char* repository) {
   if (Session::Current() != nullptr) {
     return Status(Code::kBusy, "papyruskv_init was called already; call papyruskv_finalize first");
   }
-  const Result<Settings> settings = ReadSettings();
+  const auto settings = base::OrOutOfMemory([] { return ReadSettings(); });
   bool started = false;
   QUIRE_ASSIGN_OR_RETURN(const int world, comm::WorldCommunicator(argc, argv, &started));
-  auto context = OpenContextFortran(world, repository, ContextOptions());
+  auto context = api::OpenTogether(world, repository, ContextOptions());
+  std::unique_ptr<Session> session;
   // The environment of one node alone may be wrong.
-  const Status agreed = context.ok() ? (*context)->Agree(settings.status()) : context.status();
+  const auto make = [&]() -> Status {
+    QUIRE_RETURN_IF_ERROR(settings.status());
+    session = std::make_unique<Session>(*settings, started);
+    return Status();
+  };
+  const Status agreed = context.ok() ? kv::PrepareTogether(**context, make) : context.status();
   if (!agreed.ok()) {
     if (context.ok()) context->reset();
     if (started) comm::EndMpi();
     return agreed;
   }
-  static_cast<void>(
-      Session::Exchange(std::make_unique<Session>(std::move(*context), *settings, started)));
+  session->Begin(std::move(*context));
+  static_cast<void>(Session::Exchange(std::move(session)));
   return Status();
 }
 
@@ -70,37 +78,42 @@ Status End() {
   return ended;
 }
 
-// What this rank holds of the database, all ranks' puts included. Collective.
-Status CheckEmpty(Session& session, OpenDatabase& open) {
-  Database& database = *open.database;
-  QUIRE_RETURN_IF_ERROR(database.Protect(Protection::kReadWrite));
-  QUIRE_RETURN_IF_ERROR(database.Barrier(Level::kMemTable));
-  const auto iterator = database.NewLocalIterator();
+// What this rank holds of the database, all ranks' puts included.
+Status CheckEmpty(OpenDatabase& open) {
+  const auto iterator = open.database->NewLocalIterator();
   iterator->SeekToFirst();
-  Status empty = iterator->status();
-  if (iterator->Valid()) {
-    empty = Status(Code::kInvalidArgument,
-                   "the database " + open.name +
-                       " has pairs; give the hash function to papyruskv_open of an empty one");
-  }
-  return session.context().Agree(empty);
+  if (!iterator->Valid()) return iterator->status();
+  return Status(Code::kInvalidArgument,
+                "the database " + open.name +
+                    " has pairs; give the hash function to papyruskv_open of an empty one");
+}
+
+// The options with which the database is made anew, if it is empty. Collective.
+Status PrepareHash(Session& session, OpenDatabase& open, papyruskv_hash_fn_t function,
+                   DatabaseOptions* options) {
+  QUIRE_RETURN_IF_ERROR(open.database->Protect(Protection::kReadWrite));
+  QUIRE_RETURN_IF_ERROR(open.database->Barrier(Level::kMemTable));
+  return kv::PrepareTogether(session.context(), [&] {
+    *options = open.options;
+    options->partitioner = PartitionerOf(function);
+    options->mode = OpenMode::kMustNotExist;
+    return CheckEmpty(open);
+  });
 }
 
 // An empty database is made anew with the function, so that its descriptor tells of it.
 Status SetHash(Session& session, OpenDatabase& open, papyruskv_hash_fn_t function) {
-  const Status empty = CheckEmpty(session, open);
+  DatabaseOptions options;
+  const Status empty = PrepareHash(session, open, function, &options);
   if (!empty.ok()) {
     static_cast<void>(open.database->Protect(open.options.protection));
     return empty;
   }
-  DatabaseOptions options = open.options;
-  options.partitioner = PartitionerOf(function);
-  options.mode = OpenMode::kMustNotExist;
   const std::lock_guard<std::mutex> lock(open.mutex);
   open.walks.clear();
   QUIRE_RETURN_IF_ERROR(open.database->Close());
   QUIRE_RETURN_IF_ERROR(session.context().Destroy(open.name));
-  return session.Reopen(&open, options);
+  return session.Reopen(&open, std::move(options));
 }
 
 }  // namespace
@@ -114,6 +127,7 @@ using quire::compat::OpenDatabase;
 using quire::compat::Session;
 using quire::compat::WithDatabase;
 using quire::compat::WithSession;
+using quire::kv::PrepareTogether;
 
 extern "C" {
 
@@ -133,13 +147,23 @@ int papyruskv_finalize(void) {
 
 int papyruskv_open(const char* name, int flags, papyruskv_option_t* opt, int* db) {
   return WithSession("papyruskv_open", [&](Session& session) -> Status {
-    if (name == nullptr || db == nullptr) return NullArgument("name or db");
-    *db = -1;
-    QUIRE_ASSIGN_OR_RETURN(const std::string mapped, quire::compat::NameInRepository(name));
-    QUIRE_ASSIGN_OR_RETURN(const quire::DatabaseOptions options,
-                           quire::compat::OptionsOf(session.settings(), flags, opt));
-    QUIRE_ASSIGN_OR_RETURN(*db, session.Open(mapped, options));
-    return Status();
+    if (name != nullptr && db != nullptr) *db = -1;
+    OpenDatabase* open = nullptr;
+    const Status prepared = PrepareTogether(session.context(), [&]() -> Status {
+      if (name == nullptr || db == nullptr) return NullArgument("name or db");
+      QUIRE_ASSIGN_OR_RETURN(const std::string mapped, quire::compat::NameInRepository(name));
+      QUIRE_ASSIGN_OR_RETURN(const quire::DatabaseOptions options,
+                             quire::compat::OptionsOf(session.settings(), flags, opt));
+      QUIRE_ASSIGN_OR_RETURN(open, session.Reserve(mapped, options));
+      return Status();
+    });
+    const Status opened = prepared.ok() ? session.Open(open) : prepared;
+    if (opened.ok()) {
+      *db = open->handle;
+    } else {
+      session.Free(open);
+    }
+    return opened;
   });
 }
 

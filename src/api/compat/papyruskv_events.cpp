@@ -6,8 +6,8 @@
 
 #include "api/compat/papyruskv_names.h"
 #include "api/compat/papyruskv_session.h"
-#include "base/out_of_memory.h"
-#include "kv/database/context.h"
+#include "kv/database/together.h"
+#include "runtime/core.h"
 
 namespace quire::compat {
 namespace {
@@ -18,20 +18,27 @@ Result<std::string> ExpandedPath(const char* path) {
 }
 
 // Paths may begin with "$NAME", and where the program runs: either can be wrong on one node alone.
-Result<std::string> CheckpointPath(Context& context, const char* path) {
-  Result<std::string> expanded = ExpandedPath(path);
-  QUIRE_RETURN_IF_ERROR(context.Agree(expanded.status()));
-  return expanded;
+Status Expand(const char* path, std::string* to) {
+  QUIRE_ASSIGN_OR_RETURN(*to, ExpandedPath(path));
+  return Status();
 }
 
-// A program that takes no event waits here.
-Status Deliver(Session& session, Pending pending, int* event) {
+// Gives a number to the event of what `begin` begins; a program that takes none waits here. Where
+// one rank has no memory for the number, nothing begins on any rank.
+template <typename Begin>
+Status Deliver(Session& session, Pending pending, int* event, const Begin& begin) {
   const int handle = pending.handle;
   int number = 0;
-  QUIRE_RETURN_IF_ERROR(session.context().Agree(base::OrOutOfMemory([&] {
+  const Status numbered = kv::PrepareTogether(session.context(), [&] {
     number = session.Add(std::move(pending));
     return Status();
-  })));
+  });
+  auto begun = numbered.ok() ? begin() : numbered;
+  if (!begun.ok()) {
+    session.Drop(number);
+    return begun.status();
+  }
+  session.Begun(number, std::move(*begun));
   if (event == nullptr) return session.Wait(handle, number);
   *event = number;
   return Status();
@@ -39,18 +46,19 @@ Status Deliver(Session& session, Pending pending, int* event) {
 
 Status Checkpoint(Session& session, OpenDatabase& open, const char* path, int* event) {
   if (event != nullptr) *event = -1;
-  QUIRE_ASSIGN_OR_RETURN(const std::string absolute, CheckpointPath(session.context(), path));
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> begun,
-                         open.database->Checkpoint(absolute, CheckpointOptions()));
-  return Deliver(session, {open.handle, false, std::move(begun)}, event);
+  std::string absolute;
+  QUIRE_RETURN_IF_ERROR(
+      kv::PrepareTogether(session.context(), [&] { return Expand(path, &absolute); }));
+  return Deliver(session, {open.handle, false, nullptr}, event,
+                 [&] { return open.database->Checkpoint(absolute, CheckpointOptions()); });
 }
 
 Status Destroy(Session& session, OpenDatabase& open, int* event) {
   if (event != nullptr) *event = -1;
   const int handle = open.handle;
   const Status closed = session.Close(&open);
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> begun, session.context().DestroyAsync(open.name));
-  const Status delivered = Deliver(session, {handle, false, std::move(begun)}, event);
+  const Status delivered = Deliver(session, {handle, false, nullptr}, event,
+                                   [&] { return session.context().DestroyAsync(open.name); });
   return delivered.ok() ? closed : delivered;
 }
 
@@ -61,26 +69,40 @@ struct RestartRequest {
   const papyruskv_option_t* option;
 };
 
-Status Restart(Session& session, const RestartRequest& request, int* db, int* event) {
-  *db = -1;
-  if (event != nullptr) *event = -1;
+Status ReserveForRestart(Session& session, const RestartRequest& request, OpenDatabase** open) {
   if (request.name == nullptr) return NullArgument("name");
-  QUIRE_ASSIGN_OR_RETURN(const std::string absolute,
-                         CheckpointPath(session.context(), request.path));
   QUIRE_ASSIGN_OR_RETURN(const std::string mapped, NameInRepository(request.name));
   QUIRE_ASSIGN_OR_RETURN(DatabaseOptions options,
                          OptionsOf(session.settings(), request.flags, request.option));
   options.mode = OpenMode::kMustExist;
   options.force_redistribute = session.settings().redistribute;
-  QUIRE_ASSIGN_OR_RETURN(const int handle, session.Reserve(mapped, options));
-  // A closed database of the name makes room once the checkpoint is there in its place.
-  auto begun = session.context().Restart(absolute, mapped, {.replace = true});
+  QUIRE_ASSIGN_OR_RETURN(*open, session.Reserve(mapped, options));
+  return Status();
+}
+
+// A closed database of the name makes room once the checkpoint is there in its place.
+Status BeginRestart(Session& session, const std::string& path, const OpenDatabase& open,
+                    int* event) {
+  return Deliver(session, {open.handle, true, nullptr}, event, [&] {
+    return session.context().Restart(path, open.name, {.replace = true});
+  });
+}
+
+Status Restart(Session& session, const RestartRequest& request, int* db, int* event) {
+  *db = -1;
+  if (event != nullptr) *event = -1;
+  std::string absolute;
+  OpenDatabase* open = nullptr;
+  const Status prepared = kv::PrepareTogether(session.context(), [&] {
+    QUIRE_RETURN_IF_ERROR(Expand(request.path, &absolute));
+    return ReserveForRestart(session, request, &open);
+  });
+  const Status begun = prepared.ok() ? BeginRestart(session, absolute, *open, event) : prepared;
   if (!begun.ok()) {
-    session.Free(session.Find(handle));
-    return begun.status();
+    session.Free(open);
+    return begun;
   }
-  QUIRE_RETURN_IF_ERROR(Deliver(session, {handle, true, std::move(*begun)}, event));
-  *db = handle;
+  *db = open->handle;
   return Status();
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
-#include "kv/database/wait_together.h"
+#include "kv/database/together.h"
 
 namespace quire::compat {
 namespace {
@@ -32,7 +32,7 @@ OpenDatabase* Session::Find(int handle) const {
   return open != nullptr && open->handle == handle ? open : nullptr;
 }
 
-Result<int> Session::Reserve(const std::string& name, const DatabaseOptions& options) {
+Result<OpenDatabase*> Session::Reserve(const std::string& name, const DatabaseOptions& options) {
   size_t slot = 0;
   while (slot < kDatabasesMax && slots_[slot].load() != nullptr) ++slot;
   if (slot == kDatabasesMax) {
@@ -48,23 +48,17 @@ Result<int> Session::Reserve(const std::string& name, const DatabaseOptions& opt
   open->handle = generation * static_cast<int>(kDatabasesMax) + static_cast<int>(slot) + 1;
   owned_[slot] = std::move(open);
   slots_[slot].store(owned_[slot].get(), std::memory_order_release);
-  return owned_[slot]->handle;
+  return owned_[slot].get();
 }
 
-Result<int> Session::Open(const std::string& name, const DatabaseOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const int handle, Reserve(name, options));
-  OpenDatabase* const open = Find(handle);
-  auto database = context_->Open(name, open->options);
-  if (!database.ok()) {
-    Free(open);
-    return database.status();
-  }
-  open->database = std::move(*database);
+Status Session::Open(OpenDatabase* open) {
+  QUIRE_ASSIGN_OR_RETURN(open->database, context_->Open(open->name, open->options));
   open->ready.store(true, std::memory_order_release);
-  return handle;
+  return Status();
 }
 
 void Session::Free(OpenDatabase* open) {
+  if (open == nullptr) return;
   slots_[static_cast<size_t>(open->handle - 1) % kDatabasesMax].store(nullptr);
 }
 
@@ -73,13 +67,13 @@ int Session::Add(Pending pending) {
   return last_event_;
 }
 
-Status Session::FinishRestart(int handle) {
-  OpenDatabase* const open = Find(handle);
-  auto database = context_->Open(open->name, open->options);
-  if (!database.ok()) return database.status();
+void Session::Begun(int event, std::unique_ptr<Event> begun) {
+  pending_.at(event).event = std::move(begun);
+}
+
+Status Session::FinishRestart(OpenDatabase* open) {
+  QUIRE_RETURN_IF_ERROR(Open(open));
   open->options.force_redistribute = false;  // it was meant for the restart
-  open->database = std::move(*database);
-  open->ready.store(true, std::memory_order_release);
   return Status();
 }
 
@@ -95,8 +89,9 @@ Status Session::Wait(int handle, int event) {
   const bool is_restart = at->second.is_restart;
   pending_.erase(at);
   if (!is_restart) return ended;
-  if (ended.ok()) ended = FinishRestart(handle);
-  if (!ended.ok()) Free(Find(handle));
+  OpenDatabase* const open = Find(handle);
+  if (ended.ok()) ended = FinishRestart(open);
+  if (!ended.ok()) Free(open);
   return ended;
 }
 
@@ -112,12 +107,13 @@ Status Session::WaitForAll() {
   return context_->Agree(first);
 }
 
-Status Session::Reopen(OpenDatabase* open, const DatabaseOptions& options) {
-  open->options = options;
+Status Session::Reopen(OpenDatabase* open, DatabaseOptions options) {
+  open->options = std::move(options);
   QUIRE_ASSIGN_OR_RETURN(open->database, context_->Open(open->name, open->options));
   Status registered;
   for (const auto& [id, function] : open->updates) {
-    const Status one = open->database->RegisterAnsweringUpdate(id, function);
+    const Status one =
+        base::OrOutOfMemory([&] { return open->database->RegisterAnsweringUpdate(id, function); });
     if (registered.ok()) registered = one;
   }
   return context_->Agree(registered);

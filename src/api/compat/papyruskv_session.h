@@ -58,8 +58,10 @@ class Session {
  public:
   static constexpr size_t kDatabasesMax = 256;
 
-  Session(std::unique_ptr<Context> context, const Settings& settings, bool started_mpi)
-      : context_(std::move(context)), settings_(settings), started_mpi_(started_mpi) {}
+  Session(const Settings& settings, bool started_mpi)
+      : settings_(settings), started_mpi_(started_mpi) {}
+  /// Before all other calls.
+  void Begin(std::unique_ptr<Context> context) { context_ = std::move(context); }
 
   /// The one of this process, or null.
   static Session* Current();
@@ -74,14 +76,19 @@ class Session {
 
   /// The open database with this handle, or null.
   OpenDatabase* Find(int handle) const;
-  /// Opens a database under a new handle. Collective. kBusy: 256 are open.
-  Result<int> Open(const std::string& name, const DatabaseOptions& options);
-  /// A new handle for a database that a restart will bring. Collective.
-  Result<int> Reserve(const std::string& name, const DatabaseOptions& options);
-  /// Takes back the handle of what is not open, or will not be.
+  /// A new handle for a database that is to be opened, or that a restart will bring. kBusy: 256 are
+  /// open.
+  Result<OpenDatabase*> Reserve(const std::string& name, const DatabaseOptions& options);
+  /// Opens the database of a new handle. Collective.
+  Status Open(OpenDatabase* open);
+  /// Takes back the handle of what is not open, or will not be. Null is allowed.
   void Free(OpenDatabase* open);
-  /// The number of an event of the database with this handle. Collective.
+  /// The number of an event of the database with this handle, which is about to begin. On all
+  /// ranks, also where it finds no memory.
   int Add(Pending pending);
+  /// It has begun; it will not.
+  void Begun(int event, std::unique_ptr<Event> begun);
+  void Drop(int event) { pending_.erase(event); }
   /// Waits for an event, once, and opens the database that a restart has brought. Collective.
   /// kInvalidArgument: there is no such event of the handle, or it was waited for.
   Status Wait(int handle, int event);
@@ -94,10 +101,10 @@ class Session {
   Status CloseAll();
   /// Opens it once more for a handle whose database has been closed, with the functions that it
   /// had. Collective.
-  Status Reopen(OpenDatabase* open, const DatabaseOptions& options);
+  Status Reopen(OpenDatabase* open, DatabaseOptions options);
 
  private:
-  Status FinishRestart(int handle);
+  Status FinishRestart(OpenDatabase* open);
 
   const base::OwnProcess process_;
   std::unique_ptr<Context> context_;

@@ -6,6 +6,7 @@
 
 #include "api/compat/papyruskv_session.h"
 #include "base/coding.h"
+#include "kv/database/together.h"
 
 namespace quire::compat {
 namespace {
@@ -131,7 +132,8 @@ extern "C" {
 
 int papyruskv_register_update(int db, int fnid, papyruskv_update_fn_t fn) {
   return WithDatabase("papyruskv_register_update", db, [&](OpenDatabase& open) {
-    return Session::Current()->context().Agree(quire::compat::Register(open, fnid, fn));
+    return quire::kv::PrepareTogether(Session::Current()->context(),
+                                      [&] { return quire::compat::Register(open, fnid, fn); });
   });
 }
 

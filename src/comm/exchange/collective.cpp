@@ -68,6 +68,17 @@ void EncodeFailure(const CollectiveFailure& failure, std::string* to) {
   base::PutLengthPrefixed(to, failure.text);
 }
 
+// Without its sentence where there is no memory for that: the code counts, and is the same on all
+// ranks.
+CollectiveFailure FailureWith(int rank, Code code, Slice text) {
+  CollectiveFailure failure{rank, code, {}, false};
+  static_cast<void>(base::OrOutOfMemory([&] {
+    failure.text = text;
+    return Status();
+  }));
+  return failure;
+}
+
 bool DecodeFailure(base::Reader& reader, int size, CollectiveFailure* failure) {
   int32_t rank = 0;
   uint8_t code = 0;
@@ -78,25 +89,22 @@ bool DecodeFailure(base::Reader& reader, int size, CollectiveFailure* failure) {
     return false;
   }
   if (rank < -1 || rank >= size || code > static_cast<uint8_t>(Code::kUnsupported)) return false;
-  *failure = {rank, static_cast<Code>(code), std::string(text), lasting != 0};
+  *failure = FailureWith(rank, static_cast<Code>(code), text);
+  failure->lasting = lasting != 0;
   return (rank >= 0) == (failure->code != Code::kOk);
 }
 
-// Without its sentence where there is no memory for that.
 CollectiveFailure FailureOf(int rank, const Status& status) {
-  CollectiveFailure failure{rank, status.code(), {}, false};
-  static_cast<void>(base::OrOutOfMemory([&] {
-    failure.text = status.message();
-    return Status();
-  }));
-  return failure;
+  return FailureWith(rank, status.code(), status.message());
 }
 
 CollectiveFailure PartedFailure(int rank) {
-  return {rank, Code::kPeerFailed,
-          "an earlier collective call ended on some ranks and was given up on others; close the "
-          "context and reopen it on all ranks",
-          true};
+  CollectiveFailure failure = FailureWith(rank, Code::kPeerFailed,
+                                          "an earlier collective call ended on some ranks and was "
+                                          "given up on others; close the context "
+                                          "and reopen it on all ranks");
+  failure.lasting = true;
+  return failure;
 }
 
 }  // namespace
@@ -204,9 +212,8 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
       collective.blocks.emplace_back(block);
     }
   } else if (sound && operations != collective.operation) {
-    collective.failure.Merge({source, Code::kInvalidArgument,
-                              "it is in another collective call than rank " + std::to_string(rank_),
-                              false});
+    collective.failure.Merge(FailureWith(source, Code::kInvalidArgument,
+                                         "it is in another collective call than its neighbour"));
     reader = base::Reader(Slice());
   }
   if (!sound || !reader.rest().empty()) {
@@ -228,7 +235,7 @@ void ExchangeImpl::ReceivePart(Collective& collective, int source, int round) {
       base::OrOutOfMemory([&] { return TakePart(collective, source, 1 << round); });
   if (taken.ok()) return;
   const int failing = taken.code() == Code::kOutOfMemory ? rank_ : source;
-  collective.failure.Merge({failing, taken.code(), taken.message(), false});
+  collective.failure.Merge(FailureOf(failing, taken));
 }
 
 // Tells those that wait for this rank's parts, now or later. One that cannot be told finds it out
@@ -251,18 +258,19 @@ void ExchangeImpl::TellGivenUp(Collective& collective) {
   header.call = collective.call << kCallShift | kGivenUpRound;
   const uint64_t now_ns = transport_->clock().NowNs();
   for (int distance = 1; distance < size_; distance *= 2) {
-    Peer& peer = peers_.Get((rank_ - distance + size_) % size_);
+    const int waiting = (rank_ - distance + size_) % size_;
     // Also to one that this rank hears nothing from any more: it may be alive.
-    static_cast<void>(
-        base::OrOutOfMemory([&] { return SendMessage(peer, header, note_, {}, now_ns + 1); }));
+    static_cast<void>(WithMemory(collective, waiting, [&] {
+      return SendMessage(peers_.Get(waiting), header, note_, {}, now_ns + 1);
+    }));
   }
 }
 
 // Unless another rank did so before: a rank that gives up may leave, and its note counts first.
 void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
-  Peer& peer = peers_.Get(rank);
   auto heard = [&] {
-    return parts_.IsGivenUp(collective.call) || peer.failed.load(std::memory_order_acquire);
+    return parts_.IsGivenUp(collective.call) ||
+           peers_.Get(rank).failed.load(std::memory_order_acquire);
   };
   // To send to a rank that has left fails before what it sent has arrived.
   if (why.code() == Code::kPeerFailed && !heard()) {
@@ -271,23 +279,21 @@ void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
     static_cast<void>(base::OrOutOfMemory([&] { return WaitUntil(spec, Condition(heard)); }));
   }
   if (parts_.IsGivenUp(collective.call)) return JoinGivingUp(collective);
-  collective.failure.Merge({rank, why.code(), why.message(), false});
+  collective.failure.Merge(FailureOf(rank, why));
   TellGivenUp(collective);
 }
 
 // Another rank gave the call up: this one fails as that did.
 void ExchangeImpl::JoinGivingUp(Collective& collective) {
-  std::string text;
+  const std::string note = parts_.WhyGivenUp(collective.call);
+  base::Reader reader(note);
+  uint64_t first = 0;
   CollectiveFailure failure;
-  const Status read = base::OrOutOfMemory([&] {
-    text = parts_.WhyGivenUp(collective.call);
-    base::Reader reader(text);
-    uint64_t first = 0;
-    const bool sound = reader.Fixed(&first) && DecodeFailure(reader, size_, &failure);
-    if (sound && failure.rank >= 0) return Status();
-    return Status(Code::kCorruption, "a note that a collective call was given up is damaged");
-  });
-  if (!read.ok()) failure = {rank_, read.code(), read.message(), false};
+  const bool sound = reader.Fixed(&first) && DecodeFailure(reader, size_, &failure);
+  if (!sound || failure.rank < 0) {
+    failure = FailureWith(rank_, Code::kCorruption,
+                          "a note that a collective call was given up is damaged");
+  }
   collective.failure = HasParted(collective) ? PartedFailure(rank_) : std::move(failure);
   TellGivenUp(collective);
 }
@@ -326,7 +332,7 @@ void ExchangeImpl::RunPasses(Collective& collective) {
     collective.failure = PartedFailure(rank_);
   } else if (collective.operations != collective.operation) {
     collective.failure.Merge(
-        {rank_, Code::kInvalidArgument, "the ranks are in different collective calls", false});
+        FailureWith(rank_, Code::kInvalidArgument, "the ranks are in different collective calls"));
   } else if (collective.operation == kGather) {
     collective.pass = 1;
     RunRounds(collective);
@@ -357,6 +363,7 @@ Status ExchangeImpl::Fail(const Status& why) {
   Collective collective{kAgree, {}, {}};
   collective.call = ++collective_count_;
   parts_.Forget(collective.call << kCallShift);
+  collective.deadline_ns = transport_->clock().NowNs() + options_.timeout_ms * base::kNsPerMs;
   collective.failure = FailureOf(rank_, why);
   collective.failure.lasting = HasParted(collective);
   TellGivenUp(collective);

@@ -1,6 +1,7 @@
 #include "comm/transport/mailbox.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/coding.h"
 
@@ -10,6 +11,16 @@ namespace {
 constexpr uint32_t kSignalKindsMax = 65536;
 // A rank can be one collective ahead of us, of at most 32 rounds.
 constexpr uint32_t kPartsMax = 128;
+
+// Without its text where there is no memory for that: a string of this size takes none.
+void AssignNote(Slice note, std::string* to) {
+  try {
+    to->assign(note);
+  } catch (const std::bad_alloc&) {
+    to->assign(note.substr(0, kNoteHeadBytes));
+    to->push_back('\0');  // the length of the text
+  }
+}
 
 }  // namespace
 
@@ -78,15 +89,26 @@ uint32_t CollectiveBox::CountOf(int source) const {
   return count;
 }
 
+// The one of this source, or a free one.
+CollectiveBox::Note* CollectiveBox::NoteOf(int source) {
+  Note* free = nullptr;
+  for (Note& note : notes_) {
+    if (note.source == source) return &note;
+    if (note.source < 0 && free == nullptr) free = &note;
+  }
+  return free;
+}
+
 bool CollectiveBox::AddNote(int source, uint64_t last, Slice why) {
   base::Reader reader(why);
   uint64_t first = 0;
   if (!reader.Fixed(&first) || first == 0 || first > last) return false;
-  Note& note = notes_[source];
-  if (last < note.last) return false;
-  note.why.assign(why);
-  note.first = first;
-  note.last = last;
+  Note* const note = NoteOf(source);
+  if (note == nullptr || last < note->last) return false;
+  AssignNote(why, &note->why);
+  note->source = source;
+  note->first = first;
+  note->last = last;
   if (last > given_up_.load(std::memory_order_relaxed)) {
     given_up_.store(last, std::memory_order_release);
   }
@@ -96,7 +118,7 @@ bool CollectiveBox::AddNote(int source, uint64_t last, Slice why) {
 bool CollectiveBox::FindNote(uint64_t call) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return std::any_of(notes_.begin(), notes_.end(),
-                     [call](const auto& entry) { return entry.second.Covers(call); });
+                     [call](const Note& note) { return note.Covers(call); });
 }
 
 bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
@@ -105,8 +127,8 @@ bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
     return AddNote(source, number >> kCallShift, payload);
   }
   if (number < below_) return true;
-  const auto note = notes_.find(source);
-  if (note != notes_.end() && note->second.Covers(number >> kCallShift)) return true;
+  const Note* const note = NoteOf(source);
+  if (note != nullptr && note->Covers(number >> kCallShift)) return true;
   if (CountOf(source) >= kPartsMax || FindSmall(source, number) != nullptr ||
       large_.contains({source, number})) {
     return false;
@@ -141,10 +163,13 @@ bool CollectiveBox::Take(int source, uint64_t number, std::string* payload) {
 
 std::string CollectiveBox::WhyGivenUp(uint64_t call) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [source, note] : notes_) {
-    if (note.Covers(call)) return note.why;
+  std::string why;
+  for (const Note& note : notes_) {
+    if (!note.Covers(call)) continue;
+    AssignNote(note.why, &why);
+    break;
   }
-  return {};
+  return why;
 }
 
 void CollectiveBox::Forget(uint64_t below) {

@@ -5,6 +5,7 @@
 /// Threads    any
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -53,8 +54,13 @@ constexpr uint64_t kGivenUpRound = 255;
 /// At least the size of a part without a text: strings of this size need no allocation.
 constexpr size_t kPlainPartBytes = 128;
 
-/// Holds the parts of collectives by (source, number of the part). Small ones take no memory: a
-/// rank that has begun a call does not fail for want of it.
+/// Bytes of a note of a given up call before its text: the first call in a row that was given up,
+/// and the failure (docs/format/message.md).
+constexpr size_t kNoteHeadBytes = 14;
+
+/// Holds the parts of collectives by (source, number of the part), and the notes of calls that were
+/// given up. Small parts and notes take no memory: a rank that has begun a call does not fail for
+/// want of it. A note whose text finds no memory is kept without it.
 class CollectiveBox {
  public:
   CollectiveBox() : small_(kSmallPartsMax) {}
@@ -68,7 +74,7 @@ class CollectiveBox {
   bool IsGivenUp(uint64_t call) {
     return call <= given_up_.load(std::memory_order_acquire) && FindNote(call);
   }
-  /// The message of a rank that gave it up: the first call in a row that it gave up, and why.
+  /// The note of a rank that gave it up. Without its text if there is no memory for that.
   std::string WhyGivenUp(uint64_t call);
   /// Parts with lower numbers are of no use any more.
   void Forget(uint64_t below);
@@ -83,15 +89,19 @@ class CollectiveBox {
     uint32_t size = 0;
     char bytes[kSmallBytesMax];
   };
+  // Ranks at a distance of a power of two send notes.
+  static constexpr size_t kNotesMax = 32;
   struct Note {
+    int source = -1;  ///< none: the place is free
     uint64_t first = 0;
     uint64_t last = 0;
     std::string why;
 
-    bool Covers(uint64_t call) const { return first <= call && call <= last; }
+    bool Covers(uint64_t call) const { return source >= 0 && first <= call && call <= last; }
   };
   bool FindNote(uint64_t call);
   bool AddNote(int source, uint64_t last, Slice why);
+  Note* NoteOf(int source);
   SmallPart* FindSmall(int source, uint64_t number);
   uint32_t CountOf(int source) const;
 
@@ -100,7 +110,7 @@ class CollectiveBox {
   uint64_t bytes_ = 0;
   std::vector<SmallPart> small_;
   std::map<std::pair<int, uint64_t>, std::string> large_;
-  std::map<int, Note> notes_;  ///< the last calls that each source gave up
+  std::array<Note, kNotesMax> notes_;  ///< the last calls that each source gave up
   std::atomic<uint64_t> given_up_{0};
 };
 

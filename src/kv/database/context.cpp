@@ -6,7 +6,7 @@
 #include "base/forked_child.h"
 #include "base/out_of_memory.h"
 #include "kv/database/database_open.h"
-#include "kv/database/wait_together.h"
+#include "kv/database/together.h"
 #include "kv/persistence/restart.h"
 #include "runtime/agreement.h"
 #include "runtime/job.h"
@@ -116,11 +116,17 @@ Status WaitTogether(Context& context, Event& event) {
 
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,
                                             std::unique_ptr<comm::Transport> transport,
-                                            const std::string& repository,
-                                            const ContextOptions& options) {
+                                            Slice repository, const ContextOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<runtime::Core> core,
                          runtime::NewCore(environment, std::move(transport), repository, options));
-  return std::unique_ptr<Context>(std::make_unique<ContextImpl>(std::move(core)));
+  std::unique_ptr<ContextImpl> context;
+  const Status made = core->exchange->Agree(base::OrOutOfMemory([&] {
+    context = std::make_unique<ContextImpl>(core);
+    return Status();
+  }));
+  if (made.ok()) return std::unique_ptr<Context>(std::move(context));
+  if (context == nullptr) core->End();  // else its destructor does
+  return made;
 }
 
 }  // namespace quire::kv

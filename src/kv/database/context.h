@@ -20,7 +20,6 @@ Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context);
 /// Collective. As runtime::NewCore.
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,
                                             std::unique_ptr<comm::Transport> transport,
-                                            const std::string& repository,
-                                            const ContextOptions& options);
+                                            Slice repository, const ContextOptions& options);
 
 }  // namespace quire::kv

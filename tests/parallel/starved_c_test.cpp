@@ -1,0 +1,147 @@
+// The collective calls of the C interface where one rank of the job lacks memory for one
+// allocation: all ranks hear the same code, and the calls behind them match again.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <string>
+
+#include "parallel_fixture.h"
+#include "quire/quire.h"
+#include "quire/quire_dataset.h"
+#include "quire/quire_mpi.h"
+#include "tests/support/starved_rank.h"
+
+namespace quire {
+namespace {
+
+class StarvedRank : public test::Parallel {
+ protected:
+  void SetUp() override {
+    Parallel::SetUp();
+    const std::string repository = directory_ + "/repository";
+    checkpoints_ = directory_ + "/checkpoints";
+    ASSERT_EQ(quire_context_open_mpi(MPI_COMM_WORLD, repository.c_str(), nullptr, &context_),
+              QUIRE_OK);
+    ASSERT_EQ(OpenIt(), QUIRE_OK);
+    ASSERT_EQ(quire_db_put(db_, "k", 1, "v", 1), QUIRE_OK);
+    ASSERT_EQ(quire_db_barrier(db_, QUIRE_MEMTABLE), QUIRE_OK);
+  }
+  void TearDown() override {
+    EXPECT_EQ(quire_context_close(context_), QUIRE_OK);
+    Parallel::TearDown();
+  }
+  int OpenIt() { return quire_db_open(context_, "db", nullptr, &db_); }
+  void CloseIt() { ASSERT_EQ(quire_db_close(db_), QUIRE_OK) << quire_error_message(); }
+  // The allocation may also have failed behind the call, in what it began.
+  void WaitFor(quire_event* event) {
+    const int code = quire_event_wait(event);
+    EXPECT_TRUE(code == QUIRE_OK || code == QUIRE_OUT_OF_MEMORY) << quire_error_message();
+    quire_event_destroy(event);
+  }
+  template <typename Call, typename Restore>
+  static void Sweep(const char* name, const Call& call, const Restore& restore) {
+    const test::StarvedCalls calls = test::StarveLastRank(name, call, restore);
+    EXPECT_EQ(calls.parted, 0) << name;
+    EXPECT_GT(calls.failed, 0) << name << " took no memory";
+  }
+
+  std::string checkpoints_;
+  quire_context* context_ = nullptr;
+  quire_db* db_ = nullptr;
+};
+
+TEST_F(StarvedRank, OpensADatabaseAsTheOthersDo) {
+  CloseIt();
+  Sweep(
+      "quire_db_open", [&] { return OpenIt(); },
+      [&](bool done) {
+        if (done) CloseIt();
+      });
+}
+
+TEST_F(StarvedRank, TakesACheckpointAsTheOthersDo) {
+  quire_event* event = nullptr;
+  Sweep(
+      "quire_db_checkpoint that waits",
+      [&] { return quire_db_checkpoint(db_, checkpoints_.c_str(), 1, nullptr); }, [](bool) {});
+  Sweep(
+      "quire_db_checkpoint",
+      [&] { return quire_db_checkpoint(db_, checkpoints_.c_str(), 1, &event); },
+      [&](bool done) {
+        if (done) WaitFor(event);
+      });
+}
+
+TEST_F(StarvedRank, RestartsAsTheOthersDo) {
+  ASSERT_EQ(quire_db_checkpoint(db_, checkpoints_.c_str(), 0, nullptr), QUIRE_OK);
+  CloseIt();
+  Sweep(
+      "quire_context_restart",
+      [&] {
+        return quire_context_restart(context_, checkpoints_.c_str(), "db", 0, QUIRE_RESTART_REPLACE,
+                                     nullptr);
+      },
+      [](bool) {});
+  ASSERT_EQ(OpenIt(), QUIRE_OK) << quire_error_message();
+  void* value = nullptr;
+  size_t size = 0;
+  ASSERT_EQ(quire_db_get(db_, "k", 1, &value, &size), QUIRE_OK) << quire_error_message();
+  EXPECT_EQ(std::string(static_cast<const char*>(value), size), "v");
+  quire_free(value);
+  ASSERT_EQ(quire_context_barrier(context_), QUIRE_OK);  // the owner of the pair has not left
+}
+
+TEST_F(StarvedRank, DestroysADatabaseAsTheOthersDo) {
+  CloseIt();
+  Sweep(
+      "quire_context_destroy_database_async",
+      [&] { return quire_context_destroy_database_async(context_, "db", nullptr); },
+      [&](bool) {
+        ASSERT_EQ(OpenIt(), QUIRE_OK) << quire_error_message();
+        CloseIt();
+      });
+}
+
+TEST_F(StarvedRank, WaitsForADestructionAsTheOthersDo) {
+  CloseIt();
+  Sweep(
+      "quire_context_destroy_database",
+      [&] { return quire_context_destroy_database(context_, "db"); },
+      [&](bool) {
+        ASSERT_EQ(OpenIt(), QUIRE_OK) << quire_error_message();
+        CloseIt();
+      });
+}
+
+TEST_F(StarvedRank, ListsDatabasesAndAgreesAsTheOthersDo) {
+  char* names = nullptr;
+  Sweep(
+      "quire_context_list_databases",
+      [&] { return quire_context_list_databases(context_, &names); },
+      [&](bool done) {
+        if (!done) return;
+        EXPECT_STREQ(names, "db\n");
+        quire_free(names);
+      });
+  const std::string text(100, 't');
+  const auto agree = [&] {
+    const bool fails = rank_ == size_ - 1;
+    return quire_context_agree(context_, fails ? QUIRE_BUSY : QUIRE_OK, text.c_str());
+  };
+  Sweep("quire_context_agree", agree, [](bool) {});
+}
+
+TEST_F(StarvedRank, OpensADatasetAsTheOthersDo) {
+  quire_dataset_writer* writer = nullptr;
+  Sweep(
+      "quire_dataset_writer_open",
+      [&] { return quire_dataset_writer_open(context_, "set", nullptr, &writer); },
+      [&](bool done) {
+        if (!done) return;
+        ASSERT_EQ(quire_dataset_writer_finish(writer), QUIRE_OK) << quire_error_message();
+        quire_dataset_writer_destroy(writer);
+      });
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,58 @@
+// One rank of a job whose n-th allocation fails in a collective call, for n = 0, 1, ...: all ranks
+// must hear the same code.
+//
+// Threads: one thread of each rank; collective.
+#ifndef QUIRE_TESTS_SUPPORT_STARVED_RANK_H_
+#define QUIRE_TESTS_SUPPORT_STARVED_RANK_H_
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdio>
+
+#include "tests/api/failing_allocations.h"
+
+namespace quire::test {
+
+struct StarvedCalls {
+  int failed = 0;  ///< calls that returned an error, on all ranks the same one
+  int parted = 0;  ///< calls that ranks heard otherwise
+};
+
+/// Fails each of the first 24 allocations of the call, and then every 24th of as many as there are.
+constexpr int64_t kEachUntil = 24;
+constexpr int64_t kStepBehind = 24;
+
+/// `call()` returns a code, 0 for success; `restore(done)` brings back what a call that was done
+/// has taken away. Only the thread of the last rank that makes the call lacks memory.
+template <typename Call, typename Restore>
+StarvedCalls StarveLastRank(const char* name, const Call& call, const Restore& restore) {
+  int rank = 0;
+  int size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  StarvedCalls outcome;
+  int more = 1;
+  for (int64_t n = 0; more != 0; n += n < kEachUntil ? 1 : kStepBehind) {
+    if (rank == size - 1) FailAllocationHere(n);
+    const int code = call();
+    if (rank == size - 1) more = AllocationFailed() ? 1 : 0;
+    MPI_Bcast(&more, 1, MPI_INT, size - 1, MPI_COMM_WORLD);
+    int least = 0;
+    int most = 0;
+    MPI_Allreduce(&code, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(&code, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (least != most) {
+      std::fprintf(stderr, "rank %d hears %d of %s without allocation %d\n", rank, code, name,
+                   static_cast<int>(n));
+    }
+    outcome.parted += least == most ? 0 : 1;
+    outcome.failed += least != 0 && most != 0 ? 1 : 0;
+    restore(code == 0);
+  }
+  return outcome;
+}
+
+}  // namespace quire::test
+
+#endif  // QUIRE_TESTS_SUPPORT_STARVED_RANK_H_
