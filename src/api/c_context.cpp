@@ -188,9 +188,9 @@ int quire_context_size(const quire_context* context) {
 }
 
 int quire_context_describe(const quire_context* context, char** text) {
-  return Guarded([&]() -> Status {
-    if (context == nullptr || text == nullptr) return NullArgument("context or text");
-    return quire::api::GiveText(context->object->Description(), text);
+  return With(context, [&](const quire::Context& of) -> Status {
+    if (text == nullptr) return NullArgument("text");
+    return quire::api::GiveText(of.Description(), text);
   });
 }
 

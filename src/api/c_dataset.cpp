@@ -32,6 +32,7 @@ struct quire_dataset_values {
 struct quire_dataset_scan {
   static constexpr const char* kName = "scan";
   std::unique_ptr<DatasetScan> object;
+  quire::base::OwnProcess process = {};
 };
 
 namespace quire::api {

@@ -17,6 +17,7 @@ using quire::api::With;
 struct quire_reader {
   static constexpr const char* kName = "reader";
   std::unique_ptr<DatabaseReader> object;
+  quire::base::OwnProcess process = {};
 };
 
 extern "C" {

@@ -24,11 +24,13 @@ using quire::api::With;
 struct quire_stream_reader {
   static constexpr const char* kName = "reader";
   std::unique_ptr<StreamReader> object;
+  quire::base::OwnProcess process = {};
 };
 
 struct quire_stream_view {
   static constexpr const char* kName = "view";
   std::unique_ptr<StreamView> object;
+  quire::base::OwnProcess process = {};
 };
 
 namespace quire::api {

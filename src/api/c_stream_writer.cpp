@@ -23,6 +23,7 @@ using quire::api::NullArgument;
 struct quire_stream_writer {
   std::unique_ptr<StreamWriter> object;
   bool finished = false;
+  quire::base::OwnProcess process = {};
 };
 
 namespace quire::api {
@@ -54,6 +55,7 @@ template <typename Handle, typename Body>
 int WithStream(Handle* writer, const Body& body) {
   return Guarded([&]() -> Status {
     if (writer == nullptr) return NullArgument("writer");
+    QUIRE_RETURN_IF_ERROR(writer->process.Check("writer"));
     if (writer->finished) return Status(Code::kInvalidArgument, "the stream has finished");
     return body(*writer->object);
   });

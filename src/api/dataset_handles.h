@@ -6,15 +6,18 @@
 
 #include <memory>
 
+#include "base/forked_child.h"
 #include "quire/dataset.h"
 #include "quire/quire_dataset.h"
 
 struct quire_dataset_writer {
   static constexpr const char* kName = "writer";
   std::unique_ptr<quire::DatasetWriter> object;
+  quire::base::OwnProcess process = {};
 };
 
 struct quire_dataset_reader {
   static constexpr const char* kName = "reader";
   std::unique_ptr<quire::DatasetReader> object;
+  quire::base::OwnProcess process = {};
 };

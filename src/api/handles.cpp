@@ -56,6 +56,7 @@ Status GiveIterator(std::unique_ptr<LocalIterator> made, quire_iter** iter) {
 
 Result<Database*> DatabaseOf(const quire_db* db) {
   if (db == nullptr) return NullArgument("db");
+  QUIRE_RETURN_IF_ERROR(db->process.Check("db"));
   if (db->database == nullptr) return Status(Code::kInvalidArgument, "the database is closed");
   return db->database.get();
 }

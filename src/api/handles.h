@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/forked_child.h"
 #include "base/program_call.h"
 #include "quire/database.h"
 #include "quire/dataset.h"
@@ -23,26 +24,31 @@ struct quire_options {
 };
 
 struct quire_db {
+  quire::base::OwnProcess process;
   quire::Context* context = nullptr;          ///< outlives the handle
   std::unique_ptr<quire::Database> database;  ///< empty: closed
 };
 
-// Handles of an object, for With(); kName is what an argument of the kind is called.
+// Handles of an object, for With(); kName is what an argument of the kind is called. In a forked
+// child of `process`, and inside a function that Quire calls, their calls are refused.
 
 struct quire_context {
   static constexpr const char* kName = "context";
   std::vector<std::unique_ptr<quire_db>> databases;  ///< closed ones, too: their handles stay valid
   std::unique_ptr<quire::Context> object;
+  quire::base::OwnProcess process = {};
 };
 
 struct quire_iter {
   static constexpr const char* kName = "iter";
   std::unique_ptr<quire::LocalIterator> object;
+  quire::base::OwnProcess process = {};
 };
 
 struct quire_event {
   static constexpr const char* kName = "event";
   std::unique_ptr<quire::Event> object;
+  quire::base::OwnProcess process = {};
 };
 
 struct quire_batch {
@@ -109,6 +115,7 @@ template <typename Handle, typename Body>
 int With(Handle* handle, const Body& body) {
   return Guarded([&]() -> Status {
     if (handle == nullptr) return NullArgument(Handle::kName);
+    QUIRE_RETURN_IF_ERROR(handle->process.Check(Handle::kName));
     return body(*handle->object);
   });
 }

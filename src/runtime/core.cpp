@@ -78,8 +78,8 @@ uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
   return MemoryBudget::LimitOver(memories, given);
 }
 
-Status Prepare(const Status& before, Core* core, Slice repository,
-               ContextOptions* options, io::MadePaths* made) {
+Status Prepare(const Status& before, Core* core, Slice repository, ContextOptions* options,
+               io::MadePaths* made) {
   QUIRE_RETURN_IF_ERROR(before);
   QUIRE_RETURN_IF_ERROR(io::CheckMachine());
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
@@ -98,8 +98,8 @@ Status StartExecutor(const Environment& environment, Core* core) {
   const int threads = core->options.background_threads;
   auto executor = base::NewThreadPool(threads, "quire-work");
   if (!executor.ok()) {
-    return executor.status().WithContext("cannot start background_threads = " +
-                                         std::to_string(threads) + " threads");
+    return executor.status().WithContext(
+        "cannot start background_threads = " + std::to_string(threads) + " threads");
   }
   core->executor = std::move(*executor);
   QUIRE_ASSIGN_OR_RETURN(core->transfers, base::NewThreadPool(1, "quire-transfer"));
@@ -213,16 +213,15 @@ Result<std::string> ExpandRepository(const std::string& repository) {
 }
 
 Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
-                                      std::unique_ptr<comm::Transport> transport,
-                                      Slice repository, const ContextOptions& given) {
+                                      std::unique_ptr<comm::Transport> transport, Slice repository,
+                                      const ContextOptions& given) {
   auto core = std::make_shared<Core>();
   core->fs = environment.fs != nullptr ? environment.fs : &io::PosixFileSystem();
   core->options = given;
   const std::string transport_name = transport->Name();
   io::MadePaths made;
-  Status prepared = base::OrOutOfMemory([&] {
-    return Prepare(environment.prepared, core.get(), repository, &core->options, &made);
-  });
+  Status prepared = base::OrOutOfMemory(
+      [&] { return Prepare(environment.prepared, core.get(), repository, &core->options, &made); });
   if (prepared.ok()) {
     prepared = base::OrOutOfMemory([&] { return StartExecutor(environment, core.get()); });
   }

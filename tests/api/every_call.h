@@ -13,12 +13,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "quire/quire.h"
 #include "quire/status.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::test {
 
@@ -97,6 +99,29 @@ void ExpectTheSameWhileInterrupted(const std::vector<CallRow<Objects, Answer>>& 
       const Answer answer = row.run(placed->objects);
       ASSERT_EQ(CodeOf(answer), expected) << TextOf(answer);
     }
+  }
+}
+
+/// Expects that each call answers in a thread that blocks all signals, as one that handles them
+/// does, as it does elsewhere. Of the rows a quarter if tests are scaled down.
+template <typename Objects, typename Answer>
+void ExpectTheSameWithSignalsBlocked(const std::vector<CallRow<Objects, Answer>>& rows) {
+  const size_t stride = 4 / ScaledLeast(4);
+  for (size_t i = FirstSeed() % stride; i < rows.size(); i += stride) {
+    const CallRow<Objects, Answer>& row = rows[i];
+    SCOPED_TRACE(row.call);
+    auto placed = std::make_unique<PlacedObjects<Objects>>();
+    Prepare(row, placed->objects);
+    const Code expected = CodeOf(row.run(placed->objects));
+    if (row.prepare == nullptr) placed = std::make_unique<PlacedObjects<Objects>>();
+    Prepare(row, placed->objects);
+    std::jthread([&] {
+      sigset_t all;
+      sigfillset(&all);
+      ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &all, nullptr), 0);
+      const Answer answer = row.run(placed->objects);
+      EXPECT_EQ(CodeOf(answer), expected) << TextOf(answer);
+    });
   }
 }
 

@@ -9,6 +9,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "quire/quire.h"
@@ -17,6 +18,7 @@
 #include "quire/stream.h"
 #include "tests/api/every_call.h"
 #include "tests/api/stream_calls.h"
+#include "tests/support/held_thread.h"
 #include "tests/support/public_calls.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
@@ -104,6 +106,15 @@ TEST(EveryStreamCall, AnswersTheSameWhileSignalsInterruptIt) {
   test::ExpectTheSameWhileInterrupted(CDatasetReaderRows());
 }
 
+TEST(EveryStreamCall, RunsInAThreadThatBlocksAllSignals) {
+  test::ExpectTheSameWithSignalsBlocked(StreamWriterRows());
+  test::ExpectTheSameWithSignalsBlocked(StreamReaderRows());
+  test::ExpectTheSameWithSignalsBlocked(CStreamWriterRows());
+  test::ExpectTheSameWithSignalsBlocked(CStreamReaderRows());
+  test::ExpectTheSameWithSignalsBlocked(CDatasetWriterRows());
+  test::ExpectTheSameWithSignalsBlocked(CDatasetReaderRows());
+}
+
 TEST(EveryStreamCall, AnswersTheSameAfterATimeOut) {
   const test::TempDirectory directory;
   Objects objects(directory.path());
@@ -131,6 +142,16 @@ TEST(EveryStreamCall, FailsInAForkedChild) {
                 NotRefused(CDatasetWriterRows(), *objects, when) +
                 NotRefused(CDatasetReaderRows(), *objects, when);
     count += quire_stream_view_verify(objects->c_view) != QUIRE_INVALID_ARGUMENT;
+    uint64_t number = 0;
+    char* text = nullptr;
+    for (const int code : {quire_stream_writer_last_snapshot(objects->c_writer, &number),
+                           quire_stream_writer_statistic(objects->c_writer, "commits", &number),
+                           quire_stream_writer_statistics(objects->c_writer, &text),
+                           quire_dataset_writer_last_epoch(objects->set, &number),
+                           quire_dataset_writer_statistics(objects->set, &text),
+                           quire_dataset_reader_statistics(objects->set_reader, &text)}) {
+      count += code != QUIRE_INVALID_ARGUMENT;
+    }
     count += quire_dataset_scan_valid(objects->scan) != 0;
     count += quire_dataset_scan_status(objects->scan) != QUIRE_INVALID_ARGUMENT;
     objects.reset();
@@ -144,6 +165,25 @@ TEST(EveryStreamCall, FailsInAForkedChild) {
   uint64_t version = 0;
   EXPECT_EQ(quire_stream_writer_put(objects->c_writer, kStreamKey, kStreamKeyBytes, &version),
             QUIRE_OK);
+}
+
+// The thread that holds the writer's mutex is not in the child.
+TEST(EveryStreamCall, OfAWriterFailsInAForkedChildThoughAnotherThreadWasInACall) {
+  const test::TempDirectory directory;
+  Objects objects(directory.path());
+  test::Hold hold;
+  hold.place = "stream.commit.before_record";
+  hold.wait_ms_max = 10'000;
+  test::HeldThread held(hold);
+  std::jthread put([&] { EXPECT_OK(objects.writer->Put(kStreamKey).status()); });
+  ASSERT_TRUE(held.WaitUntilHeld());
+  const int wrong = InChild([&] {
+    const int count = NotRefused(StreamWriterRows(), objects, "in a forked child");
+    return count + (objects.writer->LastSnapshot() != 0) +
+           (objects.writer->Statistics().commits != 0);
+  });
+  EXPECT_EQ(wrong, 0);
+  held.Release();
 }
 
 TEST(EveryStreamCall, AForkedChildThatOnlyEndsEnds) {

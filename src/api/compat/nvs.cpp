@@ -2,6 +2,7 @@
 #include "nvs/nvs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "api/compat/nvs_session.h"
+#include "base/fork_generation.h"
 #include "base/printable.h"
 #include "base/program_call.h"
 #include "base/units.h"
@@ -23,6 +25,9 @@ constexpr uint64_t kLookNs = 5 * base::kNsPerMs;
 // Calls that use the stream or its readers, one at a time; of these some wait for room.
 std::mutex work_mutex;
 std::mutex session_mutex;  // of the pointer alone; after work_mutex
+// One more than the fork generation of the process whose session there is; 0: there is none. Looked
+// at before a mutex, which in a forked child a thread may have that is not there.
+std::atomic<uint64_t> owner{0};
 // Never destroyed: a program that ends without nvs_finalize has not finished its stream.
 auto& session = *new std::shared_ptr<NvsSession>;
 
@@ -46,12 +51,22 @@ int Guarded(const Body& body) {
   }
 }
 
+uint64_t ThisProcess() {
+  return uint64_t{base::ForkGeneration()} + 1;
+}
+
+// kInvalidArgument in a forked child of the process that called nvs_init.
+Status CheckCaller() {
+  constexpr const char* kWhat = "the session of nvs_init";
+  const uint64_t of = owner.load(std::memory_order_acquire);
+  if (of != 0 && of != ThisProcess()) return base::InForkedChild(kWhat);
+  return base::CheckNoProgramCall(kWhat);
+}
+
 Result<std::shared_ptr<NvsSession>> Session() {
+  QUIRE_RETURN_IF_ERROR(CheckCaller());
   const std::lock_guard lock(session_mutex);
-  if (session != nullptr) {
-    QUIRE_RETURN_IF_ERROR(session->CheckCaller());
-    return session;
-  }
+  if (session != nullptr) return session;
   return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
 }
 
@@ -59,6 +74,7 @@ Result<std::shared_ptr<NvsSession>> Session() {
 template <typename Body>
 int WithSession(const Body& body) {
   return Guarded([&]() -> Status {
+    QUIRE_RETURN_IF_ERROR(CheckCaller());
     const std::lock_guard lock(work_mutex);
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<NvsSession> here, Session());
     return body(*here);
@@ -102,6 +118,7 @@ Result<Look> LookFor(StreamReader& reader, Slice key, uint64_t version) {
 
 // The reader of the session's store, which may not have been made yet.
 Result<std::shared_ptr<StreamReader>> SessionReader() {
+  QUIRE_RETURN_IF_ERROR(CheckCaller());
   const std::lock_guard lock(work_mutex);
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<NvsSession> here, Session());
   return here->Reader(here->store());
@@ -153,12 +170,14 @@ int nvs_init(const char* store_id) {
   return Guarded([&]() -> Status {
     if (store_id == nullptr) return NullArgument("store_id");
     QUIRE_ASSIGN_OR_RETURN(const StoreId store, quire::compat::ParseStoreId(store_id));
+    QUIRE_RETURN_IF_ERROR(quire::compat::CheckCaller());
     const std::lock_guard lock(quire::compat::session_mutex);
     if (quire::compat::session != nullptr) {
       return Status(Code::kInvalidArgument, "nvs_init was called before; call nvs_finalize first");
     }
     QUIRE_ASSIGN_OR_RETURN(const std::string place, quire::compat::NvsPlace());
     quire::compat::session = std::make_shared<NvsSession>(place, store);
+    quire::compat::owner = quire::compat::ThisProcess();
     return Status();
   });
 }
@@ -168,6 +187,7 @@ int nvs_finalize(void) {
     {
       const std::lock_guard lock(quire::compat::session_mutex);
       quire::compat::session = nullptr;  // it goes with the last call that has it
+      quire::compat::owner = 0;
     }
     return here.Finish();
   });

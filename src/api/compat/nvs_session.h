@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/forked_child.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "quire/stream.h"
@@ -48,8 +47,6 @@ class NvsSession {
   Result<StreamWriter*> Writer();
   Status Finish();
 
-  /// kInvalidArgument in a forked child of the process that called nvs_init.
-  Status CheckCaller() const { return process_.Check("the session of nvs_init"); }
   const StoreId& store() const { return store_; }
   /// Errors   kNotFound No program has written the store.
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
@@ -64,7 +61,6 @@ class NvsSession {
   Status Release(const void* got);
 
  private:
-  const base::OwnProcess process_;
   const std::string place_;
   const StoreId store_;
   std::unique_ptr<StreamWriter> writer_;

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/forked_child.h"
 #include "base/out_of_memory.h"
 #include "base/printable.h"
 #include "base/program_call.h"
@@ -78,12 +79,12 @@ class LocalWriter final : public StreamWriter {
 
   Result<char*> Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape);
   Result<WriterObject*> Find(Slice key) const;
-  /// One call: holds the mutex, unless it is refused. A log sink may run under the mutex, so that a
-  /// call inside it is refused before.
+  /// One call: holds the mutex, unless it is refused. It is refused before it waits for that: a log
+  /// sink may run under it, and in a forked child a thread may have it that is not there.
   class Call {
    public:
     explicit Call(const LocalWriter& writer)
-        : admitted_(base::CheckNoProgramCall("the stream")), lock_(writer.mutex_, std::defer_lock) {
+        : admitted_(writer.process_.Check("the stream")), lock_(writer.mutex_, std::defer_lock) {
       if (!admitted_.ok()) return;
       lock_.lock();
       admitted_ = writer.Check();
@@ -104,10 +105,11 @@ class LocalWriter final : public StreamWriter {
   Status RestoreAsAt(uint64_t snapshot, Slice key);
   Status KeepWhole(uint64_t snapshot);
 
+  const base::OwnProcess process_;
   const StreamOptions options_;
   StreamDurability durability_ = StreamDurability::kProcess;  // since Open
-  mutable std::mutex mutex_;    // guards all below
-  std::unique_ptr<Part> part_;  // null: finished
+  mutable std::mutex mutex_;                                  // guards all below
+  std::unique_ptr<Part> part_;                                // null: finished
   Objects objects_;
   std::vector<WriterObject*> all_;  // of objects_, in their order; empty: not gathered since
   std::vector<Item> items_;         // of the last commit; what they have of memory is used again
@@ -115,10 +117,8 @@ class LocalWriter final : public StreamWriter {
 };
 
 Status LocalWriter::Check() const {
-  if (part_ != nullptr && part_->own()) return Status();
-  return Status(Code::kInvalidArgument, part_ == nullptr ? "the stream has been finished"
-                                                         : "the stream belongs to the program that "
-                                                           "this one was forked from");
+  if (part_ != nullptr) return Status();
+  return Status(Code::kInvalidArgument, "the stream has been finished");
 }
 
 Result<char*> LocalWriter::Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape) {
@@ -316,7 +316,7 @@ Status LocalWriter::RestoreAsAt(uint64_t snapshot, Slice key) {
 }
 
 uint64_t LocalWriter::LastSnapshot() const {
-  if (base::InProgramCall()) return 0;  // a log sink may run under the mutex
+  if (!process_.MayCall()) return 0;
   const std::lock_guard guard(mutex_);
   return part_ == nullptr ? 0 : part_->snapshot();
 }
@@ -365,7 +365,7 @@ Result<std::string> LocalWriter::Tracking(Slice key) const {
 }
 
 StreamStatistics LocalWriter::Statistics() const {
-  if (base::InProgramCall()) return {};  // a log sink may run under the mutex
+  if (!process_.MayCall()) return {};
   const std::lock_guard guard(mutex_);
   StreamStatistics statistics = statistics_;
   if (part_ == nullptr) return statistics;
