@@ -350,7 +350,7 @@ class EveryCall : public testing::TestWithParam<Way> {
     EXPECT_GT(most, 12u);
   }
 
-  uint64_t lives_ = 0;
+  uint64_t lives_ = test::FirstSeed() - 1;
 };
 
 std::string NameOf(const testing::TestParamInfo<Way>& way) {
@@ -449,7 +449,7 @@ INSTANTIATE_TEST_SUITE_P(
     NameOf);
 
 TEST_P(LittleRoom, IsToldOnAllRanksAlikeAndWithMoreOfItTheSameAgainIsDone) {
-  uint64_t lives = 0;
+  uint64_t lives = test::FirstSeed() - 1;
   Fault fault{.code = Code::kNoSpace};
   for (fault.rank = 0; fault.rank < GetParam().ranks; ++fault.rank) {
     fault.room = 0;

@@ -190,7 +190,8 @@ TEST_F(DbFailedSync, OfALogHeaderLeavesADatabaseThatOpens) {
 TEST_F(DbFailedSync, AfterADeathAmidTheMakingWhatWasSyncedSurvives) {
   bool crashed = true;
   for (uint64_t step = 1; crashed; ++step) {
-    for (uint64_t seed = 1; seed <= 12; ++seed) {
+    for (uint64_t run = 0; run < 12; ++run) {
+      const uint64_t seed = test::FirstSeed() + run;
       SCOPED_TRACE("step " + std::to_string(step) + ", seed " + std::to_string(seed));
       NewMachine(WalMode::kOn);
       test_->fs().CrashAfter(step);

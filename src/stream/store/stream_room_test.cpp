@@ -229,7 +229,8 @@ class PlannedLog {
 
 TEST_F(StreamRoom, WhatIsPlannedForSufficesWhicheverObjectsAreStored) {
   const auto logs = static_cast<uint64_t>(test::ScaledCount(120));
-  for (uint64_t seed = 1; seed <= logs; ++seed) {
+  const uint64_t end = test::FirstSeed() + logs;
+  for (uint64_t seed = test::FirstSeed(); seed < end; ++seed) {
     machine_.fs().Restart(io::CrashKind::kProcess, 1);
     PlannedLog log(machine_.fs(), seed);
     for (int step = 0; step < 200; ++step) {
@@ -244,7 +245,8 @@ TEST_F(StreamRoom, WhatIsPlannedForSufficesWhicheverObjectsAreStored) {
 TEST_F(StreamRoom, ALogThatKeepsMoreThanWasPlannedForIsNeverStuck) {
   const auto logs = static_cast<uint64_t>(test::ScaledCount(120));
   int refused = 0;
-  for (uint64_t seed = 1; seed <= logs; ++seed) {
+  const uint64_t end = test::FirstSeed() + logs;
+  for (uint64_t seed = test::FirstSeed(); seed < end; ++seed) {
     machine_.fs().Restart(io::CrashKind::kProcess, 1);
     PlannedLog log(machine_.fs(), seed);
     for (int step = 0; step < 200; ++step) {
