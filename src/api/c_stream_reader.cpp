@@ -27,10 +27,10 @@ struct quire_stream_reader {
   quire::base::OwnProcess process = {};
 };
 
+// Its bytes are there in a forked child, too.
 struct quire_stream_view {
   static constexpr const char* kName = "view";
   std::unique_ptr<StreamView> object;
-  quire::base::OwnProcess process = {};
 };
 
 namespace quire::api {

@@ -115,7 +115,9 @@ template <typename Handle, typename Body>
 int With(Handle* handle, const Body& body) {
   return Guarded([&]() -> Status {
     if (handle == nullptr) return NullArgument(Handle::kName);
-    QUIRE_RETURN_IF_ERROR(handle->process.Check(Handle::kName));
+    if constexpr (requires { handle->process; }) {
+      QUIRE_RETURN_IF_ERROR(handle->process.Check(Handle::kName));
+    }
     return body(*handle->object);
   });
 }

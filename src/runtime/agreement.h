@@ -55,6 +55,17 @@ auto Together(comm::Exchange& exchange, const Body& body) -> decltype(body()) {
 Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
                const std::string& what);
 
+/// Returns the result of `wait`, which waits for a job; kTimedOut where it throws std::bad_alloc:
+/// that says nothing of the job, which goes on.
+template <typename Wait>
+Status EndOf(const Wait& wait) {
+  try {
+    return wait();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kTimedOut);
+  }
+}
+
 /// Returns one outcome on all ranks of a job that all have waited for; `ended` is what this rank's
 /// wait returned. A wait may end before the job does, or without the news of its end.
 Status AgreeOnEnd(comm::Exchange& exchange, const Status& ended);

@@ -305,9 +305,23 @@ bool Job::Ready() {
   return finished_;
 }
 
+// The exchange may be gone.
+bool Job::IsOver() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return ended_ || stopped_;
+}
+
 // For those that never wait: whether the rank that is missing lives, and after a deadline where it
-// is.
+// is. What finds no memory is done by a later look.
 void Job::LookAfterMissing() {
+  if (IsOver()) return;
+  static_cast<void>(base::OrOutOfMemory([this] {
+    LookForMissing();
+    return Status();
+  }));
+}
+
+void Job::LookForMissing() {
   const int missing = Missing();
   if (missing == comm::Exchange::kNobody || missing == exchange_->rank()) return;
   const Status lives = exchange_->PeerStatus(missing);
@@ -332,15 +346,12 @@ bool Job::MayAsk(int missing) {
 }
 
 void Job::StartAsking(int missing) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (ended_ || stopped_) return;  // the exchange may be gone
-  }
+  if (IsOver()) return;
   // What comes of the answer may have to be sent, which the callback must not do.
   const auto answered = [self = shared_from_this(), missing](const Status& asked, Slice present) {
     self->core_->errands->Run([self, missing, asked, text = std::string(present)] {
       self->Guarded([&] { self->TakeAsked(missing, asked, text); });
-    });
+    });  // without memory for that: it asks again
   };
   const Status sent = base::OrOutOfMemory([&] {
     return exchange_->StartThen(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), answered);
@@ -350,7 +361,14 @@ void Job::StartAsking(int missing) {
   Guarded([&] { TakeAsked(missing, sent, {}); });
 }
 
+// Whether the question was lost, or its answer, and neither says anything of the rank.
+bool Job::IsUnheard(int missing, const Status& asked) const {
+  return asked.code() == Code::kTimedOut ||
+         (asked.code() == Code::kOutOfMemory && exchange_->PeerStatus(missing).ok());
+}
+
 void Job::TakeAsked(int missing, const Status& asked, Slice present) {
+  if (IsOver() || IsUnheard(missing, asked)) return;
   if (!asked.ok()) return Fail(FromRank(missing, asked));
   TakePresent(missing, present);
   if (Starved()) ReportShortage();
@@ -364,9 +382,8 @@ int Job::Missing() {
   const int rank = exchange_->rank();
   if (ended_ || !through_) return rank;
   if (rank != 0) return 0;
-  const auto missing = std::find_if(reports_.begin(), reports_.end(), [this](const Report& one) {
-    return one.step < step_;
-  });
+  const auto missing = std::find_if(reports_.begin(), reports_.end(),
+                                    [this](const Report& one) { return one.step < step_; });
   return missing == reports_.end() ? rank : static_cast<int>(missing - reports_.begin());
 }
 
@@ -386,7 +403,7 @@ bool Job::StillAlive(uint64_t* slices_before) {
   std::string present;
   const Status asked =
       exchange_->Ask(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), &present);
-  if (asked.code() == Code::kTimedOut) return false;
+  if (IsUnheard(missing, asked)) return false;
   TakeAsked(missing, asked, present);
   return true;
 }

@@ -93,8 +93,8 @@ class Job : public std::enable_shared_from_this<Job> {
   /// Returns whether it has finished, and no other rank depends on this one to learn of it.
   bool Settled() const;
   /// Returns whether it has ended, and Finish was called. Makes progress if there is no thread for
-  /// it. If it is called again and again, it becomes true as soon as a wait would end, without the
-  /// time-outs of a wait.
+  /// it. If it is called again and again, it becomes true as soon as a wait would end. It does not
+  /// wait for that; but it may wait for room to send.
   bool Ready();
   /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
   Status Wait();
@@ -146,9 +146,12 @@ class Job : public std::enable_shared_from_this<Job> {
   void Pump();
   int Missing();
   bool Starved() const;
+  bool IsOver() const;
   void LookAfterMissing();
+  void LookForMissing();
   bool MayAsk(int missing);
   void StartAsking(int missing);
+  bool IsUnheard(int missing, const Status& asked) const;
   void TakeAsked(int missing, const Status& asked, Slice present);
   bool StillAlive(uint64_t* slices_before);
 

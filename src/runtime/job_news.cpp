@@ -43,10 +43,12 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
     if (exchange_->rank() != 0) return Status();
     SetHeard(source);
     // Rank 0 may neither wait nor look, and the others learn of the missing rank from it alone.
-    return base::OrOutOfMemory([this] {
+    // Without memory for that, the next question has it done.
+    static_cast<void>(base::OrOutOfMemory([this] {
       core_->errands->Run([self = shared_from_this()] { self->LookAfterMissing(); });
       return Status();
-    });
+    }));
+    return Status();
   }
   // Without memory the job ends here: its sender would not hear of it, or not say it to the others.
   Guarded([&] {

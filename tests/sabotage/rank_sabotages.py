@@ -49,7 +49,7 @@ RANK_SABOTAGES = [
              "return runtime::AgreeOnEnd(*core_->exchange, ended);", "return ended;",
              KV, "SlowRank.AnOpen*"),
     Sabotage("lost-answer", "a write whose answer found no memory counts as not stored",
-             "src/kv/protocol/sent_write.cpp", " && !comm::AnswerWasLost(*call)", "",
+             "src/kv/protocol/sent_write.cpp", " && comm::AnswerWasLost(*call)", " && false",
              "quire_allocation_answers_test", "StarvedUpdate.*"),
     Sabotage("job-looked-after", "who only polls does not ask a rank that lives, but has given up",
              "src/runtime/job.cpp", "} else if (MayAsk(missing)) {", "} else if (false) {",

@@ -187,9 +187,11 @@ int nvs_finalize(void) {
     {
       const std::lock_guard lock(quire::compat::session_mutex);
       quire::compat::session = nullptr;  // it goes with the last call that has it
-      quire::compat::owner = 0;
     }
-    return here.Finish();
+    const Status finished = here.Finish();
+    const std::lock_guard lock(quire::compat::session_mutex);
+    if (quire::compat::session == nullptr) quire::compat::owner = 0;
+    return finished;
   });
 }
 

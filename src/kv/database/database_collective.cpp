@@ -75,7 +75,7 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
   QUIRE_RETURN_IF_ERROR(
       StartRedistribution(core_, number, std::move(request), &redistribution_));
   if (!wait) return Status();
-  const Status ended = base::OrOutOfMemory([&] { return redistribution_->Wait(); });
+  const Status ended = runtime::EndOf([&] { return redistribution_->Wait(); });
   return runtime::AgreeOnEnd(*core_->exchange, ended);
 }
 
@@ -84,7 +84,7 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
 // how it ended and on who could begin again. If it failed for want of room, there may be room now.
 Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
-  const Status mine = base::OrOutOfMemory([&] { return redistribution_->Wait(); });
+  const Status mine = runtime::EndOf([&] { return redistribution_->Wait(); });
   const Status moved = runtime::AgreeOnEnd(*core_->exchange, mine);
   const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
   if (moved.ok() || !may_go_on) return moved;

@@ -7,7 +7,9 @@
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "base/thread.h"
+#include "comm/exchange/lost_answer.h"
 #include "kv/protocol/wire.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 
@@ -113,6 +115,13 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
   failures_.AddLost(owner, damage->lost_count, damage->first);
 }
 
+// The owner has answered, but this rank had no memory for that.
+void Dispatcher::CountUnknown(int owner, const StagedBatchPtr& batch, const Status& why) {
+  if (!staging_.Finish(owner, batch)) return;  // given up, and counted, before
+  counters_->Add(Counter::kOperationsUnknown, batch->count);
+  failures_.AddUnknown(owner, batch->count, why);
+}
+
 // The owner is dead or does not answer: what waits behind would wait in vain, each for its
 // deadline.
 void Dispatcher::GiveUp(int owner, const Status& why) {
@@ -166,12 +175,16 @@ Status Dispatcher::StartWave(Wave* wave) {
 
 Status Dispatcher::FinishWave(Wave* wave) {
   std::string answer;
-  Status status = base::OrOutOfMemory([&] { return exchange_->Wait(wave->call, &answer); });
   // It was sent: what there is no memory to wait for may have been applied.
-  if (status.code() == Code::kOutOfMemory && !wave->call->Done()) status = Status(Code::kTimedOut);
+  const Status status = runtime::EndOf([&] { return exchange_->Wait(wave->call, &answer); });
   base::SyncPoint("kv.fence.answered");
-  Settle(wave->owner, wave->batch, status, answer);
   const bool silent = status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed;
+  const bool lost = wave->call->Done() && comm::AnswerWasLost(*wave->call);
+  if (!silent && wave->batch != nullptr && lost) {
+    CountUnknown(wave->owner, wave->batch, status);
+  } else {
+    Settle(wave->owner, wave->batch, status, answer);
+  }
   return silent ? status : Status();
 }
 

@@ -72,6 +72,7 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
   Status FinishWave(Wave* wave);
   void Settle(int owner, const StagedBatchPtr& batch, const Status& status, Slice answer);
   void OnAnswer(int owner, const StagedBatchPtr& batch, const Status& status, Slice answer);
+  void CountUnknown(int owner, const StagedBatchPtr& batch, const Status& why);
   void GiveUp(int owner, const Status& why);
   void Enqueue(int owner);
   void RunThread();

@@ -2,16 +2,12 @@
 
 #include <new>
 
-#include "base/out_of_memory.h"
 #include "comm/exchange/lost_answer.h"
 
 namespace quire::kv {
+namespace {
 
-Status WaitForWrite(comm::Exchange& exchange, const std::shared_ptr<comm::Call>& call,
-                    std::string* answer) {
-  const Status status = base::OrOutOfMemory([&] { return exchange.Wait(call, answer); });
-  if (status.code() != Code::kOutOfMemory) return status;
-  if (call->Done() && !comm::AnswerWasLost(*call)) return status;
+Status Unheard() {
   try {
     return Status(Code::kTimedOut,
                   "this rank had no memory to receive the answer to a write, which its owner may "
@@ -19,6 +15,20 @@ Status WaitForWrite(comm::Exchange& exchange, const std::shared_ptr<comm::Call>&
   } catch (const std::bad_alloc&) {
     return Status(Code::kTimedOut);
   }
+}
+
+}  // namespace
+
+Status WaitForWrite(comm::Exchange& exchange, const std::shared_ptr<comm::Call>& call,
+                    std::string* answer) {
+  try {
+    Status status = exchange.Wait(call, answer);
+    const bool lost = call->Done() && comm::AnswerWasLost(*call);
+    if (status.code() != Code::kOutOfMemory || !lost) return status;
+  } catch (const std::bad_alloc&) {
+    // It may have been answered since.
+  }
+  return Unheard();
 }
 
 Status AskToWrite(comm::Exchange& exchange, int owner, uint32_t channel, Slice head, Slice body,
