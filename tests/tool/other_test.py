@@ -33,6 +33,9 @@ def test_beside_a_running_job(tool):
                 line = json.loads(tool.run(*command).splitlines()[-1])
                 assert line["open_in"] == "node7 pid 12", line
                 assert tool.errors == "", tool.errors
+            # No pair could say it.
+            assert tool.run("scan", "--json", numbers, "--from", "zzz") == ""
+            assert "open in node7 pid 12" in tool.errors, tool.errors
     assert "open" not in tool.run("ls", numbers) + tool.run("stat", numbers)
     assert "open_in" not in tool.json("verify", numbers)
     tool.run("get", numbers, "k000")

@@ -137,7 +137,8 @@ Status ScanOne(const DatasetScanOptions& options) {
   const auto scan = reader->Scan(options.epoch);
   const bool json = options.json || options.format == ByteFormat::kJson;
   const std::string writer = WriterOf(options.path);
-  if (!json) NoteWriter(options.path, writer);
+  // In JSON each pair says it; where there is none, nothing else would.
+  if (!json || !scan->Valid()) NoteWriter(options.path, writer);
   for (uint64_t count = 0; scan->Valid(); scan->Next()) {
     if (json) {
       Json line;

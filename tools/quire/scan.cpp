@@ -38,15 +38,22 @@ Status ScanAll(const ScanOptions& options) {
     QUIRE_ASSIGN_OR_RETURN(to, ParseHex(options.to));
   }
   uint64_t count = 0;
-  bool noted = InJson(options);
-  const auto scan = [&](const DatabasePlace& place, Chain& chain, bool* progress) {
+  bool noted = false;
+  const auto note = [&](const DatabasePlace& place) {
     if (!std::exchange(noted, true)) NoteWriter(place);
-    return chain.Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
-      QUIRE_RETURN_IF_ERROR(PrintPair(options, place.writer, key, read));
-      *progress = true;
-      from = std::string(key) + '\0';  // the next key, should the rest be read anew
-      return ++count != options.limit;
-    });
+  };
+  const auto scan = [&](const DatabasePlace& place, Chain& chain, bool* progress) {
+    if (!InJson(options)) note(place);
+    const Status scanned =
+        chain.Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
+          QUIRE_RETURN_IF_ERROR(PrintPair(options, place.writer, key, read));
+          *progress = true;
+          from = std::string(key) + '\0';  // the next key, should the rest be read anew
+          return ++count != options.limit;
+        });
+    // In JSON each pair says it; where there is none, nothing else would.
+    if (scanned.ok() && count == 0) note(place);
+    return scanned;
   };
   return ReadBesideWriter(io::PosixFileSystem(), options.path, scan);
 }
