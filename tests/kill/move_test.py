@@ -6,13 +6,13 @@ acknowledged may be lost.
     move_test.py MOVE_PROGRAM WHERE
 
 WHERE is `here` (the temporary directory), or ext4, xfs or btrfs: a file system of that kind in a
-file, which is mounted; every second kill falls when it is full. Another boot id is a file that is
-mounted over the kernel's, in a namespace of its own. What the machine does not allow is skipped,
-with the reason (exit status 77).
+file, which is mounted. Another boot id is a file that is mounted over the kernel's, in a namespace
+of its own. What the machine does not allow is skipped, with the reason (exit status 77).
 
-QUIRE_KILL_COUNT (6) kills; half of the places are opened where they are, half as a copy. A full
-place is opened both ways: as a copy, and, once a file beside it was removed, where it is. The
-random choices follow from QUIRE_KILL_SEED (printed).
+QUIRE_KILL_COUNT (6) kills, in the turn of WAYS from one that is drawn: the place is opened where it
+is, or as a copy; in an image the kill also falls once the device is full, or about when it runs
+full, amid writes. Such a place is opened both ways: as a copy, and, once a file beside it was
+removed, where it is. The random choices follow from QUIRE_KILL_SEED (printed).
 """
 import contextlib
 import os
@@ -30,7 +30,10 @@ SKIPPED = 77
 SECONDS = 240
 IMAGE_BYTES = 480 << 20  # xfs wants 300 MiB
 BESIDE_BYTES = 64 << 20  # of a file beside a full place: more than opening it takes
+LOW_BYTES = 40 << 20    # left in an image that is about to be full
 LOST = 3
+WAYS = ["in place", "a copy", "full", "filling"]
+WAYS_HERE = WAYS[:2]
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -157,30 +160,43 @@ def check_copy(program, work, home, *more):
     shutil.rmtree(copy)
 
 
-def kill_and_check(program, home, place, boot_file, choose, number, until_full):
+def left_bytes(place):
+    room = os.statvfs(place)
+    return room.f_bavail * room.f_frsize
+
+
+def kill_at(way, writer, place, choose):
+    if way == "full":
+        writer.wait_until(lambda: "full" in writer.text(), "filling the device")
+    elif way == "filling":
+        writer.wait_until(lambda: left_bytes(place) < LOW_BYTES, "filling the device")
+        time.sleep(choose.uniform(0, 0.2))
+    else:
+        time.sleep(choose.uniform(0, 0.4))
+    writer.kill()
+
+
+def kill_and_check(program, home, place, boot_file, choose, number, way):
     threads = choose.randint(2, 8)
     told = home / f"told-{number}"
     work = place / f"work-{number}"
     work.mkdir(mode=0o700)
     beside = place / "beside"
-    if until_full:
+    fills = way in ("full", "filling")
+    if fills:
         beside.write_bytes(os.urandom(BESIDE_BYTES))
     writer = Writer(program, work, told, threads)
     writer.wait_until(lambda: has_begun(acknowledged(told), threads), "beginning to write")
-    if until_full:
-        writer.wait_until(lambda: "full" in writer.text(), "filling the device")
-    else:
-        time.sleep(choose.uniform(0, 0.4))
-    writer.kill()
-    if until_full:
-        check_copy(program, work, home, told, threads, boot_file, "full, a copy")
+    kill_at(way, writer, place, choose)
+    if fills:
+        check_copy(program, work, home, told, threads, boot_file, f"{way}, a copy")
         beside.unlink()
         os.sync()  # btrfs frees the room when it commits
-        check(program, work, told, threads, boot_file, "full, in place")
-    elif number % 2 == 1:
-        check_copy(program, work, home, told, threads, boot_file, "a copy")
+        check(program, work, told, threads, boot_file, f"{way}, in place")
+    elif way == "a copy":
+        check_copy(program, work, home, told, threads, boot_file, way)
     else:
-        check(program, work, told, threads, boot_file, "in place")
+        check(program, work, told, threads, boot_file, way)
     shutil.rmtree(work)
 
 
@@ -193,9 +209,11 @@ def main():
         seed = int(os.environ.get("QUIRE_KILL_SEED") or random.SystemRandom().randrange(1 << 32))
         say(f"QUIRE_KILL_SEED={seed} QUIRE_KILL_COUNT={count}")
         choose = random.Random(seed)
+        ways = WAYS_HERE if where == "here" else WAYS
+        first = choose.randrange(len(ways))
         for number in range(count):
-            until_full = where != "here" and number % 2 == 1
-            kill_and_check(program, home, place, boot_file, choose, number, until_full)
+            way = ways[(first + number) % len(ways)]
+            kill_and_check(program, home, place, boot_file, choose, number, way)
         say(f"{count} kills, 0 acknowledged writes lost")
 
 
