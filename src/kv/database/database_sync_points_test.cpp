@@ -1,6 +1,6 @@
 // One thread of one rank stands at a sync point while all ranks go through everything that a
 // database does, and other threads of theirs call it: every pair of such a place and such a call,
-// against what was acknowledged under the consistency in force.
+// with 1, 2 and 4 background threads, against what was acknowledged under the consistency in force.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -133,7 +133,7 @@ struct Shared {
   explicit Shared(int ranks) : pairs(ranks) {}
   const Pairs pairs;
   std::atomic<bool> sequential = false;  // on all ranks
-  std::atomic<int> acted = 0;             // ranks
+  std::atomic<int> acted = 0;            // ranks
 };
 
 // One thread of a rank.
@@ -202,7 +202,7 @@ class User {
     ASSERT_OK(db_.GetMany(asked, &values, &found));
     for (size_t i = 0; i < keys.size(); ++i) {
       shared_.pairs.Expect(keys[i], floors.at(keys[i]),
-                        found[i] ? Status() : Status(Code::kNotFound), values[i]);
+                           found[i] ? Status() : Status(Code::kNotFound), values[i]);
     }
   }
   void GetLater() {
@@ -227,7 +227,7 @@ class User {
       const auto found = there.find(key);
       const bool absent = found == there.end();
       shared_.pairs.Expect(key, floor, absent ? Status(Code::kNotFound) : Status(),
-                        absent ? "" : found->second);
+                           absent ? "" : found->second);
     }
   }
 
@@ -411,11 +411,11 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
   static Result<std::unique_ptr<Database>> OpenForUpdates(Context& context) {
     Result<std::unique_ptr<Database>> db = context.Open("db", Options());
     if (!db.ok()) return db;
-    QUIRE_RETURN_IF_ERROR((*db)->RegisterUpdate(kSet, [](Slice, const Slice*, Slice argument,
-                                                         std::string* updated) {
-      updated->assign(argument.data(), argument.size());
-      return Status();
-    }));
+    QUIRE_RETURN_IF_ERROR(
+        (*db)->RegisterUpdate(kSet, [](Slice, const Slice*, Slice argument, std::string* updated) {
+          updated->assign(argument.data(), argument.size());
+          return Status();
+        }));
     QUIRE_RETURN_IF_ERROR((*db)->Barrier(Level::kMemTable));
     return db;
   }
@@ -472,11 +472,11 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
     ExpectStored(shared, context, Acknowledged(shared));
   }
 
-  // A shorter test tries each so many pairs.
-  static int64_t Stride() { return std::max<int64_t>(1, 100 / test::ScaledCount(50)); }
+  // A shorter test tries each so many runs; each seed begins with another one.
+  static int64_t Stride() { return std::max<int64_t>(1, 300 / test::ScaledCount(50)); }
   // Pairs that move take a third of a run: in a shorter test only where this is what is tried.
   static bool Moves(const std::string& place) {
-    return place.empty() || place.starts_with("kv.move.") || Stride() <= 2;
+    return place.empty() || place.starts_with("kv.move.") || Stride() <= 6;
   }
   static bool IsOurs(const std::string& place) {
     return place.starts_with("kv.") || place.starts_with("lsm.peer.");
@@ -484,16 +484,14 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
   // How often each place is passed.
   std::map<std::string, int> Places() {
     test::HeldThread counter(test::Hold{});
-    Go(counter, {}, nullptr);
+    Go(counter, {}, nullptr, 1);
     std::map<std::string, int> places;
     for (const auto& [name, count] : counter.arrivals()) {
       if (IsOurs(name)) places[name] = count;
     }
     return places;
   }
-  void Go(test::HeldThread& holder, const std::string& place, const Action* action) {
-    const uint64_t number = test::FirstSeed() + runs_++;
-    const int threads = kBackgroundThreads[number % std::size(kBackgroundThreads)];
+  void Go(test::HeldThread& holder, const std::string& place, const Action* action, int threads) {
     const Trial trial = {holder, action, threads, Moves(place)};
     SCOPED_TRACE(std::to_string(threads) + " background threads");
     SimCluster cluster(Cluster(trial));
@@ -527,27 +525,28 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
   const std::set<std::string>& passed() const { return passed_; }
 
  private:
-  uint64_t runs_ = 0;
   std::set<std::string> passed_;  // in any run
 };
 
 TEST_P(DatabaseSyncPoints, EveryRankReadsWhatWasAcknowledgedWhicheverThreadIsHeldWhere) {
   const int64_t stride = Stride();
-  auto pair = static_cast<int64_t>(test::FirstSeed());
+  auto run = static_cast<int64_t>(test::FirstSeed());
   std::map<std::string, int> held;
   for (const auto& [place, count] : Places()) {
     held[place] = 0;
     for (const Action& action : AllActions()) {
-      // However short the test is, a thread is held once.
-      const bool was_held = held[place] > 0;
-      if (++pair % stride != 0 && was_held) continue;
-      // Runs differ: not among the last arrivals, which there may not be.
-      const auto skips = static_cast<uint64_t>(was_held ? std::max(1, count / 4 * 3) : 1);
-      const auto skip = static_cast<int>(base::Random(static_cast<uint64_t>(pair)).Below(skips));
-      test::HeldThread holder({.place = place, .skip = skip, .wait_ms_max = kHoldMs});
-      Go(holder, place, &action);
-      held[place] += holder.held() ? 1 : 0;
-      ASSERT_FALSE(HasFailure()) << place << ", " << action.name;
+      for (const int threads : kBackgroundThreads) {
+        // However short the test is, a thread is held once.
+        const bool was_held = held[place] > 0;
+        if (++run % stride != 0 && was_held) continue;
+        // Runs differ: not among the last arrivals, which there may not be.
+        const auto skips = static_cast<uint64_t>(was_held ? std::max(1, count / 4 * 3) : 1);
+        const auto skip = static_cast<int>(base::Random(static_cast<uint64_t>(run)).Below(skips));
+        test::HeldThread holder({.place = place, .skip = skip, .wait_ms_max = kHoldMs});
+        Go(holder, place, &action, threads);
+        held[place] += holder.held() ? 1 : 0;
+        ASSERT_FALSE(HasFailure()) << place << ", " << action.name;
+      }
     }
   }
   for (const auto& [place, count] : held) {
@@ -562,13 +561,14 @@ TEST_P(DatabaseSyncPoints, NoRankReadsWhatItCachedBeforeTheModeChanged) {
   const auto gets = std::find_if(actions.begin(), actions.end(), [](const Action& action) {
     return std::string(action.name) == "gets";
   });
-  const int64_t stride = Stride();
-  auto pair = static_cast<int64_t>(test::FirstSeed());
+  const int64_t stride = std::max<int64_t>(1, Stride() / 3);
+  auto run = static_cast<int64_t>(test::FirstSeed());
   for (const char* place : {"kv.mode.closed", "kv.mode.agreed", "kv.mode.opened"}) {
     for (int skip = 0; skip < kModeChanges * GetParam().count; ++skip) {
-      if (++pair % stride != 0) continue;
+      if (++run % stride != 0) continue;
       test::HeldThread holder({.place = place, .skip = skip, .wait_ms_max = kHoldMs});
-      Go(holder, place, &*gets);
+      Go(holder, place, &*gets,
+         kBackgroundThreads[static_cast<size_t>(skip) % std::size(kBackgroundThreads)]);
       EXPECT_TRUE(holder.held()) << place << ", " << skip;
       ASSERT_FALSE(HasFailure()) << place << ", " << skip;
     }
