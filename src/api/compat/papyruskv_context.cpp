@@ -78,7 +78,7 @@ Status End() {
   return ended;
 }
 
-// What this rank holds of the database, all ranks' puts included.
+// OK if this rank holds no pair. The puts of all ranks have arrived.
 Status CheckEmpty(OpenDatabase& open) {
   const auto iterator = open.database->NewLocalIterator();
   iterator->SeekToFirst();

@@ -6,6 +6,7 @@
 
 #include "api/compat/papyruskv_names.h"
 #include "api/compat/papyruskv_session.h"
+#include "base/out_of_memory.h"
 #include "kv/database/together.h"
 #include "runtime/core.h"
 
@@ -33,7 +34,7 @@ Status Deliver(Session& session, Pending pending, int* event, const Begin& begin
     number = session.Add(std::move(pending));
     return Status();
   });
-  auto begun = numbered.ok() ? begin() : numbered;
+  auto begun = numbered.ok() ? base::OrOutOfMemory(begin) : numbered;  // none is left half begun
   if (!begun.ok()) {
     session.Drop(number);
     return begun.status();

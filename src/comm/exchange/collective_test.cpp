@@ -132,7 +132,7 @@ TEST(Collectives, WhateverRanksAreLateABarrierThatPassesHolds) {
 
 constexpr size_t kCalls = 12;
 
-// What each rank hears of some barriers, of which one rank is stopped on its way.
+// Runs some barriers, in one of which a rank is stopped; returns what each rank hears.
 std::vector<std::vector<Code>> HearStopped(int count, int stopped, uint64_t calls, uint64_t ms) {
   std::vector<std::vector<Code>> heard(static_cast<size_t>(count));
   RunRanks(count, calls, [&](Exchange& exchange) {

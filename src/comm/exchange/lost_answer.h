@@ -1,4 +1,4 @@
-/// What became of a request whose answer found no memory.
+/// Tells whether this rank lost an answer for want of memory.
 ///
 /// Layer      comm
 /// Threads    any

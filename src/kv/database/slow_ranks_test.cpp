@@ -24,7 +24,7 @@ constexpr uint64_t kTimeoutMs = 1000;
 
 using Call = std::function<Status(Context& context)>;
 
-// What each rank returns of a call, and of the barriers after it.
+// Runs a call and the barriers after it; returns the codes of each rank.
 constexpr size_t kCalls = 12;
 using Heard = std::array<std::array<Status, kRanks>, kCalls>;
 

@@ -185,7 +185,7 @@ TEST_P(Checkpoints, OfAnotherDatabaseAreNotLinked) {
   });
 }
 
-// Of two that are under way the one that was begun later may be complete first.
+// Two checkpoints are under way. The one that was begun later may be complete first.
 TEST_P(Checkpoints, ThatEndedWithOkStayUntilALaterOneEnds) {
   SimCluster cluster(Ranks(2));
   const auto numbers = [&] {

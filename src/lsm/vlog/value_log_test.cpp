@@ -393,7 +393,7 @@ TEST(ValueLogThreads, ManyThreadsAppendReadSealAndSyncAtOnce) {
   log.reset();
 }
 
-// Of both: a segment that is cut at its last record, and one that is gone.
+// The sealed segment has been cut at its last record, or it is gone.
 TEST(ValueLogThreads, AWriterThatCameForMoreRoomOfASegmentThatWasSealedStoresInTheNext) {
   for (const bool removed : {false, true}) {
     const test::TempDirectory directory;
