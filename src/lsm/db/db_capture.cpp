@@ -1,20 +1,15 @@
 // Captures: what there is now, held for a checkpoint.
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "base/check.h"
 #include "base/sync_point.h"
 #include "log/segment.h"
 #include "lsm/db/db_impl.h"
 #include "lsm/version/recovery.h"
 
 namespace quire::lsm {
-namespace {
-
-// A flush of another thread may put values of the open segment into a table, again and again.
-constexpr int kCaptureAttempts = 100;
-
-}  // namespace
-
 class DbImpl::CaptureImpl final : public Capture {
  public:
   CaptureImpl(std::shared_ptr<const Version> version, const Manifest& manifest)
@@ -50,62 +45,69 @@ class DbImpl::CaptureImpl final : public Capture {
   std::vector<size_t> segments_;  // which of files_ are value segments
 };
 
+// One moment of the database. Whoever flushes or merges afterwards changes nothing of it, however
+// fast the program writes.
+struct DbImpl::Moment {
+  std::shared_ptr<const Version> version;
+  Manifest manifest;
+  // Of the value segments that were open then: until their sizes are known they stay listed.
+  SegmentTracker::Protection protection;
+};
+
 Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
   // Where nobody writes meanwhile, the manifest that the flush publishes says all.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
-  for (int attempt = 0; attempt < kCaptureAttempts; ++attempt) {
-    QUIRE_RETURN_IF_ERROR(Flush());
-    base::SyncPoint("lsm.capture.flushed");
-    std::shared_ptr<CaptureImpl> capture = TryCapture();
-    if (capture == nullptr) {
-      QUIRE_RETURN_IF_ERROR(values_->Seal());
-      QUIRE_RETURN_IF_ERROR(PublishNow());
-      capture = TryCapture();
-    }
-    if (capture == nullptr) continue;
-    QUIRE_RETURN_IF_ERROR(capture->ReadIdentities(fs_, directory_));
-    return std::shared_ptr<const Capture>(capture);
+  QUIRE_RETURN_IF_ERROR(Flush());
+  base::SyncPoint("lsm.capture.flushed");
+  QUIRE_ASSIGN_OR_RETURN(Moment moment, ThisMoment());
+  const auto open = [](const StoredSegment& segment) { return segment.file_bytes == 0; };
+  std::vector<StoredSegment>& segments = moment.manifest.value_segments;
+  if (std::any_of(segments.begin(), segments.end(), open)) {
+    base::SyncPoint("lsm.capture.open");
+    QUIRE_RETURN_IF_ERROR(values_->Seal());
+    FillSizes(&segments);
   }
-  return Status(Code::kBusy, "the database in " + directory_ +
-                                 " is written to so fast that no moment of it could be captured; "
-                                 "let the writers pause");
+  const auto capture = std::make_shared<CaptureImpl>(moment.version, moment.manifest);
+  QUIRE_RETURN_IF_ERROR(capture->ReadIdentities(fs_, directory_));
+  return std::shared_ptr<const Capture>(capture);
 }
 
-// Null: a table refers to a value segment that is still written to.
-std::shared_ptr<DbImpl::CaptureImpl> DbImpl::TryCapture() {
+Result<DbImpl::Moment> DbImpl::ThisMoment() {
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
-  std::shared_ptr<const Version> version;
-  Manifest manifest = manifest_;
+  // First the floor: the segments below it are seen as closed.
+  Moment moment{nullptr, manifest_, segments_.Protect(values_->open_floor())};
+  ObserveSegments();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    version = current_;
-    manifest.flushed_lsn = flushed_lsn_;
+    moment.version = current_;
+    moment.manifest.flushed_lsn = flushed_lsn_;
   }
-  for (const std::shared_ptr<const Run>& run : version->runs) {
-    std::vector<table::TableInfo>& tables = manifest.runs.emplace_back();
+  moment.version = TablesOf(*moment.version);
+  const std::vector<std::shared_ptr<const Run>>& runs = moment.version->runs;
+  for (const std::shared_ptr<const Run>& run : runs) {
+    std::vector<table::TableInfo>& tables = moment.manifest.runs.emplace_back();
     for (const std::shared_ptr<TableHandle>& table : run->tables()) tables.push_back(table->info());
   }
-  manifest.next_value_segment_id = values_->next_id();
-  manifest.value_segment_floor = manifest.next_value_segment_id;
-  const SegmentUses uses = UsesOf(version->runs);
+  moment.manifest.next_value_segment_id = values_->next_id();
+  moment.manifest.value_segment_floor = moment.manifest.next_value_segment_id;
+  SegmentUses uses = UsesOf(runs);
   for (const StoredSegment& segment : segments_.Stored()) {
-    if (!uses.contains(segment.id)) continue;
-    if (segment.file_bytes == 0) return nullptr;
-    manifest.value_segments.push_back(segment);
+    if (uses.erase(segment.id) != 0) moment.manifest.value_segments.push_back(segment);
   }
-  if (manifest.value_segments.size() != uses.size()) return nullptr;
-  return std::make_shared<CaptureImpl>(std::move(version), manifest);
+  if (uses.empty()) return moment;
+  return MissingFile(directory_ + "/" + ValueSegmentName(uses.begin()->first), "a value segment");
 }
 
-// Publishes although no run changed.
-Status DbImpl::PublishNow() {
-  const Status published = Publish({});
-  if (!published.ok() && published.code() != Code::kNoSpace) {
-    // Whether the manifest was replaced may not be known: nothing may be built on it.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    FailLocked(published, "publishing");
+// Of those that were open, and are sealed by now.
+void DbImpl::FillSizes(std::vector<StoredSegment>* segments) {
+  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  ObserveSegments();
+  std::map<uint64_t, uint64_t> sizes;
+  for (const StoredSegment& segment : segments_.Stored()) sizes[segment.id] = segment.file_bytes;
+  for (StoredSegment& segment : *segments) {
+    if (segment.file_bytes == 0) segment.file_bytes = sizes[segment.id];
+    QUIRE_CHECK(segment.file_bytes != 0);
   }
-  return published;
 }
 
 }  // namespace quire::lsm

@@ -2,11 +2,17 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <functional>
+#include <map>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "base/sync_point.h"
 #include "lsm/db/db_test_support.h"
-#include "lsm/version/manifest.h"
 #include "lsm/offline/reader.h"
+#include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::db_capture_test {
@@ -97,6 +103,74 @@ TEST(DbCapture, IsWholeWhileOthersWrite) {
   }
   stop = true;
   writer.join();
+}
+
+// A program may hold many: the memory of MemTables is for writers and iterators.
+TEST(DbCapture, HoldsNoMemTable) {
+  TestDb test(SmallOptions());
+  test.environment().pinned_wait_ms_max = 1;
+  ASSERT_OK(test.Open());
+  std::vector<std::shared_ptr<const Capture>> captures;
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_OK(test->Put("key " + std::to_string(i), Value(0, i)));
+    auto capture = test->NewCapture();
+    ASSERT_OK(capture.status());
+    captures.push_back(*std::move(capture));
+  }
+  for (int i = 0; i < 5000; ++i) ASSERT_OK(test->Put("key " + std::to_string(i), Value(1, i)));
+}
+
+// Runs `work` on a thread of its own whenever a capture passes one of its places.
+class WhileItCaptures final : public base::SyncPointListener {
+ public:
+  explicit WhileItCaptures(std::function<void()> work) : work_(std::move(work)) {}
+  const std::map<std::string, int>& passed() const { return passed_; }
+  void Reach(const char* name) override {
+    if (!std::string_view(name).starts_with("lsm.capture.")) return;
+    ++passed_[name];
+    std::thread(work_).join();
+  }
+
+ private:
+  const std::function<void()> work_;
+  std::map<std::string, int> passed_;  // by the thread that captures
+  const base::ScopedSyncPoints installed_{this};
+};
+
+// Each time the open value segment gets into a table again, and those before it are collected.
+TEST(DbCapture, TakesOneAttemptHoweverFastOthersWrite) {
+  TestDb test(SmallOptions());
+  ASSERT_OK(test.Open());
+  int round = 0;
+  Model now;
+  const auto overwrite = [&] {
+    ++round;
+    for (int i = 0; i < 300; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      now[key] = Value(round, i);
+      ASSERT_OK(test->Put(key, now[key]));
+    }
+    ASSERT_OK(test->Compact());
+    ASSERT_OK(test->Put("key 0", now["key 0"]));
+    ASSERT_OK(test->Flush());
+  };
+  overwrite();
+  Model then;
+  std::shared_ptr<const Capture> capture;
+  {
+    const WhileItCaptures busy([&] {
+      overwrite();
+      if (then.empty()) then = now;
+    });
+    const auto made = test->NewCapture();
+    ASSERT_OK(made.status());
+    capture = *made;
+    const std::map<std::string, int> once = {{"lsm.capture.flushed", 1}, {"lsm.capture.open", 1}};
+    EXPECT_EQ(busy.passed(), once);
+  }
+  overwrite();
+  CopyOut(test, *capture, "/copy");
+  EXPECT_EQ(ContentsOf(test, "/copy"), then);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ struct DbImpl::Merge {
   }
   void EndLocked() {
     for (const std::shared_ptr<const Run>& run : inputs) owner->busy_runs_.erase(run.get());
-    --owner->merging_;
+    if (--owner->merging_ == 0) owner->merge_turn_bytes_ = 0;
     owner->changed_.notify_all();
     owner = nullptr;
   }
@@ -260,8 +260,9 @@ Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     bytes += kBytesPerEntry + entries.value().size();
     if (bytes >= kBytesPerLook) {
-      bytes = 0;
-      if (Interrupted(depth)) return Status(Code::kBusy, "the database is being closed");
+      if (Interrupted(depth, std::exchange(bytes, 0))) {
+        return Status(Code::kBusy, "the database is being closed");
+      }
     }
     const log::RecordType type = entries.type();
     if (!filter.Keep(entries.key(), type, entries.lsn())) continue;
@@ -304,18 +305,21 @@ Status DbImpl::MoveValue(Merge& merge, const SegmentTracker::Protection& protect
 }
 
 // Does what cannot wait for the end of a merge, for there may be but one thread, which other
-// databases and datasets use, too. True: the merge is
-// to be given up.
-bool DbImpl::Interrupted(int depth) {
+// databases and datasets use, too. `merged_bytes`: since the last time. True: the merge is to be
+// given up.
+bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
   bool flush = false;
   bool prepare = false;
   bool merge = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closing_ || !failure_.ok()) return true;
+    // The outer merge must come to its end: a merge within it takes nothing of its turn, and is
+    // done only where flushes wait for it.
+    if (depth == 0) merge_turn_bytes_ -= std::min(merge_turn_bytes_, merged_bytes);
     flush = FlushDueLocked();
     prepare = PrepareDueLocked();
-    merge = depth == 0 && compaction_shortage_.ok() &&
+    merge = depth == 0 && TooManyRunsLocked() &&
             PickCompaction(ShapesLocked(), options_).count > 0;
   }
   if (prepare) PrepareIfDue();

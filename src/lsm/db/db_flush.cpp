@@ -12,6 +12,9 @@
 namespace quire::lsm {
 namespace {
 
+// Where one thread does all, a merge goes on for a byte after so many bytes that were flushed.
+constexpr uint64_t kFlushedPerMergedByte = 4;
+
 // Tombstones of ranges that hold nothing are no tombstones.
 std::vector<table::RangeTombstone> RealTombstones(const SortedView& view) {
   std::vector<table::RangeTombstone> tombstones = view.RangeTombstones();
@@ -34,7 +37,15 @@ bool DbImpl::TooManyRunsLocked() const {
 
 bool DbImpl::FlushDueLocked() const {
   return !flushing_ && !closing_ && failure_.ok() && shortage_.ok() &&
-         !current_->immutables.empty() && !TooManyRunsLocked();
+         !current_->immutables.empty() && merge_turn_bytes_ == 0 && !TooManyRunsLocked();
+}
+
+// A merge that never ended would free nothing of what the writers overwrite: they could fill any
+// device.
+void DbImpl::GiveMergeItsTurnLocked(const MemoryHandle& flushed) {
+  if (merging_ == 0 || executor_.thread_count() > 1) return;
+  const uint64_t bytes = flushed.table().data_bytes() + flushed.value_bytes();
+  merge_turn_bytes_ = bytes / kFlushedPerMergedByte;
 }
 
 // One at a time, so that on a single thread a merge gets its turn: it does flushes that become due
@@ -51,6 +62,10 @@ bool DbImpl::FlushOnce() {
     memory = current_->immutables.back();
   }
   const Status status = base::OrOutOfMemory([&] { return FlushMemTable(memory); });
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    GiveMergeItsTurnLocked(*memory);
+  }
   memory.reset();
   base::SyncPoint("lsm.flush.end");
   CleanUp();  // so that the slot is free before anybody who waits for it looks
@@ -119,7 +134,10 @@ Status DbImpl::PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes) {
   Status status = tables.empty() ? Status() : fs_.SyncDirectory(directory_);
   if (status.ok()) status = BuildOutput(tables, edit);
   if (status.ok()) status = Publish(edit);
-  if (!status.ok() && !manifest_in_doubt_.load(std::memory_order_acquire)) writer.Remove();
+  // Whoever took the database over may have tables of the same names.
+  const bool taken_over = status.code() == Code::kBusy;
+  const bool in_doubt = manifest_in_doubt_.load(std::memory_order_acquire);
+  if (!status.ok() && !taken_over && !in_doubt) writer.Remove();
   *bytes = 0;
   for (const table::TableInfo& table : tables) *bytes += table.file_bytes;
   return status;

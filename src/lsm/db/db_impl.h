@@ -158,6 +158,7 @@ class DbImpl final : public Db {
                   GroupOutcome* outcome);
   Status TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
                    GroupOutcome* outcome);
+  bool FullOfValues(const MemoryHandle& memory) const;
   bool CountValue(MemoryHandle& memory, uint64_t value_bytes) const;
   void RotateEarly(uint64_t full_generation, bool may_wait);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
@@ -174,6 +175,7 @@ class DbImpl final : public Db {
   Status AskBase(Slice key, UpdateCall& call) const;
   void PinSources(IteratorSources* sources);
   uint64_t PinTables(IteratorSources* sources);
+  static std::shared_ptr<const Version> TablesOf(const Version& version);
   Status RunUpdate(Slice key, UpdateCall& call);
   Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done, bool* full);
   Status ReadPresent(const Version& version, const Found& found, UpdateCall& call,
@@ -224,6 +226,7 @@ class DbImpl final : public Db {
   // db_flush.cpp
   bool TooManyRunsLocked() const;
   bool FlushDueLocked() const;
+  void GiveMergeItsTurnLocked(const MemoryHandle& flushed);
   void FlushJob();
   bool FlushOnce();
   Status FlushMemTable(const std::shared_ptr<MemoryHandle>& memory);
@@ -241,6 +244,7 @@ class DbImpl final : public Db {
     Manifest manifest;
   };
   Status Publish(const RunEdit& edit);
+  Status PublishNow();
   void ShowPublished(const RunEdit& edit, Publication next);
   std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
   static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
@@ -255,8 +259,9 @@ class DbImpl final : public Db {
 
   // db_capture.cpp
   class CaptureImpl;
-  Status PublishNow();
-  std::shared_ptr<CaptureImpl> TryCapture();
+  struct Moment;
+  Result<Moment> ThisMoment();
+  void FillSizes(std::vector<StoredSegment>* segments);
 
   // db_compact.cpp
   struct Merge;
@@ -273,7 +278,7 @@ class DbImpl final : public Db {
   Status MergeEntries(Merge& merge, RunWriter& writer, int depth);
   Status MoveValue(Merge& merge, const SegmentTracker::Protection& protection, Slice key,
                    Slice* reference, log::ValueRef* moved);
-  bool Interrupted(int depth);
+  bool Interrupted(int depth, uint64_t merged_bytes);
 
   Environment environment_;
   io::FileSystem& fs_;
@@ -328,6 +333,7 @@ class DbImpl final : public Db {
   bool merge_all_ = false;          // Compact() waits
   bool collect_due_ = false;        // value segments are mostly dead
   int merging_ = 0;                 // merges under way
+  uint64_t merge_turn_bytes_ = 0;   // they go on for so many before the next flush
   std::set<const Run*> busy_runs_;  // their inputs
   bool prepare_queued_ = false;
   bool prepare_refused_ = false;  // no room: the writer that needs a MemTable tries again

@@ -151,6 +151,17 @@ Status DbImpl::Publish(const RunEdit& edit) {
   return Status();
 }
 
+// Publishes although no run changed.
+Status DbImpl::PublishNow() {
+  const Status published = Publish({});
+  if (!published.ok() && published.code() != Code::kNoSpace) {
+    // Whether the manifest was replaced may not be known: nothing may be built on it.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    FailLocked(published, "publishing");
+  }
+  return published;
+}
+
 // The manifest is written: from now on everybody sees it. What needs memory comes before the first
 // change: whoever waits for `flushed_lsn_` takes the runs for those that hold it.
 void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {

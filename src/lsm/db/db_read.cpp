@@ -204,11 +204,16 @@ uint64_t DbImpl::PinTables(IteratorSources* sources) {
   const MemoryHandle& oldest =
       version.immutables.empty() ? *version.active : *version.immutables.back();
   const uint64_t end = oldest.base_lsn();
+  sources->version = TablesOf(version);
+  return end;
+}
+
+// Without the MemTables: the memory of those that are held is not there for writers.
+std::shared_ptr<const Version> DbImpl::TablesOf(const Version& version) {
   auto tables = std::make_shared<Version>(version);
   tables->active = nullptr;
   tables->immutables.clear();
-  sources->version = std::move(tables);
-  return end;
+  return tables;
 }
 
 }  // namespace quire::lsm

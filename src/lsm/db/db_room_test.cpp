@@ -1,11 +1,15 @@
 // Writes that must not wait for room: they stop, and go on where they stopped.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
+#include "base/sync_point.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/memtable/write_batch.h"
 #include "tests/support/status_asserts.h"
@@ -126,6 +130,45 @@ TEST_F(RoomTest, AWriteThatWaitsStoresNothing) {
   EXPECT_GT(test_->Statistics().stall_ns, 0u);
 }
 
+// However many threads put: nothing is flushed, and what they put is bounded by what MemTables may
+// refer to.
+TEST_F(RoomTest, AllWritersWaitForRoomForTheirValues) {
+  constexpr int kWriters = 4;
+  constexpr uint64_t kValueBytes = 100'000;
+  const StorageOptions& options = test_.options();
+  const auto tables = static_cast<uint64_t>(options.flushing_queue_length) + 1;
+  const uint64_t most = tables * 8 * options.memtable_bytes + 2 * kWriters * kValueBytes;
+  std::atomic<uint64_t> stored{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> writers;
+  for (int i = 0; i < kWriters; ++i) {
+    writers.emplace_back([&, i] {
+      for (int n = 0; !stop && stored < 2 * most; ++n) {
+        const std::string key = std::to_string(i) + "." + std::to_string(n);
+        if (i % 2 == 0) {
+          EXPECT_OK(test_->Put(key, std::string(kValueBytes, 'v')));
+        } else {
+          WriteBatch batch;
+          batch.Put(key, std::string(kValueBytes, 'v'));
+          WriteProgress progress;
+          EXPECT_OK(test_->Write(batch, &progress));
+        }
+        stored += kValueBytes;
+      }
+    });
+  }
+  // Until they stand still.
+  uint64_t before = 0;
+  do {
+    before = stored;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  } while (stored != before);
+  EXPECT_GE(before, (tables - 1) * 8 * options.memtable_bytes);
+  EXPECT_LE(before, most);
+  stop = true;
+  LetGo();
+}
+
 TEST_F(RoomTest, AnUpdateRunsItsFunctionOnce) {
   int calls = 0;
   int updates = 0;
@@ -151,6 +194,58 @@ TEST_F(RoomTest, AnUpdateRunsItsFunctionOnce) {
     ++updates;
   }
   EXPECT_EQ(calls, updates);
+}
+
+// Fills a MemTable whenever a merge begins, and whenever a flush ends that it let go first.
+class FastWriter final : public base::SyncPointListener {
+ public:
+  explicit FastWriter(TestDb& test) : test_(test) {}
+  int flushes() const { return flushes_; }
+  void Reach(const char* name) override {
+    const std::string_view place = name;
+    if (place == "lsm.merge.begin") {
+      merging_ = true;
+    } else if (place == "lsm.merge.written") {
+      merging_ = false;
+    } else if (place != "lsm.flush.end" || !merging_ || ++flushes_ >= kFlushesMax) {
+      return;
+    }
+    if (merging_) std::thread([this] { FillMemTable(); }).join();
+  }
+
+ private:
+  static constexpr int kFlushesMax = 50;
+  // With values of eight times its own bytes.
+  void FillMemTable() {
+    for (int i = 0; i < 8; ++i) ASSERT_OK(test_->Put("large", std::string(4 << 20, 'l')));
+  }
+
+  TestDb& test_;
+  bool merging_ = false;  // all of this in the one thread of the background
+  int flushes_ = 0;
+  const base::ScopedSyncPoints installed_{this};
+};
+
+// Else what the writers overwrite is never freed, and they fill any device.
+TEST(MergeTurn, AMergeEndsHoweverFastOthersWrite) {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 4 << 20;
+  options.value_segment_bytes = 64 << 20;
+  options.compaction_trigger = 1000;
+  TestDb test(options, /*threads=*/1);
+  ASSERT_OK(test.Open());
+  for (int i = 0; i < 20'000; ++i) ASSERT_OK(test->Put("key" + std::to_string(i), "v"));
+  ASSERT_OK(test->Flush());
+  ASSERT_OK(test->Delete("key0"));
+  ASSERT_OK(test->WaitIdle());
+  const uint64_t merges = test->Statistics().compaction_count;
+  {
+    const FastWriter writer(test);
+    ASSERT_OK(test->Compact());
+    EXPECT_GE(writer.flushes(), 1);
+    EXPECT_LE(writer.flushes(), 2);
+  }
+  EXPECT_GT(test->Statistics().compaction_count, merges);
 }
 
 }  // namespace

@@ -174,8 +174,9 @@ Status DbImpl::AddUpdated(const Version& version, WriteOp op, UpdateCall& call, 
   const uint64_t value_bytes = op.value.size();
   log::ValueRef reference;
   const bool separated = Separated(op);
-  if (separated) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
-  *done = version.active->table().Add(op, &call.lsn);
+  const bool may_add = !separated || !FullOfValues(*version.active);
+  if (separated && may_add) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+  *done = may_add && version.active->table().Add(op, &call.lsn);
   *full = *done && separated && CountValue(*version.active, value_bytes);
   call.user_bytes = op.key.size() + value_bytes;
   return Status();

@@ -109,9 +109,10 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       WriteOp op{type, key, value};
       log::ValueRef reference;
       const bool separated = Separated(op);
-      if (separated) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+      const bool may_add = !separated || !FullOfValues(*version.active);
+      if (separated && may_add) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
       base::SyncPoint("lsm.write.stored");
-      added = version.active->table().Add(op, &lsn);
+      added = may_add && version.active->table().Add(op, &lsn);
       if (!added || (separated && CountValue(*version.active, value.size()))) {
         full_generation = version.active->generation();
       }
@@ -123,6 +124,12 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
     if (full_generation != 0) RotateEarly(full_generation, true);
     return Committed(key.size() + value.size(), lsn);
   }
+}
+
+// Before a value is stored: whoever finds it full waits until another one is active. So what is not
+// durable, and what is overwritten and not collected, stays within bounds.
+bool DbImpl::FullOfValues(const MemoryHandle& memory) const {
+  return memory.value_bytes() >= kValueBytesFactor * options_.memtable_bytes;
 }
 
 bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
@@ -179,6 +186,7 @@ Status DbImpl::TryGroup(const Version& version, const std::vector<WriteOp>& ops,
   if (std::none_of(ops.begin(), ops.end(), [this](const WriteOp& op) { return Separated(op); })) {
     return TryInline(version, ops, atomic, outcome);
   }
+  if (FullOfValues(*version.active)) return Status();
   std::vector<WriteOp> separated = ops;
   std::vector<log::ValueRef> references(ops.size());
   uint64_t value_bytes = 0;

@@ -61,8 +61,9 @@ class MemoryHandle {
   uint64_t base_lsn() const { return header_.base_lsn; }
   /// LSN behind its last record, once the MemTable is closed.
   uint64_t end_lsn() const { return end_lsn_.load(std::memory_order_acquire); }
-  /// Counts the bytes of a separated value that a record here refers to. True for the one call that
-  /// passes `bytes_max`.
+  /// Of separated values that records here refer to.
+  uint64_t value_bytes() const { return value_bytes_.load(std::memory_order_relaxed); }
+  /// Counts those of a value. True for the one call that passes `bytes_max`.
   bool AddValueBytes(uint64_t bytes, uint64_t bytes_max) {
     const uint64_t before = value_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return before < bytes_max && before + bytes >= bytes_max;

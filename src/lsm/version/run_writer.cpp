@@ -25,9 +25,13 @@ Status RunWriter::Begin(Slice first_key) {
   const std::string path = directory_ + "/" + TableName(ssid);
   if (!tables_.empty()) begin_.assign(first_key);
   paths_.push_back(path);
-  QUIRE_ASSIGN_OR_RETURN(
-      builder_, table::TableBuilder::Create(fs_, path, ssid, io::RandomU64(), options_));
-  return Status();
+  auto made = table::TableBuilder::Create(fs_, path, ssid, io::RandomU64(), options_);
+  if (made.ok()) {
+    builder_ = *std::move(made);
+  } else {
+    paths_.pop_back();  // a file of that name is of whoever took the database over
+  }
+  return made.status();
 }
 
 Status RunWriter::Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key) {

@@ -256,12 +256,18 @@ class SegmentedValueLog : public ValueLog {
   }
 
   Status Seal() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (active_owner_ != nullptr) {
-      active_owner_->Close();
-      active_owner_->Drain();
-      Retire();
+    std::vector<std::shared_ptr<ValueSegment>> closing;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (active_owner_ != nullptr) {
+        active_owner_->Close();
+        Retire();
+      }
+      closing = closing_;
     }
+    // Under no lock: others write on meanwhile.
+    for (const std::shared_ptr<ValueSegment>& segment : closing) segment->Drain();
+    const std::lock_guard<std::mutex> lock(mutex_);
     return FinishDrained();
   }
 

@@ -68,7 +68,9 @@ class ValueLog {
   virtual Status Check(const log::ValueRef& ref) const = 0;
   /// Everything appended so far durable (P2). Appends go on.
   virtual Status Sync() = 0;
-  /// Closes the active segment, so that the manifest may list it; the next Append begins a new one.
+  /// Closes the active segment; the next Append begins a new one. At return every segment that was
+  /// begun before is sealed, so that the manifest may list it: waits until the writes into them
+  /// that are under way have ended.
   virtual Status Seal() = 0;
   virtual std::vector<ValueSegmentInfo> Segments() const = 0;
   virtual uint64_t next_id() const = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -360,8 +361,7 @@ TEST(ValueLogThreads, ManyThreadsAppendReadSealAndSyncAtOnce) {
   StorageOptions options;
   options.value_segment_bytes = 1 << 20;
   const auto executor = base::NewThreadPool(1, "values").value();
-  auto log =
-      *ValueLog::Open(io::PosixFileSystem(), directory.path(), options, *executor, {});
+  auto log = *ValueLog::Open(io::PosixFileSystem(), directory.path(), options, *executor, {});
   std::atomic<int> writers{3};
   std::vector<std::jthread> threads;
   for (uint64_t t = 0; t < 3; ++t) {
@@ -422,6 +422,40 @@ TEST(ValueLogThreads, AWriterThatCameForMoreRoomOfASegmentThatWasSealedStoresInT
     const std::string path = directory / ValueSegmentName(first.segment_id);
     EXPECT_EQ(std::filesystem::file_size(path), log->Segments().front().file_bytes);
   }
+}
+
+TEST(ValueLogThreads, ASealWaitsForTheWritesUnderWayIntoFullSegments) {
+  const test::TempDirectory directory;
+  StorageOptions options;
+  options.value_segment_bytes = 1 << 20;
+  const auto executor = base::NewManualExecutor();
+  auto log = *ValueLog::Open(io::PosixFileSystem(), directory.path(), options, *executor, {});
+  log::ValueRef slow{};
+  test::Hold hold;
+  hold.place = "lsm.values.store.before";
+  hold.wait_ms_max = 10'000;
+  test::HeldThread held(hold);
+  std::jthread writer([&] { EXPECT_OK(log->Append("key", ValueOf(1, 1000), &slow)); });
+  ASSERT_TRUE(held.WaitUntilHeld());
+  log::ValueRef later{};
+  for (int i = 0; later.segment_id < 2; ++i) {
+    ASSERT_OK(log->Append("key", ValueOf(2, 100'000), &later));
+  }
+  std::atomic<bool> sealed{false};
+  std::jthread sealer([&] {
+    EXPECT_OK(log->Seal());
+    sealed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(sealed);
+  ASSERT_OK(log->Append("key", "others write on", &later));
+  held.Release();
+  sealer.join();
+  for (const ValueSegmentInfo& segment : log->Segments()) {
+    EXPECT_EQ(segment.sealed, segment.id < later.segment_id) << segment.id;
+  }
+  writer.join();
+  EXPECT_EQ(Read(*log, slow), ValueOf(1, 1000));
 }
 
 // --- the arena --------------------------------------------------------------------------------

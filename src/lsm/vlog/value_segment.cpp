@@ -84,6 +84,7 @@ Status ValueSegment::Store(uint64_t offset, Slice key, Slice value, log::ValueRe
   // Also where an allocation fails: Drain would wait for ever.
   const base::ScopeExit complete(
       [&] { log::Complete(tail_, log::RecordSize(key.size(), value.size())); });
+  base::SyncPoint("lsm.values.store.before");
   if (segment_ == nullptr || value.size() >= kWriteCallBytesMin) {
     return StoreByCall(offset, key, value, ref);
   }
