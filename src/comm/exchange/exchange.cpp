@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/scope_exit.h"
 #include "base/thread.h"
 #include "comm/exchange/exchange_impl.h"
 #include "comm/transport/in_service.h"
@@ -15,6 +16,8 @@ namespace {
 // What a request takes of the window beside its bytes, so that empty ones are bounded too.
 constexpr uint64_t kRequestOverheadBytes = 64;
 constexpr int kProgressPollsMax = 8;
+// A request of more than this share of the window is large.
+constexpr uint64_t kLargeShare = 8;
 
 // The part [offset, offset + size) of `head` and `body` joined.
 void Cut(Slice head, Slice body, uint64_t offset, uint64_t size, Slice* head_part,
@@ -100,10 +103,15 @@ void ExchangeImpl::LookAtDeferred() {
 }
 
 Status ExchangeImpl::AcquireWindow(Peer& peer, uint64_t bytes) {
+  // While a large one waits, others wait until nothing is under way: they would find room again and
+  // again before it. (Then they may go: this may be within its wait, for work that it does.)
+  const bool large = bytes > options_.window_bytes / kLargeShare;
   auto acquire = [&] {
     uint64_t taken = peer.outstanding_bytes.load(std::memory_order_relaxed);
     do {
       if (peer.failed.load(std::memory_order_acquire)) return true;
+      const bool after = !large && peer.large_waiting.load(std::memory_order_relaxed) != 0;
+      if (taken != 0 && after) return false;
       // A message larger than the window goes alone.
       if (taken != 0 && taken + bytes > options_.window_bytes) return false;
     } while (!peer.outstanding_bytes.compare_exchange_weak(taken, taken + bytes,
@@ -113,6 +121,12 @@ Status ExchangeImpl::AcquireWindow(Peer& peer, uint64_t bytes) {
   if (!acquire()) {
     counters_.send_stalls.fetch_add(1, std::memory_order_relaxed);
     WaitSpec spec{&peer, peer.rank, "answers to earlier requests, to send more"};
+    if (large) peer.large_waiting.fetch_add(1, std::memory_order_relaxed);
+    const base::ScopeExit over([&] {
+      if (!large) return;
+      peer.large_waiting.fetch_sub(1, std::memory_order_relaxed);
+      sleepers_.Notify(&peer);
+    });
     QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(acquire)));
   }
   return peer.failed.load(std::memory_order_acquire) ? peer.Failure() : Status();

@@ -20,7 +20,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -160,6 +159,11 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   bool FinishOne(Peer& peer, UnfinishedMessage* unfinished);
   void Hold(Peer& peer, const MessageHeader& header, Slice payload);
   bool MustHold(const Peer& peer) const;
+  bool MayQueueAnswer(const Peer& peer) const;
+  void ListHeld(Peer& peer);
+  static bool HasUnserved(const Peer& peer, uint32_t channel);
+  void KeepUnserved(Peer& peer, uint32_t channel, uint64_t call, Slice payload);
+  void HoldServed();
   void HandleLost(Peer& peer, const MessageHeader& header);
   void CompleteCall(Peer& peer, const MessageHeader& header, Slice payload, std::string* owned);
   void EndCall(Peer& peer, uint64_t number, Status status, std::string answer, bool lost = false);
@@ -172,7 +176,6 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   int HandleDeferred();
   int HandleAllHeld();
   int HandleHeld(Peer& peer);
-  int HandleUnserved();
   int HandleUnfinished();
   int HandleUnfinishedOf(Peer& peer);
   int HandleOwn();
@@ -226,7 +229,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   uint64_t ask_again_ns_ = 0;           ///< poller's: when those are asked to go on; 0: never
   std::atomic<bool> has_unfinished_{false};
   uint64_t queued_bytes_ = 0;          ///< poller's: answers that wait for room, of all peers
-  std::unordered_map<uint32_t, std::deque<std::pair<int, HeldMessage>>> unserved_;  ///< poller's
+  std::vector<Peer*> unserved_list_;   ///< poller's: peers whose requests wait for a service
 
   std::mutex own_mutex_;
   std::vector<HeldMessage> own_;  ///< from this rank to itself

@@ -116,14 +116,26 @@ void ExchangeImpl::KeepMessage(Peer& peer, const MessageHeader& header, Slice pa
 }
 
 bool ExchangeImpl::MustHold(const Peer& peer) const {
-  return !peer.held.empty() || peer.queued_bytes > options_.window_bytes ||
-         queued_bytes_ > answer_bytes_max_.load(std::memory_order_relaxed);
+  return !peer.held.empty() || !MayQueueAnswer(peer);
+}
+
+// Whether an answer to it may have to wait for room. Those to this rank itself never do.
+bool ExchangeImpl::MayQueueAnswer(const Peer& peer) const {
+  return peer.rank == rank_ ||
+         (peer.queued_bytes <= options_.window_bytes &&
+          queued_bytes_ <= answer_bytes_max_.load(std::memory_order_relaxed));
 }
 
 void ExchangeImpl::Hold(Peer& peer, const MessageHeader& header, Slice payload) {
+  ListHeld(peer);
   peer.held.push_back({header.kind, header.channel, header.call, std::string(payload)});
   Buffer(0, payload.size());
-  if (!std::exchange(peer.in_held_list, true)) held_list_.push_back(&peer);
+}
+
+void ExchangeImpl::ListHeld(Peer& peer) {
+  if (peer.in_held_list) return;
+  held_list_.push_back(&peer);
+  peer.in_held_list = true;
 }
 
 void ExchangeImpl::HandleSignal(Peer& peer, int signal) {
@@ -139,13 +151,8 @@ void ExchangeImpl::HandleSignal(Peer& peer, int signal) {
 }
 
 void ExchangeImpl::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Slice payload) {
-  // Those that came before the service go first; without a service this one waits with them.
-  if (const auto waiting = unserved_.find(channel);
-      waiting != unserved_.end() || !services_.Has(channel)) {
-    unserved_[channel].push_back(
-        {peer.rank, {MessageKind::kRequest, channel, call, std::string(payload)}});
-    Buffer(0, payload.size());
-    return;
+  if (!services_.Has(channel) || HasUnserved(peer, channel)) {
+    return KeepUnserved(peer, channel, call, payload);
   }
   const uint32_t order = services_.OrderOf(channel);
   std::list<UnfinishedMessage> place;  // what has begun is kept without memory
@@ -165,6 +172,21 @@ void ExchangeImpl::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, Sl
   if (rest == nullptr) return SendAnswer(peer, call, status, &answer_);
   place.front().rest = std::move(rest);
   KeepUnfinished(peer, std::move(place));
+}
+
+// Those that came before the service go first.
+bool ExchangeImpl::HasUnserved(const Peer& peer, uint32_t channel) {
+  return std::any_of(peer.unserved.begin(), peer.unserved.end(),
+                     [&](const HeldMessage& message) { return message.channel == channel; });
+}
+
+void ExchangeImpl::KeepUnserved(Peer& peer, uint32_t channel, uint64_t call, Slice payload) {
+  if (!peer.in_unserved_list) {
+    unserved_list_.push_back(&peer);
+    peer.in_unserved_list = true;
+  }
+  peer.unserved.push_back({MessageKind::kRequest, channel, call, std::string(payload)});
+  Buffer(0, payload.size());
 }
 
 // Whether it has to wait for what came before it from the same peer.
@@ -317,8 +339,10 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
   peer.requests.Drop();
   peer.answers.Drop();
   DropAnswers(peer);
-  for (const HeldMessage& message : peer.held) Buffer(message.payload.size(), 0);
-  peer.held.clear();
+  for (std::list<HeldMessage>* const messages : {&peer.held, &peer.unserved}) {
+    for (const HeldMessage& message : *messages) Buffer(message.payload.size(), 0);
+    messages->clear();
+  }
   for (const UnfinishedMessage& message : peer.unfinished) {
     Buffer(message.message.payload.size(), 0);
   }
@@ -335,7 +359,10 @@ void ExchangeImpl::FailPeer(Peer& peer, const Status& why) {
 }
 
 int ExchangeImpl::HandleDeferred() {
-  return HandleUnfinished() + HandleOwn() + HandleUnserved() + HandleAllHeld();
+  int count = HandleUnfinished();
+  HoldServed();
+  count += HandleAllHeld();  // before what this rank sent itself later
+  return count + HandleOwn();
 }
 
 int ExchangeImpl::HandleUnfinished() {
@@ -386,6 +413,7 @@ bool ExchangeImpl::FinishOne(Peer& peer, UnfinishedMessage* unfinished) {
     HandleKept(peer, message);
     return true;
   }
+  if (unfinished->rest == nullptr && !MayQueueAnswer(peer)) return false;
   answer_.clear();
   Status status;
   if (unfinished->rest != nullptr) {
@@ -433,24 +461,22 @@ int ExchangeImpl::HandleOwn() {
   return static_cast<int>(messages.size());
 }
 
-int ExchangeImpl::HandleUnserved() {
-  int count = 0;
-  for (auto entry = unserved_.begin(); entry != unserved_.end();) {
-    if (!services_.Has(entry->first)) {
-      ++entry;
-      continue;
+// What has a service now is held from here on, before what came later.
+void ExchangeImpl::HoldServed() {
+  size_t kept = 0;
+  for (size_t i = 0; i < unserved_list_.size(); ++i) {
+    Peer* const peer = unserved_list_[i];
+    ListHeld(*peer);
+    std::list<HeldMessage> served;  // moved node by node: takes no memory
+    for (auto message = peer->unserved.begin(); message != peer->unserved.end();) {
+      const auto here = message++;
+      if (services_.Has(here->channel)) served.splice(served.end(), peer->unserved, here);
     }
-    auto messages = std::move(entry->second);
-    entry = unserved_.erase(entry);
-    for (const auto& [source, message] : messages) {
-      Peer& peer = peers_.Get(source);
-      Buffer(message.payload.size(), 0);
-      ++count;
-      if (peer.failed.load(std::memory_order_relaxed)) continue;
-      HandleKept(peer, message);
-    }
+    peer->held.splice(peer->held.begin(), served);
+    peer->in_unserved_list = !peer->unserved.empty();
+    if (peer->in_unserved_list) unserved_list_[kept++] = peer;
   }
-  return count;
+  unserved_list_.resize(kept);
 }
 
 int ExchangeImpl::HandleAllHeld() {
@@ -468,8 +494,7 @@ int ExchangeImpl::HandleAllHeld() {
 
 int ExchangeImpl::HandleHeld(Peer& peer) {
   int count = 0;
-  while (!peer.held.empty() && peer.queued_bytes <= options_.window_bytes &&
-         queued_bytes_ <= answer_bytes_max_.load(std::memory_order_relaxed)) {
+  while (!peer.held.empty() && MayQueueAnswer(peer)) {
     const HeldMessage message = std::move(peer.held.front());
     peer.held.pop_front();
     Buffer(message.payload.size(), 0);

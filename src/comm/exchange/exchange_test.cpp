@@ -456,6 +456,65 @@ TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   EXPECT_LT(most, 300'000u);
 }
 
+// Of the others there is always one under way, so that it would wait until its deadline.
+TEST_P(ExchangeOverSim, SendsARequestLargerThanTheWindowBesideManySmallOnes) {
+  if (GetParam()) GTEST_SKIP() << "the seeded scheduler runs one thread per rank";
+  ExchangeOptions options;
+  options.window_bytes = 1000;
+  options.timeout_ms = 20'000;
+  Run(2, options, [&](Exchange& exchange) {
+    exchange.Serve(kEcho, Echo);
+    EXPECT_TRUE(exchange.Barrier().ok());
+    if (exchange.rank() == 1) {
+      std::atomic<bool> stop{false};
+      std::vector<std::jthread> others;
+      for (int i = 0; i < 3; ++i) {
+        others.emplace_back([&] {
+          std::shared_ptr<Call> before = *exchange.Start(0, kEcho, "x", {});
+          while (!stop) {
+            std::shared_ptr<Call> next = *exchange.Start(0, kEcho, "x", {});
+            EXPECT_TRUE(exchange.Wait(std::exchange(before, next), nullptr).ok());
+          }
+          EXPECT_TRUE(exchange.Wait(before, nullptr).ok());
+        });
+      }
+      for (int i = 0; i < 20; ++i) {
+        const Status asked = exchange.Ask(0, kEcho, std::string(2000, 'l'), {}, nullptr);
+        EXPECT_TRUE(asked.ok()) << asked.ToString();
+      }
+      stop = true;
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());
+  });
+}
+
+// Those wait together, and must not be answered together.
+TEST_P(ExchangeOverSim, BoundsWhatItHoldsForRequestsThatCameBeforeTheirService) {
+  ExchangeOptions options;
+  options.window_bytes = 100'000;
+  std::atomic<uint64_t> most{0};
+  Run(2, options, [&](Exchange& exchange) {
+    std::vector<std::shared_ptr<Call>> calls;
+    for (int i = 0; i < 100 && exchange.rank() == 1; ++i) {
+      calls.push_back(*exchange.Start(0, kEcho, std::to_string(i), {}));
+    }
+    EXPECT_TRUE(exchange.Barrier().ok());  // behind the requests
+    if (exchange.rank() == 0) {
+      int next = 0;
+      exchange.Serve(kEcho, [&, next](int, Slice request, std::string* answer) mutable {
+        EXPECT_EQ(request, std::to_string(next++));
+        answer->assign(50'000, 'x');
+        most = std::max(most.load(), exchange.Statistics().buffered_bytes);
+        return Status();
+      });
+    }
+    for (const auto& call : calls) ASSERT_TRUE(exchange.Wait(call, nullptr).ok());
+    EXPECT_TRUE(exchange.Barrier().ok());
+  });
+  EXPECT_GT(most, 0u);
+  EXPECT_LT(most, 300'000u);
+}
+
 TEST_P(ExchangeOverSim, BoundsTheAnswersThatWaitForAllRequestersTogether) {
   std::atomic<uint64_t> most{0};
   Run(4, [&](Exchange& exchange) {

@@ -56,6 +56,7 @@ struct Peer {
 
   // Any thread.
   std::atomic<uint64_t> outstanding_bytes{0};  ///< requests under way to it
+  std::atomic<int> large_waiting{0};  ///< threads whose large request waits for the window
   std::atomic<bool> sending{false};            ///< a thread sends a message to it, frame by frame
   std::atomic<bool> failed{false};
   Status why_failed;  ///< written before `failed`
@@ -65,8 +66,10 @@ struct Peer {
   MessageJoiner answers;
   std::deque<QueuedAnswer> queued_answers;
   uint64_t queued_bytes = 0;
-  std::deque<HeldMessage> held;  ///< while too many answers to it are queued
+  std::list<HeldMessage> held;  ///< while too many answers to it are queued
   bool in_held_list = false;
+  std::list<HeldMessage> unserved;  ///< requests whose channel has no service yet
+  bool in_unserved_list = false;
   std::list<UnfinishedMessage> unfinished;
   std::vector<uint32_t> unfinished_orders;  ///< which orders those have
   bool in_unfinished_list = false;

@@ -1,6 +1,7 @@
 // Requests that their service leaves unfinished: what waits behind them, and what does not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,12 +24,13 @@ Status Echo(int, Slice request, std::string* answer) {
 // By turns, and on real threads with handler threads.
 class UnfinishedRequests : public testing::TestWithParam<bool> {
  protected:
-  static void Run(int count, const std::function<void(Exchange& exchange)>& program) {
+  static void Run(int count, const std::function<void(Exchange& exchange)>& program,
+                  const ExchangeOptions& exchange_options = {}) {
     SimNetwork::Options options;
     options.rank_count = count;
     options.deterministic = GetParam();
     SimNetwork::Create(options)->Run([&](int, std::unique_ptr<Transport> transport) {
-      const auto exchange = Exchange::Create(std::move(transport), {});
+      const auto exchange = Exchange::Create(std::move(transport), exchange_options);
       program(*exchange);
     });
   }
@@ -43,12 +45,11 @@ class Door {
   // Serves kSlow and kSlower as one order, and kEcho beside it.
   void Serve(Exchange& exchange) {
     for (const uint32_t channel : {kSlow, kSlower}) {
-      exchange.ServePatiently(
-          channel, 7, [this](int, Slice request, Status*, std::string* answer) {
-            std::unique_ptr<UnfinishedRequest> rest;
-            if (!Through(request, answer)) rest = std::make_unique<Rest>(this, request);
-            return rest;
-          });
+      exchange.ServePatiently(channel, 7, [this](int, Slice request, Status*, std::string* answer) {
+        std::unique_ptr<UnfinishedRequest> rest;
+        if (!Through(request, answer)) rest = std::make_unique<Rest>(this, request);
+        return rest;
+      });
     }
     exchange.Serve(kEcho, [this](int source, Slice request, std::string* answer) {
       if (request == "open") open_ = true;
@@ -92,8 +93,8 @@ TEST_P(UnfinishedRequests, AnswersOtherRequestsWhileOneIsUnfinished) {
     ASSERT_TRUE(exchange.Barrier().ok());  // both channels have their service
     if (exchange.rank() == 1) {
       std::vector<std::shared_ptr<Call>> calls;
-      for (const auto& [channel, text] : {std::pair(Door::kSlow, "a"), {Door::kSlower, "b"},
-                                          {Door::kSlow, "c"}}) {
+      for (const auto& [channel, text] :
+           {std::pair(Door::kSlow, "a"), {Door::kSlower, "b"}, {Door::kSlow, "c"}}) {
         auto call = exchange.Start(0, channel, text, {});
         ASSERT_TRUE(call.ok());
         calls.push_back(*call);
@@ -120,6 +121,55 @@ TEST_P(UnfinishedRequests, AnswersOtherRequestsWhileOneIsUnfinished) {
     EXPECT_EQ(exchange.Statistics().buffered_bytes, 0u);
   });
   EXPECT_EQ(door.through(), "abc");
+}
+
+// They wait together, and must not be answered together.
+TEST_P(UnfinishedRequests, BoundsTheAnswersOfThoseThatWaitedBehindOne) {
+  class Closed final : public UnfinishedRequest {
+   public:
+    explicit Closed(const bool* open) : open_(open) {}
+    bool GoOn(Status* /*status*/, std::string* answer) override {
+      answer->assign(50'000, 'x');
+      return *open_;
+    }
+
+   private:
+    const bool* const open_;
+  };
+  ExchangeOptions options;
+  options.window_bytes = 100'000;
+  bool open = false;  // one service at a time
+  uint64_t most = 0;
+  Run(
+      2,
+      [&](Exchange& exchange) {
+        if (exchange.rank() == 0) {
+          exchange.ServePatiently(Door::kSlow, 7, [&](int, Slice, Status*, std::string* answer) {
+            most = std::max(most, exchange.Statistics().buffered_bytes);
+            std::unique_ptr<UnfinishedRequest> rest;
+            if (!open) rest = std::make_unique<Closed>(&open);
+            answer->assign(50'000, 'x');
+            return rest;
+          });
+          exchange.Serve(kEcho, [&](int source, Slice request, std::string* answer) {
+            open = true;
+            return Echo(source, request, answer);
+          });
+        }
+        ASSERT_TRUE(exchange.Barrier().ok());
+        std::vector<std::shared_ptr<Call>> calls;
+        for (int i = 0; i < 100 && exchange.rank() == 1; ++i) {
+          calls.push_back(*exchange.Start(0, Door::kSlow, "x", {}));
+        }
+        if (exchange.rank() == 1) {
+          ASSERT_TRUE(exchange.Ask(0, kEcho, "open", {}, nullptr).ok());
+        }
+        for (const auto& call : calls) ASSERT_TRUE(exchange.Wait(call, nullptr).ok());
+        EXPECT_TRUE(exchange.Barrier().ok());
+      },
+      options);
+  EXPECT_GT(most, 0u);
+  EXPECT_LT(most, 300'000u);
 }
 
 TEST_P(UnfinishedRequests, AnUnfinishedRequestEndsWithItsService) {
