@@ -25,4 +25,15 @@ auto OrOutOfMemory(const Body& body) -> decltype(body()) {
   }
 }
 
+/// Returns a failure with the text that `text()` makes; without memory for that its code alone,
+/// since the other ranks hear this code, too.
+template <typename Text>
+Status Failure(Code code, const Text& text) {
+  try {
+    return Status(code, text());
+  } catch (const std::bad_alloc&) {
+    return Status(code);
+  }
+}
+
 }  // namespace quire::base

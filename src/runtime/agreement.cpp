@@ -1,11 +1,19 @@
 #include "runtime/agreement.h"
 
 #include "base/coding.h"
+#include "base/out_of_memory.h"
 
 namespace quire::runtime {
 namespace {
 
 constexpr int kCodeLast = static_cast<int>(Code::kUnsupported);
+
+// As Status::WithContext.
+Status OfRank(const Status& status, size_t rank) {
+  return base::Failure(status.code(), [&] {
+    return status.WithContext("rank " + std::to_string(rank)).message();
+  });
+}
 
 }  // namespace
 
@@ -26,8 +34,9 @@ Status DecodeOutcome(Slice text, Status* status, Slice* bytes) {
     return Status(Code::kCorruption, "its part of a collective call cannot be read");
   }
   *bytes = reader.rest();
-  *status = message.empty() ? Status(static_cast<Code>(code))
-                            : Status(static_cast<Code>(code), std::string(message));
+  const auto known = static_cast<Code>(code);
+  *status = message.empty() ? Status(known)
+                            : base::Failure(known, [&] { return std::string(message); });
   return Status();
 }
 
@@ -54,7 +63,7 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
     if (!status.ok()) {
       // On one rank there is no other that it could have been.
       const bool alone = gathered.parts.size() == 1;
-      gathered.status = alone ? status : status.WithContext("rank " + std::to_string(rank));
+      gathered.status = alone ? status : OfRank(status, rank);
       gathered.parts.resize(rank);
       return gathered;
     }
@@ -76,16 +85,17 @@ Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
                          GatherAgreed(exchange, mine, argument));
   for (size_t rank = 1; rank < arguments.size(); ++rank) {
     if (arguments[rank] == arguments[0]) continue;
-    return Status(Code::kInvalidArgument, what + " differs between ranks: " + arguments[0] +
-                                              " on rank 0, " + arguments[rank] + " on rank " +
-                                              std::to_string(rank));
+    return base::Failure(Code::kInvalidArgument, [&] {
+      return what + " differs between ranks: " + arguments[0] + " on rank 0, " + arguments[rank] +
+             " on rank " + std::to_string(rank);
+    });
   }
   return Status();
 }
 
-Status AgreeOnEnd(comm::Exchange& exchange, const Status& ended) {
-  const Status agreed = exchange.Agree(ended);
-  return agreed.code() == ended.code() ? ended : agreed;  // its text names the rank already
+Status AgreeOnOutcome(comm::Exchange& exchange, const Status& mine) {
+  const Status agreed = exchange.Agree(mine);
+  return agreed.code() == mine.code() ? mine : agreed;
 }
 
 }  // namespace quire::runtime

@@ -66,8 +66,9 @@ Status EndOf(const Wait& wait) {
   }
 }
 
-/// Returns one outcome on all ranks of a job that all have waited for; `ended` is what this rank's
-/// wait returned. A wait may end before the job does, or without the news of its end.
-Status AgreeOnEnd(comm::Exchange& exchange, const Status& ended);
+/// Returns one outcome on all ranks of what each did by itself, such as waiting for a job: `mine`
+/// is this rank's. With its own text where the code is the same: that names the rank already, or
+/// all ranks have the same.
+Status AgreeOnOutcome(comm::Exchange& exchange, const Status& mine);
 
 }  // namespace quire::runtime

@@ -111,7 +111,7 @@ Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context) {
 Status WaitTogether(Context& context, Event& event) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Core> core, CoreOf(context));
   const Status ended = runtime::EndOf([&] { return event.Wait(); });
-  return runtime::AgreeOnEnd(*core->exchange, ended);
+  return runtime::AgreeOnOutcome(*core->exchange, ended);
 }
 
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,

@@ -47,14 +47,15 @@ Status DatabaseImpl::PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) 
   QUIRE_RETURN_IF_ERROR(call.admitted());
   if (sequential() && size_ > 1) return WriteGrouped(pairs, log::RecordType::kPut);
   // Staged writes travel in messages of many anyway.
-  return WriteEach(pairs.size(), [&](size_t i) { return Put(pairs[i].first, pairs[i].second); });
+  return WriteEach(pairs.size(),
+                   [&](size_t i) { return PutAdmitted(pairs[i].first, pairs[i].second); });
 }
 
 Status DatabaseImpl::DeleteMany(const std::vector<Slice>& keys) {
   const WriteCall call(*this, kOpen | kMayPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   if (!sequential() || size_ == 1) {
-    return WriteEach(keys.size(), [&](size_t i) { return Delete(keys[i]); });
+    return WriteEach(keys.size(), [&](size_t i) { return DeleteAdmitted(keys[i]); });
   }
   std::vector<std::pair<Slice, Slice>> pairs;
   pairs.reserve(keys.size());

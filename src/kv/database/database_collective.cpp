@@ -1,4 +1,8 @@
 // Fences, barriers, changes of mode, and the end: what concerns the whole database.
+#include <cstdio>
+#include <string>
+#include <utility>
+
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
@@ -39,12 +43,48 @@ std::string NumberOf(Enum value) {
 
 }  // namespace
 
+// A fence, and the failed writes that it found until they are told. A collective call may tell what
+// another rank found, or be given up: then the next fence tells them.
+class DatabaseImpl::FenceReport {
+ public:
+  explicit FenceReport(DatabaseImpl& database) : database_(database) {}
+  ~FenceReport() {
+    if (database_.dispatcher_ != nullptr) database_.dispatcher_->failures().PutBack(found_);
+  }
+  FenceReport(const FenceReport&) = delete;
+  FenceReport& operator=(const FenceReport&) = delete;
+
+  const Status& Run() {
+    if (database_.dispatcher_ == nullptr) return status_;
+    status_ = database_.dispatcher_->DrainAll();
+    found_ = database_.dispatcher_->failures().Take();
+    if (!found_.first.ok()) status_ = found_.ToStatus();
+    return status_;
+  }
+  // Returns `answer`, which the program gets. Takes no memory: the other ranks have theirs.
+  const Status& Told(const Status& answer) {
+    char mine[32] = "";
+    if (database_.size_ > 1) std::snprintf(mine, sizeof mine, "rank %d: ", database_.rank_);
+    const Slice text = answer.message();
+    const bool told = answer.code() == status_.code() && text.starts_with(mine) &&
+                      text.ends_with(status_.message());
+    if (told) Tell();
+    return answer;
+  }
+  void Tell() { found_ = WriteFailures(); }
+
+ private:
+  DatabaseImpl& database_;
+  WriteFailures found_;
+  Status status_;
+};
+
 Status DatabaseImpl::Fence() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  if (dispatcher_ == nullptr) return Status();
-  const Status drained = dispatcher_->DrainAll();
-  const Status failed = dispatcher_->failures().Take();
-  return failed.ok() ? drained : failed;
+  FenceReport report(*this);
+  Status found = report.Run();
+  report.Tell();
+  return found;
 }
 
 Status DatabaseImpl::Flush() {
@@ -54,13 +94,14 @@ Status DatabaseImpl::Flush() {
 
 Status DatabaseImpl::Barrier(Level level) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  Status fenced = base::OrOutOfMemory([&] { return Fence(); });
+  FenceReport report(*this);
+  Status fenced = base::OrOutOfMemory([&] { return report.Run(); });
   if (!IsLevel(level)) {
     fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
   }
-  QUIRE_RETURN_IF_ERROR(runtime::Together(*core_->exchange, [&] {
+  QUIRE_RETURN_IF_ERROR(report.Told(runtime::Together(*core_->exchange, [&] {
     return runtime::AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level");
-  }));
+  })));
   base::SyncPoint("kv.barrier.agreed");
   if (level == Level::kMemTable) return Status();
   const Status flushed = base::OrOutOfMemory([&] { return store_->db().Flush(); });
@@ -76,7 +117,7 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
       StartRedistribution(core_, number, std::move(request), &redistribution_));
   if (!wait) return Status();
   const Status ended = runtime::EndOf([&] { return redistribution_->Wait(); });
-  return runtime::AgreeOnEnd(*core_->exchange, ended);
+  return runtime::AgreeOnOutcome(*core_->exchange, ended);
 }
 
 // A rank's own knowledge must not decide whether it enters a collective call: a rank may have ended
@@ -85,7 +126,7 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
 Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
   const Status mine = runtime::EndOf([&] { return redistribution_->Wait(); });
-  const Status moved = runtime::AgreeOnEnd(*core_->exchange, mine);
+  const Status moved = runtime::AgreeOnOutcome(*core_->exchange, mine);
   const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
   if (moved.ok() || !may_go_on) return moved;
   RedistributionRequest again;
@@ -123,8 +164,9 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
 Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNumbers& numbers,
                                                              const std::string& path,
                                                              const CheckpointOptions& options) {
+  FenceReport report(*this);
   Status ready = base::OrOutOfMemory([&] {
-    const Status fenced = Fence();
+    const Status fenced = report.Run();
     return fenced.ok() ? CheckCheckpointPath(path) : fenced;
   });
   // A checkpoint is of one generation.
@@ -137,8 +179,8 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
                                                "; give 0 for all, or how many");
   }
   const std::string arguments = path + ", keep " + std::to_string(options.keep);
-  QUIRE_RETURN_IF_ERROR(
-      runtime::AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for"));
+  QUIRE_RETURN_IF_ERROR(report.Told(
+      runtime::AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for")));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
   const CheckpointRequest request = {
       path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
@@ -175,21 +217,22 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
   gate_.store((before & after) | (before & kSequential) | kChanging);
   base::SyncPoint("kv.mode.closed");
   remote_cache_->SetOn(false);
+  FenceReport report(*this);
   Status fenced = base::OrOutOfMemory([&] {
     const Status written = AwaitWrites();
     base::SyncPoint("kv.mode.written");
-    const Status sent = Fence();
+    const Status sent = report.Run();
     return written.ok() ? sent : written;
   });
   if (!known) {
     fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
                                                 " or no consistency " + NumberOf(consistency));
   }
-  const Status agreed = runtime::Together(*core_->exchange, [&] {
+  const Status agreed = report.Told(runtime::Together(*core_->exchange, [&] {
     return runtime::AgreeOn(*core_->exchange, fenced,
                             NumberOf(protection) + "/" + NumberOf(consistency),
                             "the protection or consistency asked for");
-  });
+  }));
   if (agreed.ok()) {
     protection_ = protection;
     consistency_ = consistency;

@@ -189,6 +189,10 @@ Status DatabaseImpl::BadOwner(int owner) const {
 Status DatabaseImpl::Put(Slice key, Slice value) {
   const WriteCall call(*this, kOpen | kMayPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
+  return PutAdmitted(key, value);
+}
+
+Status DatabaseImpl::PutAdmitted(Slice key, Slice value) {
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, value));
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kPut, key, value);
@@ -199,6 +203,10 @@ Status DatabaseImpl::Put(Slice key, Slice value) {
 Status DatabaseImpl::Delete(Slice key) {
   const WriteCall call(*this, kOpen | kMayPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
+  return DeleteAdmitted(key);
+}
+
+Status DatabaseImpl::DeleteAdmitted(Slice key) {
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kDelete, key, {});

@@ -137,6 +137,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
     size_t side_ = 0;
     Status admitted_;
   };
+  class FenceReport;
   Status AwaitWrites();
   Status CheckSizes(Slice key, Slice value) const;
   Status CheckUpdate(Slice key, Slice argument) const;
@@ -144,6 +145,9 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   Status BadOwner(int owner) const;
   bool sequential() const { return (gate_.load(std::memory_order_relaxed) & kSequential) != 0; }
 
+  /// Put and Delete, once they are admitted.
+  Status PutAdmitted(Slice key, Slice value);
+  Status DeleteAdmitted(Slice key);
   Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
   Status SendRecords(int owner, Slice records);
   /// Get, into a place of Quire's own.

@@ -87,16 +87,20 @@ Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked
   QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> requests,
                          runtime::GatherAgreed(*core.exchange, checked, mine + request));
   uint64_t most = 0;
-  for (size_t rank = 0; rank < requests.size(); ++rank) {
-    base::Reader reader(requests[rank]);
-    uint64_t planned = 0;
-    if (!reader.Fixed(&planned)) {
-      return Status(Code::kCorruption, "a rank does not say what it opens");
+  const Status compared = base::OrOutOfMemory([&] {
+    for (size_t rank = 0; rank < requests.size(); ++rank) {
+      base::Reader reader(requests[rank]);
+      uint64_t planned = 0;
+      if (!reader.Fixed(&planned)) {
+        return Status(Code::kCorruption, "a rank does not say what it opens");
+      }
+      most = std::max(most, planned);
+      requests[rank] = std::string(reader.rest());
+      QUIRE_RETURN_IF_ERROR(CompareRequests(requests[0], requests[rank], rank));
     }
-    most = std::max(most, planned);
-    requests[rank] = std::string(reader.rest());
-    QUIRE_RETURN_IF_ERROR(CompareRequests(requests[0], requests[rank], rank));
-  }
+    return Status();
+  });
+  QUIRE_RETURN_IF_ERROR(runtime::AgreeOnOutcome(*core.exchange, compared));
   return most;
 }
 
@@ -196,6 +200,8 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   environment.share_memory = share;
   if (opening->old.shared) {
     environment.base = NewChainBase(opening->old.chain, core.rank(), core.size());
+  } else if (opening->old.chain != nullptr) {
+    environment.base = NewEmptyBase();
   }
   // Before those give up that wait for this rank's answer meanwhile.
   environment.pinned_wait_ms_max = core.options.timeout_ms / 2;
@@ -276,7 +282,8 @@ Status LockAndCheck(Opening* opening) {
   const OpenMode mode = opening->parts.options.mode;
   QUIRE_ASSIGN_OR_RETURN(opening->locked, LockDatabase(*opening->core, opening->parts.name,
                                                        mode != OpenMode::kMustExist));
-  QUIRE_RETURN_IF_ERROR(CheckDescriptor(*opening, mode));
+  const Status checked = base::OrOutOfMemory([&] { return CheckDescriptor(*opening, mode); });
+  QUIRE_RETURN_IF_ERROR(runtime::AgreeOnOutcome(*opening->core->exchange, checked));
   const Descriptor& descriptor = opening->locked.descriptor;
   opening->creating = !IsThere(descriptor);
   return opening->creating ? Status() : ArrangeGenerations(opening);

@@ -15,8 +15,11 @@
 
 #include "base/sync_point.h"
 #include "io/sim/sim_file_system.h"
-#include "kv/protocol/descriptor.h"
 #include "kv/database/persistence_testing.h"
+#include "kv/generations/chain.h"
+#include "kv/protocol/descriptor.h"
+#include "lsm/db/db_test_support.h"
+#include "lsm/memtable/write_batch.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv::elastic_test {
@@ -459,6 +462,27 @@ TEST_P(Elastic, RestartsOnOtherNumbersOfRanks) {
       ASSERT_OK(context.Destroy("db"));
     });
   }
+}
+
+// As where the older parts lie on nodes' own disks now: nobody reads pairs there, which are moved.
+TEST(EmptyBase, KeepsDeletionsAgainstWhatIsMovedOverIt) {
+  lsm::TestDb test(lsm::SmallOptions());
+  test.environment().base = NewEmptyBase();
+  ASSERT_OK(test.Open());
+  ASSERT_OK(test->Put("other", "v"));
+  ASSERT_OK(test->Delete("deleted"));
+  ASSERT_OK(test->Flush());
+  ASSERT_OK(test->Compact());
+  lsm::WriteBatch moved;
+  moved.Put("deleted", "old");
+  moved.Put("kept", "old");
+  lsm::WriteProgress progress;
+  ASSERT_OK(test->Fill(moved.bytes(), &progress));
+  EXPECT_EQ(lsm::AllOf(*test->NewIterator({})), (lsm::Model{{"kept", "old"}, {"other", "v"}}));
+  test->DropBase();
+  ASSERT_OK(test->Compact());
+  EXPECT_EQ(lsm::GetText(test.db(), "deleted"), "<absent>");
+  EXPECT_EQ(lsm::GetText(test.db(), "kept"), "old");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -47,7 +48,7 @@ class HeldWrite {
 };
 
 template <typename Write>
-void HoldAndProtect(const Write& write) {
+void HoldAndProtect(const Write& write, const std::string& expected = "new") {
   SimCluster cluster(FreeRunning(2));
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     const std::string key = SimCluster::KeyOwnedBy(db, 1);
@@ -62,11 +63,11 @@ void HoldAndProtect(const Write& write) {
     ASSERT_OK(context.Barrier());
     ASSERT_OK(db.Protect(Protection::kReadOnly));
     // It has landed: in the phase no value changes.
-    EXPECT_EQ(SimCluster::ValueOf(db, key), "new");
+    EXPECT_EQ(SimCluster::ValueOf(db, key), expected);
     EXPECT_EQ(db.Put(key, "later").code(), Code::kReadOnly);
     held.reset();
     ASSERT_OK(context.Barrier());
-    EXPECT_EQ(SimCluster::ValueOf(db, key), "new");
+    EXPECT_EQ(SimCluster::ValueOf(db, key), expected);
     ASSERT_OK(db.Protect(Protection::kReadWrite));
   });
 }
@@ -83,8 +84,61 @@ TEST(ModeChanges, ABatchThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
   });
 }
 
+TEST(ModeChanges, ACallOfManyPairsThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
+  HoldAndProtect([](Database& db, const std::string& key) {
+    return db.PutMany({{key, "new"}, {key + " and more", "new"}});
+  });
+  HoldAndProtect(
+      [](Database& db, const std::string& key) {
+        return db.DeleteMany({key, key + " and more"});
+      },
+      "<not found>");
+}
+
 TEST(ModeChanges, AnUpdateThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
   HoldAndProtect([](Database& db, const std::string& key) { return db.Update(key, 1, "new"); });
+}
+
+// A collective call tells what one rank found. The writes that others lost are not forgotten.
+TEST(ModeChanges, WhatACollectiveCallDoesNotTellTheNextFenceTells) {
+  SimCluster cluster(FreeRunning(2));
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [](int rank, Context& context, Database& db) {
+    ASSERT_OK(db.RegisterUpdate(1, [](Slice, const Slice*, Slice, std::string*) {
+      return Status(Code::kInvalidArgument, "told to fail");
+    }));
+    ASSERT_OK(context.Barrier());
+    const std::string key = SimCluster::KeyOwnedBy(db, 1 - rank);
+    const auto lose = [&] {
+      for (int i = 0; i <= rank; ++i) ASSERT_OK(db.Update(key, 1, "fail"));
+    };
+    const auto expect_untold = [&](const std::string& lost) {
+      const Status fenced = db.Fence();
+      EXPECT_EQ(fenced.ok(), lost.empty()) << fenced.ToString();
+      EXPECT_THAT(fenced.message(), HasSubstr(lost));
+      EXPECT_OK(db.Fence());
+    };
+    const std::string mine = std::to_string(rank + 1) + (rank == 0 ? " operation" : " operations");
+    const std::vector<std::function<Status()>> calls = {
+        [&] { return db.Barrier(Level::kMemTable); },
+        [&] { return db.Protect(Protection::kReadWrite); },
+        [&] { return db.Checkpoint("/checkpoints", {}).status(); }};
+    for (const auto& call : calls) {
+      lose();
+      const Status told = call();
+      EXPECT_CODE(told, Code::kInvalidArgument);
+      EXPECT_THAT(told.message(), HasSubstr("rank 0: 1 operation lost"));
+      expect_untold(rank == 0 ? "" : mine + " lost");
+    }
+    lose();
+    EXPECT_CODE(db.Barrier(static_cast<Level>(9)), Code::kInvalidArgument);
+    expect_untold(mine + " lost");
+    lose();
+    lose();
+    EXPECT_CODE(db.Barrier(static_cast<Level>(9)), Code::kInvalidArgument);
+    lose();
+    expect_untold(std::to_string(3 * (rank + 1)) + " operations lost");
+    ASSERT_OK(context.Barrier());
+  });
 }
 
 TEST(ModeChanges, AnIteratorEndsWithItsDatabase) {

@@ -13,9 +13,9 @@
 #include "io/files/machine.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/context.h"
+#include "kv/owner/pair_cache.h"
 #include "kv/protocol/descriptor.h"
 #include "kv/protocol/failure_log.h"
-#include "kv/owner/pair_cache.h"
 #include "kv/protocol/update_registry.h"
 #include "kv/protocol/wire.h"
 #include "tests/support/status_asserts.h"
@@ -303,17 +303,32 @@ TEST(Wire, ArbitraryBytesAreRefusedOrReadWithoutHarm) {
 
 TEST(FailureLog, TellsCountsAndTheFirstFailureOnce) {
   FailureLog failures;
-  EXPECT_TRUE(failures.Take().ok());
+  EXPECT_OK(failures.Take().ToStatus());
   failures.AddLost(2, 0, Status(Code::kIo, "nothing"));
   EXPECT_TRUE(failures.empty());
   failures.AddLost(2, 3, Status(Code::kNoSpace, "disk full"));
   failures.AddUnknown(1, 5, Status(Code::kPeerFailed, "died"));
-  const Status status = failures.Take();
+  const Status status = failures.Take().ToStatus();
   EXPECT_EQ(status.code(), Code::kNoSpace);
   EXPECT_THAT(status.message(), HasSubstr("3 operations lost"));
   EXPECT_THAT(status.message(), HasSubstr("5 operations with unknown outcome"));
   EXPECT_THAT(status.message(), HasSubstr("rank 2"));
-  EXPECT_TRUE(failures.Take().ok());
+  EXPECT_OK(failures.Take().ToStatus());
+}
+
+// What came meanwhile is counted, too, and comes second.
+TEST(FailureLog, TellsAgainWhatWasPutBack) {
+  FailureLog failures;
+  failures.PutBack({});
+  EXPECT_TRUE(failures.empty());
+  failures.AddLost(2, 3, Status(Code::kNoSpace, "disk full"));
+  WriteFailures untold = failures.Take();
+  failures.AddLost(1, 4, Status(Code::kIo, "broken"));
+  failures.PutBack(std::move(untold));
+  const Status status = failures.Take().ToStatus();
+  EXPECT_EQ(status.code(), Code::kNoSpace);
+  EXPECT_THAT(status.message(), HasSubstr("7 operations lost; first, at rank 2"));
+  EXPECT_TRUE(failures.empty());
 }
 
 TEST(UpdateRegistry, FindsTheNewestFunction) {

@@ -83,5 +83,8 @@ constexpr int kAllRanks = 0;
 /// The pairs of `chain` that `rank` of `rank_count` owns, or kAllRanks do, as base of its storage.
 std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
                                                    int rank_count);
+/// A base without a pair: with it a storage drops no tombstone, as long as pairs of older parts are
+/// moved to it that nobody reads where they lie.
+std::shared_ptr<const lsm::BaseLayer> NewEmptyBase();
 
 }  // namespace quire::kv

@@ -222,7 +222,32 @@ class ChainBase final : public lsm::BaseLayer {
   const int rank_count_;
 };
 
+class NoEntries final : public table::EntryIterator {
+ public:
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(Slice /*key*/) override {}
+  void SeekBefore(Slice /*key*/) override {}
+  void Next() override {}
+  void Prev() override {}
+  Status status() const override { return Status(); }
+};
+
+class EmptyBase final : public lsm::BaseLayer {
+ public:
+  Status Get(Slice /*key*/, const lsm::AllocateFn& /*allocate*/) const override {
+    return Status(Code::kNotFound);
+  }
+  std::unique_ptr<table::EntryIterator> NewIterator() const override {
+    return std::make_unique<NoEntries>();
+  }
+};
+
 }  // namespace
+
+std::shared_ptr<const lsm::BaseLayer> NewEmptyBase() {
+  return std::make_shared<EmptyBase>();
+}
 
 std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
                                                    int rank_count) {
