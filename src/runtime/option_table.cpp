@@ -363,7 +363,8 @@ void AddDatasetFields(std::vector<Field>* fields) {
 void AddStreamLogFields(std::vector<Field>* fields) {
   constexpr OptionGroup kGroup = OptionGroup::kStream;
   fields->push_back(Number(kGroup, "stream_log_bytes", NumberKind::kBytes, {kMiB, 16 * kTiB},
-                           "Size of a rank's log; to keep k versions of s bytes plan (k + 2) s.",
+                           "Size of a rank's log; to keep k versions of s bytes plan (k + 2) s, "
+                           "with deltas (k + full_every + 2) s.",
                            QUIRE_STREAM_FIELD(log_bytes)));
   fields->push_back(Number(kGroup, "stream_keep_versions", NumberKind::kCount, {1, 1 << 20},
                            "How many of the newest versions of each object are kept.",

@@ -34,7 +34,7 @@ uint64_t In(uint64_t ns) {
 // A place with a program that writes and a daemon.
 class FetchTest : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void OpenWriter() {
     StreamOptions options;
     options.log_bytes = 5 * kVersionBytes;
     options.wait_ms = 10'000;
@@ -44,6 +44,9 @@ class FetchTest : public ::testing::Test {
     const Result<char*> memory = writer_->Create("T", kVersionBytes);
     ASSERT_OK(memory.status());
     memory_ = *memory;
+  }
+  void SetUp() override {
+    OpenWriter();
     ASSERT_OK(writer_->Put("T").status());
     DaemonOptions daemon;
     daemon.place = place_.path();
@@ -156,6 +159,12 @@ class FetchingNode : public FetchTest {
     return has;
   }
 
+  // At the owner; 0: it cannot be told.
+  uint64_t TimeOfTheOldest() {
+    const auto versions = reader_->Versions("T");
+    return versions.ok() && !versions->empty() ? versions->back().unix_time_ns : 0;
+  }
+
   // Wherever these bytes lie in the mirror's log.
   void DamageMirror(const std::string& bytes) {
     const std::string path = stream::MirrorPlace(here_.path()) + "/field/log-0";
@@ -210,6 +219,52 @@ TEST_F(FetchingNode, AMirrorThatWasRemovedIsMadeAnew) {
   EXPECT_TRUE(MirrorHas(2));
   ASSERT_OK(reader_->View("T", 1).status());
   EXPECT_TRUE((*viewed)->bytes() == std::string(kVersionBytes, '\0')) << "it is still there";
+}
+
+// Its versions have the same numbers.
+TEST_F(FetchingNode, AMirrorThatWasRemovedAnswersForNoStoreThatWasMadeAnew) {
+  std::string got;
+  ASSERT_OK(reader_->Get("T", 1, &got));
+  ASSERT_OK(reader_->View("T", 1).status());
+  const uint64_t time_ns = TimeOfTheOldest();
+  std::filesystem::remove_all(stream::MirrorPlace(here_.path()));
+  writer_.reset();
+  std::filesystem::remove_all(place_.path() + "/field");
+  OpenWriter();
+  std::fill_n(memory_, kVersionBytes, 'n');
+  ASSERT_OK(writer_->Put("T").status());
+  // With its next tick the daemon there knows the new store.
+  uint64_t now_ns = time_ns;
+  for (const uint64_t until = In(kLongNs);
+       (now_ns == time_ns || now_ns == 0) && io::RealClock().NowNs() < until;) {
+    now_ns = TimeOfTheOldest();
+  }
+  const std::string bytes(kVersionBytes, 'n');
+  ASSERT_OK(reader_->Get("T", 1, &got));
+  EXPECT_TRUE(got == bytes);
+  ASSERT_OK(reader_->Get("T", 0, &got));
+  EXPECT_TRUE(got == bytes);
+  const auto view = reader_->View("T", 1);
+  ASSERT_OK(view.status());
+  EXPECT_TRUE((*view)->bytes() == bytes);
+}
+
+TEST_F(FetchingNode, AVersionThatIsDamagedInTheMirrorIsFetchedAgainWhateverIsReadMeanwhile) {
+  std::fill_n(memory_, kVersionBytes, 'x');
+  ASSERT_OK(writer_->Put("T").status());
+  ASSERT_OK(reader_->View("T", 2).status());
+  DamageMirror(std::string(4096, 'x'));
+  {
+    const auto view = reader_->View("T", 2);
+    ASSERT_OK(view.status());
+    EXPECT_CODE((*view)->Verify(), Code::kCorruption);
+  }
+  ASSERT_OK(reader_->View("T", 1).status());
+  for (const uint64_t version : {0, 2}) {
+    const auto view = reader_->View("T", version);
+    ASSERT_OK(view.status());
+    EXPECT_OK((*view)->Verify());
+  }
 }
 
 // The source is whole: damage in the copy is no damage.

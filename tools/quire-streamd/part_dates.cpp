@@ -27,6 +27,8 @@ std::vector<stream::ToldPart> PartDates::Of(const std::vector<StorePart>& parts)
 Result<PartDates::Known> PartDates::Look(const StorePart& part, const Known& before) const {
   const stream::PartName name{place_, part.store, part.rank};
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name.path("log") + ".lock"));
+  // Whoever tends it changes no date, but perhaps the files that tell it.
+  if (stream::OnlyTends(holder)) return Known{before.newest_ns, std::nullopt};
   if (!holder.empty()) return Known{stream::kWrittenNow, std::nullopt};
   QUIRE_ASSIGN_OR_RETURN(const Numbers numbers, NumbersOf(name));
   if (before.of == numbers) return before;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/sim/sim_file_system.h"
+#include "stream/store/part.h"
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
@@ -49,6 +50,15 @@ TEST_F(PartDatesTest, TellThatAPartIsWrittenAndThenWhenItWas) {
     EXPECT_EQ(NewestTold(), NewestThere());
     EXPECT_EQ(NewestTold(), NewestThere());
   }
+}
+
+// As the daemon does, and a reader that makes the index of a writer that died.
+TEST_F(PartDatesTest, TellNoPartAsWrittenThatIsOnlyTended) {
+  ASSERT_OK(Write()->Finish());
+  const uint64_t newest_ns = NewestTold();
+  const auto part = stream::Part::OpenExisting(io::PosixFileSystem(), {place_.path(), "store", 3});
+  ASSERT_OK(part.status());
+  EXPECT_EQ(NewestTold(), newest_ns);
 }
 
 // Between two looks a writer has come and gone.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/program_call.h"
@@ -32,24 +32,26 @@ struct EndWithReader {
   void operator()(StreamView* view) const { std::default_delete<StreamView>()(view); }
 };
 
-// The versions whose bytes in the mirror were found damaged, until they are fetched again: of each
-// object the last one. Any thread.
+// The versions whose bytes in the mirror were found damaged, until they are fetched again. Any
+// thread.
 class DamagedVersions {
  public:
   void Add(const std::string& key, uint64_t version) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    versions_[key] = version;
+    versions_.emplace(key, version);
   }
-  // 0: none.
-  uint64_t Take(const std::string& key) {
+  bool Contain(const std::string& key, uint64_t version) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = versions_.extract(key);
-    return found.empty() ? 0 : found.mapped();
+    return versions_.contains({key, version});
+  }
+  void Remove(const std::string& key, uint64_t version) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    versions_.erase({key, version});
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, uint64_t> versions_;
+  mutable std::mutex mutex_;
+  std::set<std::pair<std::string, uint64_t>> versions_;
 };
 
 // A view into the mirror, whose reader lives as long; told as the version that it is at its source.
@@ -75,6 +77,19 @@ class RemoteView : public StreamView {
   const StreamVersion version_;
   const std::function<void()> on_damage_;
 };
+
+// Whether the mirror has the version that is told of. A mirror that was removed, of a store that
+// was made anew, has another one of this number.
+Status CheckMirrored(StreamReader& mirror, Slice key, const StreamVersion& told) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<StreamVersion> versions, mirror.Versions(key));
+  for (const StreamVersion& version : versions) {
+    const bool same = version.version == told.version && version.bytes == told.bytes &&
+                      version.unix_time_ns == told.unix_time_ns;
+    if (same) return Status();
+  }
+  return Status(Code::kNotFound,
+                "the mirror has no such version " + std::to_string(told.version) + " of an object");
+}
 
 struct Wanted {
   Slice key;
@@ -211,19 +226,34 @@ void RemoteReader::ForgetMirror(const Mirrored& mirror) {
 Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arrival,
                                  const Use& use) {
   Status status;
+  // That is asked for again.
+  const bool known =
+      !wanted.at_snapshot && damaged_->Contain(std::string(wanted.key), wanted.number);
+  uint64_t damaged = known ? wanted.number : 0;
   for (int attempt = 0; attempt < kRemoteAttempts; ++attempt) {
     QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kFetch, wanted.key));
     request.number = wanted.number;
     request.at_snapshot = wanted.at_snapshot;
-    request.have = damaged_->Take(request.key);
+    request.have = damaged;
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request, on_arrival));
     QUIRE_ASSIGN_OR_RETURN(const FetchBody fetched, DecodeFetch(body));
+    const uint64_t version = fetched.version.version;
+    if (version == damaged) damaged_->Remove(request.key, version);
+    damaged = damaged_->Contain(request.key, version) ? version : 0;
+    if (damaged != 0) {
+      status = Status(Code::kCorruption, "version " + std::to_string(version) +
+                                             " in the mirror of " + part_.store + " is damaged");
+      continue;
+    }
     auto mirror = TheMirror();
     status = mirror.ok() ? use(*mirror, fetched) : mirror.status();
     if (status.ok()) return status;
     const bool may_pass = status.code() == Code::kNotFound || status.code() == Code::kCorruption;
     if (!may_pass) return status;
-    if (status.code() == Code::kCorruption) damaged_->Add(request.key, fetched.version.version);
+    if (status.code() == Code::kCorruption) {
+      damaged_->Add(request.key, version);
+      damaged = version;
+    }
     if (mirror.ok()) ForgetMirror(*mirror);  // the daemon may have made it anew
   }
   return status;
@@ -234,6 +264,7 @@ Status RemoteReader::GetWanted(const Wanted& wanted, const PlaceFunction& place)
   const auto on_arrival = [&copy](const Arrival& arrival) { copy.Arrive(arrival); };
   return ReadFetched(wanted, on_arrival, [&](const Mirrored& mirror, const FetchBody& fetched) {
     if (copy.Finish(fetched)) return Status();
+    QUIRE_RETURN_IF_ERROR(CheckMirrored(*mirror, wanted.key, fetched.version));
     return mirror->Get(wanted.key, fetched.version.version, place);
   });
 }
@@ -242,6 +273,7 @@ Result<std::unique_ptr<StreamView>> RemoteReader::ViewWanted(const Wanted& wante
   std::unique_ptr<StreamView> made;
   QUIRE_RETURN_IF_ERROR(
       ReadFetched(wanted, {}, [&](const Mirrored& mirror, const FetchBody& fetched) -> Status {
+        QUIRE_RETURN_IF_ERROR(CheckMirrored(*mirror, wanted.key, fetched.version));
         QUIRE_ASSIGN_OR_RETURN(auto view, mirror->View(wanted.key, fetched.version.version));
         const auto on_damage = [damaged = damaged_, key = std::string(wanted.key),
                                 version = fetched.version.version] { damaged->Add(key, version); };
@@ -264,7 +296,8 @@ Result<uint64_t> RemoteReader::Wait(uint64_t after, uint64_t timeout_ms) {
     auto body =
         daemon_.Call(request, DeadlineIn(request.timeout_ms + std::min(timeout_ms_, kMsMax)));
     if (body.ok()) return DecodeNumber(*body);
-    if (body.status().code() != Code::kTimedOut || left_ms <= kWaitMsMax) return body.status();
+    const bool over = left_ms <= kWaitMsMax || io::RealClock().NowNs() >= deadline;
+    if (body.status().code() != Code::kTimedOut || over) return body.status();
   }
 }
 

@@ -80,6 +80,7 @@ std::list<Part::LiveCommit> Part::NewLive(size_t entries) {
   std::list<LiveCommit> fresh(1);
   fresh.front().entries.reserve(entries);
   places_.reserve(entries);
+  if (options_.deltas != StreamDeltas::kOff) newest_.resize(index_->slots());
   return fresh;
 }
 
@@ -90,18 +91,30 @@ void Part::AddLive(Position at, const std::vector<Item>& items, std::list<LiveCo
   for (size_t i = 0; i < items.size(); ++i) {
     const Entry& entry = items[i].entry;
     commit.entries.push_back({items[i].slot, entry.version, places_[i], SizesOf(entry)});
+    NoteWhole(commit.entries.back());
   }
   live_.splice(live_.end(), *fresh);
 }
 
+void Part::NoteWhole(const LiveEntry& entry) {
+  if (entry.slot >= newest_.size() || entry.version < newest_[entry.slot].version) return;
+  newest_bytes_ += entry.sizes.whole - newest_[entry.slot].bytes;
+  newest_[entry.slot] = {entry.version, entry.sizes.whole};
+}
+
 void Part::FillLive(const LogContents& found) {
+  newest_bytes_ = 0;
+  newest_.clear();
+  if (options_.deltas != StreamDeltas::kOff) newest_.resize(index_->slots());
   for (const FoundCommit& commit : found.commits) {
     LiveCommit& live = live_.emplace_back();
     live.at = commit.at;
     live.bytes = commit.bytes;
     for (const FoundCommit::FoundEntry& entry : commit.entries) {
       const Result<uint32_t> slot = index_->Find(*entry.key);
-      if (slot.ok()) live.entries.push_back({*slot, entry.version, entry.at, entry.sizes});
+      if (!slot.ok()) continue;
+      live.entries.push_back({*slot, entry.version, entry.at, entry.sizes});
+      NoteWhole(live.entries.back());
     }
   }
 }

@@ -55,6 +55,8 @@ struct PartName {
 /// Every door that takes a part's name calls it before it looks at a file: the name of a store is
 /// one name below the place. kInvalidArgument.
 Status CheckPartName(const PartName& name);
+/// Whether `holder`, of a part's lock, only tends the part: makes the index of a writer that died.
+bool OnlyTends(const std::string& holder);
 
 /// One version that a commit stores.
 struct Item {
@@ -147,6 +149,11 @@ class Part {
     Position at;
     EntrySizes sizes;
   };
+  // Of an object's newest version, as if it were whole.
+  struct NewestWhole {
+    uint64_t version = 0;
+    uint64_t bytes = 0;
+  };
   struct LiveCommit {
     Position at;
     uint64_t bytes;
@@ -192,6 +199,8 @@ class Part {
                 std::vector<bool>* needed) const;
   Result<std::vector<Entry>> NeededOfHead(const Record& record) const;
   void FillLive(const LogContents& found);
+  void NoteWhole(const LiveEntry& entry);
+  uint64_t WholeSnapshotBytes(const std::vector<Item>& items) const;
   std::list<LiveCommit> NewLive(size_t entries);
   void AddLive(Position at, const std::vector<Item>& items, std::list<LiveCommit>* fresh);
   void EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
@@ -230,6 +239,8 @@ class Part {
   bool has_reserved_ = false;
   std::vector<Position> places_;  // of the entries of the commit under way
   std::list<LiveCommit> live_;    // all of [head, tail)
+  std::vector<NewestWhole> newest_;  // by slot; empty where no deltas are stored
+  uint64_t newest_bytes_ = 0;        // the sum of theirs
   std::optional<std::vector<uint64_t>> planned_kept_;  // in place of the head's, to be stored next
   uint64_t snapshot_ = 0;
   uint64_t largest_commit_ = 0;

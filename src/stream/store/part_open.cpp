@@ -25,6 +25,10 @@ Status NotGivenWay(const Status& busy) {
 
 }  // namespace
 
+bool OnlyTends(const std::string& holder) {
+  return holder.ends_with(kTends);
+}
+
 Status CheckPartName(const PartName& name) {
   if (name.place.empty()) return Status(Code::kInvalidArgument, "the place of a stream is empty");
   return io::CheckName(name.store).WithContext("the name of a stream");
@@ -52,7 +56,7 @@ Result<std::unique_ptr<Part>> Part::OpenExisting(io::FileSystem& fs, const PartN
 bool Part::HeldByWriter() const {
   const Result<std::string> holder = fs_.LockHolder(lock_path());
   const Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
-  if (holder.ok() && holder->ends_with(kTends)) {
+  if (holder.ok() && OnlyTends(*holder)) {
     if (gate.ok()) (*gate)->Ask();
     return false;
   }

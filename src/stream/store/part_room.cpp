@@ -341,9 +341,18 @@ Status Part::MakeIndexRoom(uint64_t versions) {
   return Status();
 }
 
+// What a snapshot takes of all objects, whole, once the items are there.
+uint64_t Part::WholeSnapshotBytes(const std::vector<Item>& items) const {
+  uint64_t bytes = newest_bytes_ + WholeBytes(items);
+  for (const Item& item : items) {
+    if (item.slot < newest_.size()) bytes -= newest_[item.slot].bytes;
+  }
+  return bytes;
+}
+
 bool Part::LeavesRoom(const std::vector<Item>& items) {
   const uint64_t bytes = CommitBytes(items);
-  const uint64_t largest = std::max(largest_commit_, WholeBytes(items));
+  const uint64_t largest = std::max(largest_commit_, WholeSnapshotBytes(items));
   if (RoomFor(bytes, 2 * largest)) return true;
   if (!Collect().ok()) return false;
   if (RoomFor(bytes, 2 * largest)) return true;
@@ -367,8 +376,9 @@ Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<Item>& items
   }
   // Of a version whose bytes are filled in later only the sum is known.
   if (items.empty() && bytes != 0) question.put.push_back({bytes - kRecordBytes});
-  // Deltas go only with the whole versions that come after them, as one commit.
-  if (deltas) question.reserve = WholeBytes(items);
+  // Deltas are stored only where a snapshot of whole versions can come after them, as one commit:
+  // what is whole can be put again in any log that is large enough for it.
+  if (deltas) question.reserve = WholeSnapshotBytes(items);
   Policy now(*this);
   Policy after(*this, std::move(superseded));
   for (auto at = live_.begin(); at != live_.end(); ++at) {

@@ -10,8 +10,8 @@
 #include "base/random.h"
 #include "base/sync_point.h"
 #include "io/files/machine.h"
-#include "stream/log/delta.h"
 #include "stream/index/gate.h"
+#include "stream/log/delta.h"
 #include "stream/log/log_format.h"
 #include "stream/store/mirror.h"
 #include "stream/store/part.h"
@@ -115,6 +115,27 @@ TEST_F(StreamRoom, DeltasLeaveRoomForTheNextWholeVersion) {
   EXPECT_GT(writer_->Statistics().deltas, 100u);
 }
 
+// Objects that are put one by one, as deltas, leave room for a snapshot of all, whole.
+TEST_F(StreamRoom, DeltasOfSeveralObjectsLeaveRoomForASnapshotOfAll) {
+  StreamOptions options = SmallLog(kMiB);
+  options.deltas = StreamDeltas::kHash;
+  options.full_every = 16;
+  Open(options);
+  constexpr uint64_t kBytes = 174'000;  // three times both, as planned
+  char* const a = *writer_->Create("a", kBytes);
+  char* const b = *writer_->Create("b", kBytes);
+  for (char value = 1; value < 40; ++value) {
+    for (int i = 0; i < 2; ++i) {
+      std::fill_n(a, kBytes * 9 / 10, static_cast<char>(value + i));
+      ASSERT_OK(writer_->Put("a").status());
+    }
+    std::fill_n(b, kBytes * 9 / 10, value);
+    ASSERT_OK(writer_->Put("b").status());
+    const Status stored = writer_->Snapshot().status();
+    ASSERT_TRUE(stored.ok()) << stored.ToString() << ", round " << static_cast<int>(value);
+  }
+}
+
 TEST_F(StreamRoom, ASnapshotThatIsYetToComeIsNotFound) {
   Open(SmallLog(kMiB));
   ASSERT_TRUE(writer_->Create("key", 8).ok());
@@ -171,14 +192,20 @@ class PlannedLog {
       : fs_(fs), store_("store" + std::to_string(seed)), random_(seed) {
     options_.objects_max = 16;
     options_.keep_versions = 1 + static_cast<uint32_t>(random_.Below(4));
+    if (random_.OneIn(2)) options_.deltas = StreamDeltas::kHash;
+    options_.full_every = 1 + static_cast<uint32_t>(random_.Below(20));
     sizes_.resize(1 + random_.Below(6));
     uint64_t all = 0;
-    for (uint64_t& size : sizes_) {
-      size = 1 + random_.Below(random_.OneIn(3) ? 40'000 : 2'000);
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      sizes_[i] = 1 + random_.Below(random_.OneIn(3) ? 40'000 : 2'000);
       rates_.push_back(1 + random_.Below(20));
-      all += AlignUp(size, kRecordBytes) + kRecordBytes + EntryBytes(1, 0);
+      const auto name = static_cast<char>('a' + i);
+      keys_.push_back(std::string(1 + (random_.OneIn(2) ? random_.Below(200) : 0), name));
+      all += sizes_[i] + keys_[i].size() + 384;
     }
-    options_.log_bytes = std::max((options_.keep_versions + 2) * all, kPageBytes);
+    const uint64_t rested_upon = options_.deltas == StreamDeltas::kOff ? 0 : options_.full_every;
+    const uint64_t versions = options_.keep_versions + rested_upon + 2;
+    options_.log_bytes = std::max(versions * all, kPageBytes);
     Open();
   }
 
@@ -188,18 +215,30 @@ class PlannedLog {
     auto writer = OpenWriter(fs_, "/place", store_, 0, options_);
     ASSERT_OK(writer.status());
     writer_ = *std::move(writer);
+    memory_.clear();
     for (size_t i = 0; i < sizes_.size(); ++i) {
-      ASSERT_OK(writer_->Create(Key(i), sizes_[i]).status());
+      StreamShape shape;
+      if (i % 2 == 0) shape.extents = {sizes_[i], 1, 1, 1, 1, 1, 1, 1};
+      const Result<char*> memory = writer_->Create(keys_[i], sizes_[i], shape);
+      ASSERT_OK(memory.status());
+      memory_.push_back(*memory);
     }
   }
 
   Status StoreSome() {
-    std::vector<std::string> keys;
+    std::vector<Slice> keys;
     for (size_t i = 0; i < rates_.size(); ++i) {
-      if (writer_->LastSnapshot() == 0 || random_.OneIn(rates_[i])) keys.push_back(Key(i));
+      if (writer_->LastSnapshot() != 0 && !random_.OneIn(rates_[i])) continue;
+      keys.emplace_back(keys_[i]);
+      // The first bytes of it change: few, most or all.
+      const uint64_t changed = random_.Below(sizes_[i] + 1);
+      std::fill_n(memory_[i], changed, static_cast<char>(random_.Next()));
     }
+    if (random_.OneIn(10)) return writer_->Snapshot().status();
     if (keys.empty()) return Status();
-    return writer_->Snapshot(std::vector<Slice>(keys.begin(), keys.end())).status();
+    if (random_.OneIn(2)) return writer_->Snapshot(keys).status();
+    for (const Slice key : keys) QUIRE_RETURN_IF_ERROR(writer_->Put(key).status());
+    return Status();
   }
   void KeepOne() {
     const uint64_t snapshot = writer_->LastSnapshot() - random_.Below(3);
@@ -215,12 +254,12 @@ class PlannedLog {
   base::Random& random() { return random_; }
 
  private:
-  static std::string Key(size_t i) { return std::string(1, static_cast<char>('a' + i)); }
-
   io::FileSystem& fs_;
   const std::string store_;
   StreamOptions options_;
   std::vector<uint64_t> sizes_;
+  std::vector<std::string> keys_;
+  std::vector<char*> memory_;
   base::Random random_;
   std::vector<uint64_t> rates_;
   std::unique_ptr<StreamWriter> writer_;
