@@ -414,6 +414,15 @@ def test_checkpoint(tool):
     assert tool.run("get", one, "mine") == "on rank 1\n"
     assert tool.run("scan", "--keys", one) == "mine\nmine too\n"
     assert tool.json("verify", one)["sound"]
+    # Without a rank's part it is not taken for a smaller one.
+    part_gone = tool.directory / "part gone/own/1"
+    shutil.copytree(one, part_gone)
+    shutil.rmtree(part_gone / "rank-1")
+    report = tool.json("verify", part_gone, code=FOUND_WRONG)
+    assert report["findings"][0]["path"].endswith("rank-1"), report
+    for command in ("scan",), ("get", "mine"):
+        tool.run(command[0], part_gone, *command[1:], code=CANNOT_READ)
+        assert "rank-1" in tool.errors, tool.errors
     # A copy is whole, or not there, and then neither is anything that was made for it.
     archive = tool.directory / "archive"
     broken = tool.directory / "broken"
@@ -545,6 +554,17 @@ def test_repair_descriptor(tool):
     assert "of the repaired parts" in planned["parts"][-1]["steps"][0]
     tool.json("repair", "--yes", numbers, code=FOUND_WRONG)
     assert generations() == wanted
+    # Only rank 0's part is here, as on its node: its keys could be those of any number of ranks.
+    (numbers / "DATABASE").unlink()
+    for rank in (1, 2):
+        shutil.move(tool.part(rank), tool.directory / f"away-{rank}")
+    tool.run("repair", "--yes", numbers, code=WRONG_USAGE)
+    assert "--ranks" in tool.errors and not (numbers / "DATABASE").exists()
+    tool.run("repair", "--yes", "--ranks", 3, numbers, code=WRONG_USAGE)
+    tool.run("repair", "--yes", "--ranks", 3, "--partitioner", "hash", numbers, code=FOUND_WRONG)
+    assert generations() == wanted
+    for rank in (1, 2):
+        shutil.move(tool.directory / f"away-{rank}", tool.part(rank))
     # The highest rank's part is gone: the keys of the others do not agree with fewer ranks.
     (numbers / "DATABASE").unlink()
     shutil.move(tool.part(2), tool.directory / "away")
@@ -557,7 +577,9 @@ def test_repair_descriptor(tool):
     (own / "DATABASE").unlink()
     tool.run("repair", "--yes", own, code=WRONG_USAGE)
     assert "--partitioner" in tool.errors
-    tool.run("repair", "--yes", "--partitioner", "mine", own, code=FOUND_WRONG)
+    tool.run("repair", "--yes", "--partitioner", "mine", own, code=WRONG_USAGE)
+    assert "--ranks" in tool.errors
+    tool.run("repair", "--yes", "--ranks", 2, "--partitioner", "mine", own, code=FOUND_WRONG)
     assert "generation.1 = 2 mine" in (own / "DATABASE").read_text()
     # On another rank's node no DATABASE is missed.
     (numbers / "DATABASE").unlink()
@@ -618,85 +640,6 @@ def test_repair_leaves_checkpoints(tool):
         tool.run("repair", "--yes", place, code=CANNOT_READ)
         assert "checkpoint" in tool.errors
     assert state_of(checkpoint) == before
-
-
-def test_clean(tool):
-    """Shared memory of dead processes and of live ones, checkpoints that nobody writes any more."""
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    names = {"dead": f"quire-{os.geteuid()}-{dead.pid}-00000000000000aa",
-             "live": f"quire-{os.geteuid()}-{os.getpid()}-00000000000000ab",
-             "young": f"quire-{os.geteuid()}-{dead.pid}-00000000000000ac",
-             "other": f"quirex-{os.geteuid()}-{dead.pid}-00000000000000ad",
-             "others": f"quire-{OTHER_USER}-{dead.pid}-00000000000000ae",
-             "given": f"quire-{os.geteuid()}-{dead.pid}-00000000000000af"}
-    if os.geteuid() != 0:
-        print("test_clean: not with a file of another user, which only root can make")
-        del names["given"]
-    shared = tool.directory / "shm"
-    shared.mkdir()
-    paths = {kind: shared / name for kind, name in names.items()}
-    checkpoints = tool.directory / "checkpoints"
-    written, interrupted = (checkpoints / "numbers" / name for name in (".partial-2", ".partial-3"))
-    complete, dropped = checkpoints / "numbers/1", checkpoints / "numbers/.dropped-4"
-    for directory in (written, interrupted, complete, dropped):
-        (directory / "rank-0").mkdir(parents=True)
-        (directory / "rank-0/t-1.sst").write_bytes(b"x" * 100)
-    for directory in (written, interrupted):
-        (directory / "LOCK").write_text("somebody")
-    (checkpoints / "gone").mkdir()
-    (checkpoints / "gone/LOCK").write_text("somebody")
-    for kind, path in paths.items():
-        path.write_bytes(b"x")
-        if kind != "young":
-            os.utime(path, (1, 1))
-        if kind in ("others", "given") and os.geteuid() == 0:
-            os.chown(path, OTHER_USER, -1)
-    everything = ("clean", "--shared-memory", shared, checkpoints)
-    mine = sorted(str(path) for path in [paths["dead"], interrupted, dropped, checkpoints / "gone"])
-    with locked(written / "LOCK"):
-        before = state_of(tool.directory)
-        planned = tool.json(*everything, code=FOUND_WRONG)
-        assert not planned["done"] and sorted(one["path"] for one in planned["found"]) == mine
-        kinds = {one["path"]: (one["kind"], one["bytes"]) for one in planned["found"]}
-        assert kinds[str(dropped)] == ("dropped checkpoint", 100)
-        assert kinds[str(interrupted)] == ("interrupted checkpoint", 100 + len("somebody"))
-        assert "to be removed: shared memory" in tool.run(*everything, code=FOUND_WRONG)
-        assert state_of(tool.directory) == before
-        done = tool.json(*everything, "--yes")
-        assert done["done"] and sorted(one["path"] for one in done["found"]) == mine
-        assert "nothing was left behind" in tool.run(*everything)
-    assert not any(Path(path).exists() for path in mine)
-    assert all(path.exists() for kind, path in paths.items() if kind != "dead")
-    assert (written / "rank-0/t-1.sst").exists() and (complete / "rank-0/t-1.sst").exists()
-    tool.run("clean", tool.directory / "nowhere", code=CANNOT_READ)
-
-
-def test_clean_beside_a_job(tool):
-    """What was a lock alone when it was found has become a database before its turn came."""
-    slow = tool.directory / "slow"
-    part = slow / "numbers/.partial-3/rank-0"
-    part.mkdir(parents=True)
-    (slow / "numbers/.partial-3/LOCK").write_text("somebody")
-    for number in range(20_000):  # they take a while to go
-        (part / str(number)).touch()
-    begun = tool.directory / "begun/db"
-    begun.mkdir(parents=True)
-    (begun / "LOCK").write_text("somebody")
-    before = part.stat().st_mtime_ns
-    with subprocess.Popen([tool.quire, "clean", "--yes", "--json", "--shared-memory",
-                           str(begun / "none"), str(slow), str(begun.parent)],
-                          stdout=subprocess.PIPE, text=True) as cleaning:
-        while cleaning.poll() is None and part.exists() and part.stat().st_mtime_ns == before:
-            pass
-        cleaning.send_signal(signal.SIGSTOP)
-        assert begun.exists(), "the command was faster: give it more to remove"
-        (begun / "DATABASE").write_text("all that somebody has")
-        cleaning.send_signal(signal.SIGCONT)
-        told = json.load(cleaning.stdout)
-    assert cleaning.returncode == FINE
-    assert (begun / "DATABASE").exists() and not part.exists()
-    assert [one["kind"] for one in told["found"]] == ["interrupted checkpoint"]
 
 
 def test_doctor(tool):

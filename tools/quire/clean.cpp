@@ -103,19 +103,23 @@ Result<bool> Remove(io::FileSystem& fs, const Leftover& leftover) {
   return true;
 }
 
-// What stays is taken out of `found`.
+// What stays is taken out of `found`. Returns the first failure; the others are removed all the
+// same.
 Status RemoveAll(io::FileSystem& fs, std::vector<Leftover>* found) {
   std::vector<Leftover> gone;
+  Status first;
   for (const Leftover& leftover : *found) {
     const Result<bool> removed = Remove(fs, leftover);
-    if (removed.status().code() != Code::kNotFound) QUIRE_RETURN_IF_ERROR(removed.status());
-    if (!removed.ok() || *removed) gone.push_back(leftover);
+    const bool was_gone = removed.status().code() == Code::kNotFound;
+    if (was_gone || (removed.ok() && *removed)) gone.push_back(leftover);
+    if (!removed.ok() && !was_gone && first.ok()) first = removed.status();
   }
   found->swap(gone);
-  return Status();
+  return first;
 }
 
-void Print(const std::vector<Leftover>& found, bool done, bool json) {
+// `removed`: what was found is what is gone now.
+void Print(const std::vector<Leftover>& found, bool done, const Status& removed, bool json) {
   Json list = Json::array();
   for (const Leftover& one : found) {
     if (!json) {
@@ -126,8 +130,8 @@ void Print(const std::vector<Leftover>& found, bool done, bool json) {
     list.push_back(
         {{"kind", one.kind}, {"path", one.path}, {"why", one.why}, {"bytes", one.bytes}});
   }
-  if (json) return PrintJson({{"done", done}, {"found", list}});
-  if (found.empty()) std::cout << "nothing was left behind\n";
+  if (json) return PrintJson({{"done", done && removed.ok()}, {"found", list}});
+  if (found.empty() && removed.ok()) std::cout << "nothing was left behind\n";
   if (!found.empty() && !done) std::cout << "nothing was changed: --yes does it\n";
 }
 
@@ -142,7 +146,7 @@ int Clean(const CleanOptions& options) {
     if (!looked.ok()) return Fail(looked);
   }
   const Status removed = options.yes ? RemoveAll(fs, &found) : Status();
-  Print(found, options.yes && removed.ok(), options.json);
+  Print(found, options.yes, removed, options.json);
   if (!removed.ok()) return Fail(removed);
   return found.empty() || options.yes ? kFine : kFoundWrong;
 }

@@ -71,6 +71,17 @@ void AddCommitRecord(io::FileSystem& fs, DatabasePlace* place) {
   kv::Generation& generation = place->descriptor.generations.front();
   generation.partitioner = record->partitioner;
   generation.rank_count = static_cast<int>(record->parts.size());
+  // All parts are in a checkpoint: one that is not there is gone.
+  std::vector<Part> all;
+  for (int rank = 0; rank < generation.rank_count; ++rank) {
+    const auto found = std::find_if(place->parts.begin(), place->parts.end(),
+                                    [rank](const Part& part) { return part.rank == rank; });
+    const bool here = found != place->parts.end();
+    const std::string directory =
+        place->directory + "/" + kv::kPartDirectoryPrefix + std::to_string(rank);
+    all.push_back(here ? *found : Part{0, rank, directory, false});
+  }
+  place->parts = std::move(all);
 }
 
 std::vector<Part> PartsAmong(const std::vector<io::FileInfo>& entries,

@@ -5,8 +5,8 @@
 
 #include "base/hash.h"
 #include "base/printable.h"
-#include "lsm/version/manifest.h"
 #include "lsm/offline/reader.h"
+#include "lsm/version/manifest.h"
 
 namespace quire::tool {
 namespace {
@@ -35,22 +35,41 @@ Status CheckAllHere(const DatabasePlace& place, const kv::Generation& generation
                             std::to_string(generation.rank_count) + " or more");
 }
 
-// The first keys of the part are its rank's by the hash.
-Status CheckKeys(io::FileSystem& fs, const DatabasePlace& place, const kv::Generation& generation,
-                 const Part& part) {
+// The first key of the part that is not its rank's, if `rank_count` ranks own keys by their hash.
+// Empty: all that are tried are its rank's; no key is.
+Result<std::string> StrangeKey(io::FileSystem& fs, const Part& part, int rank_count) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader,
                          lsm::Reader::Open(fs, part.directory, {}));
   const std::unique_ptr<lsm::Iterator> iterator = reader->NewIterator({});
   iterator->SeekToFirst();
   for (int tried = 0; tried < kKeysTried && iterator->Valid(); ++tried, iterator->Next()) {
     const Slice key = iterator->key();
-    if (base::OwnerOf(base::HashKey(key), generation.rank_count) == part.rank) continue;
-    return Unknown(place, "key " + base::Printable(key) + " in " + part.directory +
-                              " would not be there if the " +
-                              std::to_string(generation.rank_count) +
-                              " ranks that are here had owned keys by their hash");
+    if (base::OwnerOf(base::HashKey(key), rank_count) != part.rank) return std::string(key);
   }
-  return iterator->status();
+  QUIRE_RETURN_IF_ERROR(iterator->status());
+  return std::string();
+}
+
+Status CheckKeys(io::FileSystem& fs, const DatabasePlace& place, const kv::Generation& generation,
+                 const Part& part) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string key, StrangeKey(fs, part, generation.rank_count));
+  if (key.empty()) return Status();
+  return Unknown(place, "key " + base::Printable(key) + " in " + part.directory +
+                            " would not be there if the " + std::to_string(generation.rank_count) +
+                            " ranks that are here had owned keys by their hash");
+}
+
+// Other parts may be on other nodes: the first ones of more ranks hold what fewer would own, too.
+Status CheckNoneElsewhere(io::FileSystem& fs, const DatabasePlace& place,
+                          const kv::Generation& generation) {
+  for (const Part& part : place.parts) {
+    if (part.generation != generation.number || part.rank + 1 != generation.rank_count) continue;
+    QUIRE_ASSIGN_OR_RETURN(const std::string key, StrangeKey(fs, part, generation.rank_count + 1));
+    if (!key.empty()) return Status();
+  }
+  return Unknown(place, "the keys here could be those of more than " +
+                            std::to_string(generation.rank_count) +
+                            " ranks, with parts on other nodes");
 }
 
 Result<kv::Generation> Identified(io::FileSystem& fs, const DatabasePlace& place,
@@ -78,10 +97,15 @@ Result<kv::Descriptor> Guess(io::FileSystem& fs, const DatabasePlace& place,
       generation.rank_count = options.rank_count;
     }
     if (newest && !options.partitioner.empty()) {
+      if (options.rank_count == 0) {
+        return Unknown(place, "only the hash of keys could tell how many ranks there were");
+      }
       generation.partitioner = options.partitioner;
-      if (options.rank_count == 0) QUIRE_RETURN_IF_ERROR(CheckAllHere(place, generation));
     } else {
       QUIRE_ASSIGN_OR_RETURN(generation, Identified(fs, place, generation));
+      if (newest && options.rank_count == 0) {
+        QUIRE_RETURN_IF_ERROR(CheckNoneElsewhere(fs, place, generation));
+      }
     }
     descriptor.generations.push_back(std::move(generation));
   }
@@ -122,6 +146,9 @@ Result<lsm::RepairReport> RebuildDescriptor(io::FileSystem& fs, const DatabasePl
   report.losses.push_back(
       "Which generations belong to the database is guessed from what is there: where an older one "
       "was about to be removed, deleted keys may be back.");
+  report.losses.push_back(
+      "A checkpoint that the database used in place (a restart with in_place) is not known any "
+      "more: if it had one, pairs that had not moved from there are absent; restart it again.");
   if (!options.dry_run) QUIRE_RETURN_IF_ERROR(Write(fs, place, descriptor, options));
   return report;
 }
