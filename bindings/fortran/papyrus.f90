@@ -247,6 +247,8 @@ contains
     type(c_ptr) :: bytes
     integer(c_size_t) :: length
     bytes = c_null_ptr
+    length = 0
+    pos%handle = c_null_ptr
     ierror = c_get_pos(db, key, int(keylen, c_size_t), bytes, length, pos)
     vallen = int(length, 8)
     if (ierror /= PAPYRUSKV_OK) return
@@ -366,7 +368,7 @@ contains
     integer, intent(out) :: ierror
     iter%iter = c_null_ptr
     ierror = c_iter_local(db, iter%iter)
-    call show(iter)
+    call show(iter, ierror)
   end subroutine papyruskv_iter_local
 
   subroutine papyruskv_iter_next(db, iter, ierror)
@@ -374,17 +376,19 @@ contains
     type(papyruskv_iter_t), intent(inout) :: iter
     integer, intent(out) :: ierror
     ierror = c_iter_next(db, iter%iter)
-    call show(iter)
+    call show(iter, ierror)
   end subroutine papyruskv_iter_next
 
-  ! What C shows of the pair, as Fortran's pointers.
-  subroutine show(iter)
+  ! What C shows of the pair, as Fortran's pointers. After a failure the walk may be gone, with its
+  ! database.
+  subroutine show(iter, ierror)
     type(papyruskv_iter_t), intent(inout) :: iter
+    integer, intent(in) :: ierror
     type(c_iter_t), pointer :: seen
     nullify(iter%key, iter%val)
     iter%keylen = 0
     iter%vallen = 0
-    if (.not. c_associated(iter%iter)) return
+    if (ierror /= PAPYRUSKV_OK .or. .not. c_associated(iter%iter)) return
     call c_f_pointer(iter%iter, seen)
     iter%keylen = int(seen%keylen, 8)
     iter%vallen = int(seen%vallen, 8)

@@ -553,7 +553,8 @@ contains
     character(len=:, kind=c_char), allocatable, intent(out) :: answer
     integer, intent(out) :: status
     type(quire_bytes) :: got
-    character(kind=c_char), target :: key_bytes(len(key) + 1), argument_bytes(len(argument) + 1)
+    character(kind=c_char), target :: key_bytes(len(key, c_size_t) + 1)
+    character(kind=c_char), target :: argument_bytes(len(argument, c_size_t) + 1)
     key_bytes = transfer(key // c_null_char, key_bytes)
     argument_bytes = transfer(argument // c_null_char, argument_bytes)
     status = c_db_update_and_answer(db%handle, quire_bytes(c_loc(key_bytes), len(key, c_size_t)), &
