@@ -1,6 +1,7 @@
 /* A program of NVStream's: every call, its misuse, and an analysis in another process that reads
  * what a simulation stores: nvs_test */
 #include <nvs/nvs.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,8 +254,44 @@ static void check_forked_child(void) {
   CHECK(nvs_size(got) == 0 && nvs_version(got) == 0);
 }
 
+static int* busy_object = NULL;
+static volatile int putter_stops = 0;
+
+static void* put_until_told(void* unused) {
+  while (!putter_stops) {
+    ++*busy_object;
+    CHECK(nvs_put("x") == NVS_OK);
+  }
+  return unused;
+}
+
+/* A child is refused, and does not hang, also if another thread was within a call at the fork. */
+static void check_forked_amid_calls(void) {
+  enum { kForks = 20, kHangSeconds = 10, kBusyBytes = 1 << 16 };
+  pthread_t putter;
+  int i = 0;
+  CHECK(nvs_init("forks") == NVS_OK);
+  busy_object = (int*)nvs_create_obj("x", kBusyBytes);
+  CHECK(busy_object != NULL && pthread_create(&putter, NULL, put_until_told, NULL) == 0);
+  for (i = 0; i < kForks; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(kHangSeconds);
+      _exit(nvs_put("x") == NVS_INVALID_ARGUMENT && nvs_init("other") == NVS_INVALID_ARGUMENT &&
+                    nvs_wait("x", 1, 10) == NVS_INVALID_ARGUMENT && nvs_get("x", 1) == NULL
+                ? 0
+                : 1);
+    }
+    CHECK(!child_failed(child));
+  }
+  putter_stops = 1;
+  CHECK(pthread_join(putter, NULL) == 0);
+  CHECK(nvs_finalize() == NVS_OK);
+}
+
 int main(void) {
   check_forked_child();
+  check_forked_amid_calls();
   check_working_directory();
   check_two_processes();
   check_killed();

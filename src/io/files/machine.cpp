@@ -213,7 +213,7 @@ Status CheckMachine() {
     return Status(Code::kOutOfMemory, std::string("cannot read ") + file +
                                           ": raise the limit of open files (ulimit -n)");
   }
-  if (ReadProcFile("/proc/self/status").empty()) {
+  if (::access("/proc/self/status", R_OK) != 0) {
     return Status(Code::kUnsupported, "/proc is not there; mount it (boot id, memory limits)");
   }
   return Status();

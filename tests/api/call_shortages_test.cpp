@@ -1,7 +1,7 @@
-// The n-th allocation fails in each public call, for n = 0, 1, ...: the call does its work or says
-// that there was no memory, and then nothing was changed; the same call works once there is memory
-// again, and what was acknowledged is there. The rows are those that every_call_test.cpp and
-// every_stream_call_test.cpp compare with the headers.
+// The n-th allocation, descriptor or mapping is refused in each public call, for n = 0, 1, ...: the
+// call does its work or says that there was none, and then nothing was changed; the same call works
+// once the shortage has passed, and what was acknowledged is there. The rows are those that
+// every_call_test.cpp and every_stream_call_test.cpp compare with the headers.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,12 +21,23 @@
 #include "tests/api/database_calls.h"
 #include "tests/api/every_call.h"
 #include "tests/api/failing_allocations.h"
+#include "tests/api/failing_system_calls.h"
 #include "tests/api/stream_calls.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::test {
 namespace {
+
+// What is short. All of this thread: other tests starve those in the background.
+struct Shortage {
+  const char* what;
+  void (*refuse)(int64_t n);  // the n-th from now on
+  bool (*refused)();          // and none from now on
+};
+constexpr Shortage kShortages[] = {{"allocation", FailAllocationHere, AllocationFailed},
+                                   {"descriptor", FailDescriptorHere, SystemCallFailed},
+                                   {"mapping", FailMappingHere, SystemCallFailed}};
 
 // A C++ call may throw std::bad_alloc in place of the code (docs/limitations.md), one of C may not.
 template <typename Objects>
@@ -40,7 +51,7 @@ int RunStarved(const CallRow<Objects, int>& row, Objects& objects) {
 
 // How far a process came. Survives it.
 struct Progress {
-  int64_t n = 0;  // the allocation that fails
+  int64_t n = 0;  // what is refused
   int64_t points = 0;
 };
 
@@ -85,32 +96,32 @@ class Sweep {
  public:
   using Row = CallRow<Objects, Answer>;
 
-  // Each allocation of a call in turn; of a call with many a sample, another one for each seed.
-  static void Run(const std::vector<Row>& rows) {
+  // Each of a call in turn; of a call with many a sample, another one for each seed.
+  static void Run(const Shortage& shortage, const std::vector<Row>& rows) {
     const SharedProgress progress;
     int64_t stops = 0;
     for (const Row& row : rows) {
       progress->n = 0;
       // Where a process may stop (docs/limitations.md), the next one goes on behind that.
-      for (; StopsIn([&] { Go(row, progress.get()); }); ++stops) ++progress->n;
+      for (; StopsIn([&] { Go(shortage, row, progress.get()); }); ++stops) ++progress->n;
     }
-    std::printf("%lld allocations failed in turn in %zu calls, %lld stopped the program\n",
-                static_cast<long long>(progress->points), rows.size(),
+    std::printf("%lld times no %s in %zu calls, %lld stopped the program\n",
+                static_cast<long long>(progress->points), shortage.what, rows.size(),
                 static_cast<long long>(stops));
     EXPECT_LE(stops, progress->points / 20);
   }
 
  private:
-  explicit Sweep(const Row& row) : row_(row) {
+  Sweep(const Shortage& shortage, const Row& row) : shortage_(shortage), row_(row) {
     Begin();
     Prepare(row_, *objects_);
     const std::string before = objects_->State();
     expected_ = CodeOf(row_.run(*objects_));
     changes_ = objects_->State() != before;
   }
-  static void Go(const Row& row, Progress* progress) {
+  static void Go(const Shortage& shortage, const Row& row, Progress* progress) {
     std::mt19937_64 random(FirstSeed() + static_cast<uint64_t>(progress->n));
-    Sweep sweep(row);
+    Sweep sweep(shortage, row);
     while (sweep.Try(progress->n)) {
       const int64_t step_max = ScaledCount(1) > 1 ? 1 : progress->n / 10 + 1;
       progress->n += 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(step_max));
@@ -127,13 +138,13 @@ class Sweep {
     Objects::ExpectAllThere(directory_->path());
   }
 
-  // Whether there is an n-th allocation, and all is right.
+  // Whether there is an n-th, and all is right.
   bool Try(int64_t n) {
     Prepare(row_, *objects_);
     const std::string before = objects_->State();
-    FailAllocationHere(n);  // other tests starve the threads in the background
+    shortage_.refuse(n);
     const Answer answer = RunStarved(row_, *objects_);
-    const bool failed = AllocationFailed();
+    const bool failed = shortage_.refused();
     const std::string text = TextOf(answer);
     const bool done = CodeOf(answer) == expected_;
     if (!done && InDoubt(text)) {
@@ -160,10 +171,11 @@ class Sweep {
   }
 
   bool Wrong(int64_t n, const std::string& text) {
-    ADD_FAILURE() << row_.call << ", allocation " << n << ": " << text;
+    ADD_FAILURE() << row_.call << ", " << shortage_.what << " " << n << ": " << text;
     return false;
   }
 
+  const Shortage& shortage_;
   const Row& row_;
   std::unique_ptr<TempDirectory> directory_;
   std::unique_ptr<Objects> objects_;
@@ -171,31 +183,36 @@ class Sweep {
   bool changes_ = false;
 };
 
-TEST(CallAllocations, OneFailsInEachCallOfDatabasesAndDatasets) {
-  Sweep<DatabaseObjects, Status>::Run(AllRows());
+class CallShortages : public testing::TestWithParam<Shortage> {};
+
+TEST_P(CallShortages, OfOneInEachCallOfDatabasesAndDatasets) {
+  Sweep<DatabaseObjects, Status>::Run(GetParam(), AllRows());
 }
 
-TEST(CallAllocations, OneFailsInEachDoor) {
-  Sweep<DatabaseObjects, Status>::Run(DoorRows());
+TEST_P(CallShortages, OfOneInEachDoor) {
+  Sweep<DatabaseObjects, Status>::Run(GetParam(), DoorRows());
 }
 
-TEST(CallAllocations, OneFailsInEachCallOfDatabasesInC) {
-  Sweep<CDatabaseObjects, int>::Run(CDatabaseRows());
-  Sweep<CDatabaseObjects, int>::Run(CDoorRows());
-  Sweep<CDatabaseObjects, int>::Run(CHeldRows());
+TEST_P(CallShortages, OfOneInEachCallOfDatabasesInC) {
+  Sweep<CDatabaseObjects, int>::Run(GetParam(), CDatabaseRows());
+  Sweep<CDatabaseObjects, int>::Run(GetParam(), CDoorRows());
+  Sweep<CDatabaseObjects, int>::Run(GetParam(), CHeldRows());
 }
 
-TEST(CallAllocations, OneFailsInEachCallOfStreams) {
-  Sweep<StreamObjects, Status>::Run(StreamWriterRows());
-  Sweep<StreamObjects, Status>::Run(StreamReaderRows());
+TEST_P(CallShortages, OfOneInEachCallOfStreams) {
+  Sweep<StreamObjects, Status>::Run(GetParam(), StreamWriterRows());
+  Sweep<StreamObjects, Status>::Run(GetParam(), StreamReaderRows());
 }
 
-TEST(CallAllocations, OneFailsInEachCallOfStreamsAndDatasetsInC) {
-  Sweep<StreamObjects, int>::Run(CStreamWriterRows());
-  Sweep<StreamObjects, int>::Run(CStreamReaderRows());
-  Sweep<StreamObjects, int>::Run(CDatasetWriterRows());
-  Sweep<StreamObjects, int>::Run(CDatasetReaderRows());
+TEST_P(CallShortages, OfOneInEachCallOfStreamsAndDatasetsInC) {
+  Sweep<StreamObjects, int>::Run(GetParam(), CStreamWriterRows());
+  Sweep<StreamObjects, int>::Run(GetParam(), CStreamReaderRows());
+  Sweep<StreamObjects, int>::Run(GetParam(), CDatasetWriterRows());
+  Sweep<StreamObjects, int>::Run(GetParam(), CDatasetReaderRows());
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, CallShortages, testing::ValuesIn(kShortages),
+                         [](const auto& shortage) { return std::string(shortage.param.what); });
 
 }  // namespace
 }  // namespace quire::test
