@@ -16,8 +16,6 @@ namespace {
 // What a request takes of the window beside its bytes, so that empty ones are bounded too.
 constexpr uint64_t kRequestOverheadBytes = 64;
 constexpr int kProgressPollsMax = 8;
-// A request of more than this share of the window is large.
-constexpr uint64_t kLargeShare = 8;
 
 // The part [offset, offset + size) of `head` and `body` joined.
 void Cut(Slice head, Slice body, uint64_t offset, uint64_t size, Slice* head_part,
@@ -103,30 +101,28 @@ void ExchangeImpl::LookAtDeferred() {
 }
 
 Status ExchangeImpl::AcquireWindow(Peer& peer, uint64_t bytes) {
-  // While a large one waits, others wait until nothing is under way: they would find room again and
-  // again before it. (Then they may go: this may be within its wait, for work that it does.)
-  const bool large = bytes > options_.window_bytes / kLargeShare;
+  WindowQueue::Place place;
+  bool waits = false;
   auto acquire = [&] {
     uint64_t taken = peer.outstanding_bytes.load(std::memory_order_relaxed);
     do {
       if (peer.failed.load(std::memory_order_acquire)) return true;
-      const bool after = !large && peer.large_waiting.load(std::memory_order_relaxed) != 0;
-      if (taken != 0 && after) return false;
       // A message larger than the window goes alone.
       if (taken != 0 && taken + bytes > options_.window_bytes) return false;
+      if (waits ? !peer.window_queue.IsFirst(place) : !peer.window_queue.empty()) return false;
     } while (!peer.outstanding_bytes.compare_exchange_weak(taken, taken + bytes,
                                                            std::memory_order_acq_rel));
     return true;
   };
   if (!acquire()) {
     counters_.send_stalls.fetch_add(1, std::memory_order_relaxed);
-    WaitSpec spec{&peer, peer.rank, "answers to earlier requests, to send more"};
-    if (large) peer.large_waiting.fetch_add(1, std::memory_order_relaxed);
-    const base::ScopeExit over([&] {
-      if (!large) return;
-      peer.large_waiting.fetch_sub(1, std::memory_order_relaxed);
-      sleepers_.Notify(&peer);
+    peer.window_queue.Join(&place);
+    waits = true;
+    const base::ScopeExit leaves([&] {
+      peer.window_queue.Leave(&place);
+      sleepers_.Notify(&peer);  // the next one may go
     });
+    WaitSpec spec{&peer, peer.rank, "answers to earlier requests, to send more"};
     QUIRE_RETURN_IF_ERROR(WaitUntil(spec, Condition(acquire)));
   }
   return peer.failed.load(std::memory_order_acquire) ? peer.Failure() : Status();

@@ -456,8 +456,9 @@ TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   EXPECT_LT(most, 300'000u);
 }
 
-// Of the others there is always one under way, so that it would wait until its deadline.
-TEST_P(ExchangeOverSim, SendsARequestLargerThanTheWindowBesideManySmallOnes) {
+// Of the others there is always one under way, so that it would wait until its deadline; and so
+// would a small one beside others that fill the window.
+TEST_P(ExchangeOverSim, SendsRequestsOfAnySizeBesideManyOthers) {
   if (GetParam()) GTEST_SKIP() << "the seeded scheduler runs one thread per rank";
   ExchangeOptions options;
   options.window_bytes = 1000;
@@ -468,19 +469,22 @@ TEST_P(ExchangeOverSim, SendsARequestLargerThanTheWindowBesideManySmallOnes) {
     if (exchange.rank() == 1) {
       std::atomic<bool> stop{false};
       std::vector<std::jthread> others;
-      for (int i = 0; i < 3; ++i) {
-        others.emplace_back([&] {
-          std::shared_ptr<Call> before = *exchange.Start(0, kEcho, "x", {});
+      for (const size_t bytes : {1, 1, 300, 900, 900}) {
+        others.emplace_back([&, bytes] {
+          const std::string request(bytes, 'x');
+          std::shared_ptr<Call> before = *exchange.Start(0, kEcho, request, {});
           while (!stop) {
-            std::shared_ptr<Call> next = *exchange.Start(0, kEcho, "x", {});
+            std::shared_ptr<Call> next = *exchange.Start(0, kEcho, request, {});
             EXPECT_TRUE(exchange.Wait(std::exchange(before, next), nullptr).ok());
           }
           EXPECT_TRUE(exchange.Wait(before, nullptr).ok());
         });
       }
       for (int i = 0; i < 20; ++i) {
-        const Status asked = exchange.Ask(0, kEcho, std::string(2000, 'l'), {}, nullptr);
-        EXPECT_TRUE(asked.ok()) << asked.ToString();
+        for (const size_t bytes : {2000, 500, 1}) {
+          const Status asked = exchange.Ask(0, kEcho, std::string(bytes, 'l'), {}, nullptr);
+          EXPECT_TRUE(asked.ok()) << asked.ToString();
+        }
       }
       stop = true;
     }

@@ -17,6 +17,7 @@
 #include "base/out_of_memory.h"
 #include "comm/exchange/exchange.h"
 #include "comm/exchange/message.h"
+#include "comm/exchange/window_queue.h"
 #include "quire/status.h"
 
 namespace quire::comm {
@@ -56,7 +57,7 @@ struct Peer {
 
   // Any thread.
   std::atomic<uint64_t> outstanding_bytes{0};  ///< requests under way to it
-  std::atomic<int> large_waiting{0};  ///< threads whose large request waits for the window
+  WindowQueue window_queue;  ///< threads whose requests wait for answers to those
   std::atomic<bool> sending{false};            ///< a thread sends a message to it, frame by frame
   std::atomic<bool> failed{false};
   Status why_failed;  ///< written before `failed`

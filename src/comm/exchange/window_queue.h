@@ -1,0 +1,52 @@
+/// The threads that wait for room in the window of a peer, in the order in which they came. Else a
+/// large request would wait for ever beside small ones, which find room again and again.
+///
+/// Layer      comm
+/// Threads    any
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+namespace quire::comm {
+
+class WindowQueue {
+ public:
+  /// On the stack of the thread that waits.
+  struct Place {
+    Place* next = nullptr;
+    std::thread::id thread;
+  };
+
+  bool empty() const { return first_.load(std::memory_order_acquire) == nullptr; }
+  void Join(Place* place) {
+    place->thread = std::this_thread::get_id();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Place* last = first_.load(std::memory_order_relaxed);
+    if (last == nullptr) return first_.store(place, std::memory_order_release);
+    while (last->next != nullptr) last = last->next;
+    last->next = place;
+  }
+  /// Whether nobody comes before it. Of a thread that waits within its own wait, for work that it
+  /// does there, the first place counts for both.
+  bool IsFirst(const Place& place) const {
+    if (first_.load(std::memory_order_acquire) == &place) return true;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Place* const first = first_.load(std::memory_order_relaxed);
+    return first != nullptr && first->thread == std::this_thread::get_id();
+  }
+  void Leave(const Place* place) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Place* at = first_.load(std::memory_order_relaxed);
+    if (at == place) return first_.store(place->next, std::memory_order_release);
+    while (at->next != place) at = at->next;
+    at->next = place->next;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<Place*> first_{nullptr};  // changed under mutex_
+};
+
+}  // namespace quire::comm
