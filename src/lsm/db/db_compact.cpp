@@ -314,9 +314,9 @@ bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closing_ || !failure_.ok()) return true;
-    // The outer merge must come to its end: a merge within it takes nothing of its turn, and is
-    // done only where flushes wait for it.
-    if (depth == 0) merge_turn_bytes_ -= std::min(merge_turn_bytes_, merged_bytes);
+    // The outer merge must come to its end: a merge within it is done only where flushes wait for
+    // it, and has turns of its own.
+    merge_turn_bytes_ -= std::min(merge_turn_bytes_, merged_bytes);
     flush = FlushDueLocked();
     prepare = PrepareDueLocked();
     merge = depth == 0 && TooManyRunsLocked() &&
@@ -325,8 +325,16 @@ bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
   if (prepare) PrepareIfDue();
   if (flush) FlushOnce();
   executor_.RunWaiting();
-  if (merge) CompactOnce(depth + 1);
+  if (!merge) return false;
+  const uint64_t turn = ExchangeMergeTurn(0);
+  CompactOnce(depth + 1);
+  ExchangeMergeTurn(turn);
   return false;
+}
+
+uint64_t DbImpl::ExchangeMergeTurn(uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(merge_turn_bytes_, bytes);
 }
 
 Status DbImpl::Compact() {

@@ -279,6 +279,7 @@ class DbImpl final : public Db {
   Status MoveValue(Merge& merge, const SegmentTracker::Protection& protection, Slice key,
                    Slice* reference, log::ValueRef* moved);
   bool Interrupted(int depth, uint64_t merged_bytes);
+  uint64_t ExchangeMergeTurn(uint64_t bytes);
 
   Environment environment_;
   io::FileSystem& fs_;
