@@ -64,8 +64,9 @@ struct StreamOptions {
   /// [bytes, 1 MiB .. 16 TiB] Size of the log, allocated when it is created. A snapshot is stored
   /// contiguously, and kept versions are copied out of the way. To keep k versions (kept snapshots
   /// included), plan (k + 2) s, where s is the sum over all objects of size + key + 384 bytes; with
-  /// deltas (k + full_every + 2) s, for a kept version needs those that it rests upon. Then no put
-  /// fails for lack of space unless a reader holds part of the log.
+  /// deltas (k + full_every + 2) s, and full_every s more for each kept snapshot: a kept version
+  /// needs those that it rests upon. Then no put fails for lack of space unless a reader holds
+  /// part of the log.
   uint64_t log_bytes = 256ull << 20;
   /// [1 .. 2^20] How many of the newest versions of each object are kept.
   uint32_t keep_versions = 1;

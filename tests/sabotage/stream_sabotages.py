@@ -268,7 +268,7 @@ STREAM_SABOTAGES = [
              STREAMD, "PartDatesTest.TellNoPart*"),
     Sabotage("mirror-anew", "a removed mirror answers for a store that was made anew",
              "src/stream/remote/remote_reader.cpp",
-             "version.unix_time_ns == told.unix_time_ns;", "true;", STREAMD,
+             "view->version().unix_time_ns == told.unix_time_ns;", "true;", STREAMD,
              "FetchingNode.AMirrorThatWasRemovedAnswers*"),
     Sabotage("streamd-token", "the daemon does not compare the token",
              "tools/quire-streamd/handshake.cpp",

@@ -82,7 +82,10 @@ def cleaning_stopped(tool, *places):
         while cleaning.poll() is None and part.exists() and part.stat().st_mtime_ns == before:
             pass
         cleaning.send_signal(signal.SIGSTOP)
-        yield cleaning, part
+        try:
+            yield cleaning, part
+        finally:
+            cleaning.send_signal(signal.SIGCONT)
 
 
 def test_clean_goes_on(tool):
@@ -98,7 +101,8 @@ def test_clean_goes_on(tool):
             told = json.load(cleaning.stdout)
     assert cleaning.returncode == CANNOT_READ
     assert not told["done"]
-    assert [one["path"] for one in told["found"]] == [str(part.parent), str(last)]
+    assert [(one["path"], one["removed"]) for one in told["found"]] == \
+        [(str(part.parent), True), (str(taken), False), (str(last), True)]
     assert taken.exists() and not part.exists() and not last.exists()
 
 

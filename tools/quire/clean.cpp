@@ -24,6 +24,7 @@ struct Leftover {
   std::string path;
   std::string why;
   uint64_t bytes = 0;
+  bool removed = false;
 };
 
 Result<uint64_t> BytesBelow(io::FileSystem& fs, const std::string& directory) {
@@ -103,36 +104,39 @@ Result<bool> Remove(io::FileSystem& fs, const Leftover& leftover) {
   return true;
 }
 
-// What stays is taken out of `found`. Returns the first failure; the others are removed all the
-// same.
+// What somebody has taken up again is taken out of `found`. Returns the first failure; the others
+// are removed all the same.
 Status RemoveAll(io::FileSystem& fs, std::vector<Leftover>* found) {
-  std::vector<Leftover> gone;
+  std::vector<Leftover> left;
   Status first;
-  for (const Leftover& leftover : *found) {
+  for (Leftover& leftover : *found) {
     const Result<bool> removed = Remove(fs, leftover);
-    const bool was_gone = removed.status().code() == Code::kNotFound;
-    if (was_gone || (removed.ok() && *removed)) gone.push_back(leftover);
-    if (!removed.ok() && !was_gone && first.ok()) first = removed.status();
+    leftover.removed = removed.status().code() == Code::kNotFound || (removed.ok() && *removed);
+    if (!removed.ok() && !leftover.removed && first.ok()) first = removed.status();
+    if (leftover.removed || !removed.ok()) left.push_back(std::move(leftover));
   }
-  found->swap(gone);
+  found->swap(left);
   return first;
 }
 
-// `removed`: what was found is what is gone now.
-void Print(const std::vector<Leftover>& found, bool done, const Status& removed, bool json) {
+void Print(const std::vector<Leftover>& found, bool yes, const Status& removed, bool json) {
   Json list = Json::array();
   for (const Leftover& one : found) {
     if (!json) {
-      std::cout << (done ? "removed " : "to be removed: ") << one.kind << " "
+      const char* const stays = yes ? "not removed: " : "to be removed: ";
+      std::cout << (one.removed ? "removed " : stays) << one.kind << " "
                 << base::Legible(one.path) << " (" << one.why << ", " << ShowSize(one.bytes)
                 << ")\n";
     }
-    list.push_back(
-        {{"kind", one.kind}, {"path", one.path}, {"why", one.why}, {"bytes", one.bytes}});
+    list.push_back({{"kind", one.kind},
+                    {"path", one.path},
+                    {"why", one.why},
+                    {"bytes", one.bytes},
+                    {"removed", one.removed}});
   }
-  if (json) return PrintJson({{"done", done && removed.ok()}, {"found", list}});
-  if (found.empty() && removed.ok()) std::cout << "nothing was left behind\n";
-  if (!found.empty() && !done) std::cout << "nothing was changed: --yes does it\n";
+  if (json) return PrintJson({{"done", yes && removed.ok()}, {"found", list}});
+  if (found.empty()) std::cout << "nothing was left behind\n";
+  if (!found.empty() && !yes) std::cout << "nothing was changed: --yes does it\n";
 }
 
 }  // namespace

@@ -59,17 +59,17 @@ Status CheckKeys(io::FileSystem& fs, const DatabasePlace& place, const kv::Gener
                             " ranks that are here had owned keys by their hash");
 }
 
-// Other parts may be on other nodes: the first ones of more ranks hold what fewer would own, too.
-Status CheckNoneElsewhere(io::FileSystem& fs, const DatabasePlace& place,
-                          const kv::Generation& generation) {
+// Whether the keys exclude that there were more ranks, with parts on other nodes: the first parts
+// of many hold what fewer would own, too. A key that is not its rank's among one more is not among
+// more either: ranks own hashes in ranges.
+Result<bool> AllAreHere(io::FileSystem& fs, const DatabasePlace& place,
+                        const kv::Generation& generation) {
   for (const Part& part : place.parts) {
-    if (part.generation != generation.number || part.rank + 1 != generation.rank_count) continue;
+    if (part.generation != generation.number) continue;
     QUIRE_ASSIGN_OR_RETURN(const std::string key, StrangeKey(fs, part, generation.rank_count + 1));
-    if (!key.empty()) return Status();
+    if (!key.empty()) return true;
   }
-  return Unknown(place, "the keys here could be those of more than " +
-                            std::to_string(generation.rank_count) +
-                            " ranks, with parts on other nodes");
+  return false;
 }
 
 Result<kv::Generation> Identified(io::FileSystem& fs, const DatabasePlace& place,
@@ -85,7 +85,7 @@ Result<kv::Generation> Identified(io::FileSystem& fs, const DatabasePlace& place
 
 // What the user says goes for the newest; the older ones have to speak for themselves.
 Result<kv::Descriptor> Guess(io::FileSystem& fs, const DatabasePlace& place,
-                             const RebuildOptions& options) {
+                             const RebuildOptions& options, lsm::RepairReport* report) {
   kv::Descriptor descriptor;
   for (kv::Generation generation : place.descriptor.generations) {
     const bool newest = descriptor.generations.empty();
@@ -103,8 +103,15 @@ Result<kv::Descriptor> Guess(io::FileSystem& fs, const DatabasePlace& place,
       generation.partitioner = options.partitioner;
     } else {
       QUIRE_ASSIGN_OR_RETURN(generation, Identified(fs, place, generation));
-      if (newest && options.rank_count == 0) {
-        QUIRE_RETURN_IF_ERROR(CheckNoneElsewhere(fs, place, generation));
+      QUIRE_ASSIGN_OR_RETURN(const bool all, AllAreHere(fs, place, generation));
+      const std::string more = "more than " + std::to_string(generation.rank_count) +
+                               " ranks, with parts on other nodes";
+      if (!all && newest && options.rank_count == 0) {
+        return Unknown(place, "the keys here could be those of " + more);
+      }
+      if (!all && !newest) {
+        report->losses.push_back("Generation " + std::to_string(generation.number) +
+                                 " may be of " + more + ": pairs there are not found.");
       }
     }
     descriptor.generations.push_back(std::move(generation));
@@ -133,8 +140,8 @@ Result<lsm::RepairReport> RebuildDescriptor(io::FileSystem& fs, const DatabasePl
                                             const RebuildOptions& options) {
   if (place.parts.empty())
     return Status(Code::kNotFound, place.directory + " has no rank's part: restore it from a copy");
-  QUIRE_ASSIGN_OR_RETURN(const kv::Descriptor descriptor, Guess(fs, place, options));
   lsm::RepairReport report;
+  QUIRE_ASSIGN_OR_RETURN(const kv::Descriptor descriptor, Guess(fs, place, options, &report));
   report.needed = true;
   std::string all;
   for (const kv::Generation& generation : descriptor.generations) {

@@ -78,15 +78,13 @@ class RemoteView : public StreamView {
   const std::function<void()> on_damage_;
 };
 
-// Whether the mirror has the version that is told of. A mirror that was removed, of a store that
-// was made anew, has another one of this number.
-Status CheckMirrored(StreamReader& mirror, Slice key, const StreamVersion& told) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<StreamVersion> versions, mirror.Versions(key));
-  for (const StreamVersion& version : versions) {
-    const bool same = version.version == told.version && version.bytes == told.bytes &&
-                      version.unix_time_ns == told.unix_time_ns;
-    if (same) return Status();
-  }
+// The version that is told of, in the mirror. One that was removed, of a store that was made anew,
+// has another version of this number.
+Result<std::unique_ptr<StreamView>> MirroredView(StreamReader& mirror, Slice key,
+                                                 const StreamVersion& told) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<StreamView> view, mirror.View(key, told.version));
+  const bool same = view->version().unix_time_ns == told.unix_time_ns;
+  if (same && view->bytes().size() == told.bytes) return view;
   return Status(Code::kNotFound,
                 "the mirror has no such version " + std::to_string(told.version) + " of an object");
 }
@@ -264,7 +262,7 @@ Status RemoteReader::GetWanted(const Wanted& wanted, const PlaceFunction& place)
   const auto on_arrival = [&copy](const Arrival& arrival) { copy.Arrive(arrival); };
   return ReadFetched(wanted, on_arrival, [&](const Mirrored& mirror, const FetchBody& fetched) {
     if (copy.Finish(fetched)) return Status();
-    QUIRE_RETURN_IF_ERROR(CheckMirrored(*mirror, wanted.key, fetched.version));
+    QUIRE_ASSIGN_OR_RETURN(const auto held, MirroredView(*mirror, wanted.key, fetched.version));
     return mirror->Get(wanted.key, fetched.version.version, place);
   });
 }
@@ -273,8 +271,7 @@ Result<std::unique_ptr<StreamView>> RemoteReader::ViewWanted(const Wanted& wante
   std::unique_ptr<StreamView> made;
   QUIRE_RETURN_IF_ERROR(
       ReadFetched(wanted, {}, [&](const Mirrored& mirror, const FetchBody& fetched) -> Status {
-        QUIRE_RETURN_IF_ERROR(CheckMirrored(*mirror, wanted.key, fetched.version));
-        QUIRE_ASSIGN_OR_RETURN(auto view, mirror->View(wanted.key, fetched.version.version));
+        QUIRE_ASSIGN_OR_RETURN(auto view, MirroredView(*mirror, wanted.key, fetched.version));
         const auto on_damage = [damaged = damaged_, key = std::string(wanted.key),
                                 version = fetched.version.version] { damaged->Add(key, version); };
         made = std::make_unique<RemoteView>(mirror, std::move(view), fetched.version, on_damage);

@@ -121,7 +121,7 @@ TEST_F(StreamRoom, DeltasOfSeveralObjectsLeaveRoomForASnapshotOfAll) {
   options.deltas = StreamDeltas::kHash;
   options.full_every = 16;
   Open(options);
-  constexpr uint64_t kBytes = 174'000;  // three times both, as planned
+  constexpr uint64_t kBytes = 174'000;  // three times both, which suffices for whole versions
   char* const a = *writer_->Create("a", kBytes);
   char* const b = *writer_->Create("b", kBytes);
   for (char value = 1; value < 40; ++value) {
