@@ -146,7 +146,8 @@ struct EventProgress {
 /// the operation. Destroying the Context cancels it.
 ///
 /// If Context::Description() does not contain "handler thread", the operation proceeds only inside
-/// calls of the program: calls of the Event, Context::Progress, and calls that wait.
+/// calls of the program: calls of the Event, Context::Progress, and collective calls. While a rank
+/// waits for a signal, a get or a fence, it stands still.
 ///
 /// Source     SC17, section 4.2.
 class Event {

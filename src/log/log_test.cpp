@@ -701,6 +701,30 @@ TEST_F(SegmentTest, ReplayStepsOverAnUnfinishedValueOfIntegersInBoundedTime) {
   EXPECT_EQ(report->holes, 1u);
 }
 
+// At each of these words a header could lie that claims 65,568 bytes.
+TEST_F(SegmentTest, ReplayIsNotStoppedByWhatAnEarlierUseLeftBehindTheReservationMark) {
+  constexpr uint64_t kLikeAHeader = 0x0001000100000000;
+  SegmentHeader header = HeaderFor(42);
+  header.capacity = 4 << 20;
+  for (const bool marked : {false, true}) {
+    std::vector<uint64_t> words(header.capacity / 8, kLikeAHeader);
+    char* const data = reinterpret_cast<char*>(words.data());
+    EncodeSegmentHeader(header, data);
+    if (marked) MarkReserved(data, kGeneration, kSegmentHeaderBytes + (128 << 10));
+    const uint64_t second = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
+    Put(data, kGeneration, second, "b", "2");
+    for (const uint64_t boot : {42, 43}) {
+      std::string keys;
+      const auto report = Replay(data, header, boot, kPath, [&](uint64_t, const char* record) {
+        keys += KeyOf(record);
+        return Status();
+      });
+      EXPECT_EQ(report.ok(), marked) << report.status().ToString();
+      if (marked) EXPECT_EQ(keys, "ab");
+    }
+  }
+}
+
 TEST_F(SegmentTest, AfterAPowerLossEverySyncedRecordIsThereAndNoneIsMadeUp) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     fs_ = io::NewSimFileSystem();

@@ -24,6 +24,7 @@ class Replayer {
         take_(take),
         complete_(Limit(CompleteMark(data, header.generation))),
         promised_(Limit(DurableMark(data, header.generation))),
+        reserved_(Limit(ReservedMark(data, header.generation))),
         end_(header.capacity),
         futile_bytes_max_(header.capacity * kFutileFactorMax) {}
 
@@ -31,6 +32,7 @@ class Replayer {
     promised_ = std::max(promised_, complete_);
     const uint64_t closed = ClosedMark(data_, header_.generation);
     if (closed >= promised_ && closed < end_) end_ = closed;
+    if (KnowsReserved()) end_ = std::min(end_, reserved_);
     QUIRE_RETURN_IF_ERROR(Walk());
     return report_;
   }
@@ -45,6 +47,7 @@ class Replayer {
     end_ = std::min(end_, torn_at_);
     if (report_.end < complete_) end_ = std::min(end_, report_.end);
     looking_ = false;
+    futile_bytes_ = 0;
     report_ = ReplayReport();
     expected_ = kSegmentHeaderBytes;
     QUIRE_RETURN_IF_ERROR(Walk());
@@ -72,7 +75,11 @@ class Replayer {
         if (at < promised_) return Damage(at);
         size = SkipAt(at);
       }
-      if (status.ok() && futile_bytes_ > futile_bytes_max_) status = Overlapping(at);
+      if (status.ok() && futile_bytes_ > futile_bytes_max_) {
+        // Behind the mark is nothing that was finished before the header page was written last.
+        if (KnowsReserved() && at >= std::max({reserved_, promised_, complete_})) return Status();
+        status = Overlapping(at);
+      }
       QUIRE_RETURN_IF_ERROR(status);
       at += size;
     }
@@ -84,8 +91,17 @@ class Replayer {
     return mark <= header_.capacity ? mark : kSegmentHeaderBytes;
   }
 
+  // A segment of an earlier version has no such mark; nor is one below what is complete the last.
+  bool KnowsReserved() const {
+    return reserved_ > kSegmentHeaderBytes && reserved_ >= std::max(promised_, complete_);
+  }
+  // Where a record that begins at `at` ends at the latest.
+  uint64_t EndOfAny(uint64_t at, uint64_t end) const {
+    return KnowsReserved() && at < reserved_ ? std::min(end, reserved_) : end;
+  }
+
   bool Valid(uint64_t at, uint64_t end, uint64_t* size) {
-    if (!PlausibleRecord(data_, at, end, size)) return false;
+    if (!PlausibleRecord(data_, at, EndOfAny(at, end), size)) return false;
     const char* record = data_ + at;
     if (HeaderAt(record)->checksum == RecordChecksum(record, header_.generation, at)) return true;
     futile_bytes_ += *size;
@@ -163,7 +179,7 @@ class Replayer {
   // How far to go on from a place where nothing can be taken.
   uint64_t SkipAt(uint64_t at) {
     uint64_t size = 0;
-    if (!PlausibleRecord(data_, at, header_.capacity, &size)) return 8;
+    if (!PlausibleRecord(data_, at, EndOfAny(at, header_.capacity), &size)) return 8;
     const RecordHeader& record = *HeaderAt(data_ + at);
     const bool lone_member = BatchDistance(record) != 0 && Valid(at, header_.capacity, &size);
     return lone_member ? size : 8;
@@ -190,6 +206,7 @@ class Replayer {
   std::vector<Hole> holes_;
   uint64_t complete_;
   uint64_t promised_;
+  uint64_t reserved_;
   uint64_t end_;  // behind it there is nothing
   uint64_t futile_bytes_max_;
   uint64_t futile_bytes_ = 0;

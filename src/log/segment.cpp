@@ -25,8 +25,10 @@ constexpr uint64_t kWatermarkAt[2] = {512, 1024};
 constexpr uint64_t kWatermarkBytes = 24;
 constexpr uint64_t kCompleteMarkAt = 1536;
 constexpr uint64_t kClosedMarkAt = 1544;
-// So that the one mark is never taken for the other.
+constexpr uint64_t kReservedMarkAt = 1552;
+// So that no mark is ever taken for another.
 constexpr uint64_t kClosedMarkSalt = 0x71C6A7D3E58B92F1;
+constexpr uint64_t kReservedMarkSalt = 0xB4E91F5C0D27A683;
 
 constexpr uint64_t kMarkFactor = 0x9E3779B97F4A7C15;
 constexpr int kSpinsBeforeYield = 64;
@@ -141,6 +143,18 @@ uint64_t EncodeMark(uint64_t generation, uint64_t end) {
   return (mixed & ~uint64_t{0xFFFFFFFF}) | units;
 }
 
+void StoreMark(char* at, uint64_t seed, uint64_t end) {
+  const std::atomic_ref<uint64_t> mark(*reinterpret_cast<uint64_t*>(at));
+  mark.store(EncodeMark(seed, end), std::memory_order_release);
+}
+
+// 0: there is none.
+uint64_t LoadMark(const char* at, uint64_t seed) {
+  const auto word = base::LoadLe<uint64_t>(at);
+  const uint64_t end = (word & 0xFFFFFFFF) * 8;
+  return word == EncodeMark(seed, end) && end >= kSegmentHeaderBytes ? end : 0;
+}
+
 // Sets aside the first `room` bytes; a file of another size gives way to a new one. Returns whether
 // the file is new.
 Result<bool> PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity,
@@ -247,15 +261,19 @@ uint64_t CompleteMark(const char* data, uint64_t generation) {
 }
 
 void MarkClosed(char* data, uint64_t generation, uint64_t end) {
-  const std::atomic_ref<uint64_t> mark(*reinterpret_cast<uint64_t*>(data + kClosedMarkAt));
-  mark.store(EncodeMark(generation ^ kClosedMarkSalt, end), std::memory_order_release);
+  StoreMark(data + kClosedMarkAt, generation ^ kClosedMarkSalt, end);
 }
 
 uint64_t ClosedMark(const char* data, uint64_t generation) {
-  const auto word = base::LoadLe<uint64_t>(data + kClosedMarkAt);
-  const uint64_t end = (word & 0xFFFFFFFF) * 8;
-  const bool valid = word == EncodeMark(generation ^ kClosedMarkSalt, end);
-  return valid && end >= kSegmentHeaderBytes ? end : 0;
+  return LoadMark(data + kClosedMarkAt, generation ^ kClosedMarkSalt);
+}
+
+void MarkReserved(char* data, uint64_t generation, uint64_t end) {
+  StoreMark(data + kReservedMarkAt, generation ^ kReservedMarkSalt, end);
+}
+
+uint64_t ReservedMark(const char* data, uint64_t generation) {
+  return LoadMark(data + kReservedMarkAt, generation ^ kReservedMarkSalt);
 }
 
 uint64_t DurableMark(const char* data, uint64_t generation) {

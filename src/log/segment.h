@@ -113,6 +113,12 @@ uint64_t CompleteMark(const char* data, uint64_t generation);
 void MarkClosed(char* data, uint64_t generation, uint64_t end);
 /// Returns the mark; 0 if there is none.
 uint64_t ClosedMark(const char* data, uint64_t generation);
+/// Notes in the header page, before anything is stored behind an earlier such mark, that every
+/// record so far begins and ends below `end`. Behind it lie records of earlier uses of the file,
+/// among which a replay would search for long. Calls with a rising `end`, one after the other.
+void MarkReserved(char* data, uint64_t generation, uint64_t end);
+/// Returns the mark; 0 if there is none: an earlier version wrote the segment.
+uint64_t ReservedMark(const char* data, uint64_t generation);
 /// The durable watermark: everything below was synced. kSegmentHeaderBytes if there is none.
 uint64_t DurableMark(const char* data, uint64_t generation);
 

@@ -242,8 +242,10 @@ Status RestartWork::Publish() {
     base::SyncPoint("kv.restart.published");
     return Status();
   }
-  // All ranks hear that it failed. Where this cannot be taken back, the database is whole.
-  may_count_ = !WriteDescriptor(fs_, locked_.directory, before).ok();
+  // All ranks hear that it failed. Where this cannot be taken back, the database is whole. For want
+  // of space or memory nothing was renamed (ReplaceFile), and the old one stands.
+  const bool stands = written.code() == Code::kNoSpace || written.code() == Code::kOutOfMemory;
+  may_count_ = !stands && !WriteDescriptor(fs_, locked_.directory, before).ok();
   return written;
 }
 

@@ -545,5 +545,28 @@ TEST(Crash, WithoutALogAPowerLossLeavesWhatWasFlushed) {
   CrashManyLives({io::CrashKind::kPower, WalMode::kOff}, kShares.power_without_log);
 }
 
+// Values of bytes that are 0 or 1, as masks are: in a segment that is used again, their remains
+// look like headers of large records at every eighth byte.
+TEST(DbMasks, WhatWasPutIsThereAfterAKillWhateverTheSegmentHeldBefore) {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 1 << 20;
+  TestDb test(options);
+  ASSERT_OK(test.Open());
+  base::Random random(1);
+  for (int round = 0; round < 8; ++round) {
+    for (int i = 0; i < 4000; ++i) {
+      std::string mask(200, '\0');
+      for (char& byte : mask) byte = static_cast<char>(random.Below(2));
+      ASSERT_OK(test->Put("mask" + std::to_string(i), mask));
+    }
+    ASSERT_OK(test->Flush());
+    ASSERT_OK(test->Put("last", std::to_string(round)));
+    test.fs().Restart(io::CrashKind::kProcess, 1);
+    test.Close();
+    ASSERT_OK(test.Open());
+    ASSERT_EQ(GetText(test.db(), "last"), std::to_string(round));
+  }
+}
+
 }  // namespace
 }  // namespace quire::lsm::db_crash_test

@@ -33,6 +33,8 @@ constexpr uint64_t kBytesPerBatchKey = 80;  // 64 bytes a slot, 80 % of the slot
 constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent));
 constexpr size_t kLinkAhead = 8;
 constexpr uint64_t kPresentBytesMin = 128 << 10;
+// The log's mark is so far ahead of the records: a replay searches no more than that in vain.
+constexpr uint64_t kReservedAhead = 128 << 10;
 constexpr uint64_t kPresentBytesMax = 2 << 20;
 
 constexpr uint64_t SlotWord(uint64_t hash, uint32_t record) {
@@ -85,6 +87,7 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
       number_(NextNumber()),
       base_lsn_(base_lsn),
       stored_(stored),
+      reserved_mark_(stored == nullptr ? segment_bytes : log::kSegmentHeaderBytes),
       present_end_(stored == nullptr ? segment_bytes : 0),
       views_(std::make_unique<Views>()) {
   QUIRE_CHECK(reinterpret_cast<uintptr_t>(index) % alignof(IndexHeader) == 0);
@@ -137,18 +140,32 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   return true;
 }
 
-// log::Reserve, after more room was set aside if that is needed.
+// log::Reserve, after the log's mark was moved and more room was set aside if that is needed.
 uint64_t MemTable::Reserve(uint64_t size) {
   while (true) {
-    const uint64_t room = stored_ == nullptr ? segment_bytes_ : stored_->room();
-    const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size, room);
+    const uint64_t mark = reserved_mark_.load(std::memory_order_acquire);
+    const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size, mark);
     if (offset != log::kMoreRoom) [[likely]] return offset;
+    if (MoveMark(size)) continue;
     const Status grown = GrowRoom(size);
     if (grown.ok()) continue;
     if (base::LogEnabled()) base::Log(LogLevel::kWarning, grown.ToString());
     HaveNoRoom(grown);
     return log::kNoRoom;
   }
+}
+
+// False: there is no room for so much.
+bool MemTable::MoveMark(uint64_t size) {
+  const std::lock_guard<std::mutex> lock(room_mutex_);
+  const uint64_t end = log::kSegmentHeaderBytes + data_bytes() + size;
+  const uint64_t room = stored_->room();
+  if (end > room) return false;
+  const uint64_t mark = std::min(room, end + kReservedAhead);
+  if (mark <= reserved_mark_.load(std::memory_order_relaxed)) return true;
+  log::MarkReserved(data_, generation_, mark);
+  reserved_mark_.store(mark, std::memory_order_release);
+  return true;
 }
 
 // With something in it the MemTable is full: the next takes its place, and what is in this one goes

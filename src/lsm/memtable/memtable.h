@@ -141,6 +141,7 @@ class MemTable {
 
   void CloseForWriters();
   uint64_t Reserve(uint64_t size);
+  bool MoveMark(uint64_t size);
   Status GrowRoom(uint64_t size);
   void HaveNoRoom(const Status& why);
   bool TooManyRangeDeletes() const;
@@ -177,6 +178,7 @@ class MemTable {
   uint64_t number_;  // this process has no other with it
   uint64_t base_lsn_;
   io::MappedFile* stored_;
+  std::atomic<uint64_t> reserved_mark_;  // the log says so far; of records without one: all
   std::atomic<uint64_t> present_end_;  // the pages below it were made present
   bool adopted_ = false;
   std::unique_ptr<Views> views_;
