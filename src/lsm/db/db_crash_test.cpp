@@ -546,26 +546,24 @@ TEST(Crash, WithoutALogAPowerLossLeavesWhatWasFlushed) {
 }
 
 // Values of bytes that are 0 or 1, as masks are: in a segment that is used again, their remains
-// look like headers of large records at every eighth byte.
+// look like headers of records of 64 KiB at every eighth byte.
 TEST(DbMasks, WhatWasPutIsThereAfterAKillWhateverTheSegmentHeldBefore) {
+  constexpr uint64_t kLikeAHeader = 0x0001000100000000;
+  std::string mask;
+  while (mask.size() < 200) base::PutFixed(&mask, kLikeAHeader);
   StorageOptions options = SmallOptions();
   options.memtable_bytes = 1 << 20;
   TestDb test(options);
   ASSERT_OK(test.Open());
-  base::Random random(1);
-  for (int round = 0; round < 8; ++round) {
-    for (int i = 0; i < 4000; ++i) {
-      std::string mask(200, '\0');
-      for (char& byte : mask) byte = static_cast<char>(random.Below(2));
-      ASSERT_OK(test->Put("mask" + std::to_string(i), mask));
-    }
+  for (int round = 0; round < 12; ++round) {  // more than there are segments
+    for (int i = 1000; i < 5000; ++i) ASSERT_OK(test->Put("mask" + std::to_string(i), mask));
     ASSERT_OK(test->Flush());
-    ASSERT_OK(test->Put("last", std::to_string(round)));
-    test.fs().Restart(io::CrashKind::kProcess, 1);
-    test.Close();
-    ASSERT_OK(test.Open());
-    ASSERT_EQ(GetText(test.db(), "last"), std::to_string(round));
   }
+  ASSERT_OK(test->Put("last", "there"));
+  test.fs().Restart(io::CrashKind::kProcess, 1);
+  test.Close();
+  ASSERT_OK(test.Open());
+  EXPECT_EQ(GetText(test.db(), "last"), "there");
 }
 
 }  // namespace

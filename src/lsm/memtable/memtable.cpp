@@ -34,7 +34,7 @@ constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent
 constexpr size_t kLinkAhead = 8;
 constexpr uint64_t kPresentBytesMin = 128 << 10;
 // The log's mark is so far ahead of the records: a replay searches no more than that in vain.
-constexpr uint64_t kReservedAhead = 128 << 10;
+constexpr uint64_t kReservedAhead = 8 << 10;
 constexpr uint64_t kPresentBytesMax = 2 << 20;
 
 constexpr uint64_t SlotWord(uint64_t hash, uint32_t record) {
