@@ -461,7 +461,7 @@ int ExchangeImpl::HandleOwn() {
   return static_cast<int>(messages.size());
 }
 
-// What has a service now is held from here on, before what came later.
+// Moves the requests whose channel has a service now to the front of those that are held.
 void ExchangeImpl::HoldServed() {
   size_t kept = 0;
   for (size_t i = 0; i < unserved_list_.size(); ++i) {

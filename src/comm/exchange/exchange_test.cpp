@@ -456,8 +456,8 @@ TEST_P(ExchangeOverSim, BoundsWhatASlowOwnerHoldsForItsRequesters) {
   EXPECT_LT(most, 300'000u);
 }
 
-// Of the others there is always one under way, so that it would wait until its deadline; and so
-// would a small one beside others that fill the window.
+// A large request needs an empty window, and others keep something in it. A small one needs room,
+// and others fill the window.
 TEST_P(ExchangeOverSim, SendsRequestsOfAnySizeBesideManyOthers) {
   if (GetParam()) GTEST_SKIP() << "the seeded scheduler runs one thread per rank";
   ExchangeOptions options;

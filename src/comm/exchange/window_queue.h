@@ -28,8 +28,8 @@ class WindowQueue {
     while (last->next != nullptr) last = last->next;
     last->next = place;
   }
-  /// Whether nobody comes before it. Of a thread that waits within its own wait, for work that it
-  /// does there, the first place counts for both.
+  /// Whether nobody comes before it. A thread may wait here while it already waits further out, in
+  /// work that it does meanwhile: it is first with either place.
   bool IsFirst(const Place& place) const {
     if (first_.load(std::memory_order_acquire) == &place) return true;
     const std::lock_guard<std::mutex> lock(mutex_);

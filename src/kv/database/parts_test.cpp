@@ -316,7 +316,7 @@ TEST(FailureLog, TellsCountsAndTheFirstFailureOnce) {
   EXPECT_OK(failures.Take().ToStatus());
 }
 
-// What came meanwhile is counted, too, and comes second.
+// The log also counts failures that came meanwhile. The earlier one stays the first.
 TEST(FailureLog, TellsAgainWhatWasPutBack) {
   FailureLog failures;
   failures.PutBack({});

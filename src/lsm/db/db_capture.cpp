@@ -50,7 +50,7 @@ class DbImpl::CaptureImpl final : public Capture {
 struct DbImpl::Moment {
   std::shared_ptr<const Version> version;
   Manifest manifest;
-  // Of the value segments that were open then: until their sizes are known they stay listed.
+  // Keeps the value segments that were open then in the list until their sizes are known.
   SegmentTracker::Protection protection;
 };
 
