@@ -720,7 +720,9 @@ TEST_F(SegmentTest, ReplayIsNotStoppedByWhatAnEarlierUseLeftBehindTheReservation
         return Status();
       });
       EXPECT_EQ(report.ok(), marked) << report.status().ToString();
-      if (marked) EXPECT_EQ(keys, "ab");
+      if (marked) {
+        EXPECT_EQ(keys, "ab");
+      }
     }
   }
 }
