@@ -115,6 +115,16 @@ def check_ctests(relative, text, found):
             found.add("ctest", f"{relative}:{line}", "tests are added by quire_add_test()")
 
 
+# GoogleTest's comparisons are an if with an else: GCC warns, and the sanitizers' builds stop there.
+BARE_EXPECT = re.compile(r"^\s*if \([^\n{]*\)\s+(?:EXPECT|ASSERT)_(?!OK\b)\w+\(", re.M)
+
+
+def check_expects(relative, text, found):
+    for match in BARE_EXPECT.finditer(text):
+        line = text.count("\n", 0, match.end()) + 1
+        found.add("bare_expect", f"{relative}:{line}", "a comparison behind an if needs braces")
+
+
 def check_functions(relative, text, found):
     outer, code = cpp_scan.scan(text)
     for function in cpp_scan.functions(outer):
@@ -306,6 +316,7 @@ def check_file(root, path, found):
     if path.suffix not in (".h", ".cpp", ".c", ".inc"):
         return
     check_functions(relative, text, found)
+    check_expects(relative, text, found)
     check_calls(relative, text, found)
     check_descriptors(relative, text, found)
     check_thread_starts(relative, text, found)
@@ -443,6 +454,7 @@ def self_test():
         "whitespace": ("src/kv/b.cpp", "int a; \n"),
         "unfinished": ("src/kv/b.cpp", "// TO" + "DO: more\n"),
         "ctest": ("tests/y/CMakeLists.txt", "set_tests_properties(\n  x PROPERTIES\n  TIMEOUT 3)\n"),
+        "bare_expect": ("src/kv/b.cpp", "void F() {\n  if (a)\n    EXPECT_EQ(b, 1);\n}\n"),
         "file_name": ("src/kv/BadName.cpp", "int a;\n"),
         "system_call": ("src/kv/b.cpp", "void F() {\n  auto t = std::chrono::steady_clock::now();\n}\n"),
         "descriptor": ("src/io/b.cpp", "int F() {\n  return ::open(\"x\", 0);\n}\n"),

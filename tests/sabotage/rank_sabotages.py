@@ -429,4 +429,7 @@ RANK_SABOTAGES = [
              "src/comm/exchange/service_table.cpp",
              "return Refused(source, channel, error.what(), answer);", "throw;", COMM,
              "*ExchangeOverSim.AnswersForA*"),
+    Sabotage("empty-base", "older parts that nobody reads count for none until they have moved",
+             "src/kv/database/database_open.cpp", "environment.base = NewEmptyBase();", "", KV,
+             "OwnDisks.WhatWasDeletedOver*"),
 ]

@@ -8,6 +8,7 @@
 
 #include "kv/database/mounted_files_testing.h"
 #include "kv/database/persistence_testing.h"
+#include "kv/protocol/descriptor.h"
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 
@@ -295,6 +296,53 @@ TEST(DestroyedDatabase, HindersNoNewOneWhoseCreationWasCutOff) {
     }
     EXPECT_GT(refused, 20u);
   }
+}
+
+// Deletions that lie over what is to be moved keep it deleted, though nobody looks for pairs there.
+TEST_F(OwnDisks, WhatWasDeletedOverSharedOlderPartsStaysDeleted) {
+  constexpr int kNew = 2;       // ranks
+  constexpr int kFirst = 4000;  // pairs that move first: tables that are merged with the deletions
+  repository_ = "/shared";
+  SimCluster::Options options = Ranks(3);
+  options.own_disks = false;
+  options.file_system = [this](int) { return shared_.get(); };
+  SimCluster(options).RunDatabase(
+      SimCluster::SmallDatabase(), [](int rank, Context&, Database& db) {
+        for (int i = rank; i < kKeys; i += 3) ASSERT_OK(db.Put(Key(i), "old"));
+        for (int i = rank; i < kFirst; i += 3) {
+          ASSERT_OK(db.Put("a" + std::to_string(i), std::string(1000, 'v')));
+        }
+        ASSERT_OK(db.Close());
+      });
+  // Pairs do not move as long as the first ones of each table cannot be read.
+  const auto flip_bits = [this] {
+    for (const std::string& path : test::FileTree(*shared_, "/shared/db/gen-1")) {
+      if (!path.ends_with(".sst")) continue;
+      ASSERT_OK(shared_->Damage(path, [](std::string* bytes) { bytes->at(20) ^= 1; }));
+    }
+  };
+  flip_bits();
+  options.rank_count = kNew;
+  SimCluster(options).RunDatabase(Existing(), [](int rank, Context&, Database& db) {
+    for (int i = 3 * rank; i < kKeys; i += 3 * kNew) ASSERT_OK(db.Delete(Key(i)));
+    ASSERT_OK(db.Close());
+  });
+  flip_bits();
+  ASSERT_EQ(ReadDescriptor(*shared_, "/shared/db")->generations.size(), 2u);
+  for (int rank = 0; rank < kNew; ++rank) {
+    CopyTree(*shared_, *disks_[static_cast<size_t>(rank)], "/shared/db");
+  }
+  ASSERT_OK(disks_[0]->RemoveTree("/shared/db/gen-1/rank-2"));
+  Run(kNew, [](int, Context& context) {
+    auto db = context.Open("db", Existing());
+    ASSERT_OK(db.status());
+    for (int i = 0; i < kKeys; ++i) {
+      const std::string expected = i % 3 == 0 ? "<not found>" : "old";
+      EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), expected) << i;
+    }
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK((*db)->Close());
+  });
 }
 
 }  // namespace
