@@ -84,7 +84,9 @@ static void check_options(quire_options** options) {
   CHECK(strstr(quire_error_message(), "memtable\\x1b[2J") != NULL);
   CHECK(quire_options_set(*options, "wal", "sometimes") == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_options_set(NULL, "wal", "on") == QUIRE_INVALID_ARGUMENT);
+  CHECK(quire_error_message()[0] != 0);
   CHECK(quire_options_explain(*options, &text) == QUIRE_OK);
+  CHECK(quire_error_message()[0] == 0);  /* it belongs to the last call */
   CHECK(strstr(text, "memtable_bytes = 1048576  (program") != NULL);
   quire_free(text);
 }

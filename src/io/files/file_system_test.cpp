@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "io/files/file_system_type.h"
 #include "io/sim/sim_file_system.h"
 #include "tests/support/temp_directory.h"
 
@@ -333,6 +334,13 @@ TEST(CheckName, TakesOnlyHarmlessNames) {
   }
   EXPECT_EQ(CheckName(Slice("a\0b", 3)).code(), Code::kInvalidArgument);
   EXPECT_EQ(CheckName(std::string(256, 'n')).code(), Code::kInvalidArgument);
+}
+
+TEST(FileSystemType, TellsWhereRoomThatIsSetAsideIsNoPromise) {
+  EXPECT_STREQ(AlwaysWritesElsewhere(0x2FC12FC1), "zfs");
+  EXPECT_STREQ(AlwaysWritesElsewhere(0xCA451A4E), "bcachefs");
+  EXPECT_EQ(AlwaysWritesElsewhere(0x9123683E), nullptr) << "btrfs can be told to write in place";
+  EXPECT_EQ(AlwaysWritesElsewhere(0xEF53), nullptr);
 }
 
 }  // namespace

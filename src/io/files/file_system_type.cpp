@@ -21,6 +21,7 @@ constexpr KnownType kKnownTypes[] = {
     {0x47504653, "gpfs", true},   {0x19830326, "beegfs", true},   {0x00C36400, "ceph", true},
     {0xFF534D42, "cifs", true},   {0xFE534D42, "smb2", true},     {0x65735546, "fuse", true},
     {0x01021997, "9p", true},     {0xAAD7AAEA, "panfs", true},    {0x5346414F, "afs", true},
+    {0xCA451A4E, "bcachefs", false},
 };
 
 std::string Hexadecimal(uint64_t number) {
@@ -46,6 +47,11 @@ bool IsSharedType(const std::string& type) {
     if (type == known.name) return known.shared;
   }
   return false;
+}
+
+const char* AlwaysWritesElsewhere(uint32_t number) {
+  if (number == 0x2FC12FC1) return "zfs";
+  return number == 0xCA451A4E ? "bcachefs" : nullptr;
 }
 
 }  // namespace quire::io

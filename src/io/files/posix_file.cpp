@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <vector>
 
 #include "base/log_sink.h"
+#include "io/files/file_system_type.h"
 #include "io/files/page_memory.h"
 #include "io/files/posix_error.h"
 #include "io/files/room.h"
@@ -45,6 +47,16 @@ Status DataSync(int fd, const std::string& path) {
     result = ::fdatasync(fd);
   } while (result != 0 && errno == EINTR);
   return result == 0 ? Status() : SyncStatus(errno, path);
+}
+
+// Once in a process: every file there is like the others.
+void WarnOfWritesElsewhere(const std::string& path, const char* type) {
+  static std::atomic<bool> warned = false;
+  if (!base::LogEnabled() || warned.exchange(true)) return;
+  base::Log(LogLevel::kWarning, path + " is on " + type +
+                                    ", which writes each change to a new place: if the file "
+                                    "system runs full, the program can end with SIGBUS; keep "
+                                    "space free, or put the repository elsewhere");
 }
 
 uint64_t PageBegin(uint64_t offset) { return offset / PageBytes() * PageBytes(); }
@@ -101,7 +113,10 @@ Status PosixFile::WriteAt(uint64_t offset, Slice bytes) {
 // write a new file in place.
 void PosixFile::WriteInPlace() {
   struct statfs system;
-  if (::fstatfs(fd_.get(), &system) != 0 || system.f_type != BTRFS_SUPER_MAGIC) return;
+  if (::fstatfs(fd_.get(), &system) != 0) return;
+  const char* const elsewhere = AlwaysWritesElsewhere(static_cast<uint32_t>(system.f_type));
+  if (elsewhere != nullptr) return WarnOfWritesElsewhere(path_, elsewhere);
+  if (system.f_type != BTRFS_SUPER_MAGIC) return;
   const Result<uint64_t> present = Size();
   int flags = 0;
   const bool known = ::ioctl(fd_.get(), FS_IOC_GETFLAGS, &flags) == 0;
