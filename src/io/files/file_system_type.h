@@ -13,9 +13,9 @@ namespace quire::io {
 std::string FileSystemType(const std::string& path);
 /// Whether machines share such a file system.
 bool IsSharedType(const std::string& type);
-/// Whether such a file system, by statfs's number, writes each page that changes to a new place, and
-/// cannot be told otherwise: its name, else null. Room that is set aside in a file is no promise
-/// there.
+/// Whether such a file system, by statfs's number, writes each page that changes to a new place,
+/// and cannot be told otherwise: its name, else null. Room that is set aside in a file is no
+/// promise there.
 const char* AlwaysWritesElsewhere(uint32_t number);
 
 }  // namespace quire::io

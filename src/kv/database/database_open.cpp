@@ -134,6 +134,7 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
 Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
   Descriptor descriptor;
   descriptor.state = state;
+  descriptor.id = opening.locked.descriptor.id;
   descriptor.generations = {opening.generation};
   if (opening.old.chain != nullptr) {
     const std::vector<Generation>& older = opening.old.chain->generations();
@@ -159,10 +160,10 @@ Status BeginCreation(Opening* opening) {
   return opening->core->exchange->Agree(written);
 }
 
-// Ranks that share no storage: what this attempt leaves, should it fail, may lie on a node that is
-// not here next time. No later generation has its number.
+// What this attempt leaves, should it fail, may lie on a node that is not here next time, also if
+// all ranks see the older parts, as those of a checkpoint. No later generation has its number.
 Status TakeGenerationNumber(Opening* opening) {
-  if (!opening->growing || opening->old.shared) return Status();
+  if (!opening->growing) return Status();
   Descriptor& descriptor = opening->locked.descriptor;
   descriptor.state = DescriptorState::kReady;  // what was being filled has been removed
   descriptor.taken = opening->generation.number;

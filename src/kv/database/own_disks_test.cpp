@@ -232,6 +232,21 @@ class NodesOfJobs {
       ASSERT_OK((*db)->Close());
     });
   }
+  void Expect(const std::vector<size_t>& nodes, const std::string& value) {
+    Run(nodes, [&](int, Context& context) {
+      auto db = context.Open("db", Existing(true));
+      ASSERT_OK(db.status());
+      for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), value) << i;
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK((*db)->Close());
+    });
+  }
+  void ExpectRefused(const std::vector<size_t>& nodes) {
+    Run(nodes, [](int, Context& context) {
+      const Status status = context.Open("db", SimCluster::SmallDatabase()).status();
+      EXPECT_EQ(status.code(), Code::kCorruption) << status.ToString();
+    });
+  }
 
  private:
   std::vector<std::unique_ptr<io::SimFileSystem>> disks_ = [] {
@@ -252,17 +267,66 @@ TEST(DestroyedDatabase, IsNotTakenForANewOneOfItsName) {
   nodes.Write({0, 1}, "old");
   nodes.Run({0}, [](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
   nodes.Write({0, 2}, "new");
-  nodes.Run({0, 1}, [](int, Context& context) {
-    const auto db = context.Open("db", SimCluster::SmallDatabase());
-    EXPECT_EQ(db.status().code(), Code::kCorruption) << db.status().ToString();
+  nodes.ExpectRefused({0, 1});
+  nodes.ExpectRefused({0, 1, 2});
+  nodes.Expect({0, 2}, "new");
+}
+
+// The new one was made on one machine, as the old one was.
+TEST(DestroyedDatabase, IsNotTakenForANewOneThatGrew) {
+  NodesOfJobs nodes;
+  nodes.Write({0}, "older");
+  nodes.Write({0, 1}, "old");
+  nodes.Run({0}, [](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
+  nodes.Write({0}, "newer");
+  nodes.Write({0, 2}, "new");
+  nodes.ExpectRefused({0, 1});
+  nodes.Expect({0, 2}, "new");
+}
+
+// Node 1 has a part of nodes 0 and 1's database, and rank 0 has one of its own.
+TEST(ForeignParts, AreRemovedByNoCallOfAnotherJob) {
+  NodesOfJobs nodes;
+  nodes.Write({0, 1}, "theirs");
+  nodes.Write({2}, "own");
+  nodes.ExpectRefused({2, 1});
+  nodes.ExpectRefused({1, 2});
+  nodes.Run({2, 1}, [](int, Context& context) {
+    EXPECT_EQ(context.Destroy("db").code(), Code::kCorruption);
+    const auto restart = context.Restart("/nowhere", "db", {.replace = true});
+    EXPECT_FALSE(restart.ok() && (*restart)->Wait().ok());
   });
-  nodes.Run({0, 1, 2}, [](int, Context& context) {
-    auto db = context.Open("db", Existing(true));
-    ASSERT_OK(db.status());
-    for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "new") << i;
-    ASSERT_OK(context.Barrier());
-    ASSERT_OK((*db)->Close());
-  });
+  nodes.Expect({0, 1}, "theirs");
+  nodes.Expect({2}, "own");
+}
+
+// Two databases of one machine each, with generations of the same numbers.
+TEST(ForeignParts, AreToldByTheirOwnDescriptor) {
+  NodesOfJobs nodes;
+  nodes.Write({0}, "first");
+  nodes.Write({1}, "second");
+  nodes.ExpectRefused({0, 1});
+  nodes.ExpectRefused({1, 0});
+  nodes.Expect({0}, "first");
+  nodes.Expect({1}, "second");
+}
+
+// Rank 0 has begun to create a database of this name, wherever that failed.
+TEST(ForeignParts, AreNoRemainsOfACreationThatWasCutOff) {
+  uint64_t refused = 0;
+  for (bool failed = true; failed && !testing::Test::HasFailure(); ++refused) {
+    SCOPED_TRACE(refused + 1);
+    NodesOfJobs nodes;
+    nodes.Write({0, 1}, "theirs");
+    nodes.Run({2}, [&](int, Context& context) {
+      nodes.node(2).FailAt(io::kFaultChange, refused + 1, UINT64_MAX, Code::kIo);
+      failed = !context.Open("db", SimCluster::SmallDatabase()).ok();
+    });
+    nodes.node(2).FailAt(0, 1, 0, Code::kIo);
+    nodes.ExpectRefused({2, 1});
+    nodes.Expect({0, 1}, "theirs");
+  }
+  EXPECT_GT(refused, 10u);
 }
 
 // Wherever the disk of a node fails for good amid its creation, a new database is made by the next
@@ -286,16 +350,52 @@ TEST(DestroyedDatabase, HindersNoNewOneWhoseCreationWasCutOff) {
       });
       nodes.node(broken).FailAt(0, 1, 0, Code::kIo);
       nodes.Write({0, 2}, "new");
-      nodes.Run({0, 2}, [](int, Context& context) {
-        auto db = context.Open("db", Existing(true));
-        ASSERT_OK(db.status());
-        for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "new") << i;
-        ASSERT_OK(context.Barrier());
-        ASSERT_OK((*db)->Close());
-      });
+      nodes.Expect({0, 2}, "new");
     }
     EXPECT_GT(refused, 20u);
   }
+}
+
+// All ranks see the checkpoint that is used in place. Rank 1's part of an open that was cut off
+// before it counted is on a node that the next job does not have.
+TEST_F(OwnDisks, WhatACutOpenOverACheckpointLeftIsNoPartOfALaterOne) {
+  repository_ = "/other";
+  Run(2, [](int, Context& context) {
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 2, .in_place = true})));
+  });
+  std::vector<std::unique_ptr<io::FaultFileSystem>> files;
+  for (int rank = 0; rank < 2; ++rank) files.push_back(io::NewFaultFileSystem(*nodes_[rank]));
+  SimCluster::Options options = Ranks(2);
+  options.file_system = [&](int rank) { return files[static_cast<size_t>(rank)].get(); };
+  options.on_kill = [&](int rank) { files[static_cast<size_t>(rank)]->Kill(); };
+  SimCluster cluster(options);
+  files[0]->BeforeCalls(io::kFaultRename, [&](const std::string& path) {
+    const bool made = *nodes_[1]->Exists("/other/db/gen-2/rank-1/MANIFEST");
+    if (!made || !path.starts_with("/other/db/DATABASE")) return;
+    for (int rank = 0; rank < 2; ++rank) cluster.network().Kill(rank);
+  });
+  cluster.RunRaw([](int, Result<std::unique_ptr<Context>> context) {
+    ASSERT_OK(context.status());
+    EXPECT_FALSE((*context)->Open("db", Existing(true)).ok());
+  });
+  ASSERT_TRUE(*nodes_[1]->Exists("/other/db/gen-2/rank-1/MANIFEST"));
+  SimCluster::Options others = Ranks(2);
+  others.file_system = [this](int rank) { return nodes_[rank == 0 ? 0 : 2].get(); };
+  SimCluster(others).Run([](int, Context& context) {
+    auto db = context.Open("db", Existing(true));
+    ASSERT_OK(db.status());
+    ASSERT_OK((*db)->Close());
+  });
+  Run(2, [](int, Context& context) {
+    EXPECT_EQ(context.Open("db", Existing()).status().code(), Code::kCorruption);
+  });
+  SimCluster(others).Run([](int, Context& context) {
+    auto db = context.Open("db", Existing());
+    ASSERT_OK(db.status());
+    for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "1") << i;
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK((*db)->Close());
+  });
 }
 
 // Deletions that lie over what is to be moved keep it deleted, though nobody looks for pairs there.

@@ -159,6 +159,7 @@ TEST(PairCache, WithoutBytesTakesNothing) {
 
 Descriptor SomeDescriptor() {
   Descriptor descriptor;
+  descriptor.id = 12;
   descriptor.generations = {{2, 4, "hash", ""}, {1, 16, "by name", "/pfs/db/3"}};
   descriptor.options = ShapingOptions({});
   return descriptor;
@@ -176,6 +177,7 @@ TEST(Descriptor, ComesBackAsItWasWritten) {
     const Result<Descriptor> read = ReadDescriptor(*fs, "/d");
     ASSERT_TRUE(read.ok()) << read.status().ToString();
     EXPECT_EQ(read->state, state);
+    EXPECT_EQ(read->id, written.id);
     ASSERT_EQ(read->generations.size(), 2u);
     EXPECT_EQ(read->generations[0].rank_count, 4);
     EXPECT_EQ(read->generations[0].partitioner, "hash");
@@ -203,6 +205,7 @@ TEST(Descriptor, TheDocumentedExampleIsValid) {
   const size_t begin = page.find("```\n") + 4;
   const std::string example = page.substr(begin, page.find("```", begin) - begin);
   Descriptor descriptor;
+  descriptor.id = 0x6f3c81d2a4b95e07;
   descriptor.generations = {{2, 4, "hash", ""}, {1, 16, "hash", ""}};
   descriptor.options = {"memtable_bytes=67108864", "wal=on"};
   EXPECT_EQ(EncodeDescriptor(descriptor), example);

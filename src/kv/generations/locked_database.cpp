@@ -1,5 +1,6 @@
 #include "kv/generations/locked_database.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,9 @@
 namespace quire::kv {
 namespace {
 
-// As many numbers are left for what follows.
-constexpr uint32_t kFirstTakenMax = 1U << 29;
+// Numbers that are drawn. As many as the last are left for what follows.
+constexpr uint32_t kDrawnMin = 1U << 20;
+constexpr uint32_t kDrawnMax = 1U << 29;
 
 // On rank 0: locks the database and reads what it is.
 Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
@@ -48,22 +50,25 @@ Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
   return found.code() == Code::kNotFound ? Status() : found;  // perhaps on this node only
 }
 
-// The number behind which those of the generations of a new database begin. Where each machine has
-// its own storage, parts of a destroyed database of this name may lie on machines that are not
-// here: a number drawn at random tells them from those of the new one.
-uint32_t FirstTaken(const runtime::Core& core) {
+// The number behind which those of the next generations begin; 0: as the descriptor says. If each
+// machine has its own storage, parts of a destroyed database of this name may lie on machines that
+// are not here: a number drawn at random tells them from those of this one. One is enough, also for
+// a database that was on one machine alone until now.
+uint32_t FirstTaken(const runtime::Core& core, const Descriptor& descriptor) {
+  if (core.rank() != 0 || NextNumber(descriptor) > kDrawnMin) return 0;
   bool alone = true;
   for (int rank = 0; rank < core.size(); ++rank) alone = alone && core.OnThisMachine(rank);
-  return alone ? 0 : static_cast<uint32_t>(io::RandomU64() % kFirstTakenMax);
+  if (alone) return 0;
+  return kDrawnMin + static_cast<uint32_t>(io::RandomU64() % (kDrawnMax - kDrawnMin));
 }
 
-// Rank 0 tells the others which database there is. If there is none, it tells them behind which
-// number the generations of a new one begin.
+// Rank 0 tells the others which database there is, or of which id a new one is, and behind which
+// number its next generations begin.
 std::string Told(const runtime::Core& core, const LockedDatabase& locked) {
-  const bool known = !locked.descriptor.generations.empty();
   std::string told;
-  base::PutFixed(&told, known || core.rank() != 0 ? 0 : FirstTaken(core));
-  if (known) told += EncodeDescriptor(locked.descriptor);
+  base::PutFixed(&told, FirstTaken(core, locked.descriptor));
+  base::PutFixed(&told, std::max<uint64_t>(io::RandomU64(), 1));
+  if (!locked.descriptor.generations.empty()) told += EncodeDescriptor(locked.descriptor);
   return told;
 }
 
@@ -79,16 +84,20 @@ Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string
                          runtime::GatherAgreed(*core.exchange, taken, Told(core, locked)));
   base::Reader reader(told[0]);
   uint32_t first_taken = 0;
-  if (!reader.Fixed(&first_taken)) {
+  uint64_t new_id = 0;
+  if (!reader.Fixed(&first_taken) || !reader.Fixed(&new_id)) {
     return Status(Code::kCorruption, "rank 0 does not say how databases are numbered");
   }
   if (reader.rest().empty()) {
     QUIRE_RETURN_IF_ERROR(CheckNoParts(core, locked.directory));
     locked.descriptor.taken = first_taken;
+    locked.descriptor.id = new_id;
     return locked;
   }
   QUIRE_ASSIGN_OR_RETURN(locked.descriptor,
                          DecodeDescriptor(reader.rest(), DescriptorPath(locked.directory)));
+  QUIRE_RETURN_IF_ERROR(CheckForeignParts(core, locked.directory, locked.descriptor));
+  locked.descriptor.taken = std::max(locked.descriptor.taken, first_taken);
   return locked;
 }
 

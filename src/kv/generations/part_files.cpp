@@ -6,6 +6,7 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
+#include "base/out_of_memory.h"
 #include "lsm/db/db.h"
 #include "runtime/agreement.h"
 #include "runtime/repository.h"
@@ -52,6 +53,37 @@ bool IsOfRepair(std::string name) {
   if (name == descriptor || name.rfind(descriptor + ".", 0) == 0) return true;
   return TakeNumber(&name, kGenerationDirectoryPrefix) && TakeNumber(&name, kPartDirectoryPrefix) &&
          !name.empty();
+}
+
+// So many numbers were taken at most since a part was left behind.
+constexpr uint32_t kLeftMax = 1000;
+
+// Whether `number` is of these generations, or may be of one that was forgotten or never counted.
+bool MayBeOf(const Descriptor& descriptor, uint32_t number) {
+  const auto near = [number](uint32_t last) { return number <= last && last - number < kLeftMax; };
+  for (const Generation& generation : descriptor.generations) {
+    if (number == generation.number) return true;
+  }
+  return near(descriptor.taken) || near(descriptor.generations[0].number);
+}
+
+// On storage that rank 0 has, too, each part is of its database.
+Status LookForForeign(io::FileSystem& fs, const std::string& directory,
+                      const Descriptor& descriptor) {
+  const Result<Descriptor> mine = ReadDescriptor(fs, directory);
+  const bool none = mine.status().code() == Code::kNotFound;
+  if (!mine.ok() && !none) return mine.status();
+  if (mine.ok() && mine->id == descriptor.id) return Status();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<PartFound> parts, FindParts(fs, directory, {}));
+  for (const PartFound& part : parts) {
+    if (none && MayBeOf(descriptor, part.generation)) continue;
+    return Status(Code::kCorruption,
+                  part.path + " is no part of the database that rank 0 has, or a newer one: start "
+                              "the ranks on the nodes that hold their parts, or remove the "
+                              "directory " +
+                      directory + " of this node if nobody needs it");
+  }
+  return Status();
 }
 
 // What falls to one of `count` ranks: every part whose rank is `index` modulo `count`.
@@ -141,6 +173,13 @@ Status CheckNoParts(const runtime::Core& core, const std::string& directory) {
                       directory + " on all nodes");
   }
   return core.exchange->Agree(mine);
+}
+
+Status CheckForeignParts(const runtime::Core& core, const std::string& directory,
+                         const Descriptor& descriptor) {
+  if (core.size() == 1) return Status();
+  return core.exchange->Agree(base::OrOutOfMemory(
+      [&] { return LookForForeign(*core.fs, directory, descriptor); }));
 }
 
 Status RemoveParts(const runtime::Core& core, const std::string& directory,

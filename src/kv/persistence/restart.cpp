@@ -233,6 +233,7 @@ void RestartWork::TakeNews(int step, const std::string& news) {
 Status RestartWork::Publish() {
   const Descriptor before = locked_.descriptor;
   Descriptor ready;
+  ready.id = before.id;
   ready.generations = {GenerationOf(*copied_)};
   ready.options = copied_->record.options;
   may_count_ = true;
@@ -302,6 +303,7 @@ Status BeginNew(const runtime::Core& core, LockedDatabase* locked, const Candida
   if (interrupted) QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, {}));
   Descriptor creating;
   creating.state = DescriptorState::kCreating;
+  creating.id = locked->descriptor.id;
   creating.generations = {{NextNumber(locked->descriptor),
                            static_cast<int>(candidate.record.parts.size()),
                            candidate.record.partitioner, ""}};

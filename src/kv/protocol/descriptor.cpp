@@ -21,6 +21,7 @@ constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filli
 constexpr char kGenerationPrefix[] = "generation.";
 constexpr char kLocationPrefix[] = "location.";
 constexpr char kTaken[] = "taken";
+constexpr char kId[] = "id";
 
 bool SetState(Slice value, Descriptor* descriptor) {
   for (size_t i = 0; i < std::size(kStateNames); ++i) {
@@ -45,6 +46,14 @@ bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
   return true;
 }
 
+// id = <16 hexadecimal digits>
+bool SetId(Slice value, Descriptor* descriptor) {
+  const auto id = runtime::ParseHex(value);
+  if (!id || *id == 0 || descriptor->id != 0) return false;
+  descriptor->id = *id;
+  return true;
+}
+
 // taken = <number>
 bool SetTaken(Slice value, Descriptor* descriptor) {
   const auto number = runtime::ParseNumber(value, kGenerationMax);
@@ -65,6 +74,7 @@ bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
 
 bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
   if (name == "state") return SetState(value, descriptor);
+  if (name == kId) return SetId(value, descriptor);
   if (name == kTaken) return SetTaken(value, descriptor);
   if (runtime::TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
   if (runtime::TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
@@ -99,6 +109,7 @@ bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generat
 std::string EncodeDescriptor(const Descriptor& descriptor) {
   std::string text = runtime::SealedBegin(kKind);
   runtime::AddLine(&text, "state", kStateNames[static_cast<int>(descriptor.state)]);
+  if (descriptor.id != 0) runtime::AddLine(&text, kId, runtime::Hex(descriptor.id));
   for (const Generation& generation : descriptor.generations) {
     const std::string number = std::to_string(generation.number);
     runtime::AddLine(&text, kGenerationPrefix + number,

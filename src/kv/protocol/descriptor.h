@@ -40,6 +40,9 @@ struct Generation {
 
 struct Descriptor {
   DescriptorState state = DescriptorState::kReady;
+  /// Drawn at random when the database is created: another node's DATABASE with another one is of
+  /// another database. 0: it is older than these ids.
+  uint64_t id = 0;
   std::vector<Generation> generations;  ///< newest first; only the first is written to
   /// The last number under which a restart copied parts beside the database, or an open by more
   /// ranks made some, 0: none did. They may lie on nodes that are not here.
