@@ -59,6 +59,7 @@ Result<std::vector<Entry>> ChainOf(const LogHeap& heap, const std::vector<Versio
 Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to) {
   for (size_t i = chain.size(); i > 0; --i) {
     const Entry& entry = chain[i - 1];
+    QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));
     QUIRE_RETURN_IF_ERROR(Apply(entry, heap.At(entry.data), to).WithContext(heap.path()));
   }
   return CheckContent(chain.front(), to).WithContext(heap.path());
