@@ -33,6 +33,7 @@ std::map<std::string, int>* calls = nullptr;  // by name, while armed
 int directory_sync_error = 0;                 // of fsync of a directory; 0: as it is
 int lock_error = 0;                           // of calls about locks; 0: as they are
 int madvise_error = 0;    // of a call that brings pages in; 0: as it is
+int statx_error = 0;      // 0: as it is
 off_t fallocate_max = 0;  // a larger call is interrupted, as by an old tmpfs; 0: as armed
 
 // Whether this call of `name` is one that a signal interrupts.
@@ -108,6 +109,14 @@ int __wrap_madvise(void* from, size_t size, int advice) {
   return -1;
 }
 
+int __real_statx(int fd, const char* path, int flags, unsigned mask, struct statx* more);
+int __wrap_statx(int fd, const char* path, int flags, unsigned mask, struct statx* more);
+int __wrap_statx(int fd, const char* path, int flags, unsigned mask, struct statx* more) {
+  if (statx_error == 0) return __real_statx(fd, path, flags, mask, more);
+  errno = statx_error;
+  return -1;
+}
+
 QUIRE_WRAP(int, msync, (void* from, size_t size, int flags), (from, size, flags))
 QUIRE_WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
 QUIRE_WRAP(int, statvfs, (const char* path, struct statvfs* info), (path, info))
@@ -147,7 +156,7 @@ class Interrupted : public testing::Test {
   }
   void TearDown() override {
     armed = false;
-    directory_sync_error = lock_error = madvise_error = 0;
+    directory_sync_error = lock_error = madvise_error = statx_error = 0;
     fallocate_max = 0;
     SetLogSink(nullptr);
   }
@@ -297,6 +306,22 @@ TEST_F(Interrupted, AnOlderKernelReadsPagesInByCalls) {
   EXPECT_EQ((*map)->StoreAgain(0, kBytes).code(), Code::kIo);
   ASSERT_TRUE(fs_.Unlink(path_).ok());
   EXPECT_EQ((*map)->MakeReadable(0, 4096).code(), Code::kIo) << "nobody can tell";
+}
+
+// Else a file without a date of birth would pass for another one.
+TEST_F(Interrupted, AFileThatCannotBeAskedAboutForWantOfMemoryIsNotAnotherFile) {
+  armed = false;
+  ASSERT_TRUE(WriteFile(fs_, path_, std::string(8192, 'a')).ok());
+  const auto map = fs_.Map(path_, 8192, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  (*map)->LimitRoom(4096);
+  statx_error = ENOMEM;
+  EXPECT_EQ((*map)->GrowRoom(8192).code(), Code::kOutOfMemory);
+  madvise_error = EINVAL;
+  EXPECT_EQ((*map)->MakeReadable(0, 8192).code(), Code::kOutOfMemory);
+  statx_error = 0;
+  EXPECT_TRUE((*map)->GrowRoom(8192).ok());
+  EXPECT_TRUE((*map)->MakeReadable(0, 8192).ok());
 }
 
 TEST_F(Interrupted, TheMachineAnswers) {

@@ -211,12 +211,17 @@ Result<Entry> Part::EntryAt(Slice key, uint64_t snapshot) const {
 // may have had one.
 Status Part::WhetherWhole(uint64_t snapshot) const {
   bool whole = snapshot != 0 && snapshot <= snapshot_;
+  Status unknown;
   std::vector<VersionRef> refs;
   index_->EachObject([&](uint32_t object, Slice key) {
     if (!whole || !index_->Versions(object, &refs).ok() || refs.empty()) return;
     const bool later = refs.back().version == 1 && refs.back().snapshot > snapshot;
-    whole = later || EntryAt(key, snapshot).ok();
+    const Status found = later ? Status() : EntryAt(key, snapshot).status();
+    whole = found.ok();
+    const bool lost = found.code() == Code::kNotFound || found.code() == Code::kCorruption;
+    if (!whole && !lost) unknown = found;
   });
+  QUIRE_RETURN_IF_ERROR(unknown);
   if (whole) return Status();
   return Status(Code::kNotFound, "snapshot " + std::to_string(snapshot) +
                                      " is not there, or parts of it have been collected");
