@@ -56,6 +56,9 @@ FILE_SABOTAGES = [
              "return segment_->map().TryCopy(ValueOffset(ref), ref.value_size, to);",
              "std::copy_n(segment_->data() + ValueOffset(ref), ref.value_size, to);\n"
              "  return true;", LSM, "LostValues.OfTheActive*"),
+    Sabotage("range-end", "a range whose end no table takes is acknowledged",
+             "src/lsm/db/db_write.cpp", "if (op.value.size() > log::kKeyBytesMax) {",
+             "if (false) {", LSM, "LongRangeTest.*"),
     Sabotage("stream-readable", "a get of a stream loads pages that may be lost",
              "src/stream/store/part.cpp",
              "QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));", "",
