@@ -80,10 +80,11 @@ void ExpectToBeRead(std::string bytes) {
   EXPECT_EQ(read->previous_end_lsn, 999'000u);
   for (const uint64_t boot_id : {kBootId, kBootId + 1}) {
     std::string seen;
-    const auto report = Replay(bytes.data(), *read, boot_id, kPath, [&](uint64_t, const char* at) {
+    const auto take = [&](uint64_t, const char* at) {
       seen += std::to_string(static_cast<int>(HeaderAt(at)->type)) + std::string(KeyOf(at)) + " ";
       return Status();
-    });
+    };
+    const auto report = Replay({bytes.data()}, *read, boot_id, kPath, take);
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     EXPECT_EQ(report->records, 6u);
     EXPECT_EQ(seen, std::string("1key 2k\0y 3a 4long 5\0 1b1 2b2 ", 30));

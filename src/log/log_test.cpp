@@ -269,7 +269,7 @@ class SegmentTest : public ::testing::Test {
     EXPECT_TRUE(header.ok()) << header.status().ToString();
     auto map = fs_->Map(kPath, header->capacity, io::MapMode::kRead);
     EXPECT_TRUE(map.ok());
-    auto report = Replay((*map)->data(), *header, boot_id, kPath,
+    auto report = Replay({(*map)->data()}, *header, boot_id, kPath,
                          [&taken](uint64_t offset, const char* record) {
                            taken[offset] = KeyOf(record);
                            return Status();
@@ -571,7 +571,7 @@ TEST_F(SegmentTest, AHoleBelowTheEndThatTheNextSegmentTellsEndsTheLogInAnotherBo
   const uint64_t end = Put(segment->data(), kGeneration, c, "c", "3");
   segment->data()[b] ^= 1;
   const auto count = [&](uint64_t complete_end) {
-    return Replay(segment->data(), segment->header(), 43, kPath,
+    return Replay({segment->data()}, segment->header(), 43, kPath,
                   [](uint64_t, const char*) { return Status(); }, complete_end)
         ->records;
   };
@@ -655,7 +655,7 @@ TEST_F(SegmentTest, ABatchIsTakenWholeOrNotAtAll) {
 TEST_F(SegmentTest, AnErrorOfTheTakerEndsReplay) {
   auto segment = Create(HeaderFor(42));
   Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
-  const auto report = Replay(segment->data(), segment->header(), 42, kPath,
+  const auto report = Replay({segment->data()}, segment->header(), 42, kPath,
                              [](uint64_t, const char*) { return Status(Code::kNoSpace, "full"); });
   EXPECT_EQ(report.status().code(), Code::kNoSpace);
 }
@@ -670,7 +670,7 @@ TEST_F(SegmentTest, ReplayOfACraftedSegmentTakesBoundedTime) {
   for (uint64_t at = kSegmentHeaderBytes; at + 24 <= header.capacity / 2; at += 24) {
     EncodeHeader(data + at, RecordType::kPut, 1, header.capacity / 2 - 100, 0);
   }
-  const auto report = Replay(data, header, 42, kPath,
+  const auto report = Replay({data}, header, 42, kPath,
                              [](uint64_t, const char*) { return Status(); });
   EXPECT_EQ(report.status().code(), Code::kCorruption);
 }
@@ -692,7 +692,7 @@ TEST_F(SegmentTest, ReplayStepsOverAnUnfinishedValueOfIntegersInBoundedTime) {
   EncodeRecord(data + begin, RecordType::kPut, "bbbb", value, 0);
   Put(data, kGeneration, begin + RecordSize(4, value.size()), "c", "3");
   std::string keys;
-  const auto report = Replay(data, header, 42, kPath, [&](uint64_t, const char* record) {
+  const auto report = Replay({data}, header, 42, kPath, [&](uint64_t, const char* record) {
     keys += KeyOf(record);
     return Status();
   });
@@ -715,7 +715,7 @@ TEST_F(SegmentTest, ReplayIsNotStoppedByWhatAnEarlierUseLeftBehindTheReservation
     Put(data, kGeneration, second, "b", "2");
     for (const uint64_t boot : {42, 43}) {
       std::string keys;
-      const auto report = Replay(data, header, boot, kPath, [&](uint64_t, const char* record) {
+      const auto report = Replay({data}, header, boot, kPath, [&](uint64_t, const char* record) {
         keys += KeyOf(record);
         return Status();
       });

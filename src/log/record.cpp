@@ -32,8 +32,11 @@ bool PlausibleSizes(const RecordHeader& header) {
 }  // namespace
 
 uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset) {
-  return base::Checksum(value,
-                        base::ChecksumSeed(base::ChecksumKind::kValue, segment_id, offset));
+  return base::Checksum(value, ValueChecksumSeed(segment_id, offset));
+}
+
+uint64_t ValueChecksumSeed(uint64_t segment_id, uint64_t offset) {
+  return base::ChecksumSeed(base::ChecksumKind::kValue, segment_id, offset);
 }
 
 void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size,

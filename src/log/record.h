@@ -105,6 +105,9 @@ static_assert(sizeof(ValueRef) == 32);
 /// The checksum of a separated value whose record lies at `offset` of value segment `segment_id`.
 uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset);
 
+/// The seed of that checksum, for a value that comes piece by piece.
+uint64_t ValueChecksumSeed(uint64_t segment_id, uint64_t offset);
+
 /// Writes a record's header at `to` (any alignment) with checksum 0 and prev 0.
 void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size,
                   uint32_t batch);

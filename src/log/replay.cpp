@@ -14,17 +14,23 @@ namespace {
 // Honest segments stay below 2; without a bound, crafted ones would take the square.
 constexpr uint64_t kFutileFactorMax = 256;
 
+// So much is made readable at a time: a small log brings in little, a large one makes few calls.
+constexpr uint64_t kReadableBytesMin = uint64_t{64} << 10;
+constexpr uint64_t kReadableBytesMax = uint64_t{2} << 20;
+
 class Replayer {
  public:
-  Replayer(const char* data, const SegmentHeader& header, const std::string& path,
+  Replayer(const SegmentBytes& bytes, const SegmentHeader& header, const std::string& path,
            const std::function<Status(uint64_t, const char*)>& take)
-      : data_(data),
+      : bytes_(bytes),
+        data_(bytes.data),
         header_(header),
         path_(path),
         take_(take),
-        complete_(Limit(CompleteMark(data, header.generation))),
-        promised_(Limit(DurableMark(data, header.generation))),
-        reserved_(Limit(ReservedMark(data, header.generation))),
+        readable_end_(bytes.make_readable ? kSegmentHeaderBytes : header.capacity),
+        complete_(Limit(CompleteMark(data_, header.generation))),
+        promised_(Limit(DurableMark(data_, header.generation))),
+        reserved_(Limit(ReservedMark(data_, header.generation))),
         end_(header.capacity),
         futile_bytes_max_(header.capacity * kFutileFactorMax) {}
 
@@ -71,6 +77,7 @@ class Replayer {
     while (at < end_) {
       uint64_t size = 0;
       Status status = TakeAt(at, &size);
+      if (status.ok()) status = unreadable_;
       if (status.ok() && size == 0) {
         if (at < promised_) return Damage(at);
         size = SkipAt(at);
@@ -100,8 +107,26 @@ class Replayer {
     return KnowsReserved() && at < reserved_ ? std::min(end, reserved_) : end;
   }
 
+  // Whether [at, end) can be looked at. If it cannot, Walk ends.
+  bool Readable(uint64_t end) {
+    if (end <= readable_end_) [[likely]] return true;
+    if (!unreadable_.ok()) return false;
+    const uint64_t piece = std::clamp(readable_end_ / 4, kReadableBytesMin, kReadableBytesMax);
+    const uint64_t next = std::max(end, std::min(readable_end_ + piece, end_));
+    unreadable_ = bytes_.make_readable(readable_end_, next - readable_end_);
+    if (unreadable_.ok()) readable_end_ = next;
+    return unreadable_.ok();
+  }
+
+  // PlausibleRecord, of which every byte can be looked at.
+  bool Plausible(uint64_t at, uint64_t end, uint64_t* size) {
+    end = EndOfAny(at, end);
+    return Readable(std::min(end, at + sizeof(RecordHeader))) &&
+           PlausibleRecord(data_, at, end, size) && Readable(at + *size);
+  }
+
   bool Valid(uint64_t at, uint64_t end, uint64_t* size) {
-    if (!PlausibleRecord(data_, at, EndOfAny(at, end), size)) return false;
+    if (!Plausible(at, end, size)) return false;
     const char* record = data_ + at;
     if (HeaderAt(record)->checksum == RecordChecksum(record, header_.generation, at)) return true;
     futile_bytes_ += *size;
@@ -179,7 +204,7 @@ class Replayer {
   // How far to go on from a place where nothing can be taken.
   uint64_t SkipAt(uint64_t at) {
     uint64_t size = 0;
-    if (!PlausibleRecord(data_, at, EndOfAny(at, header_.capacity), &size)) return 8;
+    if (!Plausible(at, header_.capacity, &size)) return 8;
     const RecordHeader& record = *HeaderAt(data_ + at);
     const bool lone_member = BatchDistance(record) != 0 && Valid(at, header_.capacity, &size);
     return lone_member ? size : 8;
@@ -197,10 +222,13 @@ class Replayer {
                                              "offset " + std::to_string(at));
   }
 
-  const char* data_;
+  const SegmentBytes& bytes_;
+  const char* const data_;
   const SegmentHeader& header_;
   const std::string& path_;
   const std::function<Status(uint64_t, const char*)>& take_;
+  uint64_t readable_end_;
+  Status unreadable_;
   bool looking_ = false;  // for the end, handing over nothing
   uint64_t torn_at_ = std::numeric_limits<uint64_t>::max();  // begin of the first hole that ends it
   std::vector<Hole> holes_;
@@ -216,11 +244,11 @@ class Replayer {
 
 }  // namespace
 
-Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id,
-                            const std::string& path,
+Result<ReplayReport> Replay(const SegmentBytes& bytes, const SegmentHeader& header,
+                            uint64_t boot_id, const std::string& path,
                             const std::function<Status(uint64_t offset, const char* record)>& take,
                             uint64_t complete_end) {
-  Replayer replayer(data, header, path, take);
+  Replayer replayer(bytes, header, path, take);
   return header.boot_id == boot_id ? replayer.InSameBoot() : replayer.InOtherBoot(complete_end);
 }
 

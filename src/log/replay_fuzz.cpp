@@ -51,7 +51,7 @@ void Run(const uint8_t* input, size_t size) {
   if (marked) MarkComplete(data, kGeneration, kSegmentHeaderBytes + input[1]);
   uint64_t end = kSegmentHeaderBytes;
   uint64_t taken = 0;
-  const auto report = Replay(data, header, same_boot ? 1 : 2, "fuzz",
+  const auto report = Replay({data}, header, same_boot ? 1 : 2, "fuzz",
                              [&](uint64_t offset, const char* record) {
                                uint64_t record_bytes = 0;
                                QUIRE_CHECK(offset >= end && record == data + offset);

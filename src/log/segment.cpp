@@ -309,6 +309,7 @@ Result<std::unique_ptr<Segment>> Segment::Open(io::FileSystem& fs, const std::st
   QUIRE_ASSIGN_OR_RETURN(segment->header_, ReadSegmentHeader(fs, path));
   QUIRE_ASSIGN_OR_RETURN(segment->map_,
                          fs.Map(path, segment->header_.capacity, io::MapMode::kReadWrite));
+  QUIRE_RETURN_IF_ERROR(segment->map_->MakeReadable(0, kSegmentHeaderBytes));
   segment->found_ = true;
   return segment;
 }

@@ -132,7 +132,8 @@ class Segment {
   /// a power loss a segment that no manifest lists may have a damaged one.
   static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,
                                                  const SegmentHeader& header, bool named = false);
-  /// A segment that a dead process left, as it is, mapped for adoption. Errors as of
+  /// A segment that a dead process left, as it is, mapped for adoption. Its header page is in
+  /// memory; before other bytes are looked at they have to be made readable. Errors as of
   /// ReadSegmentHeader.
   static Result<std::unique_ptr<Segment>> Open(io::FileSystem& fs, const std::string& path);
   /// Starts a new use of this file: a new header. Old records no longer verify. No other thread
@@ -173,6 +174,14 @@ struct ReplayReport {
                             ///< and whatever lies behind the first of them
 };
 
+/// What a replay looks at.
+struct SegmentBytes {
+  const char* data;  ///< SegmentHeader::capacity bytes; the header page can be looked at
+  /// io::MappedFile::MakeReadable, for the bytes behind that page, from the first on: asked before
+  /// they are looked at, and an error ends the replay. None: all are in memory.
+  std::function<Status(uint64_t offset, uint64_t size)> make_readable = {};
+};
+
 /// Walks the records of a segment that a dead process left, in order of offset, and hands each
 /// valid one to `take` (offset, pointer to its header). Batches, their kBatchBegin first, are
 /// handed over whole or not at all. `complete_end`: every record below it was finished once, as the
@@ -182,9 +191,9 @@ struct ReplayReport {
 /// kCorruption. In the same boot so is one below the completion mark, and the walk ends at the
 /// closing mark. In another boot the log ends before the first hole in which a finished record is
 /// known to have lain, which a power loss took: one below the completion mark, the closing mark or
-/// `complete_end`, or with the predecessor of a later record. `data`: header.capacity bytes.
-Result<ReplayReport> Replay(const char* data, const SegmentHeader& header, uint64_t boot_id,
-                            const std::string& path,
+/// `complete_end`, or with the predecessor of a later record.
+Result<ReplayReport> Replay(const SegmentBytes& bytes, const SegmentHeader& header,
+                            uint64_t boot_id, const std::string& path,
                             const std::function<Status(uint64_t offset, const char* record)>& take,
                             uint64_t complete_end = 0);
 

@@ -1,5 +1,6 @@
 """What sabotage.py leaves out of the library, one at a time, and the tests that have to notice."""
 from dataset_sabotages import DATASET_SABOTAGES
+from file_sabotages import FILE_SABOTAGES
 from rank_sabotages import RANK_SABOTAGES
 from sabotage_kind import Sabotage
 from stream_sabotages import STREAM_SABOTAGES
@@ -21,15 +22,9 @@ SABOTAGES = [
     Sabotage("manifest-sync", "a file that replaces another is renamed before it is synced",
              "src/io/files/file_system.cpp", "QUIRE_RETURN_IF_ERROR(file->Sync());", "",
              IO, "SimFileSystemTest.ReplaceFileIsAtomicAtEveryStep"),
-    Sabotage("room-in-pieces", "room is set aside in one call, however often it is interrupted",
-             "src/io/files/room.cpp", "piece = std::max(length / 2, kRoomPieceMin);", "",
-             "quire_io_interrupted_test", "Interrupted.RoomIsSetAsideInPieces*"),
     Sabotage("boot-kept", "a boot that could not be read is another one for good",
              "src/io/files/machine.cpp", "if (IsShort(kBootIdFile, text)) return id;", "",
              IO, "MachineDeathTest.*"),
-    Sabotage("room-last-page", "a store to the last page of the room asks the device for space",
-             "src/io/files/posix_file.cpp", "return TakeLastPage(file, end);", "return Status();",
-             IO, "PosixFileSystem.TheLastPage*"),
     Sabotage("locked-here", "whoever has a file open is to be ended, also this process",
              "src/io/files/posix_error.cpp", "if (holder == ProcessDescription()) {",
              "if (holder.empty()) {", "quire_api_process_state_test", "OpenHere.*"),
@@ -37,10 +32,6 @@ SABOTAGES = [
              "src/io/files/file_system.cpp", "return fs.SyncDirectory(DirectoryOf(path));",
              "static_cast<void>(fs.SyncDirectory(DirectoryOf(path)));\n  return Status();", IO,
              "FaultFileSystemTest.ADirectoryWhoseName*"),
-    Sabotage("directory-sync-error", "an error of syncing a directory counts as being unable to",
-             "src/io/files/posix_file_system.cpp",
-             "if (errno == EINVAL || errno == EROFS || errno == ENOSYS || errno == EOPNOTSUPP) {",
-             "if (errno != 0) {", "quire_io_interrupted_test", "Interrupted.ADirectoryThat*"),
     Sabotage("relative-paths", "a relative path means another directory after chdir",
              "src/io/files/machine.cpp",
              "if (path[0] != '/') {", "if (path[0] != '/') return path; {",
@@ -143,7 +134,7 @@ SABOTAGES = [
              "header.kind == SegmentKind::kLog ? header.capacity "
              ": std::min(kFirstRoomBytes, header.capacity);", LSM, "DbSpace.TheLogOfLarge*:DbSpace.AClosed*"),
     Sabotage("grown-identity", "room is set aside in a file that took the place of the mapped one",
-             "src/io/files/posix_file.cpp", "if (identity != identity_) {", "if (false) {",
+             "src/io/files/posix_file.cpp", "if (identity == identity_) return fd;", "return fd;",
              IO, "PosixFileSystem.AMappingSets*"),
     Sabotage("index-room", "the memory of all MemTables is set aside when a database is opened",
              "src/lsm/memtable/arena.cpp", "io::SharedMemory::Create(bytes, kBoardBytes)",
@@ -579,8 +570,7 @@ SABOTAGES = [
              "header.store_id) !=\n      header.checksum) {", "header.store_id) ==\n      0) {",
              LSM, "Manifest.Refuses*"),
     Sabotage("value-checksum", "a value's checksum is not compared", "src/lsm/vlog/value_files.cpp",
-             "if (log::ValueChecksum(value, ref.segment_id, ref.offset) == ref.checksum) return",
-             "return", LSM, "ValueLogTest.*"),
+             "if (checksum == ref.checksum) return", "return", LSM, "ValueLogTest.*"),
     Sabotage("laundered-value", "a damaged value is copied, and looks sound",
              "src/lsm/db/db_compact.cpp",
              "segments_.Exclude(from.segment_id);\n    return Status();\n  }\n"
@@ -797,4 +787,4 @@ SABOTAGES = [
     Sabotage("walk-short", "a walk that found no memory goes on behind the next pair",
              "src/kv/owner/local_iterator.cpp", "status_ = base::OutOfMemory();", "",
              "quire_allocation_walk_test", "*StarvedWalks.*"),
-] + RANK_SABOTAGES + DATASET_SABOTAGES + STREAM_SABOTAGES
+] + FILE_SABOTAGES + RANK_SABOTAGES + DATASET_SABOTAGES + STREAM_SABOTAGES

@@ -202,8 +202,7 @@ STREAM_SABOTAGES = [
              "const uint64_t raw_max", STREAM, "Logs/StreamDamageKinds.*/Packed"),
     Sabotage("stream-verify", "a view says that it is whole without a look",
              "src/stream/store/local_reader.cpp",
-             "return CheckStored(found_.entry(), bytes().data())"
-             ".WithContext(found_.sight->heap().path());",
+             "return CheckStored(entry, bytes().data()).WithContext(heap.path());",
              "return Status();", STREAM, "Logs/StreamDamageKinds.*/Moved"),
     Sabotage("stream-publish", "a snapshot is visible before the index has it",
              "src/stream/store/part.cpp",

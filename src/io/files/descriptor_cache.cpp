@@ -113,8 +113,9 @@ Result<FileIdentity> IdentityOf(int fd, const std::string& path) {
   if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "ask about", path);
   FileIdentity identity = {info.st_dev, info.st_ino, 0, 0};
   struct statx more;
-  if (::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 &&
-      (more.stx_mask & STATX_BTIME) != 0) {
+  const bool told = ::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0;
+  if (!told && errno == ENOMEM) return ErrnoStatus(errno, "ask about", path);
+  if (told && (more.stx_mask & STATX_BTIME) != 0) {
     identity.born_s = more.stx_btime.tv_sec;
     identity.born_ns = more.stx_btime.tv_nsec;
   }

@@ -31,7 +31,7 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Errors  kIo.
+/// Errors  kIo, kOutOfMemory.
 Result<FileIdentity> IdentityOf(int fd, const std::string& path);
 
 /// The descriptor of one file that is only read; closed while others are used more.

@@ -173,8 +173,12 @@ TEST_P(DescriptorCacheTest, AFileThatLostItsNameIsCorruptionOrStillRead) {
   ASSERT_OK(PosixFileSystem().Unlink(Path(0)));
   if (GetParam()) {
     EXPECT_TRUE(ReadsRight(0));
+    const Result<uint64_t> size = files_[0]->Size();
+    ASSERT_OK(size.status());
+    EXPECT_EQ(*size, BytesOf(0).size());
     return;
   }
+  EXPECT_EQ(files_[0]->Size().status().code(), Code::kCorruption);
   char byte = 0;
   const Status status = files_[0]->ReadAt(0, 1, &byte);
   EXPECT_EQ(status.code(), Code::kCorruption);

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/out_of_memory.h"
+#include "io/memory/guarded_copy.h"
 
 namespace quire::io {
 namespace {
 
 constexpr size_t kNameBytesMax = 255;
-constexpr uint64_t kSmallestPageBytes = 4096;
 
 // Volatile, for a compiler may leave out an exchange of a byte with itself. If another thread comes
 // in between, its store does as well. ThreadSanitizer takes it for a store that others could see.
@@ -16,6 +16,8 @@ __attribute__((no_sanitize("thread"))) void StoreSame(volatile char* byte) {
   char same = *byte;
   __atomic_compare_exchange_n(byte, &same, same, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
+
+bool CanGuard() { return PrepareGuardedCopies() && ThreadMayFault(); }
 
 // A new file with `bytes`, synced and still open.
 Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
@@ -56,6 +58,17 @@ Status MappedFile::StoreAgain(uint64_t offset, uint64_t size) {
   for (uint64_t at = first; at < offset + size; at += kSmallestPageBytes) StoreSame(data_ + at);
   Stored(offset, size);
   return Status();
+}
+
+Status MappedFile::TouchReadable(uint64_t offset, uint64_t size) {
+  if (offset >= size_) return Status();
+  size = std::min(size, size_ - offset);
+  return CanGuard() && GuardedTouch(data_ + offset, size) ? Status() : MakeReadable(offset, size);
+}
+
+bool MappedFile::TryCopy(uint64_t offset, size_t size, char* to) const {
+  if (offset > size_ || size > size_ - offset) return false;
+  return CanGuard() && GuardedCopy(data_ + offset, size, to);
 }
 
 Status FileSystem::RemoveTree(const std::string& directory) {

@@ -86,8 +86,23 @@ class MappedFile {
   /// one would return OK for bytes that the device does not have. Other threads and programs may
   /// store there meanwhile. Does nothing for files in memory.
   ///
-  /// Errors  kIo: a page cannot be read from the device.
+  /// Errors  kIo: a page cannot be read from the device. kOutOfMemory.
   Status StoreAgain(uint64_t offset, uint64_t size);
+  /// Brings the pages of [offset, offset + size) into memory, as far as the file was mapped. A load
+  /// from a page that the device cannot give, or that another program cut off the file, would end
+  /// the program with SIGBUS: so ask before bytes are looked at that an earlier program stored. The
+  /// kernel may drop the pages again later.
+  ///
+  /// Errors  kIo: a page cannot be had. kOutOfMemory. Never kNotFound.
+  /// Cost    one system call
+  virtual Status MakeReadable(uint64_t /*offset*/, uint64_t /*size*/) { return Status(); }
+  /// The same for a caller that asks often: no system call if the pages can be had, unless this
+  /// thread blocks SIGBUS; a load for each page.
+  Status TouchReadable(uint64_t offset, uint64_t size);
+  /// Copies [offset, offset + size) to `to`, with no system call. False: a page cannot be had, or
+  /// this thread could not survive that (it blocks SIGBUS); then File::ReadAt reads, or names the
+  /// error.
+  bool TryCopy(uint64_t offset, size_t size, char* to) const;
   /// Touches the pages so that stores do not fault (background; best effort, never an error).
   virtual void Prefault(uint64_t offset, uint64_t size) = 0;
   virtual const std::string& path() const = 0;

@@ -32,7 +32,9 @@ class ImmutableFile final : public File {
   Status Deallocate(uint64_t, uint64_t) override { return Refused("give back room of"); }
   Status Sync() override { return Refused("sync"); }
   void StartWriteBack(uint64_t, uint64_t) override {}
+  // As the file was opened: its bytes do not change. A mapped one may have no name any more.
   Result<uint64_t> Size() const override {
+    if (map_ != nullptr) return map_->size();
     QUIRE_ASSIGN_OR_RETURN(const CachedDescriptor::Use fd, descriptor_.Get());
     return SizeOf(fd.get(), path());
   }

@@ -18,7 +18,7 @@ namespace quire::io {
 /// a removed or replaced file readable. A file without one keeps its descriptor if it may lose its
 /// name (`keeps_name` false).
 ///
-/// Errors  kIo.
+/// Errors  kIo, kOutOfMemory.
 Result<std::unique_ptr<File>> NewImmutableFile(Descriptor fd, const std::string& path, int flags,
                                                bool keeps_name);
 

@@ -32,6 +32,8 @@ bool armed = false;
 std::map<std::string, int>* calls = nullptr;  // by name, while armed
 int directory_sync_error = 0;                 // of fsync of a directory; 0: as it is
 int lock_error = 0;                           // of calls about locks; 0: as they are
+int madvise_error = 0;    // of a call that brings pages in; 0: as it is
+int statx_error = 0;      // 0: as it is
 off_t fallocate_max = 0;  // a larger call is interrupted, as by an old tmpfs; 0: as armed
 
 // Whether this call of `name` is one that a signal interrupts.
@@ -96,6 +98,25 @@ int __wrap_fallocate(int fd, int mode, off_t at, off_t size) {
   return -1;
 }
 
+int __real_madvise(void* from, size_t size, int advice);
+int __wrap_madvise(void* from, size_t size, int advice);
+int __wrap_madvise(void* from, size_t size, int advice) {
+  constexpr int kPopulateRead = 22;
+  constexpr int kPopulateWrite = 23;
+  const bool brings_in = advice == kPopulateRead || advice == kPopulateWrite;
+  if (madvise_error == 0 || !brings_in) return __real_madvise(from, size, advice);
+  errno = madvise_error;
+  return -1;
+}
+
+int __real_statx(int fd, const char* path, int flags, unsigned mask, struct statx* more);
+int __wrap_statx(int fd, const char* path, int flags, unsigned mask, struct statx* more);
+int __wrap_statx(int fd, const char* path, int flags, unsigned mask, struct statx* more) {
+  if (statx_error == 0) return __real_statx(fd, path, flags, mask, more);
+  errno = statx_error;
+  return -1;
+}
+
 QUIRE_WRAP(int, msync, (void* from, size_t size, int flags), (from, size, flags))
 QUIRE_WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
 QUIRE_WRAP(int, statvfs, (const char* path, struct statvfs* info), (path, info))
@@ -135,7 +156,7 @@ class Interrupted : public testing::Test {
   }
   void TearDown() override {
     armed = false;
-    directory_sync_error = lock_error = 0;
+    directory_sync_error = lock_error = madvise_error = statx_error = 0;
     fallocate_max = 0;
     SetLogSink(nullptr);
   }
@@ -262,6 +283,45 @@ TEST_F(Interrupted, WithoutLocksWritersAreRefusedWithAdviceAndReadersRead) {
   lock_error = ENOLCK;  // may pass
   EXPECT_EQ(fs_.Lock(path_, "me").status().code(), Code::kIo);
   EXPECT_EQ(fs_.LockShared(path_).status().code(), Code::kIo);
+}
+
+TEST_F(Interrupted, AnOlderKernelReadsPagesInByCalls) {
+  armed = false;
+  constexpr uint64_t kBytes = (2 << 20) + 100;
+  ASSERT_TRUE(WriteFile(fs_, path_, std::string(kBytes, 'a')).ok());
+  const auto map = fs_.Map(path_, kBytes, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  for (const int error : {EINVAL, ENOMEM}) {
+    madvise_error = error;
+    EXPECT_TRUE((*map)->MakeReadable(0, kBytes).ok());
+    EXPECT_TRUE((*map)->StoreAgain(0, kBytes).ok());
+  }
+  ASSERT_EQ(::truncate(path_.c_str(), 4096), 0);
+  EXPECT_TRUE((*map)->MakeReadable(0, 4096).ok());
+  EXPECT_TRUE((*map)->MakeReadable(kBytes, 1).ok()) << "nothing was mapped there";
+  const Status lost = (*map)->MakeReadable(4000, kBytes);
+  EXPECT_EQ(lost.code(), Code::kIo);
+  EXPECT_NE(lost.message().find(path_ + " ends at offset 4096"), std::string::npos)
+      << lost.ToString();
+  EXPECT_EQ((*map)->StoreAgain(0, kBytes).code(), Code::kIo);
+  ASSERT_TRUE(fs_.Unlink(path_).ok());
+  EXPECT_EQ((*map)->MakeReadable(0, 4096).code(), Code::kIo) << "nobody can tell";
+}
+
+// Else a file without a date of birth would pass for another one.
+TEST_F(Interrupted, AFileThatCannotBeAskedAboutForWantOfMemoryIsNotAnotherFile) {
+  armed = false;
+  ASSERT_TRUE(WriteFile(fs_, path_, std::string(8192, 'a')).ok());
+  const auto map = fs_.Map(path_, 8192, MapMode::kReadWrite);
+  ASSERT_TRUE(map.ok()) << map.status().ToString();
+  (*map)->LimitRoom(4096);
+  statx_error = ENOMEM;
+  EXPECT_EQ((*map)->GrowRoom(8192).code(), Code::kOutOfMemory);
+  madvise_error = EINVAL;
+  EXPECT_EQ((*map)->MakeReadable(0, 8192).code(), Code::kOutOfMemory);
+  statx_error = 0;
+  EXPECT_TRUE((*map)->GrowRoom(8192).ok());
+  EXPECT_TRUE((*map)->MakeReadable(0, 8192).ok());
 }
 
 TEST_F(Interrupted, TheMachineAnswers) {

@@ -63,6 +63,16 @@ uint64_t PageBegin(uint64_t offset) { return offset / PageBytes() * PageBytes();
 
 uint64_t PageEnd(uint64_t offset) { return PageBegin(offset + PageBytes() - 1); }
 
+// Whether madvise says that a fault would have ended the program.
+bool IsLost(int error) { return error == EFAULT || error == EHWPOISON; }
+
+Status LostPages(const std::string& path, uint64_t offset, uint64_t size) {
+  return Status(Code::kIo, "cannot read the bytes from " + std::to_string(offset) + " to " +
+                               std::to_string(offset + size) + " of " + path +
+                               ": the device failed (look at the kernel's log), or another program "
+                               "shortened the file; restore it from a copy");
+}
+
 }  // namespace
 
 Result<uint64_t> SizeOf(int fd, const std::string& path) {
@@ -233,16 +243,19 @@ Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
   return result == 0 ? Status() : SyncStatus(errno, path_);
 }
 
-// By a descriptor for this once: a mapping keeps none. Whole pages: a store to one takes all of its
-// blocks, and a device may have smaller ones.
-Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
-  Descriptor fd = Descriptor::Open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+// For this once: a mapping keeps no descriptor.
+Result<Descriptor> PosixMappedFile::OpenAgain(int access) const {
+  Descriptor fd = Descriptor::Open(path_, access | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
   QUIRE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(fd.get(), path_));
-  if (identity != identity_) {
-    return Status(Code::kCorruption, path_ + " was replaced by another file while it was in use; "
-                                             "open the database again");
-  }
+  if (identity == identity_) return fd;
+  return Status(Code::kCorruption, path_ + " was replaced by another file while it was in use; "
+                                           "open the database again");
+}
+
+// Whole pages: a store to one takes all of its blocks, and a device may have smaller ones.
+Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
+  QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenAgain(O_RDWR));
   const uint64_t page_end = std::min(PageEnd(end), size_);
   // For TakeLastPage: else the kernel reads some MiB ahead for one page.
   static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM));
@@ -261,26 +274,49 @@ Status PosixMappedFile::TakeLastPage(const File& file, uint64_t end) {
   const uint64_t last = PageBegin(end - 1);
   char byte = 0;
   QUIRE_RETURN_IF_ERROR(file.ReadAt(last, 1, &byte));
-  const int error = Populate(last, end - last);
-  if (error == 0) return Status();
+  if (!IsLost(Populate(last, end - last, MADV_POPULATE_WRITE))) return Status();
   return ErrnoStatus(ENOSPC, "set aside the page" + At(last), path_);
 }
 
 // A store to a page that the device cannot give would end the program.
 Status PosixMappedFile::MakePresent(uint64_t offset, uint64_t size) {
-  const int error = Populate(offset, size);
-  if (error == 0) return Status();
-  return Status(Code::kIo, ErrnoStatus(error, "make pages present of", path_).message());
+  return BringIn(offset, size, MADV_POPULATE_WRITE);
 }
 
-// The error that a fault would have ended the program with, or 0. Older kernels refuse.
-int PosixMappedFile::Populate(uint64_t offset, uint64_t size) {
+Status PosixMappedFile::MakeReadable(uint64_t offset, uint64_t size) {
+  if (size == 0 || offset >= size_) return Status();
+  return BringIn(offset, std::min(size, size_ - offset), MADV_POPULATE_READ);
+}
+
+Status PosixMappedFile::BringIn(uint64_t offset, uint64_t size, int advice) {
+  const int error = Populate(offset, size, advice);
+  if (error == 0) return Status();
+  if (IsLost(error)) return LostPages(path_, offset, size);
+  // An older kernel, or one that has no memory at the moment: a call that reads says which.
+  const Status read = ReadIn(offset, size);
+  const bool certain = read.ok() || read.code() == Code::kOutOfMemory;
+  return certain ? read : Status(Code::kIo, read.message());
+}
+
+// What was read is in memory, and a load finds it there.
+Status PosixMappedFile::ReadIn(uint64_t offset, uint64_t size) const {
+  QUIRE_ASSIGN_OR_RETURN(const Descriptor fd, OpenAgain(O_RDONLY));
+  std::vector<char> piece(std::min<uint64_t>(kFillBytes, size));
+  for (const uint64_t end = offset + size; offset < end; offset += piece.size()) {
+    const size_t length = std::min<uint64_t>(piece.size(), end - offset);
+    QUIRE_RETURN_IF_ERROR(ReadExactly(fd.get(), path_, offset, length, piece.data()));
+  }
+  return Status();
+}
+
+// The error, or 0. Kernels before Linux 5.14 refuse with EINVAL.
+int PosixMappedFile::Populate(uint64_t offset, uint64_t size, int advice) {
   const uint64_t begin = PageBegin(offset);
   int result = 0;
   do {
-    result = ::madvise(data_ + begin, offset + size - begin, MADV_POPULATE_WRITE);
+    result = ::madvise(data_ + begin, offset + size - begin, advice);
   } while (result != 0 && errno == EINTR);
-  return result != 0 && (errno == EFAULT || errno == EHWPOISON) ? errno : 0;
+  return result == 0 ? 0 : errno;
 }
 
 void PosixMappedFile::Prefault(uint64_t offset, uint64_t size) {

@@ -50,6 +50,7 @@ class PosixMappedFile : public MappedFile {
                                                  uint64_t size, MapMode mode);
   ~PosixMappedFile() override;
   Status Sync(uint64_t offset, uint64_t size) override;
+  Status MakeReadable(uint64_t offset, uint64_t size) override;
   void Prefault(uint64_t offset, uint64_t size) override;
   const std::string& path() const override { return path_; }
 
@@ -59,7 +60,10 @@ class PosixMappedFile : public MappedFile {
 
  private:
   Status TakeLastPage(const File& file, uint64_t end);
-  int Populate(uint64_t offset, uint64_t size);
+  Result<Descriptor> OpenAgain(int access) const;
+  Status ReadIn(uint64_t offset, uint64_t size) const;
+  int Populate(uint64_t offset, uint64_t size, int advice);
+  Status BringIn(uint64_t offset, uint64_t size, int advice);
   PosixMappedFile(std::string path, MapMode mode, const FileIdentity& identity)
       : path_(std::move(path)), mode_(mode), identity_(identity) {}
 

@@ -482,5 +482,39 @@ TEST(PosixFileSystem, PagesThatAreGoneAreNotStoredToAgain) {
   EXPECT_EQ((*map)->StoreAgain(0, 64 << 10).code(), Code::kIo);
 }
 
+// A load from such a page would end the program.
+TEST(PosixFileSystem, PagesThatAreGoneAreNotReadable) {
+  constexpr uint64_t kBytes = 64 << 10;
+  const TempDirectory directory;
+  const std::string path = directory / "f";
+  ASSERT_TRUE(ReplaceFile(PosixFileSystem(), path, std::string(kBytes, 'a')).ok());
+  const auto map = PosixFileSystem().Map(path, kBytes, MapMode::kRead);
+  ASSERT_TRUE(map.ok());
+  std::string copy(kBytes, '\0');
+  EXPECT_TRUE((*map)->MakeReadable(0, kBytes).ok());
+  EXPECT_TRUE((*map)->TouchReadable(0, kBytes).ok());
+  EXPECT_TRUE((*map)->TryCopy(0, kBytes, copy.data()));
+  EXPECT_EQ(copy, std::string(kBytes, 'a'));
+  EXPECT_FALSE((*map)->TryCopy(1, kBytes, copy.data())) << "more than was mapped";
+  std::filesystem::resize_file(path, 4096);
+  const auto expect_lost = [&] {
+    EXPECT_TRUE((*map)->MakeReadable(100, 3996).ok());
+    EXPECT_TRUE((*map)->TouchReadable(100, 3996).ok());
+    EXPECT_EQ((*map)->MakeReadable(4095, 2).code(), Code::kIo);
+    EXPECT_FALSE((*map)->TryCopy(4095, 2, copy.data()));
+    const Status lost = (*map)->TouchReadable(0, UINT64_MAX);
+    EXPECT_EQ(lost.code(), Code::kIo);
+    EXPECT_NE(lost.message().find(path), std::string::npos) << lost.ToString();
+  };
+  expect_lost();
+  std::thread([&] {
+    sigset_t bus_error;
+    sigemptyset(&bus_error);
+    sigaddset(&bus_error, SIGBUS);
+    ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &bus_error, nullptr), 0);
+    expect_lost();
+  }).join();
+}
+
 }  // namespace
 }  // namespace quire::io::posix_file_system_test

@@ -1,6 +1,5 @@
 #include "io/files/read_map.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -26,17 +25,6 @@ bool IsTimed(uint64_t offset) {
 bool AddressSpaceIsUnlimited() {
   struct rlimit limit;
   return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
-}
-
-// Where SIGBUS is blocked, a fault in a copy would end the process. Looked at once in a thread's
-// life: a system call each time would cost what the copy saves.
-bool ThreadMayFault() {
-  thread_local const bool may_fault = [] {
-    sigset_t blocked;
-    return ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 &&
-           sigismember(&blocked, SIGBUS) == 0;
-  }();
-  return may_fault;
 }
 
 }  // namespace

@@ -46,16 +46,15 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
   siglongjmp(copy->way_out, 1);
 }
 
-}  // namespace
-
-bool PrepareGuardedCopies() {
-  static const bool installed = bus_error.Install(SIGBUS, OnBusError);
-  return installed;
+// ThreadSanitizer takes it for a use of what others may be storing.
+__attribute__((no_sanitize("thread"))) void Touch(const volatile char* from, size_t size) {
+  for (size_t at = 0; at < size; at += kSmallestPageBytes) static_cast<void>(from[at]);
+  static_cast<void>(from[size - 1]);
 }
 
-// Never inlined: what is the caller's in registers must be on the stack before sigsetjmp. Nothing
-// here has a destructor that the jump would skip.
-[[gnu::noinline]] bool GuardedCopy(const char* from, size_t size, char* to) {
+// Copies to `to`; if that is null it only touches. Never inlined: what is the caller's in registers
+// must be on the stack before sigsetjmp. Nothing here has a destructor that the jump would skip.
+[[gnu::noinline]] bool Guard(const char* from, size_t size, char* to) {
   Guarded copy;
   copy.begin = reinterpret_cast<uintptr_t>(from);
   copy.end = copy.begin + size;
@@ -66,10 +65,39 @@ bool PrepareGuardedCopies() {
   }
   guarded = &copy;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  std::memcpy(to, from, size);
+  if (to != nullptr) {
+    std::memcpy(to, from, size);
+  } else {
+    Touch(from, size);
+  }
   std::atomic_signal_fence(std::memory_order_seq_cst);
   guarded = nullptr;
   return true;
+}
+
+}  // namespace
+
+bool PrepareGuardedCopies() {
+  static const bool installed = bus_error.Install(SIGBUS, OnBusError);
+  return installed;
+}
+
+// Looked at once in a thread's life: a system call each time would cost what the copy saves.
+bool ThreadMayFault() {
+  thread_local const bool may_fault = [] {
+    sigset_t blocked;
+    return ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 &&
+           sigismember(&blocked, SIGBUS) == 0;
+  }();
+  return may_fault;
+}
+
+bool GuardedCopy(const char* from, size_t size, char* to) {
+  return Guard(from, size, to);
+}
+
+bool GuardedTouch(const char* from, size_t size) {
+  return size == 0 || Guard(from, size, nullptr);
 }
 
 }  // namespace quire::io

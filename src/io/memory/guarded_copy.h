@@ -16,12 +16,22 @@
 
 namespace quire::io {
 
+/// [bytes] No machine has smaller pages.
+constexpr size_t kSmallestPageBytes = 4096;
+
 /// Installs the handler, once in the life of the process. False where the system refuses; then
 /// GuardedCopy() must not be called.
 bool PrepareGuardedCopies();
 
+/// Whether a fault in a copy of this thread reaches the handler: SIGBUS was not blocked when it
+/// first asked. (If a thread blocks it later, that is not noticed: asking takes a system call.)
+bool ThreadMayFault();
+
 /// Copies `size` bytes from `from`, within a mapping, to `to`. False where a page of them cannot be
 /// had; then anything may stand in `to`.
 bool GuardedCopy(const char* from, size_t size, char* to);
+
+/// The same without a copy: a byte of each page is loaded.
+bool GuardedTouch(const char* from, size_t size);
 
 }  // namespace quire::io

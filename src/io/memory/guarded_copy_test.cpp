@@ -69,6 +69,10 @@ TEST(GuardedCopy, FailsWhereAPageIsLostAndCanBeTriedAgain) {
   std::string to(2 * PageBytes(), '\0');
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(GuardedCopy(mapping.lost(), 1, to.data()));
+    EXPECT_FALSE(GuardedTouch(mapping.lost() - 3, 4));
+    EXPECT_FALSE(GuardedTouch(mapping.there(), to.size()));
+    EXPECT_TRUE(GuardedTouch(mapping.there(), PageBytes()));
+    EXPECT_TRUE(GuardedTouch(mapping.lost(), 0));
     EXPECT_FALSE(GuardedCopy(mapping.lost() - 3, 6, to.data()));
     EXPECT_FALSE(GuardedCopy(mapping.there(), to.size(), to.data()));
     EXPECT_TRUE(GuardedCopy(mapping.there(), PageBytes(), to.data()));

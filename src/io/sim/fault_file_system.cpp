@@ -183,6 +183,10 @@ class FaultMappedFile : public MappedFile, private FaultHolding {
     if (!dead) FailSync(base_.get(), fault, offset, size);
     return fault;
   }
+  Status MakeReadable(uint64_t offset, uint64_t size) override {
+    QUIRE_RETURN_IF_ERROR(plan_->Call(kFaultRead, "read", path()));
+    return base_->MakeReadable(offset, size);
+  }
   void Prefault(uint64_t offset, uint64_t size) override { base_->Prefault(offset, size); }
   const std::string& path() const override { return base_->path(); }
 

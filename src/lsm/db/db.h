@@ -150,6 +150,8 @@ class Db {
   /// asleep, while the flushing queue is full.
   virtual Status Put(Slice key, Slice value) = 0;
   virtual Status Delete(Slice key) = 0;
+  /// The keys of [begin, end). kInvalidArgument, as of a batch: `end` is longer than a key; here
+  /// also if it lies before `begin`.
   virtual Status DeleteRange(Slice begin, Slice end) = 0;
   /// All operations or none: for readers and for recovery. The batch must fit a MemTable
   /// (kInvalidArgument).

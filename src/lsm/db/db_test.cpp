@@ -616,6 +616,40 @@ TEST_F(DbTest, ManyValuesFillAMemTableAsRecordsDo) {
   EXPECT_GE(test_->Statistics().flush_count, 4u) << "40 records of 80 bytes, but 2.4 MB of values";
 }
 
+class LongRangeTest : public DbTest {
+ protected:
+  static StorageOptions Options() {
+    StorageOptions options = SmallOptions();
+    options.memtable_bytes = 1 << 20;
+    return options;
+  }
+  LongRangeTest() : DbTest(Options()) {}
+};
+
+// No table would take it, and so no flush would ever succeed again.
+TEST_F(LongRangeTest, ARangeWhoseEndIsLongerThanAKeyIsRefused) {
+  const std::string longest(65536, 'z');
+  const std::string too_long = longest + 'z';
+  Put("k", "v");
+  EXPECT_EQ(test_->DeleteRange("a", too_long).code(), Code::kInvalidArgument);
+  WriteBatch batch;
+  batch.Put("a", "1");
+  batch.DeleteRange("b", too_long);
+  const Status status = test_->Write(batch);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("65537"), std::string::npos) << status.ToString();
+  EXPECT_EQ(All().size(), 1u) << "nothing of the batch is applied";
+  WriteProgress progress;
+  EXPECT_EQ(test_->Apply(batch.bytes(), {}, &progress).code(), Code::kInvalidArgument);
+  EXPECT_EQ(progress.applied, 1u) << "the put came before";
+  ASSERT_TRUE(test_->Flush().ok());
+  batch.Clear();
+  batch.DeleteRange("a", longest);
+  ASSERT_TRUE(test_->Write(batch).ok());
+  ASSERT_TRUE(test_->Flush().ok());
+  EXPECT_TRUE(All().empty());
+}
+
 class EveryNthTest : public DbTest {
  protected:
   static StorageOptions Options() {

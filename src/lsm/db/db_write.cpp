@@ -53,9 +53,13 @@ Status DbImpl::CheckWrite(Slice key, uint64_t value_size) const {
 
 Status DbImpl::CheckOp(const WriteOp& op) const {
   QUIRE_RETURN_IF_ERROR(CheckWrite(op.key, op.value.size()));
-  if (op.type != log::RecordType::kRangeDelete || StoredBytes(op) <= record_bytes_max_) {
-    return Status();
+  if (op.type != log::RecordType::kRangeDelete) return Status();
+  if (op.value.size() > log::kKeyBytesMax) {  // no table takes it
+    return Status(Code::kInvalidArgument, "a range whose end has " +
+                                              std::to_string(op.value.size()) +
+                                              " bytes; keys have at most 65536");
   }
+  if (StoredBytes(op) <= record_bytes_max_) return Status();
   return Status(Code::kInvalidArgument, "the range's two keys do not fit a MemTable of " +
                                             std::to_string(options_.memtable_bytes) +
                                             " bytes: raise memtable_bytes");
@@ -147,13 +151,12 @@ void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
 Status DbImpl::DeleteRange(Slice begin, Slice end) {
   // No key is empty, so the empty one and this one begin the same range.
   if (begin.empty()) begin = Slice("\0", 1);
-  if (end.size() > log::kKeyBytesMax || end < begin) {
-    return Status(Code::kInvalidArgument,
-                  "the range's end lies before its begin, or has more than 65536 bytes");
+  if (end < begin) {
+    return Status(Code::kInvalidArgument, "the range's end lies before its begin");
   }
-  if (begin == end) return Status();
   const WriteOp op{log::RecordType::kRangeDelete, begin, end};
   QUIRE_RETURN_IF_ERROR(CheckOp(op));
+  if (begin == end) return Status();
   WriteProgress progress;
   return WriteGroup({op}, false, &progress);
 }

@@ -95,6 +95,10 @@ void MemoryHandle::Close() {
   end_lsn_.store(header_.base_lsn + table_->Close(), std::memory_order_release);
 }
 
+Status MemoryHandle::MakeReadable(uint64_t offset, uint64_t size) {
+  return segment_ == nullptr ? Status() : segment_->map().MakeReadable(offset, size);
+}
+
 void MemoryHandle::FinishAdoption(uint64_t end) {
   table_->FinishAdoption(end);
   end_lsn_.store(header_.base_lsn + end, std::memory_order_release);

@@ -70,7 +70,9 @@ class MemoryHandle {
   }
   /// Closes the MemTable for writers and waits for those under way.
   void Close();
-  /// The same for an adopted one, whose records end at offset `end`.
+  /// Of io::MappedFile, for the records of an adopted one.
+  Status MakeReadable(uint64_t offset, uint64_t size);
+  /// Close for an adopted one, whose records end at offset `end`.
   void FinishAdoption(uint64_t end);
   /// Its records are in a table that the manifest names: its segment is not needed any more.
   void SetFlushed() { flushed_.store(true, std::memory_order_release); }

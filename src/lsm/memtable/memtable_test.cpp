@@ -522,7 +522,7 @@ TEST(MemTable, AdoptedFromTheLogItAnswersTheSame) {
     header.generation = kGeneration;
     header.capacity = first.bytes();
     const auto report =
-        log::Replay(second.data(), header, header.boot_id, "log",
+        log::Replay({second.data()}, header, header.boot_id, "log",
                     [&](uint64_t offset, const char*) { return second->Adopt(offset); });
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     EXPECT_EQ(report->records, 500u);
@@ -550,7 +550,7 @@ TEST(MemTable, AdoptedWithHolesItHasWhatIsLeftAndItsMarkStaysBelowThem) {
     Holder second;
     std::memcpy(second.data(), first.data(), first.bytes());
     const auto report =
-        log::Replay(second.data(), header, header.boot_id, "log",
+        log::Replay({second.data()}, header, header.boot_id, "log",
                     [&](uint64_t offset, const char*) { return second->Adopt(offset); });
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     second->FinishAdoption(report->end);

@@ -269,7 +269,7 @@ TEST(MemTable, ManyThreadsFillItToItsLimitWithoutAHole) {
     header.generation = kGeneration;
     header.capacity = table.bytes();
     uint64_t records = 0;
-    const auto report = log::Replay(table.data(), header, header.boot_id, "log",
+    const auto report = log::Replay({table.data()}, header, header.boot_id, "log",
                                     [&](uint64_t, const char* record) {
                                       records += log::HeaderAt(record)->type == RecordType::kPut;
                                       return Status();
@@ -290,7 +290,7 @@ std::vector<std::string> KeysWithout(Holder& table, uint64_t lost) {
   header.capacity = table.bytes();
   header.boot_id = 1;
   std::vector<std::string> keys;
-  const auto report = log::Replay(table.data(), header, 2, "log",
+  const auto report = log::Replay({table.data()}, header, 2, "log",
                                   [&](uint64_t, const char* record) {
                                     keys.emplace_back(log::KeyOf(record));
                                     return Status();

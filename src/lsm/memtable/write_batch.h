@@ -23,7 +23,7 @@ class WriteBatch {
   /// A call of a registered function at the owner.
   void Update(Slice key, uint32_t function, Slice argument);
   /// Any of these. The sizes are the caller's to have checked: key 1 .. kKeyBytesMax, value up to
-  /// kValueBytesMax.
+  /// kValueBytesMax. The database refuses a range whose end is longer than a key.
   void Add(log::RecordType type, Slice key, Slice value);
   void Clear() {
     bytes_.clear();

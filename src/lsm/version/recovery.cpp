@@ -19,6 +19,12 @@ log::ValueRef ReferenceOf(const char* record) {
   return base::LoadLe<log::ValueRef>(log::ValueOf(record).data());
 }
 
+log::SegmentBytes BytesOf(MemoryHandle& handle) {
+  return {handle.table().data(), [&handle](uint64_t offset, uint64_t size) {
+            return handle.MakeReadable(offset, size);
+          }};
+}
+
 // Ends a replay early; never leaves this file.
 Status StopReplay() { return Status(Code::kNotFound); }
 
@@ -321,7 +327,7 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
   const uint64_t durable = log::DurableMark(handle.table().data(), file.header.generation);
   log::ReplayReport taken;
   Result<log::ReplayReport> report =
-      log::Replay(handle.table().data(), file.header, boot_id_, file.path,
+      log::Replay(BytesOf(handle), file.header, boot_id_, file.path,
                   [&](uint64_t offset, const char* record) {
                     if (offset >= end) return StopReplay();
                     const log::RecordType type = log::HeaderAt(record)->type;
@@ -364,9 +370,8 @@ uint64_t LogRecovery::CompleteEnd(const LogFile& file) const {
 // After a power loss: the offset of the first record, or batch with a record, whose separated value
 // did not reach the disk. What was promised before is not among them: values are synced before the
 // log is.
-Result<uint64_t> LogRecovery::EndOfWholeValues(const MemoryHandle& handle, const LogFile& file) {
-  const char* data = handle.table().data();
-  const uint64_t durable = log::DurableMark(data, file.header.generation);
+Result<uint64_t> LogRecovery::EndOfWholeValues(MemoryHandle& handle, const LogFile& file) {
+  const uint64_t durable = log::DurableMark(handle.table().data(), file.header.generation);
   uint64_t end = std::numeric_limits<uint64_t>::max();
   const auto look = [&](uint64_t offset, const char* record) -> Status {
     if (offset < durable) return Status();
@@ -376,7 +381,7 @@ Result<uint64_t> LogRecovery::EndOfWholeValues(const MemoryHandle& handle, const
     return StopReplay();
   };
   const Result<log::ReplayReport> report =
-      log::Replay(data, file.header, boot_id_, file.path, look, CompleteEnd(file));
+      log::Replay(BytesOf(handle), file.header, boot_id_, file.path, look, CompleteEnd(file));
   if (!report.ok() && report.status().code() != Code::kNotFound) return report.status();
   return end;
 }

@@ -128,7 +128,7 @@ class LogRecovery {
   Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
   uint64_t CompleteEnd(const LogFile& file) const;
   void NoteValue(const char* record, bool durable);
-  Result<uint64_t> EndOfWholeValues(const MemoryHandle& handle, const LogFile& file);
+  Result<uint64_t> EndOfWholeValues(MemoryHandle& handle, const LogFile& file);
   Result<bool> ValueIsWhole(const char* record);
   Result<bool> HasHeader(uint64_t value_segment);
   Result<std::string> HeaderPage(const LogFile& file);

@@ -1,16 +1,18 @@
 #include "lsm/vlog/value_files.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/epoch.h"
+#include "base/hash.h"
 #include "log/segment.h"
 
 namespace quire::lsm {
 namespace {
 
-// Larger values are checked in a mapping instead of a buffer, and are believed to be there only
-// after a look at the file's size.
+// Larger values are checked piece by piece, and are believed to be there only after a look at the
+// file's size.
 constexpr uint32_t kLargeBytes = 1 << 20;
 constexpr uint64_t kOffsetMax = uint64_t{1} << 62;
 
@@ -32,6 +34,13 @@ Status CheckRef(const log::ValueRef& ref, const io::File& file) {
   return Status(Code::kCorruption, file.path() + " has no value of " +
                                        std::to_string(ref.value_size) + " bytes at offset " +
                                        std::to_string(ref.offset));
+}
+
+Status CompareChecksum(uint64_t checksum, const log::ValueRef& ref, const std::string& path) {
+  if (checksum == ref.checksum) return Status();
+  return Status(Code::kCorruption, path + ": the value at offset " + std::to_string(ref.offset) +
+                                       " (" + std::to_string(ref.value_size) +
+                                       " bytes) does not match its checksum");
 }
 
 class FileValueReader : public ValueReader {
@@ -69,10 +78,7 @@ std::unique_ptr<ValueReader> ValueReader::Create(io::FileSystem& fs,
 }
 
 Status VerifyValue(Slice value, const log::ValueRef& ref, const std::string& path) {
-  if (log::ValueChecksum(value, ref.segment_id, ref.offset) == ref.checksum) return Status();
-  return Status(Code::kCorruption, path + ": the value at offset " + std::to_string(ref.offset) +
-                                       " (" + std::to_string(ref.value_size) +
-                                       " bytes) does not match its checksum");
+  return CompareChecksum(log::ValueChecksum(value, ref.segment_id, ref.offset), ref, path);
 }
 
 ValueFiles::~ValueFiles() {
@@ -93,20 +99,16 @@ Status ValueFiles::Read(const log::ValueRef& ref, const AllocateFn& allocate) co
 }
 
 Status ValueFiles::Check(const log::ValueRef& ref) const {
-  if (ref.value_size <= kLargeBytes) {
-    std::string buffer;
-    return Read(ref, [&buffer](size_t size) {
-      buffer.resize(size);
-      return buffer.data();
-    });
-  }
-  const std::string path = PathOf(ref.segment_id);
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<io::File> file, Find(ref.segment_id));
   QUIRE_RETURN_IF_ERROR(CheckRef(ref, *file));
-  const uint64_t begin = ValueOffset(ref);
-  QUIRE_ASSIGN_OR_RETURN(const auto map,
-                         fs_.Map(path, begin + ref.value_size, io::MapMode::kRead));
-  return VerifyValue(Slice(map->data() + begin, ref.value_size), ref, path);
+  std::string piece(std::min(ref.value_size, kLargeBytes), '\0');
+  base::PiecewiseChecksum checksum(log::ValueChecksumSeed(ref.segment_id, ref.offset));
+  for (uint64_t done = 0; done < ref.value_size; done += piece.size()) {
+    piece.resize(std::min<uint64_t>(piece.size(), ref.value_size - done));
+    QUIRE_RETURN_IF_ERROR(file->ReadAt(ValueOffset(ref) + done, piece.size(), piece.data()));
+    checksum.Add(piece);
+  }
+  return CompareChecksum(checksum.Sum(), ref, file->path());
 }
 
 Result<std::shared_ptr<io::File>> ValueFiles::Find(uint64_t segment_id) const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <list>
 #include <map>
 #include <mutex>
@@ -218,9 +217,12 @@ class SegmentedValueLog : public ValueLog {
     {
       const base::EpochGuard guard;
       const ValueSegment* active = active_.load(std::memory_order_acquire);
-      if (active != nullptr && active->id() == ref.segment_id) {
-        const Slice value = active->InMapping(ref);
-        if (value.data() != nullptr) return CopyOut(value, ref, allocate);
+      if (active != nullptr && active->id() == ref.segment_id && active->InMapping(ref)) {
+        char* const to = allocate(ref.value_size);
+        if (to == nullptr) return Status(Code::kOutOfMemory, "no memory for a value");
+        if (active->TryCopy(ref, to)) {
+          return VerifyValue(Slice(to, ref.value_size), ref, files_.PathOf(ref.segment_id));
+        }
       }
     }
     return files_.Read(ref, allocate);
@@ -311,13 +313,6 @@ class SegmentedValueLog : public ValueLog {
   }
 
  private:
-  Status CopyOut(Slice value, const log::ValueRef& ref, const AllocateFn& allocate) const {
-    char* const to = allocate(value.size());
-    if (to == nullptr) return Status(Code::kOutOfMemory, "no memory for a value");
-    if (!value.empty()) std::memcpy(to, value.data(), value.size());
-    return VerifyValue(Slice(to, value.size()), ref, files_.PathOf(ref.segment_id));
-  }
-
   // The copy is short: the segment is kept alive by an epoch.
   bool AppendSmall(Slice key, Slice value, log::ValueRef* ref, Status* status,
                    uint64_t* full_id) {

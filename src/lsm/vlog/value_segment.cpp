@@ -7,6 +7,7 @@
 #include "base/scope_exit.h"
 #include "base/sync_point.h"
 #include "log/room.h"
+#include "lsm/vlog/value_files.h"
 
 namespace quire::lsm {
 namespace {
@@ -138,12 +139,15 @@ Status ValueSegment::StoreByCall(uint64_t offset, Slice key, Slice value, log::V
   return file_->WriteAt(offset + head.size(), value);
 }
 
-Slice ValueSegment::InMapping(const log::ValueRef& ref) const {
-  const uint64_t begin = ref.offset + sizeof(log::RecordHeader) + ref.key_size;
+bool ValueSegment::InMapping(const log::ValueRef& ref) const {
+  const uint64_t begin = ValueOffset(ref);
   const bool inside = segment_ != nullptr && begin >= ref.offset && begin <= header_.capacity &&
                       ref.value_size <= header_.capacity - begin;
-  if (!inside || ref.value_size >= kWriteCallBytesMin) return Slice();
-  return Slice(segment_->data() + begin, ref.value_size);
+  return inside && ref.value_size < kWriteCallBytesMin;
+}
+
+bool ValueSegment::TryCopy(const log::ValueRef& ref, char* to) const {
+  return segment_->map().TryCopy(ValueOffset(ref), ref.value_size, to);
 }
 
 bool ValueSegment::drained() const {

@@ -48,8 +48,11 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   bool TouchNext() { return TouchFrom(0); }
   /// Stores the pair in its reservation; on failure the room stays unused.
   Status Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
-  /// The value in the mapping, not verified; empty data() where it has to be read from the file.
-  Slice InMapping(const log::ValueRef& ref) const;
+  /// Whether the value may be in the mapping; else it has to be read from the file.
+  bool InMapping(const log::ValueRef& ref) const;
+  /// Copies such a value to `to`, not verified. False: it has to be read from the file, which may
+  /// name an error.
+  bool TryCopy(const log::ValueRef& ref, char* to) const;
 
   /// No reservation succeeds any more.
   void Close() { tail_.tail.fetch_or(log::SegmentTail::kClosed, std::memory_order_acq_rel); }

@@ -26,6 +26,7 @@ Result<std::unique_ptr<Gate>> Gate::Create(io::FileSystem& fs, const std::string
   if (size < kGateBytes) QUIRE_RETURN_IF_ERROR(file->Allocate(kGateBytes));
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,
                          fs.Map(path, kGateBytes, io::MapMode::kReadWrite));
+  QUIRE_RETURN_IF_ERROR(map->MakeReadable(0, kGateBytes));
   std::unique_ptr<Gate> gate(new Gate);
   gate->data_ = map->data();
   gate->map_ = std::move(map);
@@ -37,6 +38,7 @@ Result<std::unique_ptr<Gate>> Gate::Create(io::FileSystem& fs, const std::string
 Result<std::unique_ptr<Gate>> Gate::Open(io::FileSystem& fs, const std::string& path,
                                          io::MapMode mode) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map, fs.Map(path, kGateBytes, mode));
+  QUIRE_RETURN_IF_ERROR(map->MakeReadable(0, kGateBytes));
   std::unique_ptr<Gate> gate(new Gate);
   gate->writable_ = mode == io::MapMode::kReadWrite;
   gate->data_ = map->data();

@@ -92,6 +92,7 @@ Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::st
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,
                          fs.Map(path, kLogHeaderBytes + identity.capacity, mode));
   std::unique_ptr<LogHeap> heap(new LogHeap(std::move(identity), std::move(map)));
+  QUIRE_RETURN_IF_ERROR(heap->memory_.TouchReadable(0, kLogHeaderBytes));
   QUIRE_ASSIGN_OR_RETURN(heap->head_, heap->ReadHead());
   heap->position_of_ = heap->head_.sequence;
   heap->tail_ = heap->head_.head;
@@ -117,6 +118,7 @@ Result<Head> LogHeap::ReadHead() const {
 }
 
 Result<Record> LogHeap::RecordAt(Position at) const {
+  QUIRE_RETURN_IF_ERROR(CheckReadable(at, kRecordBytes));
   return DecodeRecord(Slice(At(at), kRecordBytes), identity_.log_id, at);
 }
 
@@ -133,7 +135,13 @@ Result<Record> LogHeap::CheckedRecord(Position at) const {
 }
 
 Result<Entry> LogHeap::EntryAt(Position at) const {
-  const uint64_t bytes = std::min(RestOf(at), kEntryBytesMax);
+  uint64_t bytes = std::min(RestOf(at), kRecordBytes);
+  QUIRE_RETURN_IF_ERROR(CheckReadable(at, bytes));
+  if (bytes == kRecordBytes) {
+    const uint64_t bytes_max = std::min(RestOf(at), kEntryBytesMax);
+    bytes = std::clamp<uint64_t>(base::LoadLe<uint32_t>(At(at)), kRecordBytes, bytes_max);
+    QUIRE_RETURN_IF_ERROR(CheckReadable(at, bytes));
+  }
   Result<Entry> entry = DecodeEntry(Slice(At(at), bytes), identity_.log_id, at);
   if (!entry.ok()) return DamagedAt(path(), at, "an entry is damaged");
   if (entry->stored > RestOf(entry->data) || !HasPossibleSizes(*entry)) {
@@ -158,6 +166,7 @@ Result<std::vector<Entry>> LogHeap::EntriesOf(Position at, const Record& record)
 }
 
 Status LogHeap::CheckData(const Entry& entry) const {
+  QUIRE_RETURN_IF_ERROR(CheckReadable(entry.data, entry.stored));
   return CheckStored(entry, At(entry.data)).WithContext(path());
 }
 
@@ -166,12 +175,14 @@ Result<WalkEnd> LogHeap::Walk(bool check_data, const VisitCommit& visit) {
   WalkEnd end;
   while (at - head_.head < identity_.capacity) {
     const Result<Record> record = CheckedRecord(at);
+    if (!record.ok() && record.status().code() != Code::kCorruption) return record.status();
     if (!record.ok()) break;
     Result<std::vector<Entry>> entries = EntriesOf(at, *record);
     end.status = entries.status();
     for (size_t i = 0; check_data && end.status.ok() && i < entries->size(); ++i) {
       end.status = CheckData((*entries)[i]);
     }
+    if (!end.status.ok() && end.status.code() != Code::kCorruption) return end.status;
     if (!end.status.ok()) break;
     QUIRE_RETURN_IF_ERROR(visit(at, *record, *entries));
     at += record->bytes;
@@ -205,6 +216,10 @@ Result<uint64_t> LogHeap::EraseBehindTail() {
   uint64_t records = 0;
   bool erased = false;
   for (Position at = tail_; at < end; at += kRecordBytes) {
+    const uint64_t page_rest = kPageBytes - OffsetOf(at) % kPageBytes;
+    if (at == tail_ || page_rest == kPageBytes) {
+      QUIRE_RETURN_IF_ERROR(CheckReadable(at, std::min(page_rest, end - at)));
+    }
     if (!MayBeRecord(At(at)) && !IsErased(At(at))) continue;
     // Also those of positions that come again: the head may have been laps further.
     if (RecordAt(at).ok()) ++records;

@@ -9,6 +9,7 @@
 ///            behind all else of it. Nothing at or above the stored head is overwritten.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -40,7 +41,7 @@ class LogHeap {
   /// whole.
   static Status Create(io::FileSystem& fs, const std::string& path, const Identity& identity,
                        const Head& head);
-  /// kNotFound, kCorruption.
+  /// kNotFound, kCorruption, kIo.
   static Result<std::unique_ptr<LogHeap>> Open(io::FileSystem& fs, const std::string& path,
                                                io::MapMode mode);
 
@@ -58,15 +59,20 @@ class LogHeap {
   bool HasRoomAt(Position at, uint64_t bytes) const { return bytes <= RestOf(at); }
   /// Bytes at a position that a commit of [head, tail) has.
   const char* At(Position at) const { return memory_.data() + OffsetOf(at); }
-  /// The entry at `at`. kCorruption.
+  /// Whether bytes there can be looked at: if not, a look would end the program with SIGBUS. kIo:
+  /// the device cannot give them, or another program shortened the log.
+  Status CheckReadable(Position at, uint64_t bytes) const {
+    return memory_.TouchReadable(OffsetOf(at), std::min(bytes, RestOf(at)));
+  }
+  /// The entry at `at`. kCorruption, kIo.
   Result<Entry> EntryAt(Position at) const;
-  /// The commit that begins at `at`, without its entries. kCorruption: there is none.
+  /// The commit that begins at `at`, without its entries. kCorruption: there is none. kIo.
   Result<Record> RecordAt(Position at) const;
-  /// The entries of that commit. kCorruption.
+  /// The entries of that commit. kCorruption, kIo.
   Result<std::vector<Entry>> EntriesOf(Position at, const Record& record) const;
 
   /// Walks from the head until no commit follows; with `check_data` also verifies the data's
-  /// checksums. Sets the tail there.
+  /// checksums. Sets the tail there. A page that cannot be read is an error (kIo), not an end.
   Result<WalkEnd> Walk(bool check_data, const VisitCommit& visit);
   /// Whether a walk that ended at `end` lacks commits that replace what the head has passed: a loss
   /// of power may leave the head and take them.

@@ -48,6 +48,10 @@ class LogMemory {
   void Fence();
   /// Of io::MappedFile: before a sync of what an earlier program stored.
   Status StoreAgain(uint64_t offset, uint64_t size) { return map_->StoreAgain(offset, size); }
+  /// Of io::MappedFile: before bytes are looked at that an earlier program, or another, stored.
+  Status TouchReadable(uint64_t offset, uint64_t size) const {
+    return map_->TouchReadable(offset, size);
+  }
   Status Sync(uint64_t offset, uint64_t size) { return map_->Sync(offset, size); }
   void Prefault() { map_->Prefault(0, map_->size()); }
 

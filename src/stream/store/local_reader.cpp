@@ -79,7 +79,10 @@ class LocalView final : public HashedView {
   }
   Status Verify() const override {
     if (!found_.in_place()) return Status();  // checked when it was put together
-    return CheckStored(found_.entry(), bytes().data()).WithContext(found_.sight->heap().path());
+    const LogHeap& heap = found_.sight->heap();
+    const Entry& entry = found_.entry();
+    QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));
+    return CheckStored(entry, bytes().data()).WithContext(heap.path());
   }
 
  private:
@@ -320,6 +323,7 @@ Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t by
   QUIRE_ASSIGN_OR_RETURN(std::optional<Pins::Held> held, pins_->Hold(at));
   if (!held) return Status(Code::kNotFound, "the writer needed the room again");
   room->held = *std::move(held);
+  QUIRE_RETURN_IF_ERROR(heap.CheckReadable(at, bytes));
   return std::shared_ptr<const char>(room, heap.At(at));
 }
 

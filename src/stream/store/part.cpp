@@ -59,6 +59,7 @@ Result<std::vector<Entry>> ChainOf(const LogHeap& heap, const std::vector<Versio
 Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to) {
   for (size_t i = chain.size(); i > 0; --i) {
     const Entry& entry = chain[i - 1];
+    QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));
     QUIRE_RETURN_IF_ERROR(Apply(entry, heap.At(entry.data), to).WithContext(heap.path()));
   }
   return CheckContent(chain.front(), to).WithContext(heap.path());
@@ -210,12 +211,17 @@ Result<Entry> Part::EntryAt(Slice key, uint64_t snapshot) const {
 // may have had one.
 Status Part::WhetherWhole(uint64_t snapshot) const {
   bool whole = snapshot != 0 && snapshot <= snapshot_;
+  Status unknown;
   std::vector<VersionRef> refs;
   index_->EachObject([&](uint32_t object, Slice key) {
     if (!whole || !index_->Versions(object, &refs).ok() || refs.empty()) return;
     const bool later = refs.back().version == 1 && refs.back().snapshot > snapshot;
-    whole = later || EntryAt(key, snapshot).ok();
+    const Status found = later ? Status() : EntryAt(key, snapshot).status();
+    whole = found.ok();
+    const bool lost = found.code() == Code::kNotFound || found.code() == Code::kCorruption;
+    if (!whole && !lost) unknown = found;
   });
+  QUIRE_RETURN_IF_ERROR(unknown);
   if (whole) return Status();
   return Status(Code::kNotFound, "snapshot " + std::to_string(snapshot) +
                                      " is not there, or parts of it have been collected");

@@ -275,6 +275,7 @@ Status Part::AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns) {
     Entry& entry = items[i].entry = std::move(entries[i]);
     QUIRE_ASSIGN_OR_RETURN(items[i].slot, index_->Find(entry.key));
     const char* const from = heap_->At(entry.data);
+    QUIRE_RETURN_IF_ERROR(heap_->CheckReadable(entry.data, entry.stored));
     QUIRE_RETURN_IF_ERROR(CheckStored(entry, from).WithContext(heap_->path()));
     entry.data = heap_->cursor();
     heap_->Append(Slice(from, entry.stored), 0);

@@ -66,6 +66,7 @@ class SightOpener {
     // The name may be a smaller index's by now.
     if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);
     QUIRE_ASSIGN_OR_RETURN(sight->index_map_, std::move(map));
+    QUIRE_RETURN_IF_ERROR(sight->index_map_->MakeReadable(0, bytes));
     Result<Index> index =
         Index::Attach(sight->index_map_->data(), bytes, log_id, sight->index_number_);
     if (!index.ok()) return Status(Code::kBusy);

@@ -1,0 +1,125 @@
+// Pages that go from under the mapping of a stream's log, as where a device cannot give them: an
+// error of what reads them, never the end of the program.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "io/files/descriptor.h"
+#include "stream/log/log_format.h"
+#include "stream/store/stream_testing.h"
+#include "stream/store/streams.h"
+#include "tests/support/shortened_maps.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::stream::lost_pages_test {
+namespace {
+
+constexpr uint64_t kBytes = 64 << 10;
+constexpr int kVersions = 4;
+
+class LostPages : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto writer = OpenWriter(fs_, place_, "store", 0, SmallLog(1 << 20));
+    ASSERT_OK(writer.status());
+    writer_ = *std::move(writer);
+    const auto memory = writer_->Create("x", kBytes);
+    ASSERT_OK(memory.status());
+    for (uint64_t version = 1; version <= kVersions; ++version) {
+      Compute(*memory, "x", version, kBytes);
+      ASSERT_OK(writer_->Snapshot().status());
+    }
+  }
+  void Shorten(uint64_t bytes) {
+    std::filesystem::copy_file(log_, saved_);
+    std::filesystem::resize_file(log_, bytes);
+  }
+  void ComeBack() {
+    std::filesystem::remove(log_);
+    std::filesystem::rename(saved_, log_);
+  }
+
+  const test::TempDirectory directory_;
+  const std::string place_ = directory_ / "place";
+  const std::string log_ = place_ + "/store/log-0";
+  const std::string saved_ = directory_ / "log";
+  test::ShortenedMaps fs_;
+  std::unique_ptr<StreamWriter> writer_;
+};
+
+TEST_F(LostPages, AreAnErrorOfWhatReadsThem) {
+  auto reader = OpenLocalReader(fs_, place_, "store", 0);
+  ASSERT_OK(reader.status());
+  const auto view = (*reader)->View("x", kVersions);
+  ASSERT_OK(view.status());
+  std::string copy;
+  const auto place = [&](size_t size) {
+    copy.resize(size);
+    return copy.data();
+  };
+  ASSERT_OK((*reader)->Get("x", 1, place));
+  Shorten(kLogHeaderBytes + kBytes + 2 * kPageBytes);
+  EXPECT_EQ((*view)->Verify().code(), Code::kIo);
+  EXPECT_EQ((*reader)->Get("x", kVersions, place).code(), Code::kIo);
+  EXPECT_EQ((*reader)->View("x", kVersions).status().code(), Code::kIo);
+  EXPECT_EQ((*reader)->Versions("x").status().code(), Code::kIo);
+  ASSERT_OK((*reader)->Get("x", 1, place));  // its pages are there
+  EXPECT_EQ(copy, BytesOf("x", 1, kBytes));
+  std::filesystem::resize_file(log_, std::filesystem::file_size(saved_));
+}
+
+// One page, as a bad sector is.
+TEST_F(LostPages, AmidDataAreAnErrorOfTheGet) {
+  auto reader = OpenLocalReader(fs_, place_, "store", 0);
+  ASSERT_OK(reader.status());
+  const auto view = (*reader)->View("x", kVersions);
+  ASSERT_OK(view.status());
+  const auto begin = reinterpret_cast<uintptr_t>((*view)->bytes().data());
+  void* const page = reinterpret_cast<void*>(AlignUp(begin, kPageBytes));
+  const io::Descriptor empty = io::Descriptor::Open(
+      directory_ / "empty", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_TRUE(empty.ok());
+  ASSERT_EQ(::mmap(page, kPageBytes, PROT_READ, MAP_SHARED | MAP_FIXED, empty.get(), 0), page);
+  std::string copy;
+  const auto place = [&](size_t size) {
+    copy.resize(size);
+    return copy.data();
+  };
+  EXPECT_EQ((*reader)->Get("x", kVersions, place).code(), Code::kIo);
+  EXPECT_EQ((*view)->Verify().code(), Code::kIo);
+  EXPECT_OK((*reader)->Versions("x").status());
+  ASSERT_OK((*reader)->Get("x", 1, place));
+  EXPECT_EQ(copy, BytesOf("x", 1, kBytes));
+}
+
+TEST_F(LostPages, AreAnErrorOfTheOpening) {
+  writer_.reset();
+  for (const uint64_t bytes :
+       {uint64_t{0}, kPageBytes, kLogHeaderBytes, kLogHeaderBytes + kBytes + 2 * kPageBytes}) {
+    std::filesystem::copy_file(log_, saved_);
+    fs_.Shorten("log-0", bytes);
+    const Status status = OpenWriter(fs_, place_, "store", 0, SmallLog(1 << 20)).status();
+    EXPECT_EQ(status.code(), Code::kIo) << bytes << ": " << status.ToString();
+    EXPECT_NE(status.message().find(log_), std::string::npos) << status.ToString();
+    fs_.Shorten("", 0);
+    ComeBack();
+  }
+  ASSERT_OK(OpenWriter(fs_, place_, "store", 0, SmallLog(1 << 20)).status());
+  auto reader = OpenLocalReader(fs_, place_, "store", 0);
+  ASSERT_OK(reader.status());
+  std::string copy;
+  ASSERT_OK((*reader)->Get("x", kVersions, [&](size_t size) {
+    copy.resize(size);
+    return copy.data();
+  }));
+  EXPECT_EQ(copy, BytesOf("x", kVersions, kBytes));
+}
+
+}  // namespace
+}  // namespace quire::stream::lost_pages_test
