@@ -158,8 +158,9 @@ class Event {
   /// Waits until the operation has ended on all ranks. May be called again.
   ///
   /// Errors     The first failure of any rank, the same on all ranks; the text names the rank.
-  ///            kTimedOut: a rank did not answer, or this rank made no progress, within
-  ///            ContextOptions::timeout_ms; the operation goes on, Wait may be called again.
+  ///            kTimedOut: a rank, which the text names, did not answer or made no progress within
+  ///            ContextOptions::timeout_ms (Wait finds it out within four times that); the
+  ///            operation goes on, Wait may be called again.
   ///            kPeerFailed: a rank died; the operation has failed.
   virtual Status Wait() = 0;
   /// Returns the bytes moved so far, and in total.

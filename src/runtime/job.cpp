@@ -99,9 +99,11 @@ Job::Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> 
       exchange_(core_->exchange.get()),
       what_(std::move(what)),
       work_(std::move(work)),
+      work_ns_(NowNs()),
       reports_(static_cast<size_t>(exchange_->size())),
       told_(EncodeNews(0, Status(), {})),
-      heard_(static_cast<size_t>(exchange_->size())) {}
+      heard_(static_cast<size_t>(exchange_->size())),
+      step_ns_(NowNs()) {}
 
 Job::~Job() {
   Stop();
@@ -148,6 +150,8 @@ EventProgress Job::Progress() const {
 void Job::Schedule() {
   const std::shared_ptr<Job> self = weak_from_this().lock();
   if (self == nullptr || queued_.exchange(true)) return;
+  work_ns_ = NowNs();
+  for_program_ = false;  // after that: until then it may rest
   const auto slice = [self] { self->Guarded([&] { self->RunSlice(); }); };
   int step = 0;
   {
@@ -205,7 +209,6 @@ Status Job::ToldStatus() const {
 void Job::RunSlice() {
   const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
   queued_ = false;
-  ++slices_;
   int step = 0;
   bool fresh = false;
   std::string news;
@@ -214,6 +217,7 @@ void Job::RunSlice() {
     if (stopped_ || finished_) return;
     step = ended_ ? kJobEnd : step_;
     if (!ended_ && through_) return;
+    work_ns_ = NowNs();
     fresh = std::exchange(fresh_, false);
     if (fresh) news = std::move(news_);
   }
@@ -225,6 +229,7 @@ void Job::RunSlice() {
   const Result<JobWork::State> state = CallWork(step, fresh ? &news : nullptr, &note);
   if (!state.ok()) return EndStep({step, state.status(), {}});
   if (*state == JobWork::State::kThrough) return EndStep({step, Status(), std::move(note)});
+  if (*state == JobWork::State::kForProgram) for_program_ = true;
   if (*state == JobWork::State::kAgain) Schedule();
 }
 
@@ -333,16 +338,38 @@ void Job::LookForMissing() {
   }
 }
 
-// Once for each deadline that the same rank has been missing for.
+uint64_t Job::NowNs() const {
+  return exchange_->transport().clock().NowNs();
+}
+
+uint64_t Job::TimeoutNs() const {
+  return core_->options.timeout_ms * base::kNsPerMs;
+}
+
+// Once for each deadline that a rank has been missing for.
 bool Job::MayAsk(int missing) {
-  const uint64_t now_ns = exchange_->transport().clock().NowNs();
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool same = watched_rank_ == missing && watched_step_ == step_;
-  if (same && now_ns - watched_ns_ < core_->options.timeout_ms * base::kNsPerMs) return false;
-  watched_rank_ = missing;
-  watched_step_ = step_;
-  watched_ns_ = now_ns;
-  return same;
+  const uint64_t since_ns = IsWatched(missing) ? asked_ns_ : step_ns_;
+  if (NowNs() - since_ns < TimeoutNs()) return false;
+  Watch(missing);
+  return true;
+}
+
+// Below: with mutex_.
+bool Job::IsWatched(int missing) const {
+  return watched_rank_ == missing && watched_step_ == step_;
+}
+
+// It is asked now.
+void Job::Watch(int missing) {
+  if (!IsWatched(missing)) {
+    watched_rank_ = missing;
+    watched_step_ = step_;
+    unheard_ns_.reset();
+    hindrance_ = Status();
+  }
+  asked_ns_ = NowNs();
+  if (!unheard_ns_.has_value()) unheard_ns_ = asked_ns_;
 }
 
 void Job::StartAsking(int missing) {
@@ -361,6 +388,15 @@ void Job::StartAsking(int missing) {
   Guarded([&] { TakeAsked(missing, sent, {}); });
 }
 
+// What it said counts for the step in which it was asked.
+void Job::TakeAnswer(int rank, Status hindrance) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!IsWatched(rank)) return;
+  unheard_ns_.reset();
+  heard_ns_ = NowNs();
+  hindrance_ = std::move(hindrance);
+}
+
 // Whether the question was lost, or its answer, and neither says anything of the rank.
 bool Job::IsUnheard(int missing, const Status& asked) const {
   return asked.code() == Code::kTimedOut ||
@@ -374,10 +410,14 @@ void Job::TakeAsked(int missing, const Status& asked, Slice present) {
   if (Starved()) ReportShortage();
 }
 
-// The rank that is waited for; kNobody where this one has ended, or has something to do.
-int Job::Missing() {
-  if (finished_ || core_->errands->pending()) return comm::Exchange::kNobody;
-  if (queued_ && core_->manual_background) return comm::Exchange::kNobody;
+// Whether the thread that waits has something to do itself.
+bool Job::MayPump() const {
+  return core_->errands->pending() || (queued_ && core_->manual_background);
+}
+
+// The rank that is waited for; kNobody where this one has ended.
+int Job::Missing() const {
+  if (finished_) return comm::Exchange::kNobody;
   const std::lock_guard<std::mutex> lock(mutex_);
   const int rank = exchange_->rank();
   if (ended_ || !through_) return rank;
@@ -392,34 +432,67 @@ bool Job::Starved() const {
   return starved_;
 }
 
-// After a deadline: whether the rank that is waited for lives, and goes on.
-bool Job::StillAlive(uint64_t* slices_before) {
+// After a deadline: asks the rank that is waited for, and returns what keeps it from going on.
+Status Job::AskMissing() {
   const int missing = Missing();
-  if (missing == comm::Exchange::kNobody) return true;
-  if (missing == exchange_->rank()) {
-    const uint64_t slices = slices_;
-    return std::exchange(*slices_before, slices) != slices;
+  if (missing != comm::Exchange::kNobody && missing != exchange_->rank()) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      Watch(missing);
+    }
+    std::string present;
+    const Status asked =
+        exchange_->Ask(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), &present);
+    TakeAsked(missing, asked, present);
   }
-  std::string present;
-  const Status asked =
-      exchange_->Ask(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), &present);
-  if (IsUnheard(missing, asked)) return false;
-  TakeAsked(missing, asked, present);
-  return true;
+  return Hindrance(Missing());
+}
+
+// kTimedOut if `missing`, of Missing, may be waited for in vain: for a deadline it has not
+// answered, or its part has not gone on, or it says so of a rank that it waits for.
+Status Job::Hindrance(int missing) const {
+  if (missing == comm::Exchange::kNobody) return Status();
+  const int rank = exchange_->rank();
+  if (missing == rank) {
+    const uint64_t began_ns = work_ns_;
+    if (for_program_ || NowNs() - began_ns < TimeoutNs()) return Status();
+    return Overdue(missing, "gone on with its part");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!IsWatched(missing)) return Status();
+  if (unheard_ns_.has_value() && NowNs() - *unheard_ns_ >= TimeoutNs()) {
+    return Overdue(missing, "answered rank " + std::to_string(rank));
+  }
+  // It may have gone on since, if nobody has asked for long.
+  return NowNs() - heard_ns_ < 2 * TimeoutNs() ? hindrance_ : Status();
+}
+
+Status Job::Overdue(int rank, const std::string& lacking) const {
+  return Status(Code::kTimedOut, "rank " + std::to_string(rank) + " has not " + lacking + " for " +
+                                     std::to_string(core_->options.timeout_ms) +
+                                     " ms; it may be stopped or busy elsewhere (raise timeout_ms "
+                                     "if it may take so long)");
 }
 
 Status Job::Wait() {
-  uint64_t slices_before = 0;
+  uint64_t since_ns = NowNs();
   while (!finished_) {  // then the exchange may be gone
     QUIRE_RETURN_IF_ERROR(exchange_->CheckThread());
     Pump();
-    const Status status = exchange_->Await(this, what_.c_str(), [this] { return Missing(); });
-    if (finished_ || status.ok()) continue;
-    if (status.code() == Code::kTimedOut) {
-      if (StillAlive(&slices_before)) continue;
-      return status;
+    const Status status = exchange_->Await(this, what_.c_str(), [this] {
+      return MayPump() ? comm::Exchange::kNobody : Missing();
+    });
+    if (finished_) break;
+    if (!status.ok() && status.code() != Code::kTimedOut) {
+      Fail(status);
+      continue;
     }
-    Fail(status);
+    // Errands of this rank, also for those that ask it, end Await before its deadline.
+    if (status.ok() && NowNs() - since_ns < TimeoutNs()) continue;
+    const Status hindrance = AskMissing();
+    if (finished_) break;
+    if (!hindrance.ok()) return hindrance.WithContext(what_);
+    since_ns = NowNs();
   }
   return status_;
 }

@@ -7,6 +7,9 @@
 /// looks now and then, requests the state of the job from the rank that it waits for, and so
 /// receives lost news.
 ///
+/// Rank 0 alone knows of a rank that does not answer, or does not go on. It says so to those that
+/// request the state, so that their waits end by their deadlines as its own does.
+///
 /// If a failed job can have no result, all ranks undo their work before it ends.
 ///
 /// Layer      runtime
@@ -24,6 +27,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +42,10 @@ class Job;
 class JobWork {
  public:
   enum class State {
-    kAgain,    ///< call Advance again; other background work may come in between
-    kWaiting,  ///< Job::Resume will be called
-    kThrough,  ///< the step is done on this rank
+    kAgain,       ///< call Advance again; other background work may come in between
+    kWaiting,     ///< Job::Resume will be called
+    kForProgram,  ///< the same, once the program has come, which may take as long as it likes
+    kThrough,     ///< the step is done on this rank
   };
   virtual ~JobWork() = default;
   virtual int step_count() const = 0;
@@ -96,11 +101,13 @@ class Job : public std::enable_shared_from_this<Job> {
   /// it. If it is called again and again, it becomes true as soon as a wait would end. It does not
   /// wait for that; but it may wait for room to send.
   bool Ready();
-  /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
+  /// Waits for the end. kTimedOut: for a deadline a rank, which the text names, has not answered,
+  /// or its part has not gone on (kForProgram does not count). It takes up to four deadlines to
+  /// find out. The job goes on, and may be waited for again.
   Status Wait();
   EventProgress Progress() const;
-  /// For the work that said kWaiting. Any thread, even if it must not send. Without memory, the job
-  /// ends.
+  /// For the work that said kWaiting or kForProgram. Any thread, even if it must not send. Without
+  /// memory, the job ends.
   void Resume();
   /// Nothing of it runs any more when this returns: it ends here, unfinished, and others may wait
   /// for it in vain.
@@ -144,16 +151,24 @@ class Job : public std::enable_shared_from_this<Job> {
   void End(const Status& status);
   void Fail(const Status& status);
   void Pump();
-  int Missing();
+  bool MayPump() const;
+  int Missing() const;
   bool Starved() const;
   bool IsOver() const;
   void LookAfterMissing();
   void LookForMissing();
   bool MayAsk(int missing);
+  bool IsWatched(int missing) const;
+  void Watch(int missing);
   void StartAsking(int missing);
   bool IsUnheard(int missing, const Status& asked) const;
   void TakeAsked(int missing, const Status& asked, Slice present);
-  bool StillAlive(uint64_t* slices_before);
+  void TakeAnswer(int rank, Status hindrance);
+  Status AskMissing();
+  Status Hindrance(int missing) const;
+  Status Overdue(int rank, const std::string& lacking) const;
+  uint64_t NowNs() const;
+  uint64_t TimeoutNs() const;
 
   const std::shared_ptr<Core> core_;
   comm::Exchange* const exchange_;
@@ -164,7 +179,8 @@ class Job : public std::enable_shared_from_this<Job> {
   std::mutex slice_mutex_;  // held while the work is called
   std::atomic<bool> queued_{false};
   std::atomic<bool> finished_{false};
-  std::atomic<uint64_t> slices_{0};  // begun: this rank goes on
+  std::atomic<bool> for_program_{false};  // the work said kForProgram last
+  std::atomic<uint64_t> work_ns_;  // since then something is to be done here, or is being done
 
   mutable std::mutex mutex_;
   int step_ = 0;          // below: guarded by mutex_
@@ -181,9 +197,13 @@ class Job : public std::enable_shared_from_this<Job> {
   Status told_status_;           // rank 0: which the last have
   std::vector<bool> heard_;      // rank 0: the ranks that have received the end, or cannot
   Status undone_for_;            // rank 0: why it is being undone
-  int watched_rank_ = -1;        // that LookAfterMissing found missing
+  uint64_t step_ns_;             // when step_ began
+  int watched_rank_ = -1;        // that was asked last
   int watched_step_ = -1;        // in this step
-  uint64_t watched_ns_ = 0;      // since then, or since it was asked last
+  uint64_t asked_ns_ = 0;        // then
+  std::optional<uint64_t> unheard_ns_;  // it has answered no question since then
+  uint64_t heard_ns_ = 0;               // when it answered last
+  Status hindrance_;                    // that this answer spoke of
 };
 
 template <typename Part>

@@ -61,12 +61,20 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
   return Status();
 }
 
-// Where the job is on this rank. Rank 0: what it told all.
+// Where the job is on this rank, and whether its part does not go on. Rank 0: what it told all, and
+// whether the part of any rank does not go on. It neither waits nor sends.
 std::string Job::Present() const {
+  const int missing = Missing();
+  const bool zero = exchange_->rank() == 0;
+  const Status hindrance = zero || missing == exchange_->rank() ? Hindrance(missing) : Status();
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (exchange_->rank() == 0) return told_;
-  if (ended_) return EncodeNews(kJobEnd, status_, {});
-  return EncodeNews(step_, starved_ ? base::OutOfMemory() : Status(), {});
+  if (!zero) {
+    if (ended_) return EncodeNews(kJobEnd, status_, {});
+    return EncodeNews(step_, starved_ ? base::OutOfMemory() : hindrance, {});
+  }
+  JobNews news;
+  if (told_end_ || hindrance.ok() || !DecodeNews(told_, &news).ok()) return told_;
+  return EncodeNews(news.step, hindrance, news.note);
 }
 
 // What the rank that is waited for says of itself.
@@ -74,6 +82,8 @@ void Job::TakePresent(int source, Slice text) {
   JobNews news;
   const Status read = DecodeNews(text, &news);
   if (!read.ok()) return Fail(read);
+  const bool hindered = news.step != kJobEnd && news.status.code() == Code::kTimedOut;
+  TakeAnswer(source, hindered ? std::exchange(news.status, Status()) : Status());
   if (exchange_->rank() != 0) return Go(news.step, news.status, std::move(news.note));
   if (news.step == kJobEnd) {
     // By itself: it could not report. It is through with this step and all others.
@@ -101,6 +111,7 @@ void Job::TakeReport(int source, Report report) {
     for (const Report& one : reports_) {
       if (one.step < step_) return exchange_->Nudge(this);
     }
+    work_ns_ = NowNs();
   }
   const std::shared_ptr<Job> self = weak_from_this().lock();
   if (self != nullptr) core_->errands->Run([self] { self->Guarded([&] { self->Decide(); }); });
@@ -212,6 +223,7 @@ void Job::Go(int step, const Status& status, std::string news) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_ || step <= step_) return;  // heard already
     step_ = step;
+    step_ns_ = work_ns_ = NowNs();
     news_ = std::move(news);
     fresh_ = true;
     through_ = false;
@@ -226,6 +238,7 @@ void Job::End(const Status& status) {
     if (ended_ || stopped_) return;
     status_ = status;
     ended_ = true;
+    work_ns_ = NowNs();
   }
   Schedule();
 }

@@ -289,6 +289,184 @@ void LostNews::LoseNews(bool only_polls) {
 TEST_P(LostNews, ReachThoseWhoWait) { LoseNews(/*only_polls=*/false); }
 TEST_P(LostNews, ReachThoseWhoOnlyPoll) { LoseNews(/*only_polls=*/true); }
 
+// A rank that is stopped, or cannot go on, while another one waits through rank 0.
+class Hindered : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr int kCount = 4;
+  static constexpr int kAtFault = 2;
+  static constexpr int kFewDeadlines = 4;
+  static constexpr int kHinderedDeadlines = 6;
+
+  static uint64_t timeout_ms() { return GetParam() ? kTimeoutMs : 500; }
+  // Each several times, with other seeds; real time is dear.
+  static std::vector<int> RanksAtFault() {
+    if (!GetParam()) return {kAtFault};
+    std::vector<int> all;
+    for (int i = 0; i < 20; ++i) all.push_back(i % 2 == 0 ? 0 : kAtFault);
+    return all;
+  }
+  static uint64_t Deadlines(int count) {
+    return static_cast<uint64_t>(count) * timeout_ms() * kNsPerMs;
+  }
+  void Run(const std::function<void(const std::shared_ptr<Core>&)>& program) {
+    RunSimRanks({.rank_count = kCount,
+                 .by_turns = GetParam(),
+                 .seed = ++seed_,
+                 .timeout_ms = timeout_ms(),
+                 .mishaps = [this](comm::SimNetwork& network) { network_ = &network; }},
+                program);
+  }
+  void WaitHindered(const std::shared_ptr<Core>& core, const std::shared_ptr<Job>& job,
+                    int at_fault);
+  void ProgressUntil(const std::shared_ptr<Core>& core, const std::function<bool()>& done);
+
+  uint64_t seed_ = 0;
+  comm::SimNetwork* network_ = nullptr;
+  std::atomic<int> ended_{0};
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Hindered, testing::Values(true, false),
+                         [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
+
+// The wait gives up soon, and names the rank; a later one goes on to the job's end.
+void Hindered::WaitHindered(const std::shared_ptr<Core>& core, const std::shared_ptr<Job>& job,
+                            int at_fault) {
+  io::Clock& clock = core->exchange->transport().clock();
+  const uint64_t begin_ns = clock.NowNs();
+  const std::string name = "the test: rank " + std::to_string(at_fault) + " has not ";
+  bool named = false;  // in real time another rank may be slow as well, and be named before
+  Status status = job->Wait();
+  if (GetParam()) {
+    EXPECT_THAT(status.message(), HasSubstr(name));
+    EXPECT_LE(clock.NowNs() - begin_ns, Deadlines(kFewDeadlines));
+  }
+  while (status.code() == Code::kTimedOut) {
+    named = named || status.message().find(name) != std::string::npos;
+    status = job->Wait();
+  }
+  EXPECT_TRUE(named) << "rank " << core->rank() << ", rank " << at_fault << " at fault";
+  EXPECT_OK(status);
+}
+
+void Hindered::ProgressUntil(const std::shared_ptr<Core>& core,
+                             const std::function<bool()>& done) {
+  while (!done()) {
+    core->Progress();
+    while (core->manual_background && core->transfers->RunOne()) {
+    }
+    core->exchange->transport().clock().SleepNs(10 * kNsPerMs);
+  }
+}
+
+TEST_P(Hindered, AllRanksHearThatOneOfThemIsStopped) {
+  for (const int waiting : RanksAtFault()) {
+    const int first_waiting = waiting == 0 ? 0 : 1;  // rank 0 may only make progress
+    ended_ = 0;
+    std::atomic<int> begun{0};
+    Shared shared;
+    Run([&](const std::shared_ptr<Core>& core) {
+      const int rank = core->rank();
+      ++begun;
+      ProgressUntil(core, [&] { return begun == kCount; });
+      if (rank == kAtFault) network_->Stop(rank, Deadlines(kHinderedDeadlines));
+      const auto job = Job::Start(core, core->TakeNumber(), "the test",
+                                  std::make_unique<StepWork>(rank, kCount, &shared));
+      if (rank == kAtFault) {
+        Status status = job->Wait();
+        while (status.code() == Code::kTimedOut) status = job->Wait();
+        EXPECT_OK(status);
+      } else if (rank >= first_waiting) {
+        WaitHindered(core, job, kAtFault);
+      }
+      ++ended_;
+      ProgressUntil(core, [&] { return ended_ == kCount; });
+    });
+    EXPECT_EQ(shared.finished.load(), kCount);
+  }
+}
+
+// Waits until it is released.
+class HeldWork final : public JobWork {
+ public:
+  HeldWork(bool held, State state) : held_(held), state_(state) {}
+  int step_count() const override { return 1; }
+  Result<State> Advance(int) override { return held_ ? state_ : State::kThrough; }
+  void Release() { held_ = false; }
+
+ private:
+  std::atomic<bool> held_;
+  const State state_;
+};
+
+TEST_P(Hindered, AllRanksHearThatOneOfThemLivesButDoesNotGoOn) {
+  for (const int at_fault : RanksAtFault()) {
+    ended_ = 0;
+    Run([&](const std::shared_ptr<Core>& core) {
+      const bool held = core->rank() == at_fault;
+      auto work = std::make_unique<HeldWork>(held, JobWork::State::kWaiting);
+      HeldWork* const mine = work.get();
+      const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+      if (held) {
+        io::Clock& clock = core->exchange->transport().clock();
+        const uint64_t end_ns = clock.NowNs() + Deadlines(kHinderedDeadlines);
+        ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
+        mine->Release();
+        job->Resume();
+        EXPECT_OK(job->Wait());
+      } else {
+        WaitHindered(core, job, at_fault);
+      }
+      ++ended_;
+      ProgressUntil(core, [&] { return ended_ == kCount; });
+    });
+  }
+}
+
+TEST_P(Hindered, NobodyGivesUpWhereTheProgramOfOneTakesItsTime) {
+  for (const int late : RanksAtFault()) {
+    ended_ = 0;
+    Run([&](const std::shared_ptr<Core>& core) {
+      const bool held = core->rank() == late;
+      auto work = std::make_unique<HeldWork>(held, JobWork::State::kForProgram);
+      HeldWork* const mine = work.get();
+      const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+      if (held) {
+        io::Clock& clock = core->exchange->transport().clock();
+        const uint64_t end_ns = clock.NowNs() + Deadlines(kFewDeadlines);
+        ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
+        mine->Release();
+        job->Resume();
+      }
+      EXPECT_OK(job->Wait());
+      ++ended_;
+      ProgressUntil(core, [&] { return ended_ == kCount; });
+    });
+  }
+}
+
+TEST_P(Hindered, NobodyGivesUpWhereOneIsSlow) {
+  for (const int slow : RanksAtFault()) {
+    ended_ = 0;
+    Run([&](const std::shared_ptr<Core>& core) {
+      const bool held = core->rank() == slow;
+      auto work = std::make_unique<HeldWork>(held, JobWork::State::kWaiting);
+      HeldWork* const mine = work.get();
+      const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+      for (int slices = 0; held && slices < 5 * kFewDeadlines; ++slices) {
+        io::Clock& clock = core->exchange->transport().clock();
+        const uint64_t end_ns = clock.NowNs() + Deadlines(1) / 5;
+        ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
+        job->Resume();
+      }
+      mine->Release();
+      job->Resume();
+      EXPECT_OK(job->Wait());
+      ++ended_;
+      ProgressUntil(core, [&] { return ended_ == kCount; });
+    });
+  }
+}
+
 // Everything that ranks did is taken back before a failed job ends.
 class UndoWork final : public JobWork {
  public:

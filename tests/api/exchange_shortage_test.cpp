@@ -131,6 +131,49 @@ TEST(CollectiveBox, KeepsNotesOfGivenUpCallsWithoutMemoryForTheirTexts) {
   EXPECT_EQ(told, cut);
 }
 
+// The same of a part, which has no note behind it.
+TEST(CollectiveBox, KeepsFailuresWithoutMemoryForTheirTexts) {
+  constexpr uint64_t kPart = 3 << kCallShift;
+  const std::string head("\1\2\0\0\0\0\0\0\0\1\0\0\0\12\0", kPartHeadBytes);
+  const std::string part = head + "d" + std::string(100, 't');
+  CollectiveBox box;
+  test::FailAllocationHere(0);
+  const bool added = box.Add(5, kPart, part);
+  EXPECT_TRUE(test::AllocationFailed());
+  EXPECT_TRUE(added);
+  std::string taken;
+  EXPECT_TRUE(box.Take(5, kPart, &taken));
+  EXPECT_EQ(taken, head + std::string(1, '\0'));
+  EXPECT_EQ(box.buffered_bytes(), 0u);
+}
+
+// Where the sentence of a rank's failure finds no memory on another rank: whichever allocation of a
+// rank fails, all ranks hear the same code.
+TEST(ExchangeShortage, AFailureIsTheSameOnAllRanksWithoutMemoryForItsText) {
+  constexpr int kRanks = 4;
+  for (int short_rank = 0; short_rank < kRanks; ++short_rank) {
+    bool reached = true;
+    for (int64_t n = 0; reached && !testing::Test::HasFailure(); ++n) {
+      SimNetwork::Options options;
+      options.rank_count = kRanks;
+      const auto network = SimNetwork::Create(options);
+      std::vector<Status> ended(kRanks);
+      network->Run([&](int rank, std::unique_ptr<Transport> transport) {
+        const auto exchange = Exchange::Create(std::move(transport), {.timeout_ms = 20'000});
+        const Status mine =
+            rank == 1 ? Status(Code::kNoSpace, std::string(200, 'x')) : Status();
+        if (rank == short_rank) test::FailAllocationHere(n);
+        ended[static_cast<size_t>(rank)] = exchange->Agree(mine);
+        if (rank == short_rank) reached = test::AllocationFailed();
+      });
+      for (const Status& one : ended) {
+        EXPECT_EQ(one.code(), ended[0].code())
+            << "allocation " << n << " of rank " << short_rank << ": " << one.ToString();
+      }
+    }
+  }
+}
+
 // More different signals than have a place: one that finds no memory is lost, and its sender is
 // given up. No rank waits for what would never come until some other rank's time is over, which
 // would then hear of that instead.

@@ -22,6 +22,11 @@ void AssignNote(Slice note, std::string* to) {
   }
 }
 
+// Such a part has nothing behind the text.
+bool TellsOfFailure(Slice part) {
+  return part.size() > kPartHeadBytes && base::LoadLe<int32_t>(part.data() + kPartFailureAt) >= 0;
+}
+
 }  // namespace
 
 uint64_t* SignalBox::Find(int signal, int source) {
@@ -133,17 +138,33 @@ bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
       large_.contains({source, number})) {
     return false;
   }
-  SmallPart* const free = payload.size() <= kSmallBytesMax ? FindSmall(-1, 0) : nullptr;
-  if (free != nullptr) {
-    payload.copy(free->bytes, payload.size());
-    free->number = number;
-    free->size = static_cast<uint32_t>(payload.size());
-    free->source = source;
-  } else {
-    large_.try_emplace({source, number}, payload);
-  }
-  bytes_ += payload.size();
+  bytes_ += Keep(source, number, payload);
   return true;
+}
+
+// Returns how much of it is kept.
+size_t CollectiveBox::Keep(int source, uint64_t number, Slice payload) {
+  SmallPart* const free = FindSmall(-1, 0);
+  if (free != nullptr && payload.size() <= kSmallBytesMax) {
+    free->Set(source, number, payload);
+    return payload.size();
+  }
+  try {
+    large_.try_emplace({source, number}, payload);
+    return payload.size();
+  } catch (const std::bad_alloc&) {
+    if (free == nullptr || !TellsOfFailure(payload)) throw;
+  }
+  free->Set(source, number, payload.substr(0, kPartHeadBytes));
+  free->bytes[free->size++] = '\0';  // the length of the text
+  return free->size;
+}
+
+void CollectiveBox::SmallPart::Set(int of, uint64_t its_number, Slice payload) {
+  payload.copy(bytes, payload.size());
+  source = of;
+  number = its_number;
+  size = static_cast<uint32_t>(payload.size());
 }
 
 bool CollectiveBox::Take(int source, uint64_t number, std::string* payload) {

@@ -58,9 +58,15 @@ constexpr size_t kPlainPartBytes = 128;
 /// and the failure (docs/format/message.md).
 constexpr size_t kNoteHeadBytes = 14;
 
+/// Bytes of a part before the text of its failure, and where the failing rank stands in them (as
+/// above).
+constexpr size_t kPartHeadBytes = 15;
+constexpr size_t kPartFailureAt = 9;
+
 /// Holds the parts of collectives by (source, number of the part), and the notes of calls that were
 /// given up. Small parts and notes take no memory: a rank that has begun a call does not fail for
-/// want of it. A note whose text finds no memory is kept without it.
+/// want of it. A note, or a part that tells of a failure, is kept without its text if that finds no
+/// memory: its code has to be the same on all ranks.
 class CollectiveBox {
  public:
   CollectiveBox() : small_(kSmallPartsMax) {}
@@ -88,6 +94,8 @@ class CollectiveBox {
     uint64_t number = 0;
     uint32_t size = 0;
     char bytes[kSmallBytesMax];
+
+    void Set(int of, uint64_t its_number, Slice payload);
   };
   // Ranks at a distance of a power of two send notes.
   static constexpr size_t kNotesMax = 32;
@@ -103,6 +111,7 @@ class CollectiveBox {
   bool AddNote(int source, uint64_t last, Slice why);
   Note* NoteOf(int source);
   SmallPart* FindSmall(int source, uint64_t number);
+  size_t Keep(int source, uint64_t number, Slice payload);
   uint32_t CountOf(int source) const;
 
   std::mutex mutex_;

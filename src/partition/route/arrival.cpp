@@ -13,7 +13,7 @@ class Arrival::Work final : public runtime::JobWork {
   int step_count() const override { return 1; }
   Result<State> Advance(int /*step*/) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!mine_.has_value()) return State::kWaiting;
+    if (!mine_.has_value()) return State::kForProgram;
     QUIRE_RETURN_IF_ERROR(*mine_);
     return State::kThrough;
   }

@@ -1,4 +1,5 @@
-/// A barrier without a deadline: each rank waits until every other rank has arrived or died.
+/// A barrier without a deadline for the program: each rank waits until every other rank has arrived
+/// or died, or does not answer.
 ///
 /// Layer      partition
 /// Threads    the program's, all ranks alike
@@ -22,8 +23,8 @@ class Arrival {
   Arrival(const Arrival&) = delete;
   Arrival& operator=(const Arrival&) = delete;
 
-  /// Once. Returns OK if every rank came with OK, as far as this rank knows. Messages that are sent
-  /// in calls are sent meanwhile.
+  /// Once. Returns OK if every rank came with OK, as far as this rank knows; kTimedOut if a rank
+  /// does not answer. Messages that are sent in calls are sent meanwhile.
   Status Come(const Status& mine);
 
  private:
