@@ -311,6 +311,30 @@ TEST(ForeignParts, AreToldByTheirOwnDescriptor) {
   nodes.Expect({1}, "second");
 }
 
+// A creation with another rank 0 was cut off, and left a descriptor that counts no more.
+TEST(ForeignParts, AreNotThoseBesideARestOfACreation) {
+  uint64_t refused = 0;
+  for (bool failed = true; failed && !testing::Test::HasFailure(); ++refused) {
+    SCOPED_TRACE(refused + 1);
+    NodesOfJobs nodes;
+    nodes.Run({1}, [&](int, Context& context) {
+      nodes.node(1).FailAt(io::kFaultChange, refused + 1, UINT64_MAX, Code::kIo);
+      failed = !context.Open("db", SimCluster::SmallDatabase()).ok();
+    });
+    nodes.node(1).FailAt(0, 1, 0, Code::kIo);
+    bool made = false;
+    nodes.Run({0, 1}, [&](int rank, Context& context) {
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      if (rank == 0) made = db.ok();
+      if (db.ok()) ASSERT_OK((*db)->Close());
+    });
+    if (!made) continue;  // it had come to its part
+    nodes.Write({0, 1}, "new");
+    nodes.Expect({0, 1}, "new");
+  }
+  EXPECT_GT(refused, 10u);
+}
+
 // Rank 0 has begun to create a database of this name, wherever that failed.
 TEST(ForeignParts, AreNoRemainsOfACreationThatWasCutOff) {
   uint64_t refused = 0;

@@ -71,12 +71,13 @@ bool MayBeOf(const Descriptor& descriptor, uint32_t number) {
 Status LookForForeign(io::FileSystem& fs, const std::string& directory,
                       const Descriptor& descriptor) {
   const Result<Descriptor> mine = ReadDescriptor(fs, directory);
-  const bool none = mine.status().code() == Code::kNotFound;
-  if (!mine.ok() && !none) return mine.status();
+  if (!mine.ok() && mine.status().code() != Code::kNotFound) return mine.status();
   if (mine.ok() && mine->id == descriptor.id) return Status();
+  // A creation or destruction with another rank 0 that was cut off leaves one that counts no more.
+  const bool other = mine.ok() && IsThere(*mine);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<PartFound> parts, FindParts(fs, directory, {}));
   for (const PartFound& part : parts) {
-    if (none && MayBeOf(descriptor, part.generation)) continue;
+    if (!other && MayBeOf(descriptor, part.generation)) continue;
     return Status(Code::kCorruption,
                   part.path + " is no part of the database that rank 0 has, or a newer one: start "
                               "the ranks on the nodes that hold their parts, or remove the "
