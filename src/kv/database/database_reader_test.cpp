@@ -11,6 +11,7 @@
 #include "base/executor.h"
 #include "base/hash.h"
 #include "kv/database/database_reader.h"
+#include "kv/database/persistence_testing.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "kv/generations/chain.h"
 #include "kv/protocol/descriptor.h"
@@ -353,6 +354,36 @@ TEST(DatabaseReading, CatchesUpWithADatabaseMadeAnew) {
     ASSERT_OK(reader->Refresh());
     EXPECT_EQ(AllOf(*reader), model);
   }
+}
+
+// What was written after the checkpoint and what is written after the restart lie in files of the
+// same names.
+TEST(DatabaseReading, CatchesUpWithADatabaseThatWentBackToACheckpoint) {
+  const auto disk = io::NewSimFileSystem();
+  std::unique_ptr<DatabaseReader> reader;
+  SimCluster(Ranks(1, disk.get())).Run([&](int, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    const auto put_and_see = [&](const std::string& key, const std::string& value) {
+      ASSERT_OK((*db)->Put(key, value));
+      ASSERT_OK((*db)->Barrier(Level::kSsTable));
+      if (reader == nullptr) reader = OpenReader(*disk, "/repository/db");
+      ASSERT_OK(reader->Refresh());
+      EXPECT_EQ(Get(*reader, key), value);
+    };
+    put_and_see("saved", std::string(10'000, 's'));
+    ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+    put_and_see("lost", std::string(10'000, 'l'));
+    ASSERT_OK((*db)->Close());
+    ASSERT_OK(context.Destroy("db"));
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+    db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    put_and_see("new", std::string(10'000, 'n'));
+    EXPECT_EQ(Get(*reader, "saved"), std::string(10'000, 's'));
+    EXPECT_EQ(Get(*reader, "lost"), "<not found>");
+    ASSERT_OK((*db)->Close());
+  });
 }
 
 TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {
