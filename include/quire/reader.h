@@ -53,7 +53,8 @@ class DatabaseReader {
   /// Returns an ordered walk over the pairs of all ranks. Never null: its status() has errors;
   /// kBusy as above.
   virtual std::unique_ptr<LocalIterator> NewIterator() const = 0;
-  /// Moves on to the newest published state. After an error the reader keeps its previous state.
+  /// Moves on to the newest published state. Iterators, and gets that run meanwhile, stay on the
+  /// state that they began with. After an error the reader keeps its previous state.
   virtual Status Refresh() = 0;
 };
 

@@ -306,7 +306,7 @@ TEST(StarvedGuard, LeavesItsThreadWithoutOne) {
   EXPECT_TRUE(holds_none);
 }
 
-// A refresh that finds no memory takes nothing from a get that goes on meanwhile.
+// A look that finds no memory takes nothing from a get that goes on meanwhile.
 TEST(StarvedReader, KeepsWhatAGetReads) {
   const test::TempDirectory directory(test::PlaceInMemory());
   const std::string place = directory.path() + "/db";
@@ -332,7 +332,7 @@ TEST(StarvedReader, KeepsWhatAGetReads) {
         [&](size_t size) {
           value.resize(size);
           test::FailAllocation(n);
-          (void)base::OrOutOfMemory([&] { return (*reader)->Refresh(); });
+          (void)base::OrOutOfMemory([&] { return (*reader)->Newer().status(); });
           failed = test::AllocationFailed();
           kept = !seen.expired();
           return value.data();

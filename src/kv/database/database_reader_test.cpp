@@ -8,9 +8,15 @@
 #include <vector>
 
 #include "base/epoch.h"
+#include "base/executor.h"
+#include "base/hash.h"
 #include "kv/database/database_reader.h"
+#include "kv/database/persistence_testing.h"
 #include "kv/database/sim_cluster_testing.h"
+#include "kv/generations/chain.h"
+#include "kv/protocol/descriptor.h"
 #include "lsm/db/db.h"
+#include "runtime/partitioner.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv::database_reader_test {
@@ -219,6 +225,165 @@ TEST(DatabaseReading, NeverShowsAnOlderValueOfWhatWasDeleted) {
         ASSERT_OK(context.Barrier());
         ASSERT_OK(db.Close());
       });
+}
+
+// What one rank has written, beside two that its pairs move to, which write all the time.
+class ReadingWhilePairsMove : public testing::Test {
+ protected:
+  ReadingWhilePairsMove() {
+    EXPECT_OK(disk_->MakeDirectory("/db"));
+    for (int i = 100; keys_.size() < 4; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      if (*runtime::OwnerOf({}, key, base::HashKey(key), 2) == 0) keys_.push_back(key);
+    }
+    const auto old = OpenPart(kOld, 0, nullptr);
+    for (const std::string& key : keys_) EXPECT_OK(old->Put(key, "old"));
+    for (int rank : {0, 1}) newer_.push_back(OpenPart(kNewer, rank, NewEmptyBase()));
+    Publish({kNewer, kOld});
+  }
+  std::unique_ptr<lsm::Db> OpenPart(const Generation& generation, int rank,
+                                    std::shared_ptr<const lsm::BaseLayer> base) {
+    const std::string part = PartDirectory("/db", generation, rank);
+    EXPECT_OK(io::MakeDurableDirectory(*disk_, GenerationDirectory("/db", generation)));
+    lsm::Environment environment;
+    environment.fs = disk_.get();
+    environment.executor = executor_.get();
+    environment.base = std::move(base);
+    auto opened = lsm::Db::Open(environment, part, SimCluster::SmallDatabase().storage,
+                                lsm::OpenFlags::kMustNotExist);
+    EXPECT_OK(opened.status());
+    return std::move(*opened);
+  }
+  void Publish(const std::vector<Generation>& generations) {
+    Descriptor descriptor;
+    descriptor.generations = generations;
+    EXPECT_OK(WriteDescriptor(*disk_, "/db", descriptor));
+  }
+  // The key is deleted when the reader is opened. Then the last pairs move, and what newer tables
+  // hide in the older generation is needed no more.
+  void DeleteAndOpen(const std::string& key) {
+    ASSERT_OK(newer_[0]->Delete(key));
+    ASSERT_OK(newer_[0]->Flush());
+    reader_ = OpenReader(*files_, "/db");
+    EXPECT_EQ(Get(*reader_, key), "<not found>");
+    EXPECT_EQ(Get(*reader_, keys_[0]), "old");
+    ASSERT_EQ(AllOf(*reader_).size(), keys_.size() - 1);  // all parts are open
+  }
+  void EndTheMove(const std::string& deleted) {
+    for (const std::string& key : keys_) {
+      if (key != deleted) ASSERT_OK(newer_[0]->Put(key, "old"));
+    }
+    ASSERT_OK(newer_[0]->Flush());
+    Publish({kNewer});
+    newer_[0]->DropBase();
+    ASSERT_OK(newer_[0]->Compact());
+  }
+
+  const Generation kOld{1, 1, "hash", ""};
+  const Generation kNewer{2, 2, "hash", ""};
+  const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+  const std::unique_ptr<io::FaultFileSystem> files_ = io::NewFaultFileSystem(*disk_);
+  const std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
+  std::vector<std::string> keys_;  // of rank 0, of those that the pairs move to
+  std::vector<std::unique_ptr<lsm::Db>> newer_;
+  std::unique_ptr<DatabaseReader> reader_;
+};
+
+TEST_F(ReadingWhilePairsMove, AWalkLeavesOutNoPairThatMovesBesideIt) {
+  reader_ = OpenReader(*disk_, "/db");
+  const auto walk = reader_->NewIterator();
+  walk->SeekToFirst();
+  for (const std::string& key : keys_) ASSERT_OK(newer_[0]->Put(key, "old"));
+  ASSERT_OK(newer_[0]->Flush());
+  ASSERT_OK(reader_->Refresh());
+  std::vector<std::string> walked;
+  for (; walk->Valid(); walk->Next()) walked.emplace_back(walk->key());
+  EXPECT_OK(walk->status());
+  EXPECT_EQ(walked, keys_);
+  EXPECT_EQ(AllOf(*reader_).size(), keys_.size());
+}
+
+TEST_F(ReadingWhilePairsMove, AWalkShowsNothingThatWasDeletedBeforeIt) {
+  DeleteAndOpen(keys_[1]);
+  const auto walk = reader_->NewIterator();
+  walk->SeekToFirst();
+  EndTheMove(keys_[1]);
+  ASSERT_OK(reader_->Refresh());
+  std::vector<std::string> walked;
+  for (; walk->Valid(); walk->Next()) walked.emplace_back(walk->key());
+  EXPECT_OK(walk->status());
+  EXPECT_THAT(walked, testing::ElementsAre(keys_[0], keys_[2], keys_[3]));
+}
+
+// The first part is seen anew when the second one cannot be.
+TEST_F(ReadingWhilePairsMove, ARefreshThatFailsLeavesWhatWasSeen) {
+  DeleteAndOpen(keys_[1]);
+  EndTheMove(keys_[1]);
+  files_->OnlyBelow(PartDirectory("/db", kNewer, 1));
+  files_->FailAt(io::kFaultOpen, 1, UINT64_MAX, Code::kIo);
+  EXPECT_EQ(reader_->Refresh().code(), Code::kIo);
+  EXPECT_EQ(Get(*reader_, keys_[1]), "<not found>");
+  EXPECT_EQ(AllOf(*reader_).size(), keys_.size() - 1);
+  files_->FailAt(io::kFaultOpen, 1, 0, Code::kIo);
+  ASSERT_OK(reader_->Refresh());
+  EXPECT_EQ(Get(*reader_, keys_[1]), "<not found>");
+  EXPECT_EQ(Get(*reader_, keys_[2]), "old");
+}
+
+// Of as many ranks, of more, of fewer: another database, though its generations have the same
+// numbers.
+TEST(DatabaseReading, CatchesUpWithADatabaseMadeAnew) {
+  const auto disk = io::NewSimFileSystem();
+  std::unique_ptr<DatabaseReader> reader;
+  for (const int size : {2, 2, 40, 1}) {
+    SCOPED_TRACE(std::to_string(size) + " ranks");
+    Model model;
+    for (int i = 0; i < 100; ++i) model["key " + std::to_string(i)] = std::to_string(size);
+    SimCluster(Ranks(size, disk.get())).Run([&](int rank, Context& context) {
+      if (reader != nullptr) {
+        ASSERT_OK(context.Destroy("db"));
+      }
+      auto db = context.Open("db", SimCluster::SmallDatabase());
+      ASSERT_OK(db.status());
+      if (rank == 0) {
+        for (const auto& [key, value] : model) ASSERT_OK((*db)->Put(key, value));
+      }
+      ASSERT_OK((*db)->Close());
+    });
+    if (reader == nullptr) reader = OpenReader(*disk, "/repository/db");
+    ASSERT_OK(reader->Refresh());
+    EXPECT_EQ(AllOf(*reader), model);
+  }
+}
+
+// What was written after the checkpoint and what is written after the restart lie in files of the
+// same names.
+TEST(DatabaseReading, CatchesUpWithADatabaseThatWentBackToACheckpoint) {
+  const auto disk = io::NewSimFileSystem();
+  std::unique_ptr<DatabaseReader> reader;
+  SimCluster(Ranks(1, disk.get())).Run([&](int, Context& context) {
+    auto db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    const auto put_and_see = [&](const std::string& key, const std::string& value) {
+      ASSERT_OK((*db)->Put(key, value));
+      ASSERT_OK((*db)->Barrier(Level::kSsTable));
+      if (reader == nullptr) reader = OpenReader(*disk, "/repository/db");
+      ASSERT_OK(reader->Refresh());
+      EXPECT_EQ(Get(*reader, key), value);
+    };
+    put_and_see("saved", std::string(10'000, 's'));
+    ASSERT_OK(WaitFor((*db)->Checkpoint("/pfs", {})));
+    put_and_see("lost", std::string(10'000, 'l'));
+    ASSERT_OK((*db)->Close());
+    ASSERT_OK(context.Destroy("db"));
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {})));
+    db = context.Open("db", SimCluster::SmallDatabase());
+    ASSERT_OK(db.status());
+    put_and_see("new", std::string(10'000, 'n'));
+    EXPECT_EQ(Get(*reader, "saved"), std::string(10'000, 's'));
+    EXPECT_EQ(Get(*reader, "lost"), "<not found>");
+    ASSERT_OK((*db)->Close());
+  });
 }
 
 TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {

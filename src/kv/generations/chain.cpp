@@ -19,16 +19,26 @@ Status Chain::TakeOver(const Chain& former) {
   for (size_t at = 0; at < options_.generations.size(); ++at) {
     const Generation& generation = options_.generations[at];
     for (size_t old = 0; old < former.options_.generations.size(); ++old) {
-      if (former.options_.generations[old].number != generation.number) continue;
+      // The number alone may be that of a database which was made anew.
+      if (!SameGeneration(former.options_.generations[old], generation)) continue;
       for (int rank = 0; rank < generation.rank_count; ++rank) {
-        Slot& from = former.slots_[old][static_cast<size_t>(rank)];
-        const std::lock_guard<std::mutex> lock(from.mutex);
-        if (from.reader == nullptr) continue;
-        QUIRE_RETURN_IF_ERROR(from.reader->Refresh());
-        slots_[at][static_cast<size_t>(rank)].reader = from.reader;
+        QUIRE_RETURN_IF_ERROR(TakePart(former.SlotOf(old, rank), &SlotOf(at, rank)));
       }
     }
   }
+  return Status();
+}
+
+// Of all generations, the former chain goes on with what it saw of each: what one of them hides in
+// an older one, and what of it has moved to a newer one, are of one moment.
+Status Chain::TakePart(Slot& from, Slot* to) {
+  std::shared_ptr<lsm::Reader> part;
+  {
+    const std::lock_guard<std::mutex> lock(from.mutex);
+    part = from.reader;
+  }
+  if (part == nullptr) return Status();
+  QUIRE_ASSIGN_OR_RETURN(to->reader, part->Newer());
   return Status();
 }
 

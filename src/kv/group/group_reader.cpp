@@ -72,7 +72,9 @@ Result<std::shared_ptr<lsm::Reader>> GroupReader::ReaderAt(int owner, Member* me
     if (!seen) return Status(Code::kBusy);
   }
   if (member->Has(tables)) return member->reader;
-  if (!member->reader->Refresh().ok()) return Status(Code::kBusy);
+  auto newer = member->reader->Newer();
+  if (!newer.ok()) return Status(Code::kBusy);
+  member->reader = std::move(*newer);
   member->NoteSeen();
   if (!member->Has(tables)) return Status(Code::kBusy);  // it is seen later from here
   return member->reader;

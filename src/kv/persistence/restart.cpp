@@ -165,6 +165,7 @@ Result<runtime::JobWork::State> RestartWork::AdvanceCopy(const Candidate& candid
   if (!done) return State::kAgain;
   transfer_.reset();
   base::SyncPoint("kv.restart.copied");
+  QUIRE_RETURN_IF_ERROR(lsm::GiveNewStoreId(fs_, copies_.back().directory));
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(copies_.back().directory));
   return State::kAgain;
 }

@@ -99,11 +99,13 @@ uint32_t NextNumber(const Descriptor& descriptor) {
   return last + 1;
 }
 
+bool SameGeneration(const Generation& a, const Generation& b) {
+  return a.number == b.number && a.location == b.location && a.rank_count == b.rank_count &&
+         a.partitioner == b.partitioner;
+}
+
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
-    return one.number == other.number && one.location == other.location &&
-           one.rank_count == other.rank_count && one.partitioner == other.partitioner;
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), SameGeneration);
 }
 
 std::string EncodeDescriptor(const Descriptor& descriptor) {

@@ -57,6 +57,8 @@ bool IsThere(const Descriptor& descriptor);
 /// The first number that no generation has had, as far as the descriptor knows.
 uint32_t NextNumber(const Descriptor& descriptor);
 
+/// Whether these are the same: of as many ranks, by the same partitioner, in the same place.
+bool SameGeneration(const Generation& a, const Generation& b);
 /// Whether these are the same generations: none came, went, or lies elsewhere.
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b);
 

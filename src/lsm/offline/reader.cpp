@@ -1,8 +1,6 @@
 #include "lsm/offline/reader.h"
 
-#include <atomic>
 #include <list>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
@@ -68,59 +66,42 @@ uint64_t BytesToVerify(const Version& version) {
 
 class DirectoryReader final : public Reader, public std::enable_shared_from_this<DirectoryReader> {
  public:
-  DirectoryReader(ReaderLooks looks, bool unchanging)
-      : looks_(std::move(looks)), unchanging_(unchanging) {}
+  DirectoryReader(std::shared_ptr<const ReaderLooks> looks, bool unchanging,
+                  std::shared_ptr<const ReaderView> view)
+      : looks_(std::move(looks)),
+        unchanging_(unchanging),
+        view_(std::move(view)),
+        end_of_view_(base::EpochPrepare([kept = view_] {})) {}
   ~DirectoryReader() override {
-    // One that failed to open may go inside an EpochGuard, and nobody has seen a view of it.
-    if (current_ == nullptr) return;
     // The last to let go of it may be a guard's holder or a reclaimer.
-    current_.reset();
-    if (!base::EpochMaySynchronize()) {
-      base::EpochRetire(std::move(end_of_current_));
-      return;
-    }
-    end_of_current_.clear();
-    base::EpochSynchronize();  // earlier views go before the file system and the cache may
+    if (!base::EpochMaySynchronize()) base::EpochRetire(std::move(end_of_view_));
   }
 
   Status Get(Slice key, const AllocateFn& allocate, Presence* presence) const override;
   std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) const override;
-  Status Refresh() override;
+  Result<std::shared_ptr<Reader>> Newer() const override;
   ReaderState State() const override;
   Status Verify(const VerifyProgress& progress) const override;
 
  private:
-  std::shared_ptr<const ReaderView> Pin() const {
-    const base::EpochGuard guard;
-    return view_.load(std::memory_order_acquire)->shared_from_this();
-  }
-  Status ReadValue(const ReaderView& view, const log::ValueRef& reference,
-                   const AllocateFn& allocate) const;
-  Status CheckValue(const ReaderView& view, const log::ValueRef& reference) const;
-  Status CheckSegments(const ReaderView& view) const;
-  Status SegmentIsGone(const ReaderView& view, uint64_t segment_id) const;
+  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const;
+  Status CheckValue(const log::ValueRef& reference) const;
+  Status CheckSegments() const;
+  Status SegmentIsGone(uint64_t segment_id) const;
   std::string SegmentPath(uint64_t segment_id) const {
-    return looks_.directory() + "/" + ValueSegmentName(segment_id);
+    return looks_->directory() + "/" + ValueSegmentName(segment_id);
   }
 
-  const ReaderLooks looks_;
+  const std::shared_ptr<const ReaderLooks> looks_;  // goes last: see there
   const bool unchanging_;
-  // What readers load, inside an EpochGuard; kept alive by current_.
-  std::atomic<const ReaderView*> view_{nullptr};
-  std::mutex mutex_;
-  std::shared_ptr<const ReaderView> current_;     // guarded by mutex_
-  std::list<base::EpochRetired> end_of_current_;  // likewise; keeps it until it is retired
+  const std::shared_ptr<const ReaderView> view_;
+  std::list<base::EpochRetired> end_of_view_;
 };
 
-Status DirectoryReader::Refresh() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks_.Next(current_.get()));
-  // What may find no memory before all else: gets that go on use the former view.
-  auto end_of_view = base::EpochPrepare([view] {});
-  view_.store(view.get(), std::memory_order_release);
-  current_ = std::move(view);
-  base::EpochRetire(std::exchange(end_of_current_, std::move(end_of_view)));
-  return Status();
+Result<std::shared_ptr<Reader>> DirectoryReader::Newer() const {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks_->Next(view_.get()));
+  return std::shared_ptr<Reader>(
+      std::make_shared<DirectoryReader>(looks_, unchanging_, std::move(view)));
 }
 
 Status DirectoryReader::Get(Slice key, const AllocateFn& allocate, Presence* presence) const {
@@ -130,22 +111,20 @@ Status DirectoryReader::Get(Slice key, const AllocateFn& allocate, Presence* pre
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
   }
   const base::EpochGuard guard;
-  const ReaderView& view = *view_.load(std::memory_order_acquire);
   Found found;
-  QUIRE_RETURN_IF_ERROR(Find(view.version, key, &found));
+  QUIRE_RETURN_IF_ERROR(Find(view_->version, key, &found));
   if (presence != nullptr) *presence = found.presence;
   if (found.presence != Presence::kPresent) return Status(Code::kNotFound);
   if (!found.separated) return Deliver(found.value, allocate);
-  return ReadValue(view, base::LoadLe<log::ValueRef>(found.value.data()), allocate);
+  return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate);
 }
 
 std::unique_ptr<Iterator> DirectoryReader::NewIterator(const IteratorOptions& options) const {
   IteratorSources sources;
-  const std::shared_ptr<const ReaderView> view = Pin();
-  sources.version = std::shared_ptr<const Version>(view, &view->version);
-  sources.read_value = [self = shared_from_this(), view](const log::ValueRef& reference,
-                                                         const AllocateFn& allocate) {
-    return self->ReadValue(*view, reference, allocate);
+  sources.version = std::shared_ptr<const Version>(view_, &view_->version);
+  sources.read_value = [self = shared_from_this()](const log::ValueRef& reference,
+                                                   const AllocateFn& allocate) {
+    return self->ReadValue(reference, allocate);
   };
   sources.snapshot = options.snapshot == nullptr ? kMaxLsn : options.snapshot->lsn();
   AddVersion(&sources);
@@ -153,32 +132,31 @@ std::unique_ptr<Iterator> DirectoryReader::NewIterator(const IteratorOptions& op
 }
 
 ReaderState DirectoryReader::State() const {
-  const std::shared_ptr<const ReaderView> view = Pin();
   ReaderState state;
-  state.manifest = std::shared_ptr<const Manifest>(view, &view->manifest);
-  state.writer = view->writer;
-  state.log_records = view->log_records;
-  state.log_holes = view->log_holes;
+  state.manifest = std::shared_ptr<const Manifest>(view_, &view_->manifest);
+  state.writer = view_->writer;
+  state.log_records = view_->log_records;
+  state.log_holes = view_->log_holes;
   return state;
 }
 
-Status DirectoryReader::ReadValue(const ReaderView& view, const log::ValueRef& reference,
+Status DirectoryReader::ReadValue(const log::ValueRef& reference,
                                   const AllocateFn& allocate) const {
-  const Status status = view.values->Read(reference, allocate);
-  return status.code() == Code::kNotFound ? SegmentIsGone(view, reference.segment_id) : status;
+  const Status status = view_->values->Read(reference, allocate);
+  return status.code() == Code::kNotFound ? SegmentIsGone(reference.segment_id) : status;
 }
 
-Status DirectoryReader::CheckValue(const ReaderView& view, const log::ValueRef& reference) const {
-  const Status status = view.values->Check(reference);
-  return status.code() == Code::kNotFound ? SegmentIsGone(view, reference.segment_id) : status;
+Status DirectoryReader::CheckValue(const log::ValueRef& reference) const {
+  const Status status = view_->values->Check(reference);
+  return status.code() == Code::kNotFound ? SegmentIsGone(reference.segment_id) : status;
 }
 
 // A segment goes only after a manifest that needs it no more.
-Status DirectoryReader::SegmentIsGone(const ReaderView& view, uint64_t segment_id) const {
+Status DirectoryReader::SegmentIsGone(uint64_t segment_id) const {
   const std::string path = SegmentPath(segment_id);
   bool same = unchanging_;
   if (!same) {
-    QUIRE_ASSIGN_OR_RETURN(same, StillStored(looks_.fs(), looks_.directory(), view.manifest));
+    QUIRE_ASSIGN_OR_RETURN(same, StillStored(looks_->fs(), looks_->directory(), view_->manifest));
   }
   if (same) {
     return Status(Code::kCorruption, path +
@@ -186,21 +164,21 @@ Status DirectoryReader::SegmentIsGone(const ReaderView& view, uint64_t segment_i
                                          "restore the file from a copy or checkpoint");
   }
   return Status(Code::kBusy, "stale: " + path + " was removed since edition " +
-                                 std::to_string(view.manifest.edition) +
+                                 std::to_string(view_->manifest.edition) +
                                  " of the database was read; refresh, and read again");
 }
 
-Status DirectoryReader::CheckSegments(const ReaderView& view) const {
+Status DirectoryReader::CheckSegments() const {
   std::set<uint64_t> segments;
-  for (const std::vector<table::TableInfo>& run : view.manifest.runs) {
+  for (const std::vector<table::TableInfo>& run : view_->manifest.runs) {
     for (const table::TableInfo& table : run) {
       for (const table::SegmentUse& use : table.segments) segments.insert(use.segment_id);
     }
   }
   for (const uint64_t id : segments) {
     const std::string path = SegmentPath(id);
-    const Result<log::SegmentHeader> header = log::ReadSegmentHeader(looks_.fs(), path);
-    if (header.status().code() == Code::kNotFound) return SegmentIsGone(view, id);
+    const Result<log::SegmentHeader> header = log::ReadSegmentHeader(looks_->fs(), path);
+    if (header.status().code() == Code::kNotFound) return SegmentIsGone(id);
     QUIRE_RETURN_IF_ERROR(header.status());
     if (header->kind == log::SegmentKind::kValue && header->id == id) continue;
     return Status(Code::kCorruption, path + ": this is another segment's file (number " +
@@ -210,18 +188,15 @@ Status DirectoryReader::CheckSegments(const ReaderView& view) const {
 }
 
 Status DirectoryReader::Verify(const VerifyProgress& progress) const {
-  const std::shared_ptr<const ReaderView> view = Pin();
-  const uint64_t total = BytesToVerify(view->version);
+  const uint64_t total = BytesToVerify(view_->version);
   uint64_t done = 0;
   const auto advance = [&](uint64_t bytes) {
     done += bytes;
     if (progress) progress(done, total);
   };
-  const ValueCheck check = [&](const log::ValueRef& reference) {
-    return CheckValue(*view, reference);
-  };
-  QUIRE_RETURN_IF_ERROR(CheckSegments(*view));
-  for (const std::shared_ptr<const Run>& run : view->version.runs) {
+  const ValueCheck check = [&](const log::ValueRef& reference) { return CheckValue(reference); };
+  QUIRE_RETURN_IF_ERROR(CheckSegments());
+  for (const std::shared_ptr<const Run>& run : view_->version.runs) {
     QUIRE_RETURN_IF_ERROR(VerifyRun(
         *run,
         [&](const log::ValueRef& reference) {
@@ -230,8 +205,8 @@ Status DirectoryReader::Verify(const VerifyProgress& progress) const {
         },
         [&](const table::TableInfo& table) { advance(table.file_bytes); }));
   }
-  for (const std::shared_ptr<MemoryHandle>& memory : view->version.immutables) {
-    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, looks_.directory(), check));
+  for (const std::shared_ptr<MemoryHandle>& memory : view_->version.immutables) {
+    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, looks_->directory(), check));
   }
   return Status();
 }
@@ -241,13 +216,12 @@ Status DirectoryReader::Verify(const VerifyProgress& progress) const {
 Result<std::shared_ptr<Reader>> Reader::Open(io::FileSystem& fs, const std::string& directory,
                                              const ReaderOptions& options) {
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
-  auto reader = std::make_shared<DirectoryReader>(
-      ReaderLooks(fs, directory, options.storage,
-                  options.cache != nullptr ? options.cache
-                                           : table::NewBlockCache(options.storage.cache_bytes)),
-      options.unchanging);
-  QUIRE_RETURN_IF_ERROR(reader->Refresh());
-  return std::shared_ptr<Reader>(std::move(reader));
+  const auto looks = std::make_shared<const ReaderLooks>(
+      fs, directory, options.storage,
+      options.cache != nullptr ? options.cache : table::NewBlockCache(options.storage.cache_bytes));
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks->Next(nullptr));
+  return std::shared_ptr<Reader>(
+      std::make_shared<DirectoryReader>(looks, options.unchanging, std::move(view)));
 }
 
 }  // namespace quire::lsm

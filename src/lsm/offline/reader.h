@@ -4,11 +4,11 @@
 /// Layer      lsm
 /// Source     docs/decisions/0009-persistence.md
 /// Encoding   docs/format/manifest.md, segment.md, table.md
-/// Threads    all functions from any thread; Refresh calls are serialized inside. Released outside
-///            of every EpochGuard.
-/// Invariants a reader sees the state that one manifest published; if no process holds the
-///            directory's lock, also everything that the log promises. A table, once opened, stays
-///            readable whatever the writer removes. A reader never goes back to an older state.
+/// Threads    all functions from any thread. Released outside of every EpochGuard.
+/// Invariants as long as it lives a reader sees the one state that a manifest published; if no
+///            process held the directory's lock, also everything that the log promises. A table,
+///            once opened, stays readable whatever the writer removes. A newer reader never sees an
+///            older state.
 #pragma once
 
 #include <cstdint>
@@ -55,20 +55,21 @@ class Reader {
                                               const ReaderOptions& options);
   virtual ~Reader() = default;
 
-  /// The newest value in what the last look saw, copied once into the place that `allocate` gives.
+  /// The newest value in what it sees, copied once into the place that `allocate` gives.
   /// `presence` (may be null) distinguishes the two kinds of kNotFound: deleted here, or unknown.
-  /// Errors  kBusy: stale; the writer removed a value segment since the last look, Refresh().
+  /// Errors  kBusy: stale; the writer removed a value segment since: ask a Newer() reader.
   ///         kCorruption, kIo.
   virtual Status Get(Slice key, const AllocateFn& allocate, Presence* presence) const = 0;
-  /// Live pairs of what the last look saw. The iterator stands on it through later calls of
-  /// Refresh, and keeps the reader. Its status is kBusy where a value is stale, as above.
+  /// Live pairs of what it sees. The iterator keeps the reader. Its status is kBusy where a value
+  /// is stale, as above.
   virtual std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) const = 0;
-  /// Looks again; opens only what it does not have. Errors as of Open; what was seen before stays.
-  virtual Status Refresh() = 0;
+  /// Looks again: a reader of what is there now, which opens only what this one does not have. This
+  /// one, and whoever reads with it, sees what it saw before. Errors as of Open.
+  virtual Result<std::shared_ptr<Reader>> Newer() const = 0;
   virtual ReaderState State() const = 0;
-  /// Reads everything that the last look saw and verifies every checksum: tables, the values that
-  /// they and the log refer to, and the headers of those values' segments. `progress` (may be
-  /// empty) is called with bytes done, and in all.
+  /// Reads everything that it sees and verifies every checksum: tables, the values that they and
+  /// the log refer to, and the headers of those values' segments. `progress` (may be empty) is
+  /// called with bytes done, and in all.
   /// Errors  as of Get.
   using VerifyProgress = std::function<void(uint64_t done, uint64_t total)>;
   virtual Status Verify(const VerifyProgress& progress) const = 0;

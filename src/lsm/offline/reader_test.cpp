@@ -27,6 +27,13 @@ Status OpenStatus(io::FileSystem& fs) {
   return Reader::Open(fs, "/db", {SmallOptions(), nullptr}).status();
 }
 
+// Moves on to what is there now.
+Status LookAgain(std::shared_ptr<Reader>* reader) {
+  auto newer = (*reader)->Newer();
+  if (newer.ok()) *reader = std::move(*newer);
+  return newer.status();
+}
+
 // As GetText of the database.
 std::string TextIn(const Reader& reader, Slice key, Presence* presence = nullptr) {
   std::string value;
@@ -153,7 +160,7 @@ TEST(Reader, AgreesWithAModelAfterEveryFlushAndClose) {
     TestDb test(SmallOptions());
     Model model;
     ASSERT_OK(test.Open());
-    const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+    std::shared_ptr<Reader> reader = OpenReader(test.fs());
     for (int round = 0; round < 12; ++round) {
       Change(test.db(), &model, random, 150);
       if (round % 3 == 2) {
@@ -165,7 +172,7 @@ TEST(Reader, AgreesWithAModelAfterEveryFlushAndClose) {
       }
       // After a reopen all that was in the log is in tables, or was seen before.
       if (round % 3 == 2) ASSERT_OK(test->Flush());
-      ASSERT_OK(reader->Refresh());
+      ASSERT_OK(LookAgain(&reader));
       ExpectSees(*reader, model);
       ExpectSees(*OpenReader(test.fs()), model);
       ASSERT_OK(reader->Verify({}));
@@ -215,7 +222,7 @@ TEST(Reader, SeesWhatWasAcknowledgedBeforeAKill) {
     test.fs().CrashAfter(0);
     test.Close();
     test.fs().Restart(kind, 3);
-    const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+    std::shared_ptr<Reader> reader = OpenReader(test.fs());
     EXPECT_GT(reader->State().log_records, 0u);
     EXPECT_EQ(reader->State().writer, "");
     ExpectSees(*reader, model);
@@ -223,11 +230,11 @@ TEST(Reader, SeesWhatWasAcknowledgedBeforeAKill) {
     // The next opener recovers the same, and the reader never goes back.
     ASSERT_OK(test.Open());
     EXPECT_EQ(AllOf(*test->NewIterator({})), model);
-    ASSERT_OK(reader->Refresh());
+    ASSERT_OK(LookAgain(&reader));
     EXPECT_NE(reader->State().writer, "");
     ExpectSees(*reader, model);
     ASSERT_OK(test->Flush());
-    ASSERT_OK(reader->Refresh());
+    ASSERT_OK(LookAgain(&reader));
     EXPECT_EQ(reader->State().log_records, 0u);
     ExpectSees(*reader, model);
   }
@@ -239,12 +246,12 @@ TEST(Reader, SeesOnlyWhatIsPublishedWhileAWriterLives) {
   ASSERT_OK(test->Put("a", "1"));
   ASSERT_OK(test->Flush());
   ASSERT_OK(test->Put("a", "2"));
-  const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+  std::shared_ptr<Reader> reader = OpenReader(test.fs());
   EXPECT_EQ(TextIn(*reader, "a"), "1");
   EXPECT_NE(reader->State().writer, "");
   test.Close();
   EXPECT_EQ(TextIn(*reader, "a"), "1");  // until it looks again
-  ASSERT_OK(reader->Refresh());
+  ASSERT_OK(LookAgain(&reader));
   EXPECT_EQ(TextIn(*reader, "a"), "2");
   EXPECT_EQ(reader->State().writer, "");
 }
@@ -260,10 +267,10 @@ TEST(Reader, WritesNothing) {
   const uint64_t steps = test.fs().steps();
   const auto read_only = io::NewFaultFileSystem(test.fs());
   read_only->FailAt(io::kFaultChange, 1, UINT64_MAX, Code::kReadOnly);
-  const std::shared_ptr<Reader> reader = OpenReader(*read_only);
+  std::shared_ptr<Reader> reader = OpenReader(*read_only);
   ExpectSees(*reader, model);
   ASSERT_OK(reader->Verify({}));
-  ASSERT_OK(reader->Refresh());
+  ASSERT_OK(LookAgain(&reader));
   EXPECT_EQ(read_only->calls(), 0u);
   EXPECT_EQ(test.fs().steps(), steps);
 }
@@ -275,7 +282,7 @@ TEST(Reader, KeepsWhatItStandsOnUntilItLooksAgain) {
   ASSERT_OK(test.Open());
   Change(test.db(), &model, random, 300);
   ASSERT_OK(test->Flush());
-  const std::shared_ptr<Reader> reader = OpenReader(test.fs());
+  std::shared_ptr<Reader> reader = OpenReader(test.fs());
   const auto iterator = reader->NewIterator({});
   for (int i = 0; i < 100; ++i) {
     ASSERT_OK(test->Put("key" + std::to_string(i), "new"));
@@ -296,9 +303,11 @@ TEST(Reader, KeepsWhatItStandsOnUntilItLooksAgain) {
   }
   EXPECT_GT(stale, 0);
   EXPECT_EQ(reader->Verify({}).code(), Code::kBusy);
-  ASSERT_OK(reader->Refresh());
+  const std::shared_ptr<Reader> former = reader;
+  ASSERT_OK(LookAgain(&reader));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(TextIn(*reader, "key" + std::to_string(i)), "new");
   EXPECT_EQ(AllOf(*reader->NewIterator({})).size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_NE(TextIn(*former, "key" + std::to_string(i)), "new");
 }
 
 TEST(Reader, NamesTheFileThatIsDamagedOrGone) {
@@ -374,7 +383,7 @@ TEST(Reader, WhereNoDatabaseIsItSaysSo) {
   const std::shared_ptr<Reader> reader = OpenReader(test.fs());
   test.Close();
   ASSERT_OK(DestroyDb(test.fs(), "/db"));
-  EXPECT_CODE(reader->Refresh(), Code::kNotFound);
+  EXPECT_CODE(reader->Newer().status(), Code::kNotFound);
 }
 
 TEST(Reader, ADatabaseMadeAnewInTheSamePlaceIsAnother) {
@@ -387,7 +396,7 @@ TEST(Reader, ADatabaseMadeAnewInTheSamePlaceIsAnother) {
     ASSERT_OK(test->Put("small", std::string(1, letter)));
     ASSERT_OK(test->Flush());
     if (reader == nullptr) reader = OpenReader(test.fs());
-    ASSERT_OK(reader->Refresh());
+    ASSERT_OK(LookAgain(&reader));
     EXPECT_EQ(TextIn(*reader, "large"), value);
     EXPECT_EQ(TextIn(*reader, "small"), value.substr(0, 1));
     test.Close();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/epoch.h"
 #include "io/files/file_system.h"
 #include "lsm/version/manifest.h"
 #include "lsm/version/run_opener.h"
@@ -20,7 +21,7 @@
 
 namespace quire::lsm {
 
-struct ReaderView : std::enable_shared_from_this<ReaderView> {
+struct ReaderView {
   Manifest manifest;
   std::string writer;  ///< the holder of the lock; empty: none
   Version version;     ///< no active MemTable; immutables: what of the log is in no table
@@ -35,6 +36,13 @@ class ReaderLooks {
   ReaderLooks(io::FileSystem& fs, std::string directory, const StorageOptions& options,
               std::shared_ptr<table::BlockCache> cache)
       : fs_(fs), directory_(std::move(directory)), options_(options), cache_(std::move(cache)) {}
+  /// Readers that came of one another share it: the file system and the cache may go with the last
+  /// of them, once what they retired has gone.
+  ~ReaderLooks() {
+    if (base::EpochMaySynchronize()) base::EpochSynchronize();
+  }
+  ReaderLooks(const ReaderLooks&) = delete;
+  ReaderLooks& operator=(const ReaderLooks&) = delete;
 
   /// What is there now. `former` (null: none) lends what it has open.
   /// Errors  as of Reader::Open.

@@ -78,13 +78,13 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
   });
   auto opened = Reader::Open(io::PosixFileSystem(), writer.directory, {SmallOptions(), nullptr});
   ASSERT_OK(opened.status());
-  const std::shared_ptr<Reader> reader = *opened;
+  std::atomic<std::shared_ptr<Reader>> reader{*opened};
   // Points, while another thread looks again and again.
   std::thread getting([&] {
     uint64_t newest = 0;
     for (int i = 0; !done.load(); i = (i + 1) % kKeys) {
       std::string value;
-      const Status status = reader->Get(
+      const Status status = reader.load()->Get(
           KeyOf(i),
           [&value](size_t size) {
             value.resize(size);
@@ -101,9 +101,10 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
   uint64_t newest = 0;
   uint64_t looks = 0;
   for (; !done.load(); ++looks) {
-    const Status status = reader->Refresh();
-    ASSERT_OK(status);
-    const uint64_t round = RoundSeen(*reader->NewIterator({}));
+    const auto newer = reader.load()->Newer();
+    ASSERT_OK(newer.status());
+    reader.store(*newer);
+    const uint64_t round = RoundSeen(*(*newer)->NewIterator({}));
     EXPECT_TRUE(round == 0 || round >= newest) << round << " after " << newest;
     newest = std::max(newest, round);
     seen_enough.store(looks > 3 && newest > 5);
@@ -151,13 +152,15 @@ TEST(ReaderBesideAWriter, LivesThroughOpensAndClosesOfTheWriter) {
   });
   uint64_t newest = 0;
   while (!done.load()) {
-    ASSERT_OK((*opened)->Refresh());
+    opened = (*opened)->Newer();
+    ASSERT_OK(opened.status());
     const uint64_t round = RoundSeen(*(*opened)->NewIterator({}));
     EXPECT_TRUE(round == 0 || round >= newest) << round << " after " << newest;
     newest = std::max(newest, round);
   }
   writing.join();
-  ASSERT_OK((*opened)->Refresh());
+  opened = (*opened)->Newer();
+  ASSERT_OK(opened.status());
   const auto rounds = static_cast<uint64_t>(test::ScaledCount(60));
   EXPECT_EQ(RoundSeen(*(*opened)->NewIterator({})), std::max<uint64_t>(rounds - 1, 5));
 }

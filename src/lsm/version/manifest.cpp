@@ -5,6 +5,7 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
+#include "io/files/machine.h"
 
 namespace quire::lsm {
 namespace {
@@ -339,6 +340,12 @@ Result<bool> StillStored(io::FileSystem& fs, const std::string& directory,
 
 Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest) {
   return io::ReplaceFile(fs, directory + "/" + ManifestName(), EncodeManifest(manifest));
+}
+
+Status GiveNewStoreId(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(fs, directory));
+  manifest.store_id = io::RandomU64();
+  return CreateManifest(fs, directory, manifest);
 }
 
 }  // namespace quire::lsm

@@ -34,7 +34,8 @@ struct StoredLog {
 
 /// Everything a manifest says.
 struct Manifest {
-  /// random, given at creation, never changed: binds the parts of a database together
+  /// random, given at creation and to each copy that a restart makes: what was read of another
+  /// store by the same name is not read of this one
   uint64_t store_id = 0;
   uint64_t epoch = 0;      ///< raised by every open for writing; the highest one may write
   uint64_t edition = 0;    ///< raised by every write of the manifest
@@ -76,6 +77,9 @@ Result<bool> StillStored(io::FileSystem& fs, const std::string& directory,
                          const Manifest& manifest);
 /// Writes the first manifest of a new database.
 Status CreateManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest);
+/// Makes the copy of a database in `directory` another store: both will give the same names to
+/// different files. Before anyone opens it. Errors as of ReadManifest and PublishManifest.
+Status GiveNewStoreId(io::FileSystem& fs, const std::string& directory);
 
 /// "MANIFEST".
 std::string ManifestName();

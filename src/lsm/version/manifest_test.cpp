@@ -190,5 +190,19 @@ TEST(Manifest, ParsesNamesExactly) {
   }
 }
 
+TEST(Manifest, OfACopyIsAnotherStoresAndElseTheSame) {
+  const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
+  ASSERT_TRUE(fs->MakeDirectory("/db").ok());
+  const Manifest manifest = SomeManifest();
+  ASSERT_TRUE(CreateManifest(*fs, "/db", manifest).ok());
+  ASSERT_TRUE(GiveNewStoreId(*fs, "/db").ok());
+  Result<Manifest> copy = ReadManifest(*fs, "/db");
+  ASSERT_TRUE(copy.ok()) << copy.status().ToString();
+  EXPECT_NE(copy->store_id, manifest.store_id);
+  copy->store_id = manifest.store_id;
+  EXPECT_EQ(EncodeManifest(*copy), EncodeManifest(manifest));
+  EXPECT_EQ(GiveNewStoreId(*fs, "/none").code(), Code::kNotFound);
+}
+
 }  // namespace
 }  // namespace quire::lsm::manifest_test
