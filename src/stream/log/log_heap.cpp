@@ -142,17 +142,24 @@ Result<Entry> LogHeap::EntryAt(Position at) const {
   return entry;
 }
 
+// A loss of power may leave the record of a commit over the entries of one that was lost earlier,
+// at the same position: these verify, too, and their data does.
 Result<std::vector<Entry>> LogHeap::EntriesOf(Position at, const Record& record) const {
   std::vector<Entry> entries;
   Position next = at + record.directory;
+  uint64_t hash = 0;
   for (uint32_t i = 0; i < record.entry_count; ++i) {
     if (next - at >= record.bytes) return DamagedAt(path(), at, "a commit lacks entries");
     QUIRE_ASSIGN_OR_RETURN(Entry entry, EntryAt(next));
     const bool inside = entry.data >= at + kRecordBytes && entry.data <= at + record.directory &&
                         entry.stored <= at + record.directory - entry.data;
     if (!inside) return DamagedAt(path(), next, "an entry gives impossible sizes");
+    hash = DirectoryHash(Slice(At(next), entry.encoded), hash);
     next += entry.encoded;
     entries.push_back(std::move(entry));
+  }
+  if (record.directory_hash != 0 && record.directory_hash != hash) {
+    return DamagedAt(path(), at, "a commit has entries of another one");
   }
   return entries;
 }
@@ -241,6 +248,7 @@ Status LogHeap::Begin(uint64_t bytes) {
   cursor_ = begin_ + kRecordBytes;
   directory_ = 0;
   entry_count_ = 0;
+  directory_hash_ = 0;
   return Status();
 }
 
@@ -269,6 +277,7 @@ Position LogHeap::AppendEntry(const Entry& entry) {
   const uint64_t size = EncodeEntry(entry, identity_.log_id, at, bytes);
   cursor_ += size;
   QUIRE_CHECK(cursor_ <= limit_);
+  directory_hash_ = DirectoryHash(Slice(bytes, size), directory_hash_);
   memory_.Store(OffsetOf(at), Slice(bytes, size));
   return at;
 }
@@ -281,6 +290,7 @@ void LogHeap::Commit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns) 
   record.snapshot = snapshot;
   record.unix_time_ns = unix_time_ns;
   record.entry_count = entry_count_;
+  record.directory_hash = directory_hash_;
   memory_.Fence();
   memory_.Store(OffsetOf(begin_), EncodeRecord(record, identity_.log_id, begin_));
   memory_.Fence();

@@ -149,6 +149,7 @@ class LogHeap {
   Position limit_ = 0;      // where its room ends
   Position directory_ = 0;  // 0: no entry yet
   uint32_t entry_count_ = 0;
+  uint64_t directory_hash_ = 0;  // of the entries so far
   Status sync_status_;                        // the first failure
   std::array<uint64_t, kHeadSlots> slots_{};  // sequences of the heads; 0: none that is whole
 };
