@@ -30,6 +30,12 @@ Status DamagedAt(const std::string& path, Position at, const std::string& what) 
   return Status(Code::kCorruption, what + ", at position " + std::to_string(at) + " of " + path);
 }
 
+Result<Identity> IdentityIn(io::File* file) {
+  std::string page(kPageBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
+  return DecodeIdentity(page, file->path());
+}
+
 Result<Head> HeadIn(Slice header, uint64_t slot, uint64_t log_id) {
   return DecodeHead(header.substr((1 + slot) * kPageBytes, kPageBytes), log_id);
 }
@@ -79,12 +85,15 @@ Status LogHeap::Create(io::FileSystem& fs, const std::string& path, const Identi
 LogHeap::LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map)
     : identity_(std::move(identity)), memory_(std::move(map)) {}
 
+Result<Identity> LogHeap::IdentityAt(io::FileSystem& fs, const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  return IdentityIn(file.get());
+}
+
 Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::string& path,
                                                io::MapMode mode) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
-  std::string page(kPageBytes, '\0');
-  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
-  QUIRE_ASSIGN_OR_RETURN(Identity identity, DecodeIdentity(page, path));
+  QUIRE_ASSIGN_OR_RETURN(Identity identity, IdentityIn(file.get()));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size < kLogHeaderBytes || size - kLogHeaderBytes < identity.capacity) {
     return Status(Code::kCorruption, path + " ends before the log does");

@@ -44,6 +44,8 @@ class LogHeap {
   static Result<std::unique_ptr<LogHeap>> Open(io::FileSystem& fs, const std::string& path,
                                                io::MapMode mode);
 
+  /// The identity of the log that has this path by now. kNotFound, kCorruption, kUnsupported.
+  static Result<Identity> IdentityAt(io::FileSystem& fs, const std::string& path);
   const Identity& identity() const { return identity_; }
   const Head& head() const { return head_; }
   /// Returns the writer's current head, for readers. kCorruption.

@@ -376,15 +376,12 @@ Result<uint64_t> LocalReader::SnapshotNow() {
 
 // What has the log's name may be another by now, with a writer of its own.
 Status LocalReader::CheckNotRemoved() {
-  const Result<std::unique_ptr<Gate>> now = Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
-  // A gate without its mark belongs to a store that is being made: this one's had it.
-  const Code code = now.status().code();
-  const bool removed = code == Code::kNotFound || code == Code::kCorruption;
-  if (!removed) QUIRE_RETURN_IF_ERROR(now.status());
-  const std::lock_guard guard(mutex_);
-  if (!removed && (*now)->Holds(sight_->heap().identity().log_id)) return Status();
-  return Status(Code::kPeerFailed, "the store at " + name_.directory() +
-                                       " was removed since this reader opened it: open it again");
+  uint64_t log_id = 0;
+  {
+    const std::lock_guard guard(mutex_);
+    log_id = sight_->heap().identity().log_id;
+  }
+  return CheckSamePart(fs_, name_, log_id);
 }
 
 // Whether the one that says it is writing is not there any more.

@@ -55,6 +55,11 @@ struct PartName {
 /// Every door that takes a part's name calls it before it looks at a file: the name of a store is
 /// one name below the place. kInvalidArgument.
 Status CheckPartName(const PartName& name);
+/// Whether the part of this name is still the one whose log has `log_id`.
+///
+/// Errors  kPeerFailed: its store was removed or moved, and what has its name now, the files of
+///         locks too, is nothing of it.
+Status CheckSamePart(io::FileSystem& fs, const PartName& name, uint64_t log_id);
 /// Whether `holder`, of a part's lock, only tends the part: makes the index of a writer that died.
 bool OnlyTends(const std::string& holder);
 
@@ -214,6 +219,7 @@ class Part {
   Status MoveHead(Position to);
   Status LetGo(Position to);
   Position EndBelow(Position pin, Position to) const;
+  Status ClearIfDead(uint32_t slot) const;
   Position LowestPin(Status* doubt = nullptr) const;
   std::string HeldText() const;
   Result<Position> FirstNeeded(uint64_t bytes) const;

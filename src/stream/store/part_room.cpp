@@ -108,23 +108,27 @@ Result<std::vector<Entry>> Part::NeededOfHead(const Record& record) const {
   return needed;
 }
 
+// OK: the reader that had the slot is gone, and the slot is clear. Who has its lock clears it:
+// a new reader may come to it at any time. The locks of a store that was moved went with it.
+Status Part::ClearIfDead(uint32_t slot) const {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
+                         fs_.Lock(name_.pin_path(slot), io::ProcessDescription()));
+  QUIRE_RETURN_IF_ERROR(CheckSamePart(fs_, name_, heap_->identity().log_id));
+  gate_->Pin(slot, kNoPin);
+  return Status();
+}
+
 // Of readers that live, and of those of which that is not known: `doubt` says why it is not of the
-// lowest. A slot whose reader is gone is cleared by who has its lock: a new reader
-// may come to it at any time.
+// lowest.
 Position Part::LowestPin(Status* doubt) const {
   Position lowest = kNoPin;
   for (uint32_t slot = 0; slot < gate_->pin_slots(); ++slot) {
     const Position at = gate_->pin(slot);
     if (at >= lowest) continue;
-    const Result<std::unique_ptr<io::FileLock>> dead =
-        fs_.Lock(name_.pin_path(slot), io::ProcessDescription());
-    if (dead.ok()) {
-      gate_->Pin(slot, kNoPin);
-    } else {
-      lowest = at;
-      const bool lives = dead.status().code() == Code::kBusy;
-      if (doubt != nullptr) *doubt = lives ? Status() : dead.status();
-    }
+    const Status died = ClearIfDead(slot);
+    if (died.ok()) continue;
+    lowest = at;
+    if (doubt != nullptr) *doubt = died.code() == Code::kBusy ? Status() : died;
   }
   return lowest;
 }
