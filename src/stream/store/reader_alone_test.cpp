@@ -162,6 +162,13 @@ TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItWasMadeAnew) {
   EXPECT_CODE(reader_->Get("key", 0, &bytes), Code::kPeerFailed);
 }
 
+TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItsWriterHadFinished) {
+  ASSERT_OK(first_->Finish());
+  EXPECT_CODE(reader_->Wait(1, 600'000).status(), Code::kNotFound);
+  std::filesystem::remove_all(directory_ / "store");
+  ExpectToldSo();
+}
+
 // What has the names of its locks is another store's.
 TEST_F(ReaderOfARemovedStore, KeepsWhatItHoldsWhereItWasMovedAndMadeAnew) {
   const auto view = reader_->View("key", 1);
