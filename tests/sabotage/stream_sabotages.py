@@ -479,9 +479,14 @@ STREAM_SABOTAGES = [
              "piece.bytes = commit.bytes;", STREAM,
              "StreamRoom.WhatIsPlannedForSufficesWhich*"),
     Sabotage("stream-room-passing-reader", "who moves what is kept tells of no reader in the way",
-             "src/stream/store/part_room.cpp", "    pinned_ = true;\n    return Status();",
-             "    return Status();", STREAM, "StreamRoom.APutWaitsForAReaderThatComes*"),
+             "src/stream/store/part_room.cpp", "    pinned_ = true;\n    *move = HeadMove::kStays;",
+             "    *move = HeadMove::kStays;", STREAM, "StreamRoom.APutWaitsForAReaderThatComes*"),
 
+    Sabotage("stream-room-aged", "room that was planned for versions that age out is not planned again",
+             "src/stream/store/part_room.cpp", "if (needed.empty()) return Collect();",
+             "if (needed.empty()) *move = HeadMove::kStays;\n"
+             "  if (needed.empty()) return Status();",
+             STREAM, "RoomOfAPart.IsPlannedAgain*"),
     Sabotage("stream-moved-pin", "a reader counts as dead by a lock of another store of that name",
              "src/stream/store/part_room.cpp",
              "QUIRE_RETURN_IF_ERROR(CheckSamePart(fs_, name_, heap_->identity().log_id));", "",

@@ -164,6 +164,8 @@ class Part {
     uint64_t bytes;
     std::vector<LiveEntry> entries;
   };
+  // What became of the commit at the head. kAgedOut: nothing of it is needed any more.
+  enum class HeadMove { kStays, kMoved, kAgedOut };
   // The policy's decisions for the objects of a collection, each made once.
   class Policy {
    public:
@@ -215,6 +217,7 @@ class Part {
   Status MakeIndexRoom(uint64_t versions);
   Result<RoomQuestion> AskFor(uint64_t bytes, const std::vector<Item>& items) const;
   Status MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits);
+  Result<std::optional<uint64_t>> PlanMoves(uint64_t bytes, const std::vector<Item>& items);
   Status GiveWay() const;
   Status MoveHead(Position to);
   Status LetGo(Position to);
@@ -224,7 +227,7 @@ class Part {
   std::string HeldText() const;
   Result<Position> FirstNeeded(uint64_t bytes) const;
   Status CollectFor(uint64_t bytes);
-  Status RelocateHead(bool* moved);
+  Status RelocateHead(HeadMove* move);
   Status AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns);
   Status DropBelow(Position to);
   Status Full(uint64_t bytes, const std::string& why) const;
