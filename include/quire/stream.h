@@ -286,7 +286,8 @@ class StreamReader {
   ///          1000 readers hold versions; or, in a place that this program cannot write to, the
   ///          writer overwrote the source during 1000 attempts. kInvalidArgument  `place` threw;
   ///          the text has what it threw. kOutOfMemory  Also if `place` returns no memory, or
-  ///          throws std::bad_alloc. After an error the memory's content is undefined.
+  ///          throws std::bad_alloc. kPeerFailed  The store was removed or moved before the reader
+  ///          held a version: open it again. After an error the memory's content is undefined.
   /// Cost     One copy; for a delta one of each version back to the last full one. From another
   ///          node the copy is made while the bytes arrive.
   virtual Status Get(Slice key, uint64_t version, const PlaceFunction& place) = 0;
@@ -307,7 +308,7 @@ class StreamReader {
   /// Errors   kTimedOut    No snapshot came in `timeout_ms` (from another node: plus the time of an
   ///                       answer).
   ///          kNotFound    No further snapshot will come: the writer has finished.
-  ///          kPeerFailed  The writer ended without Finish, or the store was removed.
+  ///          kPeerFailed  The writer ended without Finish, or the store was removed or moved.
   virtual Result<uint64_t> Wait(uint64_t after, uint64_t timeout_ms) = 0;
   /// Returns whether the writer has finished.
   virtual Result<bool> Finished() = 0;

@@ -8,6 +8,7 @@
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "io/ipc/shared_memory.h"
+#include "stream/store/streams.h"
 
 namespace quire::compat {
 
@@ -63,12 +64,18 @@ Status NvsSession::Finish() {
 }
 
 Result<std::shared_ptr<StreamReader>> NvsSession::Reader(const StoreId& store) {
-  const auto known = readers_.find(store);
-  if (known != readers_.end()) return known->second;
-  QUIRE_ASSIGN_OR_RETURN(auto opened, StreamReader::Open(place_, store.name, store.rank));
-  const std::shared_ptr<StreamReader> reader = std::move(opened);
-  readers_[store] = reader;
-  return reader;
+  // Before the reader is opened: whatever comes between the two is noticed at the next call.
+  const Result<uint64_t> log_id =
+      stream::LogIdAt(io::PosixFileSystem(), place_, store.name, store.rank);
+  const bool here = log_id.status().code() != Code::kNotFound;
+  if (here) QUIRE_RETURN_IF_ERROR(log_id.status());
+  OpenReader& known = readers_[store];
+  const uint64_t now = here ? *log_id : 0;
+  if (known.reader != nullptr && known.log_id == now) return known.reader;
+  known.reader = nullptr;
+  QUIRE_ASSIGN_OR_RETURN(known.reader, StreamReader::Open(place_, store.name, store.rank));
+  known.log_id = now;
+  return known.reader;
 }
 
 Result<const void*> NvsSession::Get(const StoreId& store, Slice key, uint64_t version) {
@@ -77,7 +84,7 @@ Result<const void*> NvsSession::Get(const StoreId& store, Slice key, uint64_t ve
   QUIRE_RETURN_IF_ERROR(view->Verify());
   const void* const bytes = view->bytes().data();
   const std::lock_guard lock(views_mutex_);
-  views_[bytes].push_back(std::move(view));
+  views_[bytes].push_back({reader, std::move(view)});
   return bytes;
 }
 
@@ -85,7 +92,7 @@ NvsSession::Got NvsSession::Look(const void* got) {
   const std::lock_guard lock(views_mutex_);
   const auto held = views_.find(got);
   if (held == views_.end()) return {};
-  const StreamView& view = *held->second.back();
+  const StreamView& view = *held->second.back().view;
   return {view.bytes().size(), view.version().version};
 }
 

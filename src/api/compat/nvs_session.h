@@ -48,6 +48,9 @@ class NvsSession {
   Status Finish();
 
   const StoreId& store() const { return store_; }
+  /// One that reads the store as it is: another one than before where that was removed, and perhaps
+  /// written anew.
+  ///
   /// Errors   kNotFound No program has written the store.
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
   /// The bytes of a version, verified, until Release.
@@ -61,13 +64,22 @@ class NvsSession {
   Status Release(const void* got);
 
  private:
+  struct OpenReader {
+    std::shared_ptr<StreamReader> reader;
+    uint64_t log_id = 0;  // of the log here; 0: there was none, the store is another node's
+  };
+  // A view goes before its reader.
+  struct HeldView {
+    std::shared_ptr<StreamReader> reader;
+    std::unique_ptr<StreamView> view;
+  };
   const std::string place_;
   const StoreId store_;
   std::unique_ptr<StreamWriter> writer_;
-  std::map<StoreId, std::shared_ptr<StreamReader>> readers_;
+  std::map<StoreId, OpenReader> readers_;
   std::mutex views_mutex_;
   /// By their bytes; one version may be held more than once, and lie at one place.
-  std::unordered_map<const void*, std::vector<std::unique_ptr<StreamView>>> views_;
+  std::unordered_map<const void*, std::vector<HeldView>> views_;
 };
 
 }  // namespace quire::compat

@@ -51,12 +51,8 @@ Result<std::unique_ptr<Gate>> Gate::Open(io::FileSystem& fs, const std::string& 
 }
 
 bool Gate::Describes(uint64_t log_id, uint64_t boot_id) const {
-  return words().log_id.load(std::memory_order_acquire) == log_id &&
+  return Holds(log_id) &&
          words().boot_id.load(std::memory_order_acquire) == boot_id;
-}
-
-bool Gate::Holds(uint64_t log_id) const {
-  return words().log_id.load(std::memory_order_acquire) == log_id;
 }
 
 void Gate::Assign(uint64_t log_id, uint64_t boot_id) {

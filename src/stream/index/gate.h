@@ -44,8 +44,9 @@ class Gate {
   bool writable() const { return writable_; }
   /// Whether it belongs to this log and this boot.
   bool Describes(uint64_t log_id, uint64_t boot_id) const;
+  uint64_t log_id() const { return words().log_id.load(std::memory_order_acquire); }
   /// Whether it belongs to this log.
-  bool Holds(uint64_t log_id) const;
+  bool Holds(uint64_t log_id) const { return this->log_id() == log_id; }
   /// Sets this state and drops the earlier one (also pins, if they are of another log).
   void Assign(uint64_t log_id, uint64_t boot_id);
 

@@ -47,6 +47,7 @@ bool Possible(const Record& record) {
          record.directory % kRecordBytes == 0;
 }
 
+constexpr uint64_t kDirectoryHashOffset = kRecordBytes - kChecksumBytes - sizeof(uint64_t);
 constexpr uint64_t kReliesOnOffset = kPageBytes - kChecksumBytes - sizeof(uint64_t);
 
 constexpr uint64_t kCountMax = uint64_t{1} << 62;  // of positions, sequences, snapshots
@@ -146,6 +147,10 @@ Result<Head> DecodeHead(Slice page, uint64_t log_id) {
   return head;
 }
 
+uint64_t DirectoryHash(Slice entry, uint64_t before) {
+  return base::Checksum(entry, before);
+}
+
 std::string EncodeRecord(const Record& record, uint64_t log_id, Position at) {
   std::string line;
   line.reserve(kRecordBytes);
@@ -156,6 +161,8 @@ std::string EncodeRecord(const Record& record, uint64_t log_id, Position at) {
   base::PutFixed<uint64_t>(&line, record.snapshot);
   base::PutFixed<uint64_t>(&line, record.unix_time_ns);
   base::PutFixed<uint32_t>(&line, record.entry_count);
+  line.resize(kDirectoryHashOffset);
+  base::PutFixed<uint64_t>(&line, record.directory_hash);
   return Seal(std::move(line), kRecordBytes, Seed(base::ChecksumKind::kStreamCommit, log_id, at));
 }
 
@@ -189,6 +196,7 @@ Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at) {
     read = read && reader.Fixed(field);
   }
   read = read && reader.Fixed(&record.entry_count);
+  record.directory_hash = base::LoadLe<uint64_t>(line.data() + kDirectoryHashOffset);
   record.kind = static_cast<RecordKind>(kind);
   if (!read || kind < 1 || kind > 3 || !Possible(record)) {
     return DamagedLog("a commit gives impossible sizes");

@@ -77,7 +77,13 @@ struct Record {
   uint64_t snapshot = 0;   ///< 0 of relocations and skips
   uint64_t unix_time_ns = 0;
   uint32_t entry_count = 0;
+  /// DirectoryHash of its entries: those of a lost commit at the same place verify, too. 0: it has
+  /// none, or an earlier program wrote it.
+  uint64_t directory_hash = 0;
 };
+/// The hash of a directory that ends with `entry`; `before`: that of the entries before it, 0 of
+/// none.
+uint64_t DirectoryHash(Slice entry, uint64_t before);
 /// `at`: where the line lies.
 std::string EncodeRecord(const Record& record, uint64_t log_id, Position at);
 /// Whether the line may be one; a look at its first bytes.

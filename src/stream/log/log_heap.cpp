@@ -30,6 +30,12 @@ Status DamagedAt(const std::string& path, Position at, const std::string& what) 
   return Status(Code::kCorruption, what + ", at position " + std::to_string(at) + " of " + path);
 }
 
+Result<Identity> IdentityIn(io::File* file) {
+  std::string page(kPageBytes, '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
+  return DecodeIdentity(page, file->path());
+}
+
 Result<Head> HeadIn(Slice header, uint64_t slot, uint64_t log_id) {
   return DecodeHead(header.substr((1 + slot) * kPageBytes, kPageBytes), log_id);
 }
@@ -79,12 +85,15 @@ Status LogHeap::Create(io::FileSystem& fs, const std::string& path, const Identi
 LogHeap::LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map)
     : identity_(std::move(identity)), memory_(std::move(map)) {}
 
+Result<Identity> LogHeap::IdentityAt(io::FileSystem& fs, const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  return IdentityIn(file.get());
+}
+
 Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::string& path,
                                                io::MapMode mode) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
-  std::string page(kPageBytes, '\0');
-  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
-  QUIRE_ASSIGN_OR_RETURN(Identity identity, DecodeIdentity(page, path));
+  QUIRE_ASSIGN_OR_RETURN(Identity identity, IdentityIn(file.get()));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size < kLogHeaderBytes || size - kLogHeaderBytes < identity.capacity) {
     return Status(Code::kCorruption, path + " ends before the log does");
@@ -150,17 +159,24 @@ Result<Entry> LogHeap::EntryAt(Position at) const {
   return entry;
 }
 
+// A loss of power may leave the record of a commit over the entries of one that was lost earlier,
+// at the same position: these verify, too, and their data does.
 Result<std::vector<Entry>> LogHeap::EntriesOf(Position at, const Record& record) const {
   std::vector<Entry> entries;
   Position next = at + record.directory;
+  uint64_t hash = 0;
   for (uint32_t i = 0; i < record.entry_count; ++i) {
     if (next - at >= record.bytes) return DamagedAt(path(), at, "a commit lacks entries");
     QUIRE_ASSIGN_OR_RETURN(Entry entry, EntryAt(next));
     const bool inside = entry.data >= at + kRecordBytes && entry.data <= at + record.directory &&
                         entry.stored <= at + record.directory - entry.data;
     if (!inside) return DamagedAt(path(), next, "an entry gives impossible sizes");
+    hash = DirectoryHash(Slice(At(next), entry.encoded), hash);
     next += entry.encoded;
     entries.push_back(std::move(entry));
+  }
+  if (record.directory_hash != 0 && record.directory_hash != hash) {
+    return DamagedAt(path(), at, "a commit has entries of another one");
   }
   return entries;
 }
@@ -256,6 +272,7 @@ Status LogHeap::Begin(uint64_t bytes) {
   cursor_ = begin_ + kRecordBytes;
   directory_ = 0;
   entry_count_ = 0;
+  directory_hash_ = 0;
   return Status();
 }
 
@@ -284,6 +301,7 @@ Position LogHeap::AppendEntry(const Entry& entry) {
   const uint64_t size = EncodeEntry(entry, identity_.log_id, at, bytes);
   cursor_ += size;
   QUIRE_CHECK(cursor_ <= limit_);
+  directory_hash_ = DirectoryHash(Slice(bytes, size), directory_hash_);
   memory_.Store(OffsetOf(at), Slice(bytes, size));
   return at;
 }
@@ -296,6 +314,7 @@ void LogHeap::Commit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns) 
   record.snapshot = snapshot;
   record.unix_time_ns = unix_time_ns;
   record.entry_count = entry_count_;
+  record.directory_hash = directory_hash_;
   memory_.Fence();
   memory_.Store(OffsetOf(begin_), EncodeRecord(record, identity_.log_id, begin_));
   memory_.Fence();

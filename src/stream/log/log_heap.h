@@ -45,6 +45,8 @@ class LogHeap {
   static Result<std::unique_ptr<LogHeap>> Open(io::FileSystem& fs, const std::string& path,
                                                io::MapMode mode);
 
+  /// The identity of the log that has this path by now. kNotFound, kCorruption, kUnsupported.
+  static Result<Identity> IdentityAt(io::FileSystem& fs, const std::string& path);
   const Identity& identity() const { return identity_; }
   const Head& head() const { return head_; }
   /// Returns the writer's current head, for readers. kCorruption.
@@ -155,6 +157,7 @@ class LogHeap {
   Position limit_ = 0;      // where its room ends
   Position directory_ = 0;  // 0: no entry yet
   uint32_t entry_count_ = 0;
+  uint64_t directory_hash_ = 0;  // of the entries so far
   Status sync_status_;                        // the first failure
   std::array<uint64_t, kHeadSlots> slots_{};  // sequences of the heads; 0: none that is whole
 };

@@ -49,11 +49,11 @@ TEST(Gate, WhoSleepsIsWokenByWhatIsPublished) {
 }
 
 TEST(Pins, WhoComesTooLateIsToldSo) {
-  const auto fs = io::NewSimFileSystem();
-  ASSERT_OK(fs->MakeDirectory("/place"));
-  ASSERT_OK(fs->MakeDirectory("/place/store"));
-  const std::unique_ptr<Gate> gate = *Gate::Create(*fs, "/place/store/gate-0");
-  Pins pins(*fs, {"/place", "store", 0}, gate.get());
+  StreamMachine machine;
+  const auto writer = machine.Write(SmallLog(1 << 20));
+  ASSERT_OK(writer.status());
+  const std::unique_ptr<Gate> gate = *Gate::Open(machine.fs(), "/place/store/gate-0");
+  Pins pins(machine.fs(), {"/place", "store", 0}, gate.get());
   gate->SetHead(640);
   const Result<std::optional<Pins::Held>> late = pins.Hold(576);
   ASSERT_OK(late.status());
@@ -70,11 +70,11 @@ TEST(Pins, WhoComesTooLateIsToldSo) {
 
 // What is held ends with what holds it, whichever way that comes to be.
 TEST(Pins, AreReleasedOnceByWhatHoldsThemInTheEnd) {
-  const auto fs = io::NewSimFileSystem();
-  ASSERT_OK(fs->MakeDirectory("/place"));
-  ASSERT_OK(fs->MakeDirectory("/place/store"));
-  const std::unique_ptr<Gate> gate = *Gate::Create(*fs, "/place/store/gate-0");
-  Pins pins(*fs, {"/place", "store", 0}, gate.get());
+  StreamMachine machine;
+  const auto writer = machine.Write(SmallLog(1 << 20));
+  ASSERT_OK(writer.status());
+  const std::unique_ptr<Gate> gate = *Gate::Open(machine.fs(), "/place/store/gate-0");
+  Pins pins(machine.fs(), {"/place", "store", 0}, gate.get());
   std::optional<Pins::Held> later = *pins.Hold(640);
   {
     std::optional<Pins::Held> earlier = *pins.Hold(576);

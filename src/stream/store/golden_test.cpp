@@ -104,20 +104,14 @@ class StreamGolden : public ::testing::Test {
     ASSERT_OK((*heap)->WriteHead(head));
   }
 
+  void ExpectWhatWasWritten(std::string golden);
+
   StreamMachine machine_;
 };
 
-TEST_F(StreamGolden, ALogIsWrittenAndReadAsEver) {
-  ASSERT_NO_FATAL_FAILURE(Write());
-  std::string log;
-  ASSERT_OK(machine_.fs().Damage(machine_.log_path(), [&](std::string* bytes) { log = *bytes; }));
-  std::string today = log;
-  today.resize(today.find_last_not_of('\0') / 64 * 64 + 64);
-  std::string golden = test::Golden(std::string(QUIRE_GOLDEN) + "/v1_stream.log", today);
-  ASSERT_OK(machine_.fs().Damage(machine_.log_path(), [&](std::string* bytes) {
-    golden.resize(bytes->size());
-    *bytes = golden;
-  }));
+void StreamGolden::ExpectWhatWasWritten(std::string golden) {
+  golden.resize(kLogHeaderBytes + kCapacity);
+  ASSERT_OK(io::ReplaceFile(machine_.fs(), machine_.log_path(), golden));
   const Result<std::unique_ptr<StreamReader>> reader = machine_.Read();
   ASSERT_OK(reader.status());
   EXPECT_TRUE(*(*reader)->Finished());
@@ -139,6 +133,19 @@ TEST_F(StreamGolden, ALogIsWrittenAndReadAsEver) {
   EXPECT_EQ((*heap)->head().kept, (std::vector<uint64_t>{1, 2}));
   EXPECT_EQ((*heap)->head().keep_versions, 3u);
   EXPECT_EQ((*heap)->head().keep_ms, 5000u);
+}
+
+TEST_F(StreamGolden, ALogIsWrittenAndReadAsEver) {
+  ASSERT_NO_FATAL_FAILURE(Write());
+  std::string today;
+  ASSERT_OK(machine_.fs().Damage(machine_.log_path(), [&](std::string* bytes) { today = *bytes; }));
+  today.resize(today.find_last_not_of('\0') / 64 * 64 + 64);
+  ExpectWhatWasWritten(test::Golden(std::string(QUIRE_GOLDEN) + "/v1_directory_hash.log", today));
+}
+
+// Of a program before 0.1.0.
+TEST_F(StreamGolden, ALogOfRecordsWithoutTheHashOfTheirDirectoryIsRead) {
+  ExpectWhatWasWritten(test::GoldenBytes(std::string(QUIRE_GOLDEN) + "/v1_stream.log"));
 }
 
 // Each of its deltas is packed into less than a 256th of its object. The program that wrote it

@@ -37,6 +37,10 @@ Position LowestOf(const std::vector<VersionRef>& refs, size_t at) {
   return lowest;
 }
 
+bool Ended(GateState state) {
+  return state == GateState::kFinished || state == GateState::kEnded;
+}
+
 Status ChangesAlways() {
   return Status(Code::kBusy, "the versions of the object change at every look: try again");
 }
@@ -151,6 +155,7 @@ class LocalReader final : public StreamReader {
   Result<bool> IndexAnew();
   Result<bool> WriterGone();
   Status LookAfterWriter();
+  Status NoFurther(GateState state);
 
   io::FileSystem& fs_;
   PartName name_;
@@ -380,23 +385,19 @@ Result<uint64_t> LocalReader::SnapshotNow() {
 
 // What has the log's name may be another by now, with a writer of its own.
 Status LocalReader::CheckNotRemoved() {
-  const Result<std::unique_ptr<Gate>> now = Gate::Open(fs_, name_.path("gate"), io::MapMode::kRead);
-  // A gate without its mark belongs to a store that is being made: this one's had it.
-  const Code code = now.status().code();
-  const bool removed = code == Code::kNotFound || code == Code::kCorruption;
-  if (!removed) QUIRE_RETURN_IF_ERROR(now.status());
-  const std::lock_guard guard(mutex_);
-  if (!removed && (*now)->Holds(sight_->heap().identity().log_id)) return Status();
-  return Status(Code::kPeerFailed, "the store at " + name_.directory() +
-                                       " was removed since this reader opened it: open it again");
+  uint64_t log_id = 0;
+  {
+    const std::lock_guard guard(mutex_);
+    log_id = sight_->heap().identity().log_id;
+  }
+  return CheckSamePart(fs_, name_, log_id);
 }
 
 // Whether the one that says it is writing is not there any more.
 Result<bool> LocalReader::WriterDied() {
   QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
-  const bool ended = told.state == GateState::kFinished || told.state == GateState::kEnded;
-  if (ended) return false;
   QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
+  if (Ended(told.state)) return false;
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name_.path("log") + ".lock"));
   return holder.empty();
 }
@@ -432,19 +433,21 @@ Status LocalReader::LookAfterWriter() {
   return Status(Code::kPeerFailed, made.message());
 }
 
+// Of a store that was removed the gate says for ever how it ended.
+Status LocalReader::NoFurther(GateState state) {
+  QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
+  if (state == GateState::kFinished) return Status(Code::kNotFound, "the writer has finished");
+  return Status(Code::kPeerFailed, "no program writes " + name_.path("log") +
+                                       ", and its writer did not finish it");
+}
+
 Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
   const uint64_t begin = io::RealClock().NowNs();
   const uint64_t timeout_ns = std::min(timeout_ms, UINT64_MAX / 2'000'000) * 1'000'000;
   while (true) {
     QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
     if (told.snapshot > after) return told.snapshot;
-    if (told.state == GateState::kFinished) {
-      return Status(Code::kNotFound, "the writer has finished");
-    }
-    if (told.state == GateState::kEnded) {
-      return Status(Code::kPeerFailed, "no program writes " + name_.path("log") +
-                                           ", and its writer did not finish it");
-    }
+    if (Ended(told.state)) return NoFurther(told.state);
     const uint64_t waited = io::RealClock().NowNs() - begin;
     if (waited >= timeout_ns) {
       return Status(Code::kTimedOut, "no snapshot came after " + std::to_string(after));
@@ -476,6 +479,14 @@ Result<std::shared_ptr<const char>> RoomAt(StreamReader& reader, Position at, ui
   auto* const local = dynamic_cast<LocalReader*>(&reader);
   if (local == nullptr) return Status(Code::kUnsupported, "the log is not at this place");
   return local->RoomAt(at, bytes);
+}
+
+Result<uint64_t> LogIdAt(io::FileSystem& fs, const std::string& place, const std::string& name,
+                         uint32_t rank) {
+  const PartName part{place, name, rank};
+  QUIRE_RETURN_IF_ERROR(CheckPartName(part));
+  QUIRE_ASSIGN_OR_RETURN(const Identity identity, LogHeap::IdentityAt(fs, part.path("log")));
+  return identity.log_id;
 }
 
 std::string MirrorPlace(const std::string& place) {

@@ -55,6 +55,11 @@ struct PartName {
 /// Every door that takes a part's name calls it before it looks at a file: the name of a store is
 /// one name below the place. kInvalidArgument.
 Status CheckPartName(const PartName& name);
+/// Whether the part of this name is still the one whose log has `log_id`.
+///
+/// Errors  kPeerFailed: its store was removed or moved, and what has its name now, the files of
+///         locks too, is nothing of it.
+Status CheckSamePart(io::FileSystem& fs, const PartName& name, uint64_t log_id);
 /// Whether `holder`, of a part's lock, only tends the part: makes the index of a writer that died.
 bool OnlyTends(const std::string& holder);
 
@@ -159,6 +164,8 @@ class Part {
     uint64_t bytes;
     std::vector<LiveEntry> entries;
   };
+  // What became of the commit at the head. kAgedOut: nothing of it is needed any more.
+  enum class HeadMove { kStays, kMoved, kAgedOut };
   // The policy's decisions for the objects of a collection, each made once.
   class Policy {
    public:
@@ -210,15 +217,17 @@ class Part {
   Status MakeIndexRoom(uint64_t versions);
   Result<RoomQuestion> AskFor(uint64_t bytes, const std::vector<Item>& items) const;
   Status MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits);
+  Result<std::optional<uint64_t>> PlanMoves(uint64_t bytes, const std::vector<Item>& items);
   Status GiveWay() const;
   Status MoveHead(Position to);
   Status LetGo(Position to);
   Position EndBelow(Position pin, Position to) const;
+  Status ClearIfDead(uint32_t slot) const;
   Position LowestPin(Status* doubt = nullptr) const;
   std::string HeldText() const;
   Result<Position> FirstNeeded(uint64_t bytes) const;
   Status CollectFor(uint64_t bytes);
-  Status RelocateHead(bool* moved);
+  Status RelocateHead(HeadMove* move);
   Status AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns);
   Status DropBelow(Position to);
   Status Full(uint64_t bytes, const std::string& why) const;

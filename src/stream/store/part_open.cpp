@@ -34,6 +34,16 @@ Status CheckPartName(const PartName& name) {
   return io::CheckName(name.store).WithContext("the name of a stream");
 }
 
+Status CheckSamePart(io::FileSystem& fs, const PartName& name, uint64_t log_id) {
+  const Result<Identity> now = LogHeap::IdentityAt(fs, name.path("log"));
+  const bool removed = now.status().code() == Code::kNotFound;
+  if (!removed) QUIRE_RETURN_IF_ERROR(now.status());
+  if (!removed && now->log_id == log_id) return Status();
+  return Status(Code::kPeerFailed, "the store at " + name.directory() +
+                                       " was removed or moved since this program opened it: open "
+                                       "it again");
+}
+
 Result<std::unique_ptr<Part>> Part::Open(io::FileSystem& fs, const PartName& name,
                                          const StreamOptions& options, bool create) {
   QUIRE_RETURN_IF_ERROR(CheckPartName(name));

@@ -17,6 +17,7 @@ namespace quire::stream {
 namespace {
 
 constexpr size_t kPieceCommits = 1024;
+constexpr int kPlansMax = 8;  // of moves for one commit; all but the last see versions age out
 
 // What a commit takes at the most in which all items are whole.
 uint64_t WholeBytes(const std::vector<Item>& items) {
@@ -108,23 +109,27 @@ Result<std::vector<Entry>> Part::NeededOfHead(const Record& record) const {
   return needed;
 }
 
+// OK: the reader that had the slot is gone, and the slot is clear. Who has its lock clears it:
+// a new reader may come to it at any time. The locks of a store that was moved went with it.
+Status Part::ClearIfDead(uint32_t slot) const {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
+                         fs_.Lock(name_.pin_path(slot), io::ProcessDescription()));
+  QUIRE_RETURN_IF_ERROR(CheckSamePart(fs_, name_, heap_->identity().log_id));
+  gate_->Pin(slot, kNoPin);
+  return Status();
+}
+
 // Of readers that live, and of those of which that is not known: `doubt` says why it is not of the
-// lowest. A slot whose reader is gone is cleared by who has its lock: a new reader
-// may come to it at any time.
+// lowest.
 Position Part::LowestPin(Status* doubt) const {
   Position lowest = kNoPin;
   for (uint32_t slot = 0; slot < gate_->pin_slots(); ++slot) {
     const Position at = gate_->pin(slot);
     if (at >= lowest) continue;
-    const Result<std::unique_ptr<io::FileLock>> dead =
-        fs_.Lock(name_.pin_path(slot), io::ProcessDescription());
-    if (dead.ok()) {
-      gate_->Pin(slot, kNoPin);
-    } else {
-      lowest = at;
-      const bool lives = dead.status().code() == Code::kBusy;
-      if (doubt != nullptr) *doubt = lives ? Status() : dead.status();
-    }
+    const Status died = ClearIfDead(slot);
+    if (died.ok()) continue;
+    lowest = at;
+    if (doubt != nullptr) *doubt = died.code() == Code::kBusy ? Status() : died;
   }
   return lowest;
 }
@@ -235,18 +240,19 @@ Status Part::CollectAtThreshold() {
 
 // Appends what is needed of the head's commit again, under the numbers that it has; then the head
 // can move over it. In two commits where the file ends between them: so little is left free there.
-Status Part::RelocateHead(bool* moved) {
-  *moved = false;
+Status Part::RelocateHead(HeadMove* move) {
+  *move = HeadMove::kAgedOut;
   if (live_.empty()) return Status();
   const LiveCommit& commit = live_.front();
   base::SyncPoint("stream.relocate.before_pins");
   if (LowestPin() < commit.at + commit.bytes) {
     pinned_ = true;
+    *move = HeadMove::kStays;
     return Status();
   }
   QUIRE_ASSIGN_OR_RETURN(const Record record, heap_->RecordAt(commit.at));
   QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> needed, NeededOfHead(record));
-  if (needed.empty()) return Status();
+  if (needed.empty()) return Collect();
   const auto stored = [](const Entry& entry) { return SizesOf(entry).stored; };
   const size_t first = FillFileEnd(needed, heap_->rest_of_file(), stored);
   const auto split = needed.begin() + static_cast<std::ptrdiff_t>(first);
@@ -256,11 +262,12 @@ Status Part::RelocateHead(bool* moved) {
   }
   const uint64_t skipped = first == needed.size() ? 0 : heap_->rest_of_file();
   const uint64_t bytes = skipped + CommitOf(last);
+  *move = HeadMove::kStays;
   if (bytes > heap_->free_bytes()) return Status();
   for (const auto& [begin, end] : {std::pair(needed.begin(), split), {split, needed.end()}}) {
     if (begin != end) QUIRE_RETURN_IF_ERROR(AppendAgain({begin, end}, record.unix_time_ns));
   }
-  *moved = true;
+  *move = HeadMove::kMoved;
   base::SyncPoint("stream.relocate.after_index");
   return Collect();
 }
@@ -335,9 +342,9 @@ Status Part::MakeIndexRoom(uint64_t versions) {
   QUIRE_RETURN_IF_ERROR(Collect());
   for (const Position lap = heap_->tail();
        index_->free_versions() < versions && heap_->head().head < lap;) {
-    bool moved = false;
-    QUIRE_RETURN_IF_ERROR(RelocateHead(&moved));
-    if (!moved) break;
+    HeadMove move = HeadMove::kStays;
+    QUIRE_RETURN_IF_ERROR(RelocateHead(&move));
+    if (move == HeadMove::kStays) break;
   }
   return Status();
 }
@@ -410,19 +417,30 @@ Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<Item>& items
 }
 
 // Moves what is kept from the head to the tail, until there is room for `bytes`, and behind it to
-// move what is kept for ever. Where a reader holds what is to be moved, it stays.
+// move what is kept for ever. Where a reader holds what is to be moved, it stays. If versions age
+// out meanwhile, the log is not as it was planned for: then it is planned again.
 Status Part::MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits) {
+  *fits = false;
+  HeadMove last = HeadMove::kAgedOut;
+  for (int plans = 0; last == HeadMove::kAgedOut && plans < kPlansMax; ++plans) {
+    QUIRE_ASSIGN_OR_RETURN(const std::optional<uint64_t> moves, PlanMoves(bytes, items));
+    if (!moves) return Status();
+    last = HeadMove::kMoved;
+    for (uint64_t i = 0; last == HeadMove::kMoved && i < *moves; ++i) {
+      QUIRE_RETURN_IF_ERROR(RelocateHead(&last));
+    }
+  }
+  *fits = last == HeadMove::kMoved;
+  return Status();
+}
+
+Result<std::optional<uint64_t>> Part::PlanMoves(uint64_t bytes, const std::vector<Item>& items) {
   QUIRE_ASSIGN_OR_RETURN(const RoomQuestion question, AskFor(bytes, items));
   largest_commit_ = std::max(bytes, question.reserve);
   for (const LogPiece& piece : question.pieces) {
     largest_commit_ = std::max(largest_commit_, CommitOf(piece.needed));
   }
-  const std::optional<uint64_t> moves = MovesFor(question);
-  *fits = moves.has_value();
-  for (uint64_t i = 0; *fits && i < *moves; ++i) {
-    QUIRE_RETURN_IF_ERROR(RelocateHead(fits));
-  }
-  return Status();
+  return MovesFor(question);
 }
 
 Status Part::SetKept(std::vector<uint64_t> kept) {

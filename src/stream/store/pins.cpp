@@ -20,6 +20,8 @@ Status Pins::TakeSlot() {
   for (uint32_t slot = 0; slot < kPinsMax; ++slot) {
     Result<std::unique_ptr<io::FileLock>> lock = fs_.Lock(name_.pin_path(slot), holder);
     if (lock.ok()) {
+      // In a store that was moved another reader of this gate may have the slot.
+      QUIRE_RETURN_IF_ERROR(CheckSamePart(fs_, name_, gate_->log_id()));
       slot_ = slot;
       lock_ = *std::move(lock);
       generation_ = base::ForkGeneration();

@@ -48,7 +48,7 @@ class Pins {
   /// Holds all from `at` on. Nothing: it has been collected. The first takes a slot, and its lock,
   /// by which the collector knows that this reader lives.
   ///
-  /// Errors  kBusy: there are kPinsMax readers.
+  /// Errors  kBusy: there are kPinsMax readers. kPeerFailed: the store was removed or moved.
   Result<std::optional<Held>> Hold(Position at);
 
  private:

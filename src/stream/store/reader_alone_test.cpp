@@ -1,5 +1,5 @@
 // Readers in a place that they cannot write to, so that no pin holds what they read; and readers of
-// a store that was removed.
+// a store that was removed or moved.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -120,7 +120,9 @@ class ReaderOfARemovedStore : public ::testing::Test {
     auto writer =
         OpenWriter(io::PosixFileSystem(), directory_.path(), "store", 0, SmallLog(1 << 20));
     EXPECT_OK(writer.status());
-    EXPECT_OK((*writer)->Create("key", kBytes).status());
+    const Result<char*> memory = (*writer)->Create("key", kBytes);
+    EXPECT_OK(memory.status());
+    memory_ = *memory;
     EXPECT_OK((*writer)->Put("key").status());
     return *std::move(writer);
   }
@@ -132,6 +134,7 @@ class ReaderOfARemovedStore : public ::testing::Test {
 
   const test::TempDirectory directory_;
   std::unique_ptr<StreamWriter> first_;
+  char* memory_ = nullptr;  // of the writer that was opened last
   std::unique_ptr<StreamReader> reader_;
 };
 
@@ -156,7 +159,39 @@ TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItWasMadeAnew) {
   const std::unique_ptr<StreamWriter> second = Write();
   ExpectToldSo();
   std::string bytes;
-  EXPECT_OK(reader_->Get("key", 0, &bytes));
+  EXPECT_CODE(reader_->Get("key", 0, &bytes), Code::kPeerFailed);
+}
+
+TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItsWriterHadFinished) {
+  ASSERT_OK(first_->Finish());
+  EXPECT_CODE(reader_->Wait(1, 600'000).status(), Code::kNotFound);
+  std::filesystem::remove_all(directory_ / "store");
+  ExpectToldSo();
+}
+
+// What has the names of its locks is another store's.
+TEST_F(ReaderOfARemovedStore, KeepsWhatItHoldsWhereItWasMovedAndMadeAnew) {
+  const auto view = reader_->View("key", 1);
+  ASSERT_OK(view.status());
+  ASSERT_TRUE((*view)->in_place());
+  const std::string held((*view)->bytes());
+  auto later = OpenLocalReader(io::PosixFileSystem(), directory_.path(), "store", 0);
+  ASSERT_OK(later.status());
+  char* const memory = memory_;
+  std::filesystem::rename(directory_ / "store", directory_ / "moved");
+  const std::unique_ptr<StreamWriter> second = Write();
+  // A reader that holds nothing yet would take the slot of the one that does.
+  EXPECT_CODE((*later)->View("key", 1).status(), Code::kPeerFailed);
+  later->reset();
+  Status put;
+  for (uint64_t version = 2; version <= 300 && put.ok(); ++version) {
+    Compute(memory, "key", version, kBytes);
+    put = first_->Put("key").status();
+  }
+  EXPECT_CODE(put, Code::kNoSpace);
+  EXPECT_NE(put.message().find("was removed or moved"), std::string::npos) << put.ToString();
+  EXPECT_TRUE((*view)->bytes() == held);
+  EXPECT_OK((*view)->Verify());
 }
 
 }  // namespace

@@ -579,5 +579,38 @@ TEST_F(StreamThreshold, OfAllOfTheLogLeavesItToWhoNeedsRoom) {
   EXPECT_GT(LiveWhenCollected(100), kMiB * 90 / 100);
 }
 
+// Of "a" the first version is young when the moves are planned, and not any more when it is to be
+// moved; of "x" the first one has been replaced long ago.
+TEST(RoomOfAPart, IsPlannedAgainIfVersionsAgeOutMeanwhile) {
+  constexpr uint64_t kKeepMs = 2000;
+  StreamMachine machine;
+  StreamOptions options = SmallLog(128 << 10);
+  options.keep_ms = kKeepMs;
+  const auto part = Part::Open(machine.fs(), {"/place", "store", 0}, options, true);
+  ASSERT_OK(part.status());
+  const auto put = [&](const char* key, uint64_t version, uint64_t bytes, uint64_t time_ns) {
+    Entry entry;
+    entry.key = key;
+    entry.version = version;
+    entry.snapshot = (*part)->snapshot() + 1;
+    entry.bytes = bytes;
+    entry.unix_time_ns = time_ns;
+    QUIRE_ASSIGN_OR_RETURN(const Room room, (*part)->Reserve(entry));
+    std::fill_n(room.bytes, bytes, 'a');
+    return (*part)->CommitReserved(DataHash(std::string(bytes, 'a')));
+  };
+  ASSERT_OK(put("a", 1, 4000, io::UnixTimeNs()));
+  ASSERT_OK(put("a", 2, 4000, io::UnixTimeNs()));
+  ASSERT_OK(put("x", 1, 50'000, 1));
+  ASSERT_OK(put("x", 2, 20'000, 2));
+  bool moved = false;
+  const AtPlace ages("stream.relocate.before_pins", [&] {
+    moved = true;
+    io::RealClock().SleepNs((kKeepMs + 100) * 1'000'000);
+  });
+  EXPECT_OK(put("x", 3, 50'000, 3));
+  EXPECT_TRUE(moved);
+}
+
 }  // namespace
 }  // namespace quire::stream::stream_room_test

@@ -32,6 +32,10 @@ enum class Access {
 Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
                                                       const std::string& name, uint32_t rank,
                                                       Access access = Access::kShared);
+/// The id of the log that lies at this place now: random, another one of each store that is made.
+/// kNotFound, kCorruption.
+Result<uint64_t> LogIdAt(io::FileSystem& fs, const std::string& place, const std::string& name,
+                         uint32_t rank);
 /// For a reader of OpenLocalReader: bytes of the log that its writer is filling, held as by a view.
 /// Only the writer knows how many of them have arrived. Must not outlive the reader.
 ///
