@@ -108,7 +108,7 @@ TEST(LogGolden, ASegmentIsWrittenAndReadAsEver) {
   header.previous_end_lsn = 999'000;
   header.owner_epoch = 5;
   const auto fs = io::NewSimFileSystem();
-  const auto written = Segment::Create(*fs, kPath, header);
+  const auto written = Segment::Create(*fs, kPath, header, Segment::Origin::kNew);
   ASSERT_TRUE(written.ok()) << written.status().ToString();
   ASSERT_NO_FATAL_FAILURE(WriteRecords(**written));
   std::string today((*written)->data(), kCapacity);

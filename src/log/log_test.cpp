@@ -258,7 +258,7 @@ TEST(SegmentTail, QuiescenceSplitsFinishedFromNotBegun) {
 class SegmentTest : public ::testing::Test {
  protected:
   std::unique_ptr<Segment> Create(const SegmentHeader& header, bool named = false) {
-    auto segment = Segment::Create(*fs_, kPath, header, named);
+    auto segment = Segment::Create(*fs_, kPath, header, Segment::Origin::kFound, named);
     EXPECT_TRUE(segment.ok()) << segment.status().ToString();
     return std::move(segment).value();
   }
@@ -418,10 +418,20 @@ TEST_F(SegmentTest, AFileOfAnotherSizeIsReplaced) {
 
 TEST_F(SegmentTest, NoRoomOnTheDeviceIsNoSpaceAndLeavesNoFile) {
   fs_->SetFreeBytes(kCapacity / 2);
-  EXPECT_EQ(Segment::Create(*fs_, kPath, HeaderFor(1)).status().code(), Code::kNoSpace);
+  const auto create = [this] {
+    return Segment::Create(*fs_, kPath, HeaderFor(1), Segment::Origin::kNew);
+  };
+  EXPECT_EQ(create().status().code(), Code::kNoSpace);
   EXPECT_FALSE(*fs_->Exists(kPath));
   fs_->SetFreeBytes(UINT64_MAX);
-  EXPECT_TRUE(Segment::Create(*fs_, kPath, HeaderFor(1)).ok());
+  EXPECT_TRUE(create().ok());
+}
+
+TEST_F(SegmentTest, TakesNoFileThatTheCallerDidNotFind) {
+  const auto theirs = Create(HeaderFor(2));
+  const auto ours = Segment::Create(*fs_, kPath, HeaderFor(1), Segment::Origin::kNew);
+  EXPECT_EQ(ours.status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ReadSegmentHeader(*fs_, kPath)->boot_id, theirs->header().boot_id) << "touched";
 }
 
 TEST_F(SegmentTest, WatermarksSurviveTheirOwnTearing) {
@@ -442,7 +452,7 @@ TEST_F(SegmentTest, WatermarksSurviveTheirOwnTearing) {
 TEST_F(SegmentTest, AFailedSyncFailsEveryLaterOne) {
   for (const bool header_alone : {true, false}) {
     const auto faulty = io::NewFaultFileSystem(*fs_);
-    auto created = Segment::Create(*faulty, kPath, HeaderFor(1));
+    auto created = Segment::Create(*faulty, kPath, HeaderFor(1), Segment::Origin::kFound);
     ASSERT_TRUE(created.ok()) << created.status().ToString();
     faulty->FailAt(io::kFaultSync, 1, 1, Code::kIo);
     const Status failed = header_alone ? (*created)->SyncHeader() : (*created)->Sync(5000);

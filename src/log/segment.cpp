@@ -155,17 +155,27 @@ uint64_t LoadMark(const char* at, uint64_t seed) {
   return word == EncodeMark(seed, end) && end >= kSegmentHeaderBytes ? end : 0;
 }
 
-// Sets aside the first `room` bytes; a file of another size gives way to a new one. Returns whether
-// the file is new.
-Result<bool> PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity,
-                         uint64_t room) {
-  QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::OpenMode::kReadWriteCreate));
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-  if (size != 0 && size != capacity) {
-    file.reset();
-    QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
-    QUIRE_ASSIGN_OR_RETURN(file, fs.Open(path, io::OpenMode::kCreate));
+// The file of the segment; one of another size gives way to a new one.
+Result<std::unique_ptr<io::File>> OpenFile(io::FileSystem& fs, const std::string& path,
+                                           uint64_t capacity, Segment::Origin origin) {
+  if (origin == Segment::Origin::kFound) {
+    Result<std::unique_ptr<io::File>> file = fs.Open(path, io::OpenMode::kReadWrite);
+    if (file.ok()) {
+      QUIRE_ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
+      if (size == 0 || size == capacity) return file;
+      QUIRE_RETURN_IF_ERROR(fs.Unlink(path));
+    } else if (file.status().code() != Code::kNotFound) {
+      return file;
+    }
   }
+  return fs.Open(path, io::OpenMode::kCreate);
+}
+
+// Sets aside the first `room` bytes. Returns whether the file is new.
+Result<bool> PrepareFile(io::FileSystem& fs, const std::string& path, uint64_t capacity,
+                         uint64_t room, Segment::Origin origin) {
+  QUIRE_ASSIGN_OR_RETURN(auto file, OpenFile(fs, path, capacity, origin));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   Status status = file->Allocate(room);
   if (status.ok() && room < capacity && size != capacity) status = file->Truncate(capacity);
   if (!status.ok() && size != capacity) {
@@ -284,11 +294,12 @@ uint64_t DurableMark(const char* data, uint64_t generation) {
 }
 
 Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::string& path,
-                                                 const SegmentHeader& header, bool named) {
+                                                 const SegmentHeader& header, Origin origin,
+                                                 bool named) {
   QUIRE_CHECK(header.generation != 0 && header.capacity >= kSegmentHeaderBytes &&
               header.capacity % 8 == 0);
   const uint64_t room = std::min(kFirstRoomBytes, header.capacity);
-  QUIRE_ASSIGN_OR_RETURN(const bool is_new, PrepareFile(fs, path, header.capacity, room));
+  QUIRE_ASSIGN_OR_RETURN(const bool is_new, PrepareFile(fs, path, header.capacity, room, origin));
   std::unique_ptr<Segment> segment(new Segment);
   QUIRE_ASSIGN_OR_RETURN(segment->map_, fs.Map(path, header.capacity, io::MapMode::kReadWrite));
   // Once more, as a mapping does it: a reader may have had the file read ahead meanwhile.

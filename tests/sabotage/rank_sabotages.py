@@ -9,6 +9,15 @@ KV_HELD = ("Ranks/DatabaseSyncPoints."
            "EveryRankReadsWhatWasAcknowledgedWhicheverThreadIsHeldWhere/2")
 
 RANK_SABOTAGES = [
+    # Of a directory that was moved, and another database in its place.
+    Sabotage("moved-publish", "a writer publishes over another database in its directory's place",
+             "src/lsm/version/manifest.cpp",
+             "if (stored.store_id != manifest.store_id) return OtherDatabase(path);", "",
+             LSM, "Manifest.*"),
+    Sabotage("moved-files", "a writer makes and removes files of another database in its place",
+             "src/lsm/version/manifest.cpp",
+             "if (stored.store_id != store_id) return OtherDatabase(path);", "",
+             LSM, "DbMoved.*"),
     # Between ranks.
     Sabotage("frame-checksum", "a frame's checksum is not compared", "src/comm/transport/frame.cpp",
              "if (stored == FrameChecksum(path, header.sequence, frame)) return", "return",

@@ -48,8 +48,9 @@ Status SocketStatus(int error, const std::string& action) {
       return Status(Code::kPeerFailed, "cannot " + action + ": " + ErrnoText(error));
     case EMFILE:
     case ENFILE:
+      return Status(Code::kOutOfMemory, "cannot " + action + ": " + ErrnoText(error) +
+                                            "; raise the limit on open files (ulimit -n)");
     case ENOBUFS:
-      return Status(Code::kNoSpace, "cannot " + action + ": " + ErrnoText(error));
     case ENOMEM:
       return Status(Code::kOutOfMemory, "cannot " + action + ": " + ErrnoText(error));
     default:

@@ -35,8 +35,8 @@ class Socket {
   /// kNotFound: no process listens there.
   static Result<Socket> ConnectLocal(const std::string& directory, const std::string& name);
 
-  /// Returns the next connection; kNotFound: there is none at the moment. kNoSpace: no descriptors
-  /// are left.
+  /// Returns the next connection; kNotFound: there is none at the moment. kOutOfMemory: no
+  /// descriptors are left.
   Result<Socket> Accept();
   /// Up to `size` bytes that are there; 0: none at this moment.
   Result<size_t> ReadSome(char* to, size_t size);

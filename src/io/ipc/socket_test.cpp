@@ -18,6 +18,7 @@
 #include "io/paths/private_file.h"
 #include "io/paths/process.h"
 #include "io/ipc/sealed_memory.h"
+#include "tests/support/resource_limit.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
@@ -181,6 +182,24 @@ TEST(Socket, TellsThatAPeerHasNoRoom) {
   auto server = AcceptOne(*listener);
   ASSERT_OK(server->SendRefusal());
   EXPECT_EQ(client->ReceiveDescriptor(In(kLongNs)).status().code(), Code::kBusy);
+}
+
+// As where files are opened: nothing is full, and it passes once descriptors are closed.
+TEST(Socket, WithoutDescriptorsMemoryIsShort) {
+  auto listener = Socket::ListenTcp("127.0.0.1:0");
+  ASSERT_OK(listener.status());
+  auto address = listener->LocalAddress();
+  ASSERT_OK(address.status());
+  auto client = Socket::ConnectTcp(*address, In(kLongNs));
+  ASSERT_OK(client.status());
+  {
+    const test::ResourceLimit none(RLIMIT_NOFILE, 0);
+    const Status made = Socket::ListenTcp("127.0.0.1:0").status();
+    EXPECT_CODE(made, Code::kOutOfMemory);
+    EXPECT_NE(made.message().find("ulimit -n"), std::string::npos) << made.message();
+    EXPECT_CODE(listener->Accept().status(), Code::kOutOfMemory);
+  }
+  EXPECT_OK(AcceptOne(*listener).status());
 }
 
 TEST(Poller, SaysOnceWhatIsToBeSaidOnceUntilItIsRearmed) {

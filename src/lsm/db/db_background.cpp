@@ -136,11 +136,17 @@ Status DbImpl::WaitIdle() {
 void DbImpl::CleanUp() noexcept {
   base::SyncPoint("lsm.cleanup.before");
   base::EpochCollect();
-  LogFailure(base::OrOutOfMemory([&] {
-    for (const std::string& path : trash_->TakeTables()) LogFailure(fs_.Unlink(path));
-    for (const uint64_t id : trash_->TakeSegments()) LogFailure(values_->Remove(id));
-    return pool_->RemoveStray();
-  }));
+  LogFailure(base::OrOutOfMemory([&] { return RemoveUnreachable(); }));
+}
+
+Status DbImpl::RemoveUnreachable() {
+  const std::vector<std::string> tables = trash_->TakeTables();
+  const std::vector<uint64_t> segments = trash_->TakeSegments();
+  if (tables.empty() && segments.empty() && !pool_->HasStray()) return Status();
+  QUIRE_RETURN_IF_ERROR(check_held_());
+  for (const std::string& path : tables) LogFailure(fs_.Unlink(path));
+  for (const uint64_t id : segments) LogFailure(values_->Remove(id));
+  return pool_->RemoveStray();
 }
 
 void DbImpl::LogFailure(const Status& status) const noexcept {

@@ -222,7 +222,8 @@ bool DbImpl::FindCollectableLocked(Merge& merge) const {
 
 Status DbImpl::RunMerge(Merge& merge, int depth) {
   base::SyncPoint("lsm.merge.begin");
-  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); },
+  RunWriter writer(fs_, directory_, options_, check_held_,
+                   [this] { return next_ssid_.fetch_add(1); },
                    segments_.Protect(values_->open_floor()));
   QUIRE_RETURN_IF_ERROR(MergeEntries(merge, writer, depth));
   if (merge.moved_values) {

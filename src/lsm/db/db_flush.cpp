@@ -87,7 +87,8 @@ Status DbImpl::FlushMemTable(const std::shared_ptr<MemoryHandle>& memory) {
   base::SyncPoint("lsm.flush.begin");
   QUIRE_RETURN_IF_ERROR(values_->Sync());
   // What it refers to is protected by its MemTable, which counts until the manifest has the tables.
-  RunWriter writer(fs_, directory_, options_, [this] { return next_ssid_.fetch_add(1); },
+  RunWriter writer(fs_, directory_, options_, check_held_,
+                   [this] { return next_ssid_.fetch_add(1); },
                    SegmentTracker::Protection::NotNeeded());
   QUIRE_RETURN_IF_ERROR(WriteMemTable(*memory, writer));
   base::SyncPoint("lsm.flush.written");
@@ -134,10 +135,8 @@ Status DbImpl::PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes) {
   Status status = tables.empty() ? Status() : fs_.SyncDirectory(directory_);
   if (status.ok()) status = BuildOutput(tables, edit);
   if (status.ok()) status = Publish(edit);
-  // Whoever took the database over may have tables of the same names.
-  const bool taken_over = status.code() == Code::kBusy;
   const bool in_doubt = manifest_in_doubt_.load(std::memory_order_acquire);
-  if (!status.ok() && !taken_over && !in_doubt) writer.Remove();
+  if (!status.ok() && !in_doubt) writer.Remove();
   *bytes = 0;
   for (const table::TableInfo& table : tables) *bytes += table.file_bytes;
   return status;

@@ -221,6 +221,7 @@ class DbImpl final : public Db {
   void FailLocked(const Status& status, const char* what) noexcept;
   Status WriteStatusLocked() const;
   void CleanUp() noexcept;
+  Status RemoveUnreachable();
   void LogFailure(const Status& status) const noexcept;
 
   // db_flush.cpp
@@ -297,6 +298,7 @@ class DbImpl final : public Db {
   mutable Counters counters_;
   KeyLocks key_locks_;
   uint64_t store_id_ = 0;  // set by Start
+  CheckHeldFn check_held_;  // set by Start
   uint64_t recovered_records_ = 0;  // set by Start
   uint64_t recovered_holes_ = 0;
   uint64_t recovered_torn_bytes_ = 0;

@@ -127,6 +127,9 @@ Status DbImpl::TakeOver(const DirectoryContents& contents, const Manifest& store
   manifest_ = std::move(manifest);
   edition_ = manifest_.edition;
   store_id_ = manifest_.store_id;
+  check_held_ = [&fs = fs_, directory = directory_, store = store_id_, epoch = manifest_.epoch] {
+    return CheckHeld(fs, directory, store, epoch);
+  };
   flushed_lsn_ = stored.flushed_lsn;
   next_ssid_.store(stored.next_ssid);
   return Status();
@@ -140,11 +143,14 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
   config.options = options_;
   config.share_memory = environment_.share_memory;
   config.owner_epoch = manifest_.epoch;
+  config.check_held = check_held_;
+  config.found = contents.logs;
   QUIRE_ASSIGN_OR_RETURN(pool_, MemoryPool::Create(config));
   pool_->OnFree([this] { changed_.notify_all(); });
 
   ValueLogStart start;
   start.owner_epoch = manifest_.epoch;
+  start.check_held = check_held_;
   start.next_id = stored.next_value_segment_id;
   start.sealed = LiveValueSegments(contents, stored);
   for (const ValueSegmentInfo& segment : start.sealed) {
@@ -278,12 +284,11 @@ bool DbImpl::NothingInTheLogLocked() const {
          current_->active->table().empty();
 }
 
-// A closed database takes what its tables take. An opener that came since has log segments of its
-// own: nothing of them is touched.
+// A closed database takes what its tables take. An opener that came since, or a database that was
+// made in this one's place, has log segments of its own: nothing of them is touched.
 Status DbImpl::FreeLog(uint64_t active_number) {
-  QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
-  if (stored.epoch != manifest_.epoch) return Status();
-  return pool_->FreeFiles(active_number);
+  QUIRE_ASSIGN_OR_RETURN(const bool ours, StillStored(fs_, directory_, manifest_));
+  return ours ? pool_->FreeFiles(active_number) : Status();
 }
 
 }  // namespace quire::lsm

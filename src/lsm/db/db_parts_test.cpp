@@ -201,7 +201,7 @@ class RunTest : public testing::Test {
 
   std::shared_ptr<const lsm::Run> Write(const std::vector<Entry>& entries,
                                    std::vector<table::RangeTombstone> tombstones) {
-    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; },
+    RunWriter writer(*fs_, "/r", options_, AlwaysHeld, [this] { return next_ssid_++; },
                      SegmentTracker::Protection::NotNeeded());
     writer.SetTombstones(std::move(tombstones));
     const std::string* last = nullptr;
@@ -313,7 +313,7 @@ TEST_F(RunTest, WritesTombstonesWithoutEntriesAndNothingAtAll) {
 
 TEST_F(RunTest, RemovesWhatWasNotFinished) {
   {
-    RunWriter writer(*fs_, "/r", options_, [this] { return next_ssid_++; },
+    RunWriter writer(*fs_, "/r", options_, AlwaysHeld, [this] { return next_ssid_++; },
                      SegmentTracker::Protection::NotNeeded());
     for (int i = 100; i < 400; ++i) {
       const auto lsn = static_cast<uint64_t>(i);

@@ -454,13 +454,14 @@ TEST_F(DbTest, AnOrphanOfAnEarlierJobCanDoNoHarm) {
   EXPECT_EQ(test_->background_status().code(), Code::kBusy);
   EXPECT_EQ(test_->Put("b", "2").code(), Code::kReadOnly);
   EXPECT_EQ(ReadManifest(test_.fs(), "/db")->epoch, taken.epoch);
-  EXPECT_TRUE(Exists("t-1.sst")) << "the other may have made a table of that name";
+  EXPECT_FALSE(Exists("t-1.sst")) << "a file in the other's directory";
 }
 
-TEST_F(DbTest, AnOrphanOfAnEarlierJobRemovesNoTableThatItDidNotMake) {
+TEST_F(DbTest, ATableThatItDidNotMakeIsNeitherTakenNorRemoved) {
   Put("a", "1");
   ASSERT_TRUE(io::ReplaceFile(test_.fs(), "/db/t-1.sst", "the other's").ok());
-  EXPECT_FALSE(test_->Flush().ok());
+  EXPECT_TRUE(test_->Flush().ok());
+  EXPECT_TRUE(Exists("t-2.sst"));
   test_.Close();
   EXPECT_EQ(*io::ReadFile(test_.fs(), "/db/t-1.sst", 100), "the other's");
 }

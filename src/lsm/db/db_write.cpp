@@ -78,7 +78,13 @@ bool DbImpl::Separated(const WriteOp& op) const {
 }
 
 Status DbImpl::AppendValue(Slice key, Slice value, log::ValueRef* reference) {
-  QUIRE_RETURN_IF_ERROR(values_->Append(key, value, reference));
+  const Status appended = values_->Append(key, value, reference);
+  if (appended.code() == Code::kBusy) {  // as where a log segment is to be made
+    const std::lock_guard<std::mutex> lock(mutex_);
+    FailLocked(appended, "making a value segment");
+    return WriteStatusLocked();
+  }
+  QUIRE_RETURN_IF_ERROR(appended);
   counters_.Add(Counter::kValueLogBytes, log::RecordSize(key.size(), value.size()));
   return Status();
 }

@@ -132,6 +132,9 @@ Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config)
   std::shared_ptr<MemoryPool> pool(new MemoryPool(config));
   QUIRE_ASSIGN_OR_RETURN(pool->arena_, NewArena(config));
   pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
+  for (const uint64_t number : config.found) {
+    if (number < pool->slots_.size()) pool->slots_[number].found = true;
+  }
   pool->stray_.reserve(OutsideMax(pool->slots_.size()));  // a destructor fills it
   return pool;
 }
@@ -175,8 +178,10 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
   char* records = arena_->records(pool_slot);
   if (records == nullptr) {
     if (segment == nullptr) {
+      using Origin = log::Segment::Origin;
+      const bool found = slots_[header.id].found;  // never changes
       QUIRE_ASSIGN_OR_RETURN(segment,
-                             log::Segment::Create(*config_.fs, PathOf(header.id), header, true));
+                             CreateSegment(header, found ? Origin::kFound : Origin::kNew));
     }
     records = segment->data();
   }
@@ -206,6 +211,19 @@ std::string MemoryPool::PathOf(uint64_t number) const {
   return config_.directory + "/" + LogSegmentName(static_cast<int>(number));
 }
 
+// A file of the name that this opener neither found nor made is a stray one, or there for nothing
+// any more, if the directory is not another's.
+Result<std::unique_ptr<log::Segment>> MemoryPool::CreateSegment(const log::SegmentHeader& header,
+                                                                log::Segment::Origin origin) {
+  const std::string path = PathOf(header.id);
+  QUIRE_RETURN_IF_ERROR(config_.check_held());
+  auto made = log::Segment::Create(*config_.fs, path, header, origin, true);
+  if (made.status().code() != Code::kInvalidArgument) return made;
+  QUIRE_RETURN_IF_ERROR(config_.check_held());
+  QUIRE_RETURN_IF_ERROR(config_.fs->Unlink(path));
+  return log::Segment::Create(*config_.fs, path, header, origin, true);
+}
+
 Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
   std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
   const uint64_t number = TakeOutsideNumber();
@@ -220,8 +238,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
     handle->own_records_ = NewMemory(bytes);
     records = handle->own_records_.get();
   } else {
-    QUIRE_ASSIGN_OR_RETURN(
-        handle->segment_, log::Segment::Create(*config_.fs, PathOf(number), handle->header_, true));
+    QUIRE_ASSIGN_OR_RETURN(handle->segment_,
+                           CreateSegment(handle->header_, log::Segment::Origin::kNew));
     records = handle->segment_->data();
   }
   handle->own_index_ = NewIndex(bytes);
@@ -255,6 +273,11 @@ void MemoryPool::ReturnOutside(uint64_t number, bool needed) {
     freed = freed_;
   }
   if (freed) freed();
+}
+
+bool MemoryPool::HasStray() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !stray_.empty();
 }
 
 Status MemoryPool::RemoveStray() {

@@ -22,6 +22,7 @@
 #include "log/segment.h"
 #include "lsm/memtable/arena.h"
 #include "lsm/memtable/memtable.h"
+#include "lsm/vlog/held_directory.h"
 #include "quire/options.h"
 #include "quire/status.h"
 
@@ -112,6 +113,8 @@ struct PoolConfig {
   StorageOptions options;
   bool share_memory = false;
   uint64_t owner_epoch = 0;
+  CheckHeldFn check_held = AlwaysHeld;
+  std::vector<uint64_t> found;  ///< log segments that were there when the database was opened
 };
 
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
@@ -124,7 +127,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// of the pool if there is no shared memory for the slot, which is logged. Null: no slot is free.
   /// `index_pages`: of an index that was never used; else they come as keys are added.
   ///
-  /// Errors  kNoSpace, kIo.
+  /// Errors  kNoSpace, kIo; kBusy: a file is needed, and the directory is another's.
   /// Cost    milliseconds; for the background.
   enum class IndexPages { kNow, kAsUsed };
   Result<std::shared_ptr<MemoryHandle>> Prepare(IndexPages index_pages = IndexPages::kNow);
@@ -134,6 +137,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// Whether an iterator may pin the MemTables that there are. Asked when it has them: if it gives
   /// them back where the answer is no, iterators never take the last MemTable from the writers.
   bool MayPin() const;
+  /// Whether RemoveStray has something to do.
+  bool HasStray() const;
   /// Removes the files of segments outside of the pool that are not needed any more.
   Status RemoveStray();
   /// For a database that is closed, with all records in tables: removes the files of free slots,
@@ -160,12 +165,16 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
     // mapped since its first use; null while a handle has it
     std::unique_ptr<log::Segment> segment;
     bool exists = false;
+    // its file, if there is one, is this opener's: it was there when the database was opened
+    bool found = false;
   };
   explicit MemoryPool(const PoolConfig& config) : config_(config) {}
   uint64_t TakeBaseLsn();
   uint64_t TakeOutsideNumber();
   log::SegmentHeader HeaderFor(uint64_t number, uint64_t base_lsn) const;
   std::string PathOf(uint64_t number) const;
+  Result<std::unique_ptr<log::Segment>> CreateSegment(const log::SegmentHeader& header,
+                                                      log::Segment::Origin origin);
   void ReturnOutside(uint64_t number, bool needed);
   int TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn);
   void Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists);

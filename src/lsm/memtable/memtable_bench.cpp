@@ -137,7 +137,8 @@ struct Memory {
     log::SegmentHeader header;
     header.generation = 1;
     header.capacity = bytes;
-    segment = Require(log::Segment::Create(io::PosixFileSystem(), path, header));
+    segment = Require(log::Segment::Create(io::PosixFileSystem(), path, header,
+                                           log::Segment::Origin::kNew));
     segment->map().Prefault(0, bytes);
     index = Require(io::SharedMemory::CreatePrivate(IndexBytes(bytes)));
     std::memset(index->data(), 0, index->size());

@@ -259,9 +259,9 @@ Status Repairer::SalvageSegment(const LogRemains::Segment& segment) {
   return Status();
 }
 
-// In the order of writes: in front of the runs whose entries are all older than `newer_from`. Tables
-// that were made of the same segment come behind it if it is whole, for it has all that they have;
-// else in front of it, for they may have a newer version of a key.
+// In the order of writes: in front of the runs whose entries are all older than `newer_from`.
+// Tables that were made of the same segment come behind it if it is whole, for it has all that they
+// have; else in front of it, for they may have a newer version of a key.
 void Repairer::InsertRun(Tables run, uint64_t newer_from) {
   if (run.empty()) return;
   const auto older = [newer_from](const Tables& other) {
@@ -274,7 +274,7 @@ void Repairer::InsertRun(Tables run, uint64_t newer_from) {
 
 std::unique_ptr<RunWriter> Repairer::NewWriter() {
   return std::make_unique<RunWriter>(
-      fs_, directory_, options_.storage, [this] { return manifest_.next_ssid++; },
+      fs_, directory_, options_.storage, AlwaysHeld, [this] { return manifest_.next_ssid++; },
       SegmentTracker::Protection::NotNeeded());
 }
 

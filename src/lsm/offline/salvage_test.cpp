@@ -71,7 +71,7 @@ class SalvageTest : public testing::Test {
     const auto planned = SalvageTable(*fs_, kPath, info_, options_, {}, nullptr);
     EXPECT_OK(planned.status());
     uint64_t ssid = 2;
-    RunWriter writer(*fs_, "", options_, [&ssid] { return ssid++; },
+    RunWriter writer(*fs_, "", options_, AlwaysHeld, [&ssid] { return ssid++; },
                      SegmentTracker::Protection::NotNeeded());
     auto salvaged = SalvageTable(*fs_, kPath, info_, options_, {}, &writer);
     EXPECT_OK(salvaged.status());

@@ -228,6 +228,19 @@ Result<Header> StoredHeader(io::FileSystem& fs, const std::string& path) {
   return header;
 }
 
+Status OtherDatabase(const std::string& path) {
+  return Status(Code::kBusy, path + ": another database was made in the place of this one, whose "
+                                    "directory was moved or removed while it was open; close it "
+                                    "here");
+}
+
+Status TakenOver(const std::string& path, const Header& stored, const std::string& ours) {
+  return Status(Code::kBusy, path + ": the database was taken over by a later opener (epoch " +
+                                 std::to_string(stored.epoch) + " edition " +
+                                 std::to_string(stored.edition) + "; ours has " + ours +
+                                 "); close it here");
+}
+
 }  // namespace
 
 std::string ManifestName() {
@@ -313,15 +326,22 @@ Status PublishManifest(io::FileSystem& fs, const std::string& directory, const M
                        uint64_t previous_epoch) {
   const std::string path = directory + "/" + ManifestName();
   QUIRE_ASSIGN_OR_RETURN(const Header stored, StoredHeader(fs, path));
+  if (stored.store_id != manifest.store_id) return OtherDatabase(path);
   const bool ours = stored.epoch == manifest.epoch || stored.epoch == previous_epoch;
   if (!ours || stored.edition + 1 != manifest.edition) {
-    return Status(Code::kBusy, path + ": the database was taken over by a later opener (epoch " +
-                                   std::to_string(stored.epoch) + " edition " +
-                                   std::to_string(stored.edition) + ", ours are " +
-                                   std::to_string(manifest.epoch) + " and " +
-                                   std::to_string(manifest.edition) + "); close it here");
+    return TakenOver(path, stored, "epoch " + std::to_string(manifest.epoch) + " edition " +
+                                       std::to_string(manifest.edition));
   }
   return io::ReplaceFile(fs, path, EncodeManifest(manifest));
+}
+
+Status CheckHeld(io::FileSystem& fs, const std::string& directory, uint64_t store_id,
+                 uint64_t epoch) {
+  const std::string path = directory + "/" + ManifestName();
+  QUIRE_ASSIGN_OR_RETURN(const Header stored, StoredHeader(fs, path));
+  if (stored.store_id != store_id) return OtherDatabase(path);
+  if (stored.epoch == epoch) return Status();
+  return TakenOver(path, stored, "epoch " + std::to_string(epoch));
 }
 
 Result<uint64_t> StoredEdition(io::FileSystem& fs, const std::string& directory) {

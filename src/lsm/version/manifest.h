@@ -64,12 +64,18 @@ Result<Manifest> DecodeManifest(Slice bytes, const std::string& path);
 /// The manifest of the database in `directory`. kNotFound: there is none.
 Result<Manifest> ReadManifest(io::FileSystem& fs, const std::string& directory);
 /// Makes `manifest` the current one (P2 at return), unless another program took the database over
-/// since: on disk there must be the edition before it, of its own epoch or of `previous_epoch` (for
-/// the first write after open).
+/// since, or made another one in its place: on disk there must be the edition before it, of the
+/// same store, of its own epoch or of `previous_epoch` (for the first write after open).
 /// Errors  kBusy: taken over, nothing was written; kNoSpace, kIo: the old one stands, or (directory
 ///         sync) either.
 Status PublishManifest(io::FileSystem& fs, const std::string& directory, const Manifest& manifest,
                        uint64_t previous_epoch);
+/// A writer's lock and what it has open follow its directory if that is moved; what it makes and
+/// removes goes by path. So it asks this first: whether `directory` still is that of the database
+/// `store_id`, and its last opener that of `epoch`. The manifest's header alone is read.
+/// Errors  kBusy: it is another's. kNotFound: there is none any more.
+Status CheckHeld(io::FileSystem& fs, const std::string& directory, uint64_t store_id,
+                 uint64_t epoch);
 /// The edition of the manifest on disk, whose header alone is read.
 Result<uint64_t> StoredEdition(io::FileSystem& fs, const std::string& directory);
 /// Whether the manifest on disk still is `manifest`; its header alone is read. None is none.

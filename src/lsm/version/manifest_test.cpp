@@ -177,6 +177,37 @@ TEST(Manifest, IsReplacedOnlyByItsSuccessor) {
   EXPECT_TRUE(PublishManifest(*fs, "d", ours, ours.epoch).ok());
 }
 
+// Another database, that was made where this one's directory was: the same epoch and edition.
+TEST(Manifest, IsNotReplacedByAnotherStore) {
+  const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
+  ASSERT_TRUE(fs->MakeDirectory("d").ok());
+  Manifest ours = SomeManifest();
+  Manifest theirs = ours;
+  ++theirs.store_id;
+  ASSERT_TRUE(CreateManifest(*fs, "d", theirs).ok());
+  EXPECT_TRUE(CheckHeld(*fs, "d", theirs.store_id, theirs.epoch).ok());
+  ++ours.edition;
+  for (const Status& refused : {PublishManifest(*fs, "d", ours, ours.epoch),
+                                CheckHeld(*fs, "d", ours.store_id, ours.epoch)}) {
+    EXPECT_EQ(refused.code(), Code::kBusy);
+    EXPECT_NE(refused.message().find("d/MANIFEST"), std::string::npos) << refused.message();
+    EXPECT_NE(refused.message().find("moved or removed"), std::string::npos) << refused.message();
+  }
+  EXPECT_EQ(ReadManifest(*fs, "d")->store_id, theirs.store_id);
+}
+
+TEST(Manifest, IsHeldByItsLastOpenerAlone) {
+  const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
+  ASSERT_TRUE(fs->MakeDirectory("d").ok());
+  const Manifest stored = SomeManifest();
+  EXPECT_EQ(CheckHeld(*fs, "d", stored.store_id, stored.epoch).code(), Code::kNotFound);
+  ASSERT_TRUE(CreateManifest(*fs, "d", stored).ok());
+  EXPECT_TRUE(CheckHeld(*fs, "d", stored.store_id, stored.epoch).ok());
+  const Status orphan = CheckHeld(*fs, "d", stored.store_id, stored.epoch - 1);
+  EXPECT_EQ(orphan.code(), Code::kBusy);
+  EXPECT_NE(orphan.message().find("taken over"), std::string::npos) << orphan.message();
+}
+
 TEST(Manifest, ParsesNamesExactly) {
   uint64_t number = 0;
   EXPECT_TRUE(ParseNumberedName("t-17.sst", "t-", ".sst", &number));

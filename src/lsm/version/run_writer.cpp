@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "io/files/machine.h"
 #include "lsm/version/manifest.h"
 
@@ -14,24 +15,26 @@ RunWriter::~RunWriter() {
 
 void RunWriter::Remove() {
   builder_.reset();
-  // Best effort: what stays is an orphan, which the next open removes.
-  for (const std::string& path : paths_) static_cast<void>(fs_.Unlink(path));
+  // Best effort: what stays is an orphan, which the next open removes. In another's directory the
+  // names are those of its tables.
+  const bool held = !paths_.empty() && base::OrOutOfMemory([this] { return check_held_(); }).ok();
+  for (const std::string& path : paths_) {
+    if (held) static_cast<void>(fs_.Unlink(path));
+  }
   paths_.clear();
   tables_.clear();
 }
 
 Status RunWriter::Begin(Slice first_key) {
-  const uint64_t ssid = next_ssid_();
-  const std::string path = directory_ + "/" + TableName(ssid);
   if (!tables_.empty()) begin_.assign(first_key);
-  paths_.push_back(path);
-  auto made = table::TableBuilder::Create(fs_, path, ssid, io::RandomU64(), options_);
-  if (made.ok()) {
-    builder_ = *std::move(made);
-  } else {
-    paths_.pop_back();  // a file of that name is of whoever took the database over
-  }
-  return made.status();
+  const auto make = [this](uint64_t ssid) {
+    paths_.push_back(directory_ + "/" + TableName(ssid));
+    auto made = table::TableBuilder::Create(fs_, paths_.back(), ssid, io::RandomU64(), options_);
+    if (!made.ok()) paths_.pop_back();  // a file of that name is not of this writer
+    return made;
+  };
+  QUIRE_ASSIGN_OR_RETURN(builder_, MakeNumbered(check_held_, next_ssid_(), next_ssid_, make));
+  return Status();
 }
 
 Status RunWriter::Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key) {

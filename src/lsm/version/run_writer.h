@@ -15,6 +15,7 @@
 
 #include "io/files/file_system.h"
 #include "log/record.h"
+#include "lsm/vlog/held_directory.h"
 #include "lsm/version/segment_tracker.h"
 #include "quire/options.h"
 #include "quire/slice.h"
@@ -25,13 +26,15 @@ namespace quire::lsm {
 
 class RunWriter {
  public:
-  /// Tables go to `directory`; `next_ssid` gives each its number. `protection` covers the value
-  /// segments that only these tables refer to. It lives as long as the writer, and so until the
-  /// tables are published or given up.
+  /// Tables go to `directory` while `check_held` says that it is this writer's; `next_ssid` gives
+  /// each its number. `protection` covers the value segments that only these tables refer to. It
+  /// lives as long as the writer, and so until the tables are published or given up.
   RunWriter(io::FileSystem& fs, std::string directory, const StorageOptions& options,
-            std::function<uint64_t()> next_ssid, SegmentTracker::Protection protection)
+            CheckHeldFn check_held, std::function<uint64_t()> next_ssid,
+            SegmentTracker::Protection protection)
       : fs_(fs), directory_(std::move(directory)), options_(options),
-        next_ssid_(std::move(next_ssid)), protection_(std::move(protection)) {}
+        check_held_(std::move(check_held)), next_ssid_(std::move(next_ssid)),
+        protection_(std::move(protection)) {}
   /// Removes what was written, unless Finish() succeeded.
   ~RunWriter();
   RunWriter(const RunWriter&) = delete;
@@ -47,7 +50,7 @@ class RunWriter {
   /// Returns the tables, by key, synced (but not their directory entries); none if nothing was
   /// added.
   Result<std::vector<table::TableInfo>> Finish();
-  /// Takes back what Finish() gave: the files are removed.
+  /// Takes back what Finish() gave: the files are removed, unless the directory is another's.
   void Remove();
   const SegmentTracker::Protection& protection() const { return protection_; }
 
@@ -59,6 +62,7 @@ class RunWriter {
   io::FileSystem& fs_;
   const std::string directory_;
   const StorageOptions options_;
+  const CheckHeldFn check_held_;
   const std::function<uint64_t()> next_ssid_;
   const SegmentTracker::Protection protection_;
   std::vector<table::RangeTombstone> tombstones_;

@@ -36,6 +36,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
         directory_(directory),
         capacity_(options.value_segment_bytes / 8 * 8),
         owner_epoch_(start.owner_epoch),
+        check_held_(start.check_held),
         next_id_(start.next_id) {}
 
   uint64_t capacity() const { return capacity_; }
@@ -98,6 +99,14 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     return Make(id);
   }
 
+  // A segment by `make(id)`, or with a later id.
+  template <typename MakeOne>
+  Result<std::shared_ptr<ValueSegment>> MakeNew(uint64_t id, const MakeOne& make) {
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<ValueSegment> made,
+                           MakeNumbered(check_held_, id, [this] { return TakeId(); }, make));
+    return made;
+  }
+
   // The log goes: nothing more is made, and what was made in vain is removed.
   // Also where it fails nothing runs in the background any more.
   Status Stop() {
@@ -108,6 +117,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     if (ahead_ == nullptr) return Status();
     const std::string path = PathOf(ahead_->id());
     ahead_.reset();
+    QUIRE_RETURN_IF_ERROR(check_held_());
     return fs_.Unlink(path);  // an empty segment that stays behind is found and removed at open
   }
 
@@ -115,9 +125,9 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
   enum class State { kIdle, kQueued, kMaking, kReady, kStopped };
 
   Result<std::shared_ptr<ValueSegment>> Make(uint64_t id) {
-    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<ValueSegment> made,
-                           ValueSegment::Create(fs_, PathOf(id), HeaderFor(id)));
-    return made;
+    return MakeNew(id, [this](uint64_t number) {
+      return ValueSegment::Create(fs_, PathOf(number), HeaderFor(number));
+    });
   }
 
   void MakeAhead(const std::weak_ptr<ValueSegment>& current, bool touch) {
@@ -165,6 +175,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
   const std::string directory_;
   const uint64_t capacity_;
   const uint64_t owner_epoch_;
+  const CheckHeldFn check_held_;
   mutable std::mutex mutex_;
   std::condition_variable made_;
   State state_ = State::kIdle;            // guarded by mutex_
@@ -360,11 +371,11 @@ class SegmentedValueLog : public ValueLog {
       id = maker_->TakeId();
       alone_.insert(id);
     }
-    auto made = base::OrOutOfMemory([&]() -> Result<std::shared_ptr<ValueSegment>> {
-      QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<ValueSegment> segment,
-                             ValueSegment::CreateAlone(fs_, maker_->PathOf(id),
-                                                       maker_->HeaderFor(id), key, value, ref));
-      return segment;
+    auto made = base::OrOutOfMemory([&] {
+      return maker_->MakeNew(id, [&](uint64_t number) {
+        return ValueSegment::CreateAlone(fs_, maker_->PathOf(number), maker_->HeaderFor(number),
+                                         key, value, ref);
+      });
     });
     const std::lock_guard<std::mutex> lock(mutex_);
     const base::ScopeExit written([&] { alone_.erase(id); });

@@ -18,6 +18,7 @@
 #include "base/executor.h"
 #include "io/files/file_system.h"
 #include "log/record.h"
+#include "lsm/vlog/held_directory.h"
 #include "quire/options.h"
 #include "quire/slice.h"
 #include "quire/status.h"
@@ -42,6 +43,7 @@ struct ValueSegmentInfo {
 struct ValueLogStart {
   uint64_t next_id = 1;  ///< of the next segment; no file in the directory has it or a higher one
   uint64_t owner_epoch = 0;
+  CheckHeldFn check_held = AlwaysHeld;
   std::vector<ValueSegmentInfo> sealed;  ///< segments that are there already
 };
 
@@ -58,7 +60,7 @@ class ValueLog {
   /// made in the background). P1 at return. No system call but at a switch; at pages that the
   /// background did not make present in time, 2 MiB of them at once; and for values of 64 KiB and
   /// more, where a write costs less than the page faults it saves. kNoSpace: nothing was stored;
-  /// works again once there is room.
+  /// works again once there is room. kBusy: a segment is needed, and the directory is another's.
   virtual Status Append(Slice key, Slice value, log::ValueRef* ref) = 0;
   /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file
   /// and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the

@@ -28,7 +28,8 @@ Result<std::unique_ptr<ValueSegment>> ValueSegment::Create(io::FileSystem& fs,
                                                            const std::string& path,
                                                            const log::SegmentHeader& header) {
   std::unique_ptr<ValueSegment> made(new ValueSegment(header));
-  QUIRE_ASSIGN_OR_RETURN(made->segment_, log::Segment::Create(fs, path, header));
+  QUIRE_ASSIGN_OR_RETURN(made->segment_,
+                         log::Segment::Create(fs, path, header, log::Segment::Origin::kNew));
   QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::OpenMode::kReadWrite));
   made->file_bytes_.store(header.capacity, std::memory_order_release);
   made->touched_ = std::vector<std::atomic<bool>>((header.capacity - 1) / kTouchBytes + 1);

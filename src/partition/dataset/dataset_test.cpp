@@ -297,6 +297,41 @@ TEST_P(Dataset, IsFreeForTheNextWriterOnceItIsFinished) {
   });
 }
 
+// The lock and the open files of a writer follow the directory; another dataset takes its name.
+TEST_P(Dataset, AWriterWhoseDirectoryWasMovedPublishesNothingInTheOther) {
+  const std::string moved = std::string(kDatasetDirectory) + "-old";
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
+    auto ours = OpenWriter(core, SmallDataset(format()));
+    ASSERT_OK(ours.status());
+    ASSERT_OK(WriteEpoch(**ours, 1, core->rank(), 2, 50));
+    if (core->rank() == 0) {
+      ASSERT_OK(disk_->Rename(kDatasetDirectory, moved));
+    }
+    ASSERT_OK(core->exchange->Barrier());
+    auto theirs = OpenWriter(core, SmallDataset(format()));
+    ASSERT_OK(theirs.status());
+    ASSERT_OK(WriteEpoch(**theirs, 7, core->rank(), 2, 50));
+    for (const uint64_t epoch : {2, 3}) {
+      const Status refused = WriteEpoch(**ours, epoch, core->rank(), 2, 50);
+      EXPECT_CODE(refused, Code::kBusy);
+      EXPECT_THAT(refused.message(), HasSubstr("moved or removed"));
+    }
+    EXPECT_OK((*ours)->Finish());
+    ASSERT_OK(WriteEpoch(**theirs, 8, core->rank(), 2, 50));
+    ASSERT_OK((*theirs)->Finish());
+  });
+  const auto descriptor = ReadDescriptor(*disk_, kDatasetDirectory);
+  ASSERT_OK(descriptor.status());
+  const auto epochs = ReadEpochs(*disk_, kDatasetDirectory, descriptor->id);
+  ASSERT_OK(epochs.status());
+  ASSERT_EQ(epochs->size(), 2u);
+  EXPECT_EQ((*epochs)[0].number, 7u);
+  EXPECT_EQ((*epochs)[1].number, 8u);
+  const auto ours = ReadEpochs(*disk_, moved, ReadDescriptor(*disk_, moved)->id);
+  ASSERT_OK(ours.status());
+  ASSERT_EQ(ours->size(), 1u);
+}
+
 TEST_P(Dataset, TheNumberOfFilesDoesNotGrowWithEpochs) {
   Write(2, {1}, 50);
   const auto before = disk_->List(kDatasetDirectory);

@@ -287,7 +287,9 @@ Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
 Status DatasetWriterImpl::Publish(uint64_t pair_count) {
   if (route_.rank() != 0) return Status();
   dataset_.epochs.push_back({*epoch_, attempt_, pair_count, io::UnixTime(), route_.size()});
-  return WriteEpochs();
+  Status written = WriteEpochs();
+  if (written.code() == Code::kBusy) dataset_.epochs.pop_back();  // there is nothing to take back
+  return written;
 }
 
 // Rank 0: it is not there any more, if it ever was.
@@ -298,8 +300,18 @@ Status DatasetWriterImpl::Unpublish() {
   return WriteEpochs();
 }
 
+// The locks of parts and the files that are open follow the directory if that is moved, its path
+// does not.
 Status DatasetWriterImpl::WriteEpochs() {
-  return io::ReplaceFile(*dataset_.core->fs, dataset_.directory + "/" + kEpochsName,
+  io::FileSystem& fs = *dataset_.core->fs;
+  QUIRE_ASSIGN_OR_RETURN(const Descriptor stored, ReadDescriptor(fs, dataset_.directory));
+  if (stored.id != dataset_.descriptor.id) {
+    return Status(Code::kBusy, dataset_.directory +
+                                   ": another dataset was made in the place of this one, whose "
+                                   "directory was moved or removed while it was open; close its "
+                                   "writer");
+  }
+  return io::ReplaceFile(fs, dataset_.directory + "/" + kEpochsName,
                          EncodeEpochs(dataset_.epochs, dataset_.descriptor.id));
 }
 
