@@ -25,7 +25,7 @@ class MappedReplay : public ::testing::Test {
     header.generation = 7;
     header.capacity = kCapacity;
     header.boot_id = kBoot;
-    auto made = Segment::Create(io::PosixFileSystem(), path_, header);
+    auto made = Segment::Create(io::PosixFileSystem(), path_, header, Segment::Origin::kNew);
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     ASSERT_TRUE((*made)->map().GrowRoom(kCapacity).ok());
     char* const data = (*made)->data();

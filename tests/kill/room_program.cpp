@@ -80,7 +80,8 @@ class Room {
     quire::log::SegmentHeader header;
     header.generation = 1;
     header.capacity = kCapacity;
-    auto made = quire::log::Segment::Create(quire::io::PosixFileSystem(), path, header);
+    auto made = quire::log::Segment::Create(quire::io::PosixFileSystem(), path, header,
+                                            quire::log::Segment::Origin::kNew);
     Require(made.ok(), made.status().ToString());
     segment_ = std::move(*made);
   }

@@ -64,17 +64,21 @@ Status NvsSession::Finish() {
 }
 
 Result<std::shared_ptr<StreamReader>> NvsSession::Reader(const StoreId& store) {
-  // Before the reader is opened: whatever comes between the two is noticed at the next call.
+  const uint64_t now_ns = io::RealClock().NowNs();
+  OpenReader& known = readers_[store];
+  if (known.reader != nullptr && now_ns - known.looked_ns < kLookNs) return known.reader;
+  // Before the reader is opened: whatever comes between the two is noticed at the next look.
   const Result<uint64_t> log_id =
       stream::LogIdAt(io::PosixFileSystem(), place_, store.name, store.rank);
   const bool here = log_id.status().code() != Code::kNotFound;
   if (here) QUIRE_RETURN_IF_ERROR(log_id.status());
-  OpenReader& known = readers_[store];
   const uint64_t now = here ? *log_id : 0;
-  if (known.reader != nullptr && known.log_id == now) return known.reader;
-  known.reader = nullptr;
-  QUIRE_ASSIGN_OR_RETURN(known.reader, StreamReader::Open(place_, store.name, store.rank));
-  known.log_id = now;
+  if (known.reader == nullptr || known.log_id != now) {
+    known.reader = nullptr;
+    QUIRE_ASSIGN_OR_RETURN(known.reader, StreamReader::Open(place_, store.name, store.rank));
+    known.log_id = now;
+  }
+  known.looked_ns = now_ns;
   return known.reader;
 }
 

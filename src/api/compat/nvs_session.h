@@ -48,10 +48,11 @@ class NvsSession {
   Status Finish();
 
   const StoreId& store() const { return store_; }
-  /// One that reads the store as it is: another one than before where that was removed, and perhaps
-  /// written anew.
+  /// One that reads the store as it is: another one than before if that was removed, and perhaps
+  /// written anew, which a look every kLookNs finds out.
   ///
   /// Errors   kNotFound No program has written the store.
+  static constexpr uint64_t kLookNs = 10'000'000;
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
   /// The bytes of a version, verified, until Release.
   Result<const void*> Get(const StoreId& store, Slice key, uint64_t version);
@@ -66,7 +67,8 @@ class NvsSession {
  private:
   struct OpenReader {
     std::shared_ptr<StreamReader> reader;
-    uint64_t log_id = 0;  // of the log here; 0: there was none, the store is another node's
+    uint64_t log_id = 0;     // of the log here; 0: there was none, the store is another node's
+    uint64_t looked_ns = 0;  // when that was so last: a look is three system calls, a get none
   };
   // A view goes before its reader.
   struct HeldView {

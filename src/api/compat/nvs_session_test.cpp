@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 
+#include "io/files/machine.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
@@ -34,6 +35,7 @@ class NvsSessions : public ::testing::Test {
     ASSERT_OK(session.Finish());
   }
   void Remove() { std::filesystem::remove_all(directory_ / "store"); }
+  static void PassALook() { io::RealClock().SleepNs(2 * NvsSession::kLookNs); }
 
   const test::TempDirectory directory_;
   NvsSession reading_{directory_.path(), kStore};
@@ -44,6 +46,7 @@ TEST_F(NvsSessions, ReadAStoreThatIsWrittenAnew) {
   const Result<const void*> first = reading_.Get(kStore, "key", 0);
   ASSERT_OK(first.status());
   Remove();
+  PassALook();
   EXPECT_CODE(reading_.Get(kStore, "key", 0).status(), Code::kNotFound);
   Write('B', 5);
   const Result<const void*> second = reading_.Get(kStore, "key", 0);

@@ -342,9 +342,10 @@ Status Part::MakeIndexRoom(uint64_t versions) {
   QUIRE_RETURN_IF_ERROR(Collect());
   for (const Position lap = heap_->tail();
        index_->free_versions() < versions && heap_->head().head < lap;) {
+    const Position before = heap_->head().head;
     HeadMove move = HeadMove::kStays;
     QUIRE_RETURN_IF_ERROR(RelocateHead(&move));
-    if (move == HeadMove::kStays) break;
+    if (move == HeadMove::kStays || heap_->head().head == before) break;
   }
   return Status();
 }
