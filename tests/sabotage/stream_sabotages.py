@@ -481,7 +481,7 @@ STREAM_SABOTAGES = [
              "src/stream/store/part_room.cpp", "    pinned_ = true;\n    *move = HeadMove::kStays;",
              "    *move = HeadMove::kStays;", STREAM, "StreamRoom.APutWaitsForAReaderThatComes*"),
 
-    Sabotage("stream-room-aged", "room that was planned for versions that age out is not planned again",
+    Sabotage("stream-room-aged", "versions age out, and room is not planned again",
              "src/stream/store/part_room.cpp", "if (needed.empty()) return Collect();",
              "if (needed.empty()) *move = HeadMove::kStays;\n"
              "  if (needed.empty()) return Status();",
@@ -500,7 +500,7 @@ STREAM_SABOTAGES = [
              STREAM, "ReaderOfARemovedStore.IsToldSoAlsoWhereItsWriter*"),
     Sabotage("nvs-removed", "a session answers from a store that was removed",
              "src/api/compat/nvs_session.cpp",
-             "known.reader != nullptr && known.log_id == now", "known.reader != nullptr",
+             "known.reader == nullptr || known.log_id != now", "known.reader == nullptr",
              "quire_nvs_test", "NvsSessions.ReadAStore*"),
     Sabotage("stream-daemon-stopped", "a daemon that takes no connection passes for a busy one",
              "src/stream/remote/daemon_client.cpp",
@@ -594,7 +594,8 @@ STREAM_SABOTAGES = [
              "return pins_ != nullptr || sight.Untouched(from);",
              "return pins_ != nullptr || from != kNoPin;", STREAM, "ReaderAlone.GivesNothing*"),
     Sabotage("stream-removed", "a reader waits for a writer of another store of the same name",
-             "src/stream/store/local_reader.cpp", "QUIRE_RETURN_IF_ERROR(CheckNotRemoved());\n  if (Ended(", "if (Ended(",
+             "src/stream/store/local_reader.cpp", "QUIRE_RETURN_IF_ERROR(CheckNotRemoved());\n  if (Ended(",
+             "if (Ended(",
              STREAM, "ReaderOfARemovedStore.IsToldSo"),
     Sabotage("stream-future", "versions from before the clock was set back are young for long",
              "src/stream/store/part_room.cpp", "time_ns = std::min(time_ns, ref.unix_time_ns);",

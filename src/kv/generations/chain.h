@@ -5,8 +5,8 @@
 /// Source     docs/decisions/0009-persistence.md
 /// Threads    any; parts are opened when they are first needed
 /// Invariants parts never change: while a chain that locks them lives, no program can write to
-///            them, or remove them; of one that others write to, a chain sees what there was when it
-///            opened it. A key is in the part of its owner of that generation, and in
+///            them, or remove them; of one that others write to, a chain sees what there was when
+///            it opened it. A key is in the part of its owner of that generation, and in
 ///            none if the partitioner answers no rank of it: then it was never put there. If the
 ///            partitioner throws, the question fails. The newest generation that knows a key, as a
 ///            value or as deleted, says what it is.
@@ -42,8 +42,8 @@ class Chain {
   /// Whether their owners alone may change the directories of all generations: else
   /// kInvalidArgument. Looked at again where a part is opened.
   Status CheckWriters() const;
-  /// Opens the parts that `former` has open, as they are now, with what `former` has of them; before
-  /// other threads use this one. `former`, and whoever reads with it, sees what it saw.
+  /// Opens the parts that `former` has open, as they are now, with what `former` has of them;
+  /// before other threads use this one. `former`, and whoever reads with it, sees what it saw.
   Status TakeOver(const Chain& former);
 
   /// The value that the older generations have. kNotFound: none. What a partitioner throws fails
