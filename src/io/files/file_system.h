@@ -82,8 +82,8 @@ class MappedFile {
   virtual Status Sync(uint64_t offset, uint64_t size) = 0;
   /// Stores bytes of [offset, offset + size) once more as they are, one in each page, so that the
   /// next Sync writes all of these pages. Needed before a program relies on a Sync of bytes that an
-  /// earlier program stored: after a sync that failed Linux takes the pages for written, and a later
-  /// one would return OK for bytes that the device does not have. Other threads and programs may
+  /// earlier program stored: after a sync that failed Linux takes the pages for written, and a
+  /// later one would return OK for bytes that the device does not have. Other threads and programs may
   /// store there meanwhile. Does nothing for files in memory.
   ///
   /// Errors  kIo: a page cannot be read from the device. kOutOfMemory.

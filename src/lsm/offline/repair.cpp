@@ -325,9 +325,9 @@ Status Repairer::Rewrite(const table::TableInfo& info, Tables* replacement) {
   return Status();
 }
 
-// New tables are there. What is set aside lies in the lost directory before the new manifest counts,
-// and goes from here after that: whatever comes in between, the next opener or the next repair finds
-// what it needs, and takes nothing away for good.
+// New tables are there. What is set aside lies in the lost directory before the new manifest
+// counts, and goes from here after that: whatever comes in between, the next opener or the next
+// repair finds what it needs, and takes nothing away for good.
 Status Repairer::Carry() {
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
   const bool replaces = !found_.has_manifest && found_.files.has_manifest;
