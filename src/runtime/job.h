@@ -105,6 +105,8 @@ class Job : public std::enable_shared_from_this<Job> {
   /// or its part has not gone on (kForProgram does not count). It takes up to four deadlines to
   /// find out. The job goes on, and may be waited for again.
   Status Wait();
+  /// Returns whether it waits for this rank: for a slice that runs, or has no thread yet.
+  bool AwaitsThisRank() { return !finished_ && Missing() == exchange_->rank(); }
   EventProgress Progress() const;
   /// For the work that said kWaiting or kForProgram. Any thread, even if it must not send. Without
   /// memory, the job ends.
