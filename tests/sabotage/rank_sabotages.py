@@ -18,6 +18,10 @@ RANK_SABOTAGES = [
              "src/lsm/version/manifest.cpp",
              "if (stored.store_id != store_id) return OtherDatabase(path);", "",
              LSM, "DbMoved.*"),
+    Sabotage("moved-forget", "a redistribution writes the descriptor of another database",
+             "src/kv/generations/redistribution.cpp",
+             "QUIRE_RETURN_IF_ERROR(CheckSameDatabase(*core_->fs, request_.directory, before));",
+             "", KV, "*Elastic.ARedistributionForgets*"),
     # Between ranks.
     Sabotage("frame-checksum", "a frame's checksum is not compared", "src/comm/transport/frame.cpp",
              "if (stored == FrameChecksum(path, header.sequence, frame)) return", "return",

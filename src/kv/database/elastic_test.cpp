@@ -273,6 +273,45 @@ TEST_P(Elastic, ARedistributionThatFailsBehindItsDescriptorFailsNoCheckpoint) {
   });
 }
 
+// Moves the directory of the database away once all pairs are where they belong, and makes another
+// one in its place.
+class MovesTheDatabase final : public base::SyncPointListener {
+ public:
+  explicit MovesTheDatabase(io::FileSystem& fs) : fs_(fs) {
+    other_.generations = {{1, 1, "hash", ""}};
+  }
+  void Reach(const char* name) override {
+    if (name != std::string_view("kv.move.flushed") || moved_.exchange(true)) return;
+    ASSERT_OK(fs_.Rename("/repository/db", "/repository/old"));
+    ASSERT_OK(fs_.MakeDirectory("/repository/db"));
+    ASSERT_OK(WriteDescriptor(fs_, "/repository/db", other_));
+  }
+  void ExpectOther() {
+    const auto stored = ReadDescriptor(fs_, "/repository/db");
+    ASSERT_OK(stored.status());
+    EXPECT_EQ(EncodeDescriptor(*stored), EncodeDescriptor(other_));
+  }
+
+ private:
+  io::FileSystem& fs_;
+  Descriptor other_;
+  std::atomic<bool> moved_{false};
+  base::ScopedSyncPoints installed_{this};
+};
+
+TEST_P(Elastic, ARedistributionForgetsNothingOfAnotherDatabase) {
+  Fill();
+  MovesTheDatabase moves(*disk_);
+  SimCluster(Ranks(1)).Run([&](int, Context& context) {
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.redistribute = true;
+    const Status status = context.Open("db", options).status();
+    EXPECT_CODE(status, Code::kBusy);
+    EXPECT_THAT(status.message(), testing::HasSubstr("moved or removed"));
+  });
+  moves.ExpectOther();
+}
+
 // Lets one rank have no memory when it begins to let go of the older parts.
 class NoMemoryToDrop final : public base::SyncPointListener {
  public:

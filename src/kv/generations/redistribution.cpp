@@ -75,6 +75,7 @@ class RedistributionWork final : public runtime::JobWork {
   Status SendFullest();
   /// How many messages have no answer; the first failure.
   Result<int> UnderWay() const;
+  Status Forget();
   void DropChain();
   void RemoveOwnPart();
   Result<bool> RemoveSome(const PartToRead& part);
@@ -106,7 +107,7 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
       break;
     case kForget:
       if (core_->rank() != 0) break;
-      QUIRE_RETURN_IF_ERROR(WriteDescriptor(*core_->fs, request_.directory, request_.without));
+      QUIRE_RETURN_IF_ERROR(Forget());
       forgotten_ = true;
       base::SyncPoint("kv.move.forgotten");
       break;
@@ -128,6 +129,14 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
       break;
   }
   return State::kThrough;
+}
+
+// The pairs may have taken hours.
+Status RedistributionWork::Forget() {
+  Descriptor before = request_.without;
+  before.generations.insert(before.generations.end(), generations_.begin(), generations_.end());
+  QUIRE_RETURN_IF_ERROR(CheckSameDatabase(*core_->fs, request_.directory, before));
+  return WriteDescriptor(*core_->fs, request_.directory, request_.without);
 }
 
 Result<runtime::JobWork::State> RedistributionWork::AdvanceSend() {

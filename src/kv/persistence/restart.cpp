@@ -236,8 +236,9 @@ Status RestartWork::Publish() {
   ready.id = before.id;
   ready.generations = {GenerationOf(*copied_)};
   ready.options = copied_->record.options;
-  may_count_ = true;
   base::SyncPoint("kv.restart.before_publish");
+  QUIRE_RETURN_IF_ERROR(CheckSameDatabase(fs_, locked_.directory, before));
+  may_count_ = true;
   const Status written = WriteDescriptor(fs_, locked_.directory, ready);
   if (written.ok()) {
     base::SyncPoint("kv.restart.published");

@@ -167,6 +167,17 @@ Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
   return io::ReplaceFile(fs, DescriptorPath(directory), EncodeDescriptor(descriptor));
 }
 
+Status CheckSameDatabase(io::FileSystem& fs, const std::string& directory,
+                         const Descriptor& known) {
+  QUIRE_ASSIGN_OR_RETURN(const Descriptor stored, ReadDescriptor(fs, directory));
+  const bool same = stored.taken == known.taken;
+  if (same && SameGenerations(stored.generations, known.generations)) return Status();
+  return Status(Code::kBusy, DescriptorPath(directory) +
+                                 ": another database was made in the place of this one, whose "
+                                 "directory was moved or removed while it was in use; close it "
+                                 "here");
+}
+
 std::vector<std::string> ShapingOptions(const DatabaseOptions& options) {
   std::vector<std::string> shaping;
   for (const OptionRow& row : OptionTable::Rows()) {
