@@ -170,7 +170,7 @@ Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
 Status CheckSameDatabase(io::FileSystem& fs, const std::string& directory,
                          const Descriptor& known) {
   QUIRE_ASSIGN_OR_RETURN(const Descriptor stored, ReadDescriptor(fs, directory));
-  const bool same = stored.taken == known.taken;
+  const bool same = stored.id == known.id;
   if (same && SameGenerations(stored.generations, known.generations)) return Status();
   return Status(Code::kBusy, DescriptorPath(directory) +
                                  ": another database was made in the place of this one, whose "

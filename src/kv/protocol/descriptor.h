@@ -79,7 +79,7 @@ Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
                        const Descriptor& descriptor);
 /// The lock of a database follows its directory if that is moved, its path does not. So whoever
 /// replaces the descriptor long after the database was locked asks this first: whether the one in
-/// `directory` has the generations, and the last number taken, of `known`.
+/// `directory` has the id and the generations of `known`.
 /// Errors  kBusy: it has not. Those of ReadDescriptor.
 Status CheckSameDatabase(io::FileSystem& fs, const std::string& directory,
                          const Descriptor& known);
