@@ -550,13 +550,16 @@ class Database {
   virtual Status Compact() = 0;
   /// Returns this rank's counters since Open; none inside a function that Quire called.
   virtual Statistics GetStatistics() const = 0;
-  /// Fences, writes all MemTables into tables and closes the database. All data stay; the next
-  /// program that opens it reads only manifests. Other calls fail afterwards.
+  /// Fences, waits for the end of running checkpoints, writes all MemTables into tables and closes
+  /// the database. All data stay; the next program that opens it reads only manifests. Other calls
+  /// fail afterwards.
   ///
   /// Collective   Yes.
   /// Errors       As Fence, of any rank, and as Barrier(kSsTable). With the log on, lack of space
-  ///              for tables is no error, because the log keeps the pairs. After an error, too, the
-  ///              database is closed.
+  ///              for tables is no error, because the log keeps the pairs. kTimedOut also if a
+  ///              checkpoint has not gone on for ContextOptions::timeout_ms on a rank: it is given
+  ///              up, and its event says how it ended. A checkpoint that failed is no error here.
+  ///              After an error, too, the database is closed.
   /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Status Close() = 0;
 };

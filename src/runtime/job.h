@@ -98,6 +98,8 @@ class Job : public std::enable_shared_from_this<Job> {
   bool Ready();
   /// Waits for the end. kTimedOut: it goes on, and may be waited for again.
   Status Wait();
+  /// Returns whether it waits for this rank: for a slice that runs, or has no thread yet.
+  bool AwaitsThisRank() { return !finished_ && Missing() == exchange_->rank(); }
   EventProgress Progress() const;
   /// For the work that said kWaiting. Any thread, even if it must not send. Without memory, the job
   /// ends.

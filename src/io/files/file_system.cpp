@@ -59,13 +59,28 @@ Status MappedFile::StoreAgain(uint64_t offset, uint64_t size) {
 }
 
 Status FileSystem::RemoveTree(const std::string& directory) {
+  size_t all = SIZE_MAX;
+  return RemoveSome(directory, &all).status();
+}
+
+Result<bool> FileSystem::RemoveSome(const std::string& directory, size_t* most) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, List(directory));
   for (const FileInfo& entry : entries) {
+    if (*most == 0) return false;
     const std::string path = directory + "/" + entry.name;
-    const Status removed = entry.is_directory ? RemoveTree(path) : Unlink(path);
+    if (entry.is_directory) {
+      const Result<bool> gone = RemoveSome(path, most);
+      if (gone.ok() ? !*gone : gone.status().code() != Code::kNotFound) return gone;
+      continue;
+    }
+    const Status removed = Unlink(path);
     if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+    --*most;
   }
-  return RemoveDirectory(directory);
+  if (*most == 0) return false;
+  QUIRE_RETURN_IF_ERROR(RemoveDirectory(directory));
+  --*most;
+  return true;
 }
 
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes) {

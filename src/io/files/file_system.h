@@ -166,7 +166,10 @@ class FileSystem {
   virtual Status RemoveDirectory(const std::string& path) = 0;
   /// Removes a directory and all that is in it. Follows no symbolic link, also none that takes the
   /// place of a directory meanwhile.
-  virtual Status RemoveTree(const std::string& directory);
+  Status RemoveTree(const std::string& directory);
+  /// The same piece by piece, for large ones: removes at most `*most` files and directories, and
+  /// counts `*most` down. True once `directory` is gone.
+  virtual Result<bool> RemoveSome(const std::string& directory, size_t* most);
   virtual Result<std::vector<FileInfo>> List(const std::string& directory) = 0;
   /// Creations, renames and unlinks in `directory` made durable. If that is impossible: OK, and
   /// logged.

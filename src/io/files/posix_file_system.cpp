@@ -191,7 +191,9 @@ class PosixFs : public FileSystem {
     if (::rmdir(path.c_str()) == 0) return Status();
     return ErrnoStatus(errno, "remove the directory", path);
   }
-  Status RemoveTree(const std::string& directory) override { return RemoveTreeAt(directory); }
+  Result<bool> RemoveSome(const std::string& directory, size_t* most) override {
+    return RemoveSomeAt(directory, most);
+  }
 
   Result<std::vector<FileInfo>> List(const std::string& directory) override;
   Status SyncDirectory(const std::string& directory) override;

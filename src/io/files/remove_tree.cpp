@@ -19,14 +19,16 @@ constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 // Each level has a descriptor open.
 constexpr int kLevelsMax = 64;
 
-Result<std::vector<std::string>> NamesIn(const Descriptor& directory, const std::string& path) {
+// Of more than `most`, so many.
+Result<std::vector<std::string>> NamesIn(const Descriptor& directory, const std::string& path,
+                                         size_t most) {
   Descriptor own = Descriptor::Duplicate(directory.get());
   if (!own.ok()) return ErrnoStatus(errno, "open the directory", path);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(own.get()), ::closedir);
   if (!stream) return ErrnoStatus(errno, "list", path);
   own.Release();  // closedir closes it
   std::vector<std::string> names;
-  while (true) {
+  while (names.size() < most) {
     errno = 0;
     const struct dirent* const entry = ::readdir(stream.get());
     if (entry == nullptr) {
@@ -36,40 +38,54 @@ Result<std::vector<std::string>> NamesIn(const Descriptor& directory, const std:
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
+  return names;
 }
 
-// What is open stays what it is, whatever takes its name meanwhile.
-Status RemoveContents(const Descriptor& directory, const std::string& path, int level) {
+// What is open stays what it is, whatever takes its name meanwhile. True if nothing is in it now.
+Result<bool> RemoveContents(const Descriptor& directory, const std::string& path, int level,
+                            size_t* most) {
   if (level == kLevelsMax) {
     return Status(Code::kInvalidArgument, path + " is too deep to be removed");
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory, path));
+  const size_t listed_most = *most;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         NamesIn(directory, path, listed_most));
   base::SyncPoint("io.remove_tree.listed");
   for (const std::string& name : names) {
+    if (*most == 0) return false;
     const std::string below = path + "/" + name;
-    if (::unlinkat(directory.get(), name.c_str(), 0) == 0 || errno == ENOENT) continue;
+    if (::unlinkat(directory.get(), name.c_str(), 0) == 0 || errno == ENOENT) {
+      --*most;
+      continue;
+    }
     if (errno != EISDIR) return ErrnoStatus(errno, "remove", below);
     base::SyncPoint("io.remove_tree.directory");
     const Descriptor inner(::openat(directory.get(), name.c_str(), kFlags));
     if (!inner.ok()) return ErrnoStatus(errno, "open the directory", below);
-    QUIRE_RETURN_IF_ERROR(RemoveContents(inner, below, level + 1));
+    QUIRE_ASSIGN_OR_RETURN(const bool empty, RemoveContents(inner, below, level + 1, most));
+    if (!empty || *most == 0) return false;
     if (::unlinkat(directory.get(), name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
       return ErrnoStatus(errno, "remove the directory", below);
     }
+    --*most;
   }
-  return Status();
+  return names.size() < listed_most;
 }
 
 }  // namespace
 
-Status RemoveTreeAt(const std::string& directory) {
+Result<bool> RemoveSomeAt(const std::string& directory, size_t* most) {
   {
     const Descriptor fd = Descriptor::Open(directory, kFlags);
     if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
-    QUIRE_RETURN_IF_ERROR(RemoveContents(fd, directory, 0));
+    QUIRE_ASSIGN_OR_RETURN(const bool empty, RemoveContents(fd, directory, 0, most));
+    if (!empty || *most == 0) return false;
   }
-  if (::rmdir(directory.c_str()) == 0) return Status();
-  return ErrnoStatus(errno, "remove the directory", directory);
+  if (::rmdir(directory.c_str()) != 0) {
+    return ErrnoStatus(errno, "remove the directory", directory);
+  }
+  --*most;
+  return true;
 }
 
 }  // namespace quire::io

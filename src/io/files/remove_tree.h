@@ -4,13 +4,14 @@
 /// Threads    any
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "quire/status.h"
 
 namespace quire::io {
 
-/// FileSystem::RemoveTree.
-Status RemoveTreeAt(const std::string& directory);
+/// FileSystem::RemoveSome.
+Result<bool> RemoveSomeAt(const std::string& directory, size_t* most);
 
 }  // namespace quire::io

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "base/sync_point.h"
 #include "io/files/file_system.h"
@@ -62,6 +63,38 @@ TEST_F(RemoveTree, TakesAllThatIsInADirectory) {
   ASSERT_OK(simulated->RemoveTree("/tree"));
   EXPECT_FALSE(*simulated->Exists("/tree"));
   EXPECT_CODE(simulated->RemoveTree("/tree"), Code::kNotFound);
+}
+
+// In pieces of each size. Directories and files take turns, so that some come before others
+// whatever the order is in which they are listed.
+TEST_F(RemoveTree, RemovesNoMoreAtOnceThanItMay) {
+  const auto simulated = NewSimFileSystem();
+  const std::pair<FileSystem*, std::string> trees[] = {{&fs_, directory_ / "tree"},
+                                                       {simulated.get(), "/tree"}};
+  for (const auto& [fs, tree] : trees) {
+    for (size_t piece = 1; piece <= 18; ++piece) {
+      Make(*fs, tree);
+      for (const std::string more : {"/1", "/2", "/3"}) {
+        ASSERT_OK(WriteFile(*fs, tree + "/file" + more.substr(1), "x"));
+        ASSERT_OK(fs->MakeDirectory(tree + more));
+        ASSERT_OK(WriteFile(*fs, tree + more + "/file", "x"));
+      }
+      size_t removed = 0;
+      bool gone = false;
+      for (int calls = 0; !gone && calls < 17; ++calls) {
+        size_t most = piece;
+        const auto some = fs->RemoveSome(tree, &most);
+        ASSERT_OK(some.status());
+        gone = *some;
+        EXPECT_LE(most, piece);
+        EXPECT_TRUE(gone || most == 0) << "it stops early";
+        removed += piece - most;
+        EXPECT_EQ(*fs->Exists(tree), !gone);
+      }
+      EXPECT_TRUE(gone);
+      EXPECT_EQ(removed, 17u) << "in pieces of " << piece;
+    }
+  }
 }
 
 TEST_F(RemoveTree, TakesLinksAndNotWhatTheyLeadTo) {

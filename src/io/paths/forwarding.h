@@ -66,8 +66,8 @@ class ForwardingFileSystem : public FileSystem {
   Status RemoveDirectory(const std::string& path) override {
     return At(path).RemoveDirectory(path);
   }
-  Status RemoveTree(const std::string& directory) override {
-    return At(directory).RemoveTree(directory);
+  Result<bool> RemoveSome(const std::string& directory, size_t* most) override {
+    return At(directory).RemoveSome(directory, most);
   }
   Result<std::vector<FileInfo>> List(const std::string& directory) override {
     return At(directory).List(directory);

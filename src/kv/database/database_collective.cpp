@@ -279,12 +279,11 @@ Status DatabaseImpl::Close() {
 }
 
 Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
-  const Status fenced = exchange.Agree(base::OrOutOfMemory([&] { return Fence(); }));
+  const Status fenced = base::OrOutOfMemory([&] { return Fence(); });
+  const Status waited = AwaitCheckpoints();
+  // One rank's outcome decides for all: those that went on alone would end it for the others.
+  const Status ready = exchange.Agree(fenced.ok() ? waited : fenced);
   base::SyncPoint("kv.close.fenced");
-  // They read this rank's files. How they ended is their events' to tell, and the log's.
-  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
-    static_cast<void>(base::OrOutOfMemory([&] { return checkpoint->Wait(); }));
-  }
   if (redistribution_ != nullptr) EndRedistribution();
   const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
   base::SyncPoint("kv.close.flushed");
@@ -293,7 +292,22 @@ Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
   base::SyncPoint("kv.close.ended");
   // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
   const Status closed = exchange.Agree(kept);
-  return fenced.ok() ? closed : fenced;
+  return ready.ok() ? closed : ready;
+}
+
+// They read this rank's files. How they ended is their events' to tell, and the log's. Where a step
+// is stuck on this rank, to give it up would wait for that step as well.
+Status DatabaseImpl::AwaitCheckpoints() {
+  Status first;
+  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
+    Status waited(Code::kTimedOut);
+    while (waited.code() == Code::kTimedOut && !checkpoint->finished()) {
+      waited = base::OrOutOfMemory([&] { return checkpoint->Wait(); });
+      if (!checkpoint->AwaitsThisRank()) break;
+    }
+    if (!checkpoint->finished() && first.ok()) first = waited;
+  }
+  return first;
 }
 
 // What has not moved stays for the next open. Nobody sends any more when the first goes.

@@ -39,7 +39,8 @@ class DestroyWork final : public runtime::JobWork {
   int step_count() const override { return step_count_; }
   Result<State> Advance(int step) override {
     if (last_look_ >= 0 && step == last_look_ + 2) return RemoveDirectory();
-    QUIRE_RETURN_IF_ERROR(Do(step));
+    if (step % 2 != 0 && !IsLast(step)) return RemoveSome();
+    QUIRE_RETURN_IF_ERROR(IsLast(step) ? RemoveDescriptor(*core_, locked_) : Look());
     return State::kThrough;
   }
   std::string Report(int /*step*/) override {
@@ -68,21 +69,33 @@ class DestroyWork final : public runtime::JobWork {
     uint64_t digest = 0;
     while (reader.Fixed(&digest)) digests_.push_back(digest);
   }
-  void Finish(const Status& /*status*/) override { locked_.lock.reset(); }
+  void Finish(const Status& /*status*/) override {
+    removal_.reset();
+    locked_.lock.reset();
+  }
 
  private:
-  Status Do(int step) {
+  // Whether no part is left, and the descriptor goes in this step.
+  bool IsLast(int step) const { return last_look_ >= 0 && step == last_look_ + 1; }
+
+  Status Look() {
     io::FileSystem& fs = *core_->fs;
-    if (last_look_ >= 0 && step == last_look_ + 1) return RemoveDescriptor(*core_, locked_);
-    if (step % 2 != 0) {
-      if (digests_.size() != static_cast<size_t>(core_->size())) {
-        return Status(Code::kCorruption, "rank 0 does not say what all ranks see");
-      }
-      return RemoveShare(fs, sight_, digests_, core_->rank()).status();
-    }
     QUIRE_RETURN_IF_ERROR(RemoveLost(fs, locked_.directory));
     QUIRE_ASSIGN_OR_RETURN(sight_, LookForParts(fs, locked_.directory, {}));
     return Status();
+  }
+
+  Result<State> RemoveSome() {
+    if (removal_ == nullptr) {
+      if (digests_.size() != static_cast<size_t>(core_->size())) {
+        return Status(Code::kCorruption, "rank 0 does not say what all ranks see");
+      }
+      removal_ = std::make_unique<ShareRemoval>(*core_->fs, sight_, digests_, core_->rank());
+    }
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, removal_->Advance());
+    if (!gone) return State::kAgain;
+    removal_.reset();
+    return State::kThrough;
   }
 
   // Who looks for the database at this moment may have made the file of its lock anew, and lets it
@@ -118,6 +131,7 @@ class DestroyWork final : public runtime::JobWork {
   int step_count_ = 1 << 16;  // rank 0's counts
   int last_look_ = -1;        // the step in which nobody saw a part
   PartSight sight_;
+  std::unique_ptr<ShareRemoval> removal_;  // of what was seen, while it goes on
   std::vector<uint64_t> digests_;
 };
 

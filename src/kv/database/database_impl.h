@@ -186,6 +186,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   void RemoveMovedParts();
   void Teardown();
   Status CloseTogether(comm::Exchange& exchange);
+  Status AwaitCheckpoints();
   // Numbers of channels: every rank takes them before anything can fail on one rank alone.
   struct CheckpointNumbers {
     uint32_t checkpoint;

@@ -6,7 +6,6 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
-#include "lsm/db/db.h"
 #include "runtime/agreement.h"
 #include "runtime/repository.h"
 
@@ -54,6 +53,16 @@ bool IsOfRepair(std::string name) {
          !name.empty();
 }
 
+// Removes all of it at once. True where something was removed.
+Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
+                         const std::vector<uint64_t>& digests, int rank) {
+  ShareRemoval removal(fs, sight, digests, rank);
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, removal.Advance());
+    if (gone) return removal.removed();
+  }
+}
+
 // What falls to one of `count` ranks: every part whose rank is `index` modulo `count`.
 struct Share {
   int index = 0;
@@ -99,24 +108,44 @@ Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
   return sight;
 }
 
-Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
-                         const std::vector<uint64_t>& digests, int rank) {
+ShareRemoval::ShareRemoval(io::FileSystem& fs, const PartSight& sight,
+                           const std::vector<uint64_t>& digests, int rank)
+    : fs_(fs) {
   const Share share = ShareOf(digests, rank);
-  std::set<std::string> changed;
   for (const PartFound& part : sight.parts) {
-    if (part.rank % share.count != share.index) continue;
-    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(part.path));
-    if (!exists) continue;  // a network file system may list for a while what is gone
-    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs, part.path));
-    changed.insert(io::DirectoryOf(part.path));
+    if (part.rank % share.count == share.index) parts_.push_back(part.path);
   }
+  std::reverse(parts_.begin(), parts_.end());
+}
+
+Result<bool> ShareRemoval::Advance() {
+  if (!parts_.empty()) QUIRE_RETURN_IF_ERROR(AdvancePart());
+  if (!parts_.empty()) return false;
   // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
-  for (const std::string& generation : changed) {
-    const Status synced = fs.SyncDirectory(generation);
+  for (const std::string& generation : changed_) {
+    const Status synced = fs_.SyncDirectory(generation);
     // Who removed it meanwhile, empty, has that made durable.
     if (!synced.ok() && synced.code() != Code::kNotFound) return synced;
   }
-  return !changed.empty();
+  return true;
+}
+
+Status ShareRemoval::AdvancePart() {
+  const std::string& part = parts_.back();
+  if (part_ == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs_.Exists(part));
+    if (!exists) {  // a network file system may list for a while what is gone
+      parts_.pop_back();
+      return Status();
+    }
+    part_ = std::make_unique<lsm::DbRemoval>(fs_, part);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool gone, part_->Advance());
+  if (!gone) return Status();
+  changed_.insert(io::DirectoryOf(part));
+  part_.reset();
+  parts_.pop_back();
+  return Status();
 }
 
 Status CheckGenerations(io::FileSystem& fs, const std::string& directory) {

@@ -5,12 +5,14 @@
 /// Threads    any; ranks work on different parts of one directory. What is collective says so
 #pragma once
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "io/files/file_system.h"
 #include "kv/protocol/descriptor.h"
+#include "lsm/db/db.h"
 #include "runtime/core.h"
 
 namespace quire::kv {
@@ -35,10 +37,25 @@ struct PartSight {
 Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
                                const std::set<uint32_t>& kept);
 /// One round of removing what all ranks see, which may be on storages that nodes share or have to
-/// themselves: this rank's share among those with the same digest (`digests`: by rank). True where
-/// something was removed: then another round may find more.
-Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
-                         const std::vector<uint64_t>& digests, int rank);
+/// themselves: this rank's share among those with the same digest (`digests`: by rank), piece by
+/// piece.
+class ShareRemoval {
+ public:
+  ShareRemoval(io::FileSystem& fs, const PartSight& sight, const std::vector<uint64_t>& digests,
+               int rank);
+  /// Removes some of it, for about 10 ms: true once all is gone.
+  Result<bool> Advance();
+  /// Returns whether something was removed: then another round may find more.
+  bool removed() const { return !changed_.empty(); }
+
+ private:
+  Status AdvancePart();
+
+  io::FileSystem& fs_;
+  std::vector<std::string> parts_;        // to remove, the last one first
+  std::unique_ptr<lsm::DbRemoval> part_;  // of the last one, once it is begun
+  std::set<std::string> changed_;         // directories of generations
+};
 
 /// Checks, as FileSystem::CheckDirectory does, the directories of all generations that are in a
 /// database's directory. No directory: OK.

@@ -76,8 +76,8 @@ class RedistributionWork final : public runtime::JobWork {
   /// How many messages have no answer; the first failure.
   Result<int> UnderWay() const;
   void DropChain();
-  void RemoveOwnParts();
-  Status RemovePart(const PartToRead& part);
+  void RemoveOwnPart();
+  Result<bool> RemoveSome(const PartToRead& part);
 
   const std::shared_ptr<runtime::Core> core_;
   RedistributionRequest request_;
@@ -89,7 +89,10 @@ class RedistributionWork final : public runtime::JobWork {
   std::unique_ptr<lsm::Iterator> pairs_;
   std::vector<lsm::WriteBatch> batches_;  // by owner
   uint64_t buffered_ = 0;
-  std::atomic<bool> forgotten_ = false;  // the descriptor names the older parts no more
+  std::atomic<bool> forgotten_ = false;      // the descriptor names the older parts no more
+  bool removes_ = false;                     // the step has begun that removes them
+  size_t removed_ = 0;                       // of parts_
+  std::unique_ptr<lsm::DbRemoval> removal_;  // of the next one, while it goes on
 };
 
 Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
@@ -113,8 +116,12 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
       DropChain();
       break;
     case kRemove:
-      base::SyncPoint("kv.move.dropped");
-      RemoveOwnParts();
+      if (!removes_) base::SyncPoint("kv.move.dropped");
+      removes_ = true;
+      if (removed_ < parts_.size()) {
+        RemoveOwnPart();
+        return State::kAgain;
+      }
       base::SyncPoint("kv.move.removed");
       break;
     default:
@@ -241,28 +248,38 @@ void RedistributionWork::DropChain() {
   }
 }
 
-// Those that this rank read, so that each goes on the storage where it lies. All pairs have moved,
-// and the descriptor names these parts no more: where one stays it costs room, and fails nothing.
-void RedistributionWork::RemoveOwnParts() {
-  for (const PartToRead& part : parts_) {
-    const Status removed = RemovePart(part);
-    if (removed.ok() || !base::LogEnabled()) continue;
-    base::Log(LogLevel::kWarning,
-              "an older part of " + request_.database +
-                  " whose pairs have moved cannot be removed: " + removed.ToString() +
-                  "; closing the database, or the next open, tries again");
-  }
+// Some of the next of those that this rank read, so that each goes on the storage where it lies.
+// All pairs have moved, and the descriptor names these parts no more: where one stays it costs
+// room, and fails nothing.
+void RedistributionWork::RemoveOwnPart() {
+  const Result<bool> gone = RemoveSome(parts_[removed_]);
+  if (gone.ok() && !*gone) return;
+  removal_.reset();
+  ++removed_;
+  if (gone.ok() || !base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning,
+            "an older part of " + request_.database +
+                " whose pairs have moved cannot be removed: " + gone.status().ToString() +
+                "; closing the database, or the next open, tries again");
 }
 
-// A checkpoint that was read where it lies stays, and so does for now what somebody still reads.
-Status RedistributionWork::RemovePart(const PartToRead& part) {
+// True once it is gone, or stays: a checkpoint that was read where it lies, and for now what
+// somebody still reads.
+Result<bool> RedistributionWork::RemoveSome(const PartToRead& part) {
   const Generation& generation = generations_[part.generation];
-  if (!generation.location.empty()) return Status();
-  const Status removed =
-      lsm::DestroyDb(*core_->fs, PartDirectory(request_.directory, generation, part.rank));
-  if (removed.code() == Code::kBusy) return Status();
-  QUIRE_RETURN_IF_ERROR(removed);
-  return RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation));
+  if (!generation.location.empty()) return true;
+  if (removal_ == nullptr) {
+    removal_ = std::make_unique<lsm::DbRemoval>(
+        *core_->fs, PartDirectory(request_.directory, generation, part.rank));
+  }
+  const Result<bool> gone = removal_->Advance();
+  if (gone.status().code() == Code::kBusy) return true;
+  QUIRE_RETURN_IF_ERROR(gone.status());
+  if (*gone) {
+    QUIRE_RETURN_IF_ERROR(
+        RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation)));
+  }
+  return *gone;
 }
 
 void RedistributionWork::Finish(const Status& status) {
@@ -276,6 +293,7 @@ void RedistributionWork::Finish(const Status& status) {
   }
   pairs_.reset();
   part_.reset();
+  removal_.reset();
   request_.chain.reset();
   request_.db.reset();
   if (status.ok() || *request_.closing || core_->rank() != 0 || !base::LogEnabled()) return;

@@ -32,25 +32,6 @@ std::string PartName(int rank) {
   return kPartDirectoryPrefix + std::to_string(rank);
 }
 
-// Somebody may have begun it since it was found, or removed it.
-Status DropUnheld(io::FileSystem& fs, const std::string& home, const CheckpointFound& left) {
-  Result<std::unique_ptr<io::FileLock>> lock =
-      fs.Lock(LockedDatabase::LockPath(left.directory), io::ProcessDescription());
-  const Code code = lock.status().code();
-  if (code == Code::kBusy || code == Code::kNotFound) return Status();
-  return lock.ok() ? DropCheckpoint(fs, home, left) : lock.status();
-}
-
-// What one has left that was interrupted. Where it stays it is in nobody's way.
-void RemoveLeftover(io::FileSystem& fs, const std::string& home, const CheckpointFound& left) {
-  const Status removed = DropUnheld(fs, home, left);
-  if (removed.ok() || !base::LogEnabled()) return;
-  base::Log(LogLevel::kWarning, left.directory +
-                                    ", which an interrupted checkpoint left, cannot be "
-                                    "removed: " +
-                                    removed.ToString());
-}
-
 // Begins a directory for the next one.
 Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Prepared* prepared) {
   const std::string home = CheckpointHome(request.path, request.database);
@@ -113,8 +94,7 @@ class CheckpointWork final : public runtime::JobWork {
   int step_count() const override { return 2; }
   Result<State> Advance(int step) override {
     if (step == 0) return AdvancePart();
-    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(AsFailure(Publish()));
-    return State::kThrough;
+    return core_->rank() == 0 ? AdvancePublished() : State::kThrough;
   }
   std::string Report(int step) override { return step == 0 ? part_.report() : std::string(); }
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
@@ -129,10 +109,15 @@ class CheckpointWork final : public runtime::JobWork {
  private:
   CheckpointPart::Places Places() const;
   Result<State> AdvancePart();
-  Status Publish();
+  Result<State> AdvancePublished();
   Status Rename();
   bool IsPartial() const;
-  Status DropOld();
+  Result<bool> DropUnlessGone(CheckpointFound* found);
+  Result<bool> DropUnheld(CheckpointFound* left);
+  void DropLeftover();
+  void FindOld();
+  void DropOld();
+  void LogStays(const Status& why) const;
   Status SayWhy(const Status& why);
 
   const std::shared_ptr<runtime::Core> core_;
@@ -142,8 +127,10 @@ class CheckpointWork final : public runtime::JobWork {
   const std::string home_;
   const std::string partial_;
   CheckpointPart part_;
-  CommitRecord record_;            // rank 0
-  bool published_ = false;         // rank 0: it is there, and durable
+  CommitRecord record_;                          // rank 0
+  std::unique_ptr<io::FileLock> leftover_lock_;  // rank 0: of the leftover that is being removed
+  std::vector<CheckpointFound> old_;             // rank 0: those to remove, the oldest is the last
+  bool published_ = false;                       // rank 0: it is there, and durable
   bool may_be_published_ = false;  // rank 0: what became of the rename, or will, is not known
 };
 
@@ -160,10 +147,9 @@ CheckpointPart::Places CheckpointWork::Places() const {
 }
 
 Result<runtime::JobWork::State> CheckpointWork::AdvancePart() {
-  // One at a time, and not while the others wait in a collective call: there may be many files.
+  // Piece by piece, and not while the others wait in a collective call: there may be many files.
   if (!prepared_.left.empty()) {
-    RemoveLeftover(fs_, home_, prepared_.left.back());
-    prepared_.left.pop_back();
+    DropLeftover();
     return State::kAgain;
   }
   const Result<bool> done = part_.Advance();
@@ -182,15 +168,49 @@ Result<std::string> CheckpointWork::TakeReports(int step, const std::vector<std:
   return std::string();
 }
 
-// Rank 0. From the rename on the checkpoint is there.
-Status CheckpointWork::Publish() {
-  QUIRE_RETURN_IF_ERROR(Rename());
-  const Status dropped = DropOld();
-  if (!dropped.ok() && base::LogEnabled()) {
-    base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +
-                                      " cannot be removed: " + dropped.ToString());
+// Another checkpoint may have been faster.
+Result<bool> CheckpointWork::DropUnlessGone(CheckpointFound* found) {
+  const Result<bool> gone = DropSome(fs_, home_, found);
+  return gone.status().code() == Code::kNotFound ? true : gone;
+}
+
+// True once it is gone. Somebody may have begun it since it was found, or removed it.
+Result<bool> CheckpointWork::DropUnheld(CheckpointFound* left) {
+  if (leftover_lock_ == nullptr) {
+    Result<std::unique_ptr<io::FileLock>> lock =
+        fs_.Lock(LockedDatabase::LockPath(left->directory), io::ProcessDescription());
+    const Code code = lock.status().code();
+    if (code == Code::kBusy || code == Code::kNotFound) return true;
+    QUIRE_RETURN_IF_ERROR(lock.status());
+    leftover_lock_ = std::move(*lock);
   }
-  return Status();
+  return DropUnlessGone(left);
+}
+
+// Some of what one has left that was interrupted. Where it stays it is in nobody's way.
+void CheckpointWork::DropLeftover() {
+  CheckpointFound& left = prepared_.left.back();
+  const Result<bool> gone = DropUnheld(&left);
+  if (gone.ok() && !*gone) return;
+  if (!gone.ok() && base::LogEnabled()) {
+    base::Log(LogLevel::kWarning, left.directory +
+                                      ", which an interrupted checkpoint left, cannot be "
+                                      "removed: " +
+                                      gone.status().ToString());
+  }
+  leftover_lock_.reset();
+  prepared_.left.pop_back();
+}
+
+// Rank 0. From the rename on the checkpoint is there; those that it replaces go piece by piece.
+Result<runtime::JobWork::State> CheckpointWork::AdvancePublished() {
+  if (!published_) {
+    QUIRE_RETURN_IF_ERROR(AsFailure(Rename()));
+    FindOld();
+  } else {
+    DropOld();
+  }
+  return old_.empty() ? State::kThrough : State::kAgain;
 }
 
 Status CheckpointWork::Rename() {
@@ -241,23 +261,39 @@ Status CheckpointWork::AfterFailure(const Status& why) const {
 
 // A later checkpoint that is complete before this one does not count. Else this one would be the
 // oldest, and go although its event says that it is there.
-Status CheckpointWork::DropOld() {
-  if (request_.keep == 0) return Status();
-  QUIRE_ASSIGN_OR_RETURN(std::vector<CheckpointFound> found, FindCheckpoints(fs_, home_));
-  std::erase_if(found, [this](const auto& one) {
+void CheckpointWork::FindOld() {
+  if (request_.keep == 0) return;
+  Result<std::vector<CheckpointFound>> found = FindCheckpoints(fs_, home_);
+  if (!found.ok()) return LogStays(found.status());
+  std::erase_if(*found, [this](const auto& one) {
     const bool later = one.number > prepared_.number;
     return later || one.state != CheckpointState::kComplete;
   });
   const size_t keep = static_cast<size_t>(request_.keep);
-  for (size_t i = 0; i + keep < found.size(); ++i) {
-    const Status dropped = DropCheckpoint(fs_, home_, found[i]);
-    // Another checkpoint may have been faster.
-    if (!dropped.ok() && dropped.code() != Code::kNotFound) return dropped;
+  found->resize(found->size() - std::min(keep, found->size()));
+  std::reverse(found->begin(), found->end());
+  old_ = std::move(*found);
+}
+
+// Some of the oldest.
+void CheckpointWork::DropOld() {
+  const Result<bool> gone = DropUnlessGone(&old_.back());
+  if (!gone.ok()) {
+    LogStays(gone.status());
+    old_.clear();
+  } else if (*gone) {
+    old_.pop_back();
   }
-  return Status();
+}
+
+void CheckpointWork::LogStays(const Status& why) const {
+  if (!base::LogEnabled()) return;
+  base::Log(LogLevel::kWarning, "older checkpoints of " + request_.database +
+                                    " cannot be removed: " + why.ToString());
 }
 
 void CheckpointWork::Finish(const Status& status) {
+  leftover_lock_.reset();
   const std::unique_ptr<io::FileLock> lock = std::move(prepared_.lock);  // until this is said
   part_.End();
   if (core_->rank() == 0 && !status.ok()) {

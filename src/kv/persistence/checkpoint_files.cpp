@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint64_t kTextBytesMax = 1ull << 30;
 constexpr uint64_t kPartsMax = 1u << 30;
+// Files: some ms, also of a parallel file system.
+constexpr size_t kRemovedAtOnce = 8;
 constexpr runtime::SealedKind kCommitKind = {"quire checkpoint ", 1,
                                              "this checkpoint is damaged, use another one"};
 constexpr runtime::SealedKind kFilesKind = {"quire files ", 1,
@@ -252,16 +254,29 @@ Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const s
 }
 
 Status DropCheckpoint(io::FileSystem& fs, const std::string& home, const CheckpointFound& found) {
-  if (found.state == CheckpointState::kUnrecorded) {
-    return Status(Code::kInvalidArgument, found.directory + " is no checkpoint: there is no " +
-                                              found.directory + "/" + kCommitName +
+  CheckpointFound left = found;
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, DropSome(fs, home, &left));
+    if (gone) return Status();
+  }
+}
+
+Result<bool> DropSome(io::FileSystem& fs, const std::string& home, CheckpointFound* found) {
+  if (found->state == CheckpointState::kUnrecorded) {
+    return Status(Code::kInvalidArgument, found->directory + " is no checkpoint: there is no " +
+                                              found->directory + "/" + kCommitName +
                                               "; nothing of it was removed");
   }
-  if (found.state != CheckpointState::kComplete) return fs.RemoveTree(found.directory);
-  const std::string dropped = home + "/" + kDroppedPrefix + std::to_string(found.number);
-  QUIRE_RETURN_IF_ERROR(fs.Rename(found.directory, dropped));
+  if (found->state != CheckpointState::kComplete) {
+    size_t most = kRemovedAtOnce;
+    return fs.RemoveSome(found->directory, &most);
+  }
+  const std::string dropped = home + "/" + kDroppedPrefix + std::to_string(found->number);
+  QUIRE_RETURN_IF_ERROR(fs.Rename(found->directory, dropped));
   QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(home));
-  return fs.RemoveTree(dropped);
+  found->state = CheckpointState::kDropped;
+  found->directory = dropped;
+  return false;
 }
 
 }  // namespace quire::kv

@@ -101,5 +101,7 @@ Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const s
 /// everything in its directory, and nothing outside of it.
 /// Errors  kInvalidArgument: it is kUnrecorded, and stays as it is; kNotFound, kIo.
 Status DropCheckpoint(io::FileSystem& fs, const std::string& home, const CheckpointFound& found);
+/// The same piece by piece, each about 10 ms: true once it is gone, else `*found` is what is left.
+Result<bool> DropSome(io::FileSystem& fs, const std::string& home, CheckpointFound* found);
 
 }  // namespace quire::kv

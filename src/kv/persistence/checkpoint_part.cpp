@@ -43,10 +43,14 @@ uint64_t CheckpointPart::bytes() const {
 
 Result<bool> CheckpointPart::Advance() {
   if (transfer_ == nullptr) QUIRE_RETURN_IF_ERROR(Begin());
-  QUIRE_ASSIGN_OR_RETURN(const bool done, transfer_->Advance());
-  if (!done) return false;
-  base::SyncPoint("kv.checkpoint.copied");
-  QUIRE_RETURN_IF_ERROR(CheckAll());
+  if (!copied_) {
+    QUIRE_ASSIGN_OR_RETURN(copied_, transfer_->Advance());
+    if (!copied_) return false;
+    base::SyncPoint("kv.checkpoint.copied");
+    for (const Transfer::Item& item : transfer_->items()) names_.push_back(item.name);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool checked, CheckSome());
+  if (!checked) return false;
   QUIRE_RETURN_IF_ERROR(WriteList());
   base::SyncPoint("kv.checkpoint.listed");
   capture_.reset();  // the database may remove these files now
@@ -125,15 +129,18 @@ Status CheckpointPart::CheckCopy(const Transfer::Item& item) {
   return NameSource(found);
 }
 
-Status CheckpointPart::CheckAll() {
-  std::vector<std::string> names;
-  for (const Transfer::Item& item : transfer_->items()) names.push_back(item.name);
-  const Status found = verifier_.Finish(names);
-  if (found.code() != Code::kCorruption) return found;
-  for (const Transfer::Item& item : transfer_->items()) {
-    if (item.link_from.empty()) QUIRE_RETURN_IF_ERROR(CompareCopy(item, true));
+// What only all files together show: true once all is checked.
+Result<bool> CheckpointPart::CheckSome() {
+  if (damage_.ok()) {
+    const Result<bool> found = verifier_.FinishSome(names_);
+    if (found.status().code() != Code::kCorruption) return found;
+    damage_ = found.status();
   }
-  return NameSource(found);
+  const std::vector<Transfer::Item>& items = transfer_->items();
+  if (compared_ == items.size()) return NameSource(damage_);
+  const Transfer::Item& item = items[compared_++];
+  if (item.link_from.empty()) QUIRE_RETURN_IF_ERROR(CompareCopy(item, true));
+  return false;
 }
 
 // The copy with what was read of the database; without `contents` only its size.

@@ -98,7 +98,8 @@ class RestartWork final : public runtime::JobWork {
   Status RemoveCopies();
   Status Publish();
   void LookForOld();
-  void RemoveOld();
+  State RemoveOld();
+  Result<bool> RemoveSomeOld();
 
   const std::shared_ptr<runtime::Core> core_;
   io::FileSystem& fs_;
@@ -110,7 +111,8 @@ class RestartWork final : public runtime::JobWork {
   bool may_count_ = false;  // rank 0: the descriptor may say that what was copied is the database
   PartSight old_;           // what is replaced, as this rank sees it
   std::vector<uint64_t> digests_;
-  const Candidate* copied_ = nullptr;  // whose parts all ranks have
+  std::unique_ptr<ShareRemoval> removal_;  // of that, while it goes on
+  const Candidate* copied_ = nullptr;      // whose parts all ranks have
   int part_ = -1;                      // that is being copied
   std::vector<Copy> copies_;
   std::unique_ptr<Transfer> transfer_;
@@ -127,10 +129,7 @@ Generation RestartWork::GenerationOf(const Candidate& candidate) const {
 }
 
 Result<runtime::JobWork::State> RestartWork::Advance(int step) {
-  if (step > publish_) {
-    RemoveOld();
-    return State::kThrough;
-  }
+  if (step > publish_) return RemoveOld();
   if (step == publish_) {
     if (replaces_) LookForOld();
     if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
@@ -265,15 +264,27 @@ void RestartWork::LookForOld() {
 }
 
 // The descriptor names it no more: where it stays, the next open removes it.
-void RestartWork::RemoveOld() {
-  if (digests_.size() != static_cast<size_t>(core_->size())) return;
-  Status removed = RemoveShare(fs_, old_, digests_, core_->rank()).status();
-  if (removed.ok()) removed = RemoveEmptyGenerations(fs_, locked_.directory);
-  LogLeft(locked_.directory, removed);
+runtime::JobWork::State RestartWork::RemoveOld() {
+  if (digests_.size() != static_cast<size_t>(core_->size())) return State::kThrough;
+  const Result<bool> gone = RemoveSomeOld();
+  if (gone.ok() && !*gone) return State::kAgain;
+  removal_.reset();
+  LogLeft(locked_.directory, gone.status());
+  return State::kThrough;
+}
+
+Result<bool> RestartWork::RemoveSomeOld() {
+  if (removal_ == nullptr) {
+    removal_ = std::make_unique<ShareRemoval>(fs_, old_, digests_, core_->rank());
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool gone, removal_->Advance());
+  if (gone) QUIRE_RETURN_IF_ERROR(RemoveEmptyGenerations(fs_, locked_.directory));
+  return gone;
 }
 
 void RestartWork::Finish(const Status& /*status*/) {
   transfer_.reset();
+  removal_.reset();
   copies_.clear();
   locked_.lock.reset();
 }

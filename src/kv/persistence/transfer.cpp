@@ -40,6 +40,7 @@ Result<bool> Transfer::Advance() {
       QUIRE_RETURN_IF_ERROR(TakePiece());
     } else {
       QUIRE_RETURN_IF_ERROR(EndFile());
+      return false;  // the check of a copy reads all of it
     }
   }
   return false;

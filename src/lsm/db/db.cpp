@@ -19,6 +19,8 @@ constexpr uint64_t kMemTableBytesMax = 16ull << 30;
 constexpr uint64_t kMemTableBytesStep = 4 << 10;
 constexpr uint64_t kTableBytesLeast = 64 << 10;
 constexpr int kQueueLengthMax = 64;
+// Files: some ms, also of a parallel file system.
+constexpr int kRemovedAtOnce = 8;
 
 Status Refuse(const std::string& option, const std::string& range) {
   return Status(Code::kInvalidArgument, option + " must be in " + range);
@@ -51,24 +53,21 @@ Status UnlinkIfThere(io::FileSystem& fs, const std::string& path) {
   return status.code() == Code::kNotFound ? Status() : status;
 }
 
-Status RemoveFiles(io::FileSystem& fs, const std::string& directory) {
-  QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs, directory));
-  // Without its manifest the rest is no database: a removal that is cut short is told as damage.
-  QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + ManifestName()));
-  for (const std::string& path : contents.leftovers) {
-    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, path));
-  }
-  for (const uint64_t ssid : contents.tables) {
-    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + TableName(ssid)));
+// The last one is to go first.
+std::vector<std::string> FilesToRemove(const DirectoryContents& contents,
+                                       const std::string& directory) {
+  std::vector<std::string> files;
+  for (const uint64_t slot : contents.logs) {
+    files.push_back(directory + "/" + LogSegmentName(static_cast<int>(slot)));
   }
   for (const StoredSegment& segment : contents.value_segments) {
-    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, directory + "/" + ValueSegmentName(segment.id)));
+    files.push_back(directory + "/" + ValueSegmentName(segment.id));
   }
-  for (const uint64_t slot : contents.logs) {
-    QUIRE_RETURN_IF_ERROR(
-        UnlinkIfThere(fs, directory + "/" + LogSegmentName(static_cast<int>(slot))));
-  }
-  return Status();
+  for (const uint64_t ssid : contents.tables) files.push_back(directory + "/" + TableName(ssid));
+  files.insert(files.end(), contents.leftovers.begin(), contents.leftovers.end());
+  // Without its manifest the rest is no database: a removal that is cut short is told as damage.
+  files.push_back(directory + "/" + ManifestName());
+  return files;
 }
 
 // Files of others (.nfs* of a file that is still open elsewhere, core) are nobody's to remove, and
@@ -130,19 +129,46 @@ Status Db::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
   });
 }
 
+DbRemoval::DbRemoval(io::FileSystem& fs, std::string directory, std::unique_ptr<io::FileLock> lock)
+    : fs_(fs), directory_(std::move(directory)), lock_(std::move(lock)) {}
+
+Result<bool> DbRemoval::Advance() {
+  if (!begun_) {
+    QUIRE_ASSIGN_OR_RETURN(const bool exists, fs_.Exists(directory_));
+    if (!exists) return true;
+    QUIRE_RETURN_IF_ERROR(Begin());
+  }
+  for (int i = 0; i < kRemovedAtOnce && !files_.empty(); ++i) {
+    QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs_, files_.back()));
+    files_.pop_back();
+  }
+  if (!files_.empty()) return false;
+  QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs_, LockPath(directory_)));
+  QUIRE_RETURN_IF_ERROR(RemoveOrSetAside(fs_, directory_));
+  return true;
+}
+
+Status DbRemoval::Begin() {
+  if (lock_ == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(lock_, fs_.Lock(LockPath(directory_), io::ProcessDescription()));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
+  files_ = FilesToRemove(contents, directory_);
+  begun_ = true;
+  return Status();
+}
+
 Status DestroyDb(io::FileSystem& fs, const std::string& directory) {
-  QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory));
-  if (!exists) return Status();
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::FileLock> lock,
-                         fs.Lock(LockPath(directory), io::ProcessDescription()));
-  return DestroyDb(fs, directory, std::move(lock));
+  return DestroyDb(fs, directory, nullptr);
 }
 
 Status DestroyDb(io::FileSystem& fs, const std::string& directory,
-                 std::unique_ptr<io::FileLock> /*lock*/) {
-  QUIRE_RETURN_IF_ERROR(RemoveFiles(fs, directory));
-  QUIRE_RETURN_IF_ERROR(UnlinkIfThere(fs, LockPath(directory)));
-  return RemoveOrSetAside(fs, directory);
+                 std::unique_ptr<io::FileLock> lock) {
+  DbRemoval removal(fs, directory, std::move(lock));
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, removal.Advance());
+    if (gone) return Status();
+  }
 }
 
 }  // namespace quire::lsm

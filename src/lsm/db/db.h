@@ -213,7 +213,27 @@ class Db {
   virtual void UnlinkArena() = 0;
 };
 
-/// Removes the database in `directory`. Files of others stay, in `directory`.left-*. kBusy: open.
+/// The removal of the database in a directory, piece by piece. Files of others stay, in
+/// <directory>.left-*.
+class DbRemoval {
+ public:
+  /// `lock`: the database's, of the one who has it. Null: it is taken.
+  DbRemoval(io::FileSystem& fs, std::string directory,
+            std::unique_ptr<io::FileLock> lock = nullptr);
+  /// Removes some files, for about 10 ms: true once the directory is gone. kBusy: it is open.
+  Result<bool> Advance();
+
+ private:
+  Status Begin();
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  std::unique_ptr<io::FileLock> lock_;
+  bool begun_ = false;
+  std::vector<std::string> files_;  // to remove, the last one first
+};
+
+/// The same at once.
 Status DestroyDb(io::FileSystem& fs, const std::string& directory);
 /// The same, by the one who has its lock.
 Status DestroyDb(io::FileSystem& fs, const std::string& directory,

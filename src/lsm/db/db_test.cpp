@@ -408,6 +408,26 @@ TEST_F(DbTest, DestroyRemovesEveryFileAndTheDirectory) {
   EXPECT_TRUE(DestroyDb(test_.fs(), "/db").ok()) << "nothing to be done";
 }
 
+// Whoever comes in between finds no database without all its files, and none to open.
+TEST_F(DbTest, ARemovalInPiecesTakesTheManifestFirstAndKeepsTheLock) {
+  for (int i = 0; i < 500; ++i) Put("k" + std::to_string(i), std::string(300, 'v'));
+  ASSERT_OK(test_->Flush());
+  test_.Close();
+  for (int i = 100; i < 140; ++i) ASSERT_OK(io::WriteFile(test_.fs(), "/db/" + TableName(i), "x"));
+  DbRemoval removal(test_.fs(), "/db");
+  int pieces = 0;
+  for (Result<bool> gone = false; gone.ok() && !*gone && pieces < 100; ++pieces) {
+    gone = removal.Advance();
+    ASSERT_OK(gone.status());
+    EXPECT_EQ(*test_.fs().Exists("/db"), !*gone);
+    if (*gone) continue;
+    EXPECT_FALSE(*test_.fs().Exists("/db/" + ManifestName()));
+    EXPECT_CODE(DestroyDb(test_.fs(), "/db"), Code::kBusy);
+  }
+  EXPECT_GT(pieces, 4);
+  EXPECT_FALSE(*test_.fs().Exists("/db"));
+}
+
 TEST_F(DbTest, DestroyLeavesFilesOfOthersUnderAnotherName) {
   io::FileSystem& fs = test_.fs();
   test_.Close();

@@ -16,6 +16,8 @@ namespace {
 // Blocks are read once: the index and filter of one table.
 constexpr uint64_t kCacheBytes = 4 << 20;
 constexpr uint64_t kVerifiedPieceBytes = 1 << 20;
+// One call of FinishSome: entries of a table.
+constexpr int kEntriesAtOnce = 1000;
 
 // Walks the records of a value segment file, with a window onto it.
 class SegmentWalk {
@@ -63,6 +65,8 @@ class SegmentWalk {
 PartVerifier::PartVerifier(io::FileSystem& fs, std::string directory)
     : fs_(fs), directory_(std::move(directory)), cache_(table::NewBlockCache(kCacheBytes)) {}
 
+PartVerifier::~PartVerifier() = default;
+
 Status PartVerifier::Check(const std::string& name, uint64_t identity) {
   uint64_t number = 0;
   if (ParseNumberedName(name, "t-", ".sst", &number)) return CheckTable(number, identity);
@@ -99,31 +103,48 @@ bool PartVerifier::HasHoles(const std::string& name) const {
   return ParseNumberedName(name, "val-", ".seg", &number) && with_holes_.contains(number);
 }
 
-Status PartVerifier::Finish(const std::vector<std::string>& names) {
-  if (with_holes_.empty()) return Status();
-  for (const std::string& name : names) {
-    uint64_t ssid = 0;
-    if (!ParseNumberedName(name, "t-", ".sst", &ssid)) continue;
-    QUIRE_RETURN_IF_ERROR(CheckReferences(ssid));
+Result<bool> PartVerifier::FinishSome(const std::vector<std::string>& names) {
+  if (references_.entries != nullptr) return CheckReferences();
+  if (with_holes_.empty() || next_name_ == names.size()) return true;
+  uint64_t ssid = 0;
+  if (ParseNumberedName(names[next_name_++], "t-", ".sst", &ssid)) {
+    QUIRE_RETURN_IF_ERROR(BeginReferences(ssid));
   }
-  return Status();
+  return false;
 }
 
-Status PartVerifier::CheckReferences(uint64_t ssid) {
+Status PartVerifier::BeginReferences(uint64_t ssid) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<table::Table> table,
                          table::Table::Open(fs_, PathOf(TableName(ssid)), ssid, options_, cache_));
   const std::vector<table::SegmentUse>& uses = table->info().segments;
   const auto has_holes = [this](const auto& use) { return with_holes_.contains(use.segment_id); };
   if (std::none_of(uses.begin(), uses.end(), has_holes)) return Status();
-  const std::unique_ptr<ValueReader> values = ValueReader::Create(fs_, directory_);
-  const std::unique_ptr<table::EntryIterator> entries = table->NewIterator(false);
-  for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
-    if (entries->type() != log::RecordType::kValueRef) continue;
-    const auto reference = base::LoadLe<log::ValueRef>(entries->value().data());
-    if (!with_holes_.contains(reference.segment_id)) continue;
-    QUIRE_RETURN_IF_ERROR(values->Check(reference));
+  references_ = {table, ValueReader::Create(fs_, directory_), table->NewIterator(false)};
+  references_.entries->SeekToFirst();
+  return Status();
+}
+
+// False: there may be more. The next table is the next call's.
+Result<bool> PartVerifier::CheckReferences() {
+  table::EntryIterator& entries = *references_.entries;
+  uint64_t bytes = 0;
+  for (int i = 0; i < kEntriesAtOnce && bytes < kVerifiedPieceBytes; ++i) {
+    if (!entries.Valid()) {
+      const Status read = entries.status();
+      references_ = {};
+      QUIRE_RETURN_IF_ERROR(read);
+      return false;
+    }
+    if (entries.type() == log::RecordType::kValueRef) {
+      const auto reference = base::LoadLe<log::ValueRef>(entries.value().data());
+      if (with_holes_.contains(reference.segment_id)) {
+        QUIRE_RETURN_IF_ERROR(references_.values->Check(reference));
+        bytes += reference.value_size;
+      }
+    }
+    entries.Next();
   }
-  return entries->status();
+  return false;
 }
 
 }  // namespace quire::lsm

@@ -19,13 +19,18 @@
 
 namespace quire::table {
 class BlockCache;
-}
+class EntryIterator;
+class Table;
+}  // namespace quire::table
 
 namespace quire::lsm {
+
+class ValueReader;
 
 class PartVerifier {
  public:
   PartVerifier(io::FileSystem& fs, std::string directory);
+  ~PartVerifier();
 
   /// A table or a value segment of the directory; `identity`: as in Capture::File.
   /// Errors  kCorruption: it is damaged, or another file (names it). kIo.
@@ -33,15 +38,23 @@ class PartVerifier {
   Status Check(const std::string& name, uint64_t identity);
   /// Returns whether a checked segment has places that are no record.
   bool HasHoles(const std::string& name) const;
-  /// Once all files are there, `names`: the values in segments that have places without a record,
-  /// by the references of the tables. Such places come from a failed write or a kill, and no table
-  /// refers to them. Errors as of Check.
-  Status Finish(const std::vector<std::string>& names);
+  /// Once all files are there, `names`, the same in each call: the values in segments that have
+  /// places without a record, by the references of the tables. Such places come from a failed write
+  /// or a kill, and no table refers to them. Checks some, about 10 ms; true once all are checked.
+  /// Errors as of Check.
+  Result<bool> FinishSome(const std::vector<std::string>& names);
 
  private:
   Status CheckTable(uint64_t ssid, uint64_t file_id);
   Status CheckSegment(uint64_t id, uint64_t generation);
-  Status CheckReferences(uint64_t ssid);
+  // A table that refers to segments with holes, while its references are checked.
+  struct References {
+    std::shared_ptr<table::Table> table;
+    std::unique_ptr<ValueReader> values;
+    std::unique_ptr<table::EntryIterator> entries;
+  };
+  Status BeginReferences(uint64_t ssid);
+  Result<bool> CheckReferences();
   std::string PathOf(const std::string& name) const { return directory_ + "/" + name; }
 
   io::FileSystem& fs_;
@@ -49,6 +62,8 @@ class PartVerifier {
   const StorageOptions options_;
   const std::shared_ptr<table::BlockCache> cache_;
   std::set<uint64_t> with_holes_;  // segments
+  size_t next_name_ = 0;           // of those of FinishSome
+  References references_;          // null: none is begun
 };
 
 }  // namespace quire::lsm
