@@ -368,7 +368,10 @@ void Job::Watch(int missing) {
     unheard_ns_.reset();
     hindrance_ = Status();
   }
-  asked_ns_ = NowNs();
+  const uint64_t now_ns = NowNs();
+  // If nobody has asked for long, it is not known whether it would have answered.
+  if (now_ns - asked_ns_ >= 2 * TimeoutNs()) unheard_ns_.reset();
+  asked_ns_ = now_ns;
   if (!unheard_ns_.has_value()) unheard_ns_ = asked_ns_;
 }
 
@@ -460,7 +463,8 @@ Status Job::Hindrance(int missing) const {
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!IsWatched(missing)) return Status();
-  if (unheard_ns_.has_value() && NowNs() - *unheard_ns_ >= TimeoutNs()) {
+  const bool asked_lately = NowNs() - asked_ns_ < 2 * TimeoutNs();
+  if (asked_lately && unheard_ns_.has_value() && NowNs() - *unheard_ns_ >= TimeoutNs()) {
     return Overdue(missing, "answered rank " + std::to_string(rank));
   }
   // It may have gone on since, if nobody has asked for long.

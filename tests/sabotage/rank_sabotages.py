@@ -20,8 +20,8 @@ RANK_SABOTAGES = [
              LSM, "DbMoved.*"),
     Sabotage("moved-forget", "a redistribution writes the descriptor of another database",
              "src/kv/generations/redistribution.cpp",
-             "QUIRE_RETURN_IF_ERROR(CheckSameDatabase(*core_->fs, request_.directory, before));",
-             "", KV, "*Elastic.ARedistributionForgets*"),
+             "  QUIRE_RETURN_IF_ERROR(same);\n  return WriteDescriptor(",
+             "  return WriteDescriptor(", KV, "*Elastic.ARedistributionForgets*"),
     # Between ranks.
     Sabotage("frame-checksum", "a frame's checksum is not compared", "src/comm/transport/frame.cpp",
              "if (stored == FrameChecksum(path, header.sequence, frame)) return", "return",

@@ -98,11 +98,19 @@ Result<uint64_t> LocalParts::Wait(const StorePart& part, uint64_t after, uint64_
   return newest;
 }
 
-Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& channel) {
+// A reader that cannot give it is not kept.
+Result<std::unique_ptr<StreamView>> LocalParts::ViewAsked(const Request& request) {
   const auto reader = ReaderOf(request.part);
   auto view = reader.ok() ? ViewOf(**reader, request) : reader.status();
+  if (!view.ok()) Forget(request.part);
+  return view;
+}
+
+Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& channel) {
+  auto view = ViewAsked(request);
+  // The reader that was kept may be of a store that was removed since, and made anew.
+  if (view.status().code() == Code::kPeerFailed) view = ViewAsked(request);
   if (!view.ok()) {
-    Forget(request.part);
     return channel.Send(FrameKind::kAnswer, id, EncodeAnswer(view.status(), {}), FrameDeadline());
   }
   stream::FetchBody body;

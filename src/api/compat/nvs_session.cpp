@@ -71,6 +71,8 @@ Result<std::shared_ptr<StreamReader>> NvsSession::Reader(const StoreId& store) {
   const Result<uint64_t> log_id =
       stream::LogIdAt(io::PosixFileSystem(), place_, store.name, store.rank);
   const bool here = log_id.status().code() != Code::kNotFound;
+  // Without a descriptor to look with, the reader goes on.
+  if (known.reader != nullptr && log_id.status().code() == Code::kOutOfMemory) return known.reader;
   if (here) QUIRE_RETURN_IF_ERROR(log_id.status());
   const uint64_t now = here ? *log_id : 0;
   if (known.reader == nullptr || known.log_id != now) {

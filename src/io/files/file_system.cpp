@@ -17,8 +17,6 @@ __attribute__((no_sanitize("thread"))) void StoreSame(volatile char* byte) {
   __atomic_compare_exchange_n(byte, &same, same, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-bool CanGuard() { return PrepareGuardedCopies() && ThreadMayFault(); }
-
 // A new file with `bytes`, synced and still open.
 Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));

@@ -19,6 +19,7 @@
 #include "io/files/page_memory.h"
 #include "io/files/posix_error.h"
 #include "io/files/room.h"
+#include "io/memory/guarded_copy.h"
 #include "io/memory/stores.h"
 
 namespace quire::io {
@@ -292,7 +293,9 @@ Status PosixMappedFile::BringIn(uint64_t offset, uint64_t size, int advice) {
   const int error = Populate(offset, size, advice);
   if (error == 0) return Status();
   if (IsLost(error)) return LostPages(path_, offset, size);
-  // An older kernel, or one that has no memory at the moment: a call that reads says which.
+  // An older kernel, or one that has no memory at the moment: what a load finds is there. If this
+  // thread cannot try, a call that reads says which.
+  if (CanGuard() && GuardedTouch(data_ + offset, size)) return Status();
   const Status read = ReadIn(offset, size);
   const bool certain = read.ok() || read.code() == Code::kOutOfMemory;
   return certain ? read : Status(Code::kIo, read.message());

@@ -92,6 +92,10 @@ bool ThreadMayFault() {
   return may_fault;
 }
 
+bool CanGuard() {
+  return PrepareGuardedCopies() && ThreadMayFault();
+}
+
 bool GuardedCopy(const char* from, size_t size, char* to) {
   return Guard(from, size, to);
 }

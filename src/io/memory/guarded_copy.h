@@ -26,6 +26,8 @@ bool PrepareGuardedCopies();
 /// Whether a fault in a copy of this thread reaches the handler: SIGBUS was not blocked when it
 /// first asked. (If a thread blocks it later, that is not noticed: asking takes a system call.)
 bool ThreadMayFault();
+/// Whether this thread may make such copies: both of the above.
+bool CanGuard();
 
 /// Copies `size` bytes from `from`, within a mapping, to `to`. False where a page of them cannot be
 /// had; then anything may stand in `to`.

@@ -53,9 +53,11 @@ Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
 // The number behind which those of the next generations begin; 0: as the descriptor says. If each
 // machine has its own storage, parts of a destroyed database of this name may lie on machines that
 // are not here: a number drawn at random tells them from those of this one. One is enough, also for
-// a database that was on one machine alone until now.
+// a database that was on one machine alone until now. One that is older than ids may have parts of
+// small numbers on any machine: its numbers stay near these.
 uint32_t FirstTaken(const runtime::Core& core, const Descriptor& descriptor) {
   if (core.rank() != 0 || NextNumber(descriptor) > kDrawnMin) return 0;
+  if (!descriptor.generations.empty() && descriptor.id == 0) return 0;
   bool alone = true;
   for (int rank = 0; rank < core.size(); ++rank) alone = alone && core.OnThisMachine(rank);
   if (alone) return 0;

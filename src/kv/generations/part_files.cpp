@@ -79,9 +79,8 @@ Status LookForForeign(io::FileSystem& fs, const std::string& directory,
     if (!other && MayBeOf(descriptor, part.generation)) continue;
     return Status(Code::kCorruption,
                   part.path + " is no part of the database that rank 0 has, or a newer one: start "
-                              "the ranks on the nodes that hold their parts, or remove the "
-                              "directory " +
-                      directory + " of this node if nobody needs it");
+                              "the ranks on the nodes that hold their parts, or remove " +
+                      part.path + " if nobody needs it");
   }
   return Status();
 }

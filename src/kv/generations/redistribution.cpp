@@ -135,7 +135,12 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
 Status RedistributionWork::Forget() {
   Descriptor before = request_.without;
   before.generations.insert(before.generations.end(), generations_.begin(), generations_.end());
-  QUIRE_RETURN_IF_ERROR(CheckSameDatabase(*core_->fs, request_.directory, before));
+  Status same = CheckSameDatabase(*core_->fs, request_.directory, before);
+  // An earlier attempt may have replaced it, and not have made that durable.
+  if (same.code() == Code::kBusy) {
+    same = CheckSameDatabase(*core_->fs, request_.directory, request_.without);
+  }
+  QUIRE_RETURN_IF_ERROR(same);
   return WriteDescriptor(*core_->fs, request_.directory, request_.without);
 }
 

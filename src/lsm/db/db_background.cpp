@@ -143,7 +143,18 @@ Status DbImpl::RemoveUnreachable() {
   const std::vector<std::string> tables = trash_->TakeTables();
   const std::vector<uint64_t> segments = trash_->TakeSegments();
   if (tables.empty() && segments.empty() && !pool_->HasStray()) return Status();
-  QUIRE_RETURN_IF_ERROR(check_held_());
+  const Status held = check_held_();
+  if (!held.ok()) {
+    const bool others = held.code() == Code::kBusy || held.code() == Code::kNotFound;
+    // Else there is no descriptor or memory to look with: the next time.
+    for (const std::string& path : tables) {
+      if (!others) trash_->AddTable(path);
+    }
+    for (const uint64_t id : segments) {
+      if (!others) trash_->AddSegment(id);
+    }
+    return held;
+  }
   for (const std::string& path : tables) LogFailure(fs_.Unlink(path));
   for (const uint64_t id : segments) LogFailure(values_->Remove(id));
   return pool_->RemoveStray();

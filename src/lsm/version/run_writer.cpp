@@ -16,10 +16,12 @@ RunWriter::~RunWriter() {
 void RunWriter::Remove() {
   builder_.reset();
   // Best effort: what stays is an orphan, which the next open removes. In another's directory the
-  // names are those of its tables.
-  const bool held = !paths_.empty() && base::OrOutOfMemory([this] { return check_held_(); }).ok();
+  // names are those of its tables. Without a descriptor to look with they go: each attempt of a
+  // flush would leave some.
+  Code held = Code::kOk;
+  if (!paths_.empty()) held = base::OrOutOfMemory([this] { return check_held_(); }).code();
   for (const std::string& path : paths_) {
-    if (held) static_cast<void>(fs_.Unlink(path));
+    if (held != Code::kBusy && held != Code::kNotFound) static_cast<void>(fs_.Unlink(path));
   }
   paths_.clear();
   tables_.clear();

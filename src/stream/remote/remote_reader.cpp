@@ -246,9 +246,9 @@ Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arriv
     auto mirror = TheMirror();
     status = mirror.ok() ? use(*mirror, fetched) : mirror.status();
     if (status.ok()) return status;
-    const bool may_pass = status.code() == Code::kNotFound || status.code() == Code::kCorruption;
-    if (!may_pass) return status;
-    if (status.code() == Code::kCorruption) {
+    const bool lost = status.code() == Code::kCorruption || status.code() == Code::kIo;
+    if (!lost && status.code() != Code::kNotFound) return status;
+    if (lost) {
       damaged_->Add(request.key, version);
       damaged = version;
     }

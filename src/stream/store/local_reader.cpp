@@ -435,7 +435,8 @@ Status LocalReader::LookAfterWriter() {
 
 // Of a store that was removed the gate says for ever how it ended.
 Status LocalReader::NoFurther(GateState state) {
-  QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
+  const Status same = CheckNotRemoved();
+  if (!same.ok() && same.code() != Code::kOutOfMemory) return same;  // else it is not known
   if (state == GateState::kFinished) return Status(Code::kNotFound, "the writer has finished");
   return Status(Code::kPeerFailed, "no program writes " + name_.path("log") +
                                        ", and its writer did not finish it");

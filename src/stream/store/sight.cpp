@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kOpenTimeoutNs = 60'000'000'000;
 constexpr uint64_t kSightPauseNs = 2'000'000;
 constexpr uint32_t kRoot = 0;
+// Of an index before it is attached: its header.
+constexpr uint64_t kIndexLooked = 4096;
 
 // A reader maps what it reads: whoever may write to it can end the program. It trusts the owner of
 // the place that it was given, and nobody else.
@@ -66,7 +68,8 @@ class SightOpener {
     // The name may be a smaller index's by now.
     if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);
     QUIRE_ASSIGN_OR_RETURN(sight->index_map_, std::move(map));
-    QUIRE_RETURN_IF_ERROR(sight->index_map_->MakeReadable(0, bytes));
+    // Not all of it: an index has room for many more versions than there are.
+    QUIRE_RETURN_IF_ERROR(sight->index_map_->MakeReadable(0, std::min(bytes, kIndexLooked)));
     Result<Index> index =
         Index::Attach(sight->index_map_->data(), bytes, log_id, sight->index_number_);
     if (!index.ok()) return Status(Code::kBusy);
