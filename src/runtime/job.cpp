@@ -479,8 +479,9 @@ Status Job::Overdue(int rank, const std::string& lacking) const {
 }
 
 Status Job::Wait() {
+  if (finished_) return status_;  // the exchange may be gone
   uint64_t since_ns = NowNs();
-  while (!finished_) {  // then the exchange may be gone
+  while (!finished_) {
     QUIRE_RETURN_IF_ERROR(exchange_->CheckThread());
     Pump();
     const Status status = exchange_->Await(this, what_.c_str(), [this] {
