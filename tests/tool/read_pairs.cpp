@@ -31,9 +31,9 @@ Status PrintPairs(const std::string& directory) {
 }
 
 Status PrintPart(const std::string& directory) {
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader,
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> first,
                          lsm::Reader::Open(io::PosixFileSystem(), directory, {}));
-  QUIRE_RETURN_IF_ERROR(reader->Refresh());
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader, first->Newer());
   QUIRE_RETURN_IF_ERROR(reader->Verify({}));
   const std::unique_ptr<lsm::Iterator> pairs = reader->NewIterator({});
   int count = 0;
