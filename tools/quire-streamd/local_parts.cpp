@@ -98,18 +98,24 @@ Result<uint64_t> LocalParts::Wait(const StorePart& part, uint64_t after, uint64_
   return newest;
 }
 
-// A reader that cannot give it is not kept.
-Result<std::unique_ptr<StreamView>> LocalParts::ViewAsked(const Request& request) {
-  const auto reader = ReaderOf(request.part);
-  auto view = reader.ok() ? ViewOf(**reader, request) : reader.status();
-  if (!view.ok()) Forget(request.part);
+// A reader that cannot give it is not kept. `reader` has to outlive the view.
+Result<std::unique_ptr<StreamView>> LocalParts::ViewAsked(const Request& request,
+                                                          std::shared_ptr<StreamReader>* reader) {
+  auto kept = ReaderOf(request.part);
+  auto view = kept.ok() ? ViewOf(**kept, request) : kept.status();
+  if (view.ok()) {
+    *reader = *std::move(kept);
+  } else {
+    Forget(request.part);
+  }
   return view;
 }
 
 Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& channel) {
-  auto view = ViewAsked(request);
+  std::shared_ptr<StreamReader> reader;
+  auto view = ViewAsked(request, &reader);
   // The reader that was kept may be of a store that was removed since, and made anew.
-  if (view.status().code() == Code::kPeerFailed) view = ViewAsked(request);
+  if (view.status().code() == Code::kPeerFailed) view = ViewAsked(request, &reader);
   if (!view.ok()) {
     return channel.Send(FrameKind::kAnswer, id, EncodeAnswer(view.status(), {}), FrameDeadline());
   }

@@ -46,7 +46,8 @@ class LocalParts {
   Result<std::string> BodyFrom(StreamReader& reader, const stream::Request& request);
   Result<std::string> ObjectsBehind(StreamReader& reader, const stream::Request& request);
   Result<std::string> VersionsBelow(StreamReader& reader, const stream::Request& request);
-  Result<std::unique_ptr<StreamView>> ViewAsked(const stream::Request& request);
+  Result<std::unique_ptr<StreamView>> ViewAsked(const stream::Request& request,
+                                                std::shared_ptr<StreamReader>* reader);
   Status ServeFetch(const stream::Request& request, uint64_t id, Channel& channel);
 
   const OpenPart open_;
