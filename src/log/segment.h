@@ -125,13 +125,13 @@ uint64_t DurableMark(const char* data, uint64_t generation);
 /// A segment file, mapped for writing.
 class Segment {
  public:
+  enum class Origin { kNew, kFound };
   /// Creates the file, writes a fresh header, maps it. Room is set aside for kFirstRoomBytes;
   /// stores beyond map().room() need GrowRoom (log/room.h). kNew: there must be no file at `path`
   /// (kInvalidArgument). kFound: one that is there is the caller's, and is used anew; if it has
   /// another size, it is replaced by a new one, never resized under its readers. `named`: its
   /// directory entry is durable at return. The header is not: after a power loss a segment that no
   /// manifest lists may have a damaged one.
-  enum class Origin { kNew, kFound };
   static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,
                                                  const SegmentHeader& header, Origin origin,
                                                  bool named = false);

@@ -296,6 +296,7 @@ class Hindered : public testing::TestWithParam<bool> {
   static constexpr int kAtFault = 2;
   static constexpr int kFewDeadlines = 4;
   static constexpr int kHinderedDeadlines = 6;
+  static constexpr int kLongDeadlines = 12;
 
   static uint64_t timeout_ms() { return GetParam() ? kTimeoutMs : 500; }
   // Each several times, with other seeds; real time is dear.
@@ -319,6 +320,9 @@ class Hindered : public testing::TestWithParam<bool> {
   void WaitHindered(const std::shared_ptr<Core>& core, const std::shared_ptr<Job>& job,
                     int at_fault);
   void ProgressUntil(const std::shared_ptr<Core>& core, const std::function<bool()>& done);
+  void Progress(const std::shared_ptr<Core>& core, uint64_t ns);
+  std::shared_ptr<Job> StartHeld(const std::shared_ptr<Core>& core, bool held,
+                                 JobWork::State state, uint64_t ns);
 
   uint64_t seed_ = 0;
   comm::SimNetwork* network_ = nullptr;
@@ -398,20 +402,34 @@ class HeldWork final : public JobWork {
   const State state_;
 };
 
+// Starts a job of which this rank's part, if it is `held`, says `state` for so long.
+std::shared_ptr<Job> Hindered::StartHeld(const std::shared_ptr<Core>& core, bool held,
+                                         JobWork::State state, uint64_t ns) {
+  auto work = std::make_unique<HeldWork>(held, state);
+  HeldWork* const mine = work.get();
+  const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+  if (held) {
+    Progress(core, ns);
+    mine->Release();
+    job->Resume();
+  }
+  return job;
+}
+
+void Hindered::Progress(const std::shared_ptr<Core>& core, uint64_t ns) {
+  io::Clock& clock = core->exchange->transport().clock();
+  const uint64_t end_ns = clock.NowNs() + ns;
+  ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
+}
+
 TEST_P(Hindered, AllRanksHearThatOneOfThemLivesButDoesNotGoOn) {
   for (const int at_fault : RanksAtFault()) {
     ended_ = 0;
     Run([&](const std::shared_ptr<Core>& core) {
       const bool held = core->rank() == at_fault;
-      auto work = std::make_unique<HeldWork>(held, JobWork::State::kWaiting);
-      HeldWork* const mine = work.get();
-      const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+      const auto job =
+          StartHeld(core, held, JobWork::State::kWaiting, Deadlines(kHinderedDeadlines));
       if (held) {
-        io::Clock& clock = core->exchange->transport().clock();
-        const uint64_t end_ns = clock.NowNs() + Deadlines(kHinderedDeadlines);
-        ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
-        mine->Release();
-        job->Resume();
         EXPECT_OK(job->Wait());
       } else {
         WaitHindered(core, job, at_fault);
@@ -426,16 +444,34 @@ TEST_P(Hindered, NobodyGivesUpWhereTheProgramOfOneTakesItsTime) {
   for (const int late : RanksAtFault()) {
     ended_ = 0;
     Run([&](const std::shared_ptr<Core>& core) {
-      const bool held = core->rank() == late;
-      auto work = std::make_unique<HeldWork>(held, JobWork::State::kForProgram);
-      HeldWork* const mine = work.get();
-      const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
-      if (held) {
-        io::Clock& clock = core->exchange->transport().clock();
-        const uint64_t end_ns = clock.NowNs() + Deadlines(kFewDeadlines);
-        ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
-        mine->Release();
-        job->Resume();
+      const auto job = StartHeld(core, core->rank() == late, JobWork::State::kForProgram,
+                                 Deadlines(kFewDeadlines));
+      EXPECT_OK(job->Wait());
+      ++ended_;
+      ProgressUntil(core, [&] { return ended_ == kCount; });
+    });
+  }
+}
+
+// In real time a rank may be slow again.
+class HinderedByTurns : public Hindered {};
+INSTANTIATE_TEST_SUITE_P(Modes, HinderedByTurns, testing::Values(true),
+                         [](const auto&) { return "Seeded"; });
+
+// A rank was stopped while rank 0 asked after it. It goes on since, and nobody has asked again.
+TEST_P(HinderedByTurns, NobodyGivesUpForAQuestionOfLongAgo) {
+  for (int i = 0; i < 10; ++i) {
+    ended_ = 0;
+    Run([&](const std::shared_ptr<Core>& core) {
+      const int rank = core->rank();
+      if (rank == kAtFault) network_->Stop(rank, Deadlines(kHinderedDeadlines));
+      const auto job = StartHeld(core, rank == kAtFault, JobWork::State::kForProgram,
+                                 Deadlines(kLongDeadlines) + Deadlines(3) / 2);
+      if (rank == 0) {
+        EXPECT_CODE(job->Wait(), Code::kTimedOut);
+        Progress(core, Deadlines(kLongDeadlines));
+      } else if (rank != kAtFault) {
+        Progress(core, Deadlines(kLongDeadlines - 1));
       }
       EXPECT_OK(job->Wait());
       ++ended_;

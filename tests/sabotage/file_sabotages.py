@@ -25,7 +25,7 @@ FILE_SABOTAGES = [
              "src/io/files/posix_file.cpp", "const Status read = ReadIn(offset, size);",
              "const Status read;", INTERRUPTED, "Interrupted.AnOlderKernel*"),
     Sabotage("readable-lost", "a page that a mapping lost passes for one that is there",
-             "src/io/files/posix_file.cpp", "return LostPages(path_, offset, size);",
+             "src/io/files/posix_file.cpp", "return LostPages(path_, offset, size, advice);",
              "return Status();", IO, "PosixFileSystem.PagesThatAreGone*"),
     Sabotage("replay-readable", "a replay looks at pages that were not asked for",
              "src/log/replay.cpp",

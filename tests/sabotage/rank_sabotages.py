@@ -495,4 +495,10 @@ RANK_SABOTAGES = [
     Sabotage("foreign-id", "each descriptor of this name is of this database",
              "src/kv/generations/part_files.cpp", "mine->id == descriptor.id", "true", KV,
              "ForeignParts.AreToldBy*"),
+    Sabotage("job-long-ago", "a question that was not answered long ago counts for ever",
+             "src/runtime/job.cpp", "asked_lately = NowNs() - asked_ns_ < 2 * TimeoutNs();",
+             "asked_lately = true;", RUNTIME, "*HinderedByTurns.*"),
+    Sabotage("forget-again", "a descriptor that was replaced already is another database's",
+             "src/kv/generations/redistribution.cpp", "if (same.code() == Code::kBusy) {",
+             "if (false) {", KV, "*Elastic.ARedistributionEndsAfter*"),
 ]

@@ -47,12 +47,13 @@ class NvsSession {
   Result<StreamWriter*> Writer();
   Status Finish();
 
+  static constexpr uint64_t kLookNs = 10'000'000;
+
   const StoreId& store() const { return store_; }
-  /// One that reads the store as it is: another one than before if that was removed, and perhaps
-  /// written anew, which a look every kLookNs finds out.
+  /// A reader of the store as it is now: if a look, one each kLookNs, finds another store in the
+  /// place, a new reader of that.
   ///
   /// Errors   kNotFound No program has written the store.
-  static constexpr uint64_t kLookNs = 10'000'000;
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
   /// The bytes of a version, verified, until Release.
   Result<const void*> Get(const StoreId& store, Slice key, uint64_t version);

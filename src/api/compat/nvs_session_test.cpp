@@ -53,7 +53,7 @@ TEST_F(NvsSessions, ReadAStoreThatIsWrittenAnew) {
   ASSERT_OK(second.status());
   EXPECT_EQ(reading_.Look(*second).version, 5u);
   EXPECT_EQ(*static_cast<const char*>(*second), 'B');
-  // What was got before stays until it is released.
+  // The first version stays until it is released.
   EXPECT_EQ(reading_.Look(*first).version, 2u);
   EXPECT_EQ(*static_cast<const char*>(*first), 'A');
   EXPECT_OK(reading_.Release(*first));

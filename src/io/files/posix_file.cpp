@@ -67,11 +67,17 @@ uint64_t PageEnd(uint64_t offset) { return PageBegin(offset + PageBytes() - 1); 
 // Whether madvise says that a fault would have ended the program.
 bool IsLost(int error) { return error == EFAULT || error == EHWPOISON; }
 
-Status LostPages(const std::string& path, uint64_t offset, uint64_t size) {
-  return Status(Code::kIo, "cannot read the bytes from " + std::to_string(offset) + " to " +
+// `advice`: a page that is to be stored to also needs space on some file systems.
+Status LostPages(const std::string& path, uint64_t offset, uint64_t size, int advice) {
+  const bool stores = advice == MADV_POPULATE_WRITE;
+  return Status(Code::kIo, "cannot " + std::string(stores ? "store to" : "read") +
+                               " the bytes from " + std::to_string(offset) + " to " +
                                std::to_string(offset + size) + " of " + path +
-                               ": the device failed (look at the kernel's log), or another program "
-                               "shortened the file; restore it from a copy");
+                               (stores ? ": the file system is full, " : ": ") +
+                               "the device failed (look at the kernel's log), or another program "
+                               "shortened the file; " +
+                               (stores ? "make room, or restore it" : "restore it") +
+                               " from a copy");
 }
 
 }  // namespace
@@ -292,7 +298,7 @@ Status PosixMappedFile::MakeReadable(uint64_t offset, uint64_t size) {
 Status PosixMappedFile::BringIn(uint64_t offset, uint64_t size, int advice) {
   const int error = Populate(offset, size, advice);
   if (error == 0) return Status();
-  if (IsLost(error)) return LostPages(path_, offset, size);
+  if (IsLost(error)) return LostPages(path_, offset, size, advice);
   // An older kernel, or one that has no memory at the moment: what a load finds is there. If this
   // thread cannot try, a call that reads says which.
   if (CanGuard() && GuardedTouch(data_ + offset, size)) return Status();
@@ -301,7 +307,7 @@ Status PosixMappedFile::BringIn(uint64_t offset, uint64_t size, int advice) {
   return certain ? read : Status(Code::kIo, read.message());
 }
 
-// What was read is in memory, and a load finds it there.
+// Reads the bytes by calls: the kernel has them in memory then, and a load finds them there.
 Status PosixMappedFile::ReadIn(uint64_t offset, uint64_t size) const {
   QUIRE_ASSIGN_OR_RETURN(const Descriptor fd, OpenAgain(O_RDONLY));
   std::vector<char> piece(std::min<uint64_t>(kFillBytes, size));

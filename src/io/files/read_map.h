@@ -48,7 +48,7 @@ class ReadMap {
   /// The same for a caller that has no other way to read: also if the read is large, or meets the
   /// device.
   bool Copy(uint64_t offset, size_t size, char* to);
-  /// Of the file, when it was mapped.
+  /// Returns the size that the file had when it was mapped.
   uint64_t size() const { return size_; }
 
  private:

@@ -19,7 +19,7 @@ constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 // Each level has a descriptor open.
 constexpr int kLevelsMax = 64;
 
-// Of more than `most`, so many.
+// Returns at most `most` names.
 Result<std::vector<std::string>> NamesIn(const Descriptor& directory, const std::string& path,
                                          size_t most) {
   Descriptor own = Descriptor::Duplicate(directory.get());
@@ -41,7 +41,8 @@ Result<std::vector<std::string>> NamesIn(const Descriptor& directory, const std:
   return names;
 }
 
-// What is open stays what it is, whatever takes its name meanwhile. True if nothing is in it now.
+// Removes what is in an open directory: another one that takes its name meanwhile is not touched.
+// True if the directory is empty now.
 Result<bool> RemoveContents(const Descriptor& directory, const std::string& path, int level,
                             size_t* most) {
   if (level == kLevelsMax) {

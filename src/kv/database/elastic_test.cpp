@@ -273,35 +273,40 @@ TEST_P(Elastic, ARedistributionThatFailsBehindItsDescriptorFailsNoCheckpoint) {
   });
 }
 
-// Moves the directory of the database away once all pairs are where they belong, and makes another
-// one in its place.
-class MovesTheDatabase final : public base::SyncPointListener {
- public:
-  explicit MovesTheDatabase(io::FileSystem& fs) : fs_(fs) {
-    other_.generations = {{1, 1, "hash", ""}};
-  }
-  void Reach(const char* name) override {
-    if (name != std::string_view("kv.move.flushed") || moved_.exchange(true)) return;
-    ASSERT_OK(fs_.Rename("/repository/db", "/repository/old"));
-    ASSERT_OK(fs_.MakeDirectory("/repository/db"));
-    ASSERT_OK(WriteDescriptor(fs_, "/repository/db", other_));
-  }
-  void ExpectOther() {
-    const auto stored = ReadDescriptor(fs_, "/repository/db");
-    ASSERT_OK(stored.status());
-    EXPECT_EQ(EncodeDescriptor(*stored), EncodeDescriptor(other_));
-  }
+// The directory of the descriptor cannot be synced once: the pairs have moved, and the next
+// checkpoint finds that.
+TEST_P(Elastic, ARedistributionEndsAfterASyncThatFailed) {
+  Fill();
+  const auto files = io::NewFaultFileSystem(*disk_);
+  class FailsASync final : public base::SyncPointListener {
+   public:
+    explicit FailsASync(io::FaultFileSystem& files) : files_(files) {}
+    // The first sync is that of the new file.
+    void Reach(const char* name) override {
+      if (name != std::string_view("kv.move.flushed") || armed_.exchange(true)) return;
+      files_.FailAt(io::kFaultSync, 2, 1, Code::kIo);
+    }
 
- private:
-  io::FileSystem& fs_;
-  Descriptor other_;
-  std::atomic<bool> moved_{false};
-  base::ScopedSyncPoints installed_{this};
-};
+   private:
+    io::FaultFileSystem& files_;
+    std::atomic<bool> armed_{false};
+    base::ScopedSyncPoints installed_{this};
+  };
+  FailsASync fails(*files);
+  SimCluster::Options options = Ranks(1);
+  options.file_system = [&](int) { return files.get(); };
+  SimCluster(options).RunDatabase(Existing(), [](int, Context&, Database& db) {
+    for (int i = 0; i < 3; ++i) static_cast<void>(WaitFor(db.Checkpoint("/pfs", {})));
+    EXPECT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    ASSERT_OK(db.Close());
+  });
+  EXPECT_EQ(files->failures(), 1u);
+  EXPECT_EQ(GenerationCount(), 1u);
+}
 
 TEST_P(Elastic, ARedistributionForgetsNothingOfAnotherDatabase) {
   Fill();
-  MovesTheDatabase moves(*disk_);
+  MovesTheDatabase moves(*disk_, "kv.move.flushed");
   SimCluster(Ranks(1)).Run([&](int, Context& context) {
     DatabaseOptions options = SimCluster::SmallDatabase();
     options.redistribute = true;

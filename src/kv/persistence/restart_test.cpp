@@ -7,10 +7,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/sync_point.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "kv/protocol/descriptor.h"
@@ -102,34 +100,8 @@ TEST_P(Restarts, ReplaceADatabaseWhereTheyAreAskedTo) {
   });
 }
 
-// Moves the directory of the database away when a restart is about to replace it, and makes another
-// one in its place.
-class MovesTheDatabase final : public base::SyncPointListener {
- public:
-  explicit MovesTheDatabase(io::FileSystem& fs) : fs_(fs) {
-    other_.generations = {{1, 2, "hash", ""}};
-  }
-  void Reach(const char* name) override {
-    if (name != std::string_view("kv.restart.before_publish") || moved_.exchange(true)) return;
-    ASSERT_OK(fs_.Rename(kDirectory, "/repository/old"));
-    ASSERT_OK(fs_.MakeDirectory(kDirectory));
-    ASSERT_OK(WriteDescriptor(fs_, kDirectory, other_));
-  }
-  void ExpectOther() {
-    const auto stored = ReadDescriptor(fs_, kDirectory);
-    ASSERT_OK(stored.status());
-    EXPECT_EQ(EncodeDescriptor(*stored), EncodeDescriptor(other_));
-  }
-
- private:
-  io::FileSystem& fs_;
-  Descriptor other_;
-  std::atomic<bool> moved_{false};
-  base::ScopedSyncPoints installed_{this};
-};
-
 TEST_P(Restarts, ReplaceNoOtherDatabaseThanTheyBeganWith) {
-  MovesTheDatabase moves(fs());
+  MovesTheDatabase moves(fs(), "kv.restart.before_publish");
   cluster_.Run([&](int, Context& context) {
     const Status status = WaitFor(context.Restart("/pfs", "db", {.replace = true}));
     EXPECT_CODE(status, Code::kBusy);

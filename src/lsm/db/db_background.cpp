@@ -145,14 +145,10 @@ Status DbImpl::RemoveUnreachable() {
   if (tables.empty() && segments.empty() && !pool_->HasStray()) return Status();
   const Status held = check_held_();
   if (!held.ok()) {
-    const bool others = held.code() == Code::kBusy || held.code() == Code::kNotFound;
-    // Else there is no descriptor or memory to look with: the next time.
-    for (const std::string& path : tables) {
-      if (!others) trash_->AddTable(path);
-    }
-    for (const uint64_t id : segments) {
-      if (!others) trash_->AddSegment(id);
-    }
+    if (IsAnothers(held)) return held;
+    // There is no descriptor or memory to look with: the next time.
+    for (const std::string& path : tables) trash_->AddTable(path);
+    for (const uint64_t id : segments) trash_->AddSegment(id);
     return held;
   }
   for (const std::string& path : tables) LogFailure(fs_.Unlink(path));

@@ -18,10 +18,10 @@ void RunWriter::Remove() {
   // Best effort: what stays is an orphan, which the next open removes. In another's directory the
   // names are those of its tables. Without a descriptor to look with they go: each attempt of a
   // flush would leave some.
-  Code held = Code::kOk;
-  if (!paths_.empty()) held = base::OrOutOfMemory([this] { return check_held_(); }).code();
+  const bool others =
+      !paths_.empty() && IsAnothers(base::OrOutOfMemory([this] { return check_held_(); }));
   for (const std::string& path : paths_) {
-    if (held != Code::kBusy && held != Code::kNotFound) static_cast<void>(fs_.Unlink(path));
+    if (!others) static_cast<void>(fs_.Unlink(path));
   }
   paths_.clear();
   tables_.clear();

@@ -15,6 +15,12 @@ namespace quire::lsm {
 /// CheckHeld for one opener. Before a file is made or removed by its path; reads a file.
 using CheckHeldFn = std::function<Status()>;
 
+/// Whether that answer says that the directory is another's: nothing in it may be touched. Any
+/// other error says that nobody knows.
+inline bool IsAnothers(const Status& held) {
+  return held.code() == Code::kBusy || held.code() == Code::kNotFound;
+}
+
 /// Where there is no manifest to ask, or nobody else.
 inline Status AlwaysHeld() { return Status(); }
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/scope_exit.h"
 #include "base/sync_point.h"
+#include "io/memory/guarded_copy.h"
 #include "log/room.h"
 #include "lsm/vlog/value_files.h"
 
@@ -144,7 +145,7 @@ bool ValueSegment::InMapping(const log::ValueRef& ref) const {
   const uint64_t begin = ValueOffset(ref);
   const bool inside = segment_ != nullptr && begin >= ref.offset && begin <= header_.capacity &&
                       ref.value_size <= header_.capacity - begin;
-  return inside && ref.value_size < kWriteCallBytesMin;
+  return inside && ref.value_size < kWriteCallBytesMin && io::CanGuard();
 }
 
 bool ValueSegment::TryCopy(const log::ValueRef& ref, char* to) const {

@@ -48,7 +48,8 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   bool TouchNext() { return TouchFrom(0); }
   /// Stores the pair in its reservation; on failure the room stays unused.
   Status Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
-  /// Whether the value may be in the mapping; else it has to be read from the file.
+  /// Whether this thread may look for the value in the mapping; else it has to be read from the
+  /// file. Asked before a place is made for it: a place is made once.
   bool InMapping(const log::ValueRef& ref) const;
   /// Copies such a value to `to`, not verified. False: it has to be read from the file, which may
   /// name an error.
