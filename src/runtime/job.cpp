@@ -276,7 +276,8 @@ void Job::SendReport(const Report& report) {
     if (stopped_) return;
   }
   const int step = report.step;
-  const auto answered = [self = shared_from_this(), step](const Status& status, Slice) {
+  const auto answered = [self = shared_from_this(), step](const comm::Outcome& outcome) {
+    const Status& status = outcome.status;
     if (!status.ok()) self->Guarded([&] { self->NotReported(step, FromRank(0, status)); });
   };
   const Status sent =
@@ -378,10 +379,11 @@ void Job::Watch(int missing) {
 void Job::StartAsking(int missing) {
   if (IsOver()) return;
   // What comes of the answer may have to be sent, which the callback must not do.
-  const auto answered = [self = shared_from_this(), missing](const Status& asked, Slice present) {
-    self->core_->errands->Run([self, missing, asked, text = std::string(present)] {
-      self->Guarded([&] { self->TakeAsked(missing, asked, text); });
-    });  // without memory for that: it asks again
+  const auto answered = [self = shared_from_this(), missing](const comm::Outcome& outcome) {
+    self->core_->errands->Run(
+        [self, missing, asked = outcome.status, text = std::string(outcome.answer)] {
+          self->Guarded([&] { self->TakeAsked(missing, asked, text); });
+        });  // without memory for that: it asks again
   };
   const Status sent = base::OrOutOfMemory([&] {
     return exchange_->StartThen(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), answered);

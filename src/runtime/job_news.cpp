@@ -192,8 +192,9 @@ Status Job::SendNews(int rank, bool again) {
     message = told_;
     last = told_end_;
   }
-  const auto answered = [self = shared_from_this(), rank, last, again](const Status& status,
-                                                                       Slice) {
+  const auto answered = [self = shared_from_this(), rank, last,
+                         again](const comm::Outcome& outcome) {
+    const Status& status = outcome.status;
     if (status.code() == Code::kOutOfMemory && again) return self->TellAgain(rank);
     // It is dead, or has given the job up: all the same to this one.
     const bool gone = status.code() == Code::kPeerFailed || status.code() == Code::kNotFound;

@@ -267,7 +267,7 @@ void LostNews::LoseNews(bool only_polls) {
     if (core->rank() == 0) {
       // Nobody serves this on rank 1: it fills the window for good.
       const std::string body(5 << 20, 'x');
-      EXPECT_OK(exchange.StartThen(1, 4711 << 8, {}, body, [](const Status&, Slice) {}));
+      EXPECT_OK(exchange.StartThen(1, 4711 << 8, {}, body, [](const comm::Outcome&) {}));
       filled = true;
     }
     const auto job =

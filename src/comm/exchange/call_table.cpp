@@ -22,7 +22,7 @@ void PendingCall::Complete(Status status, std::string answer) {
   if (then_ != nullptr) {
     const ServiceScope scope;
     try {
-      std::exchange(then_, nullptr)(status, answer);
+      std::exchange(then_, nullptr)({status, answer, answer_lost_});
     } catch (...) {
       base::Log(LogLevel::kError, "the callback of a request's answer threw an exception");
     }

@@ -21,7 +21,7 @@ namespace quire::comm {
 /// Written by the polling thread until `done_`, then by the waiting thread.
 class PendingCall : public Call {
  public:
-  using Callback = std::function<void(const Status& status, Slice answer)>;
+  using Callback = std::function<void(const Outcome& outcome)>;
 
   /// `then` is empty if a thread waits.
   PendingCall(int destination, uint64_t window_bytes, Callback then)

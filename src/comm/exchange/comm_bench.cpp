@@ -176,8 +176,8 @@ void Stream(const Bench& bench, const char* name, size_t bytes) {
     uint64_t sent = 0;
     const uint64_t start_ns = NowNs();
     while (NowNs() - start_ns < bench.case_ns) {
-      const Status status = bench.exchange->StartThen(1, kSwallow, {}, body,
-                                                      [&](const Status&, Slice) { ++answered; });
+      const Status status =
+          bench.exchange->StartThen(1, kSwallow, {}, body, [&](const Outcome&) { ++answered; });
       if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
       ++sent;
     }

@@ -261,7 +261,7 @@ Result<std::shared_ptr<Call>> ExchangeImpl::Start(int destination, uint32_t chan
 }
 
 Status ExchangeImpl::StartThen(int destination, uint32_t channel, Slice head, Slice body,
-                               std::function<void(const Status& status, Slice answer)> done) {
+                               std::function<void(const Outcome& outcome)> done) {
   return StartCall(destination, channel, head, body, std::move(done)).status();
 }
 

@@ -66,6 +66,15 @@ class Call {
   virtual bool Done() const = 0;
 };
 
+/// What a request ended with.
+struct Outcome {
+  const Status& status;
+  Slice answer;
+  /// This rank lost the answer for want of memory: the request may have been served. As
+  /// AnswerWasLost.
+  bool lost;
+};
+
 struct ExchangeStatistics {
   uint64_t requests_sent = 0;
   uint64_t requests_handled = 0;
@@ -115,12 +124,12 @@ class Exchange {
   /// Waits for the answer: the service's status, and its answer (may be null if it is not needed).
   /// Once per call.
   virtual Status Wait(const std::shared_ptr<Call>& call, std::string* answer) = 0;
-  /// As Start, for a caller that will not wait: `done` runs once, with what Wait would give, as
-  /// soon as the answer or the peer's failure is here: on the handler thread, or inside any call
-  /// that makes progress. It must neither wait nor send. No deadline: the caller keeps its own. It
-  /// never runs if an error is returned, or after the Exchange was destroyed.
+  /// As Start, for a caller that will not wait: `done` runs once, as soon as the answer or the
+  /// peer's failure is here: on the handler thread, or inside any call that makes progress. It must
+  /// neither wait nor send. No deadline: the caller keeps its own. It never runs if an error is
+  /// returned, or after the Exchange was destroyed.
   virtual Status StartThen(int destination, uint32_t channel, Slice head, Slice body,
-                           std::function<void(const Status& status, Slice answer)> done) = 0;
+                           std::function<void(const Outcome& outcome)> done) = 0;
   /// Start and Wait in one.
   Status Ask(int destination, uint32_t channel, Slice head, Slice body, std::string* answer);
 

@@ -80,7 +80,7 @@ class ExchangeImpl final : public Exchange, private FrameSink {
                                       Slice body) override;
   Status Wait(const std::shared_ptr<Call>& call, std::string* answer) override;
   Status StartThen(int destination, uint32_t channel, Slice head, Slice body,
-                   std::function<void(const Status& status, Slice answer)> done) override;
+                   std::function<void(const Outcome& outcome)> done) override;
   Status Await(const void* key, const char* what, const std::function<int()>& missing) override;
   void Nudge(const void* key) override { sleepers_.Notify(key); }
   Status PeerStatus(int rank) override;

@@ -205,9 +205,9 @@ TEST_P(ExchangeOverSim, RunsTheCallbackOfAStartedRequestOnce) {
     std::atomic<int> runs{0};
     for (int i = 0; i < 20; ++i) {
       const std::string text = "number " + std::to_string(i);
-      auto done = [&runs, &exchange, text](const Status& status, Slice answer) {
-        EXPECT_TRUE(status.ok());
-        EXPECT_EQ(answer, text);
+      auto done = [&runs, &exchange, text](const Outcome& outcome) {
+        EXPECT_TRUE(outcome.status.ok());
+        EXPECT_EQ(outcome.answer, text);
         EXPECT_EQ(exchange.Ask(0, kEcho, {}, {}, nullptr).code(), Code::kInvalidArgument);
         ++runs;
       };
@@ -371,7 +371,7 @@ TEST_P(ExchangeOverSim, GoesOnWhereAQuestionOrACallbackThrows) {
       bool called = false;
       EXPECT_TRUE(exchange
                       .StartThen(other, kEcho, "x", {},
-                                 [&](const Status&, Slice) {
+                                 [&](const Outcome&) {
                                    called = true;
                                    throw std::runtime_error("the callback");
                                  })
@@ -572,8 +572,8 @@ TEST_P(ExchangeOverSim, EndsRequestsUnderWayWhenTheirOwnerDies) {
         calls.push_back(*exchange.Start(1, kEcho, "x", {}));
         ASSERT_TRUE(exchange
                         .StartThen(1, kEcho, "x", {},
-                                   [&](const Status& status, Slice) {
-                                     EXPECT_EQ(status.code(), Code::kPeerFailed);
+                                   [&](const Outcome& outcome) {
+                                     EXPECT_EQ(outcome.status.code(), Code::kPeerFailed);
                                      ++ended;
                                    })
                         .ok());

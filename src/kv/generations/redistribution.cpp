@@ -223,7 +223,8 @@ Status RedistributionWork::Send(int owner) {
     const std::lock_guard<std::mutex> lock(answers_->mutex);
     ++answers_->under_way;
   }
-  const auto done = [answers = answers_, owner](const Status& status, Slice /*answer*/) {
+  const auto done = [answers = answers_, owner](const comm::Outcome& outcome) {
+    const Status& status = outcome.status;
     if (!status.ok()) base::SyncPoint("kv.fill.refused");
     std::shared_ptr<runtime::Job> job;
     {

@@ -78,8 +78,8 @@ void Dispatcher::SendNext(int owner, StagedBatchPtr batch) {
   counters_->Add(Counter::kBatchesSent);
   counters_->Add(Counter::kBatchBytesSent, batch->size);
   base::SyncPoint("kv.batch.before_send");
-  auto done = [self = shared_from_this(), owner, batch](const Status& status, Slice answer) {
-    self->OnAnswer(owner, batch, status, answer);
+  auto done = [self = shared_from_this(), owner, batch](const comm::Outcome& outcome) {
+    self->OnAnswer(owner, batch, outcome);
     // This runs where nothing may be sent: the thread does it, or the next call.
     if (self->staging_.HasSendable(owner)) self->Enqueue(owner);
   };
@@ -87,12 +87,13 @@ void Dispatcher::SendNext(int owner, StagedBatchPtr batch) {
     return exchange_->StartThen(owner, Channel(database_number_, Operation::kApply), {},
                                 batch->contents(), std::move(done));
   });
-  if (!started.ok()) OnAnswer(owner, batch, started, {});
+  if (!started.ok()) OnAnswer(owner, batch, {started, {}, false});
 }
 
-void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& status,
-                          Slice answer) {
+// An owner whose answer found no memory here may have applied the batch.
+void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const comm::Outcome& outcome) {
   const uint64_t count = batch->count;
+  const Status& status = outcome.status;
   base::SyncPoint("kv.batch.answered");
   if (!staging_.Finish(owner, batch)) return;  // given up, and counted, before
   if (status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut) {
@@ -102,7 +103,8 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
     return;
   }
   const Result<Damage> damage = base::OrOutOfMemory([&]() -> Result<Damage> {
-    if (status.ok()) return DecodeDamage(answer);
+    if (status.ok()) return DecodeDamage(outcome.answer);
+    if (outcome.lost) return status;
     return Damage{count, OwnerStatus(owner, status)};
   });
   if (!damage.ok()) {
@@ -113,13 +115,6 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const Status& 
   if (damage->lost_count == 0) return;
   counters_->Add(Counter::kOperationsLost, damage->lost_count);
   failures_.AddLost(owner, damage->lost_count, damage->first);
-}
-
-// The owner has answered, but this rank had no memory for that.
-void Dispatcher::CountUnknown(int owner, const StagedBatchPtr& batch, const Status& why) {
-  if (!staging_.Finish(owner, batch)) return;  // given up, and counted, before
-  counters_->Add(Counter::kOperationsUnknown, batch->count);
-  failures_.AddUnknown(owner, batch->count, why);
 }
 
 // The owner is dead or does not answer: what waits behind would wait in vain, each for its
@@ -165,7 +160,7 @@ Status Dispatcher::StartWave(Wave* wave) {
     return exchange_->Start(owner, Channel(database_number_, operation), {}, contents);
   });
   if (!call.ok()) {
-    Settle(owner, last, call.status(), {});
+    Settle(owner, last, {call.status(), {}, false});
     return call.status();
   }
   wave->batch = std::move(last);
@@ -180,21 +175,16 @@ Status Dispatcher::FinishWave(Wave* wave) {
   base::SyncPoint("kv.fence.answered");
   const bool silent = status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed;
   const bool lost = wave->call->Done() && comm::AnswerWasLost(*wave->call);
-  if (!silent && wave->batch != nullptr && lost) {
-    CountUnknown(wave->owner, wave->batch, status);
-  } else {
-    Settle(wave->owner, wave->batch, status, answer);
-  }
+  Settle(wave->owner, wave->batch, {status, answer, lost});
   return silent ? status : Status();
 }
 
 // What a wave ended with; a fence that failed leaves nothing to be hoped for.
-void Dispatcher::Settle(int owner, const StagedBatchPtr& batch, const Status& status,
-                        Slice answer) {
+void Dispatcher::Settle(int owner, const StagedBatchPtr& batch, const comm::Outcome& outcome) {
   if (batch != nullptr) {
-    OnAnswer(owner, batch, status, answer);
-  } else if (!status.ok()) {
-    GiveUp(owner, OwnerStatus(owner, status));
+    OnAnswer(owner, batch, outcome);
+  } else if (!outcome.status.ok()) {
+    GiveUp(owner, OwnerStatus(owner, outcome.status));
   }
 }
 

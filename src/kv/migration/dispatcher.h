@@ -70,9 +70,8 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
   void SendNext(int owner, StagedBatchPtr batch);
   Status StartWave(Wave* wave);
   Status FinishWave(Wave* wave);
-  void Settle(int owner, const StagedBatchPtr& batch, const Status& status, Slice answer);
-  void OnAnswer(int owner, const StagedBatchPtr& batch, const Status& status, Slice answer);
-  void CountUnknown(int owner, const StagedBatchPtr& batch, const Status& why);
+  void Settle(int owner, const StagedBatchPtr& batch, const comm::Outcome& outcome);
+  void OnAnswer(int owner, const StagedBatchPtr& batch, const comm::Outcome& outcome);
   void GiveUp(int owner, const Status& why);
   void Enqueue(int owner);
   void RunThread();

@@ -19,13 +19,22 @@ void PutFailure(std::string* to, const Status& status) {
   base::PutLengthPrefixed(to, status.message());
 }
 
+// Without memory for the text the code counts.
+Status FailureOf(Code code, Slice text) {
+  try {
+    return Status(code, std::string(text));
+  } catch (const std::bad_alloc&) {
+    return Status(code);
+  }
+}
+
 // False where there is no failure.
 bool ReadFailure(base::Reader* reader, Status* status) {
   uint64_t code = 0;
   Slice text;
   if (!reader->Varint(&code) || !reader->LengthPrefixed(&text)) return false;
   if (code == 0 || code > static_cast<uint64_t>(kCodeLast)) return false;
-  *status = Status(static_cast<Code>(code), std::string(text));
+  *status = FailureOf(static_cast<Code>(code), text);
   return true;
 }
 
@@ -50,12 +59,21 @@ Status OwnerStatus(int owner, const Status& status) {
   }
 }
 
+// Without memory for the text the count and the code go: they take no memory (a short string has
+// room for them), and the sender must not take what was stored for lost.
 std::string EncodeDamage(const Damage& damage) {
-  std::string answer;
-  if (damage.lost_count == 0) return answer;
-  base::PutVarint(&answer, damage.lost_count);
-  PutFailure(&answer, damage.first);
-  return answer;
+  if (damage.lost_count == 0) return {};
+  const auto encode = [&damage](const Status& first) {
+    std::string answer;
+    base::PutVarint(&answer, damage.lost_count);
+    PutFailure(&answer, first);
+    return answer;
+  };
+  try {
+    return encode(damage.first);
+  } catch (const std::bad_alloc&) {
+    return encode(Status(damage.first.code()));
+  }
 }
 
 Result<Damage> DecodeDamage(Slice answer) {

@@ -44,7 +44,7 @@ struct Damage {
   uint64_t lost_count = 0;
   Status first;  ///< why, of the first that was lost
 };
-/// Nothing lost: no bytes.
+/// Nothing lost: no bytes. Without memory for the failure's text both give its code.
 std::string EncodeDamage(const Damage& damage);
 Result<Damage> DecodeDamage(Slice answer);
 

@@ -48,9 +48,9 @@ class MuteExchange : public comm::Exchange {
   void ServePatiently(uint32_t /*channel*/, uint32_t /*order*/,
                       comm::PatientService /*service*/) override {}
   Status StartThen(int destination, uint32_t channel, Slice /*head*/, Slice body,
-                   std::function<void(const Status& status, Slice answer)> done) override {
+                   std::function<void(const comm::Outcome& outcome)> done) override {
     sent_(destination, channel, body);
-    done(Status(), {});
+    done({Status(), {}, false});
     return Status();
   }
   void Nudge(const void* /*key*/) override {}

@@ -116,8 +116,8 @@ void Sender::Send(uint64_t life, Batch batch) {
   }
   const Status sent = options_.exchange->StartThen(
       destination, options_.channel, {}, bytes,
-      [self = shared_from_this(), flight](const Status& status, Slice /*answer*/) {
-        self->Settle(flight, status);
+      [self = shared_from_this(), flight](const comm::Outcome& outcome) {
+        self->Settle(flight, outcome.status);
       });
   if (!sent.ok()) Settle(flight, sent);
 }
