@@ -263,7 +263,8 @@ class DatasetReader {
   /// Errors     kNotFound    There is no such epoch. kCorruption: the text names file and offset.
   virtual Status GetMany(uint64_t epoch, const std::vector<Slice>& keys,
                          std::vector<std::vector<DatasetValue>>* values) const = 0;
-  /// Returns a scan of the pairs of ranks [rank_begin, rank_end) in the epoch. Never null.
+  /// Returns a scan of the pairs that ranks [rank_begin, rank_end) put in the epoch; with kBase and
+  /// kPointer of the partitions of these numbers, whoever put the pairs. Never null.
   virtual std::unique_ptr<DatasetScan> Scan(uint64_t epoch, uint32_t rank_begin = 0,
                                             uint32_t rank_end = UINT32_MAX) const = 0;
   /// Reads one epoch in full, compares every checksum, and looks up every pair as Get does.

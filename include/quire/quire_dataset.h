@@ -117,8 +117,9 @@ QUIRE_EXPORT int quire_dataset_reader_statistic(const quire_dataset_reader* read
 /* Returns all counters, a line "name value" for each. */
 QUIRE_EXPORT int quire_dataset_reader_statistics(const quire_dataset_reader* reader, char** text);
 
-/* Creates a walk over the pairs of ranks [rank_begin, rank_end) of an epoch (rank_end UINT32_MAX:
- * to the last rank). It begins at the first pair. */
+/* Creates a walk over the pairs that ranks [rank_begin, rank_end) put in an epoch (rank_end
+ * UINT32_MAX: to the last rank); with the formats base and pointer of the partitions of these
+ * numbers, whoever put the pairs. It begins at the first pair. */
 QUIRE_EXPORT int quire_dataset_scan_create(const quire_dataset_reader* reader, uint64_t epoch,
                                            uint32_t rank_begin, uint32_t rank_end,
                                            quire_dataset_scan** scan);

@@ -87,7 +87,7 @@ QUIRE_EXPORT int quire_stream_writer_create(quire_stream_writer* writer, const v
 QUIRE_EXPORT int quire_stream_writer_attach(quire_stream_writer* writer, const void* key,
                                             size_t key_size, void* memory, uint64_t bytes,
                                             const quire_stream_shape* shape);
-/* Releases an object's memory; its versions stay. */
+/* Releases an object's memory. Its newest versions stay in the log for good (quire/stream.h). */
 QUIRE_EXPORT int quire_stream_writer_free(quire_stream_writer* writer, const void* key,
                                           size_t key_size);
 /* Commits the next version of one object; `version` (its number) may be null. */
@@ -103,7 +103,8 @@ QUIRE_EXPORT int quire_stream_writer_snapshot_some(quire_stream_writer* writer, 
 QUIRE_EXPORT int quire_stream_writer_mark_dirty(quire_stream_writer* writer, const void* key,
                                                 size_t key_size, uint64_t offset, uint64_t bytes);
 /* Fills an object with its bytes at `snapshot` (0: the newest); all objects if `key` is null and
- * `key_size` is 0. */
+ * `key_size` is 0. The next snapshot still gets the number after the newest: ranks that continue
+ * from an older one compare steps that they store, not numbers (quire/stream.h). */
 QUIRE_EXPORT int quire_stream_writer_restore(quire_stream_writer* writer, uint64_t snapshot,
                                              const void* key, size_t key_size);
 /* Returns the newest snapshot; 0: there is none. */

@@ -65,8 +65,9 @@ struct StreamOptions {
   /// contiguously, and kept versions are copied out of the way. To keep k versions (kept snapshots
   /// included), plan (k + 2) s, where s is the sum over all objects of size + key + 384 bytes; with
   /// deltas (k + full_every + 2) s, and full_every s more for each kept snapshot: a kept version
-  /// needs those that it rests upon. Then no put fails for lack of space unless a reader holds
-  /// part of the log.
+  /// needs those that it rests upon. An object that was freed counts as well. Of small objects plan
+  /// 4 KiB for each kept version at the least: the index has room for so many. Then no put fails
+  /// for lack of space unless a reader holds part of the log.
   uint64_t log_bytes = 256ull << 20;
   /// [1 .. 2^20] How many of the newest versions of each object are kept.
   uint32_t keep_versions = 1;
@@ -143,7 +144,7 @@ class StreamWriter {
   ///
   /// @param key    [bytes] 1 to 1024, any.
   /// @param bytes  1 ..
-  /// @param shape  its product must be `bytes`.
+  /// @param shape  the product of its extents and the size of its elements must be `bytes`.
   ///
   /// Errors   kInvalidArgument  An object has the key, or sizes do not fit.
   ///          kNoSpace          More objects than objects_max, or more than fit the log.
@@ -153,7 +154,8 @@ class StreamWriter {
   /// does not begin and end at page boundaries, or shares pages with an object of this or another
   /// writer, changes are found by hashes. Objects that share memory are restored in key order.
   virtual Status Attach(Slice key, char* memory, uint64_t bytes, const StreamShape& shape = {}) = 0;
-  /// Releases an object's memory. The policy decides how long its versions stay. kNotFound.
+  /// Releases an object's memory. kNotFound. Its newest keep_versions versions stay in the log for
+  /// good, and it counts in objects_max: use keys again rather than new ones without end.
   virtual Status Free(Slice key) = 0;
 
   /// Commits the next version of one object. No thread may write to the object meanwhile.
@@ -179,7 +181,10 @@ class StreamWriter {
   /// devices). kNotFound. kInvalidArgument: the range exceeds the object.
   virtual Status MarkDirty(Slice key, uint64_t offset, uint64_t bytes) = 0;
   /// Fills all objects (or only `key`, unless it is empty) with their bytes at `snapshot` (0: the
-  /// newest). For a program that continues after a crash.
+  /// newest). For a program that continues after a crash. No snapshot is taken away, and the next
+  /// one still gets the number after LastSnapshot(). So once ranks have continued from an older
+  /// snapshot, the same number means different steps on different ranks: keep the step in an
+  /// object, and let ranks compare steps (examples/heat).
   ///
   /// Errors   kNotFound  An object had no version then. kInvalidArgument  An object had another
   ///          size then. After these two nothing was filled. kCorruption  A version is damaged;
@@ -209,7 +214,8 @@ class StreamWriter {
   virtual Result<std::string> Tracking(Slice key) const = 0;
   /// Returns this writer's counters; all 0 inside a function that Quire called.
   virtual StreamStatistics Statistics() const = 0;
-  /// Syncs, and ends the stream: waiting readers get kNotFound. No other call may follow.
+  /// Syncs, and ends the stream: waiting readers get kNotFound. No other call may follow. The
+  /// memory of the objects stays until the writer is destroyed.
   virtual Status Finish() = 0;
 };
 
@@ -259,7 +265,7 @@ class StreamReader {
  public:
   /// @param place  as of StreamWriter::Open; for a store of another node this node's place.
   /// Errors   kNotFound     There is no such store, neither here nor at the daemon's nodes.
-  ///          kBusy         A writer has been opening it for a minute, or it has 1000 readers.
+  ///          kBusy         A writer has been opening it for a minute.
   ///          kInvalidArgument  The name is not allowed; or other users than the place's owner may
   ///                        write to the store (docs/security.md).
   ///          kCorruption, kTimedOut, kPeerFailed
@@ -273,7 +279,7 @@ class StreamReader {
 
   /// Returns all objects that have a version.
   virtual Result<std::vector<std::string>> Objects() = 0;
-  /// Returns the versions of an object, newest first. kNotFound.
+  /// Returns the versions of an object, newest first. Errors of Get.
   virtual Result<std::vector<StreamVersion>> Versions(Slice key) = 0;
   /// Returns the newest snapshot; 0: there is none yet.
   virtual Result<uint64_t> LastSnapshot() = 0;

@@ -224,14 +224,17 @@ static void check_misused_reading(quire_stream_reader* reader, const char* place
 static void check_end(quire_stream_writer* writer, quire_stream_reader* reader) {
   uint64_t newest = 0;
   int finished = 1;
+  void* memory = NULL;
   CHECK(quire_stream_reader_last_snapshot(reader, &newest) == QUIRE_OK && newest == 4);
   CHECK(quire_stream_reader_wait(reader, 3, 1000, &newest) == QUIRE_OK && newest == 4);
   CHECK(quire_stream_reader_wait(reader, 4, 10, &newest) == QUIRE_TIMED_OUT);
   CHECK(quire_stream_reader_finished(reader, &finished) == QUIRE_OK && finished == 0);
   CHECK(quire_stream_writer_free(writer, "zeta", 4) == QUIRE_OK);
+  CHECK(quire_stream_writer_create(writer, "last", 4, 8, NULL, &memory) == QUIRE_OK);
   CHECK(quire_stream_writer_finish(writer) == QUIRE_OK);
   CHECK(quire_stream_writer_put(writer, kPart, sizeof kPart, NULL) == QUIRE_INVALID_ARGUMENT);
   CHECK(quire_stream_writer_finish(writer) == QUIRE_INVALID_ARGUMENT);
+  CHECK(memory != NULL && *(const char*)memory == 0); /* it is there until destroy */
   quire_stream_writer_destroy(writer);
   CHECK(quire_stream_reader_wait(reader, 4, 10000, &newest) == QUIRE_NOT_FOUND);
   CHECK(quire_stream_reader_finished(reader, &finished) == QUIRE_OK && finished == 1);

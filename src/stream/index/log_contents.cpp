@@ -73,6 +73,11 @@ Result<LogContents> ReadContents(LogHeap* heap, const HowToRead& how, WalkEnd* e
   return contents;
 }
 
+HowToRead HowToReadDuring(uint64_t boot_id, const LogHeap& heap) {
+  const bool same_boot = heap.head().boot_id == boot_id;
+  return {.check_data = !same_boot, .any_order = !same_boot && !heap.persistent()};
+}
+
 Status CheckEnd(const LogHeap& heap, const WalkEnd& end, Position told, bool ordered) {
   const Position trusted = std::max({heap.head().durable, heap.head().relies_on, told});
   if (end.at >= trusted && (!ordered || end.status.ok())) return Status();

@@ -60,6 +60,9 @@ struct HowToRead {
   bool any_order = false;
   std::function<Status()> go_on = {};  ///< asked at each commit; its error ends the walk
 };
+/// How a log that nobody writes is read during the boot `boot_id`. The data is verified if the
+/// machine has started anew since it was written.
+HowToRead HowToReadDuring(uint64_t boot_id, const LogHeap& heap);
 /// Walks the log; `end` as of LogHeap::Walk.
 Result<LogContents> ReadContents(LogHeap* heap, const HowToRead& how, WalkEnd* end);
 /// Whether a walk ended where the log does. `told`: the end of the log according to a gate of this

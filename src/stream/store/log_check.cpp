@@ -29,8 +29,8 @@ Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string&
     QUIRE_ASSIGN_OR_RETURN(const auto heap,
                            LogHeap::Open(fs, part.path("log"), io::MapMode::kRead));
     WalkEnd end;
-    const bool same_boot = heap->head().boot_id == fs.BootId();
-    const HowToRead how = {check_data, !same_boot && !heap->persistent()};
+    HowToRead how = HowToReadDuring(fs.BootId(), *heap);
+    how.check_data = check_data;
     QUIRE_RETURN_IF_ERROR(ReadContents(heap.get(), how, &end).status());
     const Status sound = CheckEnd(*heap, end, told, false);
     if (sound.ok() || sight->Untouched(end.at)) return sound;

@@ -197,7 +197,7 @@ class Part {
   Status Prepare(const StreamOptions& options);
   void Keep();
   Status Recover();
-  Status JudgeEnd(const WalkEnd& end, bool same_boot);
+  Status EraseLost(const WalkEnd& end);
   Status MakeIndex(const LogContents& found);
   Status ForgetObjects();
   void Announce();

@@ -174,10 +174,14 @@ Status Part::Recover() {
   const uint64_t boot_id = fs_.BootId();
   const bool same_boot = heap_->head().boot_id == boot_id;
   WalkEnd end;
-  const HowToRead how = {!same_boot, !same_boot && !heap_->persistent(),
-                         [this] { return GiveWay(); }};
+  HowToRead how = HowToReadDuring(boot_id, *heap_);
+  how.go_on = [this] { return GiveWay(); };
   QUIRE_ASSIGN_OR_RETURN(const LogContents found, ReadContents(heap_.get(), how, &end));
-  QUIRE_RETURN_IF_ERROR(JudgeEnd(end, same_boot));
+  // A record that is whole was stored after all that belongs to it, unless the power failed where
+  // pages are written in any order.
+  const bool described = gate_->Describes(heap_->identity().log_id, boot_id);
+  QUIRE_RETURN_IF_ERROR(CheckEnd(*heap_, end, described ? gate_->tail() : 0, !how.any_order));
+  if (!same_boot) QUIRE_RETURN_IF_ERROR(EraseLost(end));
   snapshot_ = found.snapshot;
   largest_commit_ = found.largest_commit;
   gate_->Assign(heap_->identity().log_id, boot_id);
@@ -196,13 +200,8 @@ Status Part::Recover() {
   return Status();
 }
 
-// A record that is whole was stored after all that belongs to it, unless the power failed where
-// pages are written in any order.
-Status Part::JudgeEnd(const WalkEnd& end, bool same_boot) {
-  const bool described = gate_->Describes(heap_->identity().log_id, fs_.BootId());
-  const bool ordered = same_boot || heap_->persistent();
-  QUIRE_RETURN_IF_ERROR(CheckEnd(*heap_, end, described ? gate_->tail() : 0, ordered));
-  if (same_boot) return Status();
+// Of what the power took.
+Status Part::EraseLost(const WalkEnd& end) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t lost, heap_->EraseBehindTail());
   if (lost != 0 || heap_->fell_back() || !end.status.ok()) {
     base::Log(LogLevel::kWarning, heap_->path() +

@@ -139,12 +139,11 @@ class SightOpener {
   Status Walk(const Gate* gate, Sight* sight) {
     LogHeap* const heap = sight->heap_.get();
     const uint64_t log_id = heap->identity().log_id;
-    const bool same_boot = heap->head().boot_id == fs_.BootId();
     WalkEnd end;
-    const HowToRead how = {!same_boot, !same_boot && !heap->persistent()};
+    const HowToRead how = HowToReadDuring(fs_.BootId(), *heap);
     QUIRE_ASSIGN_OR_RETURN(const LogContents contents, ReadContents(heap, how, &end));
     const bool described = gate != nullptr && gate->Describes(log_id, fs_.BootId());
-    QUIRE_RETURN_IF_ERROR(CheckEnd(*heap, end, described ? gate->tail() : 0, same_boot));
+    QUIRE_RETURN_IF_ERROR(CheckEnd(*heap, end, described ? gate->tail() : 0, !how.any_order));
     const IndexSizes sizes = SizesFor(contents, 1, heap->identity().capacity);
     const uint64_t bytes = Index::BytesFor(sizes);
     QUIRE_ASSIGN_OR_RETURN(sight->own_index_, io::AllocatePages(bytes));

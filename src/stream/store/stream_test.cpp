@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "io/files/machine.h"
+#include "io/files/page_memory.h"
 #include "stream/store/stream_testing.h"
 #include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
@@ -286,6 +287,29 @@ TEST_F(Stream, WrongCallsAreRefusedAndLoseNothing) {
   EXPECT_CODE(OpenLocalReader(machine_.fs(), "/place", "nothing", 0).status(), Code::kNotFound);
   ASSERT_OK(writer_->Finish());
   EXPECT_CODE(writer_->Put("zeta").status(), Code::kInvalidArgument);
+}
+
+// Whatever found its changes, and whoever owns it.
+TEST_F(Stream, TheMemoryOfObjectsIsThereUntilTheWriterIsDestroyed) {
+  constexpr uint64_t kBytes = 3 * 4096;
+  for (const StreamDeltas deltas : {StreamDeltas::kOff, StreamDeltas::kHash, StreamDeltas::kProtect,
+                                    StreamDeltas::kAuto}) {
+    StreamMachine machine;
+    StreamOptions options = SmallLog(kMiB);
+    options.deltas = deltas;
+    const auto writer = machine.Write(options);
+    ASSERT_OK(writer.status());
+    const io::PageMemory own = *io::AllocatePages(kBytes);
+    ASSERT_OK((*writer)->Attach("attached", own.data(), kBytes));
+    const Result<char*> made = (*writer)->Create("created", kBytes);
+    ASSERT_OK(made.status());
+    Compute(*made, "created", 1, kBytes);
+    ASSERT_OK((*writer)->Snapshot().status());
+    ASSERT_OK((*writer)->Finish());
+    EXPECT_EQ(std::string(*made, kBytes), BytesOf("created", 1, kBytes));
+    (*made)[0] = 'x';
+    own.data()[0] = 'x';
+  }
 }
 
 TEST_F(Stream, WhatLiesInMemoryAloneSaysSo) {

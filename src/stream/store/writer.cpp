@@ -382,8 +382,7 @@ Status LocalWriter::Finish() {
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(base::OrOutOfMemory([&] { return part_->Finish(); }));
   part_.reset();
-  all_.clear();
-  objects_.clear();
+  for (const auto& [key, object] : objects_) object->EndTracking();
   return Status();
 }
 

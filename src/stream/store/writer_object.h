@@ -31,6 +31,8 @@ class WriterObject {
   uint64_t bytes() const { return bytes_; }
   const char* tracking() const { return tracker_ == nullptr ? "whole" : tracker_->mechanism(); }
   void MarkDirty(uint64_t offset, uint64_t bytes);
+  /// No version is prepared any more. The memory stays, and nothing watches it.
+  void EndTracking() { tracker_.reset(); }
 
   /// Fills `item`, which may be of an earlier version, with the version `version`: whole, or what
   /// changed. `audit`: the reported changes are compared with all of it; kCorruption. The item
