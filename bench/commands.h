@@ -29,6 +29,8 @@ Command AddBasic(CLI::App& app);
 Command AddWorkload(CLI::App& app);
 /// One rank's storage against other engines.
 Command AddEngine(CLI::App& app);
+/// What a small database costs, and the log of large values.
+Command AddSmall(CLI::App& app);
 /// Processor time of ranks that have nothing to do.
 Command AddIdle(CLI::App& app);
 /// One remote get, one sequential put, beside a plain MPI ping-pong.

@@ -12,6 +12,7 @@ quire_bench_test(basic 2 basic --count 200 --value-bytes 8,4096 --threads 2 --re
 quire_bench_test(basic_sequential 3 basic --count 50 --value-bytes 8 --consistency sequential
                  --level memtable --transport mpi --repetitions 1)
 quire_bench_test(workload 2 workload --count 50 --value-bytes 1000 --protect --repetitions 1)
+quire_bench_test(small 2 small --opens 2 --volume-mib 4 --repetitions 1)
 quire_bench_test(idle 2 idle --seconds 0.2 --repetitions 1)
 quire_bench_test(latency 2 latency --count 50 --repetitions 1)
 quire_bench_test(limits 1 limits --bytes 4194304 --repetitions 1)

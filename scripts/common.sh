@@ -101,6 +101,15 @@ counted_tests() {
   echo "^([A-Za-z0-9]+/)?($suites)\\.|$sweeps"
 }
 
+# A regular expression for CTest: tests that take long, while a near relation of each is among the
+# others: the same ranks over the other transport, the same example with other data, the installed
+# package for another language.
+long_tests() {
+  local tests='kv_memory\.2\.mpi|starved_c\.[23]\.mpi|assemble\.(graphs|reference)'
+  tests+='|install\.(headers|papyruskv|nvs|fortran|moved|add_subdirectory|shared|serial)'
+  echo "^($tests)\$"
+}
+
 # What the tests counted, of what they were asked for: the crashes of the simulated machines, under
 # one rank's database and under the checkpoints, restarts and redistributions of some ranks.
 say_counts() {

@@ -33,6 +33,7 @@ TIMEOUT_SECONDS = 60          # for the changed program, or TIMEOUT_FACTOR times
 TIMEOUT_FACTOR = 10
 # The lines of a batch of sources (cmake/QuireModule.cmake).
 INCLUDED = re.compile(r'^#include "(.*)"$', re.M)
+TEST_NAME = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.M)
 PLAIN_TIMEOUT_SECONDS = 600   # for the program as built
 FAILURE_CHARACTERS = 4000     # shown of the output of tests that fail without a sabotage
 COUNT_MIN = 20
@@ -59,12 +60,31 @@ def sabotaged_text(sabotage):
     return changed
 
 
+def test_names():
+    """Of all tests in the sources, as "Suite.Test"."""
+    paths = [path for folder in ("src", "tests", "tools")
+             for path in (ROOT / folder).rglob("*_test.cpp")]
+    return [".".join(found) for path in paths
+            for found in TEST_NAME.findall(path.read_text())]
+
+
+def check_tests(sabotage, names):
+    """Each pattern of its tests begins as a test of the sources: parameters are not told there."""
+    for pattern in sabotage.tests.split("-")[0].split(":"):
+        pieces = [piece for piece in re.split(r"[*/]", pattern) if piece]
+        known = [piece for piece in pieces if "." in piece] or pieces[:1]
+        if not all(any(piece in name for name in names) for piece in known):
+            raise Broken(f"{pattern} is no test of {sabotage.program}")
+
+
 def check():
     """Whether all sabotages are usable, as far as the sources tell."""
     problems = []
+    names = test_names()
     for sabotage in SABOTAGES:
         try:
             sabotaged_text(sabotage)
+            check_tests(sabotage, names)
         except (Broken, OSError) as error:
             problems.append(f"{sabotage.name}: {error}")
     names = [sabotage.name for sabotage in SABOTAGES]
