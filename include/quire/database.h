@@ -50,7 +50,7 @@ struct ContextOptions {
   /// the cgroup's or the machine's memory, divided by the number of ranks on the node.
   uint64_t memory_bytes = 0;
   /// [1 .. 64] Threads for flushing, compaction, and the tables of datasets, per rank. A long merge
-  /// lets the short work of other databases and datasets run on its thread.
+  /// lets others' work run on its thread, but for their own long merges.
   int background_threads = 1;
 };
 
@@ -547,7 +547,8 @@ class Database {
   ///
   /// Cost         The first iterator after many puts sorts their keys. If many are open: a Flush.
   virtual std::unique_ptr<LocalIterator> NewLocalIterator() = 0;
-  /// Merges this rank's tables into one run without dead versions, and waits for it.
+  /// Merges this rank's tables into one run without dead versions, and waits for it; also for the
+  /// value files that are mostly dead by then. What is written meanwhile is not waited for.
   virtual Status Compact() = 0;
   /// Returns this rank's counters since Open; none inside a function that Quire called.
   virtual Statistics GetStatistics() const = 0;

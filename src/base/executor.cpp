@@ -15,6 +15,10 @@
 namespace quire::base {
 namespace {
 
+// Long jobs of any pool that this thread is in.
+thread_local int long_jobs = 0;
+constexpr int kLongJobsMax = 2;
+
 class ThreadPool : public Executor {
  public:
   ~ThreadPool() override {
@@ -41,17 +45,15 @@ class ThreadPool : public Executor {
   void RunWaiting() override {
     std::unique_lock<std::mutex> lock(mutex_);
     for (size_t left = jobs_.size(); left > 0; --left) {
-      const auto is_short = [](const Job& job) { return !job.is_long; };
-      const auto next = std::find_if(jobs_.begin(), jobs_.end(), is_short);
+      const auto may_run = [](const Job& job) { return !job.is_long || long_jobs < kLongJobsMax; };
+      const auto next = std::find_if(jobs_.begin(), jobs_.end(), may_run);
       if (next == jobs_.end()) return;
-      std::function<void()> run = std::move(next->run);
+      Job job = std::move(*next);
       jobs_.erase(next);
-      lock.unlock();
-      run();
-      run = nullptr;
-      lock.lock();
+      Run(std::move(job), lock);
     }
   }
+  bool WithinLongJob() const override { return long_jobs > 1; }
 
   bool RunOne() override { return false; }
   void WaitIdle() override {
@@ -66,6 +68,16 @@ class ThreadPool : public Executor {
     bool is_long;
   };
 
+  // Without the lock, which is taken again once what the job captured is released.
+  static void Run(Job job, std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    if (job.is_long) ++long_jobs;
+    job.run();
+    if (job.is_long) --long_jobs;
+    job.run = nullptr;
+    lock.lock();
+  }
+
   void Add(Job job) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -79,13 +91,10 @@ class ThreadPool : public Executor {
     while (true) {
       wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
       if (jobs_.empty()) return;  // stopping, and all is done
-      std::function<void()> run = std::move(jobs_.front().run);
+      Job job = std::move(jobs_.front());
       jobs_.pop_front();
       ++running_;
-      lock.unlock();
-      run();
-      run = nullptr;  // what it captured is released before the mutex is taken again
-      lock.lock();
+      Run(std::move(job), lock);
       if (--running_ == 0 && jobs_.empty()) idle_.notify_all();
     }
   }

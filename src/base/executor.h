@@ -22,9 +22,12 @@ class Executor {
   /// The same for a job that may take seconds or more: it calls RunWaiting() now and then.
   virtual void ScheduleLong(std::function<void()> job) { Schedule(std::move(job)); }
   /// Called within a long job, without locks: runs the other jobs that wait for a thread at this
-  /// moment, except long ones. So a client's merge keeps no other client from its work, even if
-  /// there is but one thread. A deterministic executor runs none.
+  /// moment. So a client's merge keeps no other client from its work, even if there is but one
+  /// thread. A long job runs so within one other at most: WithinLongJob() tells it, and it does but
+  /// what cannot wait. A deterministic executor runs none.
   virtual void RunWaiting() {}
+  /// Returns whether the calling job runs inside RunWaiting() of a long one.
+  virtual bool WithinLongJob() const { return false; }
   /// Called by a thread that is about to wait for background work: a deterministic executor runs
   /// one queued job and answers true; a thread pool answers false (its threads are on it) and the
   /// caller sleeps.

@@ -39,7 +39,28 @@ std::string OrderOf(const std::string& jobs) {
 
 TEST(ThreadPool, RunsWaitingJobsWithinALongOne) { EXPECT_EQ(OrderOf("abc"), "<abc>"); }
 
-TEST(ThreadPool, RunsLongJobsOneAfterAnother) { EXPECT_EQ(OrderOf("aLb"), "<ab>L"); }
+TEST(ThreadPool, RunsALongJobWithinOneOther) { EXPECT_EQ(OrderOf("aLb"), "<aLb>"); }
+
+// The third waits until the first two are over.
+TEST(ThreadPool, RunsNoLongJobWithinTwoOthers) {
+  std::string order;
+  const auto made = NewThreadPool(1, "test");
+  ASSERT_TRUE(made.ok());
+  Executor& pool = **made;
+  std::atomic<bool> scheduled{false};
+  const auto run = [&](char name) {
+    return [&, name] {
+      while (!scheduled) std::this_thread::yield();
+      order += pool.WithinLongJob() ? '(' : '<';
+      pool.RunWaiting();
+      order += name;
+    };
+  };
+  for (const char name : {'a', 'b', 'c'}) pool.ScheduleLong(run(name));
+  scheduled = true;
+  pool.WaitIdle();
+  EXPECT_EQ(order, "<(b(ca");
+}
 
 // A job that schedules itself again does not keep the long one from going on.
 TEST(ThreadPool, RunsWithinALongJobOnlyWhatWaitedBefore) {

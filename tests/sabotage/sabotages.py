@@ -1,5 +1,6 @@
 """What sabotage.py leaves out of the library, one at a time, and the tests that have to notice."""
 from dataset_sabotages import DATASET_SABOTAGES
+from engine_sabotages import ENGINE_SABOTAGES
 from file_sabotages import FILE_SABOTAGES
 from rank_sabotages import RANK_SABOTAGES
 from sabotage_kind import Sabotage
@@ -105,7 +106,7 @@ SABOTAGES = [
              "src/lsm/db/db_write.cpp", "synced.ok() ? synced : StoredUnsynced(synced);", "synced;",
              LSM, "Faults.AWriteThatWaitedForASync*"),
     Sabotage("update-once", "an update that found no room runs its function once more",
-             "src/lsm/db/db_update.cpp", "if (!*done) call.Remember(present);", "", LSM,
+             "src/lsm/db/db_update.cpp", "if (!outcome->done) call.Remember(present);", "", LSM,
              "DbTest.AnUpdateFunctionRunsOnce*"),
     Sabotage("grace-before-memory", "writes that end while MemTables are looked at count as none",
              "src/lsm/version/segment_tracker.cpp", "segment.state == State::kSealed && graced)",
@@ -124,7 +125,7 @@ SABOTAGES = [
     Sabotage("log-directory-sync", "the directory is not synced after a log segment was made",
              "src/log/segment.cpp",
              "if (named) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(io::DirectoryOf(path)));", "",
-             LOG, "SegmentTest.ACrash*:SegmentTest.AfterAPowerLoss*"),
+             LOG, "SegmentTest.AfterAPowerLoss*"),
     Sabotage("log-room", "records are stored where no room was set aside",
              "src/lsm/memtable/memtable.cpp",
              "const uint64_t room = stored_->room();", "const uint64_t room = segment_bytes_;",
@@ -371,8 +372,7 @@ SABOTAGES = [
              "choice.first + choice.count == runs.size();", LSM, "DbOverBase.*"),
     Sabotage("fill-over", "what is filled in from older generations hides newer deletions",
              "src/lsm/db/db_update.cpp",
-             "if (found.state != Found::State::kNowhere) return Status();",
-             "", LSM, "DbOverBase.*"),
+             "*done = !nowhere;", "", LSM, "DbOverBase.*"),
     Sabotage("peer-base", "a neighbour takes a key of an older generation for absent",
              "src/lsm/peer/peer_reader.cpp", "return view.has_base ? Busy", "return false ? Busy",
              LSM, "PeerOverBase.*"),
@@ -437,7 +437,7 @@ SABOTAGES = [
              LSM, "SegmentTrackerTest.*"),
     Sabotage("segment-jobs", "a value segment goes that a running merge has moved values into",
              "src/lsm/version/segment_tracker.cpp",
-             "(protected_from_.empty() || id < *protected_from_.begin())", "true", LSM,
+             "!Protected(id);", "true;", LSM,
              "SegmentTrackerTest.*"),
     Sabotage("others-files", "files of others keep a destroyed database's name",
              "src/lsm/db/db.cpp", "RemoveOrSetAside(fs_, directory_)",
@@ -787,4 +787,4 @@ SABOTAGES = [
     Sabotage("walk-short", "a walk that found no memory goes on behind the next pair",
              "src/kv/owner/local_iterator.cpp", "status_ = base::OutOfMemory();", "",
              "quire_allocation_walk_test", "*StarvedWalks.*"),
-] + FILE_SABOTAGES + RANK_SABOTAGES + DATASET_SABOTAGES + STREAM_SABOTAGES
+] + ENGINE_SABOTAGES + FILE_SABOTAGES + RANK_SABOTAGES + DATASET_SABOTAGES + STREAM_SABOTAGES

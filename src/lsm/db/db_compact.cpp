@@ -6,6 +6,7 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/out_of_memory.h"
+#include "base/scope_exit.h"
 #include "base/sync_point.h"
 #include "lsm/db/db_impl.h"
 #include "lsm/version/merging_iterator.h"
@@ -19,6 +20,10 @@ namespace {
 // A merge looks after so many bytes what else is due. An entry costs as much as these of a value.
 constexpr uint64_t kBytesPerLook = 1 << 20;
 constexpr uint64_t kBytesPerEntry = 256;
+// A merge that found no room is tried again when this share of its bytes has become free. Also
+// after so many flushes: of a quota nobody says what is free.
+constexpr uint64_t kRoomShare = 16;
+constexpr int kFlushesPerTry = 64;
 
 size_t CommonBytes(Slice a, Slice b) {
   const size_t size = std::min(a.size(), b.size());
@@ -35,6 +40,7 @@ struct DbImpl::Merge {
   std::vector<std::shared_ptr<TableHandle>> tables;  // of the inputs, those to be merged
   bool bottom = false;                               // nothing older lies behind them
   std::set<uint64_t> collect;                        // value segments to be emptied on the way
+  uint64_t compacts = 0;  // it does what these first calls of Compact asked for
   bool moved_values = false;
   std::string value;  // one that is moved
   DbImpl* owner = nullptr;  // once it has begun, until it ends
@@ -58,10 +64,16 @@ struct DbImpl::Merge {
   void EndLocked() {
     for (const std::shared_ptr<const Run>& run : inputs) owner->busy_runs_.erase(run.get());
     if (--owner->merging_ == 0) owner->merge_turn_bytes_ = 0;
+    owner->compacts_done_ = std::max(owner->compacts_done_, compacts);
     owner->changed_.notify_all();
     owner = nullptr;
   }
 
+  uint64_t bytes() const {
+    uint64_t bytes = 0;
+    for (const std::shared_ptr<TableHandle>& table : tables) bytes += table->info().file_bytes;
+    return bytes;
+  }
   // All keys lie between the smallest and the largest, and share what these share.
   size_t CommonKeyBytes() const {
     Slice smallest = tables.front()->info().smallest_key;
@@ -100,15 +112,35 @@ std::vector<RunShape> DbImpl::ShapesLocked() const {
   return shapes;
 }
 
-bool DbImpl::CompactionWantedLocked() const {
-  if (!compaction_shortage_.ok()) return false;
-  return merge_all_ || collect_due_ || PickCompaction(ShapesLocked(), options_).count > 0;
+// `only_urgent`: others wait for the thread meanwhile, and a merge of all runs may take minutes.
+CompactionChoice DbImpl::PickLocked(bool only_urgent) const {
+  const std::vector<RunShape> shapes = ShapesLocked();
+  const uint64_t all = only_urgent ? BytesOf(shapes) : UINT64_MAX;
+  return PickCompaction(shapes, options_, std::min(merge_bytes_end_, all));
 }
 
-// One merge: the next is scheduled behind what others wait for.
+bool DbImpl::CompactionWantedLocked() const {
+  if (!compaction_shortage_.ok()) return false;
+  return compacts_begun_ < compacts_asked_ || collect_due_ || PickLocked(false).count > 0;
+}
+
+// One merge: the next is scheduled behind what others wait for. Within a merge of another database
+// only what this one's flushes wait for.
 void DbImpl::CompactionJob() {
   const Status done = base::OrOutOfMemory([this] {
-    if (!CompactOnce(0)) CollectOnce();
+    const bool within = executor_.WithinLongJob();
+    bool urgent = false;
+    bool collect = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      urgent = within && TooManyRunsLocked();
+      collect = collectors_ > 0;
+    }
+    if (within) {
+      if (urgent) CompactOnce(1);
+    } else if (!CompactOnce(0) || collect) {
+      CollectOnce();
+    }
     return Status();
   });
   if (!done.ok()) {
@@ -124,16 +156,15 @@ void DbImpl::CompactionJob() {
 bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
   if (closing_ || !failure_.ok() || !compaction_shortage_.ok()) return false;
   const std::vector<std::shared_ptr<const Run>>& runs = current_->runs;
-  CompactionChoice choice = PickCompaction(ShapesLocked(), options_);
-  const bool all = merge_all_ && !only_urgent && busy_runs_.empty();
+  const bool all = compacts_begun_ < compacts_asked_ && !only_urgent && busy_runs_.empty();
+  CompactionChoice choice = PickLocked(only_urgent);
   if (all) choice = {0, NothingToDropLocked() ? 0 : runs.size()};
-  const auto begun = [&] {
-    if (!all) return;
-    merge_all_ = false;
-    changed_.notify_all();
-  };
   if (choice.count == 0) {
-    begun();
+    if (all) {
+      compacts_begun_ = compacts_done_ = compacts_asked_;
+      compacted_ = Status();
+      changed_.notify_all();
+    }
     return false;
   }
   merge.bottom = choice.first + choice.count == runs.size() && current_->base == nullptr;
@@ -143,7 +174,7 @@ bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
   }
   if (collect_due_) merge.collect = segments_.MostlyDead(UsesOf(runs));
   merge.BeginLocked(*this);
-  begun();
+  if (all) merge.compacts = compacts_begun_ = compacts_asked_;
   return true;
 }
 
@@ -161,15 +192,41 @@ bool DbImpl::NothingToDropLocked() const {
 void DbImpl::EndMerge(Merge& merge, const Status& status) {
   base::SyncPoint("lsm.merge.end");
   CleanUp();
+  const Result<uint64_t> free_bytes = fs_.FreeBytes(directory_);
   const std::lock_guard<std::mutex> lock(mutex_);
+  const Status told =
+      status.ok() ? status : base::OrOutOfMemory([&] {
+        return status.WithContext("merging tables in " + directory_);
+      });
+  if (merge.compacts != 0) compacted_ = told;
+  if (status.code() == Code::kNoSpace) RememberNoRoomLocked(merge, free_bytes);
   merge.EndLocked();
   if (IsShortage(status)) {
-    compaction_shortage_ = base::OrOutOfMemory(
-        [&] { return status.WithContext("merging tables in " + directory_); });
+    compaction_shortage_ = told;
   } else if (!status.ok() && !closing_) {
     FailLocked(status, "merging tables");
   }
   MaybeScheduleLocked();
+}
+
+// Else each flush would have it tried again, and each attempt fill the device for others.
+void DbImpl::RememberNoRoomLocked(const Merge& merge, const Result<uint64_t>& free_bytes) {
+  const uint64_t bytes = merge.bytes();
+  merge_bytes_end_ = std::min(merge_bytes_end_, bytes);
+  merge_room_ = free_bytes.ok() ? *free_bytes + bytes / kRoomShare + 1 : 0;
+  merge_flushes_ = kFlushesPerTry;
+}
+
+// Whether merges that found no room are tried again. After each flush.
+bool DbImpl::RoomForMerges() {
+  uint64_t room = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (merge_bytes_end_ == UINT64_MAX || --merge_flushes_ <= 0) return true;
+    room = merge_room_;
+  }
+  const Result<uint64_t> free_bytes = fs_.FreeBytes(directory_);
+  return !free_bytes.ok() || *free_bytes >= room;
 }
 
 // Does the merge that is due, if one is. `depth` 1: from within another merge, for the runs that
@@ -320,8 +377,7 @@ bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
     merge_turn_bytes_ -= std::min(merge_turn_bytes_, merged_bytes);
     flush = FlushDueLocked();
     prepare = PrepareDueLocked();
-    merge = depth == 0 && TooManyRunsLocked() &&
-            PickCompaction(ShapesLocked(), options_).count > 0;
+    merge = depth == 0 && TooManyRunsLocked() && PickLocked(true).count > 0;
   }
   if (prepare) PrepareIfDue();
   if (flush) FlushOnce();
@@ -350,17 +406,38 @@ Status DbImpl::Compact() {
     ObserveSegments();
   }
   base::EpochSynchronize();
-  std::unique_lock<std::mutex> lock(mutex_);
-  compaction_shortage_ = Status();
-  merge_all_ = true;
-  MaybeScheduleLocked();
-  const auto idle = [this] { return !merge_all_ && merging_ == 0; };
-  QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return idle() || !compaction_shortage_.ok(); }));
-  QUIRE_RETURN_IF_ERROR(compaction_shortage_);
-  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a merge that failed is over, too
-  lock.unlock();
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    compaction_shortage_ = Status();
+    const uint64_t mine = ++compacts_asked_;
+    MaybeScheduleLocked();
+    const auto done = [&] { return compacts_done_ >= mine; };
+    QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return done() || !compaction_shortage_.ok(); }));
+    QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a merge that failed is over, too
+    QUIRE_RETURN_IF_ERROR(done() ? compacted_ : compaction_shortage_);
+  }
   QUIRE_RETURN_IF_ERROR(PublishNow());  // looks at the value segments anew
-  return WaitIdle();
+  const Status collected = CollectAll();
+  CleanUp();
+  return collected;
+}
+
+// Waits until the value segments that are mostly dead now are collected; those that come to be so
+// meanwhile, since others write on, are not waited for.
+Status DbImpl::CollectAll() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const std::set<uint64_t> due = segments_.MostlyDead(UsesOf(current_->runs));
+  ++collectors_;
+  const base::ScopeExit counted([this] { --collectors_; });  // runs before the lock is given back
+  MaybeScheduleLocked();
+  const auto collected = [&] {
+    if (!collect_due_ || !compaction_shortage_.ok()) return true;
+    const std::set<uint64_t> dead = segments_.MostlyDead(UsesOf(current_->runs));
+    return std::none_of(due.begin(), due.end(), [&](uint64_t id) { return dead.contains(id); });
+  };
+  QUIRE_RETURN_IF_ERROR(WaitLocked(lock, collected));
+  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+  return compaction_shortage_;
 }
 
 }  // namespace quire::lsm

@@ -26,13 +26,13 @@ std::vector<table::RangeTombstone> RealTombstones(const SortedView& view) {
 
 }  // namespace
 
-// While there are too many runs, and a merge that makes fewer of them goes on or is due, flushes
-// wait for it.
+// While there are too many runs, and a merge goes on or one that makes fewer of them soon is due,
+// flushes wait for it. A merge of all that another database keeps from its thread is no reason.
 bool DbImpl::TooManyRunsLocked() const {
   const size_t idle = current_->runs.size() - busy_runs_.size();
   const size_t count = idle + (busy_runs_.empty() ? 0 : 1);
   if (count < RunCountMax(options_) || !compaction_shortage_.ok()) return false;
-  return merging_ > 0 || PickCompaction(ShapesLocked(), options_).count > 0;
+  return merging_ > 0 || PickLocked(true).count > 0;
 }
 
 bool DbImpl::FlushDueLocked() const {
@@ -69,8 +69,10 @@ bool DbImpl::FlushOnce() {
   memory.reset();
   base::SyncPoint("lsm.flush.end");
   CleanUp();  // so that the slot is free before anybody who waits for it looks
+  const bool room = status.ok() && RoomForMerges();
   const std::lock_guard<std::mutex> lock(mutex_);
   flushing_ = false;
+  if (room) merge_bytes_end_ = UINT64_MAX;
   if (status.ok()) {
     compaction_shortage_ = Status();
     shortage_logged_ = false;

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,6 +47,17 @@ struct Found {
   enum class State { kNowhere, kDeleted, kValue, kValueRef };
   State state = State::kNowhere;
   Slice value;  ///< inside the caller's EpochGuard
+};
+
+/// Values of so many bytes are stored and read outside of an EpochGuard: what other databases
+/// retire, and whoever opens or closes one, waits for guards.
+constexpr uint64_t kHoldUpBytes = 256 << 10;
+
+/// A large value that was found, to be read once the guard is left.
+struct LateValue {
+  log::ValueRef reference;
+  std::vector<std::shared_ptr<SegmentHandle>> segments;  ///< that it is in; empty: none is due
+  bool due() const { return !segments.empty(); }
 };
 
 /// How the runs change: by a flush, a merge, or the rewriting of one table.
@@ -144,7 +156,15 @@ class DbImpl final : public Db {
   uint64_t StoredBytes(const WriteOp& op) const;
   Status WriteOne(log::RecordType type, Slice key, Slice value);
   bool Separated(const WriteOp& op) const;
+  bool MayHoldUp(const std::vector<WriteOp>& ops) const;
   Status Separate(WriteOp* op, log::ValueRef* reference);
+  // A group in which references take the place of values that stand apart from their keys.
+  struct SeparatedGroup {
+    std::vector<WriteOp> ops;
+    std::vector<log::ValueRef> references;
+    uint64_t value_bytes = 0;
+  };
+  Status SeparateAll(const std::vector<WriteOp>& ops, SeparatedGroup* group);
   Status AppendValue(Slice key, Slice value, log::ValueRef* reference);
   Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress);
   Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
@@ -154,10 +174,17 @@ class DbImpl final : public Db {
     bool full = false;   // added, and no more should be
     uint64_t lsn = 0;
   };
+  // The values of a write that may hold others up, stored before it has a guard.
+  struct LargeValues {
+    SeparatedGroup group;
+    // From before they are stored until their records are in a MemTable.
+    std::optional<SegmentTracker::Protection> protection;
+  };
+  Status StoreLarge(const std::vector<WriteOp>& ops, LargeValues* large, uint64_t* full_generation);
   Status TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
                   GroupOutcome* outcome);
-  Status TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
-                   GroupOutcome* outcome);
+  Status TryInline(const Version& version, const std::vector<WriteOp>& ops, uint64_t value_bytes,
+                   bool atomic, GroupOutcome* outcome);
   bool FullOfValues(const MemoryHandle& memory) const;
   bool CountValue(MemoryHandle& memory, uint64_t value_bytes) const;
   void RotateEarly(uint64_t full_generation, bool may_wait);
@@ -170,6 +197,9 @@ class DbImpl final : public Db {
   // db_update.cpp
   Status GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
                       const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base) const;
+  Status FindAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
+                       const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base,
+                       LateValue* late) const;
   bool HasBase() const;
   struct UpdateCall;
   Status AskBase(Slice key, UpdateCall& call) const;
@@ -177,10 +207,16 @@ class DbImpl final : public Db {
   uint64_t PinTables(IteratorSources* sources);
   static std::shared_ptr<const Version> TablesOf(const Version& version);
   Status RunUpdate(Slice key, UpdateCall& call);
-  Status TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done, bool* full);
-  Status ReadPresent(const Version& version, const Found& found, UpdateCall& call,
-                     const Slice** present) const;
-  Status AddUpdated(const Version& version, WriteOp op, UpdateCall& call, bool* done, bool* full);
+  struct UpdateOutcome {
+    bool done = false;
+    bool full = false;        // done, and the MemTable takes no more values
+    uint64_t generation = 0;  // of the MemTable, unless the base is to be asked
+  };
+  Status TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome);
+  Status LookForUpdate(Slice key, UpdateCall& call, const std::string** present, LateValue* late,
+                       bool* done) const;
+  Status AddUpdated(WriteOp op, UpdateCall& call, UpdateOutcome* outcome);
+  Status AddLargeUpdated(const WriteOp& op, UpdateCall& call, UpdateOutcome* outcome);
   class Applier;
 
   // db_room.cpp
@@ -207,7 +243,7 @@ class DbImpl final : public Db {
   Status LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
                       Found* found) const;
   Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const;
-  Status Deliver(const Found& found, const AllocateFn& allocate) const;
+  Status Deliver(const Found& found, const AllocateFn& allocate, LateValue* late) const;
   std::shared_ptr<const Version> PinVersion() const;
 
   // db_background.cpp
@@ -267,10 +303,14 @@ class DbImpl final : public Db {
   // db_compact.cpp
   struct Merge;
   std::vector<RunShape> ShapesLocked() const;
+  CompactionChoice PickLocked(bool only_urgent) const;
   bool CompactionWantedLocked() const;
   void CompactionJob();
   bool CompactOnce(int depth);
   bool CollectOnce();
+  Status CollectAll();
+  void RememberNoRoomLocked(const Merge& merge, const Result<uint64_t>& free_bytes);
+  bool RoomForMerges();
   bool BeginMergeLocked(Merge& merge, bool only_urgent);
   bool NothingToDropLocked() const;
   bool FindCollectableLocked(Merge& merge) const;
@@ -293,7 +333,7 @@ class DbImpl final : public Db {
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<ValueLog> values_;
-  SegmentTracker segments_;
+  mutable SegmentTracker segments_;
   SnapshotList snapshots_;
   mutable Counters counters_;
   KeyLocks key_locks_;
@@ -328,12 +368,23 @@ class DbImpl final : public Db {
   // why the last flush failed, if room, memory or descriptors are short; tried again on request
   Status shortage_;
   Status compaction_shortage_;    // the same for merges; tried again after a flush
+  // A merge of so many bytes found no room. It is tried again once so many bytes are free, or after
+  // so many flushes.
+  uint64_t merge_bytes_end_ = UINT64_MAX;
+  uint64_t merge_room_ = 0;
+  int merge_flushes_ = 0;
   bool shortage_logged_ = false;  // once until a flush is done
   int jobs_ = 0;                // queued or running
   bool flush_queued_ = false;
   bool flushing_ = false;
   bool compaction_queued_ = false;
-  bool merge_all_ = false;          // Compact() waits
+  // Calls of Compact; those of which the merge of all runs has begun; those of which it has ended,
+  // and how the last one did.
+  uint64_t compacts_asked_ = 0;
+  uint64_t compacts_begun_ = 0;
+  uint64_t compacts_done_ = 0;
+  Status compacted_;
+  int collectors_ = 0;              // calls of Compact that wait until segments are collected
   bool collect_due_ = false;        // value segments are mostly dead
   int merging_ = 0;                 // merges under way
   uint64_t merge_turn_bytes_ = 0;   // they go on for so many before the next flush

@@ -67,6 +67,19 @@ TEST(CompactionPicker, LeavesRunsBehindABusyOneAlone) {
   ExpectChoice(PickCompaction(runs, Tiered(4, 1000)), 0, 0);
 }
 
+TEST(CompactionPicker, LeavesMergesOfTooManyBytesAlone) {
+  const std::vector<RunShape> runs = Shapes({10, 10, 10, 10, 40, 100});
+  ExpectChoice(PickCompaction(runs, Tiered(4, 50)), 0, 6);
+  ExpectChoice(PickCompaction(runs, Tiered(4, 50), 180), 0, 5);
+  ExpectChoice(PickCompaction(runs, Tiered(4, 50), 80), 0, 4);
+  ExpectChoice(PickCompaction(runs, Tiered(4, 50), 40), 0, 0);
+  StorageOptions every_nth = Tiered(4, 100);
+  every_nth.compaction = CompactionPolicy::kEveryNth;
+  const std::vector<RunShape> numbered = {{1, 8, false}, {9, 4, false}};
+  ExpectChoice(PickCompaction(numbered, every_nth, 11), 0, 2);
+  ExpectChoice(PickCompaction(numbered, every_nth, 10), 0, 0);
+}
+
 TEST(CompactionPicker, EveryNthLooksAtSsidsOfFlushes) {
   StorageOptions options = Tiered(4, 100);
   options.compaction = CompactionPolicy::kEveryNth;

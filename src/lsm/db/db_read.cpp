@@ -81,9 +81,15 @@ Status DbImpl::ReadValue(const log::ValueRef& reference, const AllocateFn& alloc
                                        "restore the file from a copy or checkpoint");
 }
 
-Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate) const {
+// In the guard of the lookup. A large value is left to the caller: its segment stays meanwhile.
+Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate, LateValue* late) const {
   if (found.state == Found::State::kValueRef) {
-    return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate);
+    late->reference = base::LoadLe<log::ValueRef>(found.value.data());
+    const uint64_t id = late->reference.segment_id;
+    if (late->reference.value_size >= kHoldUpBytes) {
+      late->segments = segments_.HandlesBetween(id, id + 1);
+    }
+    return late->due() ? Status() : ReadValue(late->reference, allocate);
   }
   if (found.state != Found::State::kValue) return Status(Code::kNotFound);
   return lsm::Deliver(found.value, allocate);
@@ -115,6 +121,14 @@ bool DbImpl::HasBase() const {
 Status DbImpl::GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
                             const AllocateFn& allocate,
                             std::shared_ptr<const BaseLayer>* base) const {
+  LateValue late;
+  QUIRE_RETURN_IF_ERROR(FindAboveBase(key, hash, snapshot, allocate, base, &late));
+  return late.due() ? ReadValue(late.reference, allocate) : Status();
+}
+
+Status DbImpl::FindAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
+                             const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base,
+                             LateValue* late) const {
   const base::EpochGuard guard;
   const Version& version = *version_.load(std::memory_order_acquire);
   // Slots and filters are on their way from memory while the MemTables are looked into.
@@ -128,18 +142,22 @@ Status DbImpl::GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
     *base = version.base;
     return Status(Code::kNotFound);
   }
-  return Deliver(found, allocate);
+  return Deliver(found, allocate, late);
 }
 
 Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
                              TablesPosition* tables) const {
   const uint64_t hash = base::HashKey(key);
-  const base::EpochGuard guard;
-  const Version& version = *version_.load(std::memory_order_acquire);
-  Found found;
-  *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
-  if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
-  return Deliver(found, allocate);
+  LateValue late;
+  {
+    const base::EpochGuard guard;
+    const Version& version = *version_.load(std::memory_order_acquire);
+    Found found;
+    *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
+    if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
+    QUIRE_RETURN_IF_ERROR(Deliver(found, allocate, &late));
+  }
+  return late.due() ? ReadValue(late.reference, allocate) : Status();
 }
 
 void DbImpl::DropBase() {

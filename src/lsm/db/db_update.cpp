@@ -26,7 +26,7 @@ struct DbImpl::UpdateCall {
   uint32_t function = 0;
   Slice argument;
   WriteProgress* progress = nullptr;
-  std::string present;  // a separated value that was read
+  std::string present;  // a copy of the value that the function sees
   Slice present_slice;
   std::shared_ptr<const BaseLayer> base;  // to be asked, as nothing is known here
   bool base_asked = false;                // its answer never changes
@@ -47,6 +47,12 @@ struct DbImpl::UpdateCall {
            (value == nullptr || progress->ran_on == *value);
   }
 
+  AllocateFn Place() {
+    return [this](size_t size) {
+      present.resize(size);
+      return present.data();
+    };
+  }
   Status Refuse(const Status& why) {
     refused = true;
     return why;
@@ -76,55 +82,67 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
   call.base.reset();
   call.base_asked = false;
   while (true) {
-    bool done = false;
-    bool full = false;
-    uint64_t generation = 0;
+    UpdateOutcome outcome;
     if (call.base != nullptr) QUIRE_RETURN_IF_ERROR(AskBase(key, call));
     {
-      const base::EpochGuard guard;
       const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));
-      const Version& version = *version_.load(std::memory_order_acquire);
-      QUIRE_RETURN_IF_ERROR(TryUpdate(version, key, call, &done, &full));
-      generation = version.active->generation();
+      QUIRE_RETURN_IF_ERROR(TryUpdate(key, call, &outcome));
     }
-    if (full) RotateEarly(generation, call.progress->may_wait);
-    if (done) return Status();
+    if (outcome.full) RotateEarly(outcome.generation, call.progress->may_wait);
+    if (outcome.done) return Status();
     if (call.base != nullptr) continue;
-    QUIRE_RETURN_IF_ERROR(MakeRoom(generation, call.progress));
+    QUIRE_RETURN_IF_ERROR(MakeRoom(outcome.generation, call.progress));
   }
 }
 
-// Under the key's lock, with a Version loaded after it was taken. Other writes of the key need the
-// lock too, so what is newest in the Version stays newest; and a record is added only while the
-// Version's MemTable is still the active one.
-Status DbImpl::TryUpdate(const Version& version, Slice key, UpdateCall& call, bool* done,
-                         bool* full) {
-  Found found;
-  QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
+// Under the key's lock. Other writes of the key need it too, so what is newest stays newest: the
+// function runs, and a large value is stored, without a guard, for which others would wait.
+Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
   call.lsn = 0;
-  if (call.fill != nullptr) {
-    *done = true;
-    if (found.state != Found::State::kNowhere) return Status();
-    return AddUpdated(version, *call.fill, call, done, full);
-  }
-  if (found.state == Found::State::kNowhere && version.base != nullptr && !call.base_asked) {
-    call.base = version.base;
-    return Status();
-  }
-  const Slice* present = nullptr;
-  QUIRE_RETURN_IF_ERROR(ReadPresent(version, found, call, &present));
+  const std::string* found = nullptr;
+  LateValue late;
+  QUIRE_RETURN_IF_ERROR(LookForUpdate(key, call, &found, &late, &outcome->done));
+  if (outcome->done || call.base != nullptr) return Status();
+  if (call.fill != nullptr) return AddUpdated(*call.fill, call, outcome);
+  if (late.due()) QUIRE_RETURN_IF_ERROR(ReadValue(late.reference, call.Place()));
+  if (found != nullptr) call.present_slice = *found;
+  const Slice* const present = found == nullptr ? nullptr : &call.present_slice;
   if (!call.Ran(present)) {
     bool write = false;
     call.progress->updated.clear();
     const Status ran = call.Run(key, present, &write);
     if (!ran.ok()) return call.Refuse(ran);
-    *done = true;
+    outcome->done = !write;
     if (!write) return Status();
   }
   QUIRE_RETURN_IF_ERROR(
-      AddUpdated(version, {log::RecordType::kPut, key, call.progress->updated}, call, done, full));
-  if (!*done) call.Remember(present);
+      AddUpdated({log::RecordType::kPut, key, call.progress->updated}, call, outcome));
+  if (!outcome->done) call.Remember(present);
   return Status();
+}
+
+// Where the value is that the function sees (null: it is absent), and whether it is still to be
+// read. Nothing of it if the base is to be asked first (call.base). `done`: the key is known, and
+// what would be filled in is older.
+Status DbImpl::LookForUpdate(Slice key, UpdateCall& call, const std::string** present,
+                             LateValue* late, bool* done) const {
+  const base::EpochGuard guard;
+  const Version& version = *version_.load(std::memory_order_acquire);
+  Found found;
+  QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
+  const bool nowhere = found.state == Found::State::kNowhere;
+  if (call.fill != nullptr) {
+    *done = !nowhere;
+    return Status();
+  }
+  if (nowhere) {
+    if (version.base != nullptr && !call.base_asked) call.base = version.base;
+    if (version.base != nullptr && call.base_has) *present = &call.base_value;
+    return Status();
+  }
+  if (found.state == Found::State::kDeleted) return Status();
+  *present = &call.present;
+  return Deliver(found, call.Place(), late);
 }
 
 // Outside of the guard and the key's lock: it may open files and replay logs. Where it goes
@@ -140,45 +158,37 @@ Status DbImpl::AskBase(Slice key, UpdateCall& call) const {
   return call.base_asked || !HasBase() ? Status() : status;
 }
 
-// The value that an update sees; null: absent.
-Status DbImpl::ReadPresent(const Version& version, const Found& found, UpdateCall& call,
-                           const Slice** present) const {
-  *present = &call.present_slice;
-  const auto allocate = [&call](size_t size) {
-    call.present.resize(size);
-    return call.present.data();
-  };
-  switch (found.state) {
-    case Found::State::kValue:
-      call.present_slice = found.value;
-      return Status();
-    case Found::State::kDeleted:
-      *present = nullptr;
-      return Status();
-    case Found::State::kValueRef:
-      QUIRE_RETURN_IF_ERROR(Deliver(found, allocate));
-      break;
-    case Found::State::kNowhere:
-      if (version.base == nullptr || !call.base_has) *present = nullptr;
-      call.present_slice = call.base_value;
-      return Status();
-  }
-  call.present_slice = call.present;
-  return Status();
-}
-
-Status DbImpl::AddUpdated(const Version& version, WriteOp op, UpdateCall& call, bool* done,
-                          bool* full) {
+Status DbImpl::AddUpdated(WriteOp op, UpdateCall& call, UpdateOutcome* outcome) {
   const Status checked = CheckWrite(op.key, op.value.size());
   if (!checked.ok()) return call.Refuse(checked);
+  call.user_bytes = op.key.size() + op.value.size();
+  if (op.value.size() >= kHoldUpBytes && Separated(op)) return AddLargeUpdated(op, call, outcome);
+  const base::EpochGuard guard;
+  const Version& version = *version_.load(std::memory_order_acquire);
+  outcome->generation = version.active->generation();
   const uint64_t value_bytes = op.value.size();
   log::ValueRef reference;
   const bool separated = Separated(op);
   const bool may_add = !separated || !FullOfValues(*version.active);
   if (separated && may_add) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
-  *done = may_add && version.active->table().Add(op, &call.lsn);
-  *full = *done && separated && CountValue(*version.active, value_bytes);
-  call.user_bytes = op.key.size() + value_bytes;
+  outcome->done = may_add && version.active->table().Add(op, &call.lsn);
+  outcome->full = outcome->done && separated && CountValue(*version.active, value_bytes);
+  return Status();
+}
+
+Status DbImpl::AddLargeUpdated(const WriteOp& op, UpdateCall& call, UpdateOutcome* outcome) {
+  LargeValues large;
+  QUIRE_RETURN_IF_ERROR(StoreLarge({op}, &large, &outcome->generation));
+  if (outcome->generation != 0) return Status();
+  const base::EpochGuard guard;
+  const Version& version = *version_.load(std::memory_order_acquire);
+  outcome->generation = version.active->generation();
+  GroupOutcome added;
+  QUIRE_RETURN_IF_ERROR(
+      TryInline(version, large.group.ops, large.group.value_bytes, false, &added));
+  outcome->done = added.added;
+  outcome->full = added.full;
+  call.lsn = added.lsn;
   return Status();
 }
 

@@ -104,6 +104,10 @@ Status DbImpl::Delete(Slice key) { return WriteOne(log::RecordType::kDelete, key
 
 Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
   QUIRE_RETURN_IF_ERROR(CheckWrite(key, value.size()));
+  if (value.size() >= kHoldUpBytes) {
+    WriteProgress progress;
+    return WriteGroup({{type, key, value}}, false, &progress);
+  }
   while (true) {
     uint64_t lsn = 0;
     uint64_t full_generation = 0;
@@ -111,11 +115,13 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
     {
       // From the value's place to the record that refers to it under one guard: a value segment is
       // judged dead only after a grace period.
+      const bool locked = key_locks_.enabled();
+      const KeyLock key_lock = locked
+                                   ? KeyLock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)))
+                                   : KeyLock();
       const base::EpochGuard guard;
+      if (!locked && key_locks_.enabled()) continue;
       const Version& version = *version_.load(std::memory_order_acquire);
-      KeyLock key_lock = key_locks_.enabled()
-                             ? KeyLock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)))
-                             : KeyLock();
       WriteOp op{type, key, value};
       log::ValueRef reference;
       const bool separated = Separated(op);
@@ -189,28 +195,55 @@ KeyLocks::Set DbImpl::LocksOf(const std::vector<WriteOp>& ops) const {
   return set;
 }
 
-// In a copy of `ops` references take the place of large values.
-Status DbImpl::TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
-                        GroupOutcome* outcome) {
-  if (std::none_of(ops.begin(), ops.end(), [this](const WriteOp& op) { return Separated(op); })) {
-    return TryInline(version, ops, atomic, outcome);
-  }
-  if (FullOfValues(*version.active)) return Status();
-  std::vector<WriteOp> separated = ops;
-  std::vector<log::ValueRef> references(ops.size());
-  uint64_t value_bytes = 0;
+Status DbImpl::SeparateAll(const std::vector<WriteOp>& ops, SeparatedGroup* group) {
+  group->references.resize(ops.size());
+  group->ops = ops;
   for (size_t i = 0; i < ops.size(); ++i) {
     if (!Separated(ops[i])) continue;
-    QUIRE_RETURN_IF_ERROR(Separate(&separated[i], &references[i]));
-    value_bytes += ops[i].value.size();
+    QUIRE_RETURN_IF_ERROR(Separate(&group->ops[i], &group->references[i]));
+    group->value_bytes += ops[i].value.size();
   }
-  QUIRE_RETURN_IF_ERROR(TryInline(version, separated, atomic, outcome));
-  outcome->full = outcome->added && CountValue(*version.active, value_bytes);
   return Status();
 }
 
-Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
-                         GroupOutcome* outcome) {
+// Whether the copies of its values take so long that nobody may wait for them at a guard.
+bool DbImpl::MayHoldUp(const std::vector<WriteOp>& ops) const {
+  uint64_t bytes = 0;
+  for (const WriteOp& op : ops) bytes += Separated(op) ? op.value.size() : 0;
+  return bytes >= kHoldUpBytes;
+}
+
+// `full_generation` is not 0: nothing was stored, since that MemTable refers to enough values.
+Status DbImpl::StoreLarge(const std::vector<WriteOp>& ops, LargeValues* large,
+                          uint64_t* full_generation) {
+  {
+    const base::EpochGuard guard;
+    const Version& version = *version_.load(std::memory_order_acquire);
+    if (FullOfValues(*version.active)) {
+      *full_generation = version.active->generation();
+      return Status();
+    }
+  }
+  large->protection.emplace(segments_.Protect(values_->open_floor()));
+  const Status stored = SeparateAll(ops, &large->group);
+  base::SyncPoint("lsm.write.stored");
+  return stored;
+}
+
+Status DbImpl::TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+                        GroupOutcome* outcome) {
+  if (std::none_of(ops.begin(), ops.end(), [this](const WriteOp& op) { return Separated(op); })) {
+    return TryInline(version, ops, 0, atomic, outcome);
+  }
+  if (FullOfValues(*version.active)) return Status();
+  SeparatedGroup group;
+  QUIRE_RETURN_IF_ERROR(SeparateAll(ops, &group));
+  return TryInline(version, group.ops, group.value_bytes, atomic, outcome);
+}
+
+// `value_bytes`: of the values that `ops` refer to.
+Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops,
+                         uint64_t value_bytes, bool atomic, GroupOutcome* outcome) {
   if (atomic && MemTable::BatchBytes(ops, true) > record_bytes_max_) {
     return Status(Code::kInvalidArgument, "the batch takes " +
                                               std::to_string(MemTable::BatchBytes(ops, true)) +
@@ -219,6 +252,7 @@ Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops
                                               ": split it or raise memtable_bytes");
   }
   outcome->added = version.active->table().AddBatch(ops, atomic, &outcome->lsn);
+  outcome->full = outcome->added && value_bytes != 0 && CountValue(*version.active, value_bytes);
   return Status();
 }
 
@@ -231,14 +265,23 @@ Status DbImpl::WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WritePro
 
 Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
                         uint64_t* lsn) {
+  const bool apart = MayHoldUp(ops);
+  LargeValues large;
   while (true) {
     GroupOutcome outcome;
     uint64_t generation = 0;
-    {
-      const base::EpochGuard guard;
-      const Version& version = *version_.load(std::memory_order_acquire);
+    if (apart && large.group.ops.empty()) {
+      QUIRE_RETURN_IF_ERROR(StoreLarge(ops, &large, &generation));
+    }
+    if (generation == 0) {
+      const bool locked = key_locks_.enabled();
       const KeyLockSet key_locks(key_locks_, LocksOf(ops));
-      QUIRE_RETURN_IF_ERROR(TryGroup(version, ops, atomic, &outcome));
+      const base::EpochGuard guard;
+      if (!locked && key_locks_.enabled()) continue;
+      const Version& version = *version_.load(std::memory_order_acquire);
+      QUIRE_RETURN_IF_ERROR(apart ? TryInline(version, large.group.ops, large.group.value_bytes,
+                                              atomic, &outcome)
+                                  : TryGroup(version, ops, atomic, &outcome));
       generation = version.active->generation();
     }
     if (!outcome.added) {

@@ -24,7 +24,8 @@ class KeyLocks {
   /// From now on plain writes take locks too. Waits, the first time, until those that did not are
   /// over: the caller holds no EpochGuard.
   void Enable();
-  /// Whether plain writes have to take locks. Asked inside the EpochGuard that covers the write.
+  /// Whether plain writes have to take locks. Asked before the EpochGuard that covers the write, as
+  /// a lock may be waited for long, and again inside it.
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
 
   static size_t IndexOf(uint64_t hash) { return (hash >> 20) % kCount; }

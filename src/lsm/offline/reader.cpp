@@ -110,13 +110,17 @@ Status DirectoryReader::Get(Slice key, const AllocateFn& allocate, Presence* pre
     return Status(Code::kInvalidArgument,
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
   }
-  const base::EpochGuard guard;
-  Found found;
-  QUIRE_RETURN_IF_ERROR(Find(view_->version, key, &found));
-  if (presence != nullptr) *presence = found.presence;
-  if (found.presence != Presence::kPresent) return Status(Code::kNotFound);
-  if (!found.separated) return Deliver(found.value, allocate);
-  return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate);
+  log::ValueRef reference;
+  {
+    const base::EpochGuard guard;
+    Found found;
+    QUIRE_RETURN_IF_ERROR(Find(view_->version, key, &found));
+    if (presence != nullptr) *presence = found.presence;
+    if (found.presence != Presence::kPresent) return Status(Code::kNotFound);
+    if (!found.separated) return Deliver(found.value, allocate);
+    reference = base::LoadLe<log::ValueRef>(found.value.data());
+  }
+  return ReadValue(reference, allocate);  // a large one takes long, and others wait for guards
 }
 
 std::unique_ptr<Iterator> DirectoryReader::NewIterator(const IteratorOptions& options) const {

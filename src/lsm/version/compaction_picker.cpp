@@ -24,20 +24,24 @@ bool NewerRunsOutweighOldest(const std::vector<RunShape>& runs, const StorageOpt
          oldest / 100 * percent + oldest % 100 * percent / 100;
 }
 
-CompactionChoice PickLikeSizes(const std::vector<RunShape>& runs, size_t end, size_t trigger) {
+CompactionChoice PickLikeSizes(const std::vector<RunShape>& runs, size_t end, size_t trigger,
+                               uint64_t bytes_end) {
   for (size_t first = 0; first + trigger <= end; ++first) {
     uint64_t bytes = runs[first].bytes;
     size_t last = first + 1;
-    while (last < end && runs[last].bytes <= bytes) bytes += runs[last++].bytes;
+    while (last < end && runs[last].bytes <= bytes && bytes + runs[last].bytes < bytes_end) {
+      bytes += runs[last++].bytes;
+    }
     if (last - first >= trigger) return {first, last - first};
   }
   return {};
 }
 
 CompactionChoice PickTiered(const std::vector<RunShape>& runs, size_t end,
-                            const StorageOptions& options) {
-  if (end == runs.size() && NewerRunsOutweighOldest(runs, options)) return {0, end};
-  return PickLikeSizes(runs, end, static_cast<size_t>(options.compaction_trigger));
+                            const StorageOptions& options, uint64_t bytes_end) {
+  const bool all = end == runs.size() && BytesOf(runs) < bytes_end;
+  if (all && NewerRunsOutweighOldest(runs, options)) return {0, end};
+  return PickLikeSizes(runs, end, static_cast<size_t>(options.compaction_trigger), bytes_end);
 }
 
 CompactionChoice PickEveryNth(const std::vector<RunShape>& runs, const StorageOptions& options) {
@@ -51,14 +55,18 @@ CompactionChoice PickEveryNth(const std::vector<RunShape>& runs, const StorageOp
 
 }  // namespace
 
-CompactionChoice PickCompaction(const std::vector<RunShape>& runs, const StorageOptions& options) {
+uint64_t BytesOf(const std::vector<RunShape>& runs) { return BytesBefore(runs, runs.size()); }
+
+CompactionChoice PickCompaction(const std::vector<RunShape>& runs, const StorageOptions& options,
+                                uint64_t bytes_end) {
   size_t end = 0;
   while (end < runs.size() && !runs[end].busy) ++end;
   if (end < 2) return {};
   if (options.compaction == CompactionPolicy::kEveryNth) {
-    return end == runs.size() ? PickEveryNth(runs, options) : CompactionChoice{};
+    const bool all = end == runs.size() && BytesOf(runs) < bytes_end;
+    return all ? PickEveryNth(runs, options) : CompactionChoice{};
   }
-  return PickTiered(runs, end, options);
+  return PickTiered(runs, end, options, bytes_end);
 }
 
 size_t RunCountMax(const StorageOptions& options) {

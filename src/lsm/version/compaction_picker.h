@@ -27,14 +27,17 @@ struct CompactionChoice {
   size_t count = 0;
 };
 
-/// What is due for `runs`, newest first. Runs behind a busy one are left alone until that merge is
-/// done.
+/// What is due for `runs`, newest first, among merges of fewer than `bytes_end` bytes. Runs behind
+/// a busy one are left alone until that merge is done.
 ///
 /// kTiered merges all runs when those before the oldest hold dead_percent_max of its bytes (so that
 /// dead versions take at most about that share of the live ones), and otherwise the first
 /// compaction_trigger or more neighbours of which each is at most as large as those before it
 /// together. kEveryNth merges all runs when a flush made an SSID divisible by compaction_trigger.
-CompactionChoice PickCompaction(const std::vector<RunShape>& runs, const StorageOptions& options);
+CompactionChoice PickCompaction(const std::vector<RunShape>& runs, const StorageOptions& options,
+                                uint64_t bytes_end = UINT64_MAX);
+/// The bytes of all of them.
+uint64_t BytesOf(const std::vector<RunShape>& runs);
 
 /// The number of runs from which on flushes wait for a merge: bounds what a lookup has to ask.
 size_t RunCountMax(const StorageOptions& options);

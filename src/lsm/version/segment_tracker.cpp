@@ -46,6 +46,7 @@ std::set<uint64_t> SegmentTracker::Graced() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::set<uint64_t> graced;
   for (const auto& [id, segment] : segments_) {
+    if (Protected(id)) continue;
     if (segment.state == State::kSealed && segment.graced->load(std::memory_order_acquire)) {
       graced.insert(id);
     }
@@ -125,9 +126,12 @@ SegmentTracker::Protection::~Protection() {
   tracker_->protected_from_.erase(floor_);
 }
 
+bool SegmentTracker::Protected(uint64_t id) const {
+  return !protected_from_.empty() && id >= *protected_from_.begin();
+}
+
 bool SegmentTracker::Judgeable(uint64_t id, const Segment& segment) const {
-  return segment.state == State::kSettled &&
-         (protected_from_.empty() || id < *protected_from_.begin());
+  return segment.state == State::kSettled && !Protected(id);
 }
 
 std::vector<uint64_t> SegmentTracker::Unused(const SegmentUses& uses) const {

@@ -9,6 +9,8 @@
 ///            are not judged until its tables are in the manifest: a RunWriter holds the
 ///            Protection, which cannot be taken from it; what moves a value into a segment checks
 ///            that the Protection covers it, and what publishes the tables needs the RunWriter.
+///            A write of large values holds one, too, until its records are in a MemTable: a grace
+///            period does not wait for it.
 #pragma once
 
 #include <atomic>
@@ -45,7 +47,8 @@ class SegmentTracker {
   /// Segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn` may
   /// refer to them.
   void Recover(const std::vector<ValueSegmentInfo>& segments, uint64_t recovered_end_lsn);
-  /// The sealed segments whose grace period is over: each write into them has reached a MemTable.
+  /// The sealed segments whose grace period is over and that nothing protects: each write into them
+  /// has reached a MemTable.
   std::set<uint64_t> Graced() const;
   /// Takes note of new and of sealed segments, of those that are `graced`, and of how far flushing
   /// got. The flags that are returned are to be set after a grace period:
@@ -61,8 +64,9 @@ class SegmentTracker {
   /// Returns the segments for the manifest: all but those given up.
   std::vector<StoredSegment> Stored() const;
 
-  /// While one lives, no segment from `first_id` on is judged: tables that are in no manifest yet
-  /// refer to it. One that was moved from protects nothing.
+  /// While one lives, no segment from `first_id` on is judged, nor is its grace period over: tables
+  /// that are in no manifest yet refer to it, or records that are in no MemTable yet. One that was
+  /// moved from protects nothing.
   class Protection {
    public:
     /// Protects nothing: for tables that refer to what something else protects.
@@ -104,6 +108,7 @@ class SegmentTracker {
   };
   std::shared_ptr<SegmentHandle> HandleOf(uint64_t id);
   Segment& Find(uint64_t id);
+  bool Protected(uint64_t id) const;
   bool Judgeable(uint64_t id, const Segment& segment) const;
   static void Advance(Segment& segment, bool graced, const MemoryState& memory);
 

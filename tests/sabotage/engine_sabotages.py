@@ -1,0 +1,33 @@
+"""What sabotage.py leaves out of one rank's merges and large values."""
+from sabotage_kind import Sabotage
+
+LSM = "quire_lsm_test"
+
+ENGINE_SABOTAGES = [
+    Sabotage("merge-of-another", "a long merge keeps the merges of other databases waiting",
+             "src/base/executor.cpp", "constexpr int kLongJobsMax = 2;",
+             "constexpr int kLongJobsMax = 1;", "quire_base_test", "ThreadPool.RunsALongJob*"),
+    Sabotage("merge-due-elsewhere", "flushes wait for a merge of all that has no thread",
+             "src/lsm/db/db_flush.cpp", "return merging_ > 0 || PickLocked(true).count > 0;",
+             "return merging_ > 0 || PickLocked(false).count > 0;", LSM, "Policies/TwoDatabases.*"),
+    Sabotage("compact-idle", "Compact waits until nothing is left to be done",
+             "src/lsm/db/db_compact.cpp", "return compacts_done_ >= mine;", "return jobs_ == 0;",
+             LSM, "Compact.Returns*"),
+    Sabotage("merge-room", "each flush has a merge tried again that found no room",
+             "src/lsm/db/db_compact.cpp",
+             "  merge_bytes_end_ = std::min(merge_bytes_end_, bytes);\n", "",
+             LSM, "MergeWithoutRoom.*"),
+    Sabotage("large-value-guard", "a large value is stored while everybody waits",
+             "src/lsm/db/db_write.cpp", "  const bool apart = MayHoldUp(ops);",
+             "  const bool apart = false;", LSM, "ALargeValue.HoldsUp*"),
+    Sabotage("large-value-graced", "the grace period of a segment does not wait for a large value",
+             "src/lsm/version/segment_tracker.cpp", "    if (Protected(id)) continue;\n", "",
+             LSM, "ALargeValue.IsThere*"),
+    Sabotage("large-value-read", "a large value is read while everybody waits",
+             "src/lsm/db/db_read.cpp", "late->reference.value_size >= kHoldUpBytes", "false",
+             LSM, "ALargeValue.*IsRead"),
+    Sabotage("update-guard", "a function of the program runs while everybody waits",
+             "src/lsm/db/db_update.cpp", "    bool write = false;\n",
+             "    bool write = false;\n    const base::EpochGuard guard;\n",
+             LSM, "AnUpdate.*"),
+]
