@@ -56,6 +56,10 @@ FILE_SABOTAGES = [
              "return segment_->map().TryCopy(ValueOffset(ref), ref.value_size, to);",
              "std::copy_n(segment_->data() + ValueOffset(ref), ref.value_size, to);\n"
              "  return true;", LSM, "LostValues.OfTheActive*"),
+    Sabotage("values-directory-meanwhile",
+             "a value segment made while the directory is synced counts as in it",
+             "src/lsm/vlog/value_log.cpp", "synced_files_ = new_files;",
+             "synced_files_ = new_files_;", LSM, "ValueLogTest.ASegmentMadeWhile*"),
     Sabotage("range-end", "a range whose end no table takes is acknowledged",
              "src/lsm/db/db_write.cpp", "if (op.value.size() > log::kKeyBytesMax) {",
              "if (false) {", LSM, "LongRangeTest.*"),

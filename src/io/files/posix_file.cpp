@@ -19,6 +19,7 @@
 #include "io/files/page_memory.h"
 #include "io/files/posix_error.h"
 #include "io/files/room.h"
+#include "io/files/sync_places.h"
 #include "io/memory/guarded_copy.h"
 #include "io/memory/stores.h"
 
@@ -192,7 +193,9 @@ Status PosixFile::Deallocate(uint64_t offset, uint64_t size) {
   return ErrnoStatus(errno, "give back room" + At(offset), path_);
 }
 
-Status PosixFile::Sync() { return DataSync(fd_.get(), path_); }
+Status PosixFile::Sync() {
+  return AtFileSync([this] { return DataSync(fd_.get(), path_); });
+}
 
 void PosixFile::StartWriteBack(uint64_t offset, uint64_t size) {
   // Without one of its WAIT flags it takes no error away from a later sync.

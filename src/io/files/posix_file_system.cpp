@@ -19,6 +19,7 @@
 #include "io/files/posix_error.h"
 #include "io/files/posix_file.h"
 #include "io/files/remove_tree.h"
+#include "io/files/sync_places.h"
 
 namespace quire::io {
 namespace {
@@ -239,14 +240,7 @@ Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
   return files;
 }
 
-Status PosixFs::SyncDirectory(const std::string& directory) {
-  // Links are followed: directories above a repository may be reached through them ($SCRATCH).
-  const Descriptor fd = Descriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (!fd.ok() && errno == EACCES) {
-    WarnOfUnsynced(directory, errno);  // one may make files in it, and not read it
-    return Status();
-  }
-  if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
+Status SyncOpen(const Descriptor& fd, const std::string& directory) {
   int result = 0;
   do {
     result = ::fsync(fd.get());
@@ -257,6 +251,17 @@ Status PosixFs::SyncDirectory(const std::string& directory) {
     return Status();
   }
   return Status(Code::kIo, ErrnoStatus(errno, "sync the directory", directory).message());
+}
+
+Status PosixFs::SyncDirectory(const std::string& directory) {
+  // Links are followed: directories above a repository may be reached through them ($SCRATCH).
+  const Descriptor fd = Descriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!fd.ok() && errno == EACCES) {
+    WarnOfUnsynced(directory, errno);  // one may make files in it, and not read it
+    return Status();
+  }
+  if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
+  return AtDirectorySync([&] { return SyncOpen(fd, directory); });
 }
 
 Result<bool> PosixFs::Exists(const std::string& path) {

@@ -6,6 +6,7 @@
 
 #include "base/scope_exit.h"
 #include "io/files/posix_error.h"
+#include "io/files/sync_places.h"
 #include "io/sim/sim_state.h"
 #include "io/sim/sync_failure.h"
 
@@ -76,11 +77,13 @@ class SimFile : public File, public SyncFailure {
   }
 
   Status Sync() override {
-    const Guard guard(state_->mutex);
-    QUIRE_RETURN_IF_ERROR(state_->CheckHandle(incarnation_));
-    node_->content.Sync();
-    state_->Step();
-    return Status();
+    return AtFileSync([this]() -> Status {
+      const Guard guard(state_->mutex);
+      QUIRE_RETURN_IF_ERROR(state_->CheckHandle(incarnation_));
+      node_->content.Sync();
+      state_->Step();
+      return Status();
+    });
   }
 
   void FailSync(uint64_t offset, uint64_t size) override {
@@ -404,12 +407,14 @@ Result<std::vector<FileInfo>> SimFs::List(const std::string& directory) {
 }
 
 Status SimFs::SyncDirectory(const std::string& directory) {
-  const Guard guard(state_.mutex);
-  QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
-  QUIRE_ASSIGN_OR_RETURN(const SimNodePtr node, state_.FindDirectory(directory));
-  node->SyncEntries();
-  state_.Step();
-  return Status();
+  return AtDirectorySync([&]() -> Status {
+    const Guard guard(state_.mutex);
+    QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
+    QUIRE_ASSIGN_OR_RETURN(const SimNodePtr node, state_.FindDirectory(directory));
+    node->SyncEntries();
+    state_.Step();
+    return Status();
+  });
 }
 
 Result<bool> SimFs::Exists(const std::string& path) {

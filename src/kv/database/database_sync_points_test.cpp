@@ -479,7 +479,8 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
     return place.empty() || place.starts_with("kv.move.") || Stride() <= 6;
   }
   static bool IsOurs(const std::string& place) {
-    return place.starts_with("kv.") || place.starts_with("lsm.peer.");
+    return place.starts_with("kv.") || place.starts_with("lsm.peer.") ||
+           place.starts_with("io.sync.");
   }
   // How often each place is passed.
   std::map<std::string, int> Places() {
@@ -520,6 +521,7 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
   static std::set<std::string> PlacesInSources() {
     std::set<std::string> places = test::SyncPointsIn(Sources() + "kv", "kv.");
     places.merge(test::SyncPointsIn(Sources() + "lsm", "lsm.peer."));
+    places.merge(test::SyncPointsIn(Sources() + "io/files", "io.sync."));
     return places;
   }
   const std::set<std::string>& passed() const { return passed_; }

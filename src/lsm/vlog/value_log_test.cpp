@@ -327,6 +327,25 @@ TEST_F(ValueLogTest, WhatWasSyncedSurvivesAPowerLoss) {
   EXPECT_GT(lost, 0u) << "the simulation lost nothing";
 }
 
+// The sync of the directory may have begun before the segment's file was there.
+TEST_F(ValueLogTest, ASegmentMadeWhileTheDirectoryIsSyncedIsSyncedByTheNextSync) {
+  for (const char* place : {"io.sync.directory.before", "io.sync.directory.after"}) {
+    Fresh();
+    log::ValueRef later = Append("key", "value");
+    test::HeldThread held({.place = place, .wait_ms_max = 10'000});
+    std::jthread syncer([&] { EXPECT_OK(log_->Sync()); });
+    ASSERT_TRUE(held.WaitUntilHeld());
+    const std::string value = ValueOf(1, 20'000);
+    while (later.segment_id < 2) later = Append("key", value);
+    held.Release();
+    syncer.join();
+    ASSERT_OK(log_->Sync());
+    fs_->Restart(io::CrashKind::kPower, 1);
+    log_.reset();
+    EXPECT_EQ(Read(*ValueReader::Create(*fs_, kDirectory), later), value) << place;
+  }
+}
+
 TEST_F(ValueLogTest, EveryFailingCallIsReportedAndHarmsNothingElse) {
   for (uint64_t n = 1;; ++n) {
     Fresh();

@@ -1,6 +1,6 @@
-// One thread stands at a sync point of this folder while others write and read the store, open it
-// again, or die with it: every pair of such a place and such an action, with 1, 2 and 4 other
-// threads, against what was committed.
+// One thread stands at a sync point of this folder, or of a sync of files, while others write and
+// read the store, open it again, or die with it: every pair of such a place and such an action, with
+// 1, 2 and 4 other threads, against what was committed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,6 +131,14 @@ void Fetches(Scene& scene, Writing& theirs) {
   }
 }
 
+// Another rank begins to write; nothing of it is there yet, but what one left that died.
+void Makes(Scene& scene, Writing& /*theirs*/) {
+  const auto writer = OpenWriter(scene.fs, scene.place, "store", 1, scene.options);
+  if (!scene.Ran(writer.status())) return;
+  if (!scene.Ran((*writer)->Create("other", 100).status())) return;
+  if (scene.Ran((*writer)->Put("other").status())) scene.Ran((*writer)->Finish());
+}
+
 // Readers that change nothing walk the log of a writer that died.
 void Looks(Scene& scene, Writing& /*theirs*/) {
   for (int i = 0; i < 2 && !scene.dead; ++i) {
@@ -165,6 +173,7 @@ constexpr Kind kKinds[] = {{"writes", Writes, Writer::kThere},
                            {"opens", Opens, Writer::kEnded},
                            {"opens what died", Opens, Writer::kDead},
                            {"fetches", Fetches, Writer::kEnded},
+                           {"makes a log", Makes, Writer::kThere},
                            {"looks", Looks, Writer::kDead},
                            {"tends", Tends, Writer::kDead}};
 
@@ -284,7 +293,7 @@ class StreamSyncPoints : public testing::TestWithParam<int> {
     kind.work(stage.scene, stage.theirs);
     std::map<std::string, int> places;
     for (const auto& [name, count] : counter.arrivals()) {
-      if (name.starts_with("stream.")) places[name] = count;
+      if (name.starts_with("stream.") || name.starts_with("io.sync.")) places[name] = count;
     }
     return places;
   }
@@ -345,6 +354,7 @@ class StreamSyncPoints : public testing::TestWithParam<int> {
     const std::unique_ptr<StreamWriter> writer = WriteOnceFree(stage.scene);
     ASSERT_NE(writer, nullptr);
     ExpectAllThere(stage.scene);
+    Makes(stage.scene, stage.theirs);
   }
 };
 
@@ -355,7 +365,9 @@ void ExpectEachHeld(const std::map<std::string, int>& held) {
     EXPECT_GT(count, 0) << place << " was never held";
     passed.insert(place);
   }
-  test::ExpectPassed(test::SyncPointsIn(QUIRE_SOURCES, "stream."), passed, {});
+  std::set<std::string> places = test::SyncPointsIn(QUIRE_SOURCES, "stream.");
+  places.merge(test::SyncPointsIn(QUIRE_SOURCES "/../io/files", "io.sync."));
+  test::ExpectPassed(places, passed, {});
 }
 
 TEST_P(StreamSyncPoints, NothingCommittedIsLostOrMixedUpWhicheverThreadIsHeldWhere) {
