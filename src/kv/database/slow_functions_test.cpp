@@ -1,4 +1,4 @@
-// An update and a log sink that block, and a log sink that throws and calls Quire, on the thread
+// Updates and a log sink that block, and a log sink that throws and calls Quire, on the thread
 // that serves other ranks: what waits for them ends by its deadline, and then all goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +24,7 @@ using testing::HasSubstr;
 
 constexpr uint32_t kBlocks = 1;
 constexpr uint32_t kAppends = 2;
+constexpr uint32_t kAnswers = 3;  // blocks, too
 constexpr int kRanks = 3;
 constexpr int kOwner = 1;
 constexpr uint64_t kTimeoutMs = 1000;
@@ -67,6 +68,13 @@ class SlowFunctions : public testing::Test {
                                     *updated = "late";
                                     return Status();
                                   }));
+      EXPECT_OK(db.RegisterAnsweringUpdate(
+          kAnswers, [&](Slice, const Slice*, Slice, std::string* updated, std::string* answer) {
+            Block();
+            *updated = "late";
+            *answer = "the answer of the call that was given up";
+            return Status();
+          }));
       EXPECT_OK(db.Barrier(Level::kMemTable));
       if (rank == 0) program(context, db);
       if (rank == 0) ended_.store(true);
@@ -103,6 +111,17 @@ TEST_F(SlowFunctions, AnUpdateThatBlocksHoldsUpCallsToItsRankUntilTheyTimeOut) {
     EXPECT_EQ(db.Update(slow, kBlocks, "").code(), Code::kTimedOut);
     ExpectBlockedThenAllGoesOn(db);
     EXPECT_EQ(SimCluster::ValueOf(db, slow), "late");  // applied after its caller went
+  });
+}
+
+TEST_F(SlowFunctions, AnUpdateThatAnswersAndBlocksHoldsUpCallsToItsRankUntilTheyTimeOut) {
+  Run([](Context&, Database& db) {
+    const std::string slow = SimCluster::KeyOwnedBy(db, kOwner, "slow ");
+    std::string answer;
+    EXPECT_EQ(db.UpdateAndAnswer(slow, kAnswers, "", &answer).code(), Code::kTimedOut);
+    ExpectBlockedThenAllGoesOn(db);
+    EXPECT_EQ(answer, "");  // it comes when nobody waits for it
+    EXPECT_EQ(SimCluster::ValueOf(db, slow), "late");
   });
 }
 
