@@ -23,6 +23,13 @@ RANK_SABOTAGES = [
              "  QUIRE_RETURN_IF_ERROR(same);\n  return WriteDescriptor(",
              "  return WriteDescriptor(", KV, "*Elastic.ARedistributionForgets*"),
     # Between ranks.
+    Sabotage("close-fence-agreed", "a rank whose fence failed alone says so of Close alone",
+             "src/kv/database/database_collective.cpp",
+             "exchange.Agree(fenced.ok() ? waited : fenced);", "fenced.ok() ? waited : fenced;",
+             KV, "SlowRank.CloseReturns*"),
+    Sabotage("shm-rings-total", "rings are as large as they may be, however many there are",
+             "src/comm/shm/shm_region.cpp", "ring_bytes_total_max / PairCount(member_count);",
+             "ring_bytes_total_max;", COMM, "ShmRegion.HasRingsOf*"),
     Sabotage("frame-checksum", "a frame's checksum is not compared", "src/comm/transport/frame.cpp",
              "if (stored == FrameChecksum(path, header.sequence, frame)) return", "return",
              COMM, "Frame.*"),

@@ -255,6 +255,21 @@ TEST(ShmRegion, IsRefusedWhereItIsNotWhatWasAnnounced) {
             Code::kInvalidArgument);
 }
 
+// By default, as docs/limitations.md says.
+TEST(ShmRegion, HasRingsOf64MiBInAllUnlessTheSmallestOfThemAreMore) {
+  constexpr uint64_t kTotalMax = 64 << 20;
+  for (const uint64_t count : {2u, 64u, 65u, 128u}) {
+    const auto region = ShmRegion::Create(static_cast<int>(count), kTotalMax, 5);
+    if (region.status().code() == Code::kNoSpace) GTEST_SKIP() << region.status().ToString();
+    ASSERT_TRUE(region.ok()) << region.status().ToString();
+    const uint64_t total = count * (count - 1) * (*region)->ring_bytes();
+    EXPECT_EQ(total > kTotalMax, count > 64) << count;
+    if (count > 64) {
+      EXPECT_EQ((*region)->ring_bytes(), kShmRingBytesMin) << count;
+    }
+  }
+}
+
 // A size of which the places of all rings would be wrong, or lie outside of the region.
 TEST(ShmRegion, IsRefusedWithRingsOfAnImpossibleSize) {
   for (const uint64_t ring_bytes :
