@@ -56,6 +56,9 @@ FILE_SABOTAGES = [
              "return segment_->map().TryCopy(ValueOffset(ref), ref.value_size, to);",
              "std::copy_n(segment_->data() + ValueOffset(ref), ref.value_size, to);\n"
              "  return true;", LSM, "LostValues.OfTheActive*"),
+    Sabotage("forked-stream", "the child of a killed writer or reader keeps its locks of a stream",
+             "src/io/files/fork_closed.cpp", "::close(each->fd_.Release());", "",
+             STREAM, "ForkedPrograms.*"),
     Sabotage("values-directory-meanwhile",
              "a value segment made while the directory is synced counts as in it",
              "src/lsm/vlog/value_log.cpp", "synced_files_ = new_files;",
