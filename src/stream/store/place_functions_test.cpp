@@ -1,15 +1,19 @@
-// Place functions that throw or call Quire, of readers that pin, that only look, and of a mirror:
-// each is an error of its own get, and nothing else suffers.
+// Place functions that throw, call Quire or block, of readers that pin, that only look, and of a
+// mirror: each is a matter of its own get, and nothing else suffers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <new>
+#include <semaphore>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "io/files/machine.h"
 #include "stream/log/delta.h"
 #include "stream/store/mirror.h"
 #include "stream/store/stream_testing.h"
@@ -140,6 +144,85 @@ TEST_F(PlaceFunctions, CallsInsideThemAreRefused) {
   }
   EXPECT_EQ(writer_->LastSnapshot(), 1u);
   EXPECT_OK(writer_->Put("key").status());
+}
+
+// A get that does not return before it is let go.
+class BlockedGet {
+ public:
+  explicit BlockedGet(StreamReader& reader) {
+    thread_ = std::thread([this, &reader] {
+      status_ = reader.Get("key", 1, [this](size_t size) {
+        entered_.release();
+        go_on_.acquire();
+        bytes_.resize(size);
+        return bytes_.data();
+      });
+    });
+    EXPECT_TRUE(entered_.try_acquire_for(std::chrono::seconds(60)));
+  }
+  ~BlockedGet() { Join(); }
+  BlockedGet(const BlockedGet&) = delete;
+  BlockedGet& operator=(const BlockedGet&) = delete;
+
+  Status End() {
+    Join();
+    return status_;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  static constexpr int kAttempts = 2000;  // more often the copy is not repeated
+
+  void Join() {
+    if (!thread_.joinable()) return;
+    go_on_.release(kAttempts);
+    thread_.join();
+  }
+
+  std::counting_semaphore<> entered_{0};
+  std::counting_semaphore<> go_on_{0};
+  std::string bytes_;
+  Status status_;
+  std::thread thread_;
+};
+
+// The writer waits as long as it was told to, and no longer, where the log is full.
+TEST_F(PlaceFunctions, OneThatBlocksHoldsItsVersionAndNothingElse) {
+  constexpr uint64_t kWaitMs = 50;
+  writer_.reset();
+  StreamOptions options = SmallLog(64 << 10);
+  options.wait_ms = kWaitMs;
+  auto writer = OpenWriter(machine_.fs(), "/place", "small", 0, options);
+  ASSERT_OK(writer.status());
+  ASSERT_OK((*writer)->Create("key", kBytes).status());
+  ASSERT_OK((*writer)->Put("key").status());
+  const auto reader = OpenLocalReader(machine_.fs(), "/place", "small", 0);
+  ASSERT_OK(reader.status());
+  std::string first;
+  ASSERT_OK((*reader)->Get("key", 1, &first));
+  BlockedGet blocked(**reader);
+  EXPECT_OK((*writer)->Put("key").status());  // there is room
+  Status full;
+  const uint64_t begin_ns = io::RealClock().NowNs();
+  for (int i = 0; i < 20 && full.ok(); ++i) full = (*writer)->Put("key").status();
+  EXPECT_CODE(full, Code::kNoSpace);
+  EXPECT_GE(io::RealClock().NowNs() - begin_ns, kWaitMs * 1'000'000);
+  std::string bytes;
+  EXPECT_OK((*reader)->Get("key", 0, &bytes));  // another get of the same reader
+  EXPECT_OK(blocked.End());
+  EXPECT_TRUE(blocked.bytes() == first);
+  for (int i = 0; i < 20; ++i) EXPECT_OK((*writer)->Put("key").status());
+}
+
+// It holds nothing: the writer need not wait for it. It copies again, or finds its version gone.
+TEST_F(PlaceFunctions, OneOfAReaderThatOnlyLooksHoldsUpNobody) {
+  BlockedGet blocked(*readers_[1]);
+  for (uint64_t i = 0; i < 300; ++i) EXPECT_OK(writer_->Put("key").status());
+  const Status ended = blocked.End();
+  EXPECT_TRUE(ended.ok() || ended.code() == Code::kNotFound) << ended.ToString();
+  if (ended.ok()) {
+    EXPECT_TRUE(blocked.bytes() == BytesOf("key", 1, kBytes));
+  }
 }
 
 }  // namespace
