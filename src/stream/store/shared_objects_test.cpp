@@ -1,4 +1,4 @@
-// Objects that share memory: the whole of a state and arrays in it, of one writer or of two. Each
+// Objects that share memory: the whole of a state and arrays in it, of one writer or of three. Each
 // version is what its object was at the put, however changes are found.
 #include <gtest/gtest.h>
 
@@ -32,14 +32,16 @@ struct Attached {
   uint64_t bytes;
 };
 
-class SharedObjects : public ::testing::TestWithParam<std::tuple<StreamDeltas, StreamDeltas>> {
+using ThreeDeltas = std::tuple<StreamDeltas, StreamDeltas, StreamDeltas>;
+
+class SharedObjects : public ::testing::TestWithParam<ThreeDeltas> {
  protected:
   static constexpr uint64_t kBytes = 2 << 20;
   static constexpr uint64_t kArray = 100 * 4096;  // where one begins, at a page
 
   void SetUp() override {
-    const auto [first, second] = GetParam();
-    for (const StreamDeltas deltas : {first, second}) {
+    const auto [first, second, third] = GetParam();
+    for (const StreamDeltas deltas : {first, second, third}) {
       if (!IsWatchable(deltas)) GTEST_SKIP() << "pages cannot be watched on this machine";
       const std::string store = "store" + std::to_string(writers_.size());
       StreamOptions options = SmallLog(10 * kBytes);
@@ -101,6 +103,7 @@ constexpr StreamDeltas kFound[] = {StreamDeltas::kAuto, StreamDeltas::kHash, Str
                                    StreamDeltas::kWatch};
 INSTANTIATE_TEST_SUITE_P(Of, SharedObjects,
                          ::testing::Combine(::testing::ValuesIn(kFound),
+                                            ::testing::ValuesIn(kFound),
                                             ::testing::ValuesIn(kFound)));
 
 TEST_P(SharedObjects, AreEachStoredAsTheyAre) {
@@ -109,23 +112,29 @@ TEST_P(SharedObjects, AreEachStoredAsTheyAre) {
   Attach(0, "within a page", kArray + 8, 10);
   Attach(1, "whole again", 0, kBytes);
   Attach(1, "askew", kArray + 8, 15 * kPage);
+  Attach(2, "whole, too", 0, kBytes);
+  Attach(2, "array, too", kArray, 15 * kPage);
   Steps(60);
   Free("whole");
   Attach(0, "whole later", 0, kBytes);
   Free("whole again");
   Steps(60);
+  Free("whole, too");
+  Steps(20);
 }
 
 TEST_P(SharedObjects, AreRestoredAsTheyWere) {
   Attach(0, "array", kArray, 15 * kPage);
   Attach(0, "whole", 0, kBytes);
   Attach(1, "whole again", 0, kBytes);
+  Attach(2, "array again", kArray, 15 * kPage);
   Steps(30);
   const Result<uint64_t> snapshot = writers_[0]->Snapshot();
   ASSERT_OK(snapshot.status());
   const std::string then(memory_.data(), kBytes);
   memory_.data()[kArray + 5 * kPage] ^= 1;
   ASSERT_OK(writers_[1]->Snapshot().status());
+  ASSERT_OK(writers_[2]->Snapshot().status());
   ASSERT_OK(writers_[0]->Restore(*snapshot));
   EXPECT_EQ(Slice(memory_.data(), kBytes) == then, true);
   Steps(30);
