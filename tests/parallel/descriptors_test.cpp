@@ -1,16 +1,23 @@
 // One rank has only n descriptors left, for n = 0, 1, ... until they suffice: whatever step of
 // opening, writing and reading lacks one, on files, in shared memory or in MPI, all ranks hear the
-// same code of each collective call, and no acknowledged pair is lost.
+// same code of each collective call, and no acknowledged pair is lost. The same of checkpoints,
+// restarts, databases that are destroyed, and datasets.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/sanitizer.h"
+#include "quire/dataset.h"
 #include "tests/parallel/parallel_fixture.h"
 #include "tests/support/resource_limit.h"
 
@@ -42,6 +49,10 @@ class FewDescriptors {
 
 class Descriptors : public Parallel {
  protected:
+  void SetUp() override {
+    Parallel::SetUp();
+    if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer takes a pipe to look at an object";
+  }
   // Whether the call ended well. Expects that all ranks heard the same of it.
   bool Agreed(const char* call, const Status& status) {
     const int mine = static_cast<int>(status.code());
@@ -52,6 +63,60 @@ class Descriptors : public Parallel {
     EXPECT_TRUE(status.ok() || status.code() == Code::kOutOfMemory)
         << call << " on rank " << rank_ << ": " << status.ToString();
     return status.ok() && same;
+  }
+  bool AgreedOnEnd(const char* call, Result<std::unique_ptr<Event>> event) {
+    return Agreed(call, event.ok() ? (*event)->Wait() : event.status());
+  }
+  // Whether it is true of all ranks.
+  static bool OnAll(bool mine) {
+    int all = mine ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all == 1;
+  }
+  // Runs `calls` where the last rank has 0, 1, ... descriptors, each time after `prepare`, until
+  // nothing lacks one; and `expect` with all descriptors again.
+  void WithEverMore(const std::function<void(Context&)>& prepare,
+                    const std::function<bool(Context&)>& calls,
+                    const std::function<void(Context&)>& expect) {
+    constexpr int kEnough = 200;
+    int n = 0;
+    for (bool all = false; !all; ++n) {
+      ASSERT_LT(n, kEnough);
+      SCOPED_TRACE(n);
+      const auto context = OpenContext(MPI_COMM_WORLD, directory_ + "/" + std::to_string(n), {});
+      ASSERT_OK(context.status());
+      prepare(**context);
+      {
+        const FewDescriptors few(rank_ == size_ - 1 ? n : kEnough);
+        all = OnAll(calls(**context));
+      }
+      expect(**context);
+      ASSERT_TRUE(OnAll(!HasFailure())) << "with " << n << " descriptors";
+    }
+    EXPECT_GT(n, 1);
+  }
+  // A database that is closed, with a checkpoint.
+  void WriteDatabase(Context& context) {
+    auto db = context.Open("db", Small());
+    ASSERT_OK(db.status());
+    for (int i = 0; i < kPairs; ++i) ASSERT_OK((*db)->Put(Key(rank_, i), Value(i)));
+    auto event = (*db)->Checkpoint(context.repository() + "-before", {});
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
+    ASSERT_OK((*db)->Close());
+  }
+  void ExpectDatabase(Context& context) {
+    auto db = context.Open("db", Small());
+    ASSERT_OK(db.status());
+    for (int i = 0; i < kPairs; ++i) {
+      EXPECT_EQ(GetOr(**db, Key(next(), i), "(absent)"), Value(i)) << i;
+    }
+    ASSERT_OK((*db)->Close());
+  }
+  void Restart(Context& context, const std::string& path) {
+    auto event = context.Restart(path, "db", {.replace = true});
+    ASSERT_OK(event.status());
+    ASSERT_OK((*event)->Wait());
   }
   // Whether no call lacked anything.
   bool OpenWriteAndRead(const std::string& repository) {
@@ -101,8 +166,80 @@ class Descriptors : public Parallel {
   bool fenced_ = false;
 };
 
+TEST_F(Descriptors, ACheckpointWithTooFewIsOneCodeOnAll) {
+  bool there = false;
+  std::unique_ptr<Database> db;
+  WithEverMore(
+      [&](Context& context) {
+        WriteDatabase(context);
+        auto opened = context.Open("db", Small());
+        ASSERT_OK(opened.status());
+        db = *std::move(opened);
+      },
+      [&](Context& context) {
+        there = AgreedOnEnd("Checkpoint", db->Checkpoint(context.repository() + "-after", {}));
+        return there;
+      },
+      [&](Context& context) {
+        ASSERT_OK(db->Close());
+        db.reset();
+        Restart(context, context.repository() + (there ? "-after" : "-before"));
+        ExpectDatabase(context);
+      });
+}
+
+TEST_F(Descriptors, ARestartWithTooFewIsOneCodeOnAll) {
+  WithEverMore(
+      [&](Context& context) { WriteDatabase(context); },
+      [&](Context& context) {
+        return AgreedOnEnd("Restart", context.Restart(context.repository() + "-before", "db",
+                                                      {.replace = true}));
+      },
+      [&](Context& context) {
+        Restart(context, context.repository() + "-before");
+        ExpectDatabase(context);
+      });
+}
+
+TEST_F(Descriptors, ADestroyWithTooFewIsOneCodeOnAll) {
+  WithEverMore([&](Context& context) { WriteDatabase(context); },
+               [&](Context& context) { return Agreed("Destroy", context.Destroy("db")); },
+               [&](Context& context) {
+                 const Status again = context.Destroy("db");
+                 EXPECT_TRUE(again.ok() || again.code() == Code::kNotFound) << again.ToString();
+                 WriteDatabase(context);
+                 ExpectDatabase(context);
+               });
+}
+
+TEST_F(Descriptors, ADatasetWithTooFewIsOneCodeOnAll) {
+  const auto write = [&](DatasetWriter& writer, uint64_t epoch) {
+    QUIRE_RETURN_IF_ERROR(writer.BeginEpoch(epoch));
+    for (int i = 0; i < kPairs; ++i) {
+      const Status put = writer.Put(Key(rank_, i), Value(i));
+      EXPECT_TRUE(put.ok() || put.code() == Code::kOutOfMemory) << put.ToString();
+    }
+    return writer.EndEpoch();
+  };
+  bool there = false;
+  WithEverMore([](Context&) {},
+               [&](Context& context) {
+                 there = false;
+                 auto writer = DatasetWriter::Open(context, "set", {});
+                 if (!Agreed("DatasetWriter::Open", writer.status())) return false;
+                 there = Agreed("EndEpoch", write(**writer, 1));
+                 return Agreed("Finish", (*writer)->Finish()) && there;
+               },
+               [&](Context& context) {
+                 auto writer = DatasetWriter::Open(context, "set", {});
+                 ASSERT_OK(writer.status());
+                 EXPECT_EQ((*writer)->LastEpoch().has_value(), there);
+                 EXPECT_OK(write(**writer, 2));
+                 ASSERT_OK((*writer)->Finish());
+               });
+}
+
 TEST_F(Descriptors, TooFewOnOneRankAreOneCodeOnAll) {
-  if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer takes a pipe to look at an object";
   constexpr int kEnough = 200;
   int n = 0;
   for (bool all = false; !all; ++n) {
