@@ -162,4 +162,8 @@ DATASET_SABOTAGES = [
     Sabotage("refused-batch-lost", "a refused batch without memory is no failure",
              "src/partition/route/sender.cpp", "if (status_.ok()) status_ = kept;",
              "(void)kept;", "quire_allocation_answers_test", "StarvedSender.*"),
+    Sabotage("epoch-unheard", "an epoch whose end a rank did not hear counts as gone",
+             "src/partition/dataset/dataset_writer.cpp",
+             "if (step.heard) *outcome = Outcome::kGone;", "*outcome = Outcome::kGone;",
+             PARTITION, "SlowDatasetRank.AnEpoch*"),
 ]
