@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -68,8 +69,10 @@ void Insert(O& o) {
   Must(o.database->Put("k", "v"));
 }
 
+// Each rank has put one.
 bool IsTheValue(const std::vector<DatasetValue>& values) {
-  return values.size() == 1 && values[0].value == "value";
+  const auto right = [](const DatasetValue& value) { return value.value == "value"; };
+  return !values.empty() && std::all_of(values.begin(), values.end(), right);
 }
 
 // A small log: a store's is allocated as a whole.
@@ -96,9 +99,9 @@ std::vector<DatabaseRow> ContextRows() {
        }},
       {"Context::Agree", [](O& o) { return o.context->Agree(Status()); }},
       {"Context::Barrier", [](O& o) { return o.context->Barrier(); }},
-      {"Context::Notify", [](O& o) { return o.context->Notify(1, {0}); }},
-      {"Context::WaitSignal", [](O& o) { return o.context->WaitSignal(1, {0}); },
-       [](O& o) { Must(o.context->Notify(1, {0})); }},
+      {"Context::Notify", [](O& o) { return o.context->Notify(1, {o.context->rank()}); }},
+      {"Context::WaitSignal", [](O& o) { return o.context->WaitSignal(1, {o.context->rank()}); },
+       [](O& o) { Must(o.context->Notify(1, {o.context->rank()})); }},
       {"Context::Progress",
        [](O& o) {
          o.context->Progress();
@@ -109,10 +112,16 @@ std::vector<DatabaseRow> ContextRows() {
 
 }  // namespace
 
-DatabaseObjects::DatabaseObjects(const std::string& directory) : home(directory) {
-  context = *Context::OpenSerial(directory + "/repository", {});
+DatabaseObjects::DatabaseObjects(const std::string& directory)
+    : DatabaseObjects(directory, *Context::OpenSerial(directory + "/repository", {})) {}
+
+DatabaseObjects::DatabaseObjects(const std::string& directory, std::unique_ptr<Context> of)
+    : home(directory), context(std::move(of)) {
   OpenDatabase();
   Must(database->Put("key", "value"));
+  std::string own = "own";  // where its iterators are
+  while (database->Owner(own) != context->rank()) own += "n";
+  Must(database->Put(own, "value"));
   checkpoint = *database->Checkpoint(directory + "/checkpoints", {});
   Must(checkpoint->Wait());
   pending = database->GetAsync("key");
@@ -431,6 +440,24 @@ int CheckpointInC(CDatabaseObjects& o) {
   return code;
 }
 
+// A pair where the rank's iterators are.
+int PutOwnInC(quire_db* db, int rank) {
+  std::string own = "own";
+  int owner = -1;
+  while (true) {
+    const int code = quire_db_owner(db, own.data(), own.size(), &owner);
+    if (code != QUIRE_OK) return code;
+    if (owner == rank) return quire_db_put(db, own.data(), own.size(), "value", 5);
+    own += "n";
+  }
+}
+
+quire_context* OpenSerialInC(const std::string& repository) {
+  quire_context* opened = nullptr;
+  EXPECT_EQ(quire_context_open(repository.c_str(), nullptr, &opened), QUIRE_OK);
+  return opened;
+}
+
 int OpenContextInC(CDatabaseObjects& o) {
   quire_context* other = nullptr;
   const int code = quire_context_open(o.other.c_str(), nullptr, &other);
@@ -454,14 +481,18 @@ void InsertInC(CDatabaseObjects& o) {
 }  // namespace
 
 CDatabaseObjects::CDatabaseObjects(const std::string& at)
+    : CDatabaseObjects(at, OpenSerialInC(at + "/repository")) {}
+
+CDatabaseObjects::CDatabaseObjects(const std::string& at, quire_context* of)
     : home(at),
       checkpoints(at + "/checkpoints"),
       other(at + "/other"),
-      directory(home + "/repository/db") {
-  EXPECT_EQ(quire_context_open((at + "/repository").c_str(), nullptr, &context), QUIRE_OK);
+      directory(home + "/repository/db"),
+      context(of) {
   EXPECT_EQ(quire_db_open(context, "db", nullptr, &db), QUIRE_OK);
   EXPECT_EQ(quire_db_register_update(db, kUpdate, KeepInC, nullptr), QUIRE_OK);
   EXPECT_EQ(quire_db_put(db, "key", 3, "value", 5), QUIRE_OK);
+  EXPECT_EQ(PutOwnInC(db, quire_context_rank(context)), QUIRE_OK);
   EXPECT_EQ(quire_iter_create(db, &iter), QUIRE_OK);
   EXPECT_EQ(quire_batch_create(&batch), QUIRE_OK);
   EXPECT_EQ(quire_batch_put(batch, "k", 1, "v", 1), QUIRE_OK);
@@ -621,8 +652,10 @@ int Waited(const Call& call) {
 
 std::vector<CDatabaseRow> CContextRows() {
   using C = CDatabaseObjects;
-  static const int self = 0;
-  const auto notify = [](C& o) { return quire_context_notify(o.context, 1, &self, 1); };
+  const auto notify = [](C& o) {
+    const int self = quire_context_rank(o.context);
+    return quire_context_notify(o.context, 1, &self, 1);
+  };
   return {
       {"quire_context_describe",
        [](C& o) {
@@ -631,7 +664,10 @@ std::vector<CDatabaseRow> CContextRows() {
       {"quire_context_barrier", [](C& o) { return quire_context_barrier(o.context); }},
       {"quire_context_notify", notify},
       {"quire_context_wait_signal",
-       [](C& o) { return quire_context_wait_signal(o.context, 1, &self, 1); },
+       [](C& o) {
+         const int self = quire_context_rank(o.context);
+         return quire_context_wait_signal(o.context, 1, &self, 1);
+       },
        [notify](C& o) { EXPECT_EQ(notify(o), QUIRE_OK); }},
       {"quire_context_progress", [](C& o) { return quire_context_progress(o.context); }},
       {"quire_context_list_databases",

@@ -21,6 +21,8 @@ namespace quire::test {
 /// One of each kind, as a program has them. The pair "key", "value" was acknowledged by all.
 struct DatabaseObjects {
   explicit DatabaseObjects(const std::string& directory);
+  /// Those of one rank. All ranks make them, and make each call together.
+  DatabaseObjects(const std::string& directory, std::unique_ptr<Context> of);
 
   void OpenDatabase();
   void OpenDatasetWriter();
@@ -66,6 +68,8 @@ std::vector<DatabaseRow> DoorRows();
 /// What C programs have.
 struct CDatabaseObjects {
   explicit CDatabaseObjects(const std::string& at);
+  /// Those of one rank; closes `of`. All ranks make them, and make each call together.
+  CDatabaseObjects(const std::string& at, quire_context* of);
   ~CDatabaseObjects() { Close(); }
   CDatabaseObjects(const CDatabaseObjects&) = delete;
   CDatabaseObjects& operator=(const CDatabaseObjects&) = delete;

@@ -102,13 +102,20 @@ void ExpectTheSameWhileInterrupted(const std::vector<CallRow<Objects, Answer>>& 
   }
 }
 
+/// The rows; a quarter of them if tests are scaled down.
+template <typename Row>
+std::vector<Row> ScaledRows(const std::vector<Row>& rows) {
+  const size_t stride = 4 / ScaledLeast(4);
+  std::vector<Row> chosen;
+  for (size_t i = FirstSeed() % stride; i < rows.size(); i += stride) chosen.push_back(rows[i]);
+  return chosen;
+}
+
 /// Expects that each call answers in a thread that blocks all signals, as one that handles them
-/// does, as it does elsewhere. Of the rows a quarter if tests are scaled down.
+/// does, as it does elsewhere.
 template <typename Objects, typename Answer>
 void ExpectTheSameWithSignalsBlocked(const std::vector<CallRow<Objects, Answer>>& rows) {
-  const size_t stride = 4 / ScaledLeast(4);
-  for (size_t i = FirstSeed() % stride; i < rows.size(); i += stride) {
-    const CallRow<Objects, Answer>& row = rows[i];
+  for (const CallRow<Objects, Answer>& row : ScaledRows(rows)) {
     SCOPED_TRACE(row.call);
     auto placed = std::make_unique<PlacedObjects<Objects>>();
     Prepare(row, placed->objects);

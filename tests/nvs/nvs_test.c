@@ -142,6 +142,31 @@ static void simulate(void) {
   CHECK(nvs_finalize() == NVS_OK);
 }
 
+/* A wait that timed out changes nothing: every call does what it does without it. */
+static void check_after_timeout(void) {
+  int* object = NULL;
+  const int* got = NULL;
+  CHECK(nvs_init("late") == NVS_OK);
+  object = (int*)nvs_create_obj("x", sizeof(int));
+  CHECK(object != NULL && nvs_create_obj("y", 16) != NULL && nvs_put("x") == NVS_OK);
+  CHECK(nvs_wait("x", 2, 20) == NVS_TIMED_OUT && nvs_error() == NVS_TIMED_OUT);
+  if (object != NULL) *object = 2;
+  CHECK(nvs_put("x") == NVS_OK && nvs_wait("x", 2, 0) == NVS_OK);
+  CHECK(nvs_wait("x", 3, 20) == NVS_TIMED_OUT);
+  if (object != NULL) *object = 3;
+  CHECK(nvs_snapshot() == NVS_OK && nvs_sync() == NVS_OK && nvs_wait("y", 1, 0) == NVS_OK);
+  got = (const int*)nvs_get("x", 3);
+  CHECK(got != NULL && *got == 3);
+  CHECK(nvs_wait("x", 4, 20) == NVS_TIMED_OUT);
+  CHECK(nvs_size(got) == sizeof(int) && nvs_version(got) == 3 && nvs_release(got) == NVS_OK);
+  got = (const int*)nvs_get_from("late", "x", 2);
+  CHECK(got != NULL && *got == 2 && nvs_release(got) == NVS_OK);
+  CHECK(nvs_wait("x", 4, 20) == NVS_TIMED_OUT);
+  CHECK(nvs_free_obj("x") == NVS_OK);
+  CHECK(nvs_wait("y", 2, 20) == NVS_TIMED_OUT);
+  CHECK(nvs_finalize() == NVS_OK);
+}
+
 /* Whether a child that does `work` ended well. */
 static int child_failed(pid_t child) {
   int state = 0;
@@ -306,6 +331,7 @@ int main(void) {
   check_working_directory();
   check_two_processes();
   check_killed();
+  check_after_timeout();
   check_misuse();
   check_figure();
   check_versions();
