@@ -259,11 +259,12 @@ contains
   end subroutine quire_context_open_mpi
 
   ! Closes also what is open in it. Before MPI_FINALIZE.
+  ! Where it is refused, CONTEXT stays open, and can be closed later.
   recursive subroutine quire_context_close(context, status)
     type(quire_context), intent(inout) :: context
     integer, intent(out) :: status
     status = c_context_close(context%handle)
-    context%handle = c_null_ptr
+    if (status == QUIRE_OK) context%handle = c_null_ptr
   end subroutine quire_context_close
 
   recursive integer function quire_context_rank(context)
