@@ -153,7 +153,8 @@ class DatasetWriter {
   /// Returns the last complete epoch, if there is one.
   virtual std::optional<uint64_t> LastEpoch() const = 0;
 
-  /// Closes the dataset. No other call may follow.
+  /// Closes the dataset. Afterwards LastEpoch and Statistics answer as before; other calls return
+  /// kInvalidArgument.
   ///
   /// Collective   Yes.
   /// Errors       kInvalidArgument: an epoch has begun; end it first.

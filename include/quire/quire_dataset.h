@@ -54,7 +54,8 @@ QUIRE_EXPORT int quire_dataset_writer_statistic(const quire_dataset_writer* writ
                                                 const char* name, uint64_t* value);
 /* Returns all counters, a line "name value" for each. */
 QUIRE_EXPORT int quire_dataset_writer_statistics(const quire_dataset_writer* writer, char** text);
-/* Closes the dataset; quire_dataset_writer_destroy must still free the handle. */
+/* Closes the dataset. Afterwards the last epoch and the counters can still be asked for; other
+ * calls return QUIRE_INVALID_ARGUMENT. quire_dataset_writer_destroy must still free the handle. */
 QUIRE_EXPORT int quire_dataset_writer_finish(quire_dataset_writer* writer);
 
 /* ---- Reading: no context, no MPI ---- */

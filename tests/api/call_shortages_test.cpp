@@ -206,11 +206,13 @@ class DoorShortages : public testing::TestWithParam<Shortage> {};
 
 TEST_P(CallShortages, OfOneInEachCallOfDatabasesAndDatasets) {
   Sweep<DatabaseObjects, Status>::Run(GetParam(), AllRows());
+  Sweep<DatabaseObjects, Status>::Run(GetParam(), LibraryRows());
 }
 
 TEST_P(DoorShortages, OfOneInEachDoor) {
   Sweep<DatabaseObjects, Status>::Run(GetParam(), DoorRows());
   Sweep<CDatabaseObjects, int>::Run(GetParam(), CDoorRows());
+  Sweep<StreamObjects, int>::Run(GetParam(), CStreamDoorRows());
 }
 
 TEST_P(CallShortages, OfOneInEachCallOfDatabasesInC) {
@@ -228,6 +230,7 @@ TEST_P(CallShortages, OfOneInEachCallOfStreamsAndDatasetsInC) {
   Sweep<StreamObjects, int>::Run(GetParam(), CStreamReaderRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CDatasetWriterRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CDatasetReaderRows());
+  Sweep<StreamObjects, int>::Run(GetParam(), CScanRows());
 }
 
 std::string NameOf(const testing::TestParamInfo<Shortage>& shortage) {

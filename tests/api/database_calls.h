@@ -62,6 +62,8 @@ std::vector<DatabaseRow> HeldRows();
 std::vector<DatabaseRow> DatasetRows();
 /// All of them, and those of Context.
 std::vector<DatabaseRow> AllRows();
+/// Functions that need nothing that was opened.
+std::vector<DatabaseRow> LibraryRows();
 /// Functions that open something, or look for it.
 std::vector<DatabaseRow> DoorRows();
 
@@ -86,6 +88,7 @@ struct CDatabaseObjects {
   quire_context* context = nullptr;
   quire_db* db = nullptr;
   quire_iter* iter = nullptr;
+  quire_event* saved = nullptr;
   quire_batch* batch = nullptr;
 };
 
@@ -95,7 +98,7 @@ using CDatabaseRow = CallRow<CDatabaseObjects, int>;
 std::vector<CDatabaseRow> CDatabaseRows();
 /// Functions of C that open something.
 std::vector<CDatabaseRow> CDoorRows();
-/// Functions of contexts, options, batches, iterators and readers in C.
+/// Functions of contexts, events, options, batches, iterators and readers in C, and of the library.
 std::vector<CDatabaseRow> CHeldRows();
 
 }  // namespace quire::test

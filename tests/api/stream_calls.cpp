@@ -49,7 +49,10 @@ int Destroyed(int code, quire_dataset_values** values) {
 
 }  // namespace
 
-StreamObjects::StreamObjects(const std::string& directory) : home(directory) {
+StreamObjects::StreamObjects(const std::string& directory)
+    : home(directory),
+      c_place(directory + "/c-place"),
+      set_directory(directory + "/repository/set") {
   Must(quire_options_create(&options) == QUIRE_OK);
   Must(quire_options_set(options, "stream_log_bytes", "1MiB") == QUIRE_OK);
   OpenWriter();
@@ -59,15 +62,13 @@ StreamObjects::StreamObjects(const std::string& directory) : home(directory) {
   OpenCWriter();
   uint64_t version = 0;
   Must(quire_stream_writer_put(c_writer, kKey, kKeyBytes, &version) == QUIRE_OK);
-  const std::string place = home + "/c-place";
-  Must(quire_stream_reader_open(place.c_str(), "store", 0, nullptr, &c_reader) == QUIRE_OK);
+  Must(quire_stream_reader_open(c_place.c_str(), "store", 0, nullptr, &c_reader) == QUIRE_OK);
   Must(quire_stream_reader_view(c_reader, kKey, kKeyBytes, 0, &c_view) == QUIRE_OK);
   const std::string repository = home + "/repository";
   Must(quire_context_open(repository.c_str(), nullptr, &context) == QUIRE_OK);
   BeginCEpoch();
   Must(quire_dataset_writer_end_epoch(set) == QUIRE_OK);
-  const std::string directory_of_set = repository + "/set";
-  Must(quire_dataset_reader_open(directory_of_set.c_str(), nullptr, &set_reader) == QUIRE_OK);
+  Must(quire_dataset_reader_open(set_directory.c_str(), nullptr, &set_reader) == QUIRE_OK);
   Must(quire_dataset_scan_create(set_reader, 1, 0, 1, &scan) == QUIRE_OK);
 }
 
@@ -82,8 +83,7 @@ void StreamObjects::OpenWriter() {
 void StreamObjects::OpenCWriter() {
   quire_stream_writer_destroy(c_writer);
   void* object = nullptr;
-  const std::string place = home + "/c-place";
-  Must(quire_stream_writer_open(place.c_str(), "store", 0, options, &c_writer) == QUIRE_OK);
+  Must(quire_stream_writer_open(c_place.c_str(), "store", 0, options, &c_writer) == QUIRE_OK);
   Must(quire_stream_writer_create(c_writer, kKey, kKeyBytes, kObjectBytes, nullptr, &object) ==
        QUIRE_OK);
 }
@@ -217,6 +217,21 @@ std::vector<CStreamRow> CStreamWriterRows() {
          const int code = quire_stream_writer_tracking(o.c_writer, kKey, kKeyBytes, &text);
          return Freed(code, text);
        }},
+      {"last_snapshot",
+       [](O& o) { return quire_stream_writer_last_snapshot(o.c_writer, &number); }},
+      {"durability",
+       [](O& o) {
+         int survives = 0;
+         return quire_stream_writer_durability(o.c_writer, &survives);
+       }},
+      {"statistic",
+       [](O& o) { return quire_stream_writer_statistic(o.c_writer, "commits", &number); }},
+      {"statistics",
+       [](O& o) {
+         char* text = nullptr;
+         const int code = quire_stream_writer_statistics(o.c_writer, &text);
+         return Freed(code, text);
+       }},
       {"finish", [](O& o) { return quire_stream_writer_finish(o.c_writer); }, reopen},
   };
 }
@@ -285,6 +300,15 @@ std::vector<CStreamRow> CDatasetWriterRows() {
       {"begin_epoch", [](O& o) { return quire_dataset_writer_begin_epoch(o.set, 2); }, open},
       {"put", [](O& o) { return quire_dataset_writer_put(o.set, kKey, kKeyBytes, "v", 1); }, begin},
       {"end_epoch", [](O& o) { return quire_dataset_writer_end_epoch(o.set); }, begin},
+      {"last_epoch", [](O& o) { return quire_dataset_writer_last_epoch(o.set, &number); }},
+      {"statistic",
+       [](O& o) { return quire_dataset_writer_statistic(o.set, "pairs", &number); }},
+      {"statistics",
+       [](O& o) {
+         char* text = nullptr;
+         const int code = quire_dataset_writer_statistics(o.set, &text);
+         return Freed(code, text);
+       }},
       {"finish", [](O& o) { return quire_dataset_writer_finish(o.set); }, open},
   };
 }
@@ -311,6 +335,104 @@ std::vector<CStreamRow> CDatasetReaderRows() {
          return Destroyed(code, &values);
        }},
       {"verify", [](O& o) { return quire_dataset_reader_verify(o.set_reader, 1); }},
+      {"epochs",
+       [](O& o) {
+         quire_dataset_epoch* epochs = nullptr;
+         const int code = quire_dataset_reader_epochs(o.set_reader, &epochs, &size);
+         return Freed(code, epochs);
+       }},
+      {"statistic",
+       [](O& o) { return quire_dataset_reader_statistic(o.set_reader, "queries", &number); }},
+      {"statistics",
+       [](O& o) {
+         char* text = nullptr;
+         const int code = quire_dataset_reader_statistics(o.set_reader, &text);
+         return Freed(code, text);
+       }},
+  };
+}
+
+std::vector<CStreamRow> CScanRows() {
+  const auto rescan = [](O& o) {
+    quire_dataset_scan_destroy(o.scan);
+    o.scan = nullptr;
+    Must(quire_dataset_scan_create(o.set_reader, 1, 0, 1, &o.scan) == QUIRE_OK);
+  };
+  return {
+      {"create",
+       [](O& o) {
+         quire_dataset_scan* scan = nullptr;
+         const int code = quire_dataset_scan_create(o.set_reader, 1, 0, 1, &scan);
+         if (code == QUIRE_OK) quire_dataset_scan_destroy(scan);
+         return code;
+       }},
+      {"status", [](O& o) { return quire_dataset_scan_status(o.scan); }},
+      {"pair",
+       [](O& o) {
+         uint32_t rank = 0;
+         quire_bytes key = {nullptr, 0};
+         quire_bytes value = {nullptr, 0};
+         return quire_dataset_scan_pair(o.scan, &rank, &key, &value);
+       },
+       rescan},
+      {"next", [](O& o) { return quire_dataset_scan_next(o.scan); }, rescan},
+  };
+}
+
+namespace {
+
+int OpenStreamReaderInC(O& o, bool local) {
+  quire_stream_reader* reader = nullptr;
+  const char* const place = o.c_place.c_str();
+  const int code = local ? quire_stream_reader_open_local(place, "store", 0, &reader)
+                         : quire_stream_reader_open(place, "store", 0, nullptr, &reader);
+  if (code == QUIRE_OK) quire_stream_reader_destroy(reader);
+  return code;
+}
+
+int OpenStreamWriterInC(O& o) {
+  quire_stream_writer* writer = nullptr;
+  const int code =
+      quire_stream_writer_open(o.c_place.c_str(), "another", 0, o.options, &writer);
+  if (code == QUIRE_OK) quire_stream_writer_destroy(writer);
+  return code;
+}
+
+int OpenDatasetWriterInC(O& o) {
+  quire_dataset_writer* writer = nullptr;
+  const int code = quire_dataset_writer_open(o.context, "another", nullptr, &writer);
+  if (code == QUIRE_OK) quire_dataset_writer_destroy(writer);
+  return code;
+}
+
+int OpenDatasetReaderInC(O& o) {
+  quire_dataset_reader* reader = nullptr;
+  const int code = quire_dataset_reader_open(o.set_directory.c_str(), nullptr, &reader);
+  if (code == QUIRE_OK) quire_dataset_reader_destroy(reader);
+  return code;
+}
+
+}  // namespace
+
+std::vector<CStreamRow> CStreamDoorRows() {
+  return {
+      {"quire_stream_writer_open", OpenStreamWriterInC},
+      {"quire_stream_reader_open", [](O& o) { return OpenStreamReaderInC(o, false); }},
+      {"quire_stream_reader_open_local", [](O& o) { return OpenStreamReaderInC(o, true); }},
+      {"quire_stream_ranks",
+       [](O& o) {
+         uint32_t* ranks = nullptr;
+         const int code = quire_stream_ranks(o.c_place.c_str(), "store", &ranks, &size);
+         return Freed(code, ranks);
+       }},
+      {"quire_stream_stores",
+       [](O& o) {
+         quire_bytes* names = nullptr;
+         const int code = quire_stream_stores(o.c_place.c_str(), &names, &size);
+         return Freed(code, names);
+       }},
+      {"quire_dataset_writer_open", OpenDatasetWriterInC},
+      {"quire_dataset_reader_open", OpenDatasetReaderInC},
   };
 }
 

@@ -42,6 +42,8 @@ struct StreamObjects {
   static void ExpectAllThere(const std::string& directory);
 
   const std::string home;
+  const std::string c_place;
+  const std::string set_directory;
   std::unique_ptr<StreamWriter> writer;
   std::unique_ptr<StreamReader> reader;
   std::unique_ptr<StreamView> view;
@@ -67,6 +69,9 @@ std::vector<CStreamRow> CStreamWriterRows();
 std::vector<CStreamRow> CStreamReaderRows();
 std::vector<CStreamRow> CDatasetWriterRows();
 std::vector<CStreamRow> CDatasetReaderRows();
+std::vector<CStreamRow> CScanRows();
+/// Functions that open something, or look for it, by their whole names.
+std::vector<CStreamRow> CStreamDoorRows();
 
 }  // namespace quire::test
 

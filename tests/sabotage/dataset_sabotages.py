@@ -166,4 +166,7 @@ DATASET_SABOTAGES = [
              "src/partition/dataset/dataset_writer.cpp",
              "if (step.heard) *outcome = Outcome::kGone;", "*outcome = Outcome::kGone;",
              PARTITION, "SlowDatasetRank.AnEpoch*"),
+    Sabotage("finished-writer", "a finished dataset is taken for one that is open",
+             "src/partition/dataset/dataset_writer.cpp", "broken_ = std::move(finished);", "",
+             "quire_every_call_test", "EveryCall.OfAWriterFailsOnce*"),
 ]
