@@ -1,6 +1,7 @@
 /* The C interface as a C99 program uses it: alone, on the ranks of MPI_COMM_WORLD, and on parts of
  * them. */
 #include <mpi.h>
+#include <pthread.h>
 #include <quire/quire_dataset.h>
 #include <quire/quire_mpi.h>
 #include <stdio.h>
@@ -89,6 +90,24 @@ static void check_options(quire_options** options) {
   CHECK(quire_error_message()[0] == 0);  /* it belongs to the last call */
   CHECK(strstr(text, "memtable_bytes = 1048576  (program") != NULL);
   quire_free(text);
+}
+
+static void* fail_elsewhere(void* unused) {
+  CHECK(quire_error_message()[0] == 0); /* not what failed in another thread */
+  CHECK(quire_options_set(NULL, "wal", "on") == QUIRE_INVALID_ARGUMENT);
+  CHECK(strstr(quire_error_message(), "null") != NULL);
+  return unused;
+}
+
+/* Each thread has a message of its own. */
+static void check_messages(quire_options* options) {
+  pthread_t other;
+  CHECK(quire_options_set(options, "memtable_bite", "1") == QUIRE_INVALID_ARGUMENT);
+  CHECK(pthread_create(&other, NULL, fail_elsewhere, NULL) == 0);
+  CHECK(pthread_join(other, NULL) == 0);
+  CHECK(strstr(quire_error_message(), "memtable_bytes") != NULL);
+  CHECK(quire_options_set(options, "memtable_bytes", "1MiB") == QUIRE_OK);
+  CHECK(quire_error_message()[0] == 0);
 }
 
 static void check_pairs(quire_db* db, int rank) {
@@ -596,6 +615,7 @@ int main(int argc, char** argv) {
   }
   check_library();
   check_options(&options);
+  check_messages(options);
   if (strcmp(argv[2], "serial") == 0) {
     check_serial(options, argv[1]);
     all = failures;
