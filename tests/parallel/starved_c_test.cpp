@@ -40,14 +40,34 @@ class StarvedRank : public test::Parallel {
   }
   template <typename Call, typename Restore>
   static void Sweep(const char* name, const Call& call, const Restore& restore) {
+    EXPECT_GT(SweepAny(name, call, restore), 0) << name << " took no memory";
+  }
+  // Of a call that may need no memory. Returns how often it failed.
+  template <typename Call, typename Restore>
+  static int SweepAny(const char* name, const Call& call, const Restore& restore) {
     const test::StarvedCalls calls = test::StarveLastRank(name, call, restore);
     EXPECT_EQ(calls.parted, 0) << name;
-    EXPECT_GT(calls.failed, 0) << name << " took no memory";
+    return calls.failed;
+  }
+  void OpenSet() {
+    quire_dataset_writer_destroy(set_);
+    set_ = nullptr;
+    ASSERT_EQ(quire_dataset_writer_open(context_, "set", nullptr, &set_), QUIRE_OK)
+        << quire_error_message();
+  }
+  // With a pair of this rank's.
+  void BeginEpoch() {
+    OpenSet();
+    uint64_t last = 0;
+    quire_dataset_writer_last_epoch(set_, &last);
+    ASSERT_EQ(quire_dataset_writer_begin_epoch(set_, last + 1), QUIRE_OK);
+    ASSERT_EQ(quire_dataset_writer_put(set_, "k", 1, "v", 1), QUIRE_OK);
   }
 
   std::string checkpoints_;
   quire_context* context_ = nullptr;
   quire_db* db_ = nullptr;
+  quire_dataset_writer* set_ = nullptr;
 };
 
 TEST_F(StarvedRank, OpensADatabaseAsTheOthersDo) {
@@ -141,6 +161,70 @@ TEST_F(StarvedRank, OpensADatasetAsTheOthersDo) {
         ASSERT_EQ(quire_dataset_writer_finish(writer), QUIRE_OK) << quire_error_message();
         quire_dataset_writer_destroy(writer);
       });
+}
+
+TEST_F(StarvedRank, MeetsTheOthers) {
+  const auto put = [&](bool) { ASSERT_EQ(quire_db_put(db_, "k", 1, "v", 1), QUIRE_OK); };
+  const auto leave = [](bool) {};
+  SweepAny(
+      "quire_context_barrier", [&] { return quire_context_barrier(context_); }, leave);
+  for (const int level : {QUIRE_MEMTABLE, QUIRE_SSTABLE}) {
+    put(true);
+    SweepAny(
+        "quire_db_barrier", [&] { return quire_db_barrier(db_, level); }, put);
+  }
+  ASSERT_EQ(quire_db_barrier(db_, QUIRE_MEMTABLE), QUIRE_OK) << quire_error_message();
+}
+
+TEST_F(StarvedRank, ChangesTheModeAsTheOthersDo) {
+  const auto leave = [](bool) {};
+  for (const int consistency : {QUIRE_SEQUENTIAL, QUIRE_RELAXED}) {
+    SweepAny(
+        "quire_db_set_consistency", [&] { return quire_db_set_consistency(db_, consistency); },
+        leave);
+  }
+  for (const int protection : {QUIRE_PROTECT_READ_ONLY, QUIRE_UPDATE_ONLY, QUIRE_READ_WRITE}) {
+    SweepAny(
+        "quire_db_protect", [&] { return quire_db_protect(db_, protection); }, leave);
+  }
+  EXPECT_EQ(quire_db_put(db_, "k", 1, "v", 1), QUIRE_OK) << quire_error_message();
+  ASSERT_EQ(quire_db_barrier(db_, QUIRE_MEMTABLE), QUIRE_OK) << quire_error_message();
+}
+
+TEST_F(StarvedRank, ClosesADatabaseAsTheOthersDo) {
+  SweepAny(
+      "quire_db_close", [&] { return quire_db_close(db_); },
+      [&](bool) { ASSERT_EQ(OpenIt(), QUIRE_OK) << quire_error_message(); });
+}
+
+TEST_F(StarvedRank, BeginsAnEpochAtASecondTry) {
+  OpenSet();
+  uint64_t epoch = 0;
+  SweepAny(
+      "quire_dataset_writer_begin_epoch",
+      [&] {
+        const int code = quire_dataset_writer_begin_epoch(set_, epoch + 1);
+        return code == QUIRE_OUT_OF_MEMORY ? quire_dataset_writer_begin_epoch(set_, epoch + 1)
+                                           : code;
+      },
+      [&](bool done) {
+        ASSERT_TRUE(done) << quire_error_message();
+        ++epoch;
+        ASSERT_EQ(quire_dataset_writer_end_epoch(set_), QUIRE_OK) << quire_error_message();
+      });
+  quire_dataset_writer_destroy(set_);
+}
+
+TEST_F(StarvedRank, EndsAnEpochAsTheOthersDo) {
+  BeginEpoch();
+  Sweep(
+      "quire_dataset_writer_end_epoch", [&] { return quire_dataset_writer_end_epoch(set_); },
+      [&](bool) { BeginEpoch(); });
+  ASSERT_EQ(quire_dataset_writer_end_epoch(set_), QUIRE_OK) << quire_error_message();
+  Sweep(
+      "quire_dataset_writer_finish", [&] { return quire_dataset_writer_finish(set_); },
+      [&](bool) { OpenSet(); });
+  quire_dataset_writer_destroy(set_);
 }
 
 }  // namespace
