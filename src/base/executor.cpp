@@ -53,7 +53,7 @@ class ThreadPool : public Executor {
       Run(std::move(job), lock);
     }
   }
-  bool WithinLongJob() const override { return long_jobs > 1; }
+  int LongJobs() const override { return long_jobs; }
 
   bool RunOne() override { return false; }
   void WaitIdle() override {

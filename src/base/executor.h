@@ -23,11 +23,12 @@ class Executor {
   virtual void ScheduleLong(std::function<void()> job) { Schedule(std::move(job)); }
   /// Called within a long job, without locks: runs the other jobs that wait for a thread at this
   /// moment. So a client's merge keeps no other client from its work, even if there is but one
-  /// thread. A long job runs so within one other at most: WithinLongJob() tells it, and it does but
-  /// what cannot wait. A deterministic executor runs none.
+  /// thread. A long job runs so within one other at most; it does but what cannot wait. A
+  /// deterministic executor runs none.
   virtual void RunWaiting() {}
-  /// Returns whether the calling job runs inside RunWaiting() of a long one.
-  virtual bool WithinLongJob() const { return false; }
+  /// Returns the number of long jobs that the calling thread is in: above 1, the innermost one runs
+  /// inside RunWaiting() of another.
+  virtual int LongJobs() const { return 0; }
   /// Called by a thread that is about to wait for background work: a deterministic executor runs
   /// one queued job and answers true; a thread pool answers false (its threads are on it) and the
   /// caller sleeps.

@@ -51,7 +51,7 @@ TEST(ThreadPool, RunsNoLongJobWithinTwoOthers) {
   const auto run = [&](char name) {
     return [&, name] {
       while (!scheduled) std::this_thread::yield();
-      order += pool.WithinLongJob() ? '(' : '<';
+      order += pool.LongJobs() > 1 ? '(' : '<';
       pool.RunWaiting();
       order += name;
     };

@@ -8,15 +8,29 @@ ENGINE_SABOTAGES = [
              "src/base/executor.cpp", "constexpr int kLongJobsMax = 2;",
              "constexpr int kLongJobsMax = 1;", "quire_base_test", "ThreadPool.RunsALongJob*"),
     Sabotage("merge-due-elsewhere", "flushes wait for a merge of all that has no thread",
-             "src/lsm/db/db_flush.cpp", "return merging_ > 0 || PickLocked(true).count > 0;",
-             "return merging_ > 0 || PickLocked(false).count > 0;", LSM, "Policies/TwoDatabases.*"),
+             "src/lsm/db/db_flush.cpp", "PickLocked(MergeSize::kShort)",
+             "PickLocked(MergeSize::kAny)", LSM, "Policies/TwoDatabases.*"),
     Sabotage("compact-idle", "Compact waits until nothing is left to be done",
              "src/lsm/db/db_compact.cpp", "return compacts_done_ >= mine;", "return jobs_ == 0;",
              LSM, "Compact.Returns*"),
     Sabotage("merge-room", "each flush has a merge tried again that found no room",
              "src/lsm/db/db_compact.cpp",
-             "  merge_bytes_end_ = std::min(merge_bytes_end_, bytes);\n", "",
-             LSM, "MergeWithoutRoom.*"),
+             "    merge_bytes_end_ = std::min(merge_bytes_end_, bytes);\n", "",
+             LSM, "MergeWithoutRoom.IsTried*"),
+    Sabotage("collect-room", "a value that finds no room keeps tables from being merged",
+             "src/lsm/db/db_compact.cpp", "  if (merge.collect.empty()) {\n", "  if (true) {\n",
+             LSM, "MergeWithoutRoom.OfValues*"),
+    Sabotage("iterator-segments", "an iterator does not hold the values stored while it begins",
+             "src/lsm/db/db_read.cpp",
+             "  base::SyncPoint(\"lsm.iterator.pinned\");\n"
+             "  const uint64_t now = sources->version->active->table().QuiescedLsn();\n"
+             "  sources->young_segments =\n"
+             "      segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());\n",
+             "  sources->young_segments =\n"
+             "      segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());\n"
+             "  base::SyncPoint(\"lsm.iterator.pinned\");\n"
+             "  const uint64_t now = sources->version->active->table().QuiescedLsn();\n",
+             LSM, "AnIterator.*"),
     Sabotage("large-value-guard", "a large value is stored while everybody waits",
              "src/lsm/db/db_write.cpp", "  const bool apart = MayHoldUp(ops);",
              "  const bool apart = false;", LSM, "ALargeValue.HoldsUp*"),

@@ -45,7 +45,9 @@ void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
 
 void DbImpl::MaybeScheduleLocked() {
   if (closing_ || !failure_.ok() || current_->active == nullptr) return;
-  if (!flush_queued_ && FlushDueLocked()) {
+  // The only thread is in a merge: whether that stands still is seen where the job runs.
+  const bool may_be_due = FlushableLocked() && merging_ > 0 && executor_.thread_count() == 1;
+  if (!flush_queued_ && (may_be_due || FlushDueLocked())) {
     ScheduleLocked(&DbImpl::FlushJob, &DbImpl::flush_queued_);
   }
   if (!compaction_queued_ && CompactionWantedLocked()) {

@@ -24,6 +24,9 @@ constexpr uint64_t kBytesPerEntry = 256;
 // after so many flushes: of a quota nobody says what is free.
 constexpr uint64_t kRoomShare = 16;
 constexpr int kFlushesPerTry = 64;
+// A merge for which another database waits takes less than so many times what the trigger has from
+// flushes.
+constexpr uint64_t kTriggersPerShortMerge = 2;
 
 size_t CommonBytes(Slice a, Slice b) {
   const size_t size = std::min(a.size(), b.size());
@@ -59,6 +62,7 @@ struct DbImpl::Merge {
   void BeginLocked(DbImpl& db) {
     owner = &db;
     ++db.merging_;
+    db.merge_level_ = db.executor_.LongJobs();
     for (const std::shared_ptr<const Run>& run : inputs) db.busy_runs_.insert(run.get());
   }
   void EndLocked() {
@@ -112,33 +116,38 @@ std::vector<RunShape> DbImpl::ShapesLocked() const {
   return shapes;
 }
 
-// `only_urgent`: others wait for the thread meanwhile, and a merge of all runs may take minutes.
-CompactionChoice DbImpl::PickLocked(bool only_urgent) const {
+CompactionChoice DbImpl::PickLocked(MergeSize size) const {
   const std::vector<RunShape> shapes = ShapesLocked();
-  const uint64_t all = only_urgent ? BytesOf(shapes) : UINT64_MAX;
-  return PickCompaction(shapes, options_, std::min(merge_bytes_end_, all));
+  uint64_t bytes_end = merge_bytes_end_;
+  if (size != MergeSize::kAny) bytes_end = std::min(bytes_end, BytesOf(shapes));
+  if (size == MergeSize::kShort) {
+    const auto trigger = static_cast<uint64_t>(options_.compaction_trigger);
+    bytes_end = std::min(bytes_end, kTriggersPerShortMerge * trigger * options_.memtable_bytes);
+  }
+  return PickCompaction(shapes, options_, bytes_end);
 }
 
 bool DbImpl::CompactionWantedLocked() const {
   if (!compaction_shortage_.ok()) return false;
-  return compacts_begun_ < compacts_asked_ || collect_due_ || PickLocked(false).count > 0;
+  return compacts_begun_ < compacts_asked_ || (collect_due_ && collect_refused_.why.ok()) ||
+         PickLocked(MergeSize::kAny).count > 0;
 }
 
 // One merge: the next is scheduled behind what others wait for. Within a merge of another database
-// only what this one's flushes wait for.
+// a short one, if this one's flushes wait for it.
 void DbImpl::CompactionJob() {
   const Status done = base::OrOutOfMemory([this] {
-    const bool within = executor_.WithinLongJob();
+    const bool within = executor_.LongJobs() > 1;
     bool urgent = false;
     bool collect = false;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       urgent = within && TooManyRunsLocked();
-      collect = collectors_ > 0;
+      collect = !awaited_.empty();
     }
     if (within) {
-      if (urgent) CompactOnce(1);
-    } else if (!CompactOnce(0) || collect) {
+      if (urgent) CompactOnce(MergeSize::kShort);
+    } else if (!CompactOnce(MergeSize::kAny) || collect) {
       CollectOnce();
     }
     return Status();
@@ -153,11 +162,12 @@ void DbImpl::CompactionJob() {
 }
 
 // Takes the inputs of the merge that is due; false: none is.
-bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
+bool DbImpl::BeginMergeLocked(Merge& merge, MergeSize size) {
   if (closing_ || !failure_.ok() || !compaction_shortage_.ok()) return false;
   const std::vector<std::shared_ptr<const Run>>& runs = current_->runs;
-  const bool all = compacts_begun_ < compacts_asked_ && !only_urgent && busy_runs_.empty();
-  CompactionChoice choice = PickLocked(only_urgent);
+  const bool all =
+      compacts_begun_ < compacts_asked_ && size == MergeSize::kAny && busy_runs_.empty();
+  CompactionChoice choice = PickLocked(size);
   if (all) choice = {0, NothingToDropLocked() ? 0 : runs.size()};
   if (choice.count == 0) {
     if (all) {
@@ -172,7 +182,8 @@ bool DbImpl::BeginMergeLocked(Merge& merge, bool only_urgent) {
     merge.inputs.push_back(runs[i]);
     merge.tables.insert(merge.tables.end(), runs[i]->tables().begin(), runs[i]->tables().end());
   }
-  if (collect_due_) merge.collect = segments_.MostlyDead(UsesOf(runs));
+  // Values may be many times as large as what refers to them.
+  if (size != MergeSize::kShort) merge.collect = DeadSegmentsLocked();
   merge.BeginLocked(*this);
   if (all) merge.compacts = compacts_begun_ = compacts_asked_;
   return true;
@@ -192,14 +203,13 @@ bool DbImpl::NothingToDropLocked() const {
 void DbImpl::EndMerge(Merge& merge, const Status& status) {
   base::SyncPoint("lsm.merge.end");
   CleanUp();
-  const Result<uint64_t> free_bytes = fs_.FreeBytes(directory_);
-  const std::lock_guard<std::mutex> lock(mutex_);
   const Status told =
       status.ok() ? status : base::OrOutOfMemory([&] {
         return status.WithContext("merging tables in " + directory_);
       });
+  if (status.code() == Code::kNoSpace) RememberNoRoom(merge, told);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (merge.compacts != 0) compacted_ = told;
-  if (status.code() == Code::kNoSpace) RememberNoRoomLocked(merge, free_bytes);
   merge.EndLocked();
   if (IsShortage(status)) {
     compaction_shortage_ = told;
@@ -209,33 +219,47 @@ void DbImpl::EndMerge(Merge& merge, const Status& status) {
   MaybeScheduleLocked();
 }
 
-// Else each flush would have it tried again, and each attempt fill the device for others.
-void DbImpl::RememberNoRoomLocked(const Merge& merge, const Result<uint64_t>& free_bytes) {
+// Else each flush would have it tried again, and each attempt fill the device for others. What a
+// merge that also empties value segments lacks room for may be values, which the next one leaves.
+void DbImpl::RememberNoRoom(const Merge& merge, const Status& why) {
+  const Result<uint64_t> free_bytes = fs_.FreeBytes(directory_);
   const uint64_t bytes = merge.bytes();
-  merge_bytes_end_ = std::min(merge_bytes_end_, bytes);
-  merge_room_ = free_bytes.ok() ? *free_bytes + bytes / kRoomShare + 1 : 0;
-  merge_flushes_ = kFlushesPerTry;
+  NoRoom refused;
+  refused.why = why;
+  refused.room = free_bytes.ok() ? *free_bytes + bytes / kRoomShare + 1 : 0;
+  refused.flushes = kFlushesPerTry;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (merge.collect.empty()) {
+    merge_refused_ = std::move(refused);
+    merge_bytes_end_ = std::min(merge_bytes_end_, bytes);
+  } else {
+    collect_refused_ = std::move(refused);
+  }
 }
 
-// Whether merges that found no room are tried again. After each flush.
-bool DbImpl::RoomForMerges() {
-  uint64_t room = 0;
+// After each flush.
+void DbImpl::TryRefusedAgain() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (merge_bytes_end_ == UINT64_MAX || --merge_flushes_ <= 0) return true;
-    room = merge_room_;
+    if (merge_refused_.why.ok() && collect_refused_.why.ok()) return;
   }
   const Result<uint64_t> free_bytes = fs_.FreeBytes(directory_);
-  return !free_bytes.ok() || *free_bytes >= room;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (NoRoom* const refused : {&merge_refused_, &collect_refused_}) {
+    if (refused->why.ok()) continue;
+    const bool room = !free_bytes.ok() || *free_bytes >= refused->room;
+    if (--refused->flushes <= 0 || room) *refused = NoRoom();
+  }
+  if (merge_refused_.why.ok()) merge_bytes_end_ = UINT64_MAX;
 }
 
-// Does the merge that is due, if one is. `depth` 1: from within another merge, for the runs that
-// came since.
-bool DbImpl::CompactOnce(int depth) {
+// Does the merge that is due, if one is. One that is not of any size is within another merge.
+bool DbImpl::CompactOnce(MergeSize size) {
+  const int depth = size == MergeSize::kAny ? 0 : 1;
   Merge merge;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!BeginMergeLocked(merge, depth > 0)) return false;
+    if (!BeginMergeLocked(merge, size)) return false;
   }
   const Status status = base::OrOutOfMemory([&] { return RunMerge(merge, depth); });
   EndMerge(merge, status);
@@ -248,7 +272,8 @@ bool DbImpl::CollectOnce() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closing_ || !failure_.ok() || !compaction_shortage_.ok() || !collect_due_) return false;
-    merge.collect = segments_.MostlyDead(UsesOf(current_->runs));
+    if (!collect_refused_.why.ok()) return false;
+    merge.collect = DeadSegmentsLocked();
     if (!FindCollectableLocked(merge)) {
       collect_due_ = false;
       return false;
@@ -258,6 +283,19 @@ bool DbImpl::CollectOnce() {
   const Status status = base::OrOutOfMemory([&] { return RunMerge(merge, 0); });
   EndMerge(merge, status);
   return status.ok();
+}
+
+// The value segments that are to be emptied: those that Compact waits for first, as others may come
+// to be due without end.
+std::set<uint64_t> DbImpl::DeadSegmentsLocked() const {
+  if (!collect_due_ || !collect_refused_.why.ok()) return {};
+  std::set<uint64_t> dead = segments_.MostlyDead(UsesOf(current_->runs));
+  if (awaited_.empty()) return dead;
+  std::erase_if(dead, [this](uint64_t id) {
+    return std::none_of(awaited_.begin(), awaited_.end(),
+                        [id](const std::set<uint64_t>& due) { return due.contains(id); });
+  });
+  return dead;
 }
 
 bool DbImpl::FindCollectableLocked(Merge& merge) const {
@@ -377,14 +415,14 @@ bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
     merge_turn_bytes_ -= std::min(merge_turn_bytes_, merged_bytes);
     flush = FlushDueLocked();
     prepare = PrepareDueLocked();
-    merge = depth == 0 && TooManyRunsLocked() && PickLocked(true).count > 0;
+    merge = depth == 0 && TooManyRunsLocked() && PickLocked(MergeSize::kNewer).count > 0;
   }
   if (prepare) PrepareIfDue();
   if (flush) FlushOnce();
   executor_.RunWaiting();
   if (!merge) return false;
   const uint64_t turn = ExchangeMergeTurn(0);
-  CompactOnce(depth + 1);
+  CompactOnce(MergeSize::kNewer);
   ExchangeMergeTurn(turn);
   return false;
 }
@@ -409,6 +447,7 @@ Status DbImpl::Compact() {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     compaction_shortage_ = Status();
+    collect_refused_ = NoRoom();
     const uint64_t mine = ++compacts_asked_;
     MaybeScheduleLocked();
     const auto done = [&] { return compacts_done_ >= mine; };
@@ -426,17 +465,18 @@ Status DbImpl::Compact() {
 // meanwhile, since others write on, are not waited for.
 Status DbImpl::CollectAll() {
   std::unique_lock<std::mutex> lock(mutex_);
-  const std::set<uint64_t> due = segments_.MostlyDead(UsesOf(current_->runs));
-  ++collectors_;
-  const base::ScopeExit counted([this] { --collectors_; });  // runs before the lock is given back
+  const auto due = awaited_.insert(awaited_.end(), segments_.MostlyDead(UsesOf(current_->runs)));
+  const base::ScopeExit awaited([&] { awaited_.erase(due); });  // before the lock is given back
   MaybeScheduleLocked();
   const auto collected = [&] {
-    if (!collect_due_ || !compaction_shortage_.ok()) return true;
+    const Status& refused = collect_refused_.why;
+    if (!collect_due_ || !refused.ok() || !compaction_shortage_.ok()) return true;
     const std::set<uint64_t> dead = segments_.MostlyDead(UsesOf(current_->runs));
-    return std::none_of(due.begin(), due.end(), [&](uint64_t id) { return dead.contains(id); });
+    return std::none_of(due->begin(), due->end(), [&](uint64_t id) { return dead.contains(id); });
   };
   QUIRE_RETURN_IF_ERROR(WaitLocked(lock, collected));
   QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+  QUIRE_RETURN_IF_ERROR(collect_refused_.why);
   return compaction_shortage_;
 }
 

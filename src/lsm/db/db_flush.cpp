@@ -26,24 +26,34 @@ std::vector<table::RangeTombstone> RealTombstones(const SortedView& view) {
 
 }  // namespace
 
-// While there are too many runs, and a merge goes on or one that makes fewer of them soon is due,
-// flushes wait for it. A merge of all that another database keeps from its thread is no reason.
+// While there are too many runs, and a merge goes on or a short one is due, flushes wait for it. A
+// merge that another database keeps from its thread is no reason.
 bool DbImpl::TooManyRunsLocked() const {
   const size_t idle = current_->runs.size() - busy_runs_.size();
   const size_t count = idle + (busy_runs_.empty() ? 0 : 1);
   if (count < RunCountMax(options_) || !compaction_shortage_.ok()) return false;
-  return merging_ > 0 || PickLocked(true).count > 0;
+  return merging_ > 0 || PickLocked(MergeSize::kShort).count > 0;
+}
+
+bool DbImpl::FlushableLocked() const {
+  return !flushing_ && !closing_ && failure_.ok() && shortage_.ok() &&
+         !current_->immutables.empty();
+}
+
+// The merge under way stands still while its thread works for another database.
+bool DbImpl::SuspendedLocked() const {
+  return merging_ > 0 && executor_.LongJobs() > merge_level_;
 }
 
 bool DbImpl::FlushDueLocked() const {
-  return !flushing_ && !closing_ && failure_.ok() && shortage_.ok() &&
-         !current_->immutables.empty() && merge_turn_bytes_ == 0 && !TooManyRunsLocked();
+  const bool in_turn = merge_turn_bytes_ == 0 && !TooManyRunsLocked();
+  return FlushableLocked() && (in_turn || SuspendedLocked());
 }
 
 // A merge that never ended would free nothing of what the writers overwrite: they could fill any
 // device.
 void DbImpl::GiveMergeItsTurnLocked(const MemoryHandle& flushed) {
-  if (merging_ == 0 || executor_.thread_count() > 1) return;
+  if (merging_ == 0 || SuspendedLocked() || executor_.thread_count() > 1) return;
   const uint64_t bytes = flushed.table().data_bytes() + flushed.value_bytes();
   merge_turn_bytes_ = bytes / kFlushedPerMergedByte;
 }
@@ -69,10 +79,9 @@ bool DbImpl::FlushOnce() {
   memory.reset();
   base::SyncPoint("lsm.flush.end");
   CleanUp();  // so that the slot is free before anybody who waits for it looks
-  const bool room = status.ok() && RoomForMerges();
+  if (status.ok()) TryRefusedAgain();
   const std::lock_guard<std::mutex> lock(mutex_);
   flushing_ = false;
-  if (room) merge_bytes_end_ = UINT64_MAX;
   if (status.ok()) {
     compaction_shortage_ = Status();
     shortage_logged_ = false;

@@ -49,8 +49,8 @@ struct Found {
   Slice value;  ///< inside the caller's EpochGuard
 };
 
-/// Values of so many bytes are stored and read outside of an EpochGuard: what other databases
-/// retire, and whoever opens or closes one, waits for guards.
+/// Values apart from their keys, of so many bytes, are stored and read outside of an EpochGuard:
+/// what other databases retire, and whoever opens or closes one, waits for guards.
 constexpr uint64_t kHoldUpBytes = 256 << 10;
 
 /// A large value that was found, to be read once the guard is left.
@@ -203,7 +203,7 @@ class DbImpl final : public Db {
   bool HasBase() const;
   struct UpdateCall;
   Status AskBase(Slice key, UpdateCall& call) const;
-  void PinSources(IteratorSources* sources);
+  uint64_t PinSources(IteratorSources* sources);
   uint64_t PinTables(IteratorSources* sources);
   static std::shared_ptr<const Version> TablesOf(const Version& version);
   Status RunUpdate(Slice key, UpdateCall& call);
@@ -262,6 +262,8 @@ class DbImpl final : public Db {
 
   // db_flush.cpp
   bool TooManyRunsLocked() const;
+  bool FlushableLocked() const;
+  bool SuspendedLocked() const;
   bool FlushDueLocked() const;
   void GiveMergeItsTurnLocked(const MemoryHandle& flushed);
   void FlushJob();
@@ -303,15 +305,25 @@ class DbImpl final : public Db {
   // db_compact.cpp
   struct Merge;
   std::vector<RunShape> ShapesLocked() const;
-  CompactionChoice PickLocked(bool only_urgent) const;
+  // Which merges may be begun: any; one of newer runs, which the merge that this one interrupts
+  // leaves to it; or one that is short enough for others to wait for it.
+  enum class MergeSize { kAny, kNewer, kShort };
+  CompactionChoice PickLocked(MergeSize size) const;
   bool CompactionWantedLocked() const;
   void CompactionJob();
-  bool CompactOnce(int depth);
+  bool CompactOnce(MergeSize size);
   bool CollectOnce();
+  std::set<uint64_t> DeadSegmentsLocked() const;
   Status CollectAll();
-  void RememberNoRoomLocked(const Merge& merge, const Result<uint64_t>& free_bytes);
-  bool RoomForMerges();
-  bool BeginMergeLocked(Merge& merge, bool only_urgent);
+  // What found no room is tried again once so many bytes are free, or after so many flushes.
+  struct NoRoom {
+    Status why;  // OK: it may be tried
+    uint64_t room = 0;
+    int flushes = 0;
+  };
+  void RememberNoRoom(const Merge& merge, const Status& why);
+  void TryRefusedAgain();
+  bool BeginMergeLocked(Merge& merge, MergeSize size);
   bool NothingToDropLocked() const;
   bool FindCollectableLocked(Merge& merge) const;
   void EndMerge(Merge& merge, const Status& status);
@@ -368,11 +380,9 @@ class DbImpl final : public Db {
   // why the last flush failed, if room, memory or descriptors are short; tried again on request
   Status shortage_;
   Status compaction_shortage_;    // the same for merges; tried again after a flush
-  // A merge of so many bytes found no room. It is tried again once so many bytes are free, or after
-  // so many flushes.
-  uint64_t merge_bytes_end_ = UINT64_MAX;
-  uint64_t merge_room_ = 0;
-  int merge_flushes_ = 0;
+  NoRoom merge_refused_;
+  uint64_t merge_bytes_end_ = UINT64_MAX;  // a merge of so many bytes was refused
+  NoRoom collect_refused_;                 // no value segment is emptied meanwhile
   bool shortage_logged_ = false;  // once until a flush is done
   int jobs_ = 0;                // queued or running
   bool flush_queued_ = false;
@@ -384,7 +394,8 @@ class DbImpl final : public Db {
   uint64_t compacts_begun_ = 0;
   uint64_t compacts_done_ = 0;
   Status compacted_;
-  int collectors_ = 0;              // calls of Compact that wait until segments are collected
+  std::list<std::set<uint64_t>> awaited_;  // segments whose collection calls of Compact wait for
+  int merge_level_ = 0;                    // long jobs that the thread of the last merge was in
   bool collect_due_ = false;        // value segments are mostly dead
   int merging_ = 0;                 // merges under way
   uint64_t merge_turn_bytes_ = 0;   // they go on for so many before the next flush

@@ -97,7 +97,7 @@ TEST(Compact, ReturnsWhileOthersWriteOn) {
   EXPECT_LT(writer.flushes(), EndlessWriter::kFlushesMax);
 }
 
-// Holds the first thread that comes to each of two places, once it is asked to.
+// Holds the first thread that comes to a place, once it is asked to.
 class Holds final : public base::SyncPointListener {
  public:
   struct Place {
@@ -116,16 +116,18 @@ class Holds final : public base::SyncPointListener {
   ~Holds() override {
     write.LetGo();
     merge.LetGo();
+    iterator.LetGo();
   }
   void Reach(const char* name) override {
-    for (Place* const place : {&write, &merge}) {
+    for (Place* const place : {&write, &merge, &iterator}) {
       if (place->name != name || !place->asked.exchange(false)) continue;
       place->held.set_value();
       place->go.get_future().wait();
     }
   }
-  Place write{"lsm.write.stored"};
+  Place write{"lsm.write.large"};
   Place merge{"lsm.merge.written"};
+  Place iterator{"lsm.iterator.pinned"};
 
  private:
   const base::ScopedSyncPoints installed_{this};
@@ -241,6 +243,25 @@ TEST_F(ALargeValue, IsThereHoweverLongItsRecordTakes) {
   EXPECT_EQ(GetText(test_.db(), "large"), value_);
 }
 
+// Its segment came after the Version that the iterator holds.
+using AnIterator = ALargeValue;
+TEST_F(AnIterator, ReadsAValueThatWasStoredWhileItBegan) {
+  holds_.iterator.Hold();
+  auto made = std::async(std::launch::async, [this] { return test_->NewIterator({}); });
+  holds_.iterator.WaitUntilHeld();
+  ASSERT_OK(test_->Put("large", value_));
+  holds_.iterator.LetGo();
+  const std::unique_ptr<Iterator> iterator = made.get();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_OK(test_->Put("large", "v"));
+    ASSERT_OK(test_->Compact());
+  }
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid()) << iterator->status().ToString();
+  EXPECT_EQ(std::string(iterator->value()), value_);
+  EXPECT_OK(iterator->status());
+}
+
 class Merges final : public base::SyncPointListener {
  public:
   void Reach(const char* name) override {
@@ -281,6 +302,40 @@ TEST(MergeWithoutRoom, IsTriedAgainOnceThereIsMoreRoom) {
   test.fs().SetFreeBytes(UINT64_MAX);
   for (int i = 0; i < 5; ++i) overwrite();
   EXPECT_LE(test->Statistics().run_count, 3u);
+}
+
+// What is left in a segment does not fit elsewhere: tables are merged all the same.
+TEST(MergeWithoutRoom, OfValuesLeavesTablesTheirTurn) {
+  constexpr int kFlushes = 60;
+  StorageOptions options = SmallOptions();
+  options.value_segment_bytes = 4 << 20;
+  TestDb test(options);
+  ASSERT_OK(test.Open());
+  const std::string large(1 << 20, 'l');
+  for (const char* const key : {"a", "b", "c"}) ASSERT_OK(test->Put(key, large));
+  ASSERT_OK(test->Compact());
+  test.fs().SetFreeBytes(600 << 10);
+  // The next segment has its room already.
+  for (const char* const key : {"d", "e", "f"}) ASSERT_OK(test->Put(key, large));
+  ASSERT_OK(test->Put("a", "small"));
+  ASSERT_OK(test->Put("b", "small"));
+  base::Random random(1);
+  const Merges merges;
+  const uint64_t before = test->Statistics().compaction_count;
+  for (int i = 0; i < kFlushes; ++i) {
+    for (int n = 0; n < 200; ++n) {
+      ASSERT_OK(test->Put(KeyOf(random.Below(1000)), std::string(100, 'v')));
+    }
+    ASSERT_OK(test->Flush());
+    while (test.executor().RunOne()) {
+    }
+    ASSERT_LE(test->Statistics().run_count, RunCountMax(options)) << i;
+  }
+  const uint64_t done = test->Statistics().compaction_count - before;
+  EXPECT_GE(done, static_cast<uint64_t>(kFlushes) / 6);
+  EXPECT_GE(merges.begun, done + 1) << "there was room for all of them";
+  EXPECT_LE(merges.begun, done + 4);
+  EXPECT_EQ(GetText(test.db(), "c"), large);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
+#include "base/sync_point.h"
 #include "lsm/db/db_impl.h"
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/user_iterator.h"
@@ -190,11 +191,8 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
   sources.read_value = [this](const log::ValueRef& reference, const AllocateFn& allocate) {
     return ReadValue(reference, allocate);
   };
-  PinSources(&sources);
-  uint64_t now = 0;
-  if (pool_->MayPin()) {
-    now = sources.version->active->table().QuiescedLsn();
-  } else {
+  uint64_t now = PinSources(&sources);
+  if (!pool_->MayPin()) {
     // The writers need the MemTables: what they hold goes into tables, and those are read.
     sources.version = nullptr;
     sources.young_segments.clear();
@@ -207,17 +205,21 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
   return NewUserIterator(std::move(sources), options);
 }
 
-void DbImpl::PinSources(IteratorSources* sources) {
-  // Under one guard, so that no segment which the Version's MemTables refer to goes in between.
+// Returns the LSN up to which the Version's records are read. Under one guard, so that no segment
+// goes in between to which they refer: those of records that are complete by then have their ids.
+uint64_t DbImpl::PinSources(IteratorSources* sources) {
   const base::EpochGuard guard;
   sources->version = version_.load(std::memory_order_acquire)->shared_from_this();
+  base::SyncPoint("lsm.iterator.pinned");
+  const uint64_t now = sources->version->active->table().QuiescedLsn();
   sources->young_segments =
       segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());
+  return now;
 }
 
 // The tables of the present Version, which hold every record below the LSN that is returned.
 uint64_t DbImpl::PinTables(IteratorSources* sources) {
-  PinSources(sources);
+  static_cast<void>(PinSources(sources));
   const Version& version = *sources->version;
   const MemoryHandle& oldest =
       version.immutables.empty() ? *version.active : *version.immutables.back();

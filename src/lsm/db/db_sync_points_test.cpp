@@ -300,6 +300,7 @@ class SyncPointsTest : public testing::TestWithParam<int> {
       reasons[place] = "another process reads: DatabaseSyncPoints passes it";
     }
     reasons["lsm.capture.open"] = "another thread flushes in between: DbCapture";
+    reasons["lsm.write.large"] = "values are smaller: ALargeValue";
     reasons["lsm.values.grow"] = "segments are smaller than their first room: ValueLogThreads";
     return reasons;
   }

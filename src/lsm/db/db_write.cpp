@@ -226,7 +226,7 @@ Status DbImpl::StoreLarge(const std::vector<WriteOp>& ops, LargeValues* large,
   }
   large->protection.emplace(segments_.Protect(values_->open_floor()));
   const Status stored = SeparateAll(ops, &large->group);
-  base::SyncPoint("lsm.write.stored");
+  base::SyncPoint("lsm.write.large");
   return stored;
 }
 
@@ -288,6 +288,7 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgr
       QUIRE_RETURN_IF_ERROR(MakeRoom(generation, progress));
       continue;
     }
+    large.protection.reset();  // what follows may wait
     if (outcome.full) RotateEarly(generation, progress->may_wait);
     *lsn = outcome.lsn;
     return Status();

@@ -7,7 +7,8 @@
 namespace quire::lsm {
 namespace {
 
-// A holder needs about a hundred nanoseconds, unless its thread lost its core.
+// A holder needs about a hundred nanoseconds, unless its thread lost its core, a function of the
+// program takes long, or a large value is stored.
 constexpr int kSpins = 64;
 
 }  // namespace

@@ -3,8 +3,8 @@
 ///
 /// Layer      lsm
 /// Source     Drepper, Futexes Are Tricky: the three-state mutex
-/// Threads    any. Locks are taken in rising order of their number; a holder takes no other lock of
-///            the database.
+/// Threads    any. Locks are taken in rising order of their number, under no other lock and in no
+///            EpochGuard: an update holds one while its function runs.
 /// Invariants while no update was ever asked for, plain writes take no lock at all.
 #pragma once
 

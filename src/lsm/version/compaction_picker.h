@@ -39,7 +39,8 @@ CompactionChoice PickCompaction(const std::vector<RunShape>& runs, const Storage
 /// The bytes of all of them.
 uint64_t BytesOf(const std::vector<RunShape>& runs);
 
-/// The number of runs from which on flushes wait for a merge: bounds what a lookup has to ask.
+/// The number of runs from which on flushes wait for a merge, if it has a thread: bounds what a
+/// lookup has to ask.
 size_t RunCountMax(const StorageOptions& options);
 
 }  // namespace quire::lsm

@@ -332,11 +332,12 @@ Status DatasetWriterImpl::Finish() {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (shuffle_ == nullptr) return broken_;
-  Status mine = broken_;
-  if (mine.ok() && epoch_.has_value()) {
-    mine = Status(Code::kInvalidArgument,
+  // Without memory for the text this rank still comes to where the others wait.
+  const Status mine = base::OrOutOfMemory([&] {
+    if (!broken_.ok() || !epoch_.has_value()) return broken_;
+    return Status(Code::kInvalidArgument,
                   "the epoch " + std::to_string(*epoch_) + " has begun: end it first");
-  }
+  });
   Status finished = base::OrOutOfMemory([] {
     return Status(Code::kInvalidArgument, "the dataset was finished: open it again");
   });
