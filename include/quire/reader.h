@@ -35,7 +35,9 @@ class DatabaseReader {
   ///            kInvalidArgument  It was created with a partitioner, and none is given.
   ///            kCorruption       A part is missing or damaged; the text names it.
   ///            kUnsupported      A newer version of Quire created it.
-  /// Cost       The descriptor; the manifest and tables of a part when it is first needed.
+  /// Cost       The descriptor; the manifest and tables of a part when it is first needed. If a
+  ///            killed job left pairs in the part's log, also these: they stay in memory, with up
+  ///            to 20 bytes more for each key, until Refresh finds them in tables.
   static Result<std::unique_ptr<DatabaseReader>> Open(const std::string& directory,
                                                       const DatabaseReaderOptions& options = {});
   virtual ~DatabaseReader() = default;

@@ -6,6 +6,9 @@
 //   own       2 ranks, and a rule of the program: keys on rank 1, in two runs of a table each
 //
 // and DIRECTORY-checkpoints/own/1, a checkpoint of own.
+//
+// make_repository DIRECTORY logged: a database of 4 ranks, each with a log of 64 MiB, in which k000
+// to k009 are, and no more.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -53,8 +56,10 @@ class OlderGeneration final : public lsm::BaseLayer {
 // One generation's ranks, all open at once.
 class Ranks {
  public:
-  Ranks(std::string directory, kv::Generation generation)
-      : directory_(std::move(directory)), generation_(std::move(generation)) {}
+  Ranks(std::string directory, kv::Generation generation, uint64_t memtable_bytes = 64 << 10)
+      : directory_(std::move(directory)),
+        generation_(std::move(generation)),
+        memtable_bytes_(memtable_bytes) {}
   Status Open() {
     io::FileSystem& fs = io::PosixFileSystem();
     QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(kv::GenerationDirectory(directory_, generation_)));
@@ -64,7 +69,7 @@ class Ranks {
       environment.executor = executor_.get();
       environment.base = std::make_shared<OlderGeneration>();
       StorageOptions options;
-      options.memtable_bytes = 64 << 10;
+      options.memtable_bytes = memtable_bytes_;
       options.value_segment_bytes = 64 << 10;
       options.compaction = CompactionPolicy::kEveryNth;  // tables stay as they are flushed
       QUIRE_ASSIGN_OR_RETURN(
@@ -95,6 +100,7 @@ class Ranks {
  private:
   const std::string directory_;
   const kv::Generation generation_;
+  const uint64_t memtable_bytes_;
   std::unique_ptr<base::Executor> executor_ = base::NewThreadPool(1, "maker").value();
   std::vector<std::unique_ptr<lsm::Db>> ranks_;
 };
@@ -190,7 +196,18 @@ Status MakeOwn(const std::string& directory, const std::string& checkpoints) {
   return kv::WriteDescriptor(fs, directory, descriptor);
 }
 
-Status Make(const std::string& directory) {
+Status MakeLogged(const std::string& directory) {
+  io::FileSystem& fs = io::PosixFileSystem();
+  QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
+  kv::Descriptor descriptor;
+  descriptor.generations = {{1, 4, "hash", ""}};
+  Ranks ranks(directory, descriptor.generations[0], 64 << 20);
+  QUIRE_RETURN_IF_ERROR(ranks.Open());
+  for (int i = 0; i < 10; ++i) QUIRE_RETURN_IF_ERROR(ranks.Put(KeyOf(i), "logged"));
+  return kv::WriteDescriptor(fs, directory, descriptor);
+}
+
+Status MakeRepository(const std::string& directory) {
   QUIRE_RETURN_IF_ERROR(io::PosixFileSystem().MakeDirectory(directory));
   QUIRE_RETURN_IF_ERROR(MakeNumbers(directory + "/numbers"));
   return MakeOwn(directory + "/own", directory + "-checkpoints");
@@ -200,11 +217,13 @@ Status Make(const std::string& directory) {
 }  // namespace quire
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: make_repository DIRECTORY\n");
+  const bool logged = argc == 3 && std::string(argv[2]) == "logged";
+  if (argc != 2 && !logged) {
+    std::fprintf(stderr, "usage: make_repository DIRECTORY [logged]\n");
     return 2;
   }
-  const quire::Status status = quire::Make(argv[1]);
+  const quire::Status status =
+      logged ? quire::MakeLogged(argv[1]) : quire::MakeRepository(argv[1]);
   if (!status.ok()) std::fprintf(stderr, "make_repository: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -145,6 +145,25 @@ def test_a_number_without_a_commit_record(tool):
     assert "no complete checkpoint" in tool.errors, tool.errors
 
 
+def peak_of(command):
+    """Bytes of memory that the command took at most."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return usage.ru_maxrss * 1024
+
+
+def test_logs_take_memory_for_their_pairs(tool):
+    """Not for what they could take, and not for an index of that."""
+    logged = str(tool.directory / "logged")
+    subprocess.run([tool.make, logged, "logged"], check=True)
+    assert len(tool.run("scan", logged).splitlines()) == 10
+    others = peak_of([tool.quire, "scan", str(tool.repository / "numbers")])
+    for command in ("scan", "verify"):
+        assert peak_of([tool.quire, command, logged]) < others + (64 << 20), command
+
+
 def controls(output):
     """What a terminal would obey in an output, but for the ends of lines and fields."""
     text = output.decode("utf-8", errors="surrogateescape")

@@ -9,6 +9,13 @@
 #include "io/files/posix_error.h"
 
 namespace quire::io {
+namespace {
+
+uint64_t WholePages(uint64_t bytes) {
+  return (bytes + PageBytes() - 1) / PageBytes() * PageBytes();
+}
+
+}  // namespace
 
 uint64_t PageBytes() {
   static const uint64_t bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -19,8 +26,13 @@ PageMemory::~PageMemory() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
+void PageMemory::Shrink(uint64_t bytes) {
+  const uint64_t kept = WholePages(bytes);
+  if (kept < bytes_ && ::munmap(data_ + kept, bytes_ - kept) == 0) bytes_ = kept;
+}
+
 Result<PageMemory> AllocatePages(uint64_t bytes) {
-  const uint64_t rounded = (bytes + PageBytes() - 1) / PageBytes() * PageBytes();
+  const uint64_t rounded = WholePages(bytes);
   const std::string size = std::to_string(bytes) + " bytes of memory";
   if (rounded < bytes) return Status(Code::kOutOfMemory, "there are no " + size);
   void* const data =

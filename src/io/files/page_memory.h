@@ -30,6 +30,9 @@ class PageMemory {
   char* data() const { return data_; }
   /// Whole pages.
   uint64_t bytes() const { return bytes_; }
+  /// Gives back the pages behind the first `bytes`, which are at most bytes(). Keeps them all if
+  /// the kernel cannot divide them.
+  void Shrink(uint64_t bytes);
 
  private:
   char* data_ = nullptr;

@@ -1,6 +1,7 @@
 #include "io/watch/page_watch.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,18 @@ TEST(AllocatePages, GivesZeroedWholePagesAndSaysWhereThereAreNone) {
   EXPECT_EQ(AllocatePages(1)->bytes(), PageBytes());
   EXPECT_EQ(AllocatePages(uint64_t{1} << 60).status().code(), Code::kOutOfMemory);
   EXPECT_EQ(AllocatePages(UINT64_MAX).status().code(), Code::kOutOfMemory);
+}
+
+TEST(AllocatePages, GivesBackThePagesBehindWhatIsKept) {
+  PageMemory memory = NewMemory(4);
+  memory.data()[PageBytes()] = 'a';
+  memory.Shrink(4 * PageBytes());
+  EXPECT_EQ(memory.bytes(), 4 * PageBytes());
+  memory.Shrink(PageBytes() + 1);
+  EXPECT_EQ(memory.bytes(), 2 * PageBytes());
+  EXPECT_EQ(memory.data()[PageBytes()], 'a');
+  unsigned char resident = 0;
+  EXPECT_EQ(::mincore(memory.data() + 2 * PageBytes(), PageBytes(), &resident), -1);
 }
 
 TEST_P(PageWatchTest, TellsEachWrittenPageOnce) {

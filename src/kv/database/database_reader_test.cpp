@@ -10,6 +10,8 @@
 #include "base/epoch.h"
 #include "base/executor.h"
 #include "base/hash.h"
+#include "base/sanitizer.h"
+#include "io/files/machine.h"
 #include "kv/database/database_reader.h"
 #include "kv/database/persistence_testing.h"
 #include "kv/database/sim_cluster_testing.h"
@@ -384,6 +386,77 @@ TEST(DatabaseReading, CatchesUpWithADatabaseThatWentBackToACheckpoint) {
     EXPECT_EQ(Get(*reader, "lost"), "<not found>");
     ASSERT_OK((*db)->Close());
   });
+}
+
+// Parts with logs of 16 MiB in which a killed job left one pair each.
+class PartsOfAKilledJob : public testing::Test {
+ protected:
+  static constexpr int kParts = 8;
+
+  void SetUp() override {
+    if (QUIRE_ADDRESS_SANITIZER || QUIRE_THREAD_SANITIZER) {
+      GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
+    }
+    const Generation generation{1, kParts, "hash", ""};
+    ASSERT_OK(disk_->MakeDirectory("/repository"));
+    ASSERT_OK(disk_->MakeDirectory(kDirectory));
+    ASSERT_OK(disk_->MakeDirectory(GenerationDirectory(kDirectory, generation)));
+    Descriptor descriptor;
+    descriptor.generations = {generation};
+    ASSERT_OK(WriteDescriptor(*disk_, kDirectory, descriptor));
+    StorageOptions options = SimCluster::SmallDatabase().storage;
+    options.memtable_bytes = kLogBytes;
+    const auto executor = base::NewManualExecutor();
+    lsm::Environment environment;
+    environment.fs = disk_.get();
+    environment.executor = executor.get();
+    std::vector<std::unique_ptr<lsm::Db>> parts;
+    for (int rank = 0; rank < kParts; ++rank) {
+      auto part = lsm::Db::Open(environment, PartDirectory(kDirectory, generation, rank), options,
+                                lsm::OpenFlags::kMustNotExist);
+      ASSERT_OK(part.status());
+      ASSERT_OK((*part)->Put(KeyOf(rank), "v"));
+      parts.push_back(std::move(*part));
+    }
+    disk_->CrashAfter(0);
+    parts.clear();
+    disk_->Restart(io::CrashKind::kProcess, 1);
+  }
+  static std::string KeyOf(int rank) {
+    for (int i = 0;; ++i) {
+      std::string key = "key " + std::to_string(i);
+      if (*runtime::OwnerOf({}, key, base::HashKey(key), kParts) == rank) return key;
+    }
+  }
+  // Less than what the logs of all parts, or indexes of such logs, take.
+  static void ExpectLittleSince(uint64_t bytes_before) {
+    const uint64_t bytes = io::ProcessMemory().anonymous_bytes;
+    EXPECT_LE(bytes, bytes_before + kParts * kLogBytes / 16) << bytes - bytes_before << " more";
+  }
+
+  static constexpr uint64_t kLogBytes = 16 << 20;
+  static constexpr char kDirectory[] = "/repository/db";
+  const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
+};
+
+TEST_F(PartsOfAKilledJob, TakeMemoryOfAReaderForTheirPairs) {
+  const uint64_t before = io::ProcessMemory().anonymous_bytes;
+  const auto reader = OpenReader(*disk_, kDirectory);
+  for (int rank = 0; rank < kParts; ++rank) EXPECT_EQ(Get(*reader, KeyOf(rank)), "v");
+  EXPECT_EQ(AllOf(*reader).size(), static_cast<size_t>(kParts));
+  ExpectLittleSince(before);
+}
+
+TEST_F(PartsOfAKilledJob, TakeMemoryOfFewerRanksForTheirPairs) {
+  SimCluster(Ranks(1, disk_.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [](int, Context&, Database& db) {
+        const uint64_t before = io::ProcessMemory().anonymous_bytes;
+        for (int rank = 0; rank < kParts; ++rank) {
+          EXPECT_EQ(SimCluster::ValueOf(db, KeyOf(rank)), "v");
+        }
+        ExpectLittleSince(before);
+        ASSERT_OK(db.Close());
+      });
 }
 
 TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {

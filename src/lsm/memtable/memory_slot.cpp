@@ -21,7 +21,6 @@ uint64_t NewGeneration() {
   }
 }
 
-constexpr std::align_val_t kPage{4096};
 // While so many are in use outside of the pool, iterators pin no more MemTables.
 constexpr size_t kPinnedOutsideMax = 8;
 
@@ -29,16 +28,6 @@ constexpr size_t kPinnedOutsideMax = 8;
 // maximum above. Whatever iterators pin, writers find as many again as the pool has.
 size_t OutsideMax(size_t pool_slots) {
   return kPinnedOutsideMax + pool_slots;
-}
-
-OwnMemory NewMemory(uint64_t bytes) {
-  return OwnMemory(static_cast<char*>(::operator new(bytes, kPage)));
-}
-
-OwnMemory NewIndex(uint64_t segment_bytes) {
-  OwnMemory index = NewMemory(IndexBytes(segment_bytes));
-  std::memset(index.get(), 0, IndexBytes(segment_bytes));
-  return index;
 }
 
 // Without room to share it in, the memory is this process's own: the others ask.
@@ -54,10 +43,6 @@ Result<std::unique_ptr<Arena>> NewArena(const PoolConfig& config) {
 }
 
 }  // namespace
-
-void FreeMemory::operator()(char* memory) const {
-  ::operator delete(memory, kPage);
-}
 
 MemoryHandle::~MemoryHandle() {
   table_.reset();  // before the memory it lies in
@@ -78,15 +63,15 @@ Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
   std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
   QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
   const uint64_t bytes = handle->header_.capacity;
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
-  handle->own_records_ = NewMemory(bytes);
-  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, bytes, handle->own_records_.get()));
+  QUIRE_ASSIGN_OR_RETURN(handle->copied_file_, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(handle->own_records_, io::AllocatePages(bytes));
+  QUIRE_RETURN_IF_ERROR(handle->MakeReadable(log::kSegmentHeaderBytes));
   if (promises == Promises::kDrop) {
-    std::memset(handle->own_records_.get(), 0, log::kSegmentHeaderBytes);
+    std::memset(handle->own_records_.data(), 0, log::kSegmentHeaderBytes);
   }
-  handle->own_index_ = NewIndex(bytes);
+  QUIRE_ASSIGN_OR_RETURN(handle->own_index_, io::AllocatePages(IndexBytes(bytes)));
   handle->table_ =
-      std::make_unique<MemTable>(handle->own_index_.get(), handle->own_records_.get(), bytes,
+      std::make_unique<MemTable>(handle->own_index_.data(), handle->own_records_.data(), bytes,
                                  handle->header_.generation, handle->header_.base_lsn, nullptr);
   return handle;
 }
@@ -95,13 +80,38 @@ void MemoryHandle::Close() {
   end_lsn_.store(header_.base_lsn + table_->Close(), std::memory_order_release);
 }
 
-Status MemoryHandle::MakeReadable(uint64_t offset, uint64_t size) {
-  return segment_ == nullptr ? Status() : segment_->map().MakeReadable(offset, size);
+log::SegmentBytes MemoryHandle::Bytes() {
+  return {table_->data(), [this](uint64_t offset, uint64_t size) {
+            return segment_ == nullptr ? MakeReadable(offset + size)
+                                       : segment_->map().MakeReadable(offset, size);
+          }};
+}
+
+// Of a copy. A second replay finds the bytes of the first.
+Status MemoryHandle::MakeReadable(uint64_t end) {
+  if (end <= copied_end_) return Status();
+  QUIRE_RETURN_IF_ERROR(copied_file_->ReadAt(copied_end_, end - copied_end_,
+                                             own_records_.data() + copied_end_));
+  copied_end_ = end;
+  return Status();
 }
 
 void MemoryHandle::FinishAdoption(uint64_t end) {
   table_->FinishAdoption(end);
   end_lsn_.store(header_.base_lsn + end, std::memory_order_release);
+  if (copied_file_ != nullptr) KeepOnlyAdopted(end);
+}
+
+// A reader keeps a copy for as long as it lives, and one for each part.
+void MemoryHandle::KeepOnlyAdopted(uint64_t end) {
+  copied_file_.reset();
+  own_records_.Shrink(end);
+  const uint64_t bytes = table_->AdoptedIndexBytes();
+  if (bytes >= own_index_.bytes()) return;
+  Result<io::PageMemory> index = io::AllocatePages(bytes);
+  if (!index.ok()) return;  // the larger one serves as well
+  table_->MoveIndex(index->data());
+  own_index_ = std::move(*index);
 }
 
 void MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
@@ -110,7 +120,7 @@ void MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_
   flushed_.store(false, std::memory_order_relaxed);
   if (segment_ != nullptr) return segment_->Recycle(header_);
   log::EncodeSegmentHeader(
-      header_, own_records_ ? own_records_.get() : pool_->arena_->records(pool_slot_));
+      header_, pool_slot_ < 0 ? own_records_.data() : pool_->arena_->records(pool_slot_));
 }
 
 Status MemoryHandle::SyncHeader() {
@@ -235,16 +245,17 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
   const uint64_t bytes = config_.options.memtable_bytes;
   char* records = nullptr;
   if (arena_->records_inside()) {
-    handle->own_records_ = NewMemory(bytes);
-    records = handle->own_records_.get();
+    QUIRE_ASSIGN_OR_RETURN(handle->own_records_, io::AllocatePages(bytes));
+    records = handle->own_records_.data();
   } else {
     QUIRE_ASSIGN_OR_RETURN(handle->segment_,
                            CreateSegment(handle->header_, log::Segment::Origin::kNew));
     records = handle->segment_->data();
   }
-  handle->own_index_ = NewIndex(bytes);
+  QUIRE_ASSIGN_OR_RETURN(handle->own_index_, io::AllocatePages(IndexBytes(bytes)));
+  std::memset(handle->own_index_.data(), 0, IndexBytes(bytes));  // writers find its pages in memory
   handle->table_ = std::make_unique<MemTable>(
-      handle->own_index_.get(), records, bytes, handle->header_.generation,
+      handle->own_index_.data(), records, bytes, handle->header_.generation,
       handle->header_.base_lsn, handle->segment_ == nullptr ? nullptr : &handle->segment_->map());
   return handle;
 }
@@ -347,8 +358,8 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
     }
   }
   if (index == nullptr) {
-    handle->own_index_ = NewIndex(header.capacity);
-    index = handle->own_index_.get();
+    QUIRE_ASSIGN_OR_RETURN(handle->own_index_, io::AllocatePages(IndexBytes(header.capacity)));
+    index = handle->own_index_.data();
   }
   handle->table_ = std::make_unique<MemTable>(index, segment->data(), header.capacity,
                                               header.generation, header.base_lsn, &segment->map());

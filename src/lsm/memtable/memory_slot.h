@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "io/files/file_system.h"
+#include "io/files/page_memory.h"
 #include "log/segment.h"
 #include "lsm/memtable/arena.h"
 #include "lsm/memtable/memtable.h"
@@ -30,12 +31,6 @@ namespace quire::lsm {
 
 class MemoryPool;
 
-/// Page-aligned memory of this process alone.
-struct FreeMemory {
-  void operator()(char* memory) const;
-};
-using OwnMemory = std::unique_ptr<char, FreeMemory>;
-
 /// A MemTable and the segment in which its records lie. The slot is free again when the last
 /// reference goes: Versions and iterators hold such references, so that nothing they can reach is
 /// recycled.
@@ -46,8 +41,9 @@ class MemoryHandle {
   MemoryHandle& operator=(const MemoryHandle&) = delete;
 
   /// A copy of the log segment in the file `path`, with an empty index, to be adopted: outside of
-  /// any pool; the file is read, no more. kDrop: without what the segment says was promised, so
-  /// that a replay goes on behind damage. Errors as of log::ReadSegmentHeader.
+  /// any pool; the file is read, no more, and only as far as a replay of Bytes() goes. kDrop:
+  /// without what the segment says was promised, so that a replay goes on behind damage. Errors as
+  /// of log::ReadSegmentHeader.
   enum class Promises { kKeep, kDrop };
   static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path,
                                                     Promises promises = Promises::kKeep);
@@ -71,9 +67,10 @@ class MemoryHandle {
   }
   /// Closes the MemTable for writers and waits for those under way.
   void Close();
-  /// Of io::MappedFile, for the records of an adopted one.
-  Status MakeReadable(uint64_t offset, uint64_t size);
-  /// Close for an adopted one, whose records end at offset `end`.
+  /// What a replay of it looks at, of one to be adopted.
+  log::SegmentBytes Bytes();
+  /// Close for an adopted one, whose records end at offset `end`. A copy keeps the memory of its
+  /// records, and of an index for their keys; nothing else of it can be looked at any more.
   void FinishAdoption(uint64_t end);
   /// Its records are in a table that the manifest names: its segment is not needed any more.
   void SetFlushed() { flushed_.store(true, std::memory_order_release); }
@@ -90,14 +87,18 @@ class MemoryHandle {
  private:
   friend class MemoryPool;
   MemoryHandle() = default;
+  Status MakeReadable(uint64_t end);
+  void KeepOnlyAdopted(uint64_t end);
 
   std::shared_ptr<MemoryPool> pool_;          // null: adopted from elsewhere, nothing to give back
   int pool_slot_ = -1;
   bool adopted_ = false;  // its file may have given its room back when it was closed
   log::SegmentHeader header_;
   std::unique_ptr<log::Segment> segment_;     // null: the log is off
-  OwnMemory own_index_;                       // outside of the pool
-  OwnMemory own_records_;                     // outside of the pool, with the log off
+  io::PageMemory own_index_;                  // outside of the pool
+  io::PageMemory own_records_;                // outside of the pool: a copy, or with the log off
+  std::unique_ptr<io::File> copied_file_;     // until the copy is adopted
+  uint64_t copied_end_ = 0;                   // the file was read so far
   std::unique_ptr<MemTable> table_;
   std::atomic<uint64_t> end_lsn_{0};
   std::atomic<bool> flushed_{false};

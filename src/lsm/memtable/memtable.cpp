@@ -27,6 +27,9 @@ constexpr uint64_t kKeysPerCheck = 64;
 // So that the slots above the 80 % hold what overshoots, with some hundred threads on top.
 constexpr uint64_t kSlotsMin = 8192;
 static_assert(kSlotsMin / 5 > kKeysPerCheck * log::SegmentTail::kStripes + 500);
+// Where no writer comes any more: with the header they take a page.
+constexpr uint64_t kAdoptedSlotsMin = 256;
+static_assert(sizeof(IndexHeader) + kAdoptedSlotsMin * sizeof(IndexSlot) <= kPageBytes);
 // So many reservations of one thread in a row, and it is taken to be the only writer.
 constexpr uint32_t kStreak = 4;
 constexpr uint64_t kBytesPerBatchKey = 80;  // 64 bytes a slot, 80 % of the slots
@@ -45,6 +48,11 @@ constexpr bool SameTag(uint64_t word, uint64_t hash) { return ((word ^ hash) >> 
 constexpr uint32_t Units(uint64_t offset) { return static_cast<uint32_t>(offset / 8); }
 
 uint64_t KeyCountMax(uint64_t slots) { return slots / 5 * 4; }
+
+uint64_t BytesOfIndex(uint64_t slots) {
+  const uint64_t bytes = sizeof(IndexHeader) + slots * sizeof(IndexSlot);
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
 
 // This thread's last reservation, and how many it made in a row without another thread's between.
 struct Streak {
@@ -66,8 +74,7 @@ uint64_t IndexSlots(uint64_t segment_bytes) {
 }
 
 uint64_t IndexBytes(uint64_t segment_bytes) {
-  const uint64_t bytes = sizeof(IndexHeader) + IndexSlots(segment_bytes) * sizeof(IndexSlot);
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  return BytesOfIndex(IndexSlots(segment_bytes));
 }
 
 bool IndexIsUnused(const char* index) {
@@ -504,6 +511,39 @@ void MemTable::FinishAdoption(uint64_t end) {
   index_->tail.OwnStripe().finished.store(end - log::kSegmentHeaderBytes,
                                           std::memory_order_relaxed);
   index_->tail.tail.store(end | log::SegmentTail::kClosed, std::memory_order_release);
+}
+
+// A fifth of them free, where there are so many.
+uint64_t MemTable::AdoptedSlots() const {
+  const uint64_t keys = key_count();
+  return std::min(mask_ + 1, std::bit_ceil(std::max(keys + keys / 4 + 1, kAdoptedSlotsMin)));
+}
+
+uint64_t MemTable::AdoptedIndexBytes() const { return BytesOfIndex(AdoptedSlots()); }
+
+void MemTable::MoveIndex(char* index) {
+  const uint64_t mask = AdoptedSlots() - 1;
+  auto* const header = new (index) IndexHeader();
+  auto* const slots = reinterpret_cast<IndexSlot*>(index + sizeof(IndexHeader));
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  header->generation.store(generation_, kRelaxed);
+  header->base_lsn.store(base_lsn_, kRelaxed);
+  header->range_delete_head.store(index_->range_delete_head.load(kRelaxed), kRelaxed);
+  header->range_delete_count.store(index_->range_delete_count.load(kRelaxed), kRelaxed);
+  header->tail.OwnStripe().finished.store(index_->tail.Finished(), kRelaxed);
+  header->tail.OwnStripe().keys.store(key_count(), kRelaxed);
+  header->tail.tail.store(index_->tail.tail.load(kRelaxed), kRelaxed);
+  for (uint64_t slot = 0; slot <= mask_; ++slot) {
+    const uint64_t word = slots_[slot].load(kRelaxed);
+    if (word == 0) continue;
+    uint64_t at = base::HashKey(log::KeyOf(RecordAt(RecordOf(word)))) & mask;
+    while (slots[at].load(kRelaxed) != 0) at = (at + 1) & mask;
+    slots[at].store(word, kRelaxed);
+  }
+  segment_bytes_ = log::kSegmentHeaderBytes + data_bytes();
+  index_ = header;
+  slots_ = slots;
+  mask_ = mask;
 }
 
 uint64_t MemTable::Close() {

@@ -4,8 +4,9 @@
 /// Layer      lsm
 /// Source     PapyrusKV, SC17, section 2.4 (MemTable); docs/decisions/0002-log-is-the-memtable.md
 /// Threads    Add, AddBatch, Get, CoveringTombstone: any number of threads, lock-free. Close,
-///            QuiescedLsn, NewView: any thread, serialized inside. Adopt: one thread only, with no
-///            other call. Other processes read through PeerReader (peer_reader.h), never write.
+///            QuiescedLsn, NewView: any thread, serialized inside. Adopt to MoveIndex: one thread
+///            only, with no other call. Other processes read through PeerReader (peer_reader.h),
+///            never write.
 /// Invariants a slot, once taken by a key, keeps that key; versions hang from it newest first by
 ///            LSN; a reader sees a version only when it is complete and, in a batch, when the whole
 ///            batch is; a closed MemTable stays closed; every reservation is filled, so that a live
@@ -106,6 +107,11 @@ class MemTable {
   Status Adopt(uint64_t offset);
   /// After the last Adopt: where the records end. Closes it.
   void FinishAdoption(uint64_t end);
+  /// After FinishAdoption: bytes of an index for the keys that there are.
+  uint64_t AdoptedIndexBytes() const;
+  /// Moves the index to `index`, so many zero bytes that begin at a page and outlive it. From here
+  /// on it looks neither at the index before nor at what lies behind the records.
+  void MoveIndex(char* index);
 
   /// No further Add succeeds; waits for those under way. Returns the end offset. Idempotent.
   uint64_t Close();
@@ -163,6 +169,7 @@ class MemTable {
                         uint64_t predecessor);
   uint64_t LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops);
   bool Visible(uint32_t record) const;
+  uint64_t AdoptedSlots() const;
   uint32_t FindNewest(Slice key, uint64_t hash) const;
 
   const char* RecordAt(uint32_t record) const { return data_ + uint64_t{record} * 8; }

@@ -16,8 +16,10 @@
 
 #include "base/coding.h"
 #include "base/random.h"
+#include "io/files/page_memory.h"
 #include "lsm/memtable/memtable_testing.h"
 #include "lsm/memtable/write_batch.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::lsm::memtable_test {
 namespace {
@@ -533,6 +535,38 @@ TEST(MemTable, AdoptedFromTheLogItAnswersTheSame) {
     EXPECT_FALSE(second->Add({RecordType::kPut, "k", "v"}, nullptr));
     ExpectLikeModel(*second, model, kMaxLsn);
     ExpectViewLikeModel(*second->NewView(kMaxLsn), model, kMaxLsn, random);
+  }
+}
+
+TEST(MemTable, AdoptedItAnswersTheSameFromAnIndexForItsKeys) {
+  for (const int count : {0, 1, 60, 2000}) {
+    SCOPED_TRACE(count);
+    base::Random random(static_cast<uint64_t>(count));
+    Holder table;
+    Model model;
+    uint64_t end = log::kSegmentHeaderBytes;
+    for (int i = 0; i < count; ++i) {
+      std::vector<std::string> keep;
+      const WriteOp op = RandomOp(random, &keep);
+      log::EncodeRecord(table.data() + end, op.type, op.key, op.value, 0);
+      ASSERT_OK(table->Adopt(end));
+      model.Add(op, kBaseLsn + end);
+      end += log::RecordSize(op.key.size(), op.value.size());
+    }
+    table->FinishAdoption(end);
+    const uint64_t keys = table->key_count();
+    ASSERT_LE(table->AdoptedIndexBytes(), 4096 + 20 * keys) << keys;
+    const io::PageMemory index = std::move(*io::AllocatePages(table->AdoptedIndexBytes()));
+    table->MoveIndex(index.data());
+    table.SpoilIndex();
+    std::memset(table.data() + end, 0xA5, table.bytes() - end);
+    EXPECT_TRUE(table->closed());
+    EXPECT_EQ(table->key_count(), keys);
+    EXPECT_EQ(table->data_bytes(), end - log::kSegmentHeaderBytes);
+    EXPECT_EQ(table->segment_bytes(), end);
+    EXPECT_EQ(table->Close(), end);
+    ExpectLikeModel(*table, model, kMaxLsn);
+    ExpectViewLikeModel(*table->NewView(table->QuiescedLsn()), model, kMaxLsn, random);
   }
 }
 

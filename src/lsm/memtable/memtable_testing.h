@@ -56,6 +56,8 @@ class Holder {
   MemTable& operator*() { return *table_; }
   MemTable* operator->() { return table_.get(); }
   char* data() { return data_.get(); }
+  /// For one that looks at it no more.
+  void SpoilIndex() { std::memset(index_.get(), 0xA5, IndexBytes(bytes_)); }
   uint64_t bytes() const { return bytes_; }
 
  private:

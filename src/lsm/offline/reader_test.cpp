@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizer.h"
+#include "io/files/machine.h"
 #include "io/paths/forwarding.h"
 #include "lsm/memtable/arena.h"
 #include "lsm/db/db_test_support.h"
@@ -238,6 +240,79 @@ TEST(Reader, SeesWhatWasAcknowledgedBeforeAKill) {
     EXPECT_EQ(reader->State().log_records, 0u);
     ExpectSees(*reader, model);
   }
+}
+
+// A log of 16 MiB with `count` pairs, left by a job that ended so.
+void Leave(TestDb& test, int count, io::CrashKind kind) {
+  ASSERT_OK(test.Open());
+  for (int i = 0; i < count; ++i) {
+    ASSERT_OK(test->Put("key" + std::to_string(i), std::string(100, 'v')));
+  }
+  test.fs().CrashAfter(0);
+  test.Close();
+  test.fs().Restart(kind, 3);
+}
+
+StorageOptions OptionsOfALargeLog() {
+  StorageOptions options = SmallOptions();
+  options.memtable_bytes = 16 << 20;
+  options.wal = WalMode::kSync;
+  return options;
+}
+
+TEST(Reader, OfALogTakesMemoryForItsPairs) {
+  if (QUIRE_ADDRESS_SANITIZER || QUIRE_THREAD_SANITIZER) {
+    GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
+  }
+  constexpr uint64_t kParts = 8;
+  for (const io::CrashKind kind : {io::CrashKind::kProcess, io::CrashKind::kPower}) {
+    for (const int count : {1, 500}) {
+      TestDb test(OptionsOfALargeLog());
+      Leave(test, count, kind);
+      std::vector<std::shared_ptr<Reader>> readers;
+      const uint64_t before = io::ProcessMemory().anonymous_bytes;
+      for (uint64_t part = 0; part < kParts; ++part) {
+        readers.push_back(OpenReader(test.fs()));
+        EXPECT_EQ(AllOf(*readers.back()->NewIterator({})).size(), static_cast<size_t>(count));
+        ASSERT_OK(readers.back()->Verify({}));
+      }
+      const uint64_t after = io::ProcessMemory().anonymous_bytes;
+      const uint64_t pair_bytes = 300 * static_cast<uint64_t>(count);
+      EXPECT_LE(after, before + kParts * (pair_bytes + (512 << 10)))
+          << count << " pairs, " << (after - before) / kParts << " bytes for each part";
+    }
+  }
+}
+
+// Behind what may have been reserved lies nothing of this boot.
+TEST(Reader, OfALogOfThisBootReadsNoFurtherThanItsRecordsMayReach) {
+  class CountedFile : public io::ForwardingFile {
+   public:
+    CountedFile(std::unique_ptr<io::File> base, uint64_t* bytes)
+        : ForwardingFile(std::move(base)), bytes_(bytes) {}
+    Status ReadAt(uint64_t offset, size_t size, char* to) const override {
+      *bytes_ += size;
+      return ForwardingFile::ReadAt(offset, size, to);
+    }
+
+   private:
+    uint64_t* const bytes_;
+  };
+  class CountedFiles : public io::ForwardingFileSystem {
+   public:
+    using ForwardingFileSystem::ForwardingFileSystem;
+    Result<std::unique_ptr<io::File>> Open(const std::string& path, io::OpenMode mode) override {
+      QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
+                             ForwardingFileSystem::Open(path, mode));
+      return std::unique_ptr<io::File>(std::make_unique<CountedFile>(std::move(file), &bytes));
+    }
+    uint64_t bytes = 0;
+  };
+  TestDb test(OptionsOfALargeLog());
+  Leave(test, 1000, io::CrashKind::kProcess);
+  CountedFiles counted(test.fs());
+  EXPECT_EQ(AllOf(*OpenReader(counted)->NewIterator({})).size(), 1000u);
+  EXPECT_LE(counted.bytes, 1u << 20);
 }
 
 TEST(Reader, SeesOnlyWhatIsPublishedWhileAWriterLives) {

@@ -68,7 +68,7 @@ Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
   };
   // As if this boot had written it: behind damage it goes on.
   QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report,
-                         log::Replay({table.data()}, header, header.boot_id, path, take));
+                         log::Replay(salvaged.memory->Bytes(), header, header.boot_id, path, take));
   salvaged.memory->FinishAdoption(report.end);
   salvaged.records = report.records - salvaged.lost.count;
   salvaged.holes = report.holes;

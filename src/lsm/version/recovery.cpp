@@ -19,12 +19,6 @@ log::ValueRef ReferenceOf(const char* record) {
   return base::LoadLe<log::ValueRef>(log::ValueOf(record).data());
 }
 
-log::SegmentBytes BytesOf(MemoryHandle& handle) {
-  return {handle.table().data(), [&handle](uint64_t offset, uint64_t size) {
-            return handle.MakeReadable(offset, size);
-          }};
-}
-
 // Ends a replay early; never leaves this file.
 Status StopReplay() { return Status(Code::kNotFound); }
 
@@ -327,7 +321,7 @@ Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFil
   const uint64_t durable = log::DurableMark(handle.table().data(), file.header.generation);
   log::ReplayReport taken;
   Result<log::ReplayReport> report =
-      log::Replay(BytesOf(handle), file.header, boot_id_, file.path,
+      log::Replay(handle.Bytes(), file.header, boot_id_, file.path,
                   [&](uint64_t offset, const char* record) {
                     if (offset >= end) return StopReplay();
                     const log::RecordType type = log::HeaderAt(record)->type;
@@ -381,7 +375,7 @@ Result<uint64_t> LogRecovery::EndOfWholeValues(MemoryHandle& handle, const LogFi
     return StopReplay();
   };
   const Result<log::ReplayReport> report =
-      log::Replay(BytesOf(handle), file.header, boot_id_, file.path, look, CompleteEnd(file));
+      log::Replay(handle.Bytes(), file.header, boot_id_, file.path, look, CompleteEnd(file));
   if (!report.ok() && report.status().code() != Code::kNotFound) return report.status();
   return end;
 }

@@ -147,8 +147,8 @@ class LogRecovery {
   RecoveredLog log_;
 };
 
-/// Reads the log of a database that no program has open, from copies of its segments; writes
-/// nothing.
+/// Reads the log of a database that no program has open, from copies of its segments, which keep
+/// the memory of their records; writes nothing.
 /// Errors as of LogRecovery.
 Result<RecoveredLog> CopyLog(io::FileSystem& fs, const std::string& directory,
                              const Manifest& manifest, const std::vector<uint64_t>& pool_slots,
