@@ -108,7 +108,8 @@ class Exchange {
   /// Requests to `channel` are handled by `service` from now on. Requests that came before wait for
   /// it (bounded by the senders' windows). An empty service takes it away: later requests are
   /// answered kNotFound. The service before it does not run any more when this returns (so never
-  /// call this from the channel's own service).
+  /// call this from the channel's own service). A channel that has had no service by the time that
+  /// a thousand higher ones were taken away counts as taken away.
   virtual void Serve(uint32_t channel, Service service) = 0;
   /// The same with a service whose requests may stay unfinished. Channels of one `order` (not 0)
   /// are handled as if they were one channel: behind an unfinished request, later ones of the same

@@ -1,5 +1,6 @@
 #include "comm/exchange/service_table.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <new>
@@ -10,15 +11,19 @@
 
 namespace quire::comm {
 
-ServiceTable::Entry* ServiceTable::Find(uint32_t channel) {
-  if (channel < kQuickChannels) return quick_[channel].load(std::memory_order_acquire);
+// A request may still be at an entry when it is forgotten. Those of the low channels stay, and are
+// not counted.
+std::shared_ptr<ServiceTable::Entry> ServiceTable::Find(uint32_t channel) {
+  if (channel < kQuickChannels) {
+    return {std::shared_ptr<Entry>(), quick_[channel].load(std::memory_order_acquire)};
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(channel);
-  return found == entries_.end() ? nullptr : found->second.get();
+  return found == entries_.end() ? nullptr : found->second;
 }
 
 void ServiceTable::Set(uint32_t channel, Service service) {
-  if (service == nullptr) return SetPatient(channel, 0, {});
+  if (service == nullptr) return TakeAway(channel);
   SetPatient(channel, 0,
              [run = std::move(service)](int source, Slice request, Status* status,
                                         std::string* answer) {
@@ -30,29 +35,56 @@ void ServiceTable::Set(uint32_t channel, Service service) {
 // An entry that can be found has its service: a request that came before waits for it, one that
 // finds an entry without is told that it was taken away.
 void ServiceTable::SetPatient(uint32_t channel, uint32_t order, PatientService service) {
-  auto fresh = std::make_unique<Entry>(order);
+  const auto fresh = std::make_shared<Entry>(order);
   fresh->service = std::move(service);
-  Entry* entry = nullptr;
+  std::shared_ptr<Entry> entry;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    entry = entries_.try_emplace(channel, std::move(fresh)).first->second.get();
+    entry = entries_.try_emplace(channel, fresh).first->second;
+    if (std::exchange(entry->taken_away, false)) --taken_away_;
   }
-  if (fresh != nullptr) {
+  if (entry != fresh) {
     const std::lock_guard<std::mutex> lock(entry->running);
     entry->service = std::move(fresh->service);
   }
-  if (channel < kQuickChannels) quick_[channel].store(entry, std::memory_order_release);
+  if (channel < kQuickChannels) quick_[channel].store(entry.get(), std::memory_order_release);
 }
 
 void ServiceTable::TakeAway(uint32_t channel) {
-  Entry* const entry = Find(channel);
-  if (entry == nullptr) return SetPatient(channel, 0, {});
-  const std::lock_guard<std::mutex> lock(entry->running);
-  entry->service = nullptr;
+  if (!Has(channel)) SetPatient(channel, 0, {});
+  const std::shared_ptr<Entry> entry = Find(channel);
+  if (entry == nullptr) return;  // and forgotten
+  {
+    const std::lock_guard<std::mutex> lock(entry->running);
+    entry->service = nullptr;
+  }
+  if (channel >= kQuickChannels) NoteTakenAway(*entry);
+}
+
+void ServiceTable::NoteTakenAway(Entry& entry) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(entry.taken_away, true)) return;
+  if (++taken_away_ > kTakenAwayMax) ForgetLowest();
+}
+
+// Below it are few: those that have a service.
+void ServiceTable::ForgetLowest() {
+  const auto lowest = std::find_if(entries_.lower_bound(kQuickChannels), entries_.end(),
+                                   [](const auto& one) { return one.second->taken_away; });
+  taken_below_ = std::max(taken_below_, lowest->first + 1);
+  entries_.erase(lowest);
+  --taken_away_;
 }
 
 bool ServiceTable::Has(uint32_t channel) {
-  return Find(channel) != nullptr;
+  if (channel < kQuickChannels) return Find(channel) != nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return channel < taken_below_ || entries_.contains(channel);
+}
+
+size_t ServiceTable::size() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return entries_.size();
 }
 
 // A function of the program runs in some services: what it throws ends the request alone.
@@ -83,13 +115,13 @@ Status ServiceTable::Guarded(uint32_t channel, int source, std::string* answer,
 }
 
 uint32_t ServiceTable::OrderOf(uint32_t channel) {
-  const Entry* const entry = Find(channel);
+  const std::shared_ptr<const Entry> entry = Find(channel);
   return entry == nullptr ? 0 : entry->order;
 }
 
 Status ServiceTable::Run(uint32_t channel, int source, Slice request, std::string* answer,
                          std::unique_ptr<UnfinishedRequest>* rest) {
-  Entry* const entry = Find(channel);
+  const std::shared_ptr<Entry> entry = Find(channel);
   if (entry == nullptr) return Status(Code::kNotFound);
   const std::lock_guard<std::mutex> lock(entry->running);
   if (entry->service == nullptr) return Status(Code::kNotFound);
@@ -102,9 +134,10 @@ Status ServiceTable::Run(uint32_t channel, int source, Slice request, std::strin
 
 Status ServiceTable::GoOn(uint32_t channel, int source, std::string* answer,
                           std::unique_ptr<UnfinishedRequest>* rest) {
-  Entry* const entry = Find(channel);
-  const std::lock_guard<std::mutex> lock(entry->running);
   std::unique_ptr<UnfinishedRequest> request = std::move(*rest);
+  const std::shared_ptr<Entry> entry = Find(channel);
+  if (entry == nullptr) return Status(Code::kNotFound);
+  const std::lock_guard<std::mutex> lock(entry->running);
   if (entry->service == nullptr) return Status(Code::kNotFound);
   return Guarded(channel, source, answer, [&] {
     Status status;
