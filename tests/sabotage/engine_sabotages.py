@@ -2,6 +2,9 @@
 from sabotage_kind import Sabotage
 
 LSM = "quire_lsm_test"
+HANDLES = ("  sources->young_segments =\n"
+           "      segments_.HandlesBetween(sources->version->segments_floor, "
+           "values_->next_id());\n")
 
 ENGINE_SABOTAGES = [
     Sabotage("merge-of-another", "a long merge keeps the merges of other databases waiting",
@@ -23,11 +26,8 @@ ENGINE_SABOTAGES = [
     Sabotage("iterator-segments", "an iterator does not hold the values stored while it begins",
              "src/lsm/db/db_read.cpp",
              "  base::SyncPoint(\"lsm.iterator.pinned\");\n"
-             "  const uint64_t now = sources->version->active->table().QuiescedLsn();\n"
-             "  sources->young_segments =\n"
-             "      segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());\n",
-             "  sources->young_segments =\n"
-             "      segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());\n"
+             "  const uint64_t now = sources->version->active->table().QuiescedLsn();\n" + HANDLES,
+             HANDLES +
              "  base::SyncPoint(\"lsm.iterator.pinned\");\n"
              "  const uint64_t now = sources->version->active->table().QuiescedLsn();\n",
              LSM, "AnIterator.*"),

@@ -1,6 +1,6 @@
 // One thread stands at a sync point of this folder, or of a sync of files, while others write and
-// read the store, open it again, or die with it: every pair of such a place and such an action, with
-// 1, 2 and 4 other threads, against what was committed.
+// read the store, open it again, or die with it: every pair of such a place and such an action,
+// with 1, 2 and 4 other threads, against what was committed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
