@@ -49,6 +49,8 @@ StarvedCalls StarveLastRank(const char* name, const Call& call, const Restore& r
     outcome.parted += least == most ? 0 : 1;
     outcome.failed += least != 0 && most != 0 ? 1 : 0;
     restore(code == 0);
+    // A request of a rank that is not through would be answered by the thread that lacks memory.
+    MPI_Barrier(MPI_COMM_WORLD);
   }
   return outcome;
 }
