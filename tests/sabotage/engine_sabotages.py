@@ -1,4 +1,4 @@
-"""What sabotage.py leaves out of one rank's merges and large values."""
+"""What sabotage.py leaves out of merges, large values, and a restart in place."""
 from sabotage_kind import Sabotage
 
 LSM = "quire_lsm_test"
@@ -7,6 +7,10 @@ HANDLES = ("  sources->young_segments =\n"
            "values_->next_id());\n")
 
 ENGINE_SABOTAGES = [
+    Sabotage("restart-unsynced-name", "a restart in place builds on a name that nobody synced",
+             "src/kv/persistence/restart.cpp",
+             "  if (options_.in_place) QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(home));\n", "",
+             "quire_kv_test", "RestartInPlace.Outlives*"),
     Sabotage("merge-of-another", "a long merge keeps the merges of other databases waiting",
              "src/base/executor.cpp", "constexpr int kLongJobsMax = 2;",
              "constexpr int kLongJobsMax = 1;", "quire_base_test", "ThreadPool.RunsALongJob*"),

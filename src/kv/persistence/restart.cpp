@@ -237,6 +237,9 @@ Status RestartWork::Publish() {
   ready.generations = {GenerationOf(*copied_)};
   ready.options = copied_->record.options;
   base::SyncPoint("kv.restart.before_publish");
+  // A writer that was killed may have given the checkpoint its name, and not synced that.
+  const std::string home = io::DirectoryOf(copied_->directory);
+  if (options_.in_place) QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(home));
   QUIRE_RETURN_IF_ERROR(CheckSameDatabase(fs_, locked_.directory, before));
   may_count_ = true;
   const Status written = WriteDescriptor(fs_, locked_.directory, ready);

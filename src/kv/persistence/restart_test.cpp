@@ -283,5 +283,36 @@ TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
   });
 }
 
+// A checkpoint whose writer was killed when it had renamed it, and had not synced the name yet, is
+// there, and can be restarted from.
+TEST(RestartInPlace, OutlivesALossOfPowerThoughNobodySyncedTheCheckpointsName) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    SimCluster::Options options;
+    options.rank_count = 1;
+    SimCluster cluster(options);
+    io::SimFileSystem& fs = cluster.disk(0);
+    cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+      for (int i = 0; i < kKeys; ++i) ASSERT_OK(db.Put(Key(i), "v"));
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+      ASSERT_OK(db.Close());
+    });
+    ASSERT_OK(fs.Rename("/pfs/db/1", "/pfs/db/before"));
+    ASSERT_OK(fs.SyncDirectory("/pfs/db"));
+    ASSERT_OK(fs.Rename("/pfs/db/before", "/pfs/db/1"));
+    cluster.Run([&](int, Context& context) {
+      ASSERT_OK(context.Destroy("db"));
+      ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.in_place = true})));
+    });
+    fs.Restart(io::CrashKind::kPower, seed);
+    cluster.Run([&](int, Context& context) {
+      auto db = context.Open("db", Existing());
+      ASSERT_OK(db.status());
+      for (int i = 0; i < kKeys; ++i) EXPECT_EQ(SimCluster::ValueOf(**db, Key(i)), "v") << i;
+      ASSERT_OK((*db)->Close());
+    });
+  }
+}
+
 }  // namespace
 }  // namespace quire::kv::restart_test
