@@ -29,7 +29,7 @@ Command AddBasic(CLI::App& app);
 Command AddWorkload(CLI::App& app);
 /// One rank's storage against other engines.
 Command AddEngine(CLI::App& app);
-/// What a small database costs, and the log of large values.
+/// The time and space that a small database takes, and what the log of large values costs.
 Command AddSmall(CLI::App& app);
 /// Processor time of ranks that have nothing to do.
 Command AddIdle(CLI::App& app);

@@ -1,4 +1,5 @@
-// What a small database costs, and what the log costs where values are large.
+// The subcommand "small" opens a database of four pairs again and again, and then puts large values
+// with the log on and off.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <map>

@@ -547,8 +547,9 @@ class Database {
   ///
   /// Cost         The first iterator after many puts sorts their keys. If many are open: a Flush.
   virtual std::unique_ptr<LocalIterator> NewLocalIterator() = 0;
-  /// Merges this rank's tables into one run without dead versions, and waits for it; also for the
-  /// value files that are mostly dead by then. What is written meanwhile is not waited for.
+  /// Merges this rank's tables into one run without dead versions, and waits for it. The call also
+  /// waits until the value files that are mostly dead by then are emptied. It does not wait for
+  /// what other threads write meanwhile.
   virtual Status Compact() = 0;
   /// Returns this rank's counters since Open; none inside a function that Quire called.
   virtual Statistics GetStatistics() const = 0;

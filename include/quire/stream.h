@@ -65,9 +65,9 @@ struct StreamOptions {
   /// contiguously, and kept versions are copied out of the way. To keep k versions (kept snapshots
   /// included), plan (k + 2) s, where s is the sum over all objects of size + key + 384 bytes; with
   /// deltas (k + full_every + 2) s, and full_every s more for each kept snapshot: a kept version
-  /// needs those that it rests upon. An object that was freed counts as well. Of small objects plan
-  /// 4 KiB for each kept version at the least: the index has room for so many. Then no put fails
-  /// for lack of space unless a reader holds part of the log.
+  /// needs those that it rests upon. An object that was freed counts as well. If objects are
+  /// small, plan at least 4 KiB for each kept version: the index has one place for each 4 KiB of
+  /// log. Then no put fails for lack of space unless a reader holds part of the log.
   uint64_t log_bytes = 256ull << 20;
   /// [1 .. 2^20] How many of the newest versions of each object are kept.
   uint32_t keep_versions = 1;

@@ -47,7 +47,7 @@ void FailInTurn(const std::function<Outcome(int64_t n)>& run) {
   std::printf("%lld allocations failed in turn, %lld stopped the program\n",
               static_cast<long long>(points), static_cast<long long>(stops));
   if (first == nullptr) {
-    EXPECT_GT(static_cast<uint64_t>(points), ScaledLeast(50));
+    EXPECT_GT(points, 50);
   }
   EXPECT_LE(stops, points / 20);
 }

@@ -42,14 +42,12 @@ inline uint64_t FirstSeed() {
 }
 
 /// The steps of a sweep in which what is numbered 0, 1, ... fails in turn. Each has its turn if
-/// QUIRE_TEST_SCALE is 2 or more; else a sample of the later ones, another one for each seed. Below
-/// a scale of 1 the sample has a third as many.
+/// QUIRE_TEST_SCALE is 2 or more; else a sample of the later ones, another one for each seed.
 class SweepSteps {
  public:
   int64_t After(int64_t n) {
     if (ScaledCount(1) > 1) return 1;
-    const int64_t first = ScaledCount(10) < 10 ? 10 : 40;
-    const int64_t mean = std::min<int64_t>(40, n / first + 1);
+    const int64_t mean = std::min<int64_t>(40, n / 40 + 1);
     return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(2 * mean - 1));
   }
 

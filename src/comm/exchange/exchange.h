@@ -66,12 +66,12 @@ class Call {
   virtual bool Done() const = 0;
 };
 
-/// What a request ended with.
+/// The end of one request: its service's status and answer, or why none came.
 struct Outcome {
   const Status& status;
   Slice answer;
-  /// This rank lost the answer for want of memory: the request may have been served. As
-  /// AnswerWasLost.
+  /// This rank lost the answer for want of memory: the request may have been served, as
+  /// AnswerWasLost says of a Call.
   bool lost;
 };
 

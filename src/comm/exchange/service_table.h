@@ -18,7 +18,7 @@ namespace quire::comm {
 
 /// Channels below this are found without a lock.
 constexpr uint32_t kQuickChannels = 256;
-/// Of the other channels, so many that were taken away are remembered one by one.
+/// The table remembers so many other channels, which were taken away, one by one.
 constexpr size_t kTakenAwayMax = 1024;
 
 /// A request to a channel that was taken away is refused; one to a channel that has had no service

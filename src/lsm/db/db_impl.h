@@ -56,8 +56,7 @@ constexpr uint64_t kHoldUpBytes = 256 << 10;
 /// A large value that was found, to be read once the guard is left.
 struct LateValue {
   log::ValueRef reference;
-  std::vector<std::shared_ptr<SegmentHandle>> segments;  ///< that it is in; empty: none is due
-  bool due() const { return !segments.empty(); }
+  std::shared_ptr<SegmentHandle> segment;  ///< that it is in; null: there is none to be read
 };
 
 /// How the runs change: by a flush, a merge, or the rewriting of one table.
@@ -244,6 +243,7 @@ class DbImpl final : public Db {
                       Found* found) const;
   Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const;
   Status Deliver(const Found& found, const AllocateFn& allocate, LateValue* late) const;
+  Status ReadLate(const LateValue& late, const AllocateFn& allocate) const;
   std::shared_ptr<const Version> PinVersion() const;
 
   // db_background.cpp

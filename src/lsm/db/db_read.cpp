@@ -86,14 +86,18 @@ Status DbImpl::ReadValue(const log::ValueRef& reference, const AllocateFn& alloc
 Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate, LateValue* late) const {
   if (found.state == Found::State::kValueRef) {
     late->reference = base::LoadLe<log::ValueRef>(found.value.data());
-    const uint64_t id = late->reference.segment_id;
     if (late->reference.value_size >= kHoldUpBytes) {
-      late->segments = segments_.HandlesBetween(id, id + 1);
+      late->segment = segments_.Handle(late->reference.segment_id);
     }
-    return late->due() ? Status() : ReadValue(late->reference, allocate);
+    return late->segment != nullptr ? Status() : ReadValue(late->reference, allocate);
   }
   if (found.state != Found::State::kValue) return Status(Code::kNotFound);
   return lsm::Deliver(found.value, allocate);
+}
+
+// Without the guard; nothing if there is none.
+Status DbImpl::ReadLate(const LateValue& late, const AllocateFn& allocate) const {
+  return late.segment == nullptr ? Status() : ReadValue(late.reference, allocate);
 }
 
 Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const {
@@ -124,7 +128,7 @@ Status DbImpl::GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
                             std::shared_ptr<const BaseLayer>* base) const {
   LateValue late;
   QUIRE_RETURN_IF_ERROR(FindAboveBase(key, hash, snapshot, allocate, base, &late));
-  return late.due() ? ReadValue(late.reference, allocate) : Status();
+  return ReadLate(late, allocate);
 }
 
 Status DbImpl::FindAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
@@ -158,7 +162,7 @@ Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decide
     if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
     QUIRE_RETURN_IF_ERROR(Deliver(found, allocate, &late));
   }
-  return late.due() ? ReadValue(late.reference, allocate) : Status();
+  return ReadLate(late, allocate);
 }
 
 void DbImpl::DropBase() {

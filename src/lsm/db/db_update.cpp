@@ -104,7 +104,7 @@ Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
   QUIRE_RETURN_IF_ERROR(LookForUpdate(key, call, &found, &late, &outcome->done));
   if (outcome->done || call.base != nullptr) return Status();
   if (call.fill != nullptr) return AddUpdated(*call.fill, call, outcome);
-  if (late.due()) QUIRE_RETURN_IF_ERROR(ReadValue(late.reference, call.Place()));
+  QUIRE_RETURN_IF_ERROR(ReadLate(late, call.Place()));
   if (found != nullptr) call.present_slice = *found;
   const Slice* const present = found == nullptr ? nullptr : &call.present_slice;
   if (!call.Ran(present)) {

@@ -95,6 +95,11 @@ std::vector<std::shared_ptr<SegmentHandle>> SegmentTracker::Handles() const {
   return handles;
 }
 
+std::shared_ptr<SegmentHandle> SegmentTracker::Handle(uint64_t id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return HandleOf(id);
+}
+
 std::vector<std::shared_ptr<SegmentHandle>> SegmentTracker::HandlesBetween(uint64_t first_id,
                                                                            uint64_t end_id) {
   const std::lock_guard<std::mutex> lock(mutex_);

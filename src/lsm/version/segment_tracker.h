@@ -59,6 +59,8 @@ class SegmentTracker {
 
   /// A handle for each segment that Observe saw.
   std::vector<std::shared_ptr<SegmentHandle>> Handles() const;
+  /// The handle of a segment that is referred to, whether Observe saw it or not.
+  std::shared_ptr<SegmentHandle> Handle(uint64_t id);
   /// Handles of the segments from `first_id` to before `end_id`, whether Observe saw them or not.
   std::vector<std::shared_ptr<SegmentHandle>> HandlesBetween(uint64_t first_id, uint64_t end_id);
   /// Returns the segments for the manifest: all but those given up.
