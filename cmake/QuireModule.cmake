@@ -193,12 +193,12 @@ function(quire_precompile target)
                          PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endfunction()
 
-# Test code is compiled once and run for seconds: optimising it fully costs more than it gives.
+# Test code is compiled once and run for seconds: optimising it costs more than it gives.
 # It may include from the top: "tests/support/test_scale.h".
 function(quire_test_defaults target)
   quire_target_defaults(${target})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>
                                            $<$<CONFIG:RelWithDebInfo>:-Og>)
   # What GCC 12 says wrongly of std::string's own copies (its bug 105651) is said of tests only.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -7,6 +7,8 @@ cd "$root"
 
 # What ccache kept of one checkout serves another, wherever the two lie.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-yes}
+# It learns of the headers from the compiler, and does without a preprocessor of its own.
+export CCACHE_DEPEND=${CCACHE_DEPEND:-yes}
 # It stores also what was compiled with precompiled headers.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
