@@ -91,6 +91,12 @@ std::optional<uint64_t> ParseNumber(Slice text, uint64_t most) {
   return number;
 }
 
+std::optional<uint64_t> SealOf(Slice text) {
+  constexpr size_t kDigits = 16;
+  if (text.size() <= kDigits || text.back() != '\n') return std::nullopt;
+  return ParseHex(text.substr(text.size() - kDigits - 1, kDigits));
+}
+
 std::string Hex(uint64_t number) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

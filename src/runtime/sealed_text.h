@@ -37,6 +37,9 @@ using TakeLine = std::function<bool(Slice name, Slice value)>;
 /// Errors  kCorruption (names the line), kUnsupported (a newer version); `path` is for the text.
 Status ReadSealed(const SealedKind& kind, Slice text, const std::string& path,
                   const TakeLine& take);
+/// The value of the checksum line, the last one: it tells this text from others of its kind. Not
+/// compared with the lines before. nullopt: the text has none.
+std::optional<uint64_t> SealOf(Slice text);
 /// That a file of the kind is damaged: `what`, and the advice.
 Status SealedDamage(const SealedKind& kind, const std::string& path, const std::string& what);
 

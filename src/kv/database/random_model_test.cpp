@@ -573,6 +573,8 @@ class Jobs {
                                 there_ && !job.destroys);
       model_ = from->second;
       in_place_ = job.restart->in_place;
+      // A restart that was answered keeps what it read from.
+      if (from->first == unacknowledged_) unacknowledged_ = 0;
     } else if (job.destroys) {
       model_.clear();
       in_place_ = false;
@@ -602,6 +604,11 @@ class Jobs {
       if (rank != 0) return;
       model_ = player.model();
       checkpoints_ = player.checkpoints();
+      // An answer about a newer one holds for those before it, too.
+      if (!checkpoints_.empty() && checkpoints_.rbegin()->first > newest_) {
+        newest_ = checkpoints_.rbegin()->first;
+        unacknowledged_ = 0;
+      }
       ended->journal.emplace(player.journal());
       ended->last_round = player.last_round();
       ended->checkpoint = player.begun();
@@ -623,15 +630,33 @@ class Jobs {
     EXPECT_EQ(ended->journal->Check(model_, job.keeps_applied(), in_order), "")
         << "after the end " << static_cast<int>(job.end) << " with the log "
         << static_cast<int>(job.database.storage.wal);
-    if (ended->checkpoint) NoteCheckpoint(*ended->checkpoint);
+    if (kind == io::CrashKind::kPower) ForgetUnacknowledged();
+    if (ended->checkpoint) NoteCheckpoint(*ended->checkpoint, kind);
   }
 
-  // It is there, or it is not.
-  void NoteCheckpoint(const BegunCheckpoint& begun) {
+  // It is there, or it is not. If nobody was told of it, the power may still take it.
+  void NoteCheckpoint(const BegunCheckpoint& begun, io::CrashKind kind) {
     const uint64_t number = NewestCheckpoint(*fs_);
-    if (number == 0 || (!checkpoints_.empty() && number <= checkpoints_.rbegin()->first)) return;
+    if (number <= newest_) return;
     checkpoints_[number] = begun.saved;
     Keep(&checkpoints_, begun.keep);
+    newest_ = number;
+    unacknowledged_ = kind == io::CrashKind::kPower ? 0 : number;
+  }
+
+  // The power is back: what is there of it now is there for good.
+  void ForgetUnacknowledged() {
+    if (unacknowledged_ == 0) return;
+    const auto left = FindCheckpoints(*fs_, CheckpointHome(kCheckpoints, "db"));
+    EXPECT_OK(left.status());
+    const bool there = std::any_of(left->begin(), left->end(), [&](const CheckpointFound& one) {
+      return one.number == unacknowledged_ && one.state == CheckpointState::kComplete;
+    });
+    if (!there) {
+      checkpoints_.erase(unacknowledged_);
+      newest_ = unacknowledged_ - 1;
+    }
+    unacknowledged_ = 0;
   }
 
   std::unique_ptr<DatabaseReader> OpenReader(const std::string& directory) {
@@ -662,6 +687,8 @@ class Jobs {
   bool in_place_ = false;
   Model model_;
   Checkpoints checkpoints_;
+  uint64_t newest_ = 0;          // the number of the newest checkpoint, whoever was told of it
+  uint64_t unacknowledged_ = 0;  // the checkpoint whose end no job told; 0 if none
 };
 
 TEST(RandomModel, EveryOptionIsDrawn) {

@@ -87,13 +87,15 @@ Result<std::shared_ptr<lsm::Reader>> Chain::OpenLocked(size_t at, int rank, Slot
     return Status(Code::kCorruption, "a part of the database, " + directory +
                                          ", is missing: restore it from a copy or checkpoint");
   }
+  QUIRE_RETURN_IF_ERROR(CheckCheckpoint(*options_.fs, options_.generations[at]));
   return opened;
 }
 
 Status Chain::Hold(size_t at, int rank) const {
   Slot& slot = SlotOf(at, rank);
   const std::lock_guard<std::mutex> lock(slot.mutex);
-  return HoldLocked(at, rank, slot);
+  QUIRE_RETURN_IF_ERROR(HoldLocked(at, rank, slot));
+  return CheckCheckpoint(*options_.fs, options_.generations[at]);
 }
 
 Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {

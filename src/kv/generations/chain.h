@@ -56,6 +56,7 @@ class Chain {
   /// The same for a caller that reads it through once: kept open only if it is open already.
   Result<std::shared_ptr<lsm::Reader>> PartOnce(size_t at, int rank) const;
   /// Locks it without opening it. kBusy: a program still writes to it; the text names it.
+  /// kCorruption: it lay in a checkpoint that is gone, or another one by now.
   Status Hold(size_t at, int rank) const;
 
   const std::vector<Generation>& generations() const { return options_.generations; }

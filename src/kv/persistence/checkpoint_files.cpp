@@ -11,7 +11,6 @@
 namespace quire::kv {
 namespace {
 
-constexpr uint64_t kTextBytesMax = 1ull << 30;
 constexpr uint64_t kPartsMax = 1u << 30;
 // Files: some ms, also of a parallel file system.
 constexpr size_t kRemovedAtOnce = 8;
@@ -153,19 +152,18 @@ Result<CommitRecord> DecodeCommitRecord(Slice text, const std::string& path) {
     return SetCommitEntry(name, value, &entries);
   };
   QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kCommitKind, text, path, take));
-  const CommitRecord& record = entries.record;
+  CommitRecord& record = entries.record;
+  record.seal = runtime::SealOf(text).value_or(0);
   if (record.parts.empty() || record.parts.size() != entries.ranks || record.database.empty() ||
       record.partitioner.empty()) {
     return runtime::SealedDamage(kCommitKind, path,
                                  "it does not say what every commit record says");
   }
-  return std::move(entries.record);
+  return std::move(record);
 }
 
 CommitRecord::Part PartOf(const FileList& list, Slice encoded) {
-  // The last line: "checksum = ", 16 digits, a line's end.
-  const Slice digits = encoded.substr(encoded.size() - 17, 16);
-  return {list.files.size(), list.bytes(), runtime::ParseHex(digits).value_or(0)};
+  return {list.files.size(), list.bytes(), runtime::SealOf(encoded).value_or(0)};
 }
 
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece) {
@@ -200,7 +198,7 @@ Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part) {
   const std::string path = directory + "/" + kFilesName;
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
-  const Result<std::string> read = io::ReadFile(fs, path, kTextBytesMax);
+  const Result<std::string> read = io::ReadFile(fs, path, kCommitBytesMax);
   if (read.status().code() == Code::kNotFound) return MissingFile(path);
   QUIRE_ASSIGN_OR_RETURN(const std::string text, read);
   QUIRE_ASSIGN_OR_RETURN(FileList list, DecodeFileList(text, path));
@@ -212,7 +210,7 @@ Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
 Result<CommitRecord> ReadCommitRecord(io::FileSystem& fs, const std::string& directory) {
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const std::string path = directory + "/" + kCommitName;
-  QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kTextBytesMax));
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kCommitBytesMax));
   return DecodeCommitRecord(text, path);
 }
 

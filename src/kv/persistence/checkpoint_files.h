@@ -21,8 +21,7 @@
 
 namespace quire::kv {
 
-/// Names in a checkpoint's directory.
-constexpr char kCommitName[] = "CHECKPOINT";
+/// Names in a checkpoint's directory, beside kCommitName.
 constexpr char kFilesName[] = "FILES";
 constexpr char kFailedName[] = "FAILED";
 
@@ -49,6 +48,7 @@ struct CommitRecord {
   uint64_t time = 0;  ///< [seconds since 1970]
   std::vector<std::string> options;
   std::vector<Part> parts;  ///< by rank
+  uint64_t seal = 0;        ///< of the text it was read from: the value of the last line
 };
 
 std::string EncodeFileList(const FileList& list);

@@ -124,7 +124,10 @@ Generation RestartWork::GenerationOf(const Candidate& candidate) const {
   generation.number = CopyNumber(locked_.descriptor);
   generation.rank_count = static_cast<int>(candidate.record.parts.size());
   generation.partitioner = candidate.record.partitioner;
-  if (options_.in_place) generation.location = candidate.directory;
+  if (options_.in_place) {
+    generation.location = candidate.directory;
+    generation.seal = candidate.record.seal;
+  }
   return generation;
 }
 

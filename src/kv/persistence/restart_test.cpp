@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "io/sim/sim_file_system.h"
+#include "kv/database/database_reader.h"
+#include "kv/database/persistence_testing.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "kv/protocol/descriptor.h"
-#include "kv/database/persistence_testing.h"
 #include "lsm/db/db.h"
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
@@ -281,6 +282,46 @@ TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
     EXPECT_CODE(pairs->status(), Code::kCorruption);
     static_cast<void>((*db)->Close());
   });
+}
+
+// A number is free once its checkpoint was dropped: the database must not read another's pairs.
+TEST(RestartInPlace, NoticesThatAnotherCheckpointHasItsNumber) {
+  SimCluster::Options options;
+  options.rank_count = 2;
+  SimCluster cluster(options);
+  io::SimFileSystem& fs = cluster.disk(0);
+  cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+    for (const std::string value : {"first", "second"}) {
+      ASSERT_OK(db.Put("key", value));
+      ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+    }
+    ASSERT_OK(db.Close());
+  });
+  const RestartOptions first = {.number = 1, .in_place = true, .replace = true};
+  cluster.Run([&](int, Context& context) {
+    ASSERT_OK(WaitFor(context.Restart("/pfs", "db", first)));
+    auto db = context.Open("db", Existing());
+    ASSERT_OK(db.status());
+    EXPECT_EQ(SimCluster::ValueOf(**db, "key"), "first");
+    ASSERT_OK((*db)->Close());
+  });
+  const auto expect_refused = [&](const std::string& why) {
+    cluster.Run([&](int, Context& context) {
+      const Status opened = context.Open("db", Existing()).status();
+      EXPECT_CODE(opened, Code::kCorruption);
+      EXPECT_THAT(opened.message(), AllOf(HasSubstr(why), HasSubstr("/pfs/db/1")));
+    });
+    const auto reader = OpenDatabaseReader(fs, "/repository/db", {});
+    std::string value;
+    const Status read = reader.ok() ? (*reader)->Get("absent", &value) : reader.status();
+    EXPECT_CODE(read, Code::kCorruption);
+  };
+  ASSERT_OK(fs.Rename("/pfs/db/1", "/pfs/db/old"));
+  expect_refused("is seen by no rank");
+  ASSERT_OK(fs.Rename("/pfs/db/2", "/pfs/db/1"));
+  expect_refused("is another one by now");
+  ASSERT_OK(fs.Unlink("/pfs/db/1/CHECKPOINT"));
+  expect_refused("is gone");
 }
 
 // A checkpoint whose writer was killed when it had renamed it, and had not synced the name yet, is

@@ -20,6 +20,7 @@ constexpr runtime::SealedKind kKind = {"quire database ", kDescriptorVersion,
 constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
 constexpr char kGenerationPrefix[] = "generation.";
 constexpr char kLocationPrefix[] = "location.";
+constexpr char kCheckpointPrefix[] = "checkpoint.";
 constexpr char kTaken[] = "taken";
 constexpr char kId[] = "id";
 
@@ -42,7 +43,7 @@ bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
   std::vector<Generation>& all = descriptor->generations;
   if (!all.empty() && all.back().number <= *number) return false;
   all.push_back({static_cast<uint32_t>(*number), static_cast<int>(*ranks),
-                 std::string(value.substr(space + 1)), ""});
+                 std::string(value.substr(space + 1)), "", 0});
   return true;
 }
 
@@ -72,12 +73,24 @@ bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
   return true;
 }
 
+// checkpoint.<number> = <16 hexadecimal digits>, behind the line of its location
+bool SetSeal(Slice number_text, Slice value, Descriptor* descriptor) {
+  const auto number = runtime::ParseNumber(number_text, kGenerationMax);
+  const auto seal = runtime::ParseHex(value);
+  if (!number || !seal || *seal == 0 || descriptor->generations.empty()) return false;
+  Generation& last = descriptor->generations.back();
+  if (last.number != *number || last.location.empty() || last.seal != 0) return false;
+  last.seal = *seal;
+  return true;
+}
+
 bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
   if (name == "state") return SetState(value, descriptor);
   if (name == kId) return SetId(value, descriptor);
   if (name == kTaken) return SetTaken(value, descriptor);
   if (runtime::TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
   if (runtime::TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
+  if (runtime::TakePrefix(kCheckpointPrefix, &name)) return SetSeal(name, value, descriptor);
   if (!runtime::TakePrefix(kOptionPrefix, &name)) return false;
   descriptor->options.push_back(std::string(name) + "=" + std::string(value));
   return true;
@@ -100,8 +113,8 @@ uint32_t NextNumber(const Descriptor& descriptor) {
 }
 
 bool SameGeneration(const Generation& a, const Generation& b) {
-  return a.number == b.number && a.location == b.location && a.rank_count == b.rank_count &&
-         a.partitioner == b.partitioner;
+  return a.number == b.number && a.location == b.location && a.seal == b.seal &&
+         a.rank_count == b.rank_count && a.partitioner == b.partitioner;
 }
 
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b) {
@@ -116,8 +129,11 @@ std::string EncodeDescriptor(const Descriptor& descriptor) {
     const std::string number = std::to_string(generation.number);
     runtime::AddLine(&text, kGenerationPrefix + number,
                      std::to_string(generation.rank_count) + " " + generation.partitioner);
-    if (!generation.location.empty())
-      runtime::AddLine(&text, kLocationPrefix + number, generation.location);
+    if (generation.location.empty()) continue;
+    runtime::AddLine(&text, kLocationPrefix + number, generation.location);
+    if (generation.seal != 0) {
+      runtime::AddLine(&text, kCheckpointPrefix + number, runtime::Hex(generation.seal));
+    }
   }
   if (descriptor.taken != 0) runtime::AddLine(&text, kTaken, std::to_string(descriptor.taken));
   for (const std::string& option : descriptor.options) {
@@ -149,6 +165,18 @@ std::string GenerationDirectory(const std::string& directory, const Generation& 
 std::string PartDirectory(const std::string& directory, const Generation& generation, int rank) {
   return GenerationDirectory(directory, generation) + "/" + kPartDirectoryPrefix +
          std::to_string(rank);
+}
+
+Status CheckCheckpoint(io::FileSystem& fs, const Generation& generation) {
+  if (generation.seal == 0) return Status();
+  const std::string path = generation.location + "/" + kCommitName;
+  const Result<std::string> text = io::ReadFile(fs, path, kCommitBytesMax);
+  if (!text.ok() && text.status().code() != Code::kNotFound) return text.status();
+  if (text.ok() && runtime::SealOf(*text) == generation.seal) return Status();
+  const std::string what = text.ok() ? " is another one by now" : " is gone";
+  return Status(Code::kCorruption,
+                "the checkpoint in which the database lies in place, " + generation.location + "," +
+                    what + ": restart from a checkpoint, and have the database replaced");
 }
 
 std::string DescriptorPath(const std::string& directory) {

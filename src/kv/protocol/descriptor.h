@@ -22,6 +22,9 @@ constexpr char kGenerationDirectoryPrefix[] = "gen-";
 constexpr char kPartDirectoryPrefix[] = "rank-";
 /// "option.<name>" in a descriptor and in a checkpoint.
 constexpr char kOptionPrefix[] = "option.";
+/// The commit record of a checkpoint, in its directory.
+constexpr char kCommitName[] = "CHECKPOINT";
+constexpr uint64_t kCommitBytesMax = 1 << 30;
 
 /// The state of a database in its life. A database that is being created or destroyed does not
 /// exist: the next open starts again, the next destroy continues. While it is filled, the newest
@@ -36,6 +39,9 @@ struct Generation {
   std::string
       location;  ///< absolute path of a checkpoint that is used where it lies; empty: in the
                  ///< database's own directory
+  uint64_t seal = 0;  ///< the checksum of that checkpoint's commit record: another checkpoint may
+                      ///< take its place and its number. 0: the generation lies in the database's
+                      ///< directory, or is older than these seals
 };
 
 struct Descriptor {
@@ -70,6 +76,10 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
 std::string GenerationDirectory(const std::string& directory, const Generation& generation);
 /// The part of the generation that `rank` wrote: <generation directory>/rank-<rank>
 std::string PartDirectory(const std::string& directory, const Generation& generation, int rank);
+
+/// Whether the checkpoint in which `generation` lies, if in one, is still the same.
+/// Errors  kCorruption: it is gone, or another one is in its place. kIo.
+Status CheckCheckpoint(io::FileSystem& fs, const Generation& generation);
 
 /// <database directory>/DATABASE
 std::string DescriptorPath(const std::string& directory);
