@@ -143,7 +143,7 @@ class Db {
   /// releases the lock.
   virtual ~Db() = default;
 
-  /// One write, at the level of StorageOptions::log. kReadOnly after a background failure (text:
+  /// One write, at the level of StorageOptions::wal. kReadOnly after a background failure (text:
   /// which): not applied. kNoSpace: not applied. kBusy: no MemTable became free for
   /// Environment::pinned_wait_ms_max; not applied. kIo: the outcome is unknown. If the sync of
   /// WalMode::kSync failed, the write is stored and seen, but a loss of power may take it. Blocks,

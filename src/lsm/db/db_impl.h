@@ -232,7 +232,7 @@ class DbImpl final : public Db {
   void RotateLocked(VersionChange& change);
   Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
-  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool soon, WriteProgress* progress);
+  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, WriteProgress* progress);
   Status RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried);
 
   // db_read.cpp

@@ -73,8 +73,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
                       directory_ + ": no MemTable became free: try again, or end some iterators");
       }
     }
-    const bool soon = !room.queue_full && !room.slot_free && !room.outside;
-    QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(change.lock(), soon, progress));
+    QUIRE_RETURN_IF_ERROR(WaitForRoomLocked(change.lock(), progress));
     if (!progress->waits) continue;
     progress->full_generation = full_generation;
     return Status(Code::kBusy, directory_ + ": there is no room for the write yet");
@@ -141,14 +140,13 @@ Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retrie
   return Status();
 }
 
-// Waits until something changes. A write that must not wait does so only where that ends `soon`.
-Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, bool soon,
-                                 WriteProgress* progress) {
+// Waits until something changes, unless the write must not wait.
+Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, WriteProgress* progress) {
   if (!shortage_.ok()) QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, &progress->flush_retried));
   io::Clock& clock = io::RealClock();
   const uint64_t begin_ns = clock.NowNs();
   if (!RunOneUnlocked(lock)) {
-    progress->waits = !progress->may_wait && !soon;
+    progress->waits = !progress->may_wait;
     if (!progress->waits) changed_.wait_for(lock, kLookAgain);
   }
   progress->stopped_ns = clock.NowNs();

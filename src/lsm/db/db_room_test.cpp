@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -226,6 +227,34 @@ class FastWriter final : public base::SyncPointListener {
 };
 
 // Else what the writers overwrite is never freed, and they fill any device.
+// Iterators pin every MemTable of the pool. The write stops at once; gone on with, it gets memory
+// outside of the pool.
+TEST(WriteBesideIterators, ThatMustNotWaitStops) {
+  TestDb test(SmallOptions(), 1);
+  ASSERT_OK(test.Open());
+  std::vector<std::unique_ptr<Iterator>> held;
+  int stopped = 0;
+  for (int number = 0; number < kBatches; ++number) {
+    held.push_back(test->NewIterator({}));
+    WriteBatch batch;
+    for (int i = 0; i < kPuts; ++i) batch.Put(KeyOf(number, i), std::string(200, 'v'));
+    WriteProgress progress;
+    progress.may_wait = false;
+    ASSERT_OK(test->WaitIdle());  // so it is not the flushes that are waited for
+    Status status = test->Write(batch, &progress);
+    if (progress.waits) ++stopped;
+    while (progress.waits) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      status = test->Write(batch, &progress);
+    }
+    ASSERT_OK(status);
+  }
+  EXPECT_GT(stopped, 0);
+  for (int number = 0; number < kBatches; ++number) {
+    EXPECT_EQ(GetText(test.db(), KeyOf(number, 0)), std::string(200, 'v'));
+  }
+}
+
 TEST(MergeTurn, AMergeEndsHoweverFastOthersWrite) {
   StorageOptions options = SmallOptions();
   options.memtable_bytes = 4 << 20;
