@@ -105,7 +105,8 @@ struct DatabaseOptions {
   /// visible is asked for its values. SC17, section 2.7.
   int group_size = 0;
   /// If the database was written by another number of ranks, move all pairs to their new owners
-  /// before Open returns. By default this happens in the background if all ranks see the storage.
+  /// before Open returns. By default this happens in the background if all ranks see the storage,
+  /// and before Open returns if pairs of more than two other numbers of ranks have not moved yet.
   bool redistribute = false;
   /// Move all pairs into new parts before Open returns, even if the number of ranks is the same.
   /// (If an earlier redistribution is unfinished, only its pairs are moved.)
@@ -393,7 +394,7 @@ class Database {
   ///
   /// Visibility   This rank: at return. Other ranks: at return if the database is sequential, else
   ///              after this rank's next Fence() or Barrier().
-  /// Durability   At the owner: as StorageOptions::log says. A relaxed Put to another rank: none
+  /// Durability   At the owner: as StorageOptions::wal says. A relaxed Put to another rank: none
   ///              before Fence().
   /// Order        Two Puts of one key by one rank take effect in program order. Two Puts by two
   ///              ranks with no Fence() between them: one of the two values wins.

@@ -18,6 +18,11 @@
 
 namespace quire::runtime {
 
+/// Whether `status` is of a rank that did not answer, or died: it may have done what was asked.
+inline bool IsOfASilentRank(const Status& status) {
+  return status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut;
+}
+
 /// A status and bytes as one text, and back. kCorruption: it is none.
 std::string EncodeOutcome(const Status& status, Slice bytes);
 Status DecodeOutcome(Slice text, Status* status, Slice* bytes);

@@ -109,15 +109,16 @@ Status DatabaseImpl::Barrier(Level level) {
   return core_->exchange->Agree(flushed);
 }
 
-Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request, bool wait) {
+Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request, MoveWait wait) {
   old_parts_ = request.chain;
   to_move_ = request;
   to_move_.chain.reset();
   QUIRE_RETURN_IF_ERROR(
       StartRedistribution(core_, number, std::move(request), &redistribution_));
-  if (!wait) return Status();
+  if (wait == MoveWait::kNothing) return Status();
   const Status ended = runtime::EndOf([&] { return redistribution_->Wait(); });
-  return runtime::AgreeOnOutcome(*core_->exchange, ended);
+  const Status moved = runtime::AgreeOnOutcome(*core_->exchange, ended);
+  return wait == MoveWait::kMoved || runtime::IsOfASilentRank(moved) ? moved : Status();
 }
 
 // A rank's own knowledge must not decide whether it enters a collective call: a rank may have ended
@@ -127,8 +128,7 @@ Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
   const Status mine = runtime::EndOf([&] { return redistribution_->Wait(); });
   const Status moved = runtime::AgreeOnOutcome(*core_->exchange, mine);
-  const bool may_go_on = moved.code() != Code::kPeerFailed && moved.code() != Code::kTimedOut;
-  if (moved.ok() || !may_go_on) return moved;
+  if (moved.ok() || runtime::IsOfASilentRank(moved)) return moved;
   RedistributionRequest again;
   const Status can_begin = base::OrOutOfMemory([&] {
     again = to_move_;
@@ -136,7 +136,7 @@ Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
     return mine.ok() || again.chain == nullptr ? moved : Status();
   });
   QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(can_begin));
-  return Redistribute(number, std::move(again), true);
+  return Redistribute(number, std::move(again), MoveWait::kMoved);
 }
 
 // What iterators kept, and a redistribution has left therefore.

@@ -89,9 +89,11 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   Statistics GetStatistics() const override;
   Status Close() override;
 
+  /// What Redistribute waits for: nothing; the end, of whatever kind; that all pairs have moved.
+  enum class MoveWait { kNothing, kEnd, kMoved };
   /// The pairs of older generations come to their owners, in the background or before it returns.
   /// Collective, once, behind Begin.
-  Status Redistribute(uint32_t number, RedistributionRequest request, bool wait);
+  Status Redistribute(uint32_t number, RedistributionRequest request, MoveWait wait);
   /// Waits for its end. If it failed and all ranks still have the older parts, begins it again;
   /// else all ranks return the failure. Collective, within Together().
   Status AwaitRedistribution(uint32_t number);

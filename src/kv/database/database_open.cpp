@@ -40,6 +40,8 @@ struct Opening {
   }
 };
 
+// If there are more, their pairs move before Open returns.
+constexpr size_t kOlderGenerationsMax = 2;
 constexpr char kByHash[] = "hash";
 
 std::string PartitionerName(const DatabaseOptions& options) {
@@ -386,8 +388,15 @@ void GiveUpOpening(comm::Exchange& exchange, const Status& why, Opening* opening
     opening->parts.direct.reset();
     opening->parts.db.reset();
   }
-  const bool all_here = why.code() != Code::kPeerFailed && why.code() != Code::kTimedOut;
-  if (all_here) static_cast<void>(exchange.Barrier());
+  if (!runtime::IsOfASilentRank(why)) static_cast<void>(exchange.Barrier());
+}
+
+// Each open by another number of ranks begins a generation, to which all pairs move. The copies of
+// a database that is never open for long enough would pile up.
+DatabaseImpl::MoveWait WaitOf(const Opening& opening) {
+  if (opening.at_once || !opening.old.shared) return DatabaseImpl::MoveWait::kMoved;
+  const bool many = opening.old.chain->generations().size() > kOlderGenerationsMax;
+  return many ? DatabaseImpl::MoveWait::kEnd : DatabaseImpl::MoveWait::kNothing;
 }
 
 Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& core,
@@ -406,7 +415,7 @@ Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& cor
   opening->locked.made.Keep();
   opening->database->Keep(std::move(opening->locked.lock));
   if (opening->request.chain != nullptr) {
-    const bool wait = opening->at_once || !opening->old.shared;
+    const DatabaseImpl::MoveWait wait = WaitOf(*opening);
     opening->old.chain.reset();
     QUIRE_RETURN_IF_ERROR(
         opening->database->Redistribute(numbers.redistribution, std::move(opening->request), wait));

@@ -428,6 +428,35 @@ TEST_P(ElasticByTurns, APlainOpenMovesNothingAndAllIsThere) {
   }
 }
 
+// Each leaves a generation, and copies of what it moved. Nothing moves here but inside a call.
+TEST_P(ElasticByTurns, ShortJobsLeaveFewGenerations) {
+  const Model model = Fill();
+  for (int job = 0; job < 8; ++job) {
+    Job(1 + job % 2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+      EXPECT_LE(GenerationCount(), 3u);
+      Expect(db, model, rank);
+      ASSERT_OK(context.Barrier());
+      ASSERT_OK(db.Close());
+    });
+  }
+  EXPECT_LE(GenerationCount(), 3u);
+}
+
+// The database opens all the same, and has what can be read.
+TEST_P(ElasticByTurns, AnOpenThatCannotMoveManyGenerationsMovesNone) {
+  const Model model = Fill();
+  Job(1, SimCluster::SmallDatabase(), [&](int, Context&, Database& db) { ASSERT_OK(db.Close()); });
+  Job(2, SimCluster::SmallDatabase(), [&](int, Context&, Database& db) { ASSERT_OK(db.Close()); });
+  const std::string table = "/repository/db/gen-1/rank-1/t-1.sst";
+  ASSERT_OK(disk_->Damage(table, FlipBit));
+  Job(1, SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+    EXPECT_EQ(GenerationCount(), 4u);
+    ASSERT_OK(disk_->Damage(table, FlipBit));
+    Expect(db, model, 0);
+    ASSERT_OK(db.Close());
+  });
+}
+
 TEST_P(ElasticWithThreads, PairsMoveWhileNobodyCallsAnything) {
   const Model model = Fill();
   for (const int size : {2, 4, 1}) {

@@ -96,7 +96,7 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const comm::Ou
   const Status& status = outcome.status;
   base::SyncPoint("kv.batch.answered");
   if (!staging_.Finish(owner, batch)) return;  // given up, and counted, before
-  if (status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut) {
+  if (runtime::IsOfASilentRank(status)) {
     counters_->Add(Counter::kOperationsUnknown, count);
     failures_.AddUnknown(owner, count, status);
     GiveUp(owner, status);
@@ -173,7 +173,7 @@ Status Dispatcher::FinishWave(Wave* wave) {
   // It was sent: what there is no memory to wait for may have been applied.
   const Status status = runtime::EndOf([&] { return exchange_->Wait(wave->call, &answer); });
   base::SyncPoint("kv.fence.answered");
-  const bool silent = status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed;
+  const bool silent = runtime::IsOfASilentRank(status);
   const bool lost = wave->call->Done() && comm::AnswerWasLost(*wave->call);
   Settle(wave->owner, wave->batch, {status, answer, lost});
   return silent ? status : Status();

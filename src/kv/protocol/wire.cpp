@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/coding.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
@@ -52,7 +53,7 @@ Status OwnerStatus(int owner, const Status& status) {
     const std::string rank = "rank " + std::to_string(owner);
     if (left) return Status(Code::kPeerFailed, rank + " has left: it has closed the database");
     // Those name the rank themselves.
-    if (status.code() == Code::kTimedOut || status.code() == Code::kPeerFailed) return status;
+    if (runtime::IsOfASilentRank(status)) return status;
     return status.WithContext(rank);
   } catch (const std::bad_alloc&) {
     return Status(left ? Code::kPeerFailed : status.code());
