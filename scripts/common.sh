@@ -92,14 +92,20 @@ run_ctest() {
   return "$rc"
 }
 
+# A regular expression for CTest: those that try what fails in turn. Without a scale of 2 they try a
+# sample of it.
+sweep_tests() {
+  echo '^[a-z_]+\.([a-z_]+_)?(allocations|shortages?)$|^comm_shortage\.'
+}
+
 # A regular expression for CTest: the tests that repeat what they do as often as they are asked to,
 # or draw what they do from a seed.
 counted_tests() {
-  local suites sweeps='^[a-z_]+\.([a-z_]+_)?(allocations|shortage)$|^comm_shortage\.'
+  local suites sweeps
   suites=$(grep -rlE '(ScaledCount|ScaledLeast|ForEachModelSeed|FirstSeed)\(' \
     --include='*_test.cpp' src tests tools |
     xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
-  sweeps+='|^(kill|kv_histories|kv_memory|heat|streamd|particles)\.'
+  sweeps="$(sweep_tests)|^(kill|kv_histories|kv_memory|heat|streamd|particles)\."
   echo "^([A-Za-z0-9]+/)?($suites)\\.|$sweeps"
 }
 

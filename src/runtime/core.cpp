@@ -10,6 +10,7 @@
 #include "runtime/agreement.h"
 #include "runtime/job.h"
 #include "runtime/options_text.h"
+#include "runtime/repository.h"
 
 namespace quire::runtime {
 namespace {
@@ -78,6 +79,21 @@ uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
   return MemoryBudget::LimitOver(memories, given);
 }
 
+// Tools and readers want the path of a database, a program that of its repository: a mistake must
+// not put databases into one.
+Status CheckIsNoDatabase(io::FileSystem& fs, const std::string& repository) {
+  for (const auto& [file, what] :
+       {std::pair(kDatabaseFile, "database"), std::pair(kDatasetFile, "dataset")}) {
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(repository + "/" + file));
+    if (!there) continue;
+    return Status(Code::kInvalidArgument,
+                  repository + " is a " + what +
+                      ", not a repository: give the directory it lies in, " +
+                      io::DirectoryOf(repository));
+  }
+  return Status();
+}
+
 Status Prepare(const Status& before, Core* core, Slice repository, ContextOptions* options,
                io::MadePaths* made) {
   QUIRE_RETURN_IF_ERROR(before);
@@ -85,6 +101,7 @@ Status Prepare(const Status& before, Core* core, Slice repository, ContextOption
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
   QUIRE_ASSIGN_OR_RETURN(core->repository, ExpandRepository(std::string(repository)));
+  QUIRE_RETURN_IF_ERROR(CheckIsNoDatabase(*core->fs, core->repository));
   return made->MakeDirectory(*core->fs, core->repository);
 }
 

@@ -40,7 +40,7 @@ std::string MeantBy(const std::string& name, const std::vector<std::string>& kno
   if (nearest.distance <= std::max<size_t>(1, letters / 3)) return nearest.name;
   if (letters < kBeginningMin) return "";
   for (const std::string& one : known) {
-    if (one.rfind(name, 0) == 0) return one;
+    if (one.rfind(name, 0) == 0 || name.rfind(one + "_", 0) == 0) return one;
   }
   return "";
 }

@@ -23,8 +23,8 @@ NearestName FindNearestName(const std::string& name, const std::vector<std::stri
 
 /// Looks for variables of the environment that begin with QUIRE_, have a value, and are neither in
 /// `options` nor another variable of the library. Such a name is misspelt if at most a third of its
-/// letters differ from a known name, or if it is the beginning of one (QUIRE_TIMEOUT); the others
-/// belong to the program or to scripts.
+/// letters differ from a known name, if it is the beginning of one (QUIRE_TIMEOUT), or if it begins
+/// with one and an underscore (QUIRE_WAL_MODE); the others belong to the program or to scripts.
 ///
 /// Errors   kInvalidArgument  A variable is misspelt: names it and the nearest name.
 Status CheckVariableNames(const std::vector<std::string>& options);

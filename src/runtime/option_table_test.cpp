@@ -178,6 +178,9 @@ TEST(OptionTable, AMisspeltEnvironmentVariableIsNamedWithTheNearest) {
       {"QUIRE_LOGS", "QUIRE_LOG"},
       {"QUIRE_TIMEOUT", "QUIRE_TIMEOUT_MS"},
       {"QUIRE_MEM", "QUIRE_MEMORY_BYTES"},
+      {"QUIRE_WAL_MODE", "QUIRE_WAL"},
+      {"QUIRE_LOG_LEVEL", "QUIRE_LOG"},
+      {"QUIRE_COMPRESSION_ALGORITHM", "QUIRE_COMPRESSION"},
       {"QUIRE_STREAMD_TOKN", "QUIRE_STREAMD_TOKEN"},
       {"QUIRE_STREAM_PLACES", "QUIRE_STREAM_PLACE"}};
   for (const auto& [name, nearest] : misspelt) {

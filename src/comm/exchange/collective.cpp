@@ -28,6 +28,9 @@ namespace quire::comm {
 // These are parts of ExchangeImpl::Collective, which a header names: no anonymous namespace.
 enum CollectiveOperation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
 
+constexpr char kDifferentCalls[] =
+    "the ranks are in different collective calls; all ranks must make the same ones, in one order";
+
 // In place of the number of the last call that ranks have completed: they differ in that.
 constexpr uint64_t kParted = UINT64_MAX;
 
@@ -212,8 +215,7 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
       collective.blocks.emplace_back(block);
     }
   } else if (sound && operations != collective.operation) {
-    collective.failure.Merge(FailureWith(source, Code::kInvalidArgument,
-                                         "it is in another collective call than its neighbour"));
+    collective.failure.Merge(FailureWith(source, Code::kInvalidArgument, kDifferentCalls));
     reader = base::Reader(Slice());
   }
   if (!sound || !reader.rest().empty()) {
@@ -331,8 +333,7 @@ void ExchangeImpl::RunPasses(Collective& collective) {
   if (collective.completed == kParted) {
     collective.failure = PartedFailure(rank_);
   } else if (collective.operations != collective.operation) {
-    collective.failure.Merge(
-        FailureWith(rank_, Code::kInvalidArgument, "the ranks are in different collective calls"));
+    collective.failure.Merge(FailureWith(rank_, Code::kInvalidArgument, kDifferentCalls));
   } else if (collective.operation == kGather) {
     collective.pass = 1;
     RunRounds(collective);
@@ -406,7 +407,7 @@ Result<uint64_t> ExchangeImpl::Sum(uint64_t mine) {
   uint64_t sum = 0;
   for (const std::string& one : all) {
     if (one.size() != sizeof(uint64_t)) {
-      return Status(Code::kInvalidArgument, "the ranks are in different collective calls");
+      return Status(Code::kInvalidArgument, kDifferentCalls);
     }
     sum += base::LoadLe<uint64_t>(one.data());
   }

@@ -110,6 +110,20 @@ TEST_F(Repositories, OneThatCannotBeMadeIsTold) {
                 locked + "/repository", "check its owner and permissions");
 }
 
+TEST_F(Repositories, ADatabaseIsNone) {
+  const std::string repository = Own("repository", 0700);
+  for (const std::string file : {"DATABASE", "DATASET"}) {
+    const std::string inner = Own("repository/" + file + "-inside", 0700);
+    std::ofstream(inner + "/" + file) << "any";
+    for (const Status& status : Try(inner)) {
+      EXPECT_CODE(status, Code::kInvalidArgument);
+      EXPECT_THAT(status.message(), AllOf(HasSubstr(inner), HasSubstr("not a repository"),
+                                          HasSubstr("lies in, " + repository)));
+    }
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(inner), {}), 1);
+  }
+}
+
 TEST_F(Repositories, OneThatIsNotWritableIsTold) {
   const std::string locked = Own("locked", 0500);
   ExpectRefused(locked, Code::kIo, "cannot make the directory", locked + "/db",
