@@ -48,6 +48,7 @@ enum class ChecksumKind : uint8_t {
   kStreamEntry = 16,
   kStreamData = 17,
   kStreamMessage = 18,
+  kLogBegun = 19,
 };
 
 /// The seed that binds a checksum to a kind, a file's identity and an offset in it.

@@ -39,29 +39,52 @@ uint64_t ValueChecksumSeed(uint64_t segment_id, uint64_t offset) {
   return base::ChecksumSeed(base::ChecksumKind::kValue, segment_id, offset);
 }
 
-void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size,
-                  uint32_t batch) {
+void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size, uint32_t batch,
+                  uint64_t checksum) {
   QUIRE_CHECK(key_size - 1 < kKeyBytesMax && value_size <= kValueBytesMax);
-  base::StoreLe<uint64_t>(to, 0);
+  base::StoreLe<uint64_t>(to, checksum);
   // prev 0 and value_size, then batch, key_size_minus_1, type and flags 0: two stores.
   base::StoreLe<uint64_t>(to + 8, value_size << 32);
   base::StoreLe<uint64_t>(to + 16, batch | (key_size - 1) << 32 |
                                        uint64_t{static_cast<uint8_t>(type)} << 48);
 }
 
+namespace {
+
 // `to` may lie in a mapped file. The compiler may join stores that follow each other.
-void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch) {
+void StoreHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size, uint32_t batch,
+                 uint64_t checksum) {
   if (io::InOnePage(to, sizeof(RecordHeader))) [[likely]] {
-    EncodeHeader(to, type, key.size(), value.size(), batch);
-  } else {
-    char header[sizeof(RecordHeader)];
-    EncodeHeader(header, type, key.size(), value.size(), batch);
-    io::StoreByPages(to, header, sizeof header);
+    return EncodeHeader(to, type, key_size, value_size, batch, checksum);
   }
+  char header[sizeof(RecordHeader)];
+  EncodeHeader(header, type, key_size, value_size, batch, checksum);
+  io::StoreByPages(to, header, sizeof header);
+}
+
+}  // namespace
+
+void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch,
+                  uint64_t checksum) {
+  StoreHeader(to, type, key.size(), value.size(), batch, checksum);
+  // The seal, if it is one, stands before anything of the rest does.
+  std::atomic_signal_fence(std::memory_order_release);
   const uint64_t size = RecordSize(key.size(), value.size());
   base::StoreLe<uint64_t>(to + size - 8, 0);  // the padding, before what may overlap it
   io::StoreByPages(to + sizeof(RecordHeader), key.data(), key.size());
   io::StoreByPages(to + sizeof(RecordHeader) + key.size(), value.data(), value.size());
+}
+
+uint64_t BegunSeal(uint64_t size, uint64_t generation, uint64_t offset) {
+  char bytes[sizeof size];
+  base::StoreLe(bytes, size);
+  return base::Checksum(Slice(bytes, sizeof bytes),
+                        base::ChecksumSeed(base::ChecksumKind::kLogBegun, generation, offset));
+}
+
+void EncodeBegun(char* to, uint64_t size, uint64_t seal) {
+  StoreHeader(to, RecordType::kPut, 1, size - sizeof(RecordHeader) - 1, 0, seal);
+  std::atomic_signal_fence(std::memory_order_release);
 }
 
 uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset) {

@@ -108,12 +108,23 @@ uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset);
 /// The seed of that checksum, for a value that comes piece by piece.
 uint64_t ValueChecksumSeed(uint64_t segment_id, uint64_t offset);
 
-/// Writes a record's header at `to` (any alignment) with checksum 0 and prev 0.
-void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size,
-                  uint32_t batch);
-/// Writes a record at `to` (RecordSize bytes, zero padding; any alignment) with checksum 0 and
-/// prev 0.
-void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch);
+/// Writes a record's header at `to` (any alignment) with prev 0.
+void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_size, uint32_t batch,
+                  uint64_t checksum = 0);
+/// Writes a record at `to` (RecordSize bytes, zero padding; any alignment) with prev 0. `checksum`
+/// stands in the header while the rest is written: 0, or the BegunSeal of the record's bytes.
+void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch,
+                  uint64_t checksum = 0);
+
+/// Smaller pieces of a segment are written without a seal: they cost a replay little.
+constexpr uint64_t kSealedBytesMin = 128;
+/// What stands in place of a header's checksum at `offset` of the segment with `generation` while
+/// the `size` bytes from there on, which the header claims, are being written. A replay that finds
+/// it steps over them all: their writer died, and they may look like anything.
+uint64_t BegunSeal(uint64_t size, uint64_t generation, uint64_t offset);
+/// Writes such a header at `to`, for a piece of `size` bytes (a multiple of 8, kSealedBytesMin or
+/// more) in which records will lie.
+void EncodeBegun(char* to, uint64_t size, uint64_t seal);
 /// Makes the encoded record at `record`, which is in no batch, name the one `distance`/8 before it
 /// as its predecessor. Before its checksum is taken.
 inline void SetPredecessor(char* record, uint32_t distance) {

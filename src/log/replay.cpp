@@ -43,13 +43,21 @@ class Replayer {
     return report_;
   }
 
+  // All that can be found, whatever was promised.
+  Result<ReplayReport> ForRepair() {
+    promised_ = complete_ = reserved_ = kSegmentHeaderBytes;
+    ends_where_unclear_ = true;
+    QUIRE_RETURN_IF_ERROR(Walk());
+    return report_;
+  }
+
   // Looks first where the log ends, and hands over what lies before.
   Result<ReplayReport> InOtherBoot(uint64_t complete_end) {
     complete_ = std::max({complete_, Limit(complete_end),
                           Limit(ClosedMark(data_, header_.generation))});
-    looking_ = true;
+    looking_ = ends_where_unclear_ = true;
     QUIRE_RETURN_IF_ERROR(Walk());
-    const uint64_t known_end = std::max(report_.end, complete_);
+    const uint64_t known_end = std::max({report_.end, complete_, unclear_at_});
     end_ = std::min(end_, torn_at_);
     if (report_.end < complete_) end_ = std::min(end_, report_.end);
     looking_ = false;
@@ -83,14 +91,23 @@ class Replayer {
         size = SkipAt(at);
       }
       if (status.ok() && futile_bytes_ > futile_bytes_max_) {
-        // Behind the mark is nothing that was finished before the header page was written last.
-        if (KnowsReserved() && at >= std::max({reserved_, promised_, complete_})) return Status();
+        if (MayEndAt(at)) return Status();
         status = Overlapping(at);
       }
       QUIRE_RETURN_IF_ERROR(status);
       at += size;
     }
     return Status();
+  }
+
+  // Whether the walk may end where it is unclear what is a record.
+  bool MayEndAt(uint64_t at) {
+    // Behind the mark is nothing that was finished before the header page was written last.
+    if (KnowsReserved() && at >= std::max({reserved_, promised_, complete_})) return true;
+    if (!ends_where_unclear_ || at < promised_) return false;
+    unclear_at_ = at;
+    torn_at_ = std::min(torn_at_, expected_);
+    return true;
   }
 
   // A mark beyond the segment is none of ours.
@@ -206,6 +223,7 @@ class Replayer {
     uint64_t size = 0;
     if (!Plausible(at, header_.capacity, &size)) return 8;
     const RecordHeader& record = *HeaderAt(data_ + at);
+    if (record.checksum == BegunSeal(size, header_.generation, at)) return size;
     const bool lone_member = BatchDistance(record) != 0 && Valid(at, header_.capacity, &size);
     return lone_member ? size : 8;
   }
@@ -230,6 +248,8 @@ class Replayer {
   uint64_t readable_end_;
   Status unreadable_;
   bool looking_ = false;  // for the end, handing over nothing
+  bool ends_where_unclear_ = false;
+  uint64_t unclear_at_ = 0;                                  // where it ended so
   uint64_t torn_at_ = std::numeric_limits<uint64_t>::max();  // begin of the first hole that ends it
   std::vector<Hole> holes_;
   uint64_t complete_;
@@ -250,6 +270,12 @@ Result<ReplayReport> Replay(const SegmentBytes& bytes, const SegmentHeader& head
                             uint64_t complete_end) {
   Replayer replayer(bytes, header, path, take);
   return header.boot_id == boot_id ? replayer.InSameBoot() : replayer.InOtherBoot(complete_end);
+}
+
+Result<ReplayReport> ReplayForRepair(
+    const SegmentBytes& bytes, const SegmentHeader& header, const std::string& path,
+    const std::function<Status(uint64_t offset, const char* record)>& take) {
+  return Replayer(bytes, header, path, take).ForRepair();
 }
 
 }  // namespace quire::log

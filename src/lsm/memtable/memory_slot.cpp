@@ -58,17 +58,13 @@ MemoryHandle::~MemoryHandle() {
 }
 
 Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
-                                                         const std::string& path,
-                                                         Promises promises) {
+                                                         const std::string& path) {
   std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
   QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
   const uint64_t bytes = handle->header_.capacity;
   QUIRE_ASSIGN_OR_RETURN(handle->copied_file_, fs.Open(path, io::OpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(handle->own_records_, io::AllocatePages(bytes));
   QUIRE_RETURN_IF_ERROR(handle->MakeReadable(log::kSegmentHeaderBytes));
-  if (promises == Promises::kDrop) {
-    std::memset(handle->own_records_.data(), 0, log::kSegmentHeaderBytes);
-  }
   QUIRE_ASSIGN_OR_RETURN(handle->own_index_, io::AllocatePages(IndexBytes(bytes)));
   handle->table_ =
       std::make_unique<MemTable>(handle->own_index_.data(), handle->own_records_.data(), bytes,
@@ -172,13 +168,15 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare(IndexPages index_pages
 
 // Other programs may have taken the node's shared memory since the database was opened.
 bool MemoryPool::HasMemory(int pool_slot) {
-  const Status room = arena_->SetAside(pool_slot);
-  if (!room.ok() && base::LogEnabled()) {
+  const Status room = base::OrOutOfMemory([&] { return arena_->SetAside(pool_slot); });
+  if (room.ok() || !base::LogEnabled()) return room.ok();
+  static_cast<void>(base::OrOutOfMemory([&] {
     base::Log(LogLevel::kWarning, "new writes in " + config_.directory +
                                       " cannot be read by the ranks of this node: " +
                                       std::string(room.message()));
-  }
-  return room.ok();
+    return Status();
+  }));
+  return false;
 }
 
 // On error `segment` is still the caller's, if there is one.

@@ -41,12 +41,9 @@ class MemoryHandle {
   MemoryHandle& operator=(const MemoryHandle&) = delete;
 
   /// A copy of the log segment in the file `path`, with an empty index, to be adopted: outside of
-  /// any pool; the file is read, no more, and only as far as a replay of Bytes() goes. kDrop:
-  /// without what the segment says was promised, so that a replay goes on behind damage. Errors as
-  /// of log::ReadSegmentHeader.
-  enum class Promises { kKeep, kDrop };
-  static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path,
-                                                    Promises promises = Promises::kKeep);
+  /// any pool; the file is read, no more, and only as far as a replay of Bytes() goes. Errors as of
+  /// log::ReadSegmentHeader.
+  static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path);
 
   MemTable& table() const { return *table_; }
   const log::SegmentHeader& header() const { return header_; }

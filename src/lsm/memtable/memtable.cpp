@@ -127,10 +127,11 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   const uint64_t predecessor = LastFinished();
   const uint64_t offset = Reserve(size);
   if (offset == log::kNoRoom) return false;
+  MarkBegun(offset, size);
   MakePresent(offset + size);
   base::SyncPoint("lsm.record.reserved");
   char* const record = data_ + offset;
-  log::EncodeRecord(record, op.type, op.key, op.value, 0);
+  log::EncodeRecord(record, op.type, op.key, op.value, 0, SealOf(offset, size));
   NamePredecessor(offset, predecessor);
   // By now the slot has arrived; where the key is there already its record will be compared.
   __builtin_prefetch(RecordAt(RecordOf(slot.load(std::memory_order_relaxed))));
@@ -280,8 +281,9 @@ bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
     own_keys.fetch_sub(keys, std::memory_order_relaxed);
     return false;
   }
+  MarkBegun(offset, bytes);
   MakePresent(offset + bytes);
-  const uint64_t last = WriteRecords(offset, ops, atomic, predecessor);
+  const uint64_t last = WriteRecords(offset, offset + bytes, ops, atomic, predecessor);
   if (stored_ != nullptr) stored_->Stored(offset, bytes);
   const uint64_t new_keys = LinkRecords(offset + (atomic ? kBatchBeginBytes : 0), ops);
   if (atomic) log::HeaderAt(data_ + offset)->prev.store(1, std::memory_order_release);
@@ -304,6 +306,17 @@ uint64_t MemTable::LastFinished() const {
   return newest;
 }
 
+// 0 of little.
+uint64_t MemTable::SealOf(uint64_t offset, uint64_t size) const {
+  return size < log::kSealedBytesMin ? 0 : log::BegunSeal(size, generation_, offset);
+}
+
+// If the writer dies from here on, a replay steps over the `size` bytes as a whole.
+void MemTable::MarkBegun(uint64_t offset, uint64_t size) {
+  const uint64_t seal = SealOf(offset, size);
+  if (seal != 0) log::EncodeBegun(data_ + offset, size, seal);
+}
+
 void MemTable::NamePredecessor(uint64_t offset, uint64_t predecessor) {
   if (predecessor != 0) log::SetPredecessor(data_ + offset, Units(offset - predecessor));
 }
@@ -311,21 +324,26 @@ void MemTable::NamePredecessor(uint64_t offset, uint64_t predecessor) {
 void MemTable::WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch,
                            uint64_t predecessor) {
   char* const record = data_ + offset;
-  log::EncodeRecord(record, op.type, op.key, op.value, batch);
+  // A member of a batch lies in a piece that was marked as a whole.
+  const uint64_t size = log::RecordSize(op.key.size(), op.value.size());
+  const uint64_t seal = batch == 0 ? SealOf(offset, size) : 0;
+  log::EncodeRecord(record, op.type, op.key, op.value, batch, seal);
   NamePredecessor(offset, predecessor);
   log::HeaderAt(record)->checksum = log::RecordChecksum(record, generation_, offset);
 }
 
-// Writes the records of a batch; the offset of the last. Those of one that is not atomic are
-// finished one after the other.
-uint64_t MemTable::WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic,
-                                uint64_t predecessor) {
+// Writes the records of a batch, up to `end`; the offset of the last. Those of one that is not
+// atomic are finished one after the other: before each, what follows it is marked.
+uint64_t MemTable::WriteRecords(uint64_t offset, uint64_t end, const std::vector<WriteOp>& ops,
+                                bool atomic, uint64_t predecessor) {
   uint64_t at = offset + (atomic ? kBatchBeginBytes : 0);
   uint64_t last = atomic ? 0 : predecessor;
   for (const WriteOp& op : ops) {
+    const uint64_t next = at + log::RecordSize(op.key.size(), op.value.size());
+    if (!atomic) MarkBegun(next, end - next);
     WriteRecord(at, op, atomic ? Units(at - offset) : 0, atomic ? 0 : last);
     last = at;
-    at += log::RecordSize(op.key.size(), op.value.size());
+    at = next;
   }
   if (!atomic) return last;
   char extent[sizeof(log::BatchExtent)];

@@ -158,6 +158,8 @@ class MemTable {
     if (end > present_end_.load(std::memory_order_relaxed)) [[unlikely]] MakePresentTo(end);
   }
   void MakePresentTo(uint64_t end);
+  uint64_t SealOf(uint64_t offset, uint64_t size) const;
+  void MarkBegun(uint64_t offset, uint64_t size);
   void NamePredecessor(uint64_t offset, uint64_t predecessor);
   void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch, uint64_t predecessor);
   void Finish(uint64_t offset, uint64_t size, uint64_t last);
@@ -165,7 +167,7 @@ class MemTable {
   void LinkVersion(IndexSlot& slot, uint64_t word, uint32_t mine);
   void LinkBehind(uint32_t newer, uint32_t mine);
   void LinkRangeDelete(uint64_t offset);
-  uint64_t WriteRecords(uint64_t offset, const std::vector<WriteOp>& ops, bool atomic,
+  uint64_t WriteRecords(uint64_t offset, uint64_t end, const std::vector<WriteOp>& ops, bool atomic,
                         uint64_t predecessor);
   uint64_t LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops);
   bool Visible(uint32_t record) const;

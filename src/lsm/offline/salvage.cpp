@@ -35,23 +35,18 @@ Result<bool> HasItsValue(const char* record, const ValueReader& values) {
   return checked;
 }
 
-// The end of the records that were finished, as far as the marks of the segment at `path` say.
-Result<uint64_t> MarkedEnd(io::FileSystem& fs, const std::string& path,
-                           const log::SegmentHeader& header) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
-  std::string page(log::kSegmentHeaderBytes, '\0');
-  QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
-  const uint64_t end = std::max({log::CompleteMark(page.data(), header.generation),
-                                 log::ClosedMark(page.data(), header.generation),
-                                 log::DurableMark(page.data(), header.generation)});
+// The end of the records that were finished, as far as the marks of the segment say.
+uint64_t MarkedEnd(const char* segment, const log::SegmentHeader& header) {
+  const uint64_t end = std::max({log::CompleteMark(segment, header.generation),
+                                 log::ClosedMark(segment, header.generation),
+                                 log::DurableMark(segment, header.generation)});
   return std::min(end, header.capacity);
 }
 
 Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
                             const ValueReader& values) {
   SalvagedLog salvaged;
-  QUIRE_ASSIGN_OR_RETURN(salvaged.memory,
-                         MemoryHandle::Copy(fs, path, MemoryHandle::Promises::kDrop));
+  QUIRE_ASSIGN_OR_RETURN(salvaged.memory, MemoryHandle::Copy(fs, path));
   MemTable& table = salvaged.memory->table();
   const log::SegmentHeader& header = salvaged.memory->header();
   const auto take = [&](uint64_t offset, const char* record) -> Status {
@@ -66,14 +61,14 @@ Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
     }
     return table.Adopt(offset);
   };
-  // As if this boot had written it: behind damage it goes on.
+  const log::SegmentBytes bytes = salvaged.memory->Bytes();
   QUIRE_ASSIGN_OR_RETURN(const log::ReplayReport report,
-                         log::Replay(salvaged.memory->Bytes(), header, header.boot_id, path, take));
+                         log::ReplayForRepair(bytes, header, path, take));
   salvaged.memory->FinishAdoption(report.end);
   salvaged.records = report.records - salvaged.lost.count;
   salvaged.holes = report.holes;
   salvaged.hole_bytes = report.hole_bytes;
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t marked_end, MarkedEnd(fs, path, header));
+  const uint64_t marked_end = MarkedEnd(bytes.data, header);
   if (report.end < marked_end) {  // damage behind which no record was found
     ++salvaged.holes;
     salvaged.hole_bytes += marked_end - report.end;

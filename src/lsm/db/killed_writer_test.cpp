@@ -1,0 +1,162 @@
+// Writers that die amid the copy of a large value which looks like the headers of records.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/executor.h"
+#include "base/random.h"
+#include "io/files/machine.h"
+#include "log/segment.h"
+#include "lsm/db/db_test_support.h"
+#include "lsm/memtable/memtable.h"
+#include "tests/support/status_asserts.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::lsm::killed_writer_test {
+namespace {
+
+constexpr uint64_t kValueBytes = 3 << 20;
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kBootId = 42;
+
+char* Memory(uint64_t bytes) {
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  return static_cast<char*>(memory);
+}
+
+// Integers that lie like the header of a put of some 100 KiB each, behind a key of four bytes. A
+// page near the end cannot be read: whoever copies it dies.
+Slice DeadlyValue() {
+  char* const bytes = Memory(kValueBytes);
+  base::Random random(1);
+  for (uint64_t at = 0; at < kValueBytes; at += 8) {
+    const uint64_t word = 65536 + random.Below(65536);
+    std::memcpy(bytes + at, &word, sizeof word);
+  }
+  ::mprotect(bytes + kValueBytes - 16 * kPageBytes, kPageBytes, PROT_NONE);
+  return Slice(bytes, kValueBytes);
+}
+
+// Runs `body` in a process of its own, which is to die in it.
+void DieIn(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const struct rlimit none = {0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    ::signal(SIGSEGV, SIG_DFL);
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "it was to die in its copy";
+}
+
+using log::RecordType;
+using Write = std::function<bool(MemTable& table, Slice deadly)>;
+
+std::vector<WriteOp> Ops(Slice deadly) {
+  return {{RecordType::kPut, "1st", "first"},
+          {RecordType::kPut, "bbbb", deadly},
+          {RecordType::kPut, "last", deadly}};
+}
+
+// A way to write, how many large values it stores, and the keys that are there if it dies.
+const std::tuple<const char*, uint64_t, Write, std::vector<std::string>> kWrites[] = {
+    {"put", 1,
+     [](MemTable& table, Slice deadly) {
+       return table.Add({RecordType::kPut, "bbbb", deadly}, nullptr);
+     },
+     {"acknowledged"}},
+    {"batch", 2,
+     [](MemTable& table, Slice deadly) { return table.AddBatch(Ops(deadly), true, nullptr); },
+     {"acknowledged"}},
+    {"puts", 2,
+     [](MemTable& table, Slice deadly) { return table.AddBatch(Ops(deadly), false, nullptr); },
+     {"acknowledged", "1st"}},
+};
+
+// What the memory of a segment has behind the writer that died is what an earlier use left there.
+TEST(KilledWriter, LeavesAPieceThatAReplayStepsOver) {
+  constexpr uint64_t kBytes = 16 << 20;
+  for (const auto& [name, values, write, there] : kWrites) {
+    SCOPED_TRACE(name);
+    log::SegmentHeader header;
+    header.generation = 7;
+    header.capacity = kBytes;
+    header.boot_id = kBootId;
+    char* const index = Memory(IndexBytes(kBytes));
+    char* const data = Memory(kBytes);
+    const Slice deadly = DeadlyValue();
+    for (uint64_t at = 4096 + 12; at + kValueBytes / 2 < kBytes / 2; at += kValueBytes / 2) {
+      std::memcpy(data + at, deadly.data(), kValueBytes / 2);
+    }
+    log::EncodeSegmentHeader(header, data);
+    DieIn([&, &write = write] {
+      MemTable table(index, data, kBytes, header.generation, 0, nullptr);
+      if (table.Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) write(table, deadly);
+    });
+    // As far as an owner marks it: 8 KiB behind what was reserved last.
+    log::MarkReserved(data, header.generation, 4096 + 8192 + 200 + values * kValueBytes);
+    for (const uint64_t boot : {kBootId, kBootId + 1}) {
+      std::vector<std::string> keys;
+      const auto report = log::Replay({data}, header, boot, "segment",
+                                      [&](uint64_t, const char* record) {
+                                        keys.emplace_back(log::KeyOf(record));
+                                        return Status();
+                                      });
+      ASSERT_OK(report.status());
+      EXPECT_EQ(keys, there);
+      EXPECT_EQ(report->torn_bytes, 0u);
+    }
+  }
+}
+
+struct Owner {
+  explicit Owner(const std::string& directory) : executor(base::NewManualExecutor()) {
+    Environment environment;
+    environment.fs = &io::PosixFileSystem();
+    environment.executor = executor.get();
+    StorageOptions options;
+    options.value_separation_bytes_min = 64 << 20;
+    Result<std::unique_ptr<Db>> opened =
+        Db::Open(environment, directory, options, OpenFlags::kOpenOrCreate);
+    status = opened.status();
+    if (opened.ok()) db = std::move(*opened);
+  }
+  std::shared_ptr<base::Executor> executor;
+  Status status;
+  std::unique_ptr<Db> db;
+};
+
+TEST(KilledWriter, LosesNothingThatWasAcknowledged) {
+  const test::TempDirectory directory(test::PlaceInMemory());
+  DieIn([&] {
+    Owner owner(directory / "db");
+    if (owner.db == nullptr || !owner.db->Put("acknowledged", "1").ok()) return;
+    static_cast<void>(owner.db->Put("bbbb", DeadlyValue()));
+  });
+  Owner next(directory / "db");
+  ASSERT_OK(next.status);
+  EXPECT_EQ(GetText(*next.db, "acknowledged"), "1");
+  EXPECT_EQ(GetText(*next.db, "bbbb"), "<absent>");
+  EXPECT_OK(next.db->Put("bbbb", "2"));
+}
+
+}  // namespace
+}  // namespace quire::lsm::killed_writer_test
