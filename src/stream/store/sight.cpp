@@ -24,8 +24,9 @@ constexpr uint64_t kIndexLooked = 4096;
 // the place that it was given, and nobody else.
 Status CheckOwner(io::FileSystem& fs, const PartName& name) {
   QUIRE_ASSIGN_OR_RETURN(const uint32_t trusted, fs.SoleWriter(name.place));
-  for (const std::string& path : {name.directory(), name.path("log"), name.path("gate"),
-                                  name.path("index"), name.path("log") + ".lock"}) {
+  for (const std::string& path :
+       {name.directory(), StoreRoot::PathIn(name.directory()), name.path("log"), name.path("gate"),
+        name.path("index"), name.path("log") + ".lock"}) {
     const auto owner = fs.SoleWriter(path);
     if (owner.status().code() == Code::kNotFound) continue;  // who opens it tells
     QUIRE_RETURN_IF_ERROR(owner.status());

@@ -16,6 +16,8 @@ namespace quire::stream {
 
 class StoreRoot {
  public:
+  /// The file that makes `directory` a store.
+  static std::string PathIn(const std::string& directory) { return directory + "/ROOT"; }
   StoreRoot(io::FileSystem& fs, std::string directory)
       : fs_(fs), directory_(std::move(directory)) {}
   /// Removes what Make made, unless it is kept. ROOT stays if another part is there. The holder of
@@ -31,7 +33,7 @@ class StoreRoot {
   void Keep();
 
  private:
-  std::string path() const { return directory_ + "/ROOT"; }
+  std::string path() const { return PathIn(directory_); }
   std::string lock_path() const { return directory_ + "/ROOT.lock"; }
   Result<std::unique_ptr<io::FileLock>> Lock();
   Status Remove();

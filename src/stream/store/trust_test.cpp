@@ -113,7 +113,7 @@ TEST_F(Trust, AStoreThatSomebodyElsePlantedIsNotRead) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   GiveTo(place_, kOwner);
   for (const std::string& path :
-       {store_, store_ + "/log-0", store_ + "/gate-0", store_ + "/index-0"}) {
+       {store_, store_ + "/ROOT", store_ + "/log-0", store_ + "/gate-0", store_ + "/index-0"}) {
     ASSERT_EQ(::chown(path.c_str(), kOther, kOther), 0);
     for (const uid_t reader : {kOwner, kOther, uid_t{0}}) {
       const Status status = ReadAs(reader);
