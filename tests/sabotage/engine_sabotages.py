@@ -48,4 +48,8 @@ ENGINE_SABOTAGES = [
              "src/lsm/db/db_update.cpp", "    bool write = false;\n",
              "    bool write = false;\n    const base::EpochGuard guard;\n",
              LSM, "AnUpdate.*"),
+    Sabotage("drops-logged", "what a recovery drops is counted, and not logged",
+             "src/lsm/db/db_open.cpp",
+             "  if (log.holes != 0 && base::LogEnabled()) LogHoles(log);\n", "",
+             LSM, "Crash.WhatAPowerLossCutOff*"),
 ]
