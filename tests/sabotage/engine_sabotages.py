@@ -52,4 +52,10 @@ ENGINE_SABOTAGES = [
              "src/lsm/db/db_open.cpp",
              "  if (log.holes != 0 && base::LogEnabled()) LogHoles(log);\n", "",
              LSM, "Crash.WhatAPowerLossCutOff*"),
+    Sabotage("reader-lock", "a reader needs a lock, which some file systems do not have",
+             "src/lsm/offline/reader_view.cpp",
+             "  QUIRE_ASSIGN_OR_RETURN(view->writer, ",
+             "  QUIRE_RETURN_IF_ERROR(fs_.Lock(LockPath(directory_), \"a reader\").status());\n"
+             "  QUIRE_ASSIGN_OR_RETURN(view->writer, ",
+             "quire_kv_test", "DatabaseReading.NeedsNoLocks"),
 ]
