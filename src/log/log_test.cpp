@@ -15,14 +15,11 @@
 #include "io/sim/sim_file_system.h"
 #include "log/record.h"
 #include "log/segment.h"
+#include "log/segment_testing.h"
 #include "tests/support/one_page_memory.h"
 
 namespace quire::log::log_test {
 namespace {
-
-constexpr uint64_t kGeneration = 0x1122334455667788;
-constexpr uint64_t kCapacity = 64 * 1024;
-constexpr char kPath[] = "/log-0.seg";
 
 std::string Hex(Slice bytes) {
   std::string text;
@@ -32,46 +29,6 @@ std::string Hex(Slice bytes) {
     text += (text.empty() ? "" : " ") + std::string(digits);
   }
   return text;
-}
-
-SegmentHeader HeaderFor(uint64_t boot_id, uint64_t generation = kGeneration) {
-  SegmentHeader header;
-  header.generation = generation;
-  header.id = 3;
-  header.base_lsn = 1'000'000;
-  header.capacity = kCapacity;
-  header.boot_id = boot_id;
-  header.previous_generation = 7;
-  header.previous_end_lsn = 999'000;
-  header.owner_epoch = 5;
-  return header;
-}
-
-struct Fields {
-  RecordType type;
-  Slice key;
-  Slice value;
-  uint32_t batch = 0;
-  uint64_t predecessor = 0;  // its offset
-};
-
-// A complete record at `offset`; the offset after it.
-uint64_t Write(char* data, uint64_t generation, uint64_t offset, const Fields& fields) {
-  EncodeRecord(data + offset, fields.type, fields.key, fields.value, fields.batch);
-  if (fields.predecessor != 0) {
-    SetPredecessor(data + offset, static_cast<uint32_t>((offset - fields.predecessor) / 8));
-  }
-  HeaderAt(data + offset)->checksum = RecordChecksum(data + offset, generation, offset);
-  return offset + RecordSize(fields.key.size(), fields.value.size());
-}
-
-uint64_t Put(char* data, uint64_t generation, uint64_t offset, Slice key, Slice value) {
-  return Write(data, generation, offset, {RecordType::kPut, key, value});
-}
-
-// The same, by a writer that finished the record at `predecessor` before.
-uint64_t PutAfter(char* data, uint64_t predecessor, uint64_t offset, Slice key, Slice value) {
-  return Write(data, kGeneration, offset, {RecordType::kPut, key, value, 0, predecessor});
 }
 
 // A batch of puts of `keys`, each its own value; the offset after it.
@@ -668,160 +625,6 @@ TEST_F(SegmentTest, AnErrorOfTheTakerEndsReplay) {
   const auto report = Replay({segment->data()}, segment->header(), 42, kPath,
                              [](uint64_t, const char*) { return Status(Code::kNoSpace, "full"); });
   EXPECT_EQ(report.status().code(), Code::kNoSpace);
-}
-
-// Headers that each claim most of the segment: taking every claim seriously would hash its square.
-TEST_F(SegmentTest, ReplayOfACraftedSegmentTakesBoundedTime) {
-  SegmentHeader header = HeaderFor(42);
-  header.capacity = 1 << 20;
-  std::vector<uint64_t> words(header.capacity / 8);
-  char* const data = reinterpret_cast<char*>(words.data());
-  EncodeSegmentHeader(header, data);
-  for (uint64_t at = kSegmentHeaderBytes; at + 24 <= header.capacity / 2; at += 24) {
-    EncodeHeader(data + at, RecordType::kPut, 1, header.capacity / 2 - 100, 0);
-  }
-  const auto report = Replay({data}, header, 42, kPath,
-                             [](uint64_t, const char*) { return Status(); });
-  EXPECT_EQ(report.status().code(), Code::kCorruption);
-}
-
-// A value of integers that each look like sizes and the number of a batch, whose writer was killed.
-TEST_F(SegmentTest, ReplayStepsOverAnUnfinishedValueOfIntegersInBoundedTime) {
-  SegmentHeader header = HeaderFor(42);
-  header.capacity = 4 << 20;
-  std::vector<uint64_t> words(header.capacity / 8);
-  char* const data = reinterpret_cast<char*>(words.data());
-  EncodeSegmentHeader(header, data);
-  const uint64_t begin = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
-  base::Random random(1);
-  std::string value;
-  while (value.size() < 3 << 20) {
-    base::PutFixed(&value, static_cast<uint32_t>(65536 + random.Below(65536)));
-  }
-  // The key has four bytes, so that the integers lie as the fields of a header do.
-  EncodeRecord(data + begin, RecordType::kPut, "bbbb", value, 0);
-  Put(data, kGeneration, begin + RecordSize(4, value.size()), "c", "3");
-  std::string keys;
-  const auto report = Replay({data}, header, 42, kPath, [&](uint64_t, const char* record) {
-    keys += KeyOf(record);
-    return Status();
-  });
-  ASSERT_TRUE(report.ok()) << report.status().ToString();
-  EXPECT_EQ(keys, "ac");
-  EXPECT_EQ(report->holes, 1u);
-}
-
-// At each word of this kind a header could lie that claims 65,568 bytes.
-constexpr uint64_t kLikeAHeader = 0x0001000100000000;
-
-TEST_F(SegmentTest, ReplayStepsOverWhatADeadWriterHadBegunAsAWhole) {
-  SegmentHeader header = HeaderFor(42);
-  header.capacity = 4 << 20;
-  const std::string value(3 << 20, 'v');
-  const uint64_t size = RecordSize(1, value.size());
-  std::vector<uint64_t> words(header.capacity / 8);
-  char* const data = reinterpret_cast<char*>(words.data());
-  EncodeSegmentHeader(header, data);
-  const uint64_t begin = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
-  Put(data, kGeneration, begin + size, "c", "3");
-  const auto replay = [&](uint64_t boot, std::string* keys) {
-    return Replay({data}, header, boot, kPath, [keys](uint64_t, const char* record) {
-      *keys += KeyOf(record);
-      return Status();
-    });
-  };
-  const auto fill = [&] {
-    for (uint64_t at = begin + sizeof(RecordHeader); at < begin + size; at += 8) {
-      std::memcpy(data + at, &kLikeAHeader, sizeof kLikeAHeader);
-    }
-  };
-  for (const bool of_many : {false, true}) {
-    const uint64_t seal = BegunSeal(size, kGeneration, begin);
-    if (of_many) {
-      EncodeBegun(data + begin, size, seal);
-    } else {
-      EncodeRecord(data + begin, RecordType::kPut, "b", value, 0, seal);
-    }
-    fill();
-    for (const uint64_t boot : {42, 43}) {
-      std::string keys;
-      const auto report = replay(boot, &keys);
-      ASSERT_TRUE(report.ok()) << report.status().ToString();
-      EXPECT_EQ(keys, "ac");
-      EXPECT_EQ(report->holes, 1u);
-      EXPECT_EQ(report->hole_bytes, size);
-    }
-  }
-  // Of an earlier use of the segment, it says nothing.
-  EncodeBegun(data + begin, size, BegunSeal(size, kGeneration + 1, begin));
-  std::string keys;
-  EXPECT_EQ(replay(42, &keys).status().code(), Code::kCorruption);
-}
-
-// Where the storage lost the header of such a piece. A log in which nothing more was promised ends
-// there, and says so; a repair keeps what is before it.
-TEST_F(SegmentTest, ALogInWhichItIsUnclearWhatFollowsEndsThereAfterAPowerLossAndInARepair) {
-  SegmentHeader header = HeaderFor(42);
-  header.capacity = 4 << 20;
-  std::vector<uint64_t> words(header.capacity / 8, kLikeAHeader);
-  char* const data = reinterpret_cast<char*>(words.data());
-  std::memset(data, 0, kSegmentHeaderBytes);
-  EncodeSegmentHeader(header, data);
-  const uint64_t second = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
-  const uint64_t end = Put(data, kGeneration, second, "b", "2");
-  std::string keys;
-  const auto take = [&keys](uint64_t, const char* record) {
-    keys += KeyOf(record);
-    return Status();
-  };
-  EXPECT_EQ(Replay({data}, header, 42, kPath, take).status().code(), Code::kCorruption);
-  for (const bool repair : {false, true}) {
-    keys.clear();
-    const auto report = repair ? ReplayForRepair({data}, header, kPath, take)
-                               : Replay({data}, header, 43, kPath, take);
-    ASSERT_TRUE(report.ok()) << report.status().ToString();
-    EXPECT_EQ(keys, "ab");
-    EXPECT_EQ(report->end, end);
-    if (!repair) {
-      EXPECT_EQ(report->holes, 1u);
-      EXPECT_GT(report->torn_bytes, 0u);
-    }
-  }
-  // What was not synced may be lost, whatever was finished.
-  MarkComplete(data, kGeneration, header.capacity);
-  keys.clear();
-  const auto report = Replay({data}, header, 43, kPath, take);
-  ASSERT_TRUE(report.ok()) << report.status().ToString();
-  EXPECT_EQ(keys, "ab");
-  EXPECT_EQ(report->torn_bytes, header.capacity - end);
-}
-
-TEST_F(SegmentTest, ReplayIsNotStoppedByWhatAnEarlierUseLeftBehindTheReservationMark) {
-  SegmentHeader header = HeaderFor(42);
-  header.capacity = 4 << 20;
-  for (const bool marked : {false, true}) {
-    std::vector<uint64_t> words(header.capacity / 8, kLikeAHeader);
-    char* const data = reinterpret_cast<char*>(words.data());
-    EncodeSegmentHeader(header, data);
-    if (marked) MarkReserved(data, kGeneration, kSegmentHeaderBytes + (128 << 10));
-    const uint64_t second = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
-    Put(data, kGeneration, second, "b", "2");
-    for (const uint64_t boot : {42, 43}) {
-      std::string keys;
-      const auto report = Replay({data}, header, boot, kPath, [&](uint64_t, const char* record) {
-        keys += KeyOf(record);
-        return Status();
-      });
-      if (!marked && boot == 42) {
-        EXPECT_EQ(report.status().code(), Code::kCorruption);
-        continue;
-      }
-      ASSERT_TRUE(report.ok()) << report.status().ToString();
-      EXPECT_EQ(keys, "ab");
-      // Without the mark something may have been there.
-      EXPECT_EQ(report->torn_bytes > 0, !marked);
-    }
-  }
 }
 
 TEST_F(SegmentTest, AfterAPowerLossEverySyncedRecordIsThereAndNoneIsMadeUp) {

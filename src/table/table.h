@@ -23,6 +23,7 @@
 namespace quire::table {
 
 class BlockCache;
+class CachedBlock;
 
 /// A new cache of at most `capacity_bytes`. Shared by any number of tables and databases.
 std::shared_ptr<BlockCache> NewBlockCache(uint64_t capacity_bytes);
@@ -89,6 +90,7 @@ struct TableLookup {
   log::RecordType type = log::RecordType::kPut;
   Slice value;
   uint64_t lsn = 0;
+  CachedBlock* block = nullptr;  ///< that the value points into
 };
 
 /// An open table.

@@ -32,11 +32,12 @@ void PrefetchHead(const CachedBlock* block) {
   }
 }
 
-void Fill(const BlockEntry& entry, TableLookup* found) {
+void Fill(const BlockEntry& entry, CachedBlock* block, TableLookup* found) {
   found->state = TableLookup::State::kFound;
   found->type = entry.type;
   found->value = entry.value;
   found->lsn = entry.lsn;
+  found->block = block;
 }
 
 }  // namespace
@@ -272,11 +273,11 @@ Status TableReader::Get(Slice key, uint64_t hash, uint64_t snapshot, TableLookup
   const TableIndex& index = IndexIn(*index_block);
   if (search_ == SearchMode::kSequential) return GetSequentially(index, key, snapshot, found);
   for (uint64_t at = index.FindBlock(key, slots_.get()); at < index.block_count(); ++at) {
-    const CachedBlock* const block = FetchBlock(index, at, &status);
+    CachedBlock* const block = FetchBlock(index, at, &status);
     if (block == nullptr) return status;
     BlockEntry entry;
     if (FindIn(*block, key, hash, snapshot, &entry)) {
-      Fill(entry, found);
+      Fill(entry, block, found);
       break;
     }
     // Older versions of the key may stand in the next block.
@@ -289,12 +290,12 @@ Status TableReader::GetSequentially(const TableIndex& index, Slice key, uint64_t
                                     TableLookup* found) const {
   Status status;
   for (uint64_t at = 0; at < index.block_count(); ++at) {
-    const CachedBlock* const block = FetchBlock(index, at, &status);
+    CachedBlock* const block = FetchBlock(index, at, &status);
     if (block == nullptr) return status;
     BlockEntry entry;
     bool passed = false;
     if (BlockView(block->slice()).FindSequential(key, snapshot, &entry, &passed)) {
-      Fill(entry, found);
+      Fill(entry, block, found);
       break;
     }
     if (passed) break;

@@ -160,6 +160,29 @@ def check_copy(program, work, home, *more):
     shutil.rmtree(copy)
 
 
+def check_in_place(work):
+    """On btrfs: no file that is stored to in memory is written to a new place at each change."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", str(work)], capture_output=True, text=True)
+    if kind.stdout.strip() != "btrfs":
+        return
+    if shutil.which("lsattr") is None:
+        say("skipped: there is no lsattr to tell whether files are written in place")
+        return
+    stored_to = list(work.glob("repository/**/val-*.seg"))  # there may be none
+    for pattern in ("repository/**/log-*.seg", "streams/*/log-0", "streams/*/gate-0",
+                    "streams/*/index-0"):
+        found = list(work.glob(pattern))
+        if not found:
+            raise SystemExit(f"move_test: there is no {pattern}")
+        stored_to += found
+    shown = subprocess.run(["lsattr", *map(str, stored_to)], capture_output=True, text=True,
+                           check=True)
+    for line in shown.stdout.splitlines():
+        if "C" not in line.split()[0]:
+            raise SystemExit(f"move_test: written to a new place at each change: {line}")
+    say(f"{len(stored_to)} files are written in place")
+
+
 def left_bytes(place):
     room = os.statvfs(place)
     return room.f_bavail * room.f_frsize
@@ -188,6 +211,7 @@ def kill_and_check(program, home, place, boot_file, choose, number, way):
     writer = Writer(program, work, told, threads)
     writer.wait_until(lambda: has_begun(acknowledged(told), threads), "beginning to write")
     kill_at(way, writer, place, choose)
+    check_in_place(work)
     if fills:
         check_copy(program, work, home, told, threads, boot_file, f"{way}, a copy")
         beside.unlink()

@@ -29,6 +29,30 @@ TEST_F(Parallel, TheContextSaysWhatWasChosen) {
       << context->Description();
 }
 
+// A relative path is that of each rank's working directory: another one on a rank that went
+// elsewhere. Its node is that of another rank, which sees both.
+TEST_F(Parallel, RanksOfOneNodeWhoseRelativePathsPartAreRefusedOnAllRanks) {
+  const int last = size_ - 1;
+  if (RanksBeside(last) == 1) return;
+  namespace fs = std::filesystem;
+  const fs::path before = fs::current_path();
+  fs::current_path(directory_);
+  const std::string home = fs::current_path();
+  fs::create_directory("elsewhere");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_ == last) fs::current_path("elsewhere");
+  const Status status = OpenContext(MPI_COMM_WORLD, "repository").status();
+  fs::current_path(before);
+  EXPECT_CODE(status, Code::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              HasSubstr(" gives " + home + "/repository, rank " + std::to_string(last) + " gives " +
+                        home + "/elsewhere/repository; give one directory"));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(fs::exists(home + "/repository") || fs::exists(home + "/elsewhere/repository"));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_NE(NewContext(), nullptr);
+}
+
 TEST_F(Parallel, ARankThatCannotHaveItsThreadsIsToldOnAllRanks) {
   const bool fails_here = rank_ == size_ - 1;
   int more = 1;

@@ -1,11 +1,15 @@
-// Makes streams for the tests of the command quire: make_stream PLACE
+// Makes streams for the tests of the command quire: make_stream PLACE [stay]
 //
 //   heat   rank 0, three snapshots: field (float64, 2 x 3: v, v + 0.5, ... for snapshot v), ids
 //          (4 of int32, one negative), note (bytes), 00 ff (2 of complex64)
 //          rank 2, one put of field
+//
+// stay: says "ready" once a writer of rank 5 has one snapshot of field, and after each more that it
+// makes for a line of its input; finishes when the input ends.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iostream>
 #include <memory>
 #include <string>
 
@@ -55,13 +59,31 @@ Status MakeRank2(const std::string& place) {
   return writer->Finish();
 }
 
+Status StayAsRank5(const std::string& place) {
+  QUIRE_ASSIGN_OR_RETURN(const auto writer, Open(place, 5));
+  QUIRE_ASSIGN_OR_RETURN(double* const field,
+                         Create<double>(*writer, "field", 6, {ElementType::kFloat64, {2, 3}}));
+  std::string line;
+  for (int snapshot = 1; snapshot == 1 || std::getline(std::cin, line); ++snapshot) {
+    for (int i = 0; i < 6; ++i) field[i] = snapshot + 0.5 * i;
+    QUIRE_RETURN_IF_ERROR(writer->Snapshot().status());
+    std::cout << "ready" << std::endl;
+  }
+  return writer->Finish();
+}
+
+Status Make(const std::string& place) {
+  QUIRE_RETURN_IF_ERROR(MakeRank0(place));
+  return MakeRank2(place);
+}
+
 }  // namespace
 }  // namespace quire
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  quire::Status made = quire::MakeRank0(argv[1]);
-  if (made.ok()) made = quire::MakeRank2(argv[1]);
+  const bool stays = argc == 3 && std::string(argv[2]) == "stay";
+  if (argc != 2 && !stays) return 2;
+  const quire::Status made = stays ? quire::StayAsRank5(argv[1]) : quire::Make(argv[1]);
   if (!made.ok()) std::fprintf(stderr, "%s\n", made.ToString().c_str());
   return made.ok() ? 0 : 1;
 }

@@ -21,7 +21,7 @@ class Tool:
     """The command, and streams of its own."""
 
     def __init__(self, quire, make, directory):
-        self.quire, self.directory = quire, Path(directory)
+        self.quire, self.make, self.directory = quire, make, Path(directory)
         self.place = self.directory / "place"
         subprocess.run([make, str(self.place)], check=True)
 
@@ -99,6 +99,41 @@ def test_stat(tool):
     text = tool.run("stat", tool.place, "heat", 2)
     assert text.startswith(b"rank 2: 1 objects, 1 versions") and b"rank 0" not in text
     tool.run("stat", tool.place, "heat", 1, code=CANNOT_READ)
+
+
+def test_beside_a_writer(tool):
+    """Each version is there once its snapshot is committed; nothing is until then."""
+    def listed():
+        part = tool.json("ls", tool.place, "heat")["ranks"][-1]
+        field_of, = part["objects"]
+        assert (part["rank"], field_of["key"]) == (5, "field"), part
+        versions = [one["version"] for one in field_of["versions"]]
+        assert versions == [one["snapshot"] for one in field_of["versions"]], part
+        assert part["last_snapshot"] == versions[0], part
+        return part["finished"], versions
+
+    def ready(writer):
+        assert writer.stdout.readline() == b"ready\n"
+
+    with subprocess.Popen([tool.make, tool.place, "stay"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as writer:
+        for snapshot in (1, 2, 3):
+            ready(writer)
+            assert listed() == (False, list(range(snapshot, 0, -1))), snapshot
+            for version in range(1, snapshot + 1):
+                found = tool.run("get", tool.place, "heat", 5, "field", "--version", version)
+                assert found == field(version), (snapshot, version)
+            assert tool.run("get", tool.place, "heat", 5, "field") == field(snapshot)
+            text = tool.run("ls", tool.place, "heat").decode()
+            assert f"\nrank 5: snapshot {snapshot}, not finished\n" in text, text
+            assert not tool.json("stat", tool.place, "heat", 5)["ranks"][0]["finished"]
+            assert tool.json("verify", tool.place, "heat", 5)["sound"]
+            if snapshot < 3:
+                writer.stdin.write(b"\n")
+                writer.stdin.flush()
+        writer.stdin.close()
+        assert writer.wait(timeout=60) == 0
+    assert listed() == (True, [3, 2, 1])
 
 
 def test_verify(tool):

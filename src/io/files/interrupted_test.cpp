@@ -3,9 +3,13 @@
 // armed every second call fails with EINTR, and reads and writes move a few bytes only.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +41,9 @@ int directory_sync_error = 0;                 // of fsync of a directory; 0: as 
 int lock_error = 0;                           // of calls about locks; 0: as they are
 int madvise_error = 0;    // of a call that brings pages in; 0: as it is
 int statx_error = 0;      // 0: as it is
+uint32_t file_system = 0;  // statfs's number of the type of all file systems; 0: as they are
+int file_flags = 0;        // of all files, as ioctl has them while file_system is not 0
+int file_flags_error = 0;  // of a call that sets them; 0: it sets them
 off_t fallocate_max = 0;  // a larger call is interrupted, as by an old tmpfs; 0: as armed
 
 // Whether this call of `name` is one that a signal interrupts.
@@ -120,6 +127,43 @@ int __wrap_statx(int fd, const char* path, int flags, unsigned mask, struct stat
   return -1;
 }
 
+static int OnFileSystem(int result, struct statfs* info) {
+  if (result == 0 && file_system != 0) info->f_type = file_system;
+  return result;
+}
+
+int __real_statfs(const char* path, struct statfs* info);
+int __wrap_statfs(const char* path, struct statfs* info);
+int __wrap_statfs(const char* path, struct statfs* info) {
+  return OnFileSystem(__real_statfs(path, info), info);
+}
+
+int __real_fstatfs(int fd, struct statfs* info);
+int __wrap_fstatfs(int fd, struct statfs* info);
+int __wrap_fstatfs(int fd, struct statfs* info) {
+  return OnFileSystem(__real_fstatfs(fd, info), info);
+}
+
+int __real_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (file_system == 0) return __real_ioctl(fd, request, argument);
+  if (request == FS_IOC_GETFLAGS) {
+    *static_cast<int*>(argument) = file_flags;
+    return 0;
+  }
+  if (request == FS_IOC_SETFLAGS && file_flags_error == 0) {
+    file_flags = *static_cast<int*>(argument);
+    return 0;
+  }
+  errno = file_flags_error == 0 ? ENOTTY : file_flags_error;
+  return -1;
+}
+
 QUIRE_WRAP(int, msync, (void* from, size_t size, int flags), (from, size, flags))
 QUIRE_WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
 QUIRE_WRAP(int, statvfs, (const char* path, struct statvfs* info), (path, info))
@@ -151,6 +195,10 @@ int __wrap_open(const char* path, int flags, ...) {
 namespace quire::io::interrupted_test {
 namespace {
 
+constexpr uint32_t kLustre = 0x0BD00BD0;
+constexpr uint32_t kZfs = 0x2FC12FC1;
+constexpr uint32_t kBcachefs = 0xCA451A4E;
+
 class Interrupted : public testing::Test {
  protected:
   void SetUp() override {
@@ -160,6 +208,8 @@ class Interrupted : public testing::Test {
   void TearDown() override {
     armed = false;
     directory_sync_error = lock_error = madvise_error = statx_error = 0;
+    file_system = 0;
+    file_flags = file_flags_error = 0;
     fallocate_max = 0;
     SetLogSink(nullptr);
   }
@@ -283,9 +333,74 @@ TEST_F(Interrupted, WithoutLocksWritersAreRefusedWithAdviceAndReadersRead) {
     ASSERT_TRUE(holder.ok()) << holder.status().ToString();
     EXPECT_EQ(*holder, "");
   }
+  lock_error = ENOSYS;
+  const std::string another = "choose a repository on another file system";
+  const auto advice = [&](uint32_t type) {
+    file_system = type;
+    const std::string text(fs_.Lock(path_, "me").status().message());
+    return text.substr(text.rfind("; ") + 2);
+  };
+  EXPECT_EQ(advice(EXT4_SUPER_MAGIC), another);
+  EXPECT_EQ(advice(kLustre), "have it mounted with the option flock, or " + another);
+  EXPECT_EQ(advice(NFS_SUPER_MAGIC),
+            "have its server run a lock manager (NFS 3: no nolock), or " + another);
   lock_error = ENOLCK;  // may pass
   EXPECT_EQ(fs_.Lock(path_, "me").status().code(), Code::kIo);
   EXPECT_EQ(fs_.LockShared(path_).status().code(), Code::kIo);
+}
+
+TEST_F(Interrupted, RoomThatIsNoPromiseIsWarnedOfOnce) {
+  armed = false;
+  std::vector<std::string> said;
+  SetLogSink([&said](LogLevel level, const std::string& text) {
+    EXPECT_EQ(level, LogLevel::kWarning);
+    said.push_back(text);
+  });
+  for (const uint32_t type : {kZfs, kBcachefs}) {
+    file_system = type;
+    for (int i = 0; i < 2; ++i) {
+      const auto file =
+          fs_.Open(path_ + std::to_string(type) + std::to_string(i), OpenMode::kCreate);
+      ASSERT_TRUE(file.ok()) << file.status().ToString();
+      EXPECT_TRUE((*file)->Allocate(10'000).ok());
+    }
+  }
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].find(path_), 0u) << said[0];
+  EXPECT_NE(said[0].find(" is on zfs, which writes each change to a new place"), std::string::npos)
+      << said[0];
+  EXPECT_STREQ(AlwaysWritesElsewhere(kBcachefs), "bcachefs");
+  EXPECT_EQ(file_flags, 0) << "there is none to be set";
+}
+
+TEST_F(Interrupted, OnBtrfsANewFileIsWrittenInPlaceOrThatItIsNotIsLogged) {
+  armed = false;
+  std::vector<std::string> said;
+  SetLogSink([&said](LogLevel, const std::string& text) { said.push_back(text); });
+  file_system = BTRFS_SUPER_MAGIC;
+  file_flags = FS_NOATIME_FL;
+  auto file = fs_.Open(path_, OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_TRUE((*file)->Allocate(10'000).ok());
+  EXPECT_EQ(file_flags, FS_NOATIME_FL | FS_NOCOW_FL);
+  EXPECT_TRUE((*file)->Allocate(20'000).ok());
+  EXPECT_TRUE(said.empty()) << said[0];
+
+  // btrfs would set it, and mean nothing by it.
+  file_flags = 0;
+  EXPECT_TRUE((*file)->Allocate(30'000).ok());
+  EXPECT_EQ(file_flags, 0) << "the file has contents";
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].find(path_ + " is written to a new place at each change (btrfs"), 0u)
+      << said[0];
+
+  file_flags_error = EINVAL;  // as in a directory with compression
+  file = fs_.Open(path_ + "2", OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_TRUE((*file)->Allocate(10'000).ok());
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[1].find(path_ + "2 is written to a new place at each change (btrfs"), 0u)
+      << said[1];
 }
 
 // A load that fails would end such a thread.

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/epoch.h"
@@ -12,6 +13,7 @@
 #include "base/hash.h"
 #include "base/sanitizer.h"
 #include "io/files/machine.h"
+#include "io/paths/forwarding.h"
 #include "kv/database/database_reader.h"
 #include "kv/database/persistence_testing.h"
 #include "kv/database/sim_cluster_testing.h"
@@ -26,7 +28,7 @@ namespace {
 
 using Model = std::map<std::string, std::string>;
 
-SimCluster::Options Ranks(int count, io::SimFileSystem* disk) {
+SimCluster::Options Ranks(int count, io::FileSystem* disk) {
   SimCluster::Options options;
   options.rank_count = count;
   options.file_system = [disk](int) { return disk; };
@@ -457,6 +459,50 @@ TEST_F(PartsOfAKilledJob, TakeMemoryOfFewerRanksForTheirPairs) {
         ExpectLittleSince(before);
         ASSERT_OK(db.Close());
       });
+}
+
+// Of a file system that offers none: what asks for one gets none, and what asks who has one hears
+// of nobody (see WithoutLocks of the file system's tests).
+class NoLocks final : public io::ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  Result<std::unique_ptr<io::FileLock>> Lock(const std::string& path,
+                                             const std::string& /*holder*/) override {
+    return Status(Code::kUnsupported, "cannot lock " + path);
+  }
+  Result<std::unique_ptr<io::FileLock>> LockShared(const std::string& /*path*/) override {
+    return std::unique_ptr<io::FileLock>(std::make_unique<io::FileLock>());
+  }
+  Result<std::string> LockHolder(const std::string& /*path*/) override { return std::string(); }
+};
+
+TEST(DatabaseReading, NeedsNoLocks) {
+  const auto disk = io::NewSimFileSystem();
+  const std::string text(10'000, 'v');
+  SimCluster(Ranks(1, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+        ASSERT_OK(db.Put("in a table", text));
+        ASSERT_OK(db.Barrier(Level::kSsTable));
+        ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
+        ASSERT_OK(db.Put("in the log", text));
+        disk->CrashAfter(0);
+      });
+  disk->Restart(io::CrashKind::kMoved, 1);
+  NoLocks files(*disk);
+  const Model saved = {{"in a table", text}};
+  const Model all = {{"in a table", text}, {"in the log", text}};
+  for (const auto& [directory, expected] :
+       {std::pair("/repository/db", all), std::pair("/pfs/db/1", saved)}) {
+    const auto reader = OpenReader(files, directory);
+    ASSERT_NE(reader, nullptr);
+    EXPECT_EQ(AllOf(*reader), expected);
+    EXPECT_EQ(Get(*reader, "in a table"), text);
+    ASSERT_OK(reader->Refresh());
+    EXPECT_EQ(AllOf(*reader), expected);
+  }
+  SimCluster(Ranks(2, &files)).Run([](int, Context& context) {
+    EXPECT_CODE(context.Open("db", SimCluster::SmallDatabase()).status(), Code::kUnsupported);
+  });
 }
 
 TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
@@ -13,6 +14,7 @@
 #include "lsm/offline/inspect.h"
 #include "lsm/offline/repair.h"
 #include "lsm/version/manifest.h"
+#include "quire/log.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::lsm::db_crash_test {
@@ -459,6 +461,21 @@ TEST(Crash, ASyncReachesTheSegmentsThatWaitToBeFlushed) {
   }
 }
 
+// The lines about bytes that a recovery dropped.
+class DropLines {
+ public:
+  DropLines() {
+    SetLogSink([this](LogLevel, const std::string& line) {
+      if (line.find("bytes are dropped") != std::string::npos) lines_.push_back(line);
+    });
+  }
+  ~DropLines() { SetLogSink({}); }
+  std::vector<std::string> Take() { return std::exchange(lines_, {}); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
 // Segments behind the place where a power loss ended the log: what they hold counts neither at a
 // later open nor in a repair, and is not reported again.
 TEST(Crash, WhatAPowerLossCutOffStaysAway) {
@@ -466,6 +483,7 @@ TEST(Crash, WhatAPowerLossCutOffStaysAway) {
   options.flushing_queue_length = 4;
   for (const int torn : {0, 50}) {  // the first record, one in the middle
     SCOPED_TRACE(torn);
+    DropLines said_of_drops;
     TestDb test(options);
     ASSERT_TRUE(test.Open().ok());
     for (int i = 0; i < 800; ++i) {  // three MemTables, and no job that would flush one
@@ -484,7 +502,12 @@ TEST(Crash, WhatAPowerLossCutOffStaysAway) {
     ASSERT_TRUE(test.Open().ok());
     const Model found = AllOf(*test->NewIterator({}));
     EXPECT_EQ(found.size(), static_cast<size_t>(torn));
-    EXPECT_NE(test->Statistics().recovered_torn_bytes, 0u);
+    const uint64_t dropped = test->Statistics().recovered_torn_bytes;
+    EXPECT_NE(dropped, 0u);
+    const std::vector<std::string> said = said_of_drops.Take();
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_NE(said[0].find("the log in /db lost records"), std::string::npos) << said[0];
+    EXPECT_NE(said[0].find(" " + std::to_string(dropped) + " bytes"), std::string::npos) << said[0];
     ASSERT_TRUE(test->Put("later", "1").ok());
     ASSERT_TRUE(test->SyncLog().ok());
 
@@ -493,6 +516,7 @@ TEST(Crash, WhatAPowerLossCutOffStaysAway) {
     ASSERT_TRUE(test.Open().ok());
     EXPECT_EQ(test->Statistics().recovered_torn_bytes, 0u) << "reported a second time";
     EXPECT_EQ(test->Statistics().recovered_holes, 0u);
+    EXPECT_EQ(said_of_drops.Take().size(), 0u) << "logged a second time";
     EXPECT_EQ(AllOf(*test->NewIterator({})).size(), found.size() + 1);
     ASSERT_TRUE(test->Put("latest", "1").ok());
 

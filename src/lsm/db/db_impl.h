@@ -22,19 +22,20 @@
 #include <vector>
 
 #include "base/epoch.h"
-#include "lsm/version/compaction_picker.h"
 #include "lsm/db/counters.h"
 #include "lsm/db/db.h"
 #include "lsm/db/key_locks.h"
-#include "lsm/version/manifest.h"
+#include "lsm/db/verify.h"
 #include "lsm/memtable/memory_slot.h"
+#include "lsm/version/compaction_picker.h"
+#include "lsm/version/manifest.h"
 #include "lsm/version/recovery.h"
 #include "lsm/version/run_opener.h"
 #include "lsm/version/segment_tracker.h"
 #include "lsm/version/snapshot_list.h"
-#include "lsm/vlog/value_log.h"
-#include "lsm/db/verify.h"
 #include "lsm/version/version.h"
+#include "lsm/vlog/value_log.h"
+#include "table/block_cache.h"
 
 namespace quire::lsm {
 
@@ -47,16 +48,18 @@ struct Found {
   enum class State { kNowhere, kDeleted, kValue, kValueRef };
   State state = State::kNowhere;
   Slice value;  ///< inside the caller's EpochGuard
+  /// What the value points into: the MemTable, in the Version; else the block of a table.
+  const std::shared_ptr<MemoryHandle>* memory = nullptr;
+  table::CachedBlock* block = nullptr;
 };
 
-/// Values apart from their keys, of so many bytes, are stored and read outside of an EpochGuard:
-/// what other databases retire, and whoever opens or closes one, waits for guards.
-constexpr uint64_t kHoldUpBytes = 256 << 10;
-
-/// A large value that was found, to be read once the guard is left.
+/// A large value that was found, to be read once the guard is left. Holds what it is in.
 struct LateValue {
   log::ValueRef reference;
-  std::shared_ptr<SegmentHandle> segment;  ///< that it is in; null: there is none to be read
+  std::shared_ptr<SegmentHandle> segment;  ///< null: it is not apart from its key
+  Slice beside_key;                        ///< then this, in one of the following; or nothing
+  std::shared_ptr<MemoryHandle> memory;
+  table::BlockPin block;
 };
 
 /// How the runs change: by a flush, a merge, or the rewriting of one table.

@@ -133,17 +133,6 @@ class Holds final : public base::SyncPointListener {
   const base::ScopedSyncPoints installed_{this};
 };
 
-// Whether guards that were entered before are left soon.
-bool NoGuardIsHeld() {
-  const auto synchronized = std::make_shared<std::promise<void>>();
-  std::future<void> done = synchronized->get_future();
-  std::thread([synchronized] {
-    base::EpochSynchronize();
-    synchronized->set_value();
-  }).detach();
-  return done.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
-}
-
 class ALargeValue : public testing::Test {
  protected:
   ALargeValue() { EXPECT_OK(test_.Open()); }

@@ -41,9 +41,11 @@ Found::State FoundState(State state) {
 
 bool DbImpl::LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
                           Found* found) const {
+  found->memory = &version.active;
   lsm::Lookup lookup = version.active->table().Get(key, hash, lsn);
   for (size_t i = 0; lookup.state == lsm::Lookup::State::kAbsent && i < version.immutables.size();
        ++i) {
+    found->memory = &version.immutables[i];
     lookup = version.immutables[i]->table().Get(key, hash, lsn);
   }
   found->state = FoundState(lookup.state);
@@ -57,6 +59,8 @@ Status DbImpl::LookupTables(const Version& version, Slice key, uint64_t hash, ui
   const Status status = LookupRuns(version.runs, key, hash, lsn, &lookup);
   found->state = FoundState(lookup.state);
   found->value = lookup.value;
+  found->memory = nullptr;
+  found->block = lookup.block;
   if (lookup.filter_skips != 0) counters_.Add(Counter::kFilterSkips, lookup.filter_skips);
   if (lookup.filter_false != 0) counters_.Add(Counter::kFilterFalse, lookup.filter_false);
   return status;
@@ -82,7 +86,7 @@ Status DbImpl::ReadValue(const log::ValueRef& reference, const AllocateFn& alloc
                                        "restore the file from a copy or checkpoint");
 }
 
-// In the guard of the lookup. A large value is left to the caller: its segment stays meanwhile.
+// In the guard of the lookup. A large value is left to the caller: what it is in stays meanwhile.
 Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate, LateValue* late) const {
   if (found.state == Found::State::kValueRef) {
     late->reference = base::LoadLe<log::ValueRef>(found.value.data());
@@ -92,12 +96,20 @@ Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate, LateValue
     return late->segment != nullptr ? Status() : ReadValue(late->reference, allocate);
   }
   if (found.state != Found::State::kValue) return Status(Code::kNotFound);
-  return lsm::Deliver(found.value, allocate);
+  if (found.value.size() < kHoldUpBytes) return lsm::Deliver(found.value, allocate);
+  late->beside_key = found.value;
+  if (found.memory != nullptr) {
+    late->memory = *found.memory;
+  } else {
+    late->block = table::BlockPin(found.block);
+  }
+  return Status();
 }
 
 // Without the guard; nothing if there is none.
 Status DbImpl::ReadLate(const LateValue& late, const AllocateFn& allocate) const {
-  return late.segment == nullptr ? Status() : ReadValue(late.reference, allocate);
+  if (late.segment != nullptr) return ReadValue(late.reference, allocate);
+  return late.beside_key.empty() ? Status() : lsm::Deliver(late.beside_key, allocate);
 }
 
 Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const {

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "base/epoch.h"
 #include "base/executor.h"
 #include "base/random.h"
 #include "io/sim/sim_file_system.h"
@@ -75,6 +79,17 @@ inline std::string GetText(const Db& db, Slice key, const Snapshot* snapshot = n
   const Status status = db.Get(key, &value, snapshot);
   if (status.ok()) return value;
   return status.code() == Code::kNotFound ? "<absent>" : "<" + status.ToString() + ">";
+}
+
+/// Whether guards that were entered before are left soon.
+inline bool NoGuardIsHeld() {
+  const auto synchronized = std::make_shared<std::promise<void>>();
+  std::future<void> done = synchronized->get_future();
+  std::thread([synchronized] {
+    base::EpochSynchronize();
+    synchronized->set_value();
+  }).detach();
+  return done.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
 }
 
 using Model = std::map<std::string, std::string>;

@@ -10,10 +10,11 @@
 #include "base/hash.h"
 #include "io/paths/sole_writer.h"
 #include "log/segment.h"
+#include "lsm/db/verify.h"
 #include "lsm/offline/reader_view.h"
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/user_iterator.h"
-#include "lsm/db/verify.h"
+#include "table/block_cache.h"
 
 namespace quire::lsm {
 namespace {
@@ -22,6 +23,7 @@ struct Found {
   Reader::Presence presence = Reader::Presence::kNowhere;
   bool separated = false;
   Slice value;  // inside the caller's EpochGuard
+  table::CachedBlock* block = nullptr;  // that the value points into; null: the view has it
 };
 
 template <typename State>
@@ -30,11 +32,11 @@ Found FoundOf(State state, Slice value) {
     case State::kAbsent:
       break;
     case State::kDeleted:
-      return {Reader::Presence::kDeleted, false, {}};
+      return {Reader::Presence::kDeleted, false, {}, nullptr};
     case State::kValue:
-      return {Reader::Presence::kPresent, false, value};
+      return {Reader::Presence::kPresent, false, value, nullptr};
     case State::kValueRef:
-      return {Reader::Presence::kPresent, true, value};
+      return {Reader::Presence::kPresent, true, value, nullptr};
   }
   return {};
 }
@@ -49,6 +51,7 @@ Status Find(const Version& version, Slice key, Found* found) {
   RunLookup lookup;
   QUIRE_RETURN_IF_ERROR(LookupRuns(version.runs, key, hash, kMaxLsn, &lookup));
   *found = FoundOf(lookup.state, lookup.value);
+  found->block = lookup.block;
   return Status();
 }
 
@@ -111,16 +114,23 @@ Status DirectoryReader::Get(Slice key, const AllocateFn& allocate, Presence* pre
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
   }
   log::ValueRef reference;
+  Found found;
+  table::BlockPin block;
   {
     const base::EpochGuard guard;
-    Found found;
     QUIRE_RETURN_IF_ERROR(Find(view_->version, key, &found));
     if (presence != nullptr) *presence = found.presence;
     if (found.presence != Presence::kPresent) return Status(Code::kNotFound);
-    if (!found.separated) return Deliver(found.value, allocate);
-    reference = base::LoadLe<log::ValueRef>(found.value.data());
+    if (found.separated) {
+      reference = base::LoadLe<log::ValueRef>(found.value.data());
+    } else if (found.value.size() < kHoldUpBytes) {
+      return Deliver(found.value, allocate);
+    } else if (found.block != nullptr) {
+      block = table::BlockPin(found.block);
+    }
   }
-  return ReadValue(reference, allocate);  // a large one takes long, and others wait for guards
+  // A large one takes long, and others wait for guards.
+  return found.separated ? ReadValue(reference, allocate) : Deliver(found.value, allocate);
 }
 
 std::unique_ptr<Iterator> DirectoryReader::NewIterator(const IteratorOptions& options) const {

@@ -19,6 +19,7 @@
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/run_opener.h"
 #include "lsm/version/version.h"
+#include "table/block_cache.h"
 
 namespace quire::lsm {
 namespace {
@@ -38,8 +39,20 @@ struct PeerView {
   uint64_t edition = 0;                                   // of the manifest; at least the board's
   bool has_base = false;                                  // which is not read from here
   std::vector<PeerMemTable> memtables;                    // newest first
-  std::vector<std::shared_ptr<io::MappedFile>> mappings;  // of their records
+  std::vector<std::shared_ptr<io::MappedFile>> mappings;  // of their records; null: in the arena
   std::vector<std::shared_ptr<const Run>> runs;
+};
+
+// A large value that was found, to be read once the guard is left: others wait for guards. Holds
+// what it is in.
+struct LargeValue {
+  enum class Place { kNone, kMemTable, kTable, kSegment };
+  Place place = Place::kNone;
+  Slice value;  // kMemTable, kTable
+  std::optional<PeerMemTable> memtable;
+  std::shared_ptr<io::MappedFile> mapping;  // of its records; null: in the arena
+  table::BlockPin block;
+  log::ValueRef reference;  // kSegment
 };
 
 class DirectReader final : public PeerReader {
@@ -63,14 +76,19 @@ class DirectReader final : public PeerReader {
     const uint64_t hash = base::HashKey(key);
     for (int attempt = 0; attempt < kPeerAttempts; ++attempt) {
       bool changed = true;
+      LargeValue large;
       {
         const base::EpochGuard guard;
         const PeerView* const view = view_.load(std::memory_order_acquire);
         if (view != nullptr && arena_->Unchanged(view->sequence)) {
           base::SyncPoint("lsm.peer.viewed");
-          const Status status = GetFrom(*view, key, hash, allocate, &changed);
+          const Status status = GetFrom(*view, key, hash, allocate, &changed, &large);
           if (!changed) return status;
         }
+      }
+      if (large.place != LargeValue::Place::kNone) {
+        const Status status = ReadLarge(large, allocate, &changed);
+        if (!changed) return status;
       }
       QUIRE_RETURN_IF_ERROR(Refresh());
     }
@@ -123,10 +141,11 @@ class DirectReader final : public PeerReader {
     return Busy(directory_, "a file of it cannot be read");
   }
 
-  // *changed: the view is none any more, and the status nothing.
+  // *changed: the view is none any more, or *large is to be read; and the status nothing.
   Status GetFrom(const PeerView& view, Slice key, uint64_t hash, const AllocateFn& allocate,
-                 bool* changed) const {
-    for (const PeerMemTable& memtable : view.memtables) {
+                 bool* changed, LargeValue* large) const {
+    for (size_t i = 0; i < view.memtables.size(); ++i) {
+      const PeerMemTable& memtable = view.memtables[i];
       const PeerLookup found = memtable.Find(key, hash);
       switch (found.state) {
         case PeerLookup::State::kChanged:
@@ -138,6 +157,13 @@ class DirectReader final : public PeerReader {
           *changed = !memtable.Unchanged();
           return Status(Code::kNotFound);
         case PeerLookup::State::kValue: {
+          if (found.value.size() >= kHoldUpBytes) {
+            large->place = LargeValue::Place::kMemTable;
+            large->value = found.value;
+            large->memtable = memtable;
+            large->mapping = view.mappings[i];
+            return Status();
+          }
           const Status status = Deliver(found.value, allocate);
           base::SyncPoint("lsm.peer.delivered");
           *changed = !memtable.Unchanged();
@@ -147,15 +173,15 @@ class DirectReader final : public PeerReader {
           log::ValueRef reference;
           std::memcpy(&reference, found.value.data(), sizeof reference);
           if (!memtable.Unchanged()) return Status();
-          return ReadValue(reference, allocate, changed);
+          return ReadValue(reference, allocate, changed, large);
         }
       }
     }
-    return GetFromRuns(view, key, hash, allocate, changed);
+    return GetFromRuns(view, key, hash, allocate, changed, large);
   }
 
   Status GetFromRuns(const PeerView& view, Slice key, uint64_t hash, const AllocateFn& allocate,
-                     bool* changed) const {
+                     bool* changed, LargeValue* large) const {
     RunLookup found;
     *changed = false;
     QUIRE_RETURN_IF_ERROR(LookupRuns(view.runs, key, hash, kMaxLsn, &found));
@@ -166,16 +192,41 @@ class DirectReader final : public PeerReader {
       case RunLookup::State::kDeleted:
         return Status(Code::kNotFound);
       case RunLookup::State::kValue:
-        return Deliver(found.value, allocate);
+        if (found.value.size() < kHoldUpBytes) return Deliver(found.value, allocate);
+        large->place = LargeValue::Place::kTable;
+        large->value = found.value;
+        large->block = table::BlockPin(found.block);
+        *changed = true;
+        return Status();
       case RunLookup::State::kValueRef:
         break;
     }
-    return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate, changed);
+    return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate, changed, large);
+  }
+
+  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate, bool* changed,
+                   LargeValue* large) const {
+    if (reference.value_size < kHoldUpBytes) return ReadSegment(reference, allocate, changed);
+    large->place = LargeValue::Place::kSegment;
+    large->reference = reference;
+    *changed = true;
+    return Status();
+  }
+
+  // Without the guard.
+  Status ReadLarge(const LargeValue& large, const AllocateFn& allocate, bool* changed) const {
+    if (large.place == LargeValue::Place::kSegment) {
+      return ReadSegment(large.reference, allocate, changed);
+    }
+    const Status status = Deliver(large.value, allocate);
+    base::SyncPoint("lsm.peer.delivered");
+    *changed = large.memtable.has_value() && !large.memtable->Unchanged();
+    return status;
   }
 
   // A segment that is gone was collected: newer tables know where the value is now.
-  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate,
-                   bool* changed) const {
+  Status ReadSegment(const log::ValueRef& reference, const AllocateFn& allocate,
+                     bool* changed) const {
     const Status status = values_->Read(reference, allocate);
     *changed = status.code() == Code::kNotFound;
     return status;
@@ -190,11 +241,12 @@ class DirectReader final : public PeerReader {
       const auto pool_slot = static_cast<int>(board.live[i].pool_slot);
       const uint64_t generation = board.live[i].generation;
       const char* data = arena_->records(pool_slot);
+      std::shared_ptr<io::MappedFile> mapping;
       if (data == nullptr) {
-        QUIRE_ASSIGN_OR_RETURN(const auto mapping, MapSegment(pool_slot, generation));
+        QUIRE_ASSIGN_OR_RETURN(mapping, MapSegment(pool_slot, generation));
         data = mapping->data();
-        view->mappings.push_back(mapping);
       }
+      view->mappings.push_back(std::move(mapping));
       view->memtables.emplace_back(arena_->index(pool_slot), data, arena_->segment_bytes(),
                                    generation);
     }

@@ -28,6 +28,7 @@ Status LookupRun(const Run& run, const table::Table& table, Slice key, uint64_t 
     if (lookup.state == table::TableLookup::State::kFound && lookup.lsn > hidden) {
       found->state = RunState(lookup.type);
       found->value = lookup.value;
+      found->block = lookup.block;
       return Status();
     }
     if (lookup.state == table::TableLookup::State::kAbsent) ++found->filter_false;

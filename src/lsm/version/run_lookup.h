@@ -20,6 +20,7 @@ struct RunLookup {
   enum class State { kAbsent, kValue, kValueRef, kDeleted };
   State state = State::kAbsent;
   Slice value;  ///< inside the caller's EpochGuard; kValueRef: the 32 bytes of a log::ValueRef
+  table::CachedBlock* block = nullptr;  ///< that the value points into
   uint64_t filter_skips = 0;  ///< tables that their filters spared
   uint64_t filter_false = 0;  ///< tables that were searched in vain
 };

@@ -29,6 +29,11 @@ namespace quire::lsm {
 /// neighbour's memory changed under it), it is called again: the last memory counts.
 using AllocateFn = std::function<char*(size_t size)>;
 
+/// Values of so many bytes are read outside of an EpochGuard, and stored outside of one if they are
+/// apart from their keys: what other databases retire, and whoever opens or closes one, waits for
+/// guards.
+constexpr uint64_t kHoldUpBytes = 256 << 10;
+
 /// Copies `value` into the place that `allocate` gives. kOutOfMemory: it gave none.
 Status Deliver(Slice value, const AllocateFn& allocate);
 
