@@ -200,9 +200,36 @@ class Sweep {
   bool changes_ = false;
 };
 
-// Calls behind a door start no thread.
+// Without the threads: CallsBehindADoor.StartNoThread.
 class CallShortages : public testing::TestWithParam<Shortage> {};
 class DoorShortages : public testing::TestWithParam<Shortage> {};
+
+// Expects that each call does its work on the threads that the doors started.
+template <typename Objects, typename Answer>
+void ExpectNoThreadStarted(const std::vector<CallRow<Objects, Answer>>& rows) {
+  for (const CallRow<Objects, Answer>& row : rows) {
+    const TempDirectory directory(PlaceInMemory());
+    Objects objects(directory.path());
+    Prepare(row, objects);
+    base::FailThreadStarts(0, 0);  // from now on they are counted
+    const Answer answer = row.run(objects);
+    EXPECT_EQ(base::ThreadStarts(), 0) << row.call << ": " << TextOf(answer);
+  }
+}
+
+TEST(CallsBehindADoor, StartNoThread) {
+  ExpectNoThreadStarted(AllRows());
+  ExpectNoThreadStarted(LibraryRows());
+  ExpectNoThreadStarted(CDatabaseRows());
+  ExpectNoThreadStarted(CHeldRows());
+  ExpectNoThreadStarted(StreamWriterRows());
+  ExpectNoThreadStarted(StreamReaderRows());
+  ExpectNoThreadStarted(CStreamWriterRows());
+  ExpectNoThreadStarted(CStreamReaderRows());
+  ExpectNoThreadStarted(CDatasetWriterRows());
+  ExpectNoThreadStarted(CDatasetReaderRows());
+  ExpectNoThreadStarted(CScanRows());
+}
 
 TEST_P(CallShortages, OfOneInEachCallOfDatabasesAndDatasets) {
   Sweep<DatabaseObjects, Status>::Run(GetParam(), AllRows());
