@@ -229,6 +229,7 @@ TEST(CallsBehindADoor, StartNoThread) {
   ExpectNoThreadStarted(CDatasetWriterRows());
   ExpectNoThreadStarted(CDatasetReaderRows());
   ExpectNoThreadStarted(CScanRows());
+  ExpectNoThreadStarted(CDatasetOtherRows());
 }
 
 TEST_P(CallShortages, OfOneInEachCallOfDatabasesAndDatasets) {
@@ -258,6 +259,7 @@ TEST_P(CallShortages, OfOneInEachCallOfStreamsAndDatasetsInC) {
   Sweep<StreamObjects, int>::Run(GetParam(), CDatasetWriterRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CDatasetReaderRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CScanRows());
+  Sweep<StreamObjects, int>::Run(GetParam(), CDatasetOtherRows());
 }
 
 std::string NameOf(const testing::TestParamInfo<Shortage>& shortage) {
