@@ -54,7 +54,8 @@ enum class StreamDeltas {
   kAuto = 1,     ///< choose the cheapest way for each object and step, full versions included
   kHash = 2,     ///< compare hashes of blocks; causes no page faults
   kProtect = 3,  ///< protect pages; a handler of SIGSEGV records which ones are written to.
-                 ///< System calls (also those of MPI) that write into an object fail with EFAULT
+                 ///< System calls (also those of MPI) that write into an object fail with EFAULT;
+                 ///< a store by a thread that blocks SIGSEGV ends the program
   kWatch = 4,    ///< the kernel records which pages are written to (userfaultfd, Linux 6.7)
 };
 

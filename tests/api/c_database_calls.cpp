@@ -217,7 +217,7 @@ std::vector<CDatabaseRow> CDatabaseRows() {
       {"statistic",
        [](C& o) {
          uint64_t value = 0;
-         return quire_db_statistic(o.db, "kv.puts", &value);
+         return quire_db_statistic(o.db, "puts.local", &value);
        }},
       {"statistics",
        [](C& o) {

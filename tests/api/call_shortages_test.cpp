@@ -200,9 +200,38 @@ class Sweep {
   bool changes_ = false;
 };
 
-// Calls behind a door start no thread.
+// Without the threads: CallsBehindADoor.StartNoThread.
 class CallShortages : public testing::TestWithParam<Shortage> {};
 class DoorShortages : public testing::TestWithParam<Shortage> {};
+
+// Expects that each call does its work on the threads that the doors started.
+template <typename Objects, typename Answer>
+void ExpectNoThreadStarted(const std::vector<CallRow<Objects, Answer>>& rows) {
+  for (const CallRow<Objects, Answer>& row : rows) {
+    const TempDirectory directory(PlaceInMemory());
+    Objects objects(directory.path());
+    Prepare(row, objects);
+    base::FailThreadStarts(0, 0);  // from now on they are counted
+    const Answer answer = row.run(objects);
+    EXPECT_EQ(base::ThreadStarts(), 0) << row.call;
+    EXPECT_NE(CodeOf(answer), Code::kNotFound) << row.call << " has nothing to do";
+  }
+}
+
+TEST(CallsBehindADoor, StartNoThread) {
+  ExpectNoThreadStarted(AllRows());
+  ExpectNoThreadStarted(LibraryRows());
+  ExpectNoThreadStarted(CDatabaseRows());
+  ExpectNoThreadStarted(CHeldRows());
+  ExpectNoThreadStarted(StreamWriterRows());
+  ExpectNoThreadStarted(StreamReaderRows());
+  ExpectNoThreadStarted(CStreamWriterRows());
+  ExpectNoThreadStarted(CStreamReaderRows());
+  ExpectNoThreadStarted(CDatasetWriterRows());
+  ExpectNoThreadStarted(CDatasetReaderRows());
+  ExpectNoThreadStarted(CScanRows());
+  ExpectNoThreadStarted(CDatasetOtherRows());
+}
 
 TEST_P(CallShortages, OfOneInEachCallOfDatabasesAndDatasets) {
   Sweep<DatabaseObjects, Status>::Run(GetParam(), AllRows());
@@ -231,6 +260,7 @@ TEST_P(CallShortages, OfOneInEachCallOfStreamsAndDatasetsInC) {
   Sweep<StreamObjects, int>::Run(GetParam(), CDatasetWriterRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CDatasetReaderRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CScanRows());
+  Sweep<StreamObjects, int>::Run(GetParam(), CDatasetOtherRows());
 }
 
 std::string NameOf(const testing::TestParamInfo<Shortage>& shortage) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "quire/log.h"
+#include "quire/option_table.h"
 #include "quire/stream.h"
 #include "tests/support/status_asserts.h"
 
@@ -380,11 +381,45 @@ std::vector<DatabaseRow> AllRows() {
 }
 
 std::vector<DatabaseRow> LibraryRows() {
-  return {{"SetLogSink", [](O&) {
-             SetLogSink([](LogLevel, const std::string&) {});
-             SetLogSink({});
-             return Status();
-           }}};
+  return {
+      {"SetLogSink",
+       [](O&) {
+         SetLogSink([](LogLevel, const std::string&) {});
+         SetLogSink({});
+         return Status();
+       }},
+      {"OptionTable::Rows",
+       [](O&) { return Found(Status(), OptionTable::Rows()[0].type == "number"); }},
+      {"OptionTable::Set",
+       [](O&) {
+         DatabaseOptions options;
+         const Status status = OptionTable::Set("memtable_bytes", "16MiB", &options);
+         return Found(status, options.storage.memtable_bytes == 16 << 20);
+       }},
+      {"OptionTable::SetFromText",
+       [](O&) {
+         StreamOptions options;
+         const Status status = OptionTable::SetFromText("stream_log_bytes=2MiB", &options);
+         return Found(status, options.log_bytes == 2 << 20);
+       }},
+      {"OptionTable::Get",
+       [](O&) {
+         const auto value = OptionTable::Get("timeout_ms", ContextOptions());
+         return Found(value.status(), value.ok() && !value->empty());
+       }},
+      {"OptionTable::ApplyEnvironment",
+       [](O&) {
+         DatasetOptions options;
+         return OptionTable::ApplyEnvironment(&options);
+       }},
+      {"OptionTable::Check", [](O&) { return OptionTable::Check(DatabaseOptions()); }},
+      {"OptionTable::Explain",
+       [](O&) {
+         const std::string text =
+             OptionTable::Explain(ContextOptions(), DatabaseOptions(), DatasetOptions());
+         return Found(Status(), text.find("memtable_bytes") != std::string::npos);
+       }},
+  };
 }
 
 std::vector<DatabaseRow> DoorRows() {

@@ -381,6 +381,52 @@ std::vector<CStreamRow> CScanRows() {
 
 namespace {
 
+int FirstInC(const void*, size_t, int, void*) {
+  return 0;
+}
+
+// A call with options of its own.
+template <typename Call>
+int WithOptions(const Call& call) {
+  quire_options* own = nullptr;
+  int code = quire_options_create(&own);
+  if (code == QUIRE_OK) code = call(own);
+  quire_options_destroy(own);
+  return code;
+}
+
+int FirstValueInC(O& o) {
+  quire_dataset_values* values = nullptr;
+  int code = quire_dataset_reader_get(o.set_reader, 1, kKey, kKeyBytes, &values);
+  if (code != QUIRE_OK) return code;
+  uint32_t rank = 0;
+  quire_bytes value = {nullptr, 0};
+  code = quire_dataset_values_at(values, 0, &number, &rank, &value);
+  quire_dataset_values_destroy(values);
+  return code;
+}
+
+}  // namespace
+
+std::vector<CStreamRow> CDatasetOtherRows() {
+  return {
+      {"quire_options_set_dataset_partitioner",
+       [](O&) {
+         return WithOptions([](quire_options* own) {
+           return quire_options_set_dataset_partitioner(own, "the first", FirstInC, nullptr);
+         });
+       }},
+      {"quire_options_set_dataset_first_match",
+       [](O&) {
+         return WithOptions(
+             [](quire_options* own) { return quire_options_set_dataset_first_match(own, 1); });
+       }},
+      {"quire_dataset_values_at", FirstValueInC},
+  };
+}
+
+namespace {
+
 int OpenStreamReaderInC(O& o, bool local) {
   quire_stream_reader* reader = nullptr;
   const char* const place = o.c_place.c_str();

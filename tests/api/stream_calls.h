@@ -70,6 +70,8 @@ std::vector<CStreamRow> CStreamReaderRows();
 std::vector<CStreamRow> CDatasetWriterRows();
 std::vector<CStreamRow> CDatasetReaderRows();
 std::vector<CStreamRow> CScanRows();
+/// The functions of C datasets that belong to none of them, by their whole names.
+std::vector<CStreamRow> CDatasetOtherRows();
 /// Functions that open something, or look for it, by their whole names.
 std::vector<CStreamRow> CStreamDoorRows();
 

@@ -34,6 +34,7 @@ program stream_test
   call quire_stream_reader_open(place, 'plate', 1, reader, status)
   call expect(status == QUIRE_OK, 'reader_open')
   call read_versions()
+  call check_after_timeout()
   call check_end()
   call quire_stream_reader_destroy(reader)
   call quire_options_destroy(options)
@@ -98,17 +99,45 @@ contains
     call expect(status == QUIRE_NOT_FOUND, 'get of nothing')
   end subroutine read_versions
 
+  ! A wait that timed out changes nothing: every call does what it does without it.
+  subroutine check_after_timeout()
+    call wait_for_nothing(2_c_int64_t)
+    copy = 0
+    bytes = int(field_bytes, c_size_t)
+    call quire_stream_reader_get(reader, 'field', 1_c_int64_t, c_loc(copy), bytes, status)
+    call expect(status == QUIRE_OK .and. copy(2, 3) == 1.5d0, 'get after a time-out')
+    call wait_for_nothing(2_c_int64_t)
+    call quire_stream_reader_get_at(reader, 'field', 2_c_int64_t, c_loc(copy), bytes, status)
+    call expect(status == QUIRE_OK .and. copy(2, 3) == 2.5d0, 'get_at after a time-out')
+    call wait_for_nothing(2_c_int64_t)
+    field(2, 3) = 3.5d0
+    call quire_stream_writer_put(writer, 'field', number, status)
+    call expect(status == QUIRE_OK .and. number == 3, 'put after a time-out')
+    call wait_for_nothing(3_c_int64_t)
+    call quire_stream_writer_snapshot(writer, number, status)
+    call expect(status == QUIRE_OK .and. number == 4, 'snapshot after a time-out')
+    call quire_stream_writer_restore(writer, 2_c_int64_t, status)
+    call expect(status == QUIRE_OK .and. field(2, 3) == 2.5d0, 'restore after a time-out')
+    call quire_stream_reader_wait(reader, 3_c_int64_t, 10000_c_int64_t, number, status)
+    call expect(status == QUIRE_OK .and. number == 4, 'wait after a time-out')
+  end subroutine check_after_timeout
+
+  subroutine wait_for_nothing(last)
+    integer(c_int64_t), intent(in) :: last
+    call quire_stream_reader_wait(reader, last, 1_c_int64_t, number, status)
+    call expect(status == QUIRE_TIMED_OUT .and. number == 0, 'wait for nothing')
+  end subroutine wait_for_nothing
+
   subroutine check_end()
     call quire_stream_reader_wait(reader, 1_c_int64_t, 10000_c_int64_t, number, status)
-    call expect(status == QUIRE_OK .and. number == 2, 'wait')
-    call quire_stream_reader_wait(reader, 2_c_int64_t, 1_c_int64_t, number, status)
-    call expect(status == QUIRE_TIMED_OUT .and. number == 0, 'wait for nothing')
+    call expect(status == QUIRE_OK .and. number == 4, 'wait')
+    call wait_for_nothing(4_c_int64_t)
     call quire_stream_writer_free(writer, 'ids', status)
     call expect(status == QUIRE_OK, 'free')
     call quire_stream_writer_finish(writer, status)
     call expect(status == QUIRE_OK, 'finish')
     call quire_stream_writer_destroy(writer)
-    call quire_stream_reader_wait(reader, 2_c_int64_t, 10000_c_int64_t, number, status)
+    call quire_stream_reader_wait(reader, 4_c_int64_t, 10000_c_int64_t, number, status)
     call expect(status == QUIRE_NOT_FOUND, 'the stream has finished')
     call quire_stream_writer_put(writer, 'field', number, status)
     call expect(status == QUIRE_INVALID_ARGUMENT, 'put with a destroyed handle')

@@ -167,6 +167,40 @@ static void check_after_timeout(void) {
   CHECK(nvs_finalize() == NVS_OK);
 }
 
+static void* make_every_call(void* unused) {
+  const size_t bytes = 4 * sizeof(int) * kCells; /* some pages */
+  int* object = NULL;
+  const int* got = NULL;
+  sigset_t all;
+  sigfillset(&all);
+  CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
+  CHECK(nvs_init("blocked") == NVS_OK);
+  object = (int*)nvs_create_obj("x", bytes);
+  CHECK(object != NULL);
+  if (object == NULL) return unused;
+  object[5] = 55;
+  CHECK(nvs_put("x") == NVS_OK && nvs_wait("x", 1, 0) == NVS_OK);
+  CHECK(nvs_snapshot() == NVS_OK && nvs_sync() == NVS_OK);
+  got = (const int*)nvs_get("x", 2);
+  CHECK(got != NULL && got[5] == 55 && got[6] == 0);
+  CHECK(nvs_size(got) == bytes && nvs_version(got) == 2);
+  CHECK(nvs_release(got) == NVS_OK);
+  got = (const int*)nvs_get_from("blocked", "x", 1);
+  CHECK(got != NULL && got[5] == 55 && nvs_version(got) == 1);
+  CHECK(nvs_wait("x", 3, 20) == NVS_TIMED_OUT && nvs_error() == NVS_TIMED_OUT);
+  CHECK(strstr(nvs_error_message(), "no snapshot") != NULL);
+  CHECK(nvs_free_obj("x") == NVS_OK);
+  CHECK(nvs_finalize() == NVS_OK);
+  return unused;
+}
+
+/* From a thread that blocks all signals, as in a program that handles them in another one. */
+static void check_signals_blocked(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, make_every_call, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
 /* Whether a child that does `work` ended well. */
 static int child_failed(pid_t child) {
   int state = 0;
@@ -326,6 +360,7 @@ static void check_forked_amid_calls(void) {
 }
 
 int main(void) {
+  check_signals_blocked();
   check_forked_child();
   check_forked_amid_calls();
   check_working_directory();

@@ -1,4 +1,7 @@
-/* Calls at the wrong time, with handles that are none and with nulls: an error, never a crash. */
+/* Calls at the wrong time, with handles that are none and with nulls, and inside functions that the
+ * library calls: an error, never a crash. And every call from a thread that blocks all signals. */
+#include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "check.h"
@@ -133,6 +136,146 @@ static void check_forked(void) {
   CHECK_OK(papyruskv_close(db));
 }
 
+/* The database that the functions below belong to, and how often the hash function ran. */
+static int called_db = 0;
+static volatile int hash_calls = 0;
+
+/* All that a function must not call. */
+static void check_all_inside(void) {
+  int db = 0, event = 0, zero = 0;
+  char key[] = "k";
+  papyruskv_iter_t iter = NULL;
+  check_all_answer(called_db, PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_update(called_db, key, 1, NULL, 1, key, 1, key, 1) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_iter_next(called_db, &iter) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_open("other", PAPYRUSKV_CREATE, NULL, &db) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_restart("/tmp", "other", 0, NULL, &db, &event) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_signal_notify(1, &zero, 1) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_signal_wait(1, &zero, 1) == PAPYRUSKV_INVALID_ARGUMENT);
+  CHECK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY") == PAPYRUSKV_BUSY);
+  CHECK(papyruskv_finalize() == PAPYRUSKV_INVALID_ARGUMENT);
+}
+
+static int update_that_calls(const char* key, size_t keylen, char** val, size_t* vallen,
+                             void* userin, size_t userinlen, void* userout, size_t useroutlen) {
+  (void)key, (void)keylen;
+  check_all_inside();
+  memcpy(*val + *vallen, userin, userinlen);
+  *vallen += userinlen;
+  memset(userout, 'o', useroutlen);
+  return 1;
+}
+
+static int hash_that_calls(const char* key, size_t keylen, size_t nranks) {
+  check_all_inside();
+  ++hash_calls;
+  return keylen == 0 ? 0 : (int)((unsigned char)key[0] % nranks);
+}
+
+/* Each rank has a pair of its own at every rank: where it runs, the update calls all it can. */
+static void check_called(int db) {
+  char out[4] = "";
+  for (int owner = 0; owner < size; ++owner) {
+    const char key[2] = {(char)owner, (char)rank};
+    CHECK_OK(papyruskv_put(db, key, sizeof key, "a", 1));
+    CHECK_OK(papyruskv_update(db, key, sizeof key, NULL, 1, "b", 1, out, 1));
+    CHECK(out[0] == 'o');
+    CHECK_OK(papyruskv_update(db, key, sizeof key, NULL, 1, "c", 1, NULL, 0)); /* staged */
+    CHECK_OK(papyruskv_fence(db, PAPYRUSKV_MEMTABLE));
+    CHECK_VALUE(db, key, sizeof key, "abc", 3);
+  }
+  CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_SSTABLE));
+}
+
+static void check_inside(void) {
+  papyruskv_option_t opt;
+  int db = 0;
+  CHECK_OK(papyruskv_open("inside", PAPYRUSKV_CREATE, NULL, &db));
+  called_db = db;
+  CHECK_OK(papyruskv_register_update(db, 1, update_that_calls));
+  check_called(db);
+  CHECK_OK(papyruskv_close(db));
+  memset(&opt, 0, sizeof opt);
+  opt.hash = hash_that_calls;
+  CHECK_OK(papyruskv_open("inside hash", PAPYRUSKV_CREATE, &opt, &db));
+  called_db = db;
+  CHECK_OK(papyruskv_register_update(db, 1, update_that_calls));
+  check_called(db);
+  CHECK(hash_calls > 0);
+  CHECK_OK(papyruskv_close(db));
+}
+
+/* What each rank does between its open and its close. */
+static void make_calls_on_pairs(int db) {
+  const int next = (rank + 1) % size;
+  int before = (rank + size - 1) % size, after = next;
+  char out[4] = "";
+  papyruskv_pos_t pos = {NULL};
+  papyruskv_iter_t walk = NULL;
+  char* got = NULL;
+  size_t bytes = 0;
+  CHECK_OK(papyruskv_hash(db, hash_that_calls));
+  CHECK_OK(papyruskv_consistency(db, PAPYRUSKV_SEQUENTIAL));
+  CHECK_OK(papyruskv_register_update(db, 1, update_that_calls));
+  CHECK_OK(papyruskv_put(db, (char*)&rank, sizeof rank, "put", 3));
+  CHECK_OK(papyruskv_fence(db, PAPYRUSKV_MEMTABLE));
+  CHECK_OK(papyruskv_signal_notify(1, &before, 1));
+  CHECK_OK(papyruskv_signal_wait(1, &after, 1));
+  CHECK_VALUE(db, (char*)&next, sizeof next, "put", 3); /* get, free */
+  CHECK_OK(papyruskv_get_pos(db, (char*)&next, sizeof next, &got, &bytes, &pos));
+  CHECK(bytes == 3 && memcmp(got, "put", 3) == 0);
+  CHECK_OK(papyruskv_free(&got));
+  CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_MEMTABLE));
+  CHECK_OK(papyruskv_update(db, (char*)&next, sizeof next, &pos, 1, "s", 1, out, 1));
+  CHECK(out[0] == 'o');
+  CHECK_OK(papyruskv_barrier(db, PAPYRUSKV_SSTABLE));
+  CHECK_OK(papyruskv_iter_local(db, &walk));
+  CHECK(walk != NULL && walk->vallen == 4 && memcmp(walk->val, "puts", 4) == 0);
+  CHECK(memcmp(walk->key, &rank, sizeof rank) == 0);
+  CHECK_OK(papyruskv_iter_next(db, &walk));
+  CHECK(walk == NULL);
+  CHECK_OK(papyruskv_protect(db, PAPYRUSKV_RDONLY));
+  CHECK(papyruskv_delete(db, (char*)&rank, sizeof rank) == PAPYRUSKV_READ_ONLY);
+  CHECK_OK(papyruskv_protect(db, PAPYRUSKV_RDWR));
+}
+
+static void* make_every_call(void* unused) {
+  papyruskv_option_t opt;
+  int db = 0, event = 0;
+  char checkpoints[300];
+  sigset_t all;
+  sigfillset(&all);
+  CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
+  snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", shared);
+  CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));
+  CHECK_OK(papyruskv_open("db", PAPYRUSKV_CREATE | PAPYRUSKV_RELAXED, NULL, &db));
+  called_db = db;
+  make_calls_on_pairs(db);
+  CHECK_OK(papyruskv_checkpoint(db, checkpoints, &event));
+  CHECK_OK(papyruskv_wait(db, event));
+  CHECK_OK(papyruskv_delete(db, (char*)&rank, sizeof rank));
+  CHECK_ABSENT(db, (char*)&rank, sizeof rank);
+  CHECK_OK(papyruskv_close(db));
+  memset(&opt, 0, sizeof opt);
+  opt.hash = hash_that_calls;
+  CHECK_OK(papyruskv_restart(checkpoints, "db", PAPYRUSKV_RDWR, &opt, &db, &event));
+  called_db = db;
+  CHECK_OK(papyruskv_wait(db, event));
+  CHECK_VALUE(db, (char*)&rank, sizeof rank, "puts", 4);
+  CHECK_OK(papyruskv_destroy(db, &event));
+  CHECK_OK(papyruskv_wait(db, event));
+  CHECK_OK(papyruskv_finalize());
+  return unused;
+}
+
+/* As in a program that handles its signals in a thread of their own. */
+static void check_signals_blocked(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, make_every_call, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  remove_shared("checkpoints");
+}
+
 int main(int argc, char** argv) {
   begin(&argc, &argv);
   check_constants();
@@ -144,7 +287,10 @@ int main(int argc, char** argv) {
   CHECK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY") == PAPYRUSKV_BUSY);
   check_open();
   check_forked();
+  check_inside();
   CHECK_OK(papyruskv_finalize());
+  check_outside();
+  check_signals_blocked();
   check_outside();
   return end();
 }

@@ -14,6 +14,12 @@ STREAM_SABOTAGES = [
              "Status Check() const { return process_.Check(\"the stream reader\"); }",
              "Status Check() const { return Status(); }",
              "quire_every_stream_call_test", "EveryStreamCall.FailsInAForkedChild"),
+    Sabotage("stream-test-stores", "the test of protected pages stores where SIGSEGV is blocked",
+             "src/io/watch/page_watch.cpp", "const WatchedStores stores;", "",
+             "quire_every_stream_call_test", "EveryStreamCall.OfProtectedMemory*"),
+    Sabotage("stream-restore-stores", "a restore stores to protected pages with SIGSEGV blocked",
+             "src/stream/store/writer.cpp", "const io::WatchedStores stores;", "",
+             "quire_every_stream_call_test", "EveryStreamCall.OfProtectedMemory*"),
     # Streams: what is stored before what, and what a crash leaves.
     Sabotage("stream-fence", "a commit's record is not fenced behind what belongs to it",
              "src/stream/log/log_heap.cpp",

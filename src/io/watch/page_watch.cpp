@@ -96,6 +96,7 @@ Result<uint64_t> SelfTest(WatchKind kind) {
   QUIRE_ASSIGN_OR_RETURN(const PageMemory memory, AllocatePages(kTestPages * PageBytes()));
   std::unique_ptr<PageWatch> watch;
   QUIRE_ASSIGN_OR_RETURN(watch, NewUntested(kind, memory.data(), kTestPages));
+  const WatchedStores stores;
   QUIRE_RETURN_IF_ERROR(TestSeeing(kind, *watch, memory.data()));
   return MeasureFirstStore(*watch, memory.data());
 }
@@ -151,6 +152,17 @@ Result<std::unique_ptr<PageWatch>> PageWatch::New(WatchKind kind, char* memory, 
 
 PageWatch::PageWatch() = default;
 PageWatch::~PageWatch() = default;
+
+WatchedStores::WatchedStores() {
+  sigset_t fault;
+  ::sigemptyset(&fault);
+  ::sigaddset(&fault, SIGSEGV);
+  ::pthread_sigmask(SIG_UNBLOCK, &fault, &before_);
+}
+
+WatchedStores::~WatchedStores() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 Result<uint64_t> FirstStoreNs(WatchKind kind) {
   if (fails_for_tests[static_cast<size_t>(kind)]) return Unseen("as asked for");

@@ -13,11 +13,13 @@
 /// kProtect: pages are read-only, and a handler of SIGSEGV opens those that are stored to. A system
 /// call that would write to such a page fails with EFAULT instead. The handler takes only faults of
 /// stores in watched memory; all else goes to the handler that the program had before. A thread
-/// that holds SIGSEGV back must not write to the memory. A handler that the program installs later
+/// that holds SIGSEGV back must not write to the memory, except under WatchedStores. A handler that the program installs later
 /// and that does not pass on what is not its own gets ours, too; Collect fails from then on.
 ///
 /// After fork, the child's kKernel watches fail and do nothing; those of the parent work on.
 #pragma once
+
+#include <signal.h>
 
 #include <cstdint>
 #include <memory>
@@ -61,6 +63,19 @@ class PageWatch {
 
  private:
   std::unique_ptr<PagesTaken> taken_;  // released after the watch has ended
+};
+
+/// While one exists, this thread may store to watched memory, also if the program blocks SIGSEGV in
+/// it: without the signal, the first store to a page of a kProtect watch would end the process.
+class WatchedStores {
+ public:
+  WatchedStores();
+  ~WatchedStores();
+  WatchedStores(const WatchedStores&) = delete;
+  WatchedStores& operator=(const WatchedStores&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 /// [ns] What the first store to a watched page costs the program, as measured by the kind's test of

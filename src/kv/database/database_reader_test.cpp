@@ -4,6 +4,8 @@
 
 #include <map>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,8 @@
 
 namespace quire::kv::database_reader_test {
 namespace {
+
+using testing::HasSubstr;
 
 using Model = std::map<std::string, std::string>;
 
@@ -109,6 +113,35 @@ TEST(DatabaseReading, CallsAPlaceWhereItMayBlock) {
     }));
     EXPECT_EQ(value.size(), key == "small" ? 5u : 10'000u);
   }
+}
+
+TEST(DatabaseReading, APlaceThatThrowsFailsThatGet) {
+  const auto disk = io::NewSimFileSystem();
+  const Model model = {{"small", "value"}, {"large", std::string(10'000, 'v')}, {"empty", ""}};
+  SimCluster(Ranks(2, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
+        for (const auto& [key, value] : model) {
+          if (rank == 0) {
+            ASSERT_OK(db.Put(key, value));
+          }
+        }
+        ASSERT_OK(db.Close());
+      });
+  const auto reader = OpenReader(*disk, "/repository/db");
+  for (const auto& [key, value] : model) {
+    const Status threw =
+        reader->Get(key, [](size_t) -> char* { throw std::runtime_error("the array is full"); });
+    EXPECT_EQ(threw.code(), Code::kInvalidArgument);
+    EXPECT_THAT(threw.message(), HasSubstr("the place function threw an exception: the array is"));
+    const Status number = reader->Get(key, [](size_t) -> char* { throw 7; });
+    EXPECT_EQ(number.code(), Code::kInvalidArgument);
+    EXPECT_THAT(number.message(), HasSubstr("the place function threw something"));
+    EXPECT_EQ(reader->Get(key, [](size_t) -> char* { throw std::bad_alloc(); }).code(),
+              Code::kOutOfMemory);
+    EXPECT_EQ(reader->Get(key, [](size_t) -> char* { return nullptr; }).code(), Code::kOutOfMemory);
+    EXPECT_EQ(Get(*reader, key), value);
+  }
+  EXPECT_EQ(AllOf(*reader), model);
 }
 
 TEST(DatabaseReading, WalksBothWaysAndTurnsRound) {

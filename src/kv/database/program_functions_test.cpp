@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -209,29 +211,132 @@ int ThrowsForSome(Slice key, int rank_count) {
   return static_cast<int>(key.size()) % rank_count;
 }
 
+// Each call of a database that asks for the owner of `key`; "good" has an owner.
+std::vector<Status> CallsWith(Database& db, const std::string& key) {
+  std::string value;
+  Batch batch;
+  batch.Put("good", "x");
+  batch.Put(key, "x");
+  std::vector<std::string> values;
+  std::vector<bool> found;
+  return {db.Put(key, "v"),
+          db.Delete(key),
+          db.Get(key, &value),
+          db.Write(batch),
+          db.Update(key, kAppends, ""),
+          db.UpdateAndAnswer(key, kAppends, "", &value),
+          db.GetAsync(key)->Take().status(),
+          db.PutMany({{key, "v"}, {"good", "v"}}),
+          db.DeleteMany({key}),
+          db.GetMany({key}, &values, &found)};
+}
+
 TEST_P(ProgramFunctions, APartitionerThatThrowsFailsThatCall) {
   DatabaseOptions options = With(Consistency::kRelaxed);
   options.partitioner = ThrowsForSome;
   Run(options, [](int, Context&, Database& db) {
     Register(db);
     EXPECT_LT(db.Owner("bad"), 0);
-    std::string value;
-    Batch batch;
-    batch.Put("good", "x");
-    batch.Put("bad", "x");
-    std::vector<std::string> values;
-    std::vector<bool> found;
-    for (const Status& status :
-         {db.Put("bad", "v"), db.Delete("bad"), db.Get("bad", &value), db.Write(batch),
-          db.Update("bad", kAppends, ""), db.UpdateAndAnswer("bad", kAppends, "", &value),
-          db.GetAsync("bad")->Take().status(), db.PutMany({{"bad", "v"}, {"good", "v"}}),
-          db.DeleteMany({"bad"}), db.GetMany({"bad"}, &values, &found)}) {
+    for (const Status& status : CallsWith(db, "bad")) {
       EXPECT_EQ(status.code(), Code::kInvalidArgument);
       EXPECT_THAT(status.message(), HasSubstr("the partitioner threw an exception: a key of"));
     }
     ASSERT_OK(db.Barrier(Level::kMemTable));
     EXPECT_EQ(SimCluster::ValueOf(db, "good"), "v");
     ASSERT_OK(db.Barrier(Level::kMemTable));
+  });
+}
+
+// What the functions of the program can call.
+struct Objects {
+  std::atomic<Context*> context{nullptr};
+  std::atomic<Database*> db{nullptr};
+};
+
+// Calls Quire, and throws why it is refused.
+void CallAndThrow(const Objects& objects) {
+  std::vector<Status> told = {objects.context.load()->Open("other", {}).status(),
+                              objects.context.load()->Barrier()};
+  if (Database* const db = objects.db) {
+    std::string value;
+    told.push_back(db->Get("good", &value));
+    told.push_back(db->Put("good", "of the partitioner"));
+    told.push_back(db->Barrier(Level::kMemTable));
+    told.push_back(db->Close());
+  }
+  for (const Status& status : told) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("called inside a function"));
+  }
+  throw std::logic_error(told[0].message());
+}
+
+TEST_P(ProgramFunctions, ACallInsideAPartitionerIsRefusedAtAnyRank) {
+  std::array<Objects, 3> of_ranks;
+  DatabaseOptions options = With(Consistency::kRelaxed);
+  options.partitioner = [&of_ranks](Slice key, int rank_count) {
+    if (key.starts_with("calls ")) CallAndThrow(of_ranks[static_cast<size_t>(key.back() - '0')]);
+    return static_cast<int>(key.size()) % rank_count;
+  };
+  Run(options, [&of_ranks](int rank, Context& context, Database& db) {
+    Objects& objects = of_ranks[static_cast<size_t>(rank)];
+    objects.context = &context;
+    objects.db = &db;
+    Register(db);
+    const std::string key = "calls " + std::to_string(rank);
+    EXPECT_LT(db.Owner(key), 0);
+    for (const Status& status : CallsWith(db, key)) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr("the partitioner threw an exception: the context: "
+                                              "called inside a function"));
+    }
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+    EXPECT_EQ(SimCluster::ValueOf(db, "good"), "v");
+    ASSERT_OK(db.Barrier(Level::kSsTable));
+  });
+}
+
+// There it is called for pairs of all ranks, and no database is open yet.
+TEST_P(ProgramFunctions, ACallInsideAPartitionerFailsTheOpenThatMovesPairs) {
+  const auto disk = io::NewSimFileSystem();
+  const auto on = [&](int rank_count) {
+    SimCluster::Options ranks;
+    ranks.rank_count = rank_count;
+    ranks.deterministic = GetParam();
+    ranks.file_system = [&disk](int) { return disk.get(); };
+    return ranks;
+  };
+  Objects objects;
+  std::atomic<bool> calls{false};
+  DatabaseOptions options = With(Consistency::kRelaxed);
+  options.redistribute = true;
+  options.partitioner = [&](Slice key, int rank_count) {
+    if (calls) CallAndThrow(objects);
+    return static_cast<int>(key.size()) % rank_count;
+  };
+  SimCluster(on(3)).RunDatabase(options, [](int rank, Context&, Database& db) {
+    ASSERT_OK(db.Put("of " + std::string(static_cast<size_t>(rank), 'x'), "value"));
+    ASSERT_OK(db.Close());
+  });
+  SimCluster(on(2)).Run([&](int rank, Context& context) {
+    if (rank == 0) {
+      objects.context = &context;
+      calls = true;
+    }
+    ASSERT_OK(context.Barrier());
+    const Status opened = context.Open("db", options).status();
+    EXPECT_EQ(opened.code(), Code::kInvalidArgument);
+    EXPECT_THAT(opened.message(), HasSubstr("called inside a function"));
+    ASSERT_OK(context.Barrier());
+    if (rank == 0) calls = false;
+    ASSERT_OK(context.Barrier());
+    const auto db = context.Open("db", options);
+    ASSERT_OK(db.status());
+    for (const std::string key : {"of ", "of x", "of xx"}) {
+      EXPECT_EQ(SimCluster::ValueOf(**db, key), "value");
+    }
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK((*db)->Close());
   });
 }
 

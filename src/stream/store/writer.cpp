@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/program_call.h"
 #include "io/files/machine.h"
+#include "io/watch/page_watch.h"
 #include "stream/store/part.h"
 #include "stream/store/streams.h"
 #include "stream/store/writer_object.h"
@@ -309,6 +310,7 @@ Status LocalWriter::RestoreAsAt(uint64_t snapshot, Slice key) {
   for (const WriterObject* object : objects) {
     QUIRE_ASSIGN_OR_RETURN(versions.emplace_back(), VersionAt(*object, snapshot));
   }
+  const io::WatchedStores stores;
   for (size_t i = 0; i < objects.size(); ++i) {
     QUIRE_RETURN_IF_ERROR(part_->Read(objects[i]->key(), versions[i], objects[i]->memory()));
   }
