@@ -194,8 +194,8 @@ struct SegmentBytes {
 /// kCorruption. In the same boot so is one below the completion mark, and the walk ends at the
 /// closing mark. In another boot the log ends before the first hole in which a finished record is
 /// known to have lain, which a power loss took: one below the completion mark, the closing mark or
-/// `complete_end`, or with the predecessor of a later record. It ends, too, where so many bytes look
-/// like records that it would take too long to tell; in the same boot that is kCorruption.
+/// `complete_end`, or with the predecessor of a later record. It ends, too, where so many bytes
+/// look like records that it would take too long to tell; in the same boot that is kCorruption.
 Result<ReplayReport> Replay(const SegmentBytes& bytes, const SegmentHeader& header,
                             uint64_t boot_id, const std::string& path,
                             const std::function<Status(uint64_t offset, const char* record)>& take,

@@ -52,7 +52,8 @@ inline uint64_t Put(char* data, uint64_t generation, uint64_t offset, Slice key,
 }
 
 /// The same, by a writer that finished the record at `predecessor` before.
-inline uint64_t PutAfter(char* data, uint64_t predecessor, uint64_t offset, Slice key, Slice value) {
+inline uint64_t PutAfter(char* data, uint64_t predecessor, uint64_t offset, Slice key,
+                         Slice value) {
   return Write(data, kGeneration, offset, {RecordType::kPut, key, value, 0, predecessor});
 }
 

@@ -110,7 +110,7 @@ ENGINE_SABOTAGES = [
              "      block = table::BlockPin(found.block);\n",
              "",
              LSM, "Caches/ALargeValueBesideItsKey.HoldsUpNobodyWhileAReader*"),
-    Sabotage("peer-memory-guard", "a large value of a neighbour's MemTable is copied while all wait",
+    Sabotage("peer-memory-guard", "a neighbour's large value is copied while all wait",
              "src/lsm/peer/peer_reader.cpp",
              "          if (found.value.size() >= kHoldUpBytes) {",
              "          if (false) {",

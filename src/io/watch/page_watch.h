@@ -13,8 +13,9 @@
 /// kProtect: pages are read-only, and a handler of SIGSEGV opens those that are stored to. A system
 /// call that would write to such a page fails with EFAULT instead. The handler takes only faults of
 /// stores in watched memory; all else goes to the handler that the program had before. A thread
-/// that holds SIGSEGV back must not write to the memory, except under WatchedStores. A handler that the program installs later
-/// and that does not pass on what is not its own gets ours, too; Collect fails from then on.
+/// that holds SIGSEGV back must not write to the memory, except under WatchedStores. A handler that
+/// the program installs later and that does not pass on what is not its own gets ours, too; Collect
+/// fails from then on.
 ///
 /// After fork, the child's kKernel watches fail and do nothing; those of the parent work on.
 #pragma once
