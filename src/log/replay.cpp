@@ -14,6 +14,12 @@ namespace {
 // Honest segments stay below 2; without a bound, crafted ones would take the square.
 constexpr uint64_t kFutileFactorMax = 256;
 
+constexpr uint64_t kAnyBytes = std::numeric_limits<uint64_t>::max();
+// Where so much was futile, only records of a page at most are looked for until one is found; after
+// as many such places, for good.
+constexpr uint64_t kUnclearRecordBytesMax = 4096;
+constexpr int kUnclearPlacesMax = 8;
+
 // So much is made readable at a time: a small log brings in little, a large one makes few calls.
 constexpr uint64_t kReadableBytesMin = uint64_t{64} << 10;
 constexpr uint64_t kReadableBytesMax = uint64_t{2} << 20;
@@ -46,8 +52,9 @@ class Replayer {
   // All that can be found, whatever was promised.
   Result<ReplayReport> ForRepair() {
     promised_ = complete_ = reserved_ = kSegmentHeaderBytes;
-    ends_where_unclear_ = true;
+    goes_on_where_unclear_ = true;
     QUIRE_RETURN_IF_ERROR(Walk());
+    CountTorn(unclear_at_);
     return report_;
   }
 
@@ -55,21 +62,19 @@ class Replayer {
   Result<ReplayReport> InOtherBoot(uint64_t complete_end) {
     complete_ = std::max({complete_, Limit(complete_end),
                           Limit(ClosedMark(data_, header_.generation))});
-    looking_ = ends_where_unclear_ = true;
+    looking_ = goes_on_where_unclear_ = true;
     QUIRE_RETURN_IF_ERROR(Walk());
     const uint64_t known_end = std::max({report_.end, complete_, unclear_at_});
     end_ = std::min(end_, torn_at_);
     if (report_.end < complete_) end_ = std::min(end_, report_.end);
     looking_ = false;
     futile_bytes_ = 0;
+    record_bytes_max_ = kAnyBytes;
+    unclear_places_ = 0;
     report_ = ReplayReport();
     expected_ = kSegmentHeaderBytes;
     QUIRE_RETURN_IF_ERROR(Walk());
-    if (known_end > report_.end && end_ < header_.capacity) {
-      ++report_.holes;
-      report_.torn_bytes = known_end - report_.end;
-      report_.hole_bytes += report_.torn_bytes;
-    }
+    if (end_ < header_.capacity || unclear_at_ != 0) CountTorn(known_end);
     return report_;
   }
 
@@ -91,8 +96,10 @@ class Replayer {
         size = SkipAt(at);
       }
       if (status.ok() && futile_bytes_ > futile_bytes_max_) {
-        if (MayEndAt(at)) return Status();
-        status = Overlapping(at);
+        // Behind the mark is nothing that was finished before the header page was written last.
+        if (KnowsReserved() && at >= std::max({reserved_, promised_, complete_})) return Status();
+        if (!goes_on_where_unclear_) status = Overlapping(at);
+        GoOnFrom(at);
       }
       QUIRE_RETURN_IF_ERROR(status);
       at += size;
@@ -100,14 +107,21 @@ class Replayer {
     return Status();
   }
 
-  // Whether the walk may end where it is unclear what is a record.
-  bool MayEndAt(uint64_t at) {
-    // Behind the mark is nothing that was finished before the header page was written last.
-    if (KnowsReserved() && at >= std::max({reserved_, promised_, complete_})) return true;
-    if (!ends_where_unclear_ || at < promised_) return false;
+  // Looks for small records alone until one is found: those of other writers are found as well as
+  // may be in bounded time.
+  void GoOnFrom(uint64_t at) {
     unclear_at_ = at;
-    torn_at_ = std::min(torn_at_, expected_);
-    return true;
+    ++unclear_places_;
+    record_bytes_max_ = kUnclearRecordBytesMax;
+    futile_bytes_ = 0;
+  }
+
+  // What lies from the last record to `known_end` is lost.
+  void CountTorn(uint64_t known_end) {
+    if (known_end <= report_.end) return;
+    ++report_.holes;
+    report_.torn_bytes = known_end - report_.end;
+    report_.hole_bytes += report_.torn_bytes;
   }
 
   // A mark beyond the segment is none of ours.
@@ -139,7 +153,8 @@ class Replayer {
   bool Plausible(uint64_t at, uint64_t end, uint64_t* size) {
     end = EndOfAny(at, end);
     return Readable(std::min(end, at + sizeof(RecordHeader))) &&
-           PlausibleRecord(data_, at, end, size) && Readable(at + *size);
+           PlausibleRecord(data_, at, end, size) && *size <= record_bytes_max_ &&
+           Readable(at + *size);
   }
 
   bool Valid(uint64_t at, uint64_t end, uint64_t* size) {
@@ -192,6 +207,7 @@ class Replayer {
     }
     expected_ = at + size;
     report_.end = expected_;
+    if (unclear_places_ < kUnclearPlacesMax) record_bytes_max_ = kAnyBytes;
     if (looking_) {
       NotePredecessor(at);
       return Status();

@@ -102,17 +102,19 @@ TEST(Replay, StepsOverWhatADeadWriterHadBegunAsAWhole) {
   EXPECT_EQ(replay(42, &keys).status().code(), Code::kCorruption);
 }
 
-// Where the storage lost the header of such a piece. A log in which nothing more was promised ends
-// there, and says so; a repair keeps what is before it.
-TEST(Replay, ALogInWhichItIsUnclearWhatFollowsEndsThereAfterAPowerLossAndInARepair) {
+// Where the header of such a piece is missing. What other writers stored behind it is found as well
+// as may be, and what may be lost is counted. In the same boot a repair has to be asked for.
+TEST(Replay, OfALogInWhichItIsUnclearWhatFollowsLooksForSmallRecords) {
   SegmentHeader header = HeaderFor(42);
   header.capacity = 4 << 20;
   std::vector<uint64_t> words(header.capacity / 8, kLikeAHeader);
   char* const data = reinterpret_cast<char*>(words.data());
   std::memset(data, 0, kSegmentHeaderBytes);
   EncodeSegmentHeader(header, data);
-  const uint64_t second = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
-  const uint64_t end = Put(data, kGeneration, second, "b", "2");
+  const uint64_t unclear = Put(data, kGeneration, kSegmentHeaderBytes, "a", "1");
+  const uint64_t small = 3 << 20;
+  const uint64_t large = Put(data, kGeneration, small, "b", std::string(1000, '2'));
+  const uint64_t end = Put(data, kGeneration, large, "c", std::string(100'000, '3'));
   std::string keys;
   const auto take = [&keys](uint64_t, const char* record) {
     keys += KeyOf(record);
@@ -124,20 +126,31 @@ TEST(Replay, ALogInWhichItIsUnclearWhatFollowsEndsThereAfterAPowerLossAndInARepa
     const auto report = repair ? ReplayForRepair({data}, header, kPath, take)
                                : Replay({data}, header, 43, kPath, take);
     ASSERT_TRUE(report.ok()) << report.status().ToString();
-    EXPECT_EQ(keys, "ab");
+    EXPECT_EQ(keys, "abc");
     EXPECT_EQ(report->end, end);
-    if (!repair) {
-      EXPECT_EQ(report->holes, 1u);
-      EXPECT_GT(report->torn_bytes, 0u);
-    }
+    EXPECT_GE(report->holes, 1u);
+    EXPECT_GE(report->hole_bytes, small - unclear);
+  }
+  // Nothing is found behind: that something may have been there is counted.
+  std::memset(data + small, 0, sizeof(RecordHeader));
+  std::memset(data + large, 0, sizeof(RecordHeader));
+  for (const bool repair : {false, true}) {
+    keys.clear();
+    const auto report = repair ? ReplayForRepair({data}, header, kPath, take)
+                               : Replay({data}, header, 43, kPath, take);
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    EXPECT_EQ(keys, "a");
+    EXPECT_EQ(report->end, unclear);
+    EXPECT_EQ(report->holes, 1u);
+    EXPECT_GT(report->torn_bytes, 0u);
   }
   // What was not synced may be lost, whatever was finished.
   MarkComplete(data, kGeneration, header.capacity);
   keys.clear();
   const auto report = Replay({data}, header, 43, kPath, take);
   ASSERT_TRUE(report.ok()) << report.status().ToString();
-  EXPECT_EQ(keys, "ab");
-  EXPECT_EQ(report->torn_bytes, header.capacity - end);
+  EXPECT_EQ(keys, "a");
+  EXPECT_EQ(report->torn_bytes, header.capacity - unclear);
 }
 
 TEST(Replay, IsNotStoppedByWhatAnEarlierUseLeftBehindTheReservationMark) {

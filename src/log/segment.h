@@ -194,15 +194,16 @@ struct SegmentBytes {
 /// kCorruption. In the same boot so is one below the completion mark, and the walk ends at the
 /// closing mark. In another boot the log ends before the first hole in which a finished record is
 /// known to have lain, which a power loss took: one below the completion mark, the closing mark or
-/// `complete_end`, or with the predecessor of a later record. It ends, too, where so many bytes
-/// look like records that it would take too long to tell; in the same boot that is kCorruption.
+/// `complete_end`, or with the predecessor of a later record. Where so many bytes look like records
+/// that it would take too long to tell, only small records are looked for in another boot; in the
+/// same boot that is kCorruption.
 Result<ReplayReport> Replay(const SegmentBytes& bytes, const SegmentHeader& header,
                             uint64_t boot_id, const std::string& path,
                             const std::function<Status(uint64_t offset, const char* record)>& take,
                             uint64_t complete_end = 0);
 
-/// The same for a repair: takes whatever can be found, as if nothing had been promised. It ends
-/// where it is too long unclear what is a record; `end` of the report says where.
+/// The same for a repair: takes whatever can be found, as if nothing had been promised, and looks
+/// for small records where it takes too long to tell.
 Result<ReplayReport> ReplayForRepair(
     const SegmentBytes& bytes, const SegmentHeader& header, const std::string& path,
     const std::function<Status(uint64_t offset, const char* record)>& take);

@@ -84,8 +84,10 @@ uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
 Status CheckIsNoDatabase(io::FileSystem& fs, const std::string& repository) {
   for (const auto& [file, what] :
        {std::pair(kDatabaseFile, "database"), std::pair(kDatasetFile, "dataset")}) {
-    QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(repository + "/" + file));
-    if (!there) continue;
+    const std::string path = repository + "/" + file;
+    QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(path));
+    // A database may have such a name.
+    if (!there || fs.CheckDirectory(path).ok()) continue;
     return Status(Code::kInvalidArgument,
                   repository + " is a " + what +
                       ", not a repository: give the directory it lies in, " +

@@ -42,7 +42,7 @@ SABOTAGES = [
              KV, "Repository.RanksOfOneNodeGiveTheSame"),
     Sabotage("variable-beginnings", "the beginning of a variable's name is left alone",
              "src/runtime/nearest_name.cpp",
-             "if (one.rfind(name, 0) == 0 || ", "if (",
+             "begins = one.rfind(name, 0) == 0 || ", "begins = ",
              RUNTIME, "OptionTable.AMisspelt*"),
     Sabotage("variable-ends", "a variable's name with an addition is left alone",
              "src/runtime/nearest_name.cpp",

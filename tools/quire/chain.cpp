@@ -52,6 +52,9 @@ Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const Part& part) {
 // A part that is opened after generations went may miss tombstones, or be gone.
 Status Chain::CheckPresent() const {
   if (!place_.described) return Status();
+  for (const kv::Generation& generation : place_.descriptor.generations) {
+    QUIRE_RETURN_IF_ERROR(kv::CheckCheckpoint(fs_, generation));
+  }
   const Result<kv::Descriptor> now = kv::ReadDescriptor(fs_, place_.directory);
   if (now.ok() && kv::SameGenerations(now->generations, place_.descriptor.generations))
     return Status();

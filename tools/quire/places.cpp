@@ -36,6 +36,8 @@ Result<bool> IsHere(io::FileSystem& fs, const std::string& directory) {
 
 Status AddParts(io::FileSystem& fs, DatabasePlace* place) {
   for (const kv::Generation& generation : place->descriptor.generations) {
+    const Status same = kv::CheckCheckpoint(fs, generation);
+    if (place->status.ok()) place->status = same;
     for (int rank = 0; rank < generation.rank_count; ++rank) {
       Part part;
       part.generation = generation.number;

@@ -40,7 +40,7 @@ struct Opening {
   }
 };
 
-// If there are more, their pairs move before Open returns.
+// The older generations with which Open returns at once; the pairs of more move first.
 constexpr size_t kOlderGenerationsMax = 2;
 constexpr char kByHash[] = "hash";
 

@@ -33,7 +33,7 @@ Result<std::vector<Generation>> GenerationsIn(io::FileSystem& fs, const std::str
   }
   QUIRE_RETURN_IF_ERROR(record.status());
   return std::vector<Generation>{
-      {1, static_cast<int>(record->parts.size()), record->partitioner, directory}};
+      {1, static_cast<int>(record->parts.size()), record->partitioner, directory, record->seal}};
 }
 
 // Whether generations came or went since they were `seen`.

@@ -122,6 +122,9 @@ TEST_F(Repositories, ADatabaseIsNone) {
     }
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(inner), {}), 1);
   }
+  // A database may have such a name.
+  Own("repository/DATABASE", 0700);
+  for (const Status& status : Try(repository)) EXPECT_OK(status);
 }
 
 TEST_F(Repositories, OneThatIsNotWritableIsTold) {

@@ -24,6 +24,7 @@ Status Chain::TakeOver(const Chain& former) {
       for (int rank = 0; rank < generation.rank_count; ++rank) {
         QUIRE_RETURN_IF_ERROR(TakePart(former.SlotOf(old, rank), &SlotOf(at, rank)));
       }
+      QUIRE_RETURN_IF_ERROR(CheckCheckpoint(*options_.fs, generation));
     }
   }
   return Status();

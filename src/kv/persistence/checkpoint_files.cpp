@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kPartsMax = 1u << 30;
 // Files: some ms, also of a parallel file system.
 constexpr size_t kRemovedAtOnce = 8;
+constexpr uint64_t kTextBytesMax = 1ull << 30;
 constexpr runtime::SealedKind kCommitKind = {"quire checkpoint ", 1,
                                              "this checkpoint is damaged, use another one"};
 constexpr runtime::SealedKind kFilesKind = {"quire files ", 1,
@@ -198,7 +199,7 @@ Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part) {
   const std::string path = directory + "/" + kFilesName;
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
-  const Result<std::string> read = io::ReadFile(fs, path, kCommitBytesMax);
+  const Result<std::string> read = io::ReadFile(fs, path, kTextBytesMax);
   if (read.status().code() == Code::kNotFound) return MissingFile(path);
   QUIRE_ASSIGN_OR_RETURN(const std::string text, read);
   QUIRE_ASSIGN_OR_RETURN(FileList list, DecodeFileList(text, path));
@@ -210,7 +211,7 @@ Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
 Result<CommitRecord> ReadCommitRecord(io::FileSystem& fs, const std::string& directory) {
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const std::string path = directory + "/" + kCommitName;
-  QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kCommitBytesMax));
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kTextBytesMax));
   return DecodeCommitRecord(text, path);
 }
 

@@ -316,10 +316,23 @@ TEST(RestartInPlace, NoticesThatAnotherCheckpointHasItsNumber) {
     const Status read = reader.ok() ? (*reader)->Get("absent", &value) : reader.status();
     EXPECT_CODE(read, Code::kCorruption);
   };
+  // Of the database, and of the checkpoint itself.
+  const auto before = OpenDatabaseReader(fs, "/repository/db", {});
+  const auto of_checkpoint = OpenDatabaseReader(fs, "/pfs/db/1", {});
+  std::string value;
+  ASSERT_OK(before.status());
+  ASSERT_OK(of_checkpoint.status());
+  for (const std::unique_ptr<DatabaseReader>* const reader : {&*before, &*of_checkpoint}) {
+    EXPECT_CODE((*reader)->Get("absent", &value), Code::kNotFound);  // all parts are open now
+  }
   ASSERT_OK(fs.Rename("/pfs/db/1", "/pfs/db/old"));
   expect_refused("is seen by no rank");
   ASSERT_OK(fs.Rename("/pfs/db/2", "/pfs/db/1"));
   expect_refused("is another one by now");
+  EXPECT_CODE((*before)->Refresh(), Code::kCorruption);
+  ASSERT_OK((*of_checkpoint)->Refresh());
+  ASSERT_OK((*of_checkpoint)->Get("key", &value));
+  EXPECT_EQ(value, "second") << "the one that has the name now, as a whole";
   ASSERT_OK(fs.Unlink("/pfs/db/1/CHECKPOINT"));
   expect_refused("is gone");
 }

@@ -14,6 +14,7 @@ namespace {
 // What is set aside for a generation goes by its ranks, and a descriptor may say anything.
 constexpr uint64_t kRankCountMax = 1 << 22;
 constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
+constexpr uint64_t kLastLineBytes = 64;  // or more
 constexpr uint32_t kGenerationMax = 1u << 30;
 constexpr runtime::SealedKind kKind = {"quire database ", kDescriptorVersion,
                                        "restore the file from a copy, or remove the database"};
@@ -82,6 +83,15 @@ bool SetSeal(Slice number_text, Slice value, Descriptor* descriptor) {
   if (last.number != *number || last.location.empty() || last.seal != 0) return false;
   last.seal = *seal;
   return true;
+}
+
+// Of a sealed text, which has a line for each rank.
+Result<std::string> LastLine(io::FileSystem& fs, const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  std::string line(std::min(size, kLastLineBytes), '\0');
+  QUIRE_RETURN_IF_ERROR(file->ReadAt(size - line.size(), line.size(), line.data()));
+  return line;
 }
 
 bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
@@ -169,11 +179,10 @@ std::string PartDirectory(const std::string& directory, const Generation& genera
 
 Status CheckCheckpoint(io::FileSystem& fs, const Generation& generation) {
   if (generation.seal == 0) return Status();
-  const std::string path = generation.location + "/" + kCommitName;
-  const Result<std::string> text = io::ReadFile(fs, path, kCommitBytesMax);
-  if (!text.ok() && text.status().code() != Code::kNotFound) return text.status();
-  if (text.ok() && runtime::SealOf(*text) == generation.seal) return Status();
-  const std::string what = text.ok() ? " is another one by now" : " is gone";
+  const Result<std::string> line = LastLine(fs, generation.location + "/" + kCommitName);
+  if (!line.ok() && line.status().code() != Code::kNotFound) return line.status();
+  if (line.ok() && runtime::SealOf(*line) == generation.seal) return Status();
+  const std::string what = line.ok() ? " is another one by now" : " is gone";
   return Status(Code::kCorruption,
                 "the checkpoint in which the database lies in place, " + generation.location + "," +
                     what + ": restart from a checkpoint, and have the database replaced");

@@ -24,7 +24,6 @@ constexpr char kPartDirectoryPrefix[] = "rank-";
 constexpr char kOptionPrefix[] = "option.";
 /// The commit record of a checkpoint, in its directory.
 constexpr char kCommitName[] = "CHECKPOINT";
-constexpr uint64_t kCommitBytesMax = 1 << 30;
 
 /// The state of a database in its life. A database that is being created or destroyed does not
 /// exist: the next open starts again, the next destroy continues. While it is filled, the newest

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/epoch.h"
 #include "base/sync_point.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/offline/reader.h"
@@ -169,6 +170,45 @@ TEST(DbCapture, TakesOneAttemptHoweverFastOthersWrite) {
     EXPECT_EQ(busy.passed(), once);
   }
   overwrite();
+  CopyOut(test, *capture, "/copy");
+  EXPECT_EQ(ContentsOf(test, "/copy"), then);
+}
+
+// What a table of the captured moment refers to is overwritten, sealed and collected, until the
+// list of segments would not name it any more.
+TEST(DbCapture, KnowsTheSizesOfSegmentsThatWereOpen) {
+  TestDb test(SmallOptions());
+  ASSERT_OK(test.Open());
+  Model now;
+  const auto overwrite = [&](int round) {
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      now[key] = std::string(1000, static_cast<char>('a' + round)) + std::to_string(i);
+      ASSERT_OK(test->Put(key, now[key]));
+    }
+    ASSERT_OK(test->Flush());
+  };
+  overwrite(0);
+  Model then;
+  std::shared_ptr<const Capture> capture;
+  {
+    const WhileItCaptures busy([&] {
+      overwrite(1);
+      if (then.empty()) {
+        then = now;
+        return;
+      }
+      for (int round = 2; round < 20; ++round) {
+        overwrite(round);
+        ASSERT_OK(test->Compact());
+        base::EpochSynchronize();
+      }
+    });
+    const auto made = test->NewCapture();
+    ASSERT_OK(made.status());
+    capture = *made;
+    EXPECT_EQ(busy.passed().count("lsm.capture.open"), 1u);
+  }
   CopyOut(test, *capture, "/copy");
   EXPECT_EQ(ContentsOf(test, "/copy"), then);
 }

@@ -226,7 +226,6 @@ class FastWriter final : public base::SyncPointListener {
   const base::ScopedSyncPoints installed_{this};
 };
 
-// Else what the writers overwrite is never freed, and they fill any device.
 // Iterators pin every MemTable of the pool. The write stops at once; gone on with, it gets memory
 // outside of the pool.
 TEST(WriteBesideIterators, ThatMustNotWaitStops) {
@@ -255,6 +254,7 @@ TEST(WriteBesideIterators, ThatMustNotWaitStops) {
   }
 }
 
+// Else what the writers overwrite is never freed, and they fill any device.
 TEST(MergeTurn, AMergeEndsHoweverFastOthersWrite) {
   StorageOptions options = SmallOptions();
   options.memtable_bytes = 4 << 20;

@@ -105,6 +105,7 @@ Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
   if (outcome->done || call.base != nullptr) return Status();
   if (call.fill != nullptr) return AddUpdated(*call.fill, call, outcome);
   QUIRE_RETURN_IF_ERROR(ReadLate(late, call.Place()));
+  late = {};  // nothing is pinned while the function runs
   if (found != nullptr) call.present_slice = *found;
   const Slice* const present = found == nullptr ? nullptr : &call.present_slice;
   if (!call.Ran(present)) {

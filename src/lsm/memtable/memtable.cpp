@@ -127,11 +127,12 @@ bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
   const uint64_t predecessor = LastFinished();
   const uint64_t offset = Reserve(size);
   if (offset == log::kNoRoom) return false;
-  MarkBegun(offset, size);
+  base::SyncPoint("lsm.record.unsealed");
+  const uint64_t seal = MarkBegun(offset, size);
   MakePresent(offset + size);
   base::SyncPoint("lsm.record.reserved");
   char* const record = data_ + offset;
-  log::EncodeRecord(record, op.type, op.key, op.value, 0, SealOf(offset, size));
+  log::EncodeRecord(record, op.type, op.key, op.value, 0, seal);
   NamePredecessor(offset, predecessor);
   // By now the slot has arrived; where the key is there already its record will be compared.
   __builtin_prefetch(RecordAt(RecordOf(slot.load(std::memory_order_relaxed))));
@@ -306,15 +307,16 @@ uint64_t MemTable::LastFinished() const {
   return newest;
 }
 
-// 0 of little.
+// The seal of a piece of the segment, 0 of a small one.
 uint64_t MemTable::SealOf(uint64_t offset, uint64_t size) const {
   return size < log::kSealedBytesMin ? 0 : log::BegunSeal(size, generation_, offset);
 }
 
-// If the writer dies from here on, a replay steps over the `size` bytes as a whole.
-void MemTable::MarkBegun(uint64_t offset, uint64_t size) {
+// Seals a piece: if the writer dies from here on, a replay steps over it as a whole. Its seal.
+uint64_t MemTable::MarkBegun(uint64_t offset, uint64_t size) {
   const uint64_t seal = SealOf(offset, size);
   if (seal != 0) log::EncodeBegun(data_ + offset, size, seal);
+  return seal;
 }
 
 void MemTable::NamePredecessor(uint64_t offset, uint64_t predecessor) {

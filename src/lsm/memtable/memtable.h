@@ -159,7 +159,7 @@ class MemTable {
   }
   void MakePresentTo(uint64_t end);
   uint64_t SealOf(uint64_t offset, uint64_t size) const;
-  void MarkBegun(uint64_t offset, uint64_t size);
+  uint64_t MarkBegun(uint64_t offset, uint64_t size);
   void NamePredecessor(uint64_t offset, uint64_t predecessor);
   void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch, uint64_t predecessor);
   void Finish(uint64_t offset, uint64_t size, uint64_t last);
