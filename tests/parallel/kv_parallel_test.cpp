@@ -523,6 +523,8 @@ TEST_F(Parallel, RepositoriesThatAreNotOursAreRefusedOnAllRanks) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   expect_refused(directory_ + "/planted", Code::kInvalidArgument);
+  EXPECT_THAT(OpenContext(MPI_COMM_WORLD, directory_ + "/planted").status().message(),
+              HasSubstr("name the real path"));
   expect_refused(directory_ + "/file", Code::kInvalidArgument);
   const auto context = NewContext();
   if (IsFirstOfNode(rank_)) {

@@ -46,10 +46,7 @@ Status CheckMode(const struct stat& info, const std::string& what, const std::st
 Status CheckOwnDirectory(const std::string& path) {
   const Descriptor fd =
       Descriptor::Open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (!fd.ok()) {
-    // With O_DIRECTORY the kernel calls a link "not a directory".
-    return ErrnoStatus(errno, "open the directory", path);
-  }
+  if (!fd.ok()) return NoDirectoryStatus(errno, path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);
   if (info.st_uid != ::geteuid()) {

@@ -1,5 +1,7 @@
 #include "io/files/posix_error.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <system_error>
 
@@ -52,6 +54,12 @@ Status ErrnoStatus(int error, const std::string& action, const std::string& path
   std::string text = "cannot " + action + " " + path + ": " + ErrnoText(error);
   if (const char* advice = AdviceOn(error)) text.append("; ").append(advice);
   return Status(CodeOf(error), std::move(text));
+}
+
+Status NoDirectoryStatus(int error, const std::string& path) {
+  struct stat info;
+  const bool link = error == ENOTDIR && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+  return ErrnoStatus(link ? ELOOP : error, "open the directory", path);
 }
 
 Status LockedStatus(const std::string& path, const std::string& holder) {

@@ -17,6 +17,10 @@ namespace quire::io {
 /// else: kIo.
 Status ErrnoStatus(int error, const std::string& action, const std::string& path);
 
+/// The status of a directory that could not be opened without following a link. There the kernel
+/// calls a link "not a directory"; this names it.
+Status NoDirectoryStatus(int error, const std::string& path);
+
 /// The status of Lock and LockShared if `holder` has the lock on `path`.
 Status LockedStatus(const std::string& path, const std::string& holder);
 /// The holder if the lock is LockShared's.

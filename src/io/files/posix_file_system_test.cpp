@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -82,6 +83,24 @@ TEST(PosixFileSystem, PlantedLinksAreNotFollowed) {
   EXPECT_EQ(fs.MakeDirectory(directory / "dirlink").code(), Code::kInvalidArgument);
   EXPECT_FALSE(std::filesystem::exists(directory / "missing"));
   EXPECT_TRUE(*fs.Exists(directory / "dangling"));
+}
+
+// The kernel calls a link that was to be a directory "not a directory".
+TEST(PosixFileSystem, ALinkInTheDirectorysPlaceIsCalledALink) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "elsewhere");
+  std::filesystem::create_symlink(directory / "elsewhere", directory / "link");
+  { ASSERT_TRUE(PosixFileSystem().Open(directory / "file", OpenMode::kCreate).ok()); }
+  FileSystem& fs = PosixFileSystem();
+  const std::string link = directory / "link";
+  for (const Status& status :
+       {fs.MakeDirectory(link), fs.CheckDirectory(link), fs.RemoveTree(link)}) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(status.message(), "cannot open the directory " + link + ": " + ErrnoText(ELOOP) +
+                                    "; Quire follows no symbolic links; name the real path");
+  }
+  EXPECT_EQ(fs.MakeDirectory(directory / "file").message(),
+            ErrnoStatus(ENOTDIR, "open the directory", directory / "file").message());
 }
 
 TEST(PosixFileSystem, PlantedPipesAreRefusedAtOnce) {

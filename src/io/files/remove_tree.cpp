@@ -62,7 +62,7 @@ Result<bool> RemoveContents(const Descriptor& directory, const std::string& path
     if (errno != EISDIR) return ErrnoStatus(errno, "remove", below);
     base::SyncPoint("io.remove_tree.directory");
     const Descriptor inner(::openat(directory.get(), name.c_str(), kFlags));
-    if (!inner.ok()) return ErrnoStatus(errno, "open the directory", below);
+    if (!inner.ok()) return NoDirectoryStatus(errno, below);
     QUIRE_ASSIGN_OR_RETURN(const bool empty, RemoveContents(inner, below, level + 1, most));
     if (!empty || *most == 0) return false;
     if (::unlinkat(directory.get(), name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
@@ -78,7 +78,7 @@ Result<bool> RemoveContents(const Descriptor& directory, const std::string& path
 Result<bool> RemoveSomeAt(const std::string& directory, size_t* most) {
   {
     const Descriptor fd = Descriptor::Open(directory, kFlags);
-    if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
+    if (!fd.ok()) return NoDirectoryStatus(errno, directory);
     QUIRE_ASSIGN_OR_RETURN(const bool empty, RemoveContents(fd, directory, 0, most));
     if (!empty || *most == 0) return false;
   }
