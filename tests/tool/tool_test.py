@@ -119,14 +119,59 @@ def test_help(tool):
     assert not documented, documented
     tool.run(code=WRONG_USAGE)
     for line, told in (("nothing", ('"nothing" of quire;', "quire --help")),
-                       ("veryfi", ('"verify"?',)), ("dataset", ("quire --help",)),
+                       ("veryfi", ('"verify"?',)), ("dataset", ("quire dataset --help",)),
+                       ("--nothing", ("quire --help",)), ("ls --nothing", ("quire ls --help",)),
+                       ("get /", ("KEY", "quire get --help")),
+                       ("dataset get /", ("KEY", "quire dataset get --help")),
+                       ("help nothing", ('"nothing" of quire;',)),
                        ("checkpoint lst /", ('"lst" of quire checkpoint;', '"list"?')),
                        ("stream list /", ('"list" of quire stream;', '"ls"?'))):
         tool.run(*line.split(), code=WRONG_USAGE)
         assert all(text in tool.errors for text in told), tool.errors
-    tool.run("ls", "--nothing", code=WRONG_USAGE)
     tool.run("ls", code=WRONG_USAGE)
+    for line in ("", "scan", "checkpoint", "stream get"):
+        words = line.split()
+        wanted = tool.run(*words, "--help")
+        assert tool.run("help", *words) == wanted, line
+        assert line in ("scan", "stream get") or tool.run(*words, "help") == wanted, line
+    assert "Nothing is changed without --yes" in tool.run("help"), tool.run("help")
     assert tool.run("--version").strip()[0].isdigit()
+
+
+def test_values_of_options(tool):
+    """Of a value that an option does not take, the option, the value and what it takes are said."""
+    numbers, dataset = tool.repository / "numbers", tool.directory / "particles"
+    copy_golden("base", dataset)
+    scan, pairs = ("scan", numbers), ("dataset", "scan", dataset)
+    stream = ("stream", "get", tool.directory, "heat")
+    shown = ((("get", numbers, "k"), "text, hex or json"), (scan, "text, hex or json"),
+             (("dataset", "get", dataset, "k"), "text, hex or json"),
+             ((*pairs, "--epoch", 1), "text, hex or json"),
+             ((*stream, 0, "k"), "raw, text or npy"))
+    for command, forms in shown:
+        for form in ("xml", "1"):
+            tool.run(*command, f"--format={form}", code=WRONG_USAGE)
+            assert f'--format is "{form}"; it must be {forms};' in tool.errors, tool.errors
+        text = tool.run(*[word for word in command if isinstance(word, str)][:2], "--help") \
+            if command[0] in ("dataset", "stream") else tool.run(command[0], "--help")
+        assert forms in text and "->" not in text, text
+    one, zero = "it must be a number, 1 or more;", "it must be a number, 0 or more;"
+    for command, option, wanted in ((scan, "--limit", one),
+                                    (pairs + ("--epoch", 1), "--limit", one),
+                                    (pairs, "--epoch", zero),
+                                    (stream + (0, "k"), "--version", one),
+                                    (("dataset", "get", dataset, "k"), "--epoch", zero),
+                                    (stream + (0, "k"), "--snapshot", one),
+                                    (("repair", numbers), "--ranks", one)):
+        for value in ("-1", "0", "99999999999999999999", "2x"):
+            if value == "0" and wanted == zero:
+                continue
+            tool.run(*command, f"{option}={value}", code=WRONG_USAGE)
+            assert f'{option} is "{value}"; ' in tool.errors, tool.errors
+            assert wanted in tool.errors or value[0] == "9", tool.errors
+    for command in (stream + ("x", "k"), ("stream", "stat", tool.directory, "heat", "4294967296")):
+        tool.run(*command, code=WRONG_USAGE)
+        assert "RANK is " in tool.errors, tool.errors
 
 
 def test_no_room_for_the_output(tool):

@@ -1,10 +1,17 @@
 // quire: looks at repositories without a running job. What each command is asked stands in
 // commands.h; what it answers, in docs/tool.md.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/printable.h"
 #include "io/files/descriptor.h"
@@ -40,11 +47,71 @@ CLI::App* Add(CLI::App& app, const char* name, const char* what, const std::stri
   return command;
 }
 
+[[noreturn]] void Refuse(const std::string& option, const std::string& given,
+                         const std::string& wanted) {
+  throw CLI::ValidationError(option + " is \"" + given + "\"; it must be " + wanted);
+}
+
+// An option whose value is one of the names, and nothing else.
+template <typename Value>
+void AddChoice(CLI::App* command, const std::string& option, const std::string& what,
+               const std::vector<std::pair<std::string, Value>>& names, Value* chosen) {
+  std::string wanted;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i != 0) wanted += i + 1 == names.size() ? " or " : ", ";
+    wanted += names[i].first;
+  }
+  const auto choose = [option, names, wanted, chosen](const std::string& given) {
+    for (const auto& [name, value] : names) {
+      if (name != given) continue;
+      *chosen = value;
+      return;
+    }
+    Refuse(option, given, wanted);
+  };
+  command->add_option_function<std::string>(option, choose, what + ": " + wanted)
+      ->type_name("NAME");
+}
+
+// A whole number, decimal, of at least `least`.
+template <typename Number>
+CLI::Option* AddNumber(CLI::App* command, const std::string& name, Number least,
+                       const std::string& what, std::function<void(Number)> set) {
+  const auto parse = [name, least, set = std::move(set)](const std::string& given) {
+    Number number = 0;
+    const char* const end = given.data() + given.size();
+    const auto [rest, error] = std::from_chars(given.data(), end, number);
+    if (error == std::errc::result_out_of_range && given[0] != '-') {
+      Refuse(name, given, "at most " + std::to_string(std::numeric_limits<Number>::max()));
+    }
+    if (error != std::errc() || rest != end || number < least) {
+      Refuse(name, given, "a number, " + std::to_string(least) + " or more");
+    }
+    set(number);
+  };
+  return command->add_option_function<std::string>(name, parse, what)->type_name("NUMBER");
+}
+
+template <typename Number, typename Target>
+CLI::Option* AddNumber(CLI::App* command, const std::string& name, Number least,
+                       const std::string& what, Target* target) {
+  return AddNumber<Number>(command, name, least, what,
+                           [target](Number number) { *target = number; });
+}
+
 void AddFormat(CLI::App* command, ByteFormat* format) {
-  const std::map<std::string, ByteFormat> names{
-      {"text", ByteFormat::kText}, {"hex", ByteFormat::kHex}, {"json", ByteFormat::kJson}};
-  command->add_option("--format", *format, "how bytes are shown: text (with \\xNN), hex or json")
-      ->transform(CLI::CheckedTransformer(names));
+  AddChoice<ByteFormat>(
+      command, "--format", "how bytes are shown (text: others than printable ones as \\xNN)",
+      {{"text", ByteFormat::kText}, {"hex", ByteFormat::kHex}, {"json", ByteFormat::kJson}},
+      format);
+}
+
+void AddLimit(CLI::App* command, uint64_t* limit) {
+  AddNumber<uint64_t>(command, "--limit", 1, "pairs at most; without it all", limit);
+}
+
+void AddRank(CLI::App* command, std::optional<uint32_t>* rank) {
+  AddNumber<uint32_t>(command, "RANK", 0, "of this rank alone", rank);
 }
 
 void AddHexKeys(CLI::App* command, bool* hex_keys) {
@@ -121,7 +188,7 @@ class Commands {
     scan->add_option("DATABASE", scan_.path, "a database, or a repository with one")->required();
     scan->add_option("--from", scan_.from, "first key");
     scan->add_option("--to", scan_.to, "first key behind the last one");
-    scan->add_option("--limit", scan_.limit, "pairs at most");
+    AddLimit(scan, &scan_.limit);
     scan->add_flag("--keys", scan_.keys_only, "no values");
     AddFormat(scan, &scan_.format);
     AddHexKeys(scan, &scan_.hex_keys);
@@ -138,10 +205,9 @@ class Commands {
             &repair_.json);
     AddPaths(repair, &repair_.paths);
     repair->add_flag("--yes", repair_.yes, "do it; else nothing is changed");
-    repair
-        ->add_option("--ranks", repair_.rank_count,
-                     "where DATABASE is lost: how many ranks wrote the newest generation")
-        ->check(CLI::PositiveNumber);
+    AddNumber<int>(repair, "--ranks", 1,
+                   "where DATABASE is lost: how many ranks wrote the newest generation",
+                   &repair_.rank_count);
     repair->add_option("--partitioner", repair_.partitioner,
                        "where DATABASE is lost: the name of the rule by which they owned keys");
     runs_[repair] = [this] { return Repair(repair_); };
@@ -206,7 +272,8 @@ class Commands {
                         &dataset_get_.json);
     get->add_option("DATASET", dataset_get_.path, "a dataset's directory")->required();
     get->add_option("KEY", dataset_get_.keys, "keys")->required();
-    get->add_option("--epoch", dataset_get_.epoch, "of this epoch alone; else of all in order");
+    AddNumber<uint64_t>(get, "--epoch", 0, "of this epoch alone; else of all in order",
+                        &dataset_get_.epoch);
     get->add_flag("--first", dataset_get_.first, "of an epoch the value that is found first");
     AddFormat(get, &dataset_get_.format);
     AddHexKeys(get, &dataset_get_.hex_keys);
@@ -215,8 +282,8 @@ class Commands {
         Add(*dataset, "scan", "All pairs of an epoch: key, rank and value.",
             "  quire dataset scan --epoch 400 --limit 10 /scratch/run7/atoms", &dataset_scan_.json);
     scan->add_option("DATASET", dataset_scan_.path, "a dataset's directory")->required();
-    scan->add_option("--epoch", dataset_scan_.epoch, "which epoch")->required();
-    scan->add_option("--limit", dataset_scan_.limit, "pairs at most");
+    AddNumber<uint64_t>(scan, "--epoch", 0, "which epoch", &dataset_scan_.epoch)->required();
+    AddLimit(scan, &dataset_scan_.limit);
     scan->add_flag("--keys", dataset_scan_.keys_only, "no values");
     AddFormat(scan, &dataset_scan_.format);
     runs_[scan] = [this] { return DatasetScanPairs(dataset_scan_); };
@@ -242,13 +309,13 @@ class Commands {
             "  quire stream stat /dev/shm/run7 heat", &stream_stat_.json);
     AddPlace(stat, &stream_stat_.path);
     stat->add_option("STORE", stream_stat_.name, "a store's name")->required();
-    stat->add_option("RANK", stream_stat_.rank, "of this rank alone");
+    AddRank(stat, &stream_stat_.rank);
     runs_[stat] = [this] { return StreamStat(stream_stat_); };
     CLI::App* verify = Add(*stream, "verify", "Reads every version and compares its checksum.",
                            "  quire stream verify /dev/shm/run7 heat", &stream_verify_.json);
     AddPlace(verify, &stream_verify_.path);
     verify->add_option("STORE", stream_verify_.name, "a store's name")->required();
-    verify->add_option("RANK", stream_verify_.rank, "of this rank alone");
+    AddRank(verify, &stream_verify_.rank);
     verify->add_flag("--progress", stream_verify_.progress,
                      "also where standard error is no terminal");
     runs_[verify] = [this] { return StreamVerify(stream_verify_); };
@@ -261,17 +328,17 @@ class Commands {
                         &stream_get_.json);
     AddPlace(get, &stream_get_.path);
     get->add_option("STORE", stream_get_.name, "a store's name")->required();
-    get->add_option("RANK", stream_get_.rank, "whose object")->required();
+    AddNumber<uint32_t>(get, "RANK", 0, "whose object", &stream_get_.rank)->required();
     get->add_option("KEY", stream_get_.key, "which object")->required();
-    CLI::Option* version = get->add_option("--version", stream_get_.version, "else the newest");
-    get->add_option("--snapshot", stream_get_.snapshot, "as it was at this snapshot")
+    CLI::Option* version =
+        AddNumber<uint64_t>(get, "--version", 1, "else the newest", &stream_get_.version);
+    AddNumber<uint64_t>(get, "--snapshot", 1, "as it was at this snapshot", &stream_get_.snapshot)
         ->excludes(version);
     get->add_option("-o,--output", stream_get_.output, "a file; else standard output");
-    const std::map<std::string, StreamFormat> names{
-        {"raw", StreamFormat::kRaw}, {"text", StreamFormat::kText}, {"npy", StreamFormat::kNpy}};
-    get->add_option("--format", stream_get_.format,
-                    "raw bytes, text (numbers, a row on a line), or npy (NumPy's file)")
-        ->transform(CLI::CheckedTransformer(names));
+    AddChoice<StreamFormat>(
+        get, "--format", "form of the object (text: numbers, a row on a line; npy: NumPy's file)",
+        {{"raw", StreamFormat::kRaw}, {"text", StreamFormat::kText}, {"npy", StreamFormat::kNpy}},
+        &stream_get_.format);
     AddHexKeys(get, &stream_get_.hex_keys);
     runs_[get] = [this] { return StreamGet(stream_get_); };
   }
@@ -324,28 +391,60 @@ class Commands {
   std::map<CLI::App*, Run> runs_;
 };
 
+// "quire", or "quire stream get": the command that was given, as far as it is known.
+std::string GivenCommand(const CLI::App* app) {
+  std::string command = "quire";
+  for (std::vector<CLI::App*> given = app->get_subcommands(); !given.empty();
+       given = given.front()->get_subcommands()) {
+    command += " " + given.front()->get_name();
+  }
+  return command;
+}
+
 // What was given on the command line is shown to a terminal.
-std::string UsageText(const CLI::App* /*app*/, const CLI::Error& error) {
-  return "quire: " + base::Legible(error.what()) + "; quire --help says what can be given\n";
+std::string UsageText(const CLI::App* app, const CLI::Error& error) {
+  return "quire: " + base::Legible(error.what()) + "; " + GivenCommand(app) +
+         " --help says what can be given\n";
+}
+
+// The words of the command line. The word "help" in a command's place asks as --help does.
+std::vector<std::string> WordsOf(int argc, char** argv, const CLI::App& app) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const CLI::App* within = &app;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const auto below = within->get_subcommands([](const CLI::App*) { return true; });
+    if (!below.empty() && words[i] == "help") {
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
+      words.push_back("--help");
+      return words;
+    }
+    const auto named = std::find_if(below.begin(), below.end(), [&](const CLI::App* one) {
+      return one->get_name() == words[i];
+    });
+    if (named == below.end()) return words;
+    within = *named;
+  }
+  return words;
 }
 
 // kInvalidArgument: a word on the command line stands where a command must, and is none.
-Status CheckCommands(const CLI::App& app, int argc, char** argv) {
+Status CheckCommands(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* within = &app;
   std::string so_far = "quire";
-  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+  for (const std::string& word : words) {
+    if (word.starts_with('-')) break;
     std::vector<std::string> names;
     const CLI::App* named = nullptr;
     for (const CLI::App* one : within->get_subcommands([](const CLI::App*) { return true; })) {
       names.push_back(one->get_name());
-      if (one->get_name() == argv[i]) named = one;
+      if (one->get_name() == word) named = one;
     }
     if (names.empty()) break;
     if (named == nullptr) {
-      const std::string nearest = runtime::FindNearestName(argv[i], names).name;
-      return Status(Code::kInvalidArgument, std::string("there is no command \"") + argv[i] +
-                                                "\" of " + so_far + "; did you mean \"" + nearest +
-                                                "\"? " + so_far + " --help shows all");
+      const std::string nearest = runtime::FindNearestName(word, names).name;
+      return Status(Code::kInvalidArgument, "there is no command \"" + word + "\" of " + so_far +
+                                                "; did you mean \"" + nearest + "\"? " + so_far +
+                                                " --help shows all");
     }
     so_far += " " + named->get_name();
     within = named;
@@ -354,10 +453,12 @@ Status CheckCommands(const CLI::App& app, int argc, char** argv) {
 }
 
 int ParseAndRun(CLI::App& app, const Commands& commands, int argc, char** argv) {
-  const Status known = CheckCommands(app, argc, argv);
+  std::vector<std::string> words = WordsOf(argc, argv, app);
+  const Status known = CheckCommands(app, words);
   if (!known.ok()) return Fail(known);
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kFine : kWrongUsage;
   }
@@ -367,7 +468,7 @@ int ParseAndRun(CLI::App& app, const Commands& commands, int argc, char** argv) 
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Looks at Quire's repositories, without a job and without changing anything.");
+  CLI::App app("Looks at Quire's repositories without a job. Nothing is changed without --yes.");
   app.name("quire");
   app.set_version_flag("--version", std::string(Version()));
   app.require_subcommand(1);
