@@ -125,6 +125,36 @@ def test_something_else(tool):
     assert tool.json("ls", checkpoints)["checkpoints"] == [str(checkpoints / "own")]
 
 
+def test_what_verify_does_not_verify(tool):
+    """What lies beside the databases is named, with the command that verifies it."""
+    place, own = tool.repository, Path(f"{tool.repository}-checkpoints") / "own"
+    copy_golden("base", place / "steps")
+    (place / "heat").mkdir()
+    (place / "heat/log-0").write_bytes(b"a log")
+    shutil.copytree(own, place / "kept")
+    table = place / "steps/part-0"
+    content = bytearray(table.read_bytes())
+    content[100] ^= 1
+    table.write_bytes(content)
+    left = [("dataset", "steps", f"quire dataset verify {place}/steps"),
+            ("checkpoints", "kept", f"quire checkpoint verify {place}/kept"),
+            ("stream", "heat", f"quire stream verify {place} heat")]
+    for command, code in ((["verify"], 0), (["repair"], 0)):
+        tool.run(*command, place, code=code)
+        assert tool.errors.splitlines() == [f"quire: not verified: {kind} {name} ({how})"
+                                            for kind, name, how in left], tool.errors
+        report = tool.json(*command, place, code=code)
+        assert report["not_verified"] == [{"kind": kind, "directory": str(place / name),
+                                           "command": how} for kind, name, how in left], report
+        assert tool.errors == "", tool.errors
+    # The named command finds the damage.
+    tool.run(*left[0][2].split()[1:], code=FOUND_WRONG)
+    for path in (place / "numbers", place / "kept/1", place / "kept/1/rank-0"):
+        assert "not_verified" not in tool.json("verify", path)
+        tool.run("verify", path)
+        assert tool.errors == "", tool.errors
+
+
 def test_a_number_without_a_commit_record(tool):
     """Is no checkpoint to restart from; beside checkpoints it is named, alone it is none."""
     home = Path(f"{tool.repository}-checkpoints") / "own"

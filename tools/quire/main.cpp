@@ -162,7 +162,7 @@ class Commands {
     AddPaths(stat, &stat_.paths);
     runs_[stat] = [this] { return Stat(stat_); };
     CLI::App* verify =
-        Add(app_, "verify", "Reads everything and verifies every checksum.",
+        Add(app_, "verify", "Reads all of the databases and verifies every checksum.",
             "  quire verify /scratch/run7\n  quire verify --progress /scratch/run7 2>progress",
             &verify_.json);
     AddPaths(verify, &verify_.paths);

@@ -12,6 +12,7 @@
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
 #include "tools/quire/rebuild.h"
+#include "tools/quire/unverified.h"
 
 namespace quire::tool {
 namespace {
@@ -78,10 +79,12 @@ class Repairs {
 
   Status Run(const std::string& path) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<DatabasePlace> places, FindDatabases(fs_, path));
+    unverified_.Add(fs_, path, places);
     for (const DatabasePlace& place : places) QUIRE_RETURN_IF_ERROR(Run(place));
     return Status();
   }
   const Json& parts() const { return parts_; }
+  const Unverified& unverified() const { return unverified_; }
   bool needed() const { return needed_; }
   bool lost() const { return lost_; }
 
@@ -128,6 +131,7 @@ class Repairs {
   io::FileSystem& fs_ = io::PosixFileSystem();
   const RepairOptions& options_;
   Json parts_ = Json::array();
+  Unverified unverified_;
   bool needed_ = false;
   bool lost_ = false;
 };
@@ -141,10 +145,13 @@ int Repair(const RepairOptions& options) {
     status = repairs.Run(options.paths[i]);
   }
   if (options.json) {
-    PrintJson({{"needed", repairs.needed()},
-               {"done", repairs.needed() && options.yes && status.ok()},
-               {"parts", repairs.parts()}});
+    Json report = {{"needed", repairs.needed()},
+                   {"done", repairs.needed() && options.yes && status.ok()},
+                   {"parts", repairs.parts()}};
+    repairs.unverified().AddTo(&report);
+    PrintJson(report);
   } else {
+    repairs.unverified().Print();
     for (const Json& part : repairs.parts()) PrintRepairedPart(part);
     if (status.ok() && !repairs.needed()) std::cout << "nothing keeps it from being opened\n";
     if (repairs.needed() && !options.yes) std::cout << "nothing was changed: --yes does it\n";

@@ -4,6 +4,7 @@
 #include "lsm/offline/inspect.h"
 #include "tools/quire/output.h"
 #include "tools/quire/places.h"
+#include "tools/quire/unverified.h"
 
 namespace quire::tool {
 namespace {
@@ -50,9 +51,11 @@ void VerifyPart(io::FileSystem& fs, const Part& part, bool progress, Verified* v
 int Verify(const VerifyOptions& options) {
   io::FileSystem& fs = io::PosixFileSystem();
   Verified verified;
+  Unverified unverified;
   for (const std::string& path : options.paths) {
     const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
     if (!places.ok()) return Fail(places.status());
+    unverified.Add(fs, path, *places);
     for (const DatabasePlace& place : *places) {
       if (!options.json) NoteWriter(place);
       if (!place.writer.empty()) verified.open_in[place.directory] = place.writer;
@@ -74,8 +77,10 @@ int Verify(const VerifyOptions& options) {
                    {"bytes", verified.bytes},
                    {"findings", verified.findings}};
     if (!verified.open_in.empty()) report["open_in"] = verified.open_in;
+    unverified.AddTo(&report);
     PrintJson(report);
   } else {
+    unverified.Print();
     for (const Json& finding : verified.findings) {
       std::cout << Text(finding["kind"]) << " " << Text(finding["path"])
                 << ": " << Text(finding["problem"]) << "\n";

@@ -1,0 +1,33 @@
+/// Data beside the databases at a path: `verify` and `repair` do not read it, and say so.
+///
+/// Layer      tools
+/// Encoding   docs/tool.md
+/// Threads    one
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "tools/quire/output.h"
+#include "tools/quire/places.h"
+
+namespace quire::tool {
+
+class Unverified {
+ public:
+  /// Adds the datasets, checkpoints and streams at `path` that do not belong to `databases`.
+  void Add(io::FileSystem& fs, const std::string& path,
+           const std::vector<DatabasePlace>& databases);
+  /// Sets "not_verified" of a JSON report, if there are some.
+  void AddTo(Json* report) const;
+  /// Prints a line for each on standard error, with the command that verifies it.
+  void Print() const;
+
+ private:
+  void Add(const char* kind, const std::string& directory, const std::string& command);
+
+  Json list_ = Json::array();
+};
+
+}  // namespace quire::tool
