@@ -238,7 +238,7 @@ contains
 
   ! ---- Contexts ----
 
-  ! One rank alone.
+  ! One rank alone. QUIRE_NOT_FOUND: the repository and its parent directory are absent.
   recursive subroutine quire_context_open(repository, context, status, options)
     character(len=*), intent(in) :: repository
     type(quire_context), intent(out) :: context

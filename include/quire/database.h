@@ -199,6 +199,7 @@ class Context {
   ///
   /// Errors     kInvalidArgument  The repository belongs to another user, or is no directory, or a
   ///                              symbolic link; or an option is out of range (the text names it).
+  ///            kNotFound         The repository and its parent directory are absent.
   static Result<std::unique_ptr<Context>> OpenSerial(const std::string& repository,
                                                      const ContextOptions& options = {});
   virtual ~Context() = default;
@@ -534,6 +535,7 @@ class Database {
   /// Collective   Yes.
   /// @param path  absolute; created if it is absent.
   /// Errors       kInvalidArgument  A relative path, or ranks give different ones.
+  ///              kNotFound         The path and its parent directory are absent.
   ///              As Barrier(kSsTable). The event reports failures of the copying, the same on all
   ///              ranks, with rank and file: kNoSpace, kIo (also if a rank does not see the path
   ///              that rank 0 writes to), kCorruption (a file of the database is damaged or

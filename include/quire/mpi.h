@@ -27,7 +27,8 @@ Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std:
 ///                            Context::OpenSerial), the repository belongs to another user, options
 ///                            differ between ranks, or ranks of one node give different
 ///                            repositories (a relative path is resolved in each rank's working
-///                            directory).
+///                            directory), or it is no directory, or a symbolic link.
+///          kNotFound         The repository and its parent directory are absent.
 /// Cost     a few collectives. The ranks of a node share rings in memory: 64 MiB in all, and above
 ///          64 ranks 16 KiB for each ordered pair of them (transport = mpi does without).
 inline Result<std::unique_ptr<Context>> OpenContext(MPI_Comm communicator,

@@ -109,7 +109,9 @@ QUIRE_EXPORT int quire_options_set_partitioner(quire_options* options, const cha
 /* ---- Contexts ---- */
 
 /* Opens a context of one rank, without MPI. `options` may be null. With MPI:
- * quire_context_open_mpi in quire/quire_mpi.h. */
+ * quire_context_open_mpi in quire/quire_mpi.h. QUIRE_NOT_FOUND: the repository and its parent
+ * directory are absent. QUIRE_INVALID_ARGUMENT: it is another user's, no directory, or a symbolic
+ * link. */
 QUIRE_EXPORT int quire_context_open(const char* repository, const quire_options* options,
                                     quire_context** context);
 /* Opens a context over the ranks of a communicator, given as its Fortran handle. Collective. */

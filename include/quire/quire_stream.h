@@ -69,8 +69,9 @@ enum { QUIRE_SURVIVES_IN_MEMORY = 0, QUIRE_SURVIVES_KILL = 1, QUIRE_SURVIVES_POW
 /* ---- Writing ---- */
 
 /* Opens the part of rank `rank` in the store `name` at the directory `place`; creates it if it is
- * absent. `options` may be null. QUIRE_BUSY: another program writes it. QUIRE_INVALID_ARGUMENT:
- * `rank` is larger than INT32_MAX. */
+ * absent. `options` may be null. QUIRE_BUSY: another program writes it. QUIRE_NOT_FOUND: the
+ * place and its parent directory are absent. QUIRE_INVALID_ARGUMENT: `rank` is larger than
+ * INT32_MAX, or the place is a symbolic link. */
 QUIRE_EXPORT int quire_stream_writer_open(const char* place, const char* name, uint32_t rank,
                                           const quire_options* options,
                                           quire_stream_writer** writer);

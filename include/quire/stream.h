@@ -128,7 +128,9 @@ class StreamWriter {
   ///               decides which failures a commit survives: durability().
   /// @param name   [A-Za-z0-9._-]{1,255}, no leading dot or dash.
   ///
-  /// Errors   kInvalidArgument  The name or an option is not allowed.
+  /// Errors   kInvalidArgument  The name or an option is not allowed, or the place is a symbolic
+  ///                            link.
+  ///          kNotFound         The place and its parent directory are absent.
   ///          kBusy             Another program writes this part; the text names it. Open waits
   ///              half a second for a writer that may just have died, and a minute for the daemon
   ///              or for a reader that rebuilds the index.

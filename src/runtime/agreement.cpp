@@ -1,5 +1,7 @@
 #include "runtime/agreement.h"
 
+#include <algorithm>
+
 #include "base/coding.h"
 #include "base/out_of_memory.h"
 
@@ -7,6 +9,16 @@ namespace quire::runtime {
 namespace {
 
 constexpr int kCodeLast = static_cast<int>(Code::kUnsupported);
+
+constexpr char kSameOnAll[] = "; give the same on all ranks";
+constexpr Slice kNameIs = "name = ";
+
+// The line of a text that contains the place `at`, or that ends there.
+std::string LineAround(Slice text, size_t at) {
+  const size_t before = at == 0 ? Slice::npos : text.rfind('\n', at - 1);
+  const size_t begin = before == Slice::npos ? 0 : before + 1;
+  return std::string(text.substr(begin, text.find('\n', begin) - begin));
+}
 
 // As Status::WithContext.
 Status OfRank(const Status& status, size_t rank) {
@@ -87,8 +99,31 @@ Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
     if (arguments[rank] == arguments[0]) continue;
     return base::Failure(Code::kInvalidArgument, [&] {
       return what + " differs between ranks: " + arguments[0] + " on rank 0, " + arguments[rank] +
-             " on rank " + std::to_string(rank);
+             " on rank " + std::to_string(rank) + kSameOnAll;
     });
+  }
+  return Status();
+}
+
+Status CompareRequests(Slice first, Slice other, size_t rank) {
+  const auto [a, b] = std::mismatch(first.begin(), first.end(), other.begin(), other.end());
+  if (a == first.end() && b == other.end()) return Status();
+  return base::Failure(Code::kInvalidArgument, [&, at = static_cast<size_t>(a - first.begin())] {
+    std::string mine = LineAround(first, at);
+    std::string its = LineAround(other, at);
+    const bool names = mine.starts_with(kNameIs) && its.starts_with(kNameIs);
+    if (names) mine.erase(0, kNameIs.size());
+    if (names) its.erase(0, kNameIs.size());
+    return std::string(names ? "names" : "options") + " differ between ranks: rank 0 has \"" +
+           mine + "\", rank " + std::to_string(rank) + " has \"" + its + "\"" + kSameOnAll;
+  });
+}
+
+Status AgreeOnRequest(comm::Exchange& exchange, const Status& mine, Slice request) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> requests,
+                         GatherAgreed(exchange, mine, request));
+  for (size_t rank = 1; rank < requests.size(); ++rank) {
+    QUIRE_RETURN_IF_ERROR(CompareRequests(requests[0], requests[rank], rank));
   }
   return Status();
 }

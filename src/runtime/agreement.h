@@ -56,6 +56,12 @@ auto Together(comm::Exchange& exchange, const Body& body) -> decltype(body()) {
   }
 }
 
+/// Compares what rank 0 and another rank ask for, one "name = value" on a line. kInvalidArgument:
+/// the first line in which they differ. That of "name" is called a name, all others options.
+Status CompareRequests(Slice first, Slice other, size_t rank);
+/// The same for the requests of all ranks, where all gave OK.
+Status AgreeOnRequest(comm::Exchange& exchange, const Status& mine, Slice request);
+
 /// OK where all ranks gave OK and the same `argument`; `what` says in an error what differs.
 Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
                const std::string& what);

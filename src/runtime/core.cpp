@@ -51,7 +51,8 @@ Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Stat
     if (all[rank].options == all[0].options) continue;
     return Status(Code::kInvalidArgument, "options differ between ranks: rank 0 has " +
                                               all[0].options + "; rank " + std::to_string(rank) +
-                                              " has " + all[rank].options);
+                                              " has " + all[rank].options +
+                                              "; give the same on all ranks");
   }
   return all;
 }

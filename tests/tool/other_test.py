@@ -23,7 +23,7 @@ def test_beside_a_running_job(tool):
             for command in (["ls", numbers], ["stat", numbers], ["verify", numbers],
                             ["get", numbers, "k000"], ["scan", numbers]):
                 told = tool.run(*command) + tool.errors
-                assert told.count("numbers") and "open in node7 pid 12" in told, told
+                assert told.count("numbers") and "open in process 12 on host node7" in told, told
                 assert "what only its memory has is not shown" in told, told
             for command in ("ls", "stat"):
                 told = tool.json(command, tool.repository)["databases"]
@@ -35,7 +35,7 @@ def test_beside_a_running_job(tool):
                 assert tool.errors == "", tool.errors
             # No pair could say it.
             assert tool.run("scan", "--json", numbers, "--from", "zzz") == ""
-            assert "open in node7 pid 12" in tool.errors, tool.errors
+            assert "open in process 12 on host node7" in tool.errors, tool.errors
     assert "open" not in tool.run("ls", numbers) + tool.run("stat", numbers)
     assert "open_in" not in tool.json("verify", numbers)
     tool.run("get", numbers, "k000")
@@ -53,7 +53,7 @@ def test_beside_the_writer_of_a_dataset(tool):
     with locked(lock):
         for command in commands:
             told = tool.run("dataset", *command) + tool.errors
-            assert "particles" in told and "open in node7 pid 12" in told, told
+            assert "particles" in told and "open in process 12 on host node7" in told, told
             assert "an epoch that it has not ended is not shown" in told, told
         assert tool.json("dataset", "list", dataset)["datasets"][0]["open_in"] == "node7 pid 12"
         assert tool.json("dataset", "verify", dataset)["open_in"] == {str(dataset): "node7 pid 12"}
@@ -105,6 +105,8 @@ def test_something_else(tool):
                 line = command[:words] + [place] + command[words:]
                 assert tool.run(*line, code=CANNOT_READ) == "", line
                 assert told in tool.errors, (line, tool.errors)
+                if own == dataset:
+                    assert "there is no dataset " in tool.errors, (line, tool.errors)
     two = tool.directory / "two"
     for name in ("first", "second"):
         shutil.copytree(database, two / name)

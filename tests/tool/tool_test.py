@@ -419,7 +419,7 @@ def test_relative_paths(tool):
 def test_open_elsewhere(tool):
     with locked(tool.part(2) / "LOCK"):
         tool.run("repair", tool.repository / "numbers", code=CANNOT_READ)
-        assert "node7 pid 12" in tool.errors
+        assert "process 12 on host node7" in tool.errors
         parts = tool.json("stat", tool.repository / "numbers")["databases"][0]["parts"]
         assert parts[2]["open_in"].startswith("node7 pid 12")
         tool.run("scan", tool.repository / "numbers")

@@ -3,6 +3,7 @@
 
 #include "base/printable.h"
 #include "io/files/machine.h"
+#include "io/files/posix_error.h"
 #include "partition/part/files.h"
 #include "quire/dataset.h"
 #include "tools/quire/contents.h"
@@ -29,7 +30,8 @@ std::string WriterOf(const std::string& directory) {
 }
 
 std::string EpochNote(const std::string& writer) {
-  return "open in " + base::Legible(writer) + "; an epoch that it has not ended is not shown";
+  return "open in " + base::Legible(io::HolderText(writer)) +
+         "; an epoch that it has not ended is not shown";
 }
 
 void NoteWriter(const std::string& directory, const std::string& writer) {

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/printable.h"
+#include "io/files/posix_error.h"
 
 namespace quire::tool {
 namespace {
@@ -72,7 +73,8 @@ std::string ShowBytes(Slice bytes, ByteFormat format) {
 }
 
 std::string MemoryNote(const std::string& writer) {
-  return "open in " + base::Legible(writer) + "; what only its memory has is not shown";
+  return "open in " + base::Legible(io::HolderText(writer)) +
+         "; what only its memory has is not shown";
 }
 
 std::string ShowSize(uint64_t bytes) {

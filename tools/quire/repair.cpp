@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/files/machine.h"
+#include "io/files/posix_error.h"
 #include "kv/generations/part_files.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "lsm/version/manifest.h"
@@ -69,7 +70,7 @@ void PrintRepairedPart(const Json& part) {
 Status CheckPlace(const DatabasePlace& place) {
   if (!place.lost_descriptor) QUIRE_RETURN_IF_ERROR(place.status);
   if (place.writer.empty()) return Status();
-  return Status(Code::kBusy, place.directory + " is open in " + place.writer +
+  return Status(Code::kBusy, place.directory + " is open in " + io::HolderText(place.writer) +
                                  "; wait for it to end, or end it");
 }
 

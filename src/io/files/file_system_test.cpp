@@ -1,5 +1,6 @@
 // What the real and the simulated file system have in common: one contract, run on both.
 #include "io/files/file_system.h"
+#include "io/files/posix_error.h"
 
 #include <gtest/gtest.h>
 
@@ -249,13 +250,23 @@ TYPED_TEST(FileSystemTest, LocksExcludeAndNameTheHolder) {
     const auto second = fs.Lock(this->Path("LOCK"), "somebody else");
     EXPECT_EQ(second.status().code(), Code::kBusy);
     EXPECT_EQ(second.status().message(), this->Path("LOCK") +
-                                             " is locked by node7 pid 12 job 3; wait for it to "
-                                             "end, or end it");
+                                             " is locked by process 12 on host node7 (job 3); "
+                                             "wait for it to end, or end it");
     EXPECT_EQ(this->Contents("LOCK"), "node7 pid 12 job 3");
   }
   const auto third = fs.Lock(this->Path("LOCK"), "a shorter");
   EXPECT_TRUE(third.ok());
   EXPECT_EQ(this->Contents("LOCK"), "a shorter");
+}
+
+TEST(HolderText, SaysProcessHostAndRest) {
+  EXPECT_EQ(HolderText("node7 pid 12"), "process 12 on host node7");
+  EXPECT_EQ(HolderText("node7 pid 12 job 3 rank 0"), "process 12 on host node7 (job 3 rank 0)");
+  EXPECT_EQ(HolderText("node7 pid 12, quire repair"), "process 12 on host node7 (quire repair)");
+  for (const std::string other :
+       {"", "somebody", " pid 12", "node7 pid ", "node7 pid x", "a pid 1x"}) {
+    EXPECT_EQ(HolderText(other), other);
+  }
 }
 
 TYPED_TEST(FileSystemTest, TheHolderOfALockIsKnownWithoutTakingIt) {
@@ -284,7 +295,7 @@ TYPED_TEST(FileSystemTest, SharedLocksKeepTheOthersAwayAndNoneOfTheirKind) {
     const auto lock = fs.Lock(path, "node7 pid 12 job 3");
     const auto shared = fs.LockShared(path);
     EXPECT_EQ(shared.status().code(), Code::kBusy);
-    EXPECT_NE(shared.status().message().find("node7 pid 12 job 3"), std::string::npos);
+    EXPECT_NE(shared.status().message().find("process 12 on host node7"), std::string::npos);
   }
   auto first = fs.LockShared(path);
   auto second = fs.LockShared(path);

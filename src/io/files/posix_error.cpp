@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 
 #include "io/files/machine.h"
@@ -62,12 +64,33 @@ Status NoDirectoryStatus(int error, const std::string& path) {
   return ErrnoStatus(link ? ELOOP : error, "open the directory", path);
 }
 
+Status NoParentStatus(const std::string& path) {
+  return Status(Code::kNotFound, ErrnoStatus(ENOENT, "make the directory", path).message() +
+                                     "; its parent is absent: make it, or correct the path");
+}
+
+std::string HolderText(const std::string& holder) {
+  constexpr char kPid[] = " pid ";
+  const size_t found = holder.find(kPid);
+  if (found == std::string::npos || found == 0) return holder;
+  const size_t begin = found + sizeof kPid - 1;
+  const size_t end = std::min(holder.find_first_not_of("0123456789", begin), holder.size());
+  const std::string_view rest = std::string_view(holder).substr(end);
+  if (end == begin || (!rest.empty() && rest[0] != ' ' && rest[0] != ',')) return holder;
+  std::string text =
+      "process " + holder.substr(begin, end - begin) + " on host " + holder.substr(0, found);
+  const size_t more = rest.find_first_not_of(" ,");
+  if (more != std::string_view::npos) text.append(" (").append(rest.substr(more)).append(")");
+  return text;
+}
+
 Status LockedStatus(const std::string& path, const std::string& holder) {
   if (holder == ProcessDescription()) {
     return Status(Code::kBusy, path + " is locked by this process (" + holder +
                                    "), which has it open already; close it there first");
   }
-  return Status(Code::kBusy, path + " is locked by " + holder + "; wait for it to end, or end it");
+  return Status(Code::kBusy,
+                path + " is locked by " + HolderText(holder) + "; wait for it to end, or end it");
 }
 
 }  // namespace quire::io

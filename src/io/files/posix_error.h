@@ -21,6 +21,11 @@ Status ErrnoStatus(int error, const std::string& action, const std::string& path
 /// calls a link "not a directory"; this names it.
 Status NoDirectoryStatus(int error, const std::string& path);
 
+/// A lock's holder as people are shown it: "process 12 on host node7 (job 3)" for
+/// "node7 pid 12 job 3", which the lock's file contains. Other texts as they are.
+std::string HolderText(const std::string& holder);
+/// The status of a directory that cannot be made because the one above it is absent.
+Status NoParentStatus(const std::string& path);
 /// The status of Lock and LockShared if `holder` has the lock on `path`.
 Status LockedStatus(const std::string& path, const std::string& holder);
 /// The holder if the lock is LockShared's.

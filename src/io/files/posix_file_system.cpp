@@ -182,6 +182,7 @@ class PosixFs : public FileSystem {
 
   Status MakeDirectory(const std::string& path) override {
     if (::mkdir(path.c_str(), kDirectoryPermissions) == 0) return Status();
+    if (errno == ENOENT) return NoParentStatus(path);
     if (errno != EEXIST) return ErrnoStatus(errno, "make the directory", path);
     return CheckOwnDirectory(path);
   }

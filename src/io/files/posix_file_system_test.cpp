@@ -144,6 +144,9 @@ TEST(PosixFileSystem, ErrorsSayWhatWhereWhyAndWhatToDo) {
   const Status status =
       PosixFileSystem().Open(directory / "no/f", OpenMode::kCreate).status();
   EXPECT_EQ(status.message(), "cannot open " + directory / "no/f" + ": No such file or directory");
+  EXPECT_EQ(PosixFileSystem().MakeDirectory(directory / "no/d").ToString(),
+            "not found: cannot make the directory " + directory / "no/d" +
+                ": No such file or directory; its parent is absent: make it, or correct the path");
   const Status full = ErrnoStatus(ENOSPC, "write", "/a");
   EXPECT_EQ(full.ToString(),
             "no space: cannot write /a: No space left on device; make room on the device");

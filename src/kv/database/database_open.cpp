@@ -66,20 +66,6 @@ std::string Request(const std::string& name, const DatabaseOptions& options) {
          "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
 }
 
-// The first line in which two requests differ, of each.
-Status CompareRequests(const std::string& first, const std::string& other, size_t rank) {
-  const auto [a, b] = std::mismatch(first.begin(), first.end(), other.begin(), other.end());
-  if (a == first.end() && b == other.end()) return Status();
-  const auto line_of = [](const std::string& text, size_t at) {
-    const size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
-    return text.substr(begin, text.find('\n', begin) - begin);
-  };
-  const auto at = static_cast<size_t>(a - first.begin());
-  return Status(Code::kInvalidArgument,
-                "options differ between ranks: rank 0 has \"" + line_of(first, at) + "\", rank " +
-                    std::to_string(rank) + " has \"" + line_of(other, at) + "\"");
-}
-
 // The most that any rank has set aside of its memory: a dataset's writer may have gone on some of
 // them, and not on others.
 Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked,
@@ -98,7 +84,7 @@ Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked
       }
       most = std::max(most, planned);
       requests[rank] = std::string(reader.rest());
-      QUIRE_RETURN_IF_ERROR(CompareRequests(requests[0], requests[rank], rank));
+      QUIRE_RETURN_IF_ERROR(runtime::CompareRequests(requests[0], requests[rank], rank));
     }
     return Status();
   });

@@ -29,7 +29,8 @@ Result<std::vector<Generation>> GenerationsIn(io::FileSystem& fs, const std::str
   if (descriptor.status().code() != Code::kNotFound) return descriptor.status();
   const Result<CommitRecord> record = ReadCommitRecord(fs, directory);
   if (record.status().code() == Code::kNotFound) {
-    return Status(Code::kNotFound, "there is no database and no checkpoint in " + directory);
+    return Status(Code::kNotFound, "there is no database and no checkpoint in " + directory +
+                                       "; name a database's directory, <repository>/<name>");
   }
   QUIRE_RETURN_IF_ERROR(record.status());
   return std::vector<Generation>{

@@ -197,6 +197,16 @@ TEST(DatabaseReading, OfACheckpointAndOfSeveralGenerations) {
   EXPECT_EQ(AllOf(*OpenReader(*disk, "/repository/db")), (Model{{"a", "2"}}));
 }
 
+TEST(DatabaseReading, IsToldThatThereIsNoDatabase) {
+  const auto disk = io::NewSimFileSystem();
+  ASSERT_OK(disk->MakeDirectory("/repository"));
+  for (const std::string directory : {"/repository", "/repository/nowhere"}) {
+    EXPECT_EQ(OpenDatabaseReader(*disk, directory, {}).status().ToString(),
+              "not found: there is no database and no checkpoint in " + directory +
+                  "; name a database's directory, <repository>/<name>");
+  }
+}
+
 TEST(DatabaseReading, IsToldThatItIsStaleWhenThePairsHaveMoved) {
   const auto disk = io::NewSimFileSystem();
   SimCluster(Ranks(2, disk.get()))

@@ -714,6 +714,7 @@ TEST_P(DatabaseOverSim, ContextOptionsThatDifferAreTold) {
         NewContext(environment, std::move(transport), "/repository", options).status();
     EXPECT_CODE(status, Code::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr("background_threads = 2"));
+    EXPECT_THAT(status.message(), HasSubstr("; give the same on all ranks"));
   });
 }
 

@@ -169,7 +169,7 @@ TEST_P(Elastic, WaitsForWhatIsLeftOfTheJobThatWroteIt) {
     SimCluster(Ranks(size)).Run([&](int, Context& context) {
       const Status busy = context.Open("db", SimCluster::SmallDatabase()).status();
       EXPECT_EQ(busy.code(), Code::kBusy) << busy.ToString();
-      EXPECT_THAT(busy.message(), testing::HasSubstr("node9 pid 17"));
+      EXPECT_THAT(busy.message(), testing::HasSubstr("process 17 on host node9"));
     });
   }
   Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {

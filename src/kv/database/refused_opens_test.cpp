@@ -144,6 +144,10 @@ TEST_P(RefusedOpens, OfADatabaseThatIsOpen) {
   const auto lock = cluster_.disk(0).Lock(LockedDatabase::LockPath(kDirectory), "another job");
   ASSERT_OK(lock.status());
   ExpectOpenRefused("open", Code::kBusy, OpenMode::kOpenOrCreate);
+  cluster_.Run([](int, Context& context) {
+    EXPECT_THAT(context.Open("db", SimCluster::SmallDatabase()).status().message(),
+                testing::HasSubstr("to read meanwhile: DatabaseReader, or the command quire"));
+  });
 }
 
 // Rank 0 sees nothing, another rank has a part: the ranks are not on the nodes that they were on.
@@ -294,6 +298,27 @@ TEST_P(RefusedRestarts, ByOtherRanksThanWroteLeaveAllAsItWas) {
   const auto lock = disks_[0]->Lock(LockedDatabase::LockPath(kDirectory), "another job");
   ASSERT_OK(lock.status());
   ExpectRefused("busy", Code::kBusy, replacing);
+}
+
+TEST(RefusedCalls, OfNamesAndOptionsThatDiffer) {
+  SimCluster::Options ranks;
+  ranks.rank_count = 2;
+  SimCluster cluster(ranks);
+  cluster.Run([](int rank, Context& context) {
+    const std::string name = rank == 0 ? "one" : "other";
+    const Status names = context.Open(name, SimCluster::SmallDatabase()).status();
+    EXPECT_CODE(names, Code::kInvalidArgument);
+    EXPECT_EQ(names.message(),
+              "names differ between ranks: rank 0 has \"one\", rank 1 has \"other\"; give the same "
+              "on all ranks");
+    DatabaseOptions options = SimCluster::SmallDatabase();
+    options.group_size = rank + 1;
+    const Status differ = context.Open("db", options).status();
+    EXPECT_CODE(differ, Code::kInvalidArgument);
+    EXPECT_EQ(differ.message(),
+              "options differ between ranks: rank 0 has \"group_size = 1\", rank 1 has "
+              "\"group_size = 2\"; give the same on all ranks");
+  });
 }
 
 }  // namespace

@@ -24,9 +24,13 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   if (dataset) {
     return Status(Code::kInvalidArgument, locked->directory + " is a dataset, not a database");
   }
-  QUIRE_ASSIGN_OR_RETURN(
-      locked->lock,
-      locked->made.Lock(fs, LockedDatabase::LockPath(locked->directory), io::ProcessDescription()));
+  auto lock =
+      locked->made.Lock(fs, LockedDatabase::LockPath(locked->directory), io::ProcessDescription());
+  if (lock.status().code() == Code::kBusy) {
+    return Status(Code::kBusy, lock.status().message() +
+                                   "; to read meanwhile: DatabaseReader, or the command quire");
+  }
+  QUIRE_ASSIGN_OR_RETURN(locked->lock, std::move(lock));
   Result<Descriptor> found = ReadDescriptor(fs, locked->directory);
   if (found.ok()) {
     locked->descriptor = std::move(*found);

@@ -229,7 +229,11 @@ TEST_P(Checkpoints, OfWhichTheNewestStay) {
     ASSERT_OK(db.status());
     ExpectShare(**db, rank, 2, 2, 50);
     ASSERT_OK((*db)->Close());
-    EXPECT_EQ(context.Restart("/pfs", "other", {}).status().code(), Code::kNotFound);
+    const Status none = context.Restart("/pfs", "other", {}).status();
+    EXPECT_EQ(none.code(), Code::kNotFound);
+    EXPECT_THAT(none.message(),
+                testing::HasSubstr("there is no complete checkpoint of other in /pfs; quire "
+                                   "checkpoint list /pfs shows what is there"));
   });
 }
 

@@ -51,7 +51,8 @@ Result<std::vector<Candidate>> FindCandidates(io::FileSystem& fs, const std::str
   if (!damage.ok()) return Status(Code::kCorruption, std::string(damage.message()));
   return Status(Code::kNotFound, "there is no complete checkpoint " +
                                      (wanted == 0 ? "" : std::to_string(wanted) + " ") + "of " +
-                                     name + " in " + path);
+                                     name + " in " + path + "; quire checkpoint list " + path +
+                                     " shows what is there");
 }
 
 }  // namespace

@@ -351,7 +351,8 @@ TEST_F(DbTest, ASecondOpenerIsToldWhoHasIt) {
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   const Status told = test_.Open();
   EXPECT_EQ(told.code(), Code::kBusy);
-  EXPECT_NE(told.message().find("node7 pid 12 job 99"), std::string::npos) << told.message();
+  EXPECT_NE(told.message().find("process 12 on host node7 (job 99)"), std::string::npos)
+      << told.message();
 }
 
 TEST_F(DbTest, FlagsSayWhetherItMustBeThere) {

@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "io/files/machine.h"
+#include "io/files/posix_error.h"
 #include "log/segment.h"
 #include "lsm/offline/inspect.h"
 #include "lsm/offline/salvage.h"
@@ -387,7 +388,8 @@ Result<RepairReport> Repair(io::FileSystem& fs, const std::string& directory,
   if (options.dry_run) {
     QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs.LockHolder(LockPath(directory)));
     if (!holder.empty()) {
-      return Status(Code::kBusy, directory + " is open in " + holder + "; wait for it to end");
+      return Status(Code::kBusy, directory + " is open in " + io::HolderText(holder) +
+                                     "; wait for it to end, or end it");
     }
   } else {
     QUIRE_ASSIGN_OR_RETURN(lock, fs.Lock(LockPath(directory), options.holder));

@@ -180,6 +180,15 @@ TEST_P(DatasetDamage, WhatSaysThatThereAreEpochsIsMissedByAWriter) {
   }
 }
 
+TEST_P(DatasetDamage, NoDatasetIsToldAsSuch) {
+  Write(2, {1}, 50);
+  for (const std::string directory : {"/repository", "/repository/nowhere"}) {
+    EXPECT_EQ(OpenReader(*disk_, directory, {}).status().ToString(),
+              "not found: there is no dataset at " + directory + ": " + directory +
+                  "/DATASET is absent; name a dataset's directory, <repository>/<name>");
+  }
+}
+
 // What a writer would append to a file that lacks its end would make it look whole.
 TEST_P(DatasetDamage, AFileThatWasCutOffTakesNoMoreEpochs) {
   Write(2, {1}, 50);

@@ -84,8 +84,12 @@ Status LockAndRead(OpenDataset* dataset) {
   if (database) {
     return Status(Code::kInvalidArgument, directory + " is a database, not a dataset");
   }
-  QUIRE_ASSIGN_OR_RETURN(dataset->lock, dataset->made.Lock(fs, directory + "/" + kLockName,
-                                                           io::ProcessDescription()));
+  auto lock = dataset->made.Lock(fs, directory + "/" + kLockName, io::ProcessDescription());
+  if (lock.status().code() == Code::kBusy) {
+    return Status(Code::kBusy,
+                  lock.status().message() + "; to read meanwhile: DatasetReader, or quire dataset");
+  }
+  QUIRE_ASSIGN_OR_RETURN(dataset->lock, std::move(lock));
   Result<Descriptor> found = ReadDescriptor(fs, directory);
   if (!found.ok() && found.status().code() == Code::kNotFound) {
     QUIRE_RETURN_IF_ERROR(BeginDescriptor(dataset));
@@ -226,9 +230,8 @@ Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
     dataset.options = options;
     dataset.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
     const Status checked = CheckRequest(name, &dataset.options);
-    QUIRE_RETURN_IF_ERROR(runtime::AgreeOn(*core->exchange, checked,
-                                           Request(name, dataset.options),
-                                           "the dataset or its options"));
+    QUIRE_RETURN_IF_ERROR(
+        runtime::AgreeOnRequest(*core->exchange, checked, Request(name, dataset.options)));
     dataset.directory = core->DirectoryOf(name);
     dataset.descriptor.format = dataset.options.format;
     QUIRE_ASSIGN_OR_RETURN(

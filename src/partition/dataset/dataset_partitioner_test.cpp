@@ -136,7 +136,11 @@ TEST_P(DatasetPartitioner, WritersKeepTheOneItWasMadeWith) {
     EXPECT_THAT(refusal(Options(ByRange, "two\nlines"), "new"), HasSubstr("partitioner_name"));
     DatasetOptions differs = Options();
     if (core->rank() == 1) differs = SmallDataset(format());
-    EXPECT_THAT(refusal(differs, "new"), HasSubstr("differ"));
+    EXPECT_THAT(refusal(differs, "new"),
+                HasSubstr("options differ between ranks: rank 0 has \"dataset_partitioner_name"));
+    EXPECT_THAT(refusal(Options(), core->rank() == 0 ? "new" : "newer"),
+                HasSubstr("names differ between ranks: rank 0 has \"new\", rank 1 has \"newer\"; "
+                          "give the same on all ranks"));
   });
   EXPECT_FALSE(*disk_->Exists("/repository/new"));
 }

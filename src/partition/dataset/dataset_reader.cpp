@@ -18,12 +18,20 @@
 #include "partition/part/pair_buffer.h"
 #include "partition/part/value_file.h"
 #include "runtime/partitioner.h"
+#include "runtime/repository.h"
 
 namespace quire::partition {
 
 Result<std::unique_ptr<DatasetReader>> OpenReader(io::FileSystem& fs, const std::string& directory,
                                                   const DatasetReaderOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Descriptor descriptor, ReadDescriptor(fs, directory));
+  const Result<Descriptor> found = ReadDescriptor(fs, directory);
+  if (found.status().code() == Code::kNotFound) {
+    return Status(Code::kNotFound, "there is no dataset at " + directory + ": " + directory + "/" +
+                                       runtime::kDatasetFile +
+                                       " is absent; name a dataset's directory, "
+                                       "<repository>/<name>");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Descriptor descriptor, found);
   if (options.partitioner || !options.partitioner_name.empty()) {
     QUIRE_ASSIGN_OR_RETURN(const std::string name,
                            PartitionerName(options.partitioner, options.partitioner_name));

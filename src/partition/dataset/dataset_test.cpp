@@ -199,6 +199,8 @@ TEST_P(Dataset, RefusesWhatCannotBe) {
     auto writer = OpenWriter(core, good);
     ASSERT_OK(writer.status());
     EXPECT_CODE(open("steps", good), Code::kBusy);
+    EXPECT_THAT(open("steps", good).message(),
+                testing::HasSubstr("to read meanwhile: DatasetReader, or quire dataset"));
     EXPECT_EQ((*writer)->LastEpoch(), 5u);
     EXPECT_CODE((*writer)->Put("k", "v"), Code::kInvalidArgument);
     EXPECT_CODE((*writer)->EndEpoch(), Code::kInvalidArgument);

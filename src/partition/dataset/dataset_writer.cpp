@@ -217,7 +217,7 @@ DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch(const Status& ready) {
         Status(Code::kInvalidArgument,
                "the epoch that ends differs between ranks: " + std::to_string(step.numbers[0]) +
                    " on rank 0, " + std::to_string(step.numbers[rank]) + " on rank " +
-                   std::to_string(rank));
+                   std::to_string(rank) + "; begin the same on all ranks");
   }
   return step;
 }

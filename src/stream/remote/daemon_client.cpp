@@ -127,7 +127,7 @@ Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {
     program = io::FindProgram(kDaemonProgram);
   }
   if (program.empty()) {
-    return Status(Code::kNotFound, "no daemon runs for " + place_ + " (quire-streamd --place)");
+    return Status(Code::kNotFound, "no quire-streamd serves " + place_);
   }
   std::vector<std::string> arguments = {"--place", place_, "--detach"};
   if (!token_.empty()) arguments.insert(arguments.end(), {"--token", token_});

@@ -317,7 +317,9 @@ Result<std::unique_ptr<StreamReader>> OpenReader(io::FileSystem& fs, const std::
   if (local.status().code() != Code::kNotFound || !options.remote) return local;
   auto remote = OpenRemoteReader(fs, place, name, rank, options);
   if (remote.ok() || remote.status().code() != Code::kNotFound) return remote;
-  return remote.status().WithContext("no store " + name + " at " + place);
+  const std::string& why = remote.status().message();
+  return Status(Code::kNotFound, local.status().message() + ", or it is on another node and " +
+                                     (why.empty() ? "no quire-streamd knows of it" : why));
 }
 
 }  // namespace quire::stream

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "stream/store/mirror.h"
 #include "stream/remote/remote_reader.h"
 #include "stream/store/streams.h"
@@ -86,6 +88,20 @@ TEST_F(Listing, ANameThatLeadsOutOfThePlaceOpensNothing) {
     EXPECT_CODE(CheckLog(fs_, outside, name, 0, true), Code::kInvalidArgument) << name;
     EXPECT_CODE(ListRanks(fs_, outside, name).status(), Code::kInvalidArgument) << name;
   }
+}
+
+TEST_F(Listing, AStoreThatIsNotThereYetIsTold) {
+  ::unsetenv("QUIRE_STREAMD");
+  ::unsetenv("QUIRE_STREAMD_METADATA");
+  const Status here = OpenReader(fs_, place_.path(), "temp", 0, {.remote = false}).status();
+  EXPECT_EQ(here.ToString(), "not found: no store temp at " + place_.path() +
+                                 ": no writer has created it yet (rank 0)");
+  const Status anywhere = OpenReader(fs_, place_.path(), "temp", 0, {}).status();
+  EXPECT_EQ(anywhere.ToString(),
+            "not found: no store temp at " + place_.path() +
+                ": no writer has created it yet (rank 0), or it is on another node and no "
+                "quire-streamd serves " +
+                place_.path());
 }
 
 }  // namespace

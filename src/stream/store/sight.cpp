@@ -81,7 +81,11 @@ class SightOpener {
   // The part as it is, with the index of the program that writes or wrote it. kBusy: look again.
   Result<std::shared_ptr<const Sight>> Open(Access access) {
     QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
-    if (!there) return Status(Code::kNotFound, "there is no " + name_.path("log"));
+    if (!there) {
+      return Status(Code::kNotFound, "no store " + name_.store + " at " + name_.place +
+                                         ": no writer has created it yet (rank " +
+                                         std::to_string(name_.rank) + ")");
+    }
     const bool looks = access == Access::kLook;
     QUIRE_ASSIGN_OR_RETURN(
         const std::shared_ptr<Gate> gate,
