@@ -283,4 +283,4 @@ class DatasetReader {
   virtual DatasetReaderStatistics Statistics() const = 0;
 };
 
-}  // namespace QUIRE_EXPORT
+}  // namespace quire

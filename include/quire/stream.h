@@ -328,4 +328,4 @@ Result<std::vector<uint32_t>> StreamRanks(const std::string& place, const std::s
 /// Returns the stores at `place`.
 Result<std::vector<std::string>> StreamStores(const std::string& place);
 
-}  // namespace QUIRE_EXPORT
+}  // namespace quire

@@ -25,4 +25,4 @@ namespace quire QUIRE_EXPORT {
 Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,
                                                     const ContextOptions& options);
 
-}  // namespace QUIRE_EXPORT
+}  // namespace quire
