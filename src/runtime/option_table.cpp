@@ -1,13 +1,12 @@
 #include "quire/option_table.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 
+#include "base/bytes_text.h"
 #include "base/units.h"
 #include "io/files/machine.h"
 #include "runtime/nearest_name.h"
@@ -477,7 +476,7 @@ Status BadValue(const Field& field, const std::string& value) {
   std::string wanted = field.row.type;
   if (!field.row.range.empty()) wanted += " in " + field.row.range;
   if (wanted == "switch") wanted = "on or off";
-  if (field.row.type == "bytes") wanted += "; its units are KiB, MiB, GiB, TiB";
+  if (field.row.type == "bytes") wanted += std::string("; its units are ") + base::kByteUnits;
   return Status(Code::kInvalidArgument, "option " + field.row.name + " is \"" +
                                             value.substr(0, 64) + "\"; it must be " + wanted);
 }
@@ -494,22 +493,11 @@ std::optional<uint64_t> ParseChoice(const Field& field, const std::string& value
 }
 
 std::optional<uint64_t> ParseNumber(const Field& field, const std::string& value) {
+  if (field.row.type == "bytes") return base::ParseBytes(value);
   uint64_t number = 0;
   const char* const end = value.data() + value.size();
   const auto [rest, error] = std::from_chars(value.data(), end, number);
-  if (error != std::errc()) return std::nullopt;
-  const std::string suffix(rest, end);
-  if (suffix.empty()) return number;
-  if (field.row.type != "bytes") return std::nullopt;
-  constexpr std::array<const char*, 4> kSuffixes = {"KiB", "MiB", "GiB", "TiB"};
-  uint64_t unit = 1;
-  for (const char* known : kSuffixes) {
-    unit *= 1024;
-    if (suffix != known) continue;
-    if (number > std::numeric_limits<uint64_t>::max() / unit) return std::nullopt;
-    return number * unit;
-  }
-  return std::nullopt;
+  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 
 Status SetField(const Field& field, const std::string& value, AllOptions* all) {

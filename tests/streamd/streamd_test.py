@@ -215,6 +215,12 @@ def start(nodes):
     (place / ".token").chmod(0o644)
     check("open to other users" in run(command, expect=3).stderr, "a public token is taken")
     run([nodes.daemon, "--nonsense"], expect=2)
+    for size in ("16MB", "1kb", "1023KiB", "17TiB", "-1", "x"):
+        told = run([*command, "--status", "--mirror-bytes", size], expect=2).stderr
+        check(f'--mirror-bytes is "{size}"; it must be bytes in [1 MiB, 16 TiB]' in told, told)
+        check("its units are KiB, MiB, GiB, TiB;" in told, told)
+    run([*command, "--status", "--mirror-bytes", "16MiB"], expect=1)
+    check("kb" not in run([nodes.daemon, "--help"]).stdout, "the help offers other units")
     # On demand: the reader's daemon is started by the reader.
     nodes.start_daemon("service", "--metadata-here")
     nodes.start_daemon("writers", "--metadata", nodes.address("service"))

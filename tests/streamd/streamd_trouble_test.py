@@ -206,7 +206,8 @@ class Kills:
 
     def start_there(self):
         # A mirror of a few versions: nearly each fetch takes the room of another.
-        return self.nodes.start_daemon("there", "--metadata", self.address, "--mirror-bytes", "40M")
+        return self.nodes.start_daemon("there", "--metadata", self.address,
+                                       "--mirror-bytes", "40MiB")
 
     def kill(self, victim):
         """The reader hears a failure that its caller can go on from, or comes to its end."""

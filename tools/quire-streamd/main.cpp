@@ -7,10 +7,13 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/bytes_text.h"
 #include "base/log_sink.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "io/files/descriptor.h"
 #include "io/files/machine.h"
 #include "io/paths/made_paths.h"
@@ -31,6 +34,8 @@ constexpr int kNotRunning = 1;
 constexpr int kFailed = 3;
 constexpr uint64_t kStopMs = 15'000;
 constexpr uint64_t kGraceMs = 3000;
+constexpr uint64_t kMirrorBytesMin = base::kMiB;
+constexpr uint64_t kMirrorBytesMax = 16 * 1024 * base::kGiB;
 
 struct Command {
   DaemonOptions daemon;
@@ -146,10 +151,19 @@ int Stop(io::FileSystem& fs, const std::string& place) {
 }
 
 void AddLimits(CLI::App& app, DaemonOptions* options) {
-  app.add_option("--mirror-bytes", options->mirror_bytes,
-                 "room for what is fetched, for each part that is read")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 44));
+  const auto set_bytes = [options](const std::string& given) {
+    const std::optional<uint64_t> bytes = base::ParseBytes(given);
+    if (!bytes || *bytes < kMirrorBytesMin || *bytes > kMirrorBytesMax) {
+      throw CLI::ValidationError("--mirror-bytes is \"" + given +
+                                 "\"; it must be bytes in [1 MiB, 16 TiB]; its units are " +
+                                 base::kByteUnits);
+    }
+    options->mirror_bytes = *bytes;
+  };
+  app.add_option_function<std::string>(
+         "--mirror-bytes", set_bytes,
+         "room for what is fetched, for each part that is read; 256MiB by default")
+      ->type_name("BYTES");
   app.add_option("--tend-ms", options->tend_ms, "how often parts without writers are looked at")
       ->check(CLI::Range(1000, 86'400'000));
 }
