@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 
 # The README's programs are these files, so that they are compiled and run by the tests.
-SNIPPETS = ("examples/hello/hello.cpp", "examples/hello/stream.cpp")
+SNIPPETS = ("examples/hello/hello.cpp", "examples/hello/checkpoint.cpp",
+            "examples/hello/stream.cpp")
 ARCHITECTURE_LINES_MAX = 200
 ROOMS_LINES_MAX = 40  # of the README of a folder with rooms
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")

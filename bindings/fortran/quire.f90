@@ -202,6 +202,8 @@ contains
 
   ! ---- Options, by name and value ----
 
+  ! Opening sets each option that has its default from its environment variable, QUIRE_ and the name
+  ! in capitals; another value that the program set wins.
   recursive subroutine quire_options_create(options, status)
     type(quire_options), intent(out) :: options
     integer, intent(out) :: status

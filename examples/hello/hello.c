@@ -23,7 +23,8 @@ static int greet(quire_context* context) {
 int main(int argc, char** argv) {
   quire_context* context = NULL;
   int code;
-  MPI_Init(&argc, &argv);
+  int threads;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
   code = quire_context_open_mpi(MPI_COMM_WORLD, "hello-repository", NULL, &context);
   if (code == QUIRE_OK) code = greet(context);
   if (code != QUIRE_OK) fprintf(stderr, "%s\n", quire_error_message());

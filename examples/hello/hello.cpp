@@ -4,7 +4,8 @@
 #include <iostream>
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  int threads;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
   const quire::Status status = []() -> quire::Status {
     QUIRE_ASSIGN_OR_RETURN(auto context, quire::OpenContext(MPI_COMM_WORLD, "hello-repository"));
     QUIRE_ASSIGN_OR_RETURN(auto greetings, context->Open("greetings", {}));

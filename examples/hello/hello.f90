@@ -7,9 +7,9 @@ program hello
   type(quire_db) :: greetings
   character(len=:), allocatable :: val
   character(len=16) :: key
-  integer :: status
+  integer :: status, threads
 
-  call mpi_init(status)
+  call mpi_init_thread(MPI_THREAD_MULTIPLE, threads, status)
   call quire_context_open_mpi(MPI_COMM_WORLD, 'hello-repository', context, status)
   call check()
   call quire_db_open(context, 'greetings', greetings, status)

@@ -34,7 +34,9 @@ enum class DatasetFormat {
 };
 
 /// The options of a dataset. Each field is one row of the option table (quire::OptionTable), which
-/// also gives its environment variable (QUIRE_DATASET_<NAME>).
+/// also gives its environment variable (QUIRE_DATASET_<NAME>). Open sets each option that has its
+/// default from its variable. A later writer may have other options, but the same format and
+/// partitioner.
 struct DatasetOptions {
   DatasetFormat format = DatasetFormat::kRibbon;
   /// [0, 2 .. 2^24] kBloom: number of ranks that a query asks on average, including the right one.

@@ -1,5 +1,9 @@
 /// The options of a database's storage. Each field is one row of the option table
-/// (quire::OptionTable), which also gives its environment variable (QUIRE_<NAME>).
+/// (quire::OptionTable), which also gives its environment variable (QUIRE_<NAME>). Open sets each
+/// option that has its default from its variable; another value that the program gave wins.
+///
+/// A later program may open a database with other options, also of size, block size and
+/// compression: they apply to what is written from then on. The partitioner must stay the same.
 ///
 /// Layer      public
 /// Threads    plain values

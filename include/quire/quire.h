@@ -86,7 +86,9 @@ QUIRE_EXPORT int quire_set_log(quire_log_function function, void* user);
 
 /* ---- Options, by name and value: the table of quire/option_table.h ---- */
 
-/* Creates options with their defaults. */
+/* Creates options with their defaults. Opening sets each option that has its default from its
+ * environment variable, QUIRE_ and the name in capitals; another value that the program set
+ * wins. */
 QUIRE_EXPORT int quire_options_create(quire_options** options);
 /* Frees the options; databases opened with them keep theirs. Null is allowed. */
 QUIRE_EXPORT void quire_options_destroy(quire_options* options);

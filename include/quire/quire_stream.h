@@ -137,8 +137,9 @@ QUIRE_EXPORT int quire_stream_writer_finish(quire_stream_writer* writer);
 /* ---- Reading ---- */
 
 /* Opens rank `rank`'s part of a store. `options` may be null; only timeout_ms is used: how long an
- * answer from another node may take, 60000 by default. QUIRE_NOT_FOUND: there is no such store.
- * QUIRE_INVALID_ARGUMENT: `rank` is larger than INT32_MAX. */
+ * answer from another node may take, 60000 by default. QUIRE_NOT_FOUND: there is no such store; to
+ * wait for a writer that has not started yet, call it again after a pause. QUIRE_INVALID_ARGUMENT:
+ * `rank` is larger than INT32_MAX. */
 QUIRE_EXPORT int quire_stream_reader_open(const char* place, const char* name, uint32_t rank,
                                           const quire_options* options,
                                           quire_stream_reader** reader);

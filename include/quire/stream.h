@@ -60,7 +60,9 @@ enum class StreamDeltas {
 };
 
 /// The options of one rank's stream. Each field is one row of the option table
-/// (quire::OptionTable), which also gives its environment variable (QUIRE_STREAM_<NAME>).
+/// (quire::OptionTable), which also gives its environment variable (QUIRE_STREAM_<NAME>). Open sets
+/// each option that has its default from its variable. A later writer may have other options; an
+/// existing log keeps its size.
 struct StreamOptions {
   /// [bytes, 1 MiB .. 16 TiB] Size of the log, allocated when it is created. A snapshot is stored
   /// contiguously, and kept versions are copied out of the way. To keep k versions (kept snapshots
@@ -267,7 +269,8 @@ struct StreamReaderOptions {
 class StreamReader {
  public:
   /// @param place  as of StreamWriter::Open; for a store of another node this node's place.
-  /// Errors   kNotFound     There is no such store, neither here nor at the daemon's nodes.
+  /// Errors   kNotFound     There is no such store, neither here nor at the daemon's nodes. To wait
+  ///                        for a writer that has not started yet, call Open again after a pause.
   ///          kBusy         A writer has been opening it for a minute.
   ///          kInvalidArgument  The name is not allowed; or other users than the place's owner may
   ///                        write to the store (docs/security.md).

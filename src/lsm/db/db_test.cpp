@@ -309,6 +309,8 @@ TEST_F(DbTest, OptionsMayChangeFromOneOpenerToTheNext) {
     test_.options().memtable_bytes = (64 + 64 * random.Below(3)) << 10;
     test_.options().flushing_queue_length = static_cast<int>(1 + random.Below(4));
     test_.options().value_separation_bytes_min = 100 + random.Below(400);
+    test_.options().block_bytes = 512u << random.Below(6);
+    test_.options().compression = static_cast<Compression>(random.Below(3));
     test_.options().bloom_bits_per_key = static_cast<int>(random.Below(12));
     test_.options().wal = logs[random.Below(3)];
     const Status opened = test_.Open();
