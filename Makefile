@@ -5,7 +5,7 @@
 
 help:
 	@echo "make demo    build, and assemble a genome from real reads on 4 ranks"
-	@echo "make test    build, and run all tests"
+	@echo "make test    build, and run all tests (some of them: scripts/test -R NAME)"
 	@echo "make install PREFIX=/usr/local [SHARED=yes]    build and install the library and its tools"
 	@echo "make bench   build, and run every benchmark: an hour or so"
 	@echo "make asan    the tests with AddressSanitizer and UndefinedBehaviorSanitizer"

@@ -310,6 +310,13 @@ case $mode in
       -DMPI_Fortran_COMPILER="$(command -v "$fortran")" -DCMAKE_PREFIX_PATH="$prefix" \
       -DPROGRAM="$source_dir/tests/fortran/quire_test.f90"
     cmake --build "$work/$mode/cmake"
+    # Fortran alone is refused, with what is to be added.
+    mkdir -p "$work/$mode/alone"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.22)' 'project(alone LANGUAGES Fortran)' \
+      'find_package(Quire 0.1 REQUIRED)' >"$work/$mode/alone/CMakeLists.txt"
+    refused=$(cmake -S "$work/$mode/alone" -B "$work/$mode/alone/build" \
+      -DCMAKE_PREFIX_PATH="$prefix" 2>&1) && exit 1
+    grep -q 'add C to LANGUAGES' <<<"$refused"
     rm -rf "$work/$mode"/repository* "$work/$mode-checkpoints" # what a failed run left
     for ranks in 1 3 4; do run_ranks $ranks "$work/$mode/shared"; done
     for program in shared static sources quire quire-sources pkg_config cmake/consumer; do
