@@ -153,12 +153,11 @@ class Replayer {
   bool Plausible(uint64_t at, uint64_t end, uint64_t* size) {
     end = EndOfAny(at, end);
     return Readable(std::min(end, at + sizeof(RecordHeader))) &&
-           PlausibleRecord(data_, at, end, size) && *size <= record_bytes_max_ &&
-           Readable(at + *size);
+           PlausibleRecord(data_, at, end, size) && Readable(at + *size);
   }
 
   bool Valid(uint64_t at, uint64_t end, uint64_t* size) {
-    if (!Plausible(at, end, size)) return false;
+    if (!Plausible(at, end, size) || *size > record_bytes_max_) return false;
     const char* record = data_ + at;
     if (HeaderAt(record)->checksum == RecordChecksum(record, header_.generation, at)) return true;
     futile_bytes_ += *size;
@@ -264,8 +263,10 @@ class Replayer {
   uint64_t readable_end_;
   Status unreadable_;
   bool looking_ = false;  // for the end, handing over nothing
-  bool ends_where_unclear_ = false;
-  uint64_t unclear_at_ = 0;                                  // where it ended so
+  bool goes_on_where_unclear_ = false;
+  uint64_t unclear_at_ = 0;  // the last place where too much looked like a record; 0: none
+  int unclear_places_ = 0;
+  uint64_t record_bytes_max_ = kAnyBytes;  // larger records are not looked at
   uint64_t torn_at_ = std::numeric_limits<uint64_t>::max();  // begin of the first hole that ends it
   std::vector<Hole> holes_;
   uint64_t complete_;

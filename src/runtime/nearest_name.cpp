@@ -39,12 +39,12 @@ std::string MeantBy(const std::string& name, const std::vector<std::string>& kno
   const NearestName nearest = FindNearestName(name, known);
   if (nearest.distance <= std::max<size_t>(1, letters / 3)) return nearest.name;
   if (letters < kBeginningMin) return "";
-  std::string meant;  // the longest: QUIRE_STREAMD_TOKEN rather than QUIRE_STREAMD
+  std::string longest;  // QUIRE_STREAMD_TOKEN rather than QUIRE_STREAMD
   for (const std::string& one : known) {
-    const bool begins = one.rfind(name, 0) == 0 || name.rfind(one + "_", 0) == 0;
-    if (begins && one.size() > meant.size()) meant = one;
+    if (one.rfind(name, 0) == 0) return one;
+    if (name.rfind(one + "_", 0) == 0 && one.size() > longest.size()) longest = one;
   }
-  return meant;
+  return longest;
 }
 
 }  // namespace
