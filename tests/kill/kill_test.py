@@ -195,7 +195,7 @@ def refused_after(mpirun, program, home):
     second = Job(mpirun, program, home, "verify", tag="-second")
     code = second.wait()
     text = second.text()
-    if code == 0 or "open: busy" not in text or "pid" not in text:
+    if code == 0 or "open: busy" not in text or "locked by process" not in text:
         raise SystemExit(f"kill_test: the second program was not refused\n{text}")
     waited = re.findall(r"open failed after ([0-9.]+) s", text)
     if not waited:
