@@ -160,9 +160,9 @@ static int update_that_calls(const char* key, size_t keylen, char** val, size_t*
                              void* userin, size_t userinlen, void* userout, size_t useroutlen) {
   (void)key, (void)keylen;
   check_all_inside();
-  memcpy(*val + *vallen, userin, userinlen);
+  if (userinlen > 0) memcpy(*val + *vallen, userin, userinlen);
   *vallen += userinlen;
-  memset(userout, 'o', useroutlen);
+  if (useroutlen > 0) memset(userout, 'o', useroutlen);
   return 1;
 }
 
