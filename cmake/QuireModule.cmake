@@ -12,7 +12,7 @@
 #
 # makes the library quire_table, the test program quire_table_test (each of its tests a ctest with
 # the label "table"), and for each fuzzer quire_table_fuzz: libFuzzer with QUIRE_BUILD_FUZZERS,
-# else a program that runs the seed corpus (src/table/corpus/table_fuzz/) once, as a ctest.
+# else a program that runs the seed corpus (tests/corpus/table_fuzz/) once, as a ctest.
 
 include(GoogleTest)
 
@@ -213,7 +213,7 @@ endfunction()
 function(quire_fuzzer module source)
   get_filename_component(name ${source} NAME_WE)
   set(target quire_${name})
-  set(corpus "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
+  set(corpus "${PROJECT_SOURCE_DIR}/tests/corpus/${name}")
   if(QUIRE_BUILD_FUZZERS)
     add_executable(${target} ${source})
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)

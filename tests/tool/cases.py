@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-GOLDEN = Path(__file__).resolve().parents[2] / "src/partition/golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden/dataset"
 
 
 def copy_golden(name, target):
