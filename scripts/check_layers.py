@@ -26,7 +26,7 @@ ONLY_IN = {"mpi": {"comm"}, "pmem": {"io"}}
 # The public headers that take a communicator.
 MPI_HEADERS = {"include/quire/mpi.h", "include/quire/quire_mpi.h", "include/papyrus/mpi.h"}
 # Compositions that stand side by side and must not know each other.
-STRANGERS = {"kv", "partition", "stream"}
+STRANGERS = {"kv", "dataset", "stream"}
 KEYWORDS = {"ROOMS", "SOURCES", "TESTS", "FUZZERS", "DEPS", "LIBS"}
 SOURCE_SUFFIXES = {".h", ".cpp", ".c", ".inc"}
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "kv/database/context.h"
-#include "partition/dataset/dataset_writer.h"
+#include "dataset/calls/dataset_writer.h"
 #include "quire/dataset.h"
 
 namespace quire {
@@ -11,7 +11,7 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(Context& context,
                                                            const std::string& name,
                                                            const DatasetOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Core> core, kv::CoreOf(context));
-  return partition::NewDatasetWriter(core, name, options);
+  return dataset::NewDatasetWriter(core, name, options);
 }
 
 }  // namespace quire

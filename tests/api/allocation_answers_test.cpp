@@ -26,8 +26,8 @@
 #include "kv/protocol/update_registry.h"
 #include "kv/protocol/wire.h"
 #include "log/record.h"
-#include "partition/route/batches.h"
-#include "partition/route/sender.h"
+#include "dataset/route/batches.h"
+#include "dataset/route/sender.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {
@@ -358,13 +358,13 @@ TEST(StarvedSender, KeepsABatchThatWasRefused) {
         return Status();
       });
     } else {
-      partition::Sender::Options sender_options;
+      dataset::Sender::Options sender_options;
       sender_options.exchange = exchange.get();
       sender_options.channel = kChannel;
       sender_options.timeout_ms = 10'000;
       sender_options.work = [] { return false; };
-      const auto sender = std::make_shared<partition::Sender>(std::move(sender_options));
-      std::vector<partition::Batch> batches(1);
+      const auto sender = std::make_shared<dataset::Sender>(std::move(sender_options));
+      std::vector<dataset::Batch> batches(1);
       batches[0].destination = 1;
       batches[0].bytes = bytes;
       sender->Queue(std::move(batches));

@@ -16,10 +16,10 @@
 #include "failing_allocations.h"
 #include "filter/rank_map/rank_map.h"
 #include "io/sim/sim_file_system.h"
-#include "partition/part/double_buffer.h"
-#include "partition/part/files.h"
-#include "partition/part/part_reader.h"
-#include "partition/part/part_writer.h"
+#include "dataset/part/double_buffer.h"
+#include "dataset/part/files.h"
+#include "dataset/part/part_reader.h"
+#include "dataset/part/part_writer.h"
 #include "quire/quire.h"
 #include "quire/quire_dataset.h"
 #include "runtime/sim_ranks_testing.h"
@@ -245,7 +245,7 @@ struct Flag {
 };
 
 // Gives a buffer away, again and again until no allocation of that fails.
-void TurnStarved(quire::partition::DoubleBuffer<Flag>* buffer) {
+void TurnStarved(quire::dataset::DoubleBuffer<Flag>* buffer) {
   bool failed = true;
   for (int64_t n = 0; failed; ++n) {
     buffer->filling().full = true;
@@ -264,9 +264,9 @@ void TurnStarved(quire::partition::DoubleBuffer<Flag>* buffer) {
 TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
   quire::runtime::RunSimRanks(
       {.rank_count = 1}, [](const std::shared_ptr<quire::runtime::Core>& core) {
-        const auto lane = std::make_shared<quire::partition::Lane>(nullptr, core->exchange.get());
+        const auto lane = std::make_shared<quire::dataset::Lane>(nullptr, core->exchange.get());
         int written = 0;
-        quire::partition::DoubleBuffer<Flag> buffer(lane.get(), [&](Flag* /*full*/, bool /*only*/) {
+        quire::dataset::DoubleBuffer<Flag> buffer(lane.get(), [&](Flag* /*full*/, bool /*only*/) {
           ++written;
           return quire::Status();
         });
@@ -276,9 +276,9 @@ TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
 }
 
 // A part of one map; the keys are their hashes.
-std::shared_ptr<quire::partition::PartReader> PartOfAMap(quire::io::FileSystem& fs,
+std::shared_ptr<quire::dataset::PartReader> PartOfAMap(quire::io::FileSystem& fs,
                                                          uint32_t pair_count, uint64_t held_max) {
-  using namespace quire::partition;
+  using namespace quire::dataset;
   constexpr uint32_t kRanks = 1024;
   constexpr char kDirectory[] = "/steps";
   EXPECT_TRUE(fs.MakeDirectory(kDirectory).ok());

@@ -11,7 +11,7 @@
 
 #include "kv/database/sim_cluster_testing.h"
 #include "kv/database/timeouts_testing.h"
-#include "partition/dataset/dataset_reader.h"
+#include "dataset/calls/dataset_reader.h"
 #include "quire/dataset.h"
 #include "tests/support/status_asserts.h"
 
@@ -81,7 +81,7 @@ class DatasetAfterATimeout : public testing::Test {
   // The epochs that there are, each with all of its pairs.
   std::vector<uint64_t> WholeEpochs() {
     std::vector<uint64_t> numbers;
-    const auto reader = partition::OpenReader(cluster_.disk(0), "/repository/set", {});
+    const auto reader = dataset::OpenReader(cluster_.disk(0), "/repository/set", {});
     EXPECT_OK(reader.status());
     if (!reader.ok()) return numbers;
     for (const DatasetEpoch& epoch : (*reader)->Epochs()) {

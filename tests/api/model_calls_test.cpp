@@ -45,7 +45,7 @@ std::vector<ModelSource> Models() {
             {"PendingGet", "pending"},
             {"LocalIterator", "walk"},
             {"DatabaseReader", "reader|beside_"}}},
-          {TextOf({"src/partition/dataset/random_model_test.cpp"}),
+          {TextOf({"src/dataset/calls/random_model_test.cpp"}),
            {{"DatasetWriter", "writer"}, {"DatasetReader", "reader_"}, {"DatasetScan", "scan"}}},
           {TextOf({"src/api/stream_model_test.cpp"}),
            {{"StreamWriter", "writer_"}, {"StreamReader", "reader_"}, {"StreamView", "view"}}}};

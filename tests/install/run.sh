@@ -110,7 +110,7 @@ check_exports() {
   strange=$(cut -d ' ' -f 3- "$work/exports" |
     grep -vE '(^| )(quire_|(typeinfo|typeinfo name|vtable|guard variable|VTT) for (quire|std)::|quire::|std::|__gnu_cxx::)' || true)
   # The folders of src/ are namespaces of their own.
-  local namespaces='base|io|filter|comm|log|table|lsm|kv|partition|runtime|stream|api|compat'
+  local namespaces='base|io|filter|comm|log|table|lsm|kv|dataset|runtime|stream|api|compat'
   strange+=$(cut -d ' ' -f 3- "$work/exports" | grep -vE '(^| )std::|quire_' |
     grep -E "quire::($namespaces)::" || true)
   if [ -n "$strange" ]; then

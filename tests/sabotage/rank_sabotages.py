@@ -3,7 +3,7 @@ from sabotage_kind import Sabotage
 
 LSM, KV, COMM, TABLE, BASE = (f"quire_{folder}_test"
                               for folder in ("lsm", "kv", "comm", "table", "base"))
-PARTITION = "quire_partition_test"
+PARTITION = "quire_dataset_test"
 RUNTIME = "quire_runtime_test"
 KV_HELD = ("Ranks/DatabaseSyncPoints."
            "EveryRankReadsWhatWasAcknowledgedWhicheverThreadIsHeldWhere/2")
@@ -310,7 +310,7 @@ RANK_SABOTAGES = [
              "QUIRE_RETURN_IF_ERROR(CheckNoParts(core, locked.directory));", "",
              KV, "Lifecycle.RanksOnOtherNodes*"),
     Sabotage("writer-outlives", "a dataset's writer uses the context that has gone",
-             "src/partition/dataset/dataset_writer.cpp",
+             "src/dataset/calls/dataset_writer.cpp",
              "dataset_.core->tenants.push_back(this);", "",
              "quire_every_call_test", "EveryCall.FailsOnceTheContextIsGone"),
     Sabotage("end-needs-memory", "a database that ends needs memory",

@@ -635,7 +635,7 @@ def test_repair_descriptor(tool):
 
 
 def test_dataset(tool):
-    """Datasets as src/partition/dataset/golden_test.cpp says what they hold."""
+    """Datasets as src/dataset/calls/golden_test.cpp says what they hold."""
     datasets = tool.directory / "datasets"
     copy_golden("", datasets)
     listed = tool.json("dataset", "list", datasets)["datasets"]

@@ -4,7 +4,7 @@
 #include "base/printable.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"
-#include "partition/part/files.h"
+#include "dataset/part/files.h"
 #include "quire/dataset.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
@@ -25,7 +25,7 @@ Json EpochToJson(const DatasetEpoch& epoch) {
 // The process that writes it; empty: none does.
 std::string WriterOf(const std::string& directory) {
   const Result<std::string> writer =
-      io::PosixFileSystem().LockHolder(directory + "/" + partition::kLockName);
+      io::PosixFileSystem().LockHolder(directory + "/" + dataset::kLockName);
   return writer.ok() ? *writer : std::string();
 }
 
@@ -48,7 +48,7 @@ Json DatasetToJson(io::FileSystem& fs, const std::string& directory, int* exit_c
     *exit_code = kFoundWrong;
     return json;
   }
-  json["format"] = partition::FormatName((*reader)->format());
+  json["format"] = dataset::FormatName((*reader)->format());
   json["partitioner"] = (*reader)->partitioner_name();
   const std::string writer = WriterOf(directory);
   if (!writer.empty()) json["open_in"] = writer;

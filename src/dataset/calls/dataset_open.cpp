@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/coding.h"
+#include "base/out_of_memory.h"
+#include "io/files/machine.h"
+#include "dataset/calls/dataset_writer.h"
+#include "quire/option_table.h"
+#include "runtime/agreement.h"
+#include "runtime/options_text.h"
+#include "runtime/partitioner.h"
+#include "runtime/repository.h"
+
+namespace quire::dataset {
+namespace {
+
+// Bits of a Bloom filter, of an epoch's table that is not alone.
+constexpr int kFilterBits = 8;
+
+// What all ranks must give alike, one thing per line.
+std::string Request(const std::string& name, const DatasetOptions& options) {
+  return "name = " + name + "\n" + runtime::OptionsText(options, "\n") +
+         "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
+}
+
+Status CheckRequest(const std::string& name, DatasetOptions* options) {
+  QUIRE_RETURN_IF_ERROR(io::CheckName(name));
+  QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
+  QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
+  QUIRE_RETURN_IF_ERROR(PartitionerName(options->partitioner, options->partitioner_name).status());
+  if (options->format != DatasetFormat::kBloom || options->bloom_ranks != 1) return Status();
+  return Status(Code::kInvalidArgument,
+                "dataset_bloom_ranks = 1: no Bloom filter answers the right rank alone; give 2 or "
+                "more, or choose the format ribbon");
+}
+
+// A dataset stays what it is.
+Status CheckSame(const Descriptor& found, const Descriptor& asked, const std::string& directory) {
+  if (found.format != asked.format) {
+    return Status(Code::kInvalidArgument, "the dataset at " + directory + " has the format \"" +
+                                              FormatName(found.format) + "\", not \"" +
+                                              FormatName(asked.format) + "\"");
+  }
+  return CheckPartitioner(found, asked.partitioner, directory);
+}
+
+// Whether any rank's part is there. Locks are no parts, nor is what an open that failed left empty.
+Result<bool> HasParts(io::FileSystem& fs, const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.List(directory));
+  return std::any_of(files.begin(), files.end(), [](const io::FileInfo& file) {
+    return file.name.starts_with("part-") && !file.name.ends_with(".lock") && file.size > 0;
+  });
+}
+
+// Parts are made after this: those without the file are what is left of a dataset. A writer that
+// began another one would cut them off.
+Status BeginDescriptor(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string file = dataset->directory + "/" + runtime::kDatasetFile;
+  QUIRE_ASSIGN_OR_RETURN(const bool has_parts, HasParts(fs, dataset->directory));
+  if (has_parts) return MissingFile(file);
+  dataset->descriptor.id = io::RandomU64() | 1;
+  dataset->made.AddFile(fs, file);
+  dataset->begins = true;
+  return io::ReplaceFile(fs, file, EncodeDescriptor(dataset->descriptor));
+}
+
+// Before there are parts, so that it is missed where there are some.
+Status BeginEpochs(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string file = dataset->directory + "/" + kEpochsName;
+  QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(file));
+  if (there) return Status();
+  dataset->made.AddFile(fs, file);
+  return io::ReplaceFile(fs, file, EncodeEpochs({}, dataset->descriptor.id));
+}
+
+// On rank 0: what there is, or the beginning of it, locked.
+Status LockAndRead(OpenDataset* dataset) {
+  io::FileSystem& fs = *dataset->core->fs;
+  const std::string& directory = dataset->directory;
+  QUIRE_ASSIGN_OR_RETURN(const bool database, fs.Exists(directory + "/" + runtime::kDatabaseFile));
+  if (database) {
+    return Status(Code::kInvalidArgument, directory + " is a database, not a dataset");
+  }
+  auto lock = dataset->made.Lock(fs, directory + "/" + kLockName, io::ProcessDescription());
+  if (lock.status().code() == Code::kBusy) {
+    return Status(Code::kBusy,
+                  lock.status().message() + "; to read meanwhile: DatasetReader, or quire dataset");
+  }
+  QUIRE_ASSIGN_OR_RETURN(dataset->lock, std::move(lock));
+  Result<Descriptor> found = ReadDescriptor(fs, directory);
+  if (!found.ok() && found.status().code() == Code::kNotFound) {
+    QUIRE_RETURN_IF_ERROR(BeginDescriptor(dataset));
+    return BeginEpochs(dataset);
+  }
+  QUIRE_RETURN_IF_ERROR(found.status());
+  QUIRE_RETURN_IF_ERROR(CheckSame(*found, dataset->descriptor, directory));
+  dataset->descriptor.id = found->id;
+  QUIRE_ASSIGN_OR_RETURN(dataset->epochs, ReadEpochs(fs, directory, dataset->descriptor.id));
+  return BeginEpochs(dataset);
+}
+
+// The newest epochs that each rank there ever was has a part in: of more ranks the older ones.
+std::vector<EpochRecord> NewestOfEachRank(const std::vector<EpochRecord>& epochs) {
+  std::vector<EpochRecord> newest;
+  uint32_t rank_count = 0;
+  for (auto epoch = epochs.rbegin(); epoch != epochs.rend(); ++epoch) {
+    if (epoch->rank_count <= rank_count) continue;
+    rank_count = epoch->rank_count;
+    newest.insert(newest.begin(), *epoch);
+  }
+  return newest;
+}
+
+// What rank 0 found.
+struct News {
+  bool begins = false;
+  uint64_t epoch_count = 0;
+  std::vector<EpochRecord> epochs;  // the newest of each rank
+};
+
+// What rank 0 tells the others.
+std::string EncodeNews(const OpenDataset& dataset) {
+  std::string text;
+  base::PutFixed(&text, dataset.descriptor.id);
+  base::PutFixed(&text, dataset.session);
+  base::PutFixed(&text, uint8_t{dataset.begins});
+  base::PutFixed(&text, uint64_t{dataset.epochs.size()});
+  return text + EncodeEpochs(NewestOfEachRank(dataset.epochs), dataset.descriptor.id);
+}
+
+Result<News> TakeNews(Slice text, OpenDataset* dataset) {
+  base::Reader reader(text);
+  uint8_t begins = 0;
+  News news;
+  if (!reader.Fixed(&dataset->descriptor.id) || !reader.Fixed(&dataset->session) ||
+      !reader.Fixed(&begins) || !reader.Fixed(&news.epoch_count)) {
+    return Status(Code::kCorruption, "rank 0 does not say what the dataset is");
+  }
+  news.begins = begins != 0;
+  QUIRE_ASSIGN_OR_RETURN(news.epochs, DecodeEpochs(reader.rest(), dataset->descriptor.id,
+                                                   "what rank 0 says of the dataset"));
+  if (!news.epochs.empty()) dataset->last_epoch = news.epochs.back().number;
+  return news;
+}
+
+// A rank that sees a dataset, where ranks share no storage or one of them an old view of it, sees
+// the one that rank 0 found, and no epochs that rank 0 does not know.
+Status CheckSight(const OpenDataset& dataset, const News& news) {
+  io::FileSystem& fs = *dataset.core->fs;
+  const std::string& directory = dataset.directory;
+  const Result<Descriptor> seen = ReadDescriptor(fs, directory);
+  if (seen.status().code() == Code::kNotFound) return Status();
+  QUIRE_RETURN_IF_ERROR(seen.status());
+  if (seen->id != dataset.descriptor.id) {
+    return OtherStorage(directory + "/" + runtime::kDatasetFile +
+                            " is of another dataset than the one that rank 0 " +
+                            (news.begins ? "is about to begin: it found none" : "found"),
+                        directory);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t epoch_count, CountEpochs(fs, directory));
+  if (epoch_count <= news.epoch_count) return Status();
+  return OtherStorage(directory + "/" + kEpochsName + " has " + std::to_string(epoch_count) +
+                          " epochs, but rank 0 found " + std::to_string(news.epoch_count),
+                      directory);
+}
+
+Status OpenPart(OpenDataset* dataset, const News& news) {
+  QUIRE_RETURN_IF_ERROR(CheckSight(*dataset, news));
+  PartWriter::Options part;
+  part.fs = dataset->core->fs;
+  part.directory = dataset->directory;
+  part.id = dataset->descriptor.id;
+  part.rank = static_cast<uint32_t>(dataset->core->rank());
+  part.begins = news.begins;
+  part.storage.block_bytes = dataset->options.block_bytes;
+  part.storage.compression = dataset->options.compression;
+  part.storage.bloom_bits_per_key = kFilterBits;
+  part.executor = dataset->core->executor.get();
+  part.values = dataset->options.format == DatasetFormat::kPointer;
+  QUIRE_ASSIGN_OR_RETURN(dataset->part, PartWriter::Open(std::move(part), news.epochs));
+  return Status();
+}
+
+Status TakeMemory(OpenDataset* dataset) {
+  const runtime::Core& core = *dataset->core;
+  QUIRE_ASSIGN_OR_RETURN(dataset->memory, core.budget->Take(&dataset->options, core.size()));
+  return Status();
+}
+
+Status MakeDirectory(OpenDataset* dataset) {
+  return io::AgainIfTakenBack([&] {
+    const Status made = dataset->core->MakeDirectory(dataset->directory);
+    return made.ok() && dataset->core->rank() == 0 ? LockAndRead(dataset) : made;
+  });
+}
+
+Status OpenAll(OpenDataset* dataset) {
+  runtime::Core& core = *dataset->core;
+  QUIRE_RETURN_IF_ERROR(core.LookForDirectory(dataset->directory, &dataset->made));
+  Status mine = TakeMemory(dataset);
+  if (mine.ok()) mine = MakeDirectory(dataset);
+  dataset->session = io::RandomU64();
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<std::string> texts,
+      runtime::GatherAgreed(*core.exchange, mine,
+                            core.rank() == 0 ? EncodeNews(*dataset) : std::string()));
+  const Result<News> news = TakeNews(texts[0], dataset);
+  Status opened = news.status();
+  if (opened.ok()) opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *news); });
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(opened));
+  if (dataset->begins) dataset->made.Keep();  // from here on ranks have parts of it
+  const Status prepared = base::OrOutOfMemory([&] { return dataset->part->Prepare(); });
+  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(prepared));
+  dataset->part->KeepFiles();
+  dataset->made.Keep();
+  return Status();
+}
+
+}  // namespace
+
+Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
+                                   const std::string& name, const DatasetOptions& options) {
+  OpenDataset dataset;
+  dataset.core = core;
+  dataset.number = core->TakeNumber();
+  const Status opened = runtime::Together(*core->exchange, [&] {
+    dataset.options = options;
+    dataset.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
+    const Status checked = CheckRequest(name, &dataset.options);
+    QUIRE_RETURN_IF_ERROR(
+        runtime::AgreeOnRequest(*core->exchange, checked, Request(name, dataset.options)));
+    dataset.directory = core->DirectoryOf(name);
+    dataset.descriptor.format = dataset.options.format;
+    QUIRE_ASSIGN_OR_RETURN(
+        dataset.descriptor.partitioner,
+        PartitionerName(dataset.options.partitioner, dataset.options.partitioner_name));
+    return OpenAll(&dataset);
+  });
+  QUIRE_RETURN_IF_ERROR(opened);
+  return dataset;
+}
+
+}  // namespace quire::dataset

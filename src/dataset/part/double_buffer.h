@@ -1,0 +1,78 @@
+/// Two buffers of one kind: one is filled while the other is written in the background.
+///
+/// Layer      dataset
+/// Threads    filling, Turn, Finish, Drop: one at a time; spare_free: any
+/// Invariants nothing is lost: a buffer is given to the lane once, and filled again when empty;
+///            it is empty and free also if writing failed, even for lack of memory; if there is no
+///            memory to hand it over, std::bad_alloc is thrown, and it is filled as before
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <new>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "dataset/part/lane.h"
+#include "quire/status.h"
+
+namespace quire::dataset {
+
+template <typename Buffer>
+class DoubleBuffer {
+ public:
+  /// Writes what is in a buffer; `only`: of this epoch there is nothing else.
+  using Write = std::function<Status(Buffer* buffer, bool only)>;
+
+  /// `empty...` makes a buffer. It must not go before the lane is drained.
+  template <typename... Empty>
+  DoubleBuffer(Lane* lane, Write write, const Empty&... empty)
+      : lane_(lane), write_(std::move(write)), buffers_{Buffer(empty...), Buffer(empty...)} {}
+
+  Buffer& filling() { return buffers_[filling_]; }
+  const Buffer& filling() const { return buffers_[filling_]; }
+  /// Whether Turn may be called.
+  bool spare_free() const { return spare_free_.load(std::memory_order_acquire); }
+  /// Has what is in the buffer written, and goes on with the other.
+  void Turn() { Give(false); }
+  /// Has the rest of the epoch written; there may be none.
+  void Finish() {
+    if (!filling().empty()) Give(!turned_);
+    turned_ = false;
+  }
+  /// Forgets what is in the buffer.
+  void Drop() {
+    filling().Clear();
+    turned_ = false;
+  }
+
+ private:
+  void Give(bool only) {
+    Buffer* const full = &buffers_[filling_];
+    std::function<Status()> work = [this, full, only] {
+      Status status = lane_->status();  // what failed before makes this pointless
+      if (status.ok()) status = base::OrOutOfMemory([&] { return write_(full, only); });
+      full->Clear();
+      spare_free_.store(true, std::memory_order_release);
+      return status;
+    };
+    spare_free_.store(false, std::memory_order_release);
+    try {
+      lane_->Run(std::move(work));
+    } catch (const std::bad_alloc&) {
+      spare_free_.store(true, std::memory_order_release);
+      throw;  // the buffer is filled on, or dropped
+    }
+    filling_ = 1 - filling_;
+    turned_ = true;
+  }
+
+  Lane* const lane_;
+  const Write write_;
+  Buffer buffers_[2];
+  int filling_ = 0;
+  bool turned_ = false;  ///< in this epoch
+  std::atomic<bool> spare_free_{true};
+};
+
+}  // namespace quire::dataset

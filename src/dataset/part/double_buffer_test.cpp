@@ -1,0 +1,48 @@
+#include "dataset/part/double_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "runtime/sim_ranks_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::dataset::double_buffer_test {
+namespace {
+
+struct Numbers {
+  std::vector<int> numbers;
+  bool empty() const { return numbers.empty(); }
+  void Clear() { numbers.clear(); }
+};
+
+TEST(DoubleBuffer, IsFreeAndEmptyAgainWhereWritingFindsNoMemory) {
+  runtime::RunSimRanks({.rank_count = 1}, [](const std::shared_ptr<runtime::Core>& core) {
+    const auto lane = std::make_shared<Lane>(nullptr, core->exchange.get());
+    bool has_memory = false;
+    std::vector<int> written;
+    DoubleBuffer<Numbers> buffer(lane.get(), [&](Numbers* full, bool /*only*/) {
+      if (!has_memory) throw std::bad_alloc();
+      written.insert(written.end(), full->numbers.begin(), full->numbers.end());
+      return Status();
+    });
+    buffer.filling().numbers = {1};
+    buffer.Turn();
+    EXPECT_TRUE(buffer.spare_free());
+    EXPECT_CODE(lane->Drain(), Code::kOutOfMemory);
+    buffer.Drop();
+    lane->Forgive();
+    has_memory = true;
+    for (const int number : {2, 3}) {
+      buffer.filling().numbers.push_back(number);
+      buffer.Turn();
+    }
+    EXPECT_OK(lane->Drain());
+    EXPECT_EQ(written, (std::vector<int>{2, 3}));
+  });
+}
+
+}  // namespace
+}  // namespace quire::dataset::double_buffer_test

@@ -1,0 +1,142 @@
+/// The files of a partitioned dataset that say what is where: DATASET, EPOCHS, the index of a part,
+/// and the list at the end of an epoch's bytes in a part.
+///
+/// Layer      dataset
+/// Source     FilterKV, CMU-PDL-19-104, section 3.3 (main tables, auxiliary tables)
+/// Encoding   docs/format/dataset.md
+/// Threads    pure functions
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/files/file_system.h"
+#include "quire/dataset.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::dataset {
+
+constexpr char kEpochsName[] = "EPOCHS";
+constexpr char kLockName[] = "LOCK";
+
+/// <directory>/part-<rank>: the tables and maps of a rank.
+std::string PartPath(const std::string& directory, uint32_t rank);
+/// <directory>/part-<rank>.index
+std::string IndexPath(const std::string& directory, uint32_t rank);
+/// <directory>/part-<rank>.values: format pointer
+std::string ValuesPath(const std::string& directory, uint32_t rank);
+/// <directory>/part-<rank>.lock: held by the writer of the other three
+std::string PartLockPath(const std::string& directory, uint32_t rank);
+/// kCorruption: a file that complete epochs need is not there.
+Status MissingFile(const std::string& path);
+/// kCorruption: what a rank `found` does not fit what rank 0 found: of the dataset in `directory`
+/// they see storages that do not belong together.
+Status OtherStorage(const std::string& found, const std::string& directory);
+
+/// The name of the rule by which the hash of a key picks its partition.
+constexpr char kByHash[] = "hash";
+
+/// The constant properties of a dataset.
+struct Descriptor {
+  DatasetFormat format = DatasetFormat::kRibbon;
+  uint64_t id = 0;                    ///< random
+  std::string partitioner = kByHash;  ///< the name of the rule that gives keys their partitions
+};
+/// The name of the rule that `partitioner` and its name make.
+///
+/// Errors  kInvalidArgument: a function without a name of its own, or a name without a function.
+Result<std::string> PartitionerName(const Partitioner& partitioner, const std::string& name);
+/// kInvalidArgument, with both names: the dataset at `directory` has another rule than `name`.
+Status CheckPartitioner(const Descriptor& descriptor, const std::string& name,
+                        const std::string& directory);
+/// The name of a format, as options and files have it.
+const char* FormatName(DatasetFormat format);
+std::string EncodeDescriptor(const Descriptor& descriptor);
+/// Errors  kCorruption (names the line), kUnsupported (a newer version).
+Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
+/// kNotFound: there is none.
+Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
+
+/// One complete epoch, in EPOCHS.
+struct EpochRecord {
+  uint64_t number = 0;
+  uint64_t attempt = 0;  ///< whose bytes count: one that failed had another
+  uint64_t pair_count = 0;
+  uint64_t unix_time = 0;
+  uint32_t rank_count = 0;
+
+  friend bool operator==(const EpochRecord& a, const EpochRecord& b) = default;
+};
+
+std::string EncodeEpochs(const std::vector<EpochRecord>& epochs, uint64_t id);
+/// Rising by number. `id` is the dataset's. Errors  kCorruption: not what was written.
+Result<std::vector<EpochRecord>> DecodeEpochs(Slice bytes, uint64_t id, const std::string& path);
+/// Reads <directory>/EPOCHS; none if there is neither such a file nor an epoch in the part of rank
+/// 0: it is created before the parts. kCorruption: it is missing.
+Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::string& directory,
+                                            uint64_t id);
+/// The number of epochs in <directory>/EPOCHS by its size, without reading it; 0: there is none.
+Result<uint64_t> CountEpochs(io::FileSystem& fs, const std::string& directory);
+
+/// The size of a record of an index [bytes].
+constexpr uint64_t kRecordBytes = 64;
+
+/// The places of one epoch's bytes in a part, in its index.
+struct PartRecord {
+  uint64_t at = 0;  ///< the record's place in the index, counted
+  uint64_t number = 0;
+  uint64_t attempt = 0;
+  uint64_t pair_count = 0;   ///< in the tables
+  uint64_t list_offset = 0;  ///< in the part; what follows the list belongs to the next epoch
+  uint32_t list_bytes = 0;
+  uint64_t values_end = 0;  ///< where the epoch ends in the file of values
+
+  uint64_t end() const { return list_offset + list_bytes; }
+  friend bool operator==(const PartRecord& a, const PartRecord& b) = default;
+};
+
+std::string EncodePart(const PartRecord& record, uint64_t id, uint32_t rank);
+/// The records of an index that are whole. Others were cut off by a crash, or are damaged: an
+/// epoch that is complete and has none here is damage.
+std::vector<PartRecord> DecodeIndex(Slice bytes, uint64_t id, uint32_t rank);
+/// Reads the records of the rank's index; none if there is no such file.
+Result<std::vector<PartRecord>> ReadIndex(io::FileSystem& fs, const std::string& directory,
+                                          uint64_t id, uint32_t rank);
+/// The record of `epoch` among them. Errors  kCorruption: there is none.
+Result<PartRecord> FindRecord(const std::vector<PartRecord>& records, const EpochRecord& epoch,
+                              const std::string& path);
+
+/// The same, read alone: the record of epochs[which], which is complete, in the index of `rank`.
+Result<PartRecord> ReadRecord(const io::File& index, uint64_t id, uint32_t rank,
+                              const std::vector<EpochRecord>& epochs, size_t which);
+
+/// Whether the first record of `index` names an epoch that is whole in `part`, but is not of the
+/// dataset `id` and the `rank`.
+Result<bool> HasEpochOfOther(const io::File& index, const io::File& part, uint64_t id,
+                             uint32_t rank);
+
+/// The place of a table or a map in a part.
+struct Extent {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t file_id = 0;  ///< of a table; of a map the checksum of its head
+
+  friend bool operator==(const Extent& a, const Extent& b) = default;
+};
+
+/// The content of a part for one epoch: its tables, oldest first, and its maps.
+struct PartList {
+  std::vector<Extent> tables;
+  std::vector<Extent> maps;
+
+  friend bool operator==(const PartList& a, const PartList& b) = default;
+};
+
+std::string EncodeList(const PartList& list, uint64_t attempt);
+/// Errors  kCorruption: not what was written, or an extent is not below `offset`, the list's.
+Result<PartList> DecodeList(Slice bytes, uint64_t attempt, uint64_t offset,
+                            const std::string& path);
+
+}  // namespace quire::dataset

@@ -1,0 +1,95 @@
+#include "dataset/part/lane.h"
+
+#include <utility>
+
+#include "base/out_of_memory.h"
+
+namespace quire::dataset {
+
+void Lane::Run(std::function<Status()> work) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(work));
+    if (std::exchange(running_, true)) return;
+  }
+  if (!HandOver()) RunHere();
+}
+
+// Whether a thread of the executor goes on.
+bool Lane::HandOver() {
+  if (executor_ == nullptr) return false;
+  const Status scheduled = base::OrOutOfMemory([this] {
+    executor_->Schedule([self = shared_from_this()] { self->RunHere(); });
+    return Status();
+  });
+  return scheduled.ok();
+}
+
+// One piece at a time, so that others' work on the executor has its turn.
+void Lane::RunHere() {
+  while (RunOne() && !HandOver()) {
+  }
+}
+
+// Whether there is more.
+bool Lane::RunOne() {
+  std::function<Status()> work;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    work = std::move(queue_.front());
+    queue_.pop_front();
+  }
+  const Status status = base::OrOutOfMemory(work);
+  work = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (status_.ok()) status_ = status;
+  ++finished_;
+  running_ = !queue_.empty();
+  if (!running_) rests_.notify_all();
+  exchange_->Nudge(this);  // before anybody sees that all has run, and lets go of the exchange
+  return running_;
+}
+
+Status Lane::status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+void Lane::Forgive() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  status_ = Status();
+}
+
+bool Lane::idle() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !running_;
+}
+
+uint64_t Lane::finished() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return finished_;
+}
+
+// A device may be slow: what counts is that something is finished within each deadline.
+Status Lane::WaitUntil(const char* what, const std::function<bool()>& done) {
+  while (!done()) {
+    const uint64_t before = finished();
+    const int self = exchange_->rank();
+    const Status waited =
+        exchange_->Await(this, what, [&] { return done() ? comm::Exchange::kNobody : self; });
+    if (!waited.ok() && finished() == before) return waited;
+  }
+  return Status();
+}
+
+void Lane::Rest() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  rests_.wait(lock, [this] { return !running_; });
+}
+
+Status Lane::Drain() {
+  QUIRE_RETURN_IF_ERROR(WaitUntil("tables and maps to be written", [this] { return idle(); }));
+  return status();
+}
+
+}  // namespace quire::dataset

@@ -1,0 +1,63 @@
+/// Work that is done in the background one piece after another: what a rank appends to its part.
+///
+/// Layer      dataset
+/// Threads    any
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "base/executor.h"
+#include "comm/exchange/exchange.h"
+#include "quire/status.h"
+
+namespace quire::dataset {
+
+class Lane : public std::enable_shared_from_this<Lane> {
+ public:
+  /// Both live until nothing is left to run. (Its work holds the lane: it must not own the threads
+  /// that run it.) `executor` null: work is done at once, for a rank without threads for which
+  /// other ranks may wait.
+  Lane(base::Executor* executor, comm::Exchange* exchange)
+      : executor_(executor), exchange_(exchange) {}
+
+  /// `work` runs once, after what was given before it; in this call if there is no memory to hand
+  /// it over. The caller bounds how much there is: it waits, or gives no more, while what it gave
+  /// has not run. Throws std::bad_alloc if there is no memory to keep it; then it does not run.
+  void Run(std::function<Status()> work);
+  /// The first failure since the last Forgive.
+  Status status() const;
+  void Forgive();
+  /// Waits until `done` is true, which work brings about.
+  ///
+  /// Errors  kTimedOut: nothing was finished for so long.
+  Status WaitUntil(const char* what, const std::function<bool()>& done);
+  /// Waits until all work has run; its first failure, or kTimedOut as WaitUntil: then some of it
+  /// may be running still.
+  Status Drain();
+  bool idle() const;
+  /// Waits until all work has run, however long a device takes: for owners of memory that the work
+  /// uses, before they are destroyed.
+  void Rest();
+
+ private:
+  bool HandOver();
+  void RunHere();
+  bool RunOne();
+  uint64_t finished() const;
+
+  base::Executor* const executor_;
+  comm::Exchange* const exchange_;
+  mutable std::mutex mutex_;
+  std::condition_variable rests_;
+  std::deque<std::function<Status()>> queue_;
+  bool running_ = false;
+  uint64_t finished_ = 0;
+  Status status_;
+};
+
+}  // namespace quire::dataset

@@ -1,0 +1,42 @@
+#include "dataset/part/lane.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "runtime/sim_ranks_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::dataset::lane_test {
+namespace {
+
+class NoMemory final : public base::Executor {
+ public:
+  void Schedule(std::function<void()> /*job*/) override { throw std::bad_alloc(); }
+  bool RunOne() override { return false; }
+  void WaitIdle() override {}
+  int thread_count() const override { return 0; }
+};
+
+TEST(Lane, DoesItsWorkHereWhereThereIsNoMemoryToHandItOver) {
+  runtime::RunSimRanks({.rank_count = 1}, [](const std::shared_ptr<runtime::Core>& core) {
+    NoMemory executor;
+    const auto lane = std::make_shared<Lane>(&executor, core->exchange.get());
+    std::vector<int> done;
+    lane->Run([&] {
+      lane->Run([&] {  // behind this one
+        done.push_back(2);
+        return Status(Code::kIo);
+      });
+      done.push_back(1);
+      return Status();
+    });
+    EXPECT_EQ(done, (std::vector<int>{1, 2}));
+    EXPECT_CODE(lane->Drain(), Code::kIo);
+  });
+}
+
+}  // namespace
+}  // namespace quire::dataset::lane_test

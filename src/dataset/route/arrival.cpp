@@ -1,0 +1,48 @@
+#include "dataset/route/arrival.h"
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/out_of_memory.h"
+
+namespace quire::dataset {
+
+class Arrival::Work final : public runtime::JobWork {
+ public:
+  int step_count() const override { return 1; }
+  Result<State> Advance(int /*step*/) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!mine_.has_value()) return State::kForProgram;
+    QUIRE_RETURN_IF_ERROR(*mine_);
+    return State::kThrough;
+  }
+  // Whether it was not there before.
+  bool Come(const Status& mine) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (mine_.has_value()) return false;
+    mine_ = mine;
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Status> mine_;
+};
+
+Arrival::Arrival(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what) {
+  auto work = std::make_unique<Work>();
+  work_ = work.get();
+  job_ = runtime::Job::Start(core, number, what, std::move(work));
+}
+
+Arrival::~Arrival() {
+  if (work_->Come(base::OutOfMemory())) job_->Resume();
+}
+
+Status Arrival::Come(const Status& mine) {
+  if (work_->Come(mine)) job_->Resume();
+  return job_->Wait();
+}
+
+}  // namespace quire::dataset

@@ -1,0 +1,36 @@
+/// A barrier without a deadline for the program: each rank waits until every other rank has arrived
+/// or died, or does not answer.
+///
+/// Layer      dataset
+/// Threads    the program's, all ranks alike
+#pragma once
+
+#include <memory>
+
+#include "quire/status.h"
+#include "runtime/core.h"
+#include "runtime/job.h"
+
+namespace quire::dataset {
+
+class Arrival {
+ public:
+  /// Collective, but does not wait. From now on this rank is waited for. `number`: of
+  /// Core::TakeNumber, taken before anything can fail on this rank alone. `what` is for errors.
+  Arrival(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what);
+  /// Destroying it before Come() counts as a failure of this rank.
+  ~Arrival();
+  Arrival(const Arrival&) = delete;
+  Arrival& operator=(const Arrival&) = delete;
+
+  /// Once. Returns OK if every rank came with OK, as far as this rank knows; kTimedOut if a rank
+  /// does not answer. Messages that are sent in calls are sent meanwhile.
+  Status Come(const Status& mine);
+
+ private:
+  class Work;
+  Work* work_;  ///< the job's
+  std::shared_ptr<runtime::Job> job_;
+};
+
+}  // namespace quire::dataset

@@ -1,0 +1,60 @@
+#include "dataset/route/arrival.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "runtime/sim_ranks_testing.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::dataset::arrival_test {
+namespace {
+
+constexpr uint64_t kTimeoutMs = 20'000;
+constexpr uint64_t kShortMs = 400;
+constexpr uint64_t kLateNs = 4 * kShortMs * 1'000'000;
+
+// By threads: a rank that is late has one that answers for it meanwhile.
+void RunThree(uint64_t timeout_ms,
+              const std::function<void(const std::shared_ptr<runtime::Core>&)>& program) {
+  runtime::SimRanksOptions ranks;
+  ranks.rank_count = 3;
+  ranks.by_turns = false;
+  ranks.timeout_ms = timeout_ms;
+  RunSimRanks(ranks, program);
+}
+
+TEST(Arrival, WaitsForARankThatTakesMuchLongerThanADeadline) {
+  for (const int late : {0, 2}) {
+    RunThree(kShortMs, [late](const std::shared_ptr<runtime::Core>& core) {
+      Arrival arrival(core, core->TakeNumber(), "a test");
+      if (core->rank() == late) core->exchange->transport().clock().SleepNs(kLateNs);
+      EXPECT_OK(arrival.Come(Status()));
+    });
+  }
+}
+
+TEST(Arrival, WithAFailureIsToldToAll) {
+  RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
+    Arrival arrival(core, core->TakeNumber(), "a test");
+    const bool fails = core->rank() == 1;
+    EXPECT_CODE(arrival.Come(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
+  });
+}
+
+// As where memory runs out before: the others are told, and wait no longer.
+TEST(Arrival, WhoNeverComesHasFailed) {
+  RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
+    {
+      Arrival arrival(core, core->TakeNumber(), "a test");
+      if (core->rank() != 1) {
+        EXPECT_FALSE(arrival.Come(Status()).ok());
+      }
+    }
+    EXPECT_OK(core->exchange->Barrier());
+  });
+}
+
+}  // namespace
+}  // namespace quire::dataset::arrival_test

@@ -1,0 +1,131 @@
+#include "dataset/route/shuffle.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "base/coding.h"
+#include "base/hash.h"
+#include "dataset/calls/dataset_testing.h"
+#include "runtime/channel.h"
+#include "tests/support/status_asserts.h"
+
+namespace quire::dataset::shuffle_test {
+namespace {
+
+constexpr int kEntries = 500;
+constexpr uint64_t kAttempt = 7;
+
+// A rank's end of the shuffle, without a part: its buffers hold all that comes.
+class End {
+ public:
+  End(const std::shared_ptr<runtime::Core>& core, uint32_t grid_ranks_min)
+      : options_(SmallDataset(DatasetFormat::kRibbon)),
+        route_(static_cast<uint32_t>(core->rank()), static_cast<uint32_t>(core->size()),
+               grid_ranks_min),
+        lane_(std::make_shared<Lane>(nullptr, core->exchange.get())),
+        collector_(options_, route_, lane_.get(), nullptr),
+        shuffle_({core, 1, options_, kAttempt}, route_, &collector_) {}
+
+  Status AddSome() {
+    for (int i = 0; i < kEntries; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      const uint64_t hash = base::HashKey(key);
+      bool waited = false;
+      QUIRE_RETURN_IF_ERROR(shuffle_.Add({hash, key, {}}, route_.PartitionOf(hash), &waited));
+    }
+    return Status();
+  }
+  Shuffle& shuffle() { return shuffle_; }
+  uint64_t received() const { return collector_.received(); }
+
+ private:
+  const DatasetOptions options_;
+  const Route route_;
+  const std::shared_ptr<Lane> lane_;
+  Collector collector_;
+  Shuffle shuffle_;
+};
+
+// Straight, or over the grid; by turns, or by threads.
+class Shuffles : public testing::TestWithParam<std::tuple<uint32_t, bool>> {
+ protected:
+  void Run(int rank_count, const std::function<void(const std::shared_ptr<runtime::Core>&)>& body) {
+    runtime::SimRanksOptions ranks;
+    ranks.rank_count = rank_count;
+    ranks.by_turns = std::get<1>(GetParam());
+    RunSimRanks(ranks, body);
+  }
+  uint32_t grid_ranks_min() const { return std::get<0>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Routes, Shuffles,
+                         testing::Combine(testing::Values(1024u, 2u), testing::Bool()));
+
+Status FlushAll(const std::shared_ptr<runtime::Core>& core, Shuffle* shuffle) {
+  Arrival arrival(core, core->TakeNumber(), "a test");
+  return shuffle->Flush(&arrival, Status());
+}
+
+// What others send of an attempt that this rank has given up, on its way already, counts neither in
+// that attempt nor in the next.
+TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
+  for (const int size : {2, 4}) {
+    Run(size, [&](const std::shared_ptr<runtime::Core>& core) {
+      End end(core, grid_ranks_min());
+      if (core->rank() == 1) end.shuffle().Drop();
+      ASSERT_OK(core->exchange->Barrier());
+      if (core->rank() != 1) ASSERT_OK(end.AddSome());
+      ASSERT_OK(core->exchange->Agree(FlushAll(core, &end.shuffle())));
+      EXPECT_EQ(end.received() > 0, core->rank() != 1);
+      const uint64_t before = end.received();
+      end.shuffle().Drop();
+      ASSERT_OK(core->exchange->Barrier());
+      EXPECT_EQ(end.received(), before);
+      end.shuffle().BeginAttempt(kAttempt + 1);
+      ASSERT_OK(core->exchange->Barrier());
+      ASSERT_OK(end.AddSome());
+      ASSERT_OK(core->exchange->Agree(FlushAll(core, &end.shuffle())));
+      const Result<uint64_t> sum = core->exchange->Sum(end.received() - before);
+      ASSERT_OK(sum.status());
+      EXPECT_EQ(*sum, static_cast<uint64_t>(size * kEntries));
+    });
+  }
+}
+
+// A damaged rank's entry must not take others' with it to where nobody looks for them.
+TEST_P(Shuffles, WhatBelongsToAnotherColumnIsNotPassedOn) {
+  constexpr int kSize = 4;
+  constexpr uint32_t kGrid = 2;
+  constexpr uint32_t kFirstHop = 1;
+  Run(kSize, [&](const std::shared_ptr<runtime::Core>& core) {
+    End end(core, kGrid);
+    ASSERT_OK(core->exchange->Barrier());
+    if (core->rank() == 0) {
+      const Route route(1, kSize, kGrid);
+      Code told[2] = {};  // by column
+      for (uint64_t i = 0; i < 20; ++i) {
+        const uint64_t hash = base::HashKey("key" + std::to_string(i));
+        std::string batch;
+        base::PutFixed(&batch, kAttempt);
+        base::PutFixed(&batch, hash);
+        std::string answer;
+        const auto call = core->exchange->Start(1, runtime::Channel(1, kFirstHop), {}, batch);
+        ASSERT_OK(call.status());
+        told[route.PartitionOf(hash) % 2] = core->exchange->Wait(*call, &answer).code();
+      }
+      EXPECT_EQ(told[0], Code::kCorruption);
+      EXPECT_EQ(told[1], Code::kOk);
+    }
+    ASSERT_OK(core->exchange->Agree(FlushAll(core, &end.shuffle())));
+    const Result<uint64_t> sum = core->exchange->Sum(end.received());
+    ASSERT_OK(sum.status());
+    EXPECT_GT(*sum, 0u);
+    EXPECT_LT(*sum, 20u);
+  });
+}
+
+}  // namespace
+}  // namespace quire::dataset::shuffle_test
