@@ -654,7 +654,7 @@ SABOTAGES = [
              "src/lsm/offline/part_verifier.cpp", "if (!sound) with_holes_.insert(id);", "",
              LSM, "PartVerifiers.FindTheDamage*"),
     Sabotage("late-vanished", "a key of a table that is gone counts as absent",
-             "src/lsm/version/late_table.cpp", "if (table.status().code() == Code::kNotFound) {",
+             "src/lsm/version/lazy_table.cpp", "if (table.status().code() == Code::kNotFound) {",
              "if (false) {", LSM, "LateTables.ThatVanish*"),
     Sabotage("open-neighbours", "opening a database opens its neighbours' tables",
              "src/lsm/peer/peer_reader.cpp", "QUIRE_RETURN_IF_ERROR(reader->LearnEpoch());",

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lsm/version/late_table.h"
+#include "lsm/version/lazy_table.h"
 #include "lsm/version/manifest.h"
 
 namespace quire::lsm {
@@ -17,19 +17,19 @@ std::string PathOf(const TablePlace& place, const table::TableInfo& info) {
   return place.directory + "/" + TableName(info.ssid);
 }
 
-std::shared_ptr<const LateTable::Source> LateSource(const TablePlace& place) {
+std::shared_ptr<const LazyTable::Source> LazySource(const TablePlace& place) {
   if (!place.late) return nullptr;
-  auto source = std::make_shared<LateTable::Source>();
+  auto source = std::make_shared<LazyTable::Source>();
   source->options = *place.options;
   source->place = place;
   source->place.options = &source->options;
   return source;
 }
 
-Result<std::shared_ptr<TableHandle>> LateHandle(std::shared_ptr<const LateTable::Source> source,
+Result<std::shared_ptr<TableHandle>> LazyHandle(std::shared_ptr<const LazyTable::Source> source,
                                                 const table::TableInfo& info) {
   const TablePlace& place = source->place;
-  return std::make_shared<TableHandle>(std::make_shared<LateTable>(info, std::move(source)),
+  return std::make_shared<TableHandle>(std::make_shared<LazyTable>(info, std::move(source)),
                                        PathOf(place, info), place.trash);
 }
 
@@ -72,7 +72,7 @@ Result<std::shared_ptr<TableHandle>> OpenTable(const TablePlace& place,
 Result<std::vector<std::shared_ptr<const Run>>> OpenRuns(
     const TablePlace& place, const std::vector<std::vector<table::TableInfo>>& runs,
     KnownTables* known) {
-  const std::shared_ptr<const LateTable::Source> late = LateSource(place);
+  const std::shared_ptr<const LazyTable::Source> late = LazySource(place);
   std::vector<std::shared_ptr<const Run>> opened;
   for (const std::vector<table::TableInfo>& tables : runs) {
     std::vector<std::shared_ptr<TableHandle>> handles;
@@ -81,7 +81,7 @@ Result<std::vector<std::shared_ptr<const Run>>> OpenRuns(
       if (handle == nullptr || !SameTable(handle->info(), info)) {
         QUIRE_ASSIGN_OR_RETURN(handle, late == nullptr || info.range_tombstone_count != 0
                                            ? OpenTable(place, info)
-                                           : LateHandle(late, info));
+                                           : LazyHandle(late, info));
       }
       handles.push_back(handle);
     }

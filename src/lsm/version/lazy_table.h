@@ -20,14 +20,14 @@
 
 namespace quire::lsm {
 
-class LateTable final : public table::Table {
+class LazyTable final : public table::Table {
  public:
   /// The place of tables, shared by those of one opening.
   struct Source {
     TablePlace place;
     StorageOptions options;  ///< what `place` refers to: tables may outlive their database
   };
-  LateTable(table::TableInfo info, std::shared_ptr<const Source> source)
+  LazyTable(table::TableInfo info, std::shared_ptr<const Source> source)
       : source_(std::move(source)), info_(std::move(info)) {}
 
   void PrefetchFilter(uint64_t hash) const override;

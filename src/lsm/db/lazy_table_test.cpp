@@ -8,7 +8,7 @@
 #include "lsm/db/db_test_support.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm::late_table_test {
+namespace quire::lsm::lazy_table_test {
 namespace {
 
 // Some tables, all in one run.
@@ -141,4 +141,4 @@ TEST_F(LateTables, ThatVanishAreDamageAndNotAbsentKeys) {
 }
 
 }  // namespace
-}  // namespace quire::lsm::late_table_test
+}  // namespace quire::lsm::lazy_table_test

@@ -1,4 +1,4 @@
-#include "lsm/version/late_table.h"
+#include "lsm/version/lazy_table.h"
 
 #include "lsm/version/manifest.h"
 #include "lsm/version/recovery.h"
@@ -23,7 +23,7 @@ class FailedEntryIterator final : public table::EntryIterator {
 
 }  // namespace
 
-Result<const table::Table*> LateTable::Use() const {
+Result<const table::Table*> LazyTable::Use() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (table_ == nullptr) {
     Result<std::shared_ptr<table::Table>> table = OpenListed(source_->place, info_);
@@ -36,14 +36,14 @@ Result<const table::Table*> LateTable::Use() const {
   return table_.get();
 }
 
-void LateTable::PrefetchFilter(uint64_t hash) const {
+void LazyTable::PrefetchFilter(uint64_t hash) const {
   if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
     opened->PrefetchFilter(hash);
   }
 }
 
 // Where the table cannot be opened, Get tells why.
-bool LateTable::MayContain(uint64_t hash) const {
+bool LazyTable::MayContain(uint64_t hash) const {
   if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
     return opened->MayContain(hash);
   }
@@ -51,7 +51,7 @@ bool LateTable::MayContain(uint64_t hash) const {
   return !table.ok() || (*table)->MayContain(hash);
 }
 
-Status LateTable::Get(Slice key, uint64_t hash, uint64_t snapshot,
+Status LazyTable::Get(Slice key, uint64_t hash, uint64_t snapshot,
                       table::TableLookup* found) const {
   if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
     return opened->Get(key, hash, snapshot, found);
@@ -60,28 +60,28 @@ Status LateTable::Get(Slice key, uint64_t hash, uint64_t snapshot,
   return table->Get(key, hash, snapshot, found);
 }
 
-const std::vector<table::RangeTombstone>& LateTable::range_tombstones() const {
+const std::vector<table::RangeTombstone>& LazyTable::range_tombstones() const {
   static const std::vector<table::RangeTombstone> kNone;
   return kNone;
 }
 
-std::unique_ptr<table::EntryIterator> LateTable::NewIterator(bool fill_cache) const {
+std::unique_ptr<table::EntryIterator> LazyTable::NewIterator(bool fill_cache) const {
   const Result<const table::Table*> table = Use();
   if (!table.ok()) return std::make_unique<FailedEntryIterator>(table.status());
   return (*table)->NewIterator(fill_cache);
 }
 
-Status LateTable::Verify() const {
+Status LazyTable::Verify() const {
   QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
   return table->Verify();
 }
 
-Status LateTable::VerifyChecksums() const {
+Status LazyTable::VerifyChecksums() const {
   QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
   return table->VerifyChecksums();
 }
 
-Result<std::vector<table::LostRange>> LateTable::FindLostRanges() const {
+Result<std::vector<table::LostRange>> LazyTable::FindLostRanges() const {
   QUIRE_ASSIGN_OR_RETURN(const table::Table* const table, Use());
   return table->FindLostRanges();
 }
