@@ -165,7 +165,7 @@ void Core::Progress() {
   if (!exchange->CheckThread().ok()) return;
   exchange->Progress();
   if (exchange->has_handler_thread()) return;
-  errands->RunPending();
+  progress_queue->RunPending();
   std::vector<Tenant*> all;
   {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -212,7 +212,7 @@ Tenant* Core::TakeTenant() {
 }
 
 void Core::EndTransfers() {
-  errands->Drop();
+  progress_queue->Drop();
   transfers->WaitIdle();
 }
 
@@ -251,7 +251,7 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   QUIRE_RETURN_IF_ERROR(Together(*core->exchange, [&] {
     if (prepared.ok()) prepared = core->exchange->HandlerStatus();
     core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-    core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
+    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->transfers);
     core->manual_background = !environment.background_threads;
     core->description = transport_name;
     if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;

@@ -17,7 +17,7 @@
 #include "io/paths/made_paths.h"
 #include "quire/database.h"
 #include "runtime/channel.h"
-#include "runtime/errands.h"
+#include "runtime/progress_queue.h"
 #include "runtime/memory_budget.h"
 
 namespace quire::runtime {
@@ -46,7 +46,7 @@ struct Core {
   std::unique_ptr<MemoryBudget> budget;
   /// Empty once the Context is gone. Last: its handler ends before what it serves goes.
   std::unique_ptr<comm::Exchange> exchange;
-  std::unique_ptr<Errands> errands;
+  std::unique_ptr<ProgressQueue> progress_queue;
   std::string description;
   std::vector<uint64_t> machine_ids;  ///< by rank: io::MachineId
 
@@ -72,7 +72,7 @@ struct Core {
   void Progress();
   /// Ends all that runs in the background, and the exchange. Not collective. Needs no memory.
   void End();
-  /// Waits for what is under way in the background, and drops the errands that wait for calls. They
+  /// Waits for what is under way in the background, and drops the work that waits for calls. They
   /// hold the core, and the core its threads: none of those may be the last that lets go.
   void EndTransfers();
   /// The first, which is on the list no more; null: there is none.

@@ -160,7 +160,7 @@ void Job::Schedule() {
   }
   try {
     if (step != kJobUndo && work_->sends(step)) {
-      core_->errands->Run(slice);
+      core_->progress_queue->Run(slice);
     } else {
       core_->transfers->Schedule(slice);
     }
@@ -173,7 +173,7 @@ void Job::Schedule() {
 
 // What cannot be told for want of memory ends the job: the little that this takes may be there.
 void Job::EndWithoutMemory() {
-  core_->errands->Run([self = shared_from_this()] {
+  core_->progress_queue->Run([self = shared_from_this()] {
     if (self->exchange_->rank() == 0) {
       self->Fail(base::OutOfMemory());
       self->End(self->ToldStatus());  // where others were told of an end already
@@ -264,7 +264,7 @@ void Job::EndStep(Report report) {
     through_ = true;
   }
   if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
-  core_->errands->Run([self = shared_from_this(), report = std::move(report)] {
+  core_->progress_queue->Run([self = shared_from_this(), report = std::move(report)] {
     self->Guarded([&] { self->SendReport(report); });
   });
   exchange_->Nudge(this);
@@ -296,7 +296,7 @@ void Job::NotReported(int step, const Status& why) {
 
 // What only this thread can do.
 void Job::Pump() {
-  core_->errands->RunPending();
+  core_->progress_queue->RunPending();
   while (core_->transfers->RunOne()) {
   }
 }
@@ -333,9 +333,9 @@ void Job::LookForMissing() {
   const Status lives = exchange_->PeerStatus(missing);
   // To send may have to wait for room.
   if (!lives.ok()) {
-    core_->errands->Run([self = shared_from_this(), lives] { self->Fail(lives); });
+    core_->progress_queue->Run([self = shared_from_this(), lives] { self->Fail(lives); });
   } else if (MayAsk(missing)) {
-    core_->errands->Run([self = shared_from_this(), missing] { self->StartAsking(missing); });
+    core_->progress_queue->Run([self = shared_from_this(), missing] { self->StartAsking(missing); });
   }
 }
 
@@ -380,7 +380,7 @@ void Job::StartAsking(int missing) {
   if (IsOver()) return;
   // What comes of the answer may have to be sent, which the callback must not do.
   const auto answered = [self = shared_from_this(), missing](const comm::Outcome& outcome) {
-    self->core_->errands->Run(
+    self->core_->progress_queue->Run(
         [self, missing, asked = outcome.status, text = std::string(outcome.answer)] {
           self->Guarded([&] { self->TakeAsked(missing, asked, text); });
         });  // without memory for that: it asks again
@@ -417,7 +417,7 @@ void Job::TakeAsked(int missing, const Status& asked, Slice present) {
 
 // Whether the thread that waits has something to do itself.
 bool Job::MayPump() const {
-  return core_->errands->pending() || (queued_ && core_->manual_background);
+  return core_->progress_queue->pending() || (queued_ && core_->manual_background);
 }
 
 // The rank that is waited for; kNobody where this one has ended.
@@ -494,7 +494,7 @@ Status Job::Wait() {
       Fail(status);
       continue;
     }
-    // Errands of this rank, also for those that ask it, end Await before its deadline.
+    // ProgressQueue of this rank, also for those that ask it, end Await before its deadline.
     if (status.ok() && NowNs() - since_ns < TimeoutNs()) continue;
     const Status hindrance = AskMissing();
     if (finished_) break;

@@ -148,7 +148,7 @@ class HungryExecutor final : public base::Executor {
 // Its last step publishes on rank 0; a rank has no memory to report that step.
 class PublishingWork final : public JobWork {
  public:
-  PublishingWork(int rank, HungryExecutor* errands) : rank_(rank), errands_(errands) {}
+  PublishingWork(int rank, HungryExecutor* progress_queue) : rank_(rank), errands_(progress_queue) {}
   int step_count() const override { return 2; }
   Result<State> Advance(int step) override {
     if (rank_ == 0) published_ = step == 1;
@@ -171,7 +171,7 @@ TEST(JobReport, ThatFindsNoMemoryLeavesTheOutcomeToRankZero) {
     RunRanks(count, false, 60'000, [&](const std::shared_ptr<Core>& core) {
       const bool starved = core->rank() == count - 1;
       const auto hungry = std::make_shared<HungryExecutor>(core->transfers);
-      core->errands = std::make_unique<Errands>(core->exchange.get(), hungry);
+      core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), hungry);
       const auto job = Job::Start(
           core, core->TakeNumber(), "the test",
           std::make_unique<PublishingWork>(core->rank(), starved ? hungry.get() : nullptr));

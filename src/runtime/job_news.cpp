@@ -45,7 +45,7 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
     // Rank 0 may neither wait nor look, and the others learn of the missing rank from it alone.
     // Without memory for that, the next question has it done.
     static_cast<void>(base::OrOutOfMemory([this] {
-      core_->errands->Run([self = shared_from_this()] { self->LookAfterMissing(); });
+      core_->progress_queue->Run([self = shared_from_this()] { self->LookAfterMissing(); });
       return Status();
     }));
     return Status();
@@ -114,7 +114,7 @@ void Job::TakeReport(int source, Report report) {
     work_ns_ = NowNs();
   }
   const std::shared_ptr<Job> self = weak_from_this().lock();
-  if (self != nullptr) core_->errands->Run([self] { self->Guarded([&] { self->Decide(); }); });
+  if (self != nullptr) core_->progress_queue->Run([self] { self->Guarded([&] { self->Decide(); }); });
   exchange_->Nudge(this);
 }
 
@@ -207,7 +207,7 @@ Status Job::SendNews(int rank, bool again) {
 
 void Job::TellAgain(int rank) {
   static_cast<void>(base::OrOutOfMemory([&] {
-    core_->errands->Run([self = shared_from_this(), rank] { self->Tell(rank, false); });
+    core_->progress_queue->Run([self = shared_from_this(), rank] { self->Tell(rank, false); });
     return Status();
   }));
 }

@@ -51,7 +51,7 @@ inline void RunSimRanks(const SimRanksOptions& options,
     core->exchange =
         comm::Exchange::Create(std::move(transport), {.timeout_ms = options.timeout_ms});
     core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-    core->errands = std::make_unique<Errands>(core->exchange.get(), core->transfers);
+    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->transfers);
     program(core);
     core->End();
   });

@@ -89,7 +89,7 @@ RANK_SABOTAGES = [
     Sabotage("job-part-hindered", "a rank does not say that its part of a job does not go on",
              "src/runtime/job_news.cpp", "zero || missing == exchange_->rank() ?", "zero ?",
              RUNTIME, "*Hindered.AllRanksHearThatOneOfThemLives*Seeded"),
-    Sabotage("job-restarted-wait", "errands begin the deadline of a wait for a job anew",
+    Sabotage("job-restarted-wait", "progress_queue begin the deadline of a wait for a job anew",
              "src/runtime/job.cpp",
              "if (status.ok() && NowNs() - since_ns < TimeoutNs()) continue;",
              "if (status.ok()) continue;", RUNTIME, "*Hindered.All*Seeded"),

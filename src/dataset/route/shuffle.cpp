@@ -59,7 +59,7 @@ std::shared_ptr<Sender> Shuffle::NewSender(uint32_t hop) {
     return OnBatch(route_.rank(), hop == kLastHop, batch);
   };
   // Not the core itself: its own threads may be the last to let go of a sender.
-  sender.work = [core = options_.core.get()] { return core->errands->RunPending(); };
+  sender.work = [core = options_.core.get()] { return core->progress_queue->RunPending(); };
   return std::make_shared<Sender>(std::move(sender));
 }
 
@@ -171,7 +171,7 @@ std::optional<Shuffle::Passed> Shuffle::TakePassed(Slice* entries) const {
 void Shuffle::PumpSecond() {
   if (!second_sender_->HasQueued() || second_scheduled_->exchange(true)) return;
   const Status given = base::OrOutOfMemory([this] {
-    options_.core->errands->Run([sender = second_sender_, scheduled = second_scheduled_] {
+    options_.core->progress_queue->Run([sender = second_sender_, scheduled = second_scheduled_] {
       *scheduled = false;
       sender->TryPump();
     });

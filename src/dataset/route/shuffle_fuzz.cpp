@@ -74,7 +74,7 @@ class Rank {
     core_->executor = base::NewManualExecutor();
     core_->transfers = core_->executor;
     core_->exchange = std::move(exchange);
-    core_->errands = std::make_unique<runtime::Errands>(exchange_, core_->transfers);
+    core_->progress_queue = std::make_unique<runtime::ProgressQueue>(exchange_, core_->transfers);
     PartWriter::Options part;
     part.fs = fs_.get();
     part.rank = kGridRank;

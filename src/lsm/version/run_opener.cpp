@@ -18,7 +18,7 @@ std::string PathOf(const TablePlace& place, const table::TableInfo& info) {
 }
 
 std::shared_ptr<const LazyTable::Source> LazySource(const TablePlace& place) {
-  if (!place.late) return nullptr;
+  if (!place.open_lazily) return nullptr;
   auto source = std::make_shared<LazyTable::Source>();
   source->options = *place.options;
   source->place = place;
@@ -49,7 +49,7 @@ Result<std::shared_ptr<table::Table>> OpenListed(const TablePlace& place,
                                                  const table::TableInfo& info) {
   const std::string path = PathOf(place, info);
   // An owner removes a table's file only after the last reader of the table.
-  const auto mode = place.late ? io::OpenMode::kReadNamed : io::OpenMode::kReadImmutable;
+  const auto mode = place.open_lazily ? io::OpenMode::kReadNamed : io::OpenMode::kReadImmutable;
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, place.fs->Open(path, mode));
   QUIRE_ASSIGN_OR_RETURN(
       std::shared_ptr<table::Table> table,

@@ -28,7 +28,7 @@ struct TablePlace {
   std::shared_ptr<Trash> trash;  ///< null: the opener removes no files
   /// Open tables on first use. Only for the owner, which alone removes files. Tables with range
   /// tombstones are always opened at once.
-  bool late = false;
+  bool open_lazily = false;
 };
 
 /// Open tables by SSID.

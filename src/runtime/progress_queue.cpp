@@ -1,37 +1,37 @@
-#include "runtime/errands.h"
+#include "runtime/progress_queue.h"
 
 #include <utility>
 
 namespace quire::runtime {
 
-void Errands::Run(std::function<void()> errand) {
-  if (!in_calls_) return executor_->Schedule(std::move(errand));
+void ProgressQueue::Run(std::function<void()> work) {
+  if (!in_calls_) return executor_->Schedule(std::move(work));
   const std::lock_guard<std::mutex> lock(mutex_);
-  queue_.push_back(std::move(errand));
+  queue_.push_back(std::move(work));
   count_.store(queue_.size(), std::memory_order_release);
 }
 
-void Errands::Drop() {
+void ProgressQueue::Drop() {
   for (std::function<void()> dropped; TakeFirst(&dropped);) {
     dropped = nullptr;  // destroyed without the lock
   }
 }
 
-bool Errands::TakeFirst(std::function<void()>* errand) {
+bool ProgressQueue::TakeFirst(std::function<void()>* work) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (queue_.empty()) return false;
-  *errand = std::move(queue_.front());
+  *work = std::move(queue_.front());
   queue_.pop_front();
   count_.store(queue_.size(), std::memory_order_release);
   return true;
 }
 
-bool Errands::RunPending() {
+bool ProgressQueue::RunPending() {
   bool any = false;
-  std::function<void()> errand;
-  while (pending() && TakeFirst(&errand)) {
-    errand();
-    errand = nullptr;
+  std::function<void()> work;
+  while (pending() && TakeFirst(&work)) {
+    work();
+    work = nullptr;
     any = true;
   }
   return any;

@@ -16,16 +16,16 @@
 
 namespace quire::runtime {
 
-class Errands {
+class ProgressQueue {
  public:
-  Errands(comm::Exchange* exchange, std::shared_ptr<base::Executor> executor)
+  ProgressQueue(comm::Exchange* exchange, std::shared_ptr<base::Executor> executor)
       : in_calls_(!exchange->has_handler_thread() && exchange->size() > 1),
         executor_(std::move(executor)) {
     if (in_calls_) exchange->SetCallWork({[this] { return pending(); }, [this] { RunPending(); }});
   }
 
-  /// Runs `errand` once, soon, never inside this call.
-  void Run(std::function<void()> errand);
+  /// Runs `work` once, soon, never inside this call.
+  void Run(std::function<void()> work);
   /// From the program's calls, collective ones among them: runs what waits for them. False: nothing
   /// did.
   bool RunPending();
@@ -34,7 +34,7 @@ class Errands {
   bool pending() const { return count_.load(std::memory_order_acquire) != 0; }
 
  private:
-  bool TakeFirst(std::function<void()>* errand);
+  bool TakeFirst(std::function<void()>* work);
 
   const bool in_calls_;
   const std::shared_ptr<base::Executor> executor_;
