@@ -10,7 +10,7 @@
 ///
 /// Layer      comm
 /// Encoding   docs/format/message.md
-/// Threads    as Exchange. Members marked "poller's" belong to the holder of poll_right_.
+/// Threads    as Exchange. Members marked "poller's" belong to the holder of poller_lock_.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@
 #include "comm/exchange/service_table.h"
 #include "comm/transport/mailbox.h"
 #include "comm/transport/progress_group.h"
-#include "comm/transport/spin_gauge.h"
+#include "comm/transport/adaptive_spin.h"
 #include "comm/transport/transport.h"
 #include "comm/transport/wait_set.h"
 
@@ -218,8 +218,8 @@ class ExchangeImpl final : public Exchange, private FrameSink {
   WaitSet sleepers_;
   Counters counters_;
 
-  SpinGauge caller_spin_;
-  PollRight poll_right_;
+  AdaptiveSpin caller_spin_;
+  PollerLock poller_lock_;
   std::atomic<bool> led_{false};       ///< a waiting thread polls
   std::atomic<bool> deferred_{false};  ///< HandleDeferred has something to do
   std::string answer_;                 ///< poller's: what the running service answers

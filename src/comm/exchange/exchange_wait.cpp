@@ -22,13 +22,13 @@ constexpr uint64_t kAskAgainNs = base::kNsPerMs;
 // The right to poll, given back however the poll ends.
 class ExchangeImpl::Polling {
  public:
-  explicit Polling(PollRight* right) : right_(right) {}
+  explicit Polling(PollerLock* right) : right_(right) {}
   ~Polling() { right_->Unlock(); }
   Polling(const Polling&) = delete;
   Polling& operator=(const Polling&) = delete;
 
  private:
-  PollRight* const right_;
+  PollerLock* const right_;
 };
 
 // By the holder of the poll right. Nothing leaves it: a poll that has no memory may have lost
@@ -73,8 +73,8 @@ void ExchangeImpl::FailAll(const Status& why) {
 }
 
 int ExchangeImpl::TryPoll() {
-  if (!poll_right_.TryLock()) return -1;
-  const Polling polling(&poll_right_);
+  if (!poller_lock_.TryLock()) return -1;
+  const Polling polling(&poller_lock_);
   return PollHeld();
 }
 
@@ -118,7 +118,7 @@ class ExchangeImpl::Lead {
 // Without a handler thread somebody who waits must poll. Whoever stops polling hands over to a
 // sleeper it sees; a sleeper it does not see comes here, and finds that nobody polls.
 bool ExchangeImpl::NobodyPolls() const {
-  return !has_handler_thread() && !led_.load(std::memory_order_acquire) && poll_right_.IsFree();
+  return !has_handler_thread() && !led_.load(std::memory_order_acquire) && poller_lock_.IsFree();
 }
 
 bool ExchangeImpl::Sleep(Sleeper& sleeper, Condition done, bool in_transport, uint64_t timeout_ns) {
@@ -231,7 +231,7 @@ Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, 
 
 void ExchangeImpl::HandlerLoop() {
   io::Clock& clock = transport_->clock();
-  SpinGauge spin(transport_->spin_ns());
+  AdaptiveSpin spin(transport_->spin_ns());
   uint64_t spin_end_ns = 0;  // 0: it does not spin
   while (!stop_.load(std::memory_order_acquire)) {
     // The leader polls, and hands over when it leaves. It may be half gone and have lost its core
@@ -243,8 +243,8 @@ void ExchangeImpl::HandlerLoop() {
     }
     int count = 0;
     {
-      poll_right_.Lock();
-      const Polling polling(&poll_right_);
+      poller_lock_.Lock();
+      const Polling polling(&poller_lock_);
       count = PollHeld();
     }
     if (count > 0) {

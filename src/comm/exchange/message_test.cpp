@@ -9,8 +9,8 @@
 #include "comm/transport/core_set.h"
 #include "comm/transport/frame.h"
 #include "comm/mpi/mpi_transport.h"
-#include "comm/transport/nap.h"
-#include "comm/transport/spin_gauge.h"
+#include "comm/transport/backoff.h"
+#include "comm/transport/adaptive_spin.h"
 
 namespace quire::comm::message_test {
 namespace {
@@ -190,23 +190,23 @@ TEST(CoreSet, RoundsTheQuotaOfAControlGroupUp) {
   EXPECT_EQ(ParseCoreQuota("5"), kCoresMax);
 }
 
-TEST(NapPolicy, NapsLongerTheLongerNothingHappened) {
-  NapPolicy naps;
-  uint64_t last_ns = naps.NapNs(1'000'000'000, false);
+TEST(Backoff, NapsLongerTheLongerNothingHappened) {
+  Backoff naps;
+  uint64_t last_ns = naps.SleepNs(1'000'000'000, false);
   EXPECT_LE(last_ns, 50'000u);
   for (uint64_t now_ns = 1'000'000'000; now_ns < 3'000'000'000; now_ns += 10'000'000) {
-    const uint64_t nap_ns = naps.NapNs(now_ns, false);
+    const uint64_t nap_ns = naps.SleepNs(now_ns, false);
     EXPECT_GE(nap_ns, last_ns);
-    EXPECT_LE(nap_ns, naps.NapNs(now_ns, true));
+    EXPECT_LE(nap_ns, naps.SleepNs(now_ns, true));
     last_ns = nap_ns;
   }
   EXPECT_GE(last_ns, 1'000'000u);
   naps.Activity();
-  EXPECT_LE(naps.NapNs(3'000'000'000, false), 50'000u);
+  EXPECT_LE(naps.SleepNs(3'000'000'000, false), 50'000u);
 }
 
-TEST(SpinGauge, StopsSpinningWhereItIsInVainAndTriesAgain) {
-  SpinGauge gauge(1000);
+TEST(AdaptiveSpin, StopsSpinningWhereItIsInVainAndTriesAgain) {
+  AdaptiveSpin gauge(1000);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(gauge.BudgetNs(), 1000u);
     gauge.Succeeded();
@@ -223,7 +223,7 @@ TEST(SpinGauge, StopsSpinningWhereItIsInVainAndTriesAgain) {
   }
   gauge.Succeeded();
   EXPECT_EQ(gauge.BudgetNs(), 1000u);
-  SpinGauge never(0);
+  AdaptiveSpin never(0);
   EXPECT_EQ(never.BudgetNs(), 0u);
 }
 

@@ -35,7 +35,7 @@ class HybridTransport final : public Transport {
   // A neighbour ends this sleep; what comes through MPI is found after it.
   bool Wait(Waiter who, uint64_t timeout_ns) override {
     if (mpi_->Pending()) return true;
-    return shm_->Wait(who, std::min(timeout_ns, mpi_->NapNs(who)));
+    return shm_->Wait(who, std::min(timeout_ns, mpi_->SleepNs(who)));
   }
   void Wake(Waiter who) override { shm_->Wake(who); }
   uint64_t spin_ns() const override { return shm_->spin_ns(); }

@@ -452,15 +452,15 @@ int MpiLink::Poll(FrameSink& sink, int) {
   return count;
 }
 
-uint64_t MpiLink::NapNs(Waiter who) {
+uint64_t MpiLink::SleepNs(Waiter who) {
   const bool is_backup = who == Waiter::kHandler && led_.load(std::memory_order_relaxed);
-  return naps_.NapNs(io::RealClock().NowNs(), is_backup);
+  return naps_.SleepNs(io::RealClock().NowNs(), is_backup);
 }
 
 bool MpiLink::Wait(Waiter who, uint64_t timeout_ns) {
   std::atomic<uint32_t>& woken = woken_[static_cast<int>(who)];
   if (Pending()) return true;
-  SleepPrecisely(&woken, std::min(timeout_ns, NapNs(who)));
+  SleepPrecisely(&woken, std::min(timeout_ns, SleepNs(who)));
   woken.exchange(0, std::memory_order_acq_rel);
   return false;
 }

@@ -19,7 +19,7 @@
 
 #include "comm/mpi/mpi_session.h"
 #include "comm/transport/frame.h"
-#include "comm/transport/nap.h"
+#include "comm/transport/backoff.h"
 #include "comm/transport/peer_process.h"
 #include "comm/transport/progress_group.h"
 #include "comm/transport/transport.h"
@@ -60,7 +60,7 @@ class MpiLink final : public Transport {
   std::string Name() const override { return "mpi"; }
 
   /// How long `who` may sleep before it must poll again.
-  uint64_t NapNs(Waiter who);
+  uint64_t SleepNs(Waiter who);
   /// True if Poll has something to report for which nothing will wake it.
   bool Pending() const { return gone_count_.load(std::memory_order_seq_cst) != 0; }
 
@@ -128,7 +128,7 @@ class MpiLink final : public Transport {
 
   std::unique_ptr<MpiSession> session_;  ///< set once, by Start
   const MpiLinkOptions options_;
-  NapPolicy naps_;
+  Backoff naps_;
   std::atomic<bool> led_{false};
   std::atomic<uint32_t> woken_[2] = {0, 0};
   std::atomic<uint32_t> gone_count_{0};  ///< peers whose health is kGone

@@ -8,7 +8,7 @@
 #include "base/log_sink.h"
 #include "base/units.h"
 #include "comm/mpi/mpi_transport.h"
-#include "comm/transport/nap.h"
+#include "comm/transport/backoff.h"
 #include "io/files/machine.h"
 
 namespace quire::comm {

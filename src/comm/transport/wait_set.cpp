@@ -80,14 +80,14 @@ void WaitSet::HandOver() {
   }
 }
 
-void PollRight::Lock() {
+void PollerLock::Lock() {
   if (TryLock()) return;
   while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
     io::FutexWait(&state_, kWanted, kPollRightSleepNs);
   }
 }
 
-void PollRight::Unlock() {
+void PollerLock::Unlock() {
   if (state_.exchange(kFree, std::memory_order_release) == kWanted) io::FutexWake(&state_, 1);
 }
 

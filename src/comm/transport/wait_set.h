@@ -2,7 +2,7 @@
 /// at a time.
 ///
 /// Layer      comm
-/// Threads    WaitSet: any. A Sleeper belongs to its thread. PollRight: any.
+/// Threads    WaitSet: any. A Sleeper belongs to its thread. PollerLock: any.
 #pragma once
 
 #include <atomic>
@@ -69,7 +69,7 @@ class WaitSet {
 };
 
 /// A lock whose holder may be away for long (it runs services), so that most only try.
-class PollRight {
+class PollerLock {
  public:
   bool TryLock() {
     uint32_t expected = kFree;

@@ -11,9 +11,9 @@ namespace quire::comm {
 
 /// A thread that spins where the other one needs its core, or where answers take longer, only
 /// delays both. After some spins in vain most waits go without, and one in a while tries again.
-class SpinGauge {
+class AdaptiveSpin {
  public:
-  explicit SpinGauge(uint64_t spin_ns) : spin_ns_(spin_ns) {}
+  explicit AdaptiveSpin(uint64_t spin_ns) : spin_ns_(spin_ns) {}
 
   /// How long to spin in the next wait.
   uint64_t BudgetNs() {

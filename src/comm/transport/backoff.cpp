@@ -1,4 +1,4 @@
-#include "comm/transport/nap.h"
+#include "comm/transport/backoff.h"
 
 #include <sys/prctl.h>
 
@@ -23,7 +23,7 @@ constexpr uint64_t kLongNapNs = 500'000;
 
 }  // namespace
 
-uint64_t NapPolicy::NapNs(uint64_t now_ns, bool is_backup) {
+uint64_t Backoff::SleepNs(uint64_t now_ns, bool is_backup) {
   if (active_.load(std::memory_order_relaxed)) {
     active_.store(false, std::memory_order_relaxed);
     last_ns_.store(now_ns, std::memory_order_relaxed);

@@ -12,13 +12,13 @@ namespace quire::comm {
 /// Naps grow with the time since something last happened: what is just coming is found soon, and an
 /// idle rank uses next to no processor time. docs/decisions/0007-waiting.md has the measurements
 /// behind the numbers.
-class NapPolicy {
+class Backoff {
  public:
   /// Something arrived or was sent.
   void Activity() { active_.store(true, std::memory_order_relaxed); }
   /// The nap for a thread that found nothing at `now_ns`; longer for one that another thread polls
   /// for.
-  uint64_t NapNs(uint64_t now_ns, bool is_backup);
+  uint64_t SleepNs(uint64_t now_ns, bool is_backup);
 
  private:
   std::atomic<bool> active_{true};  ///< since the last nap: so that activity needs no clock
