@@ -9,7 +9,7 @@
 #include "base/out_of_memory.h"
 #include "io/files/machine.h"
 #include "log/record.h"
-#include "dataset/route/arrival.h"
+#include "dataset/route/patient_barrier.h"
 #include "dataset/part/value_file.h"
 #include "runtime/agreement.h"
 #include "runtime/partitioner.h"
@@ -223,7 +223,7 @@ DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch(const Status& ready) {
 }
 
 // Where all ranks have done this, what they put is where it belongs.
-Status DatasetWriterImpl::SendAll(Arrival* arrival) {
+Status DatasetWriterImpl::SendAll(PatientBarrier* arrival) {
   Status mine = failed_;
   if (mine.ok()) {
     mine = base::OrOutOfMemory([this] {
@@ -235,7 +235,7 @@ Status DatasetWriterImpl::SendAll(Arrival* arrival) {
 }
 
 // This rank's part of the epoch is durable. Others may take longer, as long as they live.
-Status DatasetWriterImpl::Seal(Arrival* arrival) {
+Status DatasetWriterImpl::Seal(PatientBarrier* arrival) {
   const Status mine = base::OrOutOfMemory([this] {
     collector_.Finish();
     // By value: it may run after Drain has timed out, when another epoch may have begun.
@@ -245,7 +245,7 @@ Status DatasetWriterImpl::Seal(Arrival* arrival) {
     });
     return lane_->Drain();
   });
-  const Status all = arrival->Come(mine);
+  const Status all = arrival->Arrive(mine);
   return mine.ok() ? all : mine;
 }
 
@@ -255,7 +255,7 @@ Status DatasetWriterImpl::Seal(Arrival* arrival) {
 Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
   runtime::Core& core = *dataset_.core;
   const uint32_t numbers[] = {core.TakeNumber(), core.TakeNumber()};
-  std::optional<Arrival> sending, sealing;
+  std::optional<PatientBarrier> sending, sealing;
   // Before the first step: no rank waits for one that cannot come.
   const Status ready = base::OrOutOfMemory([&] {
     sending.emplace(dataset_.core, numbers[0], "the sending of batches of a dataset");

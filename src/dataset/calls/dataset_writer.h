@@ -16,7 +16,7 @@
 
 #include "base/forked_child.h"
 #include "io/paths/made_paths.h"
-#include "dataset/route/arrival.h"
+#include "dataset/route/patient_barrier.h"
 #include "dataset/route/collector.h"
 #include "dataset/part/double_buffer.h"
 #include "dataset/part/files.h"
@@ -86,8 +86,8 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
   };
   Step Take(StepName name, const Status& mine, uint64_t number);
   Step AgreeOnEpoch(const Status& ready);
-  Status SendAll(Arrival* arrival);
-  Status Seal(Arrival* arrival);
+  Status SendAll(PatientBarrier* arrival);
+  Status Seal(PatientBarrier* arrival);
   Status WriteEpoch(Outcome* outcome);
   Status Publish(uint64_t pair_count);
   Status Unpublish();

@@ -17,7 +17,7 @@
 #include <optional>
 #include <shared_mutex>
 
-#include "dataset/route/arrival.h"
+#include "dataset/route/patient_barrier.h"
 #include "dataset/route/batches.h"
 #include "dataset/route/collector.h"
 #include "dataset/route/entry.h"
@@ -47,7 +47,7 @@ class Shuffle {
   Status Add(const Entry& entry, uint32_t partition, bool* waited);
   /// Collective. Sends the rest, and comes to `arrival` between: where all ranks come back with OK,
   /// their collectors have all that is for them. Its own failure, `mine` before others.
-  Status Flush(Arrival* arrival, const Status& mine);
+  Status Flush(PatientBarrier* arrival, const Status& mine);
   /// After a failure: forgets what is left, and takes nothing more of the attempt.
   void Drop();
 

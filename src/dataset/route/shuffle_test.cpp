@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Routes, Shuffles,
                          testing::Combine(testing::Values(1024u, 2u), testing::Bool()));
 
 Status FlushAll(const std::shared_ptr<runtime::Core>& core, Shuffle* shuffle) {
-  Arrival arrival(core, core->TakeNumber(), "a test");
+  PatientBarrier arrival(core, core->TakeNumber(), "a test");
   return shuffle->Flush(&arrival, Status());
 }
 

@@ -1,4 +1,4 @@
-#include "dataset/route/arrival.h"
+#include "dataset/route/patient_barrier.h"
 
 #include <mutex>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace quire::dataset {
 
-class Arrival::Work final : public runtime::JobWork {
+class PatientBarrier::Work final : public runtime::JobWork {
  public:
   int step_count() const override { return 1; }
   Result<State> Advance(int /*step*/) override {
@@ -18,7 +18,7 @@ class Arrival::Work final : public runtime::JobWork {
     return State::kThrough;
   }
   // Whether it was not there before.
-  bool Come(const Status& mine) {
+  bool Arrive(const Status& mine) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (mine_.has_value()) return false;
     mine_ = mine;
@@ -30,18 +30,18 @@ class Arrival::Work final : public runtime::JobWork {
   std::optional<Status> mine_;
 };
 
-Arrival::Arrival(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what) {
+PatientBarrier::PatientBarrier(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what) {
   auto work = std::make_unique<Work>();
   work_ = work.get();
   job_ = runtime::Job::Start(core, number, what, std::move(work));
 }
 
-Arrival::~Arrival() {
-  if (work_->Come(base::OutOfMemory())) job_->Resume();
+PatientBarrier::~PatientBarrier() {
+  if (work_->Arrive(base::OutOfMemory())) job_->Resume();
 }
 
-Status Arrival::Come(const Status& mine) {
-  if (work_->Come(mine)) job_->Resume();
+Status PatientBarrier::Arrive(const Status& mine) {
+  if (work_->Arrive(mine)) job_->Resume();
   return job_->Wait();
 }
 

@@ -13,19 +13,19 @@
 
 namespace quire::dataset {
 
-class Arrival {
+class PatientBarrier {
  public:
   /// Collective, but does not wait. From now on this rank is waited for. `number`: of
   /// Core::TakeNumber, taken before anything can fail on this rank alone. `what` is for errors.
-  Arrival(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what);
-  /// Destroying it before Come() counts as a failure of this rank.
-  ~Arrival();
-  Arrival(const Arrival&) = delete;
-  Arrival& operator=(const Arrival&) = delete;
+  PatientBarrier(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what);
+  /// Destroying it before Arrive() counts as a failure of this rank.
+  ~PatientBarrier();
+  PatientBarrier(const PatientBarrier&) = delete;
+  PatientBarrier& operator=(const PatientBarrier&) = delete;
 
   /// Once. Returns OK if every rank came with OK, as far as this rank knows; kTimedOut if a rank
   /// does not answer. Messages that are sent in calls are sent meanwhile.
-  Status Come(const Status& mine);
+  Status Arrive(const Status& mine);
 
  private:
   class Work;

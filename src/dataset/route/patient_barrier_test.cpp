@@ -1,4 +1,4 @@
-#include "dataset/route/arrival.h"
+#include "dataset/route/patient_barrier.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::dataset::arrival_test {
+namespace quire::dataset::patient_barrier_test {
 namespace {
 
 constexpr uint64_t kTimeoutMs = 20'000;
@@ -25,31 +25,31 @@ void RunThree(uint64_t timeout_ms,
   RunSimRanks(ranks, program);
 }
 
-TEST(Arrival, WaitsForARankThatTakesMuchLongerThanADeadline) {
+TEST(PatientBarrier, WaitsForARankThatTakesMuchLongerThanADeadline) {
   for (const int late : {0, 2}) {
     RunThree(kShortMs, [late](const std::shared_ptr<runtime::Core>& core) {
-      Arrival arrival(core, core->TakeNumber(), "a test");
+      PatientBarrier arrival(core, core->TakeNumber(), "a test");
       if (core->rank() == late) core->exchange->transport().clock().SleepNs(kLateNs);
-      EXPECT_OK(arrival.Come(Status()));
+      EXPECT_OK(arrival.Arrive(Status()));
     });
   }
 }
 
-TEST(Arrival, WithAFailureIsToldToAll) {
+TEST(PatientBarrier, WithAFailureIsToldToAll) {
   RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
-    Arrival arrival(core, core->TakeNumber(), "a test");
+    PatientBarrier arrival(core, core->TakeNumber(), "a test");
     const bool fails = core->rank() == 1;
-    EXPECT_CODE(arrival.Come(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
+    EXPECT_CODE(arrival.Arrive(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
   });
 }
 
 // As where memory runs out before: the others are told, and wait no longer.
-TEST(Arrival, WhoNeverComesHasFailed) {
+TEST(PatientBarrier, WhoNeverComesHasFailed) {
   RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
     {
-      Arrival arrival(core, core->TakeNumber(), "a test");
+      PatientBarrier arrival(core, core->TakeNumber(), "a test");
       if (core->rank() != 1) {
-        EXPECT_FALSE(arrival.Come(Status()).ok());
+        EXPECT_FALSE(arrival.Arrive(Status()).ok());
       }
     }
     EXPECT_OK(core->exchange->Barrier());
@@ -57,4 +57,4 @@ TEST(Arrival, WhoNeverComesHasFailed) {
 }
 
 }  // namespace
-}  // namespace quire::dataset::arrival_test
+}  // namespace quire::dataset::patient_barrier_test
