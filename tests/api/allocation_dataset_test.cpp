@@ -264,9 +264,9 @@ void TurnStarved(quire::dataset::DoubleBuffer<Flag>* buffer) {
 TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
   quire::runtime::RunSimRanks(
       {.rank_count = 1}, [](const std::shared_ptr<quire::runtime::Core>& core) {
-        const auto lane = std::make_shared<quire::dataset::Lane>(nullptr, core->exchange.get());
+        const auto queue = std::make_shared<quire::dataset::SerialQueue>(nullptr, core->exchange.get());
         int written = 0;
-        quire::dataset::DoubleBuffer<Flag> buffer(lane.get(), [&](Flag* /*full*/, bool /*only*/) {
+        quire::dataset::DoubleBuffer<Flag> buffer(queue.get(), [&](Flag* /*full*/, bool /*only*/) {
           ++written;
           return quire::Status();
         });

@@ -26,16 +26,16 @@ DatasetWriterImpl::DatasetWriterImpl(OpenDataset dataset)
     : dataset_(std::move(dataset)),
       route_(static_cast<uint32_t>(dataset_.core->rank()),
              static_cast<uint32_t>(dataset_.core->size()), dataset_.options.grid_ranks_min),
-      lane_(std::make_shared<Lane>(
+      queue_(std::make_shared<SerialQueue>(
           dataset_.core->manual_background ? nullptr : dataset_.core->executor.get(),
           dataset_.core->exchange.get())),
       pairs_(
-          lane_.get(),
+          queue_.get(),
           [part = dataset_.part.get()](PairBuffer* buffer, bool only) {
             return part->AddTable(buffer, only);
           },
           dataset_.options.table_bytes),
-      collector_(dataset_.options, route_, lane_.get(), dataset_.part.get()),
+      collector_(dataset_.options, route_, queue_.get(), dataset_.part.get()),
       shuffle_(std::make_unique<Shuffle>(
           Shuffle::Options{dataset_.core, dataset_.number, dataset_.options, dataset_.session},
           route_, &collector_)),
@@ -46,7 +46,7 @@ DatasetWriterImpl::DatasetWriterImpl(OpenDataset dataset)
 
 DatasetWriterImpl::~DatasetWriterImpl() {
   if (process_.forked()) {
-    base::LeaveInChild(dataset_, lane_, shuffle_);
+    base::LeaveInChild(dataset_, queue_, shuffle_);
     return;
   }
   {
@@ -58,7 +58,7 @@ DatasetWriterImpl::~DatasetWriterImpl() {
 
 void DatasetWriterImpl::Stop() {
   shuffle_.reset();  // nothing more comes
-  lane_->Rest();     // it writes into what goes now
+  queue_->WaitUntilIdle();     // it writes into what goes now
 }
 
 // The writer lives on, and says why it does nothing any more.
@@ -140,8 +140,8 @@ Status DatasetWriterImpl::Keep(const Pair& pair) {
   if (!pairs_.filling().Fits(pair.key.size(), pair.value.size())) {
     if (!pairs_.spare_free()) ++statistics_.put_waits;
     QUIRE_RETURN_IF_ERROR(
-        lane_->WaitUntil("a table to be written", [this] { return pairs_.spare_free(); }));
-    QUIRE_RETURN_IF_ERROR(lane_->status());
+        queue_->WaitUntil("a table to be written", [this] { return pairs_.spare_free(); }));
+    QUIRE_RETURN_IF_ERROR(queue_->status());
     pairs_.Turn();
   }
   pairs_.filling().Add(pair.key, pair.value, route_.rank());
@@ -223,29 +223,29 @@ DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch(const Status& ready) {
 }
 
 // Where all ranks have done this, what they put is where it belongs.
-Status DatasetWriterImpl::SendAll(PatientBarrier* arrival) {
+Status DatasetWriterImpl::SendAll(PatientBarrier* barrier) {
   Status mine = failed_;
   if (mine.ok()) {
     mine = base::OrOutOfMemory([this] {
       pairs_.Finish();
-      return lane_->status();
+      return queue_->status();
     });
   }
-  return shuffle_->Flush(arrival, mine);
+  return shuffle_->Flush(barrier, mine);
 }
 
 // This rank's part of the epoch is durable. Others may take longer, as long as they live.
-Status DatasetWriterImpl::Seal(PatientBarrier* arrival) {
+Status DatasetWriterImpl::Seal(PatientBarrier* barrier) {
   const Status mine = base::OrOutOfMemory([this] {
     collector_.Finish();
     // By value: it may run after Drain has timed out, when another epoch may have begun.
-    lane_->Run([this, epoch = *epoch_, attempt = attempt_] {
-      const Status before = lane_->status();
+    queue_->Run([this, epoch = *epoch_, attempt = attempt_] {
+      const Status before = queue_->status();
       return before.ok() ? dataset_.part->Seal(epoch, attempt) : before;
     });
-    return lane_->Drain();
+    return queue_->Drain();
   });
-  const Status all = arrival->Arrive(mine);
+  const Status all = barrier->Arrive(mine);
   return mine.ok() ? all : mine;
 }
 
@@ -318,11 +318,11 @@ Status DatasetWriterImpl::WriteEpochs() {
 // As if the epoch had not begun.
 Status DatasetWriterImpl::Discard() {
   shuffle_->Drop();
-  const Status drained = lane_->Drain();
-  if (!lane_->idle()) {
+  const Status drained = queue_->Drain();
+  if (!queue_->idle()) {
     return drained.WithContext("what is left of an epoch that failed is being written still");
   }
-  lane_->Forgive();
+  queue_->ClearError();
   pairs_.Drop();
   collector_.Drop();
   return dataset_.part->Rewind();

@@ -20,7 +20,7 @@
 #include "dataset/route/collector.h"
 #include "dataset/part/double_buffer.h"
 #include "dataset/part/files.h"
-#include "dataset/part/lane.h"
+#include "dataset/part/serial_queue.h"
 #include "dataset/part/part_writer.h"
 #include "dataset/route/shuffle.h"
 #include "quire/dataset.h"
@@ -86,8 +86,8 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
   };
   Step Take(StepName name, const Status& mine, uint64_t number);
   Step AgreeOnEpoch(const Status& ready);
-  Status SendAll(PatientBarrier* arrival);
-  Status Seal(PatientBarrier* arrival);
+  Status SendAll(PatientBarrier* barrier);
+  Status Seal(PatientBarrier* barrier);
   Status WriteEpoch(Outcome* outcome);
   Status Publish(uint64_t pair_count);
   Status Unpublish();
@@ -99,7 +99,7 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
   const base::OwnProcess process_;
   OpenDataset dataset_;
   const Route route_;
-  std::shared_ptr<Lane> lane_;
+  std::shared_ptr<SerialQueue> queue_;
   DoubleBuffer<PairBuffer> pairs_;  ///< of this rank, in formats whose pairs stay
   Collector collector_;
   std::unique_ptr<Shuffle> shuffle_;

@@ -2,7 +2,7 @@
 ///
 /// Layer      dataset
 /// Threads    filling, Turn, Finish, Drop: one at a time; spare_free: any
-/// Invariants nothing is lost: a buffer is given to the lane once, and filled again when empty;
+/// Invariants nothing is lost: a buffer is given to the queue once, and filled again when empty;
 ///            it is empty and free also if writing failed, even for lack of memory; if there is no
 ///            memory to hand it over, std::bad_alloc is thrown, and it is filled as before
 #pragma once
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
-#include "dataset/part/lane.h"
+#include "dataset/part/serial_queue.h"
 #include "quire/status.h"
 
 namespace quire::dataset {
@@ -24,10 +24,10 @@ class DoubleBuffer {
   /// Writes what is in a buffer; `only`: of this epoch there is nothing else.
   using Write = std::function<Status(Buffer* buffer, bool only)>;
 
-  /// `empty...` makes a buffer. It must not go before the lane is drained.
+  /// `empty...` makes a buffer. It must not go before the queue is drained.
   template <typename... Empty>
-  DoubleBuffer(Lane* lane, Write write, const Empty&... empty)
-      : lane_(lane), write_(std::move(write)), buffers_{Buffer(empty...), Buffer(empty...)} {}
+  DoubleBuffer(SerialQueue* queue, Write write, const Empty&... empty)
+      : queue_(queue), write_(std::move(write)), buffers_{Buffer(empty...), Buffer(empty...)} {}
 
   Buffer& filling() { return buffers_[filling_]; }
   const Buffer& filling() const { return buffers_[filling_]; }
@@ -50,7 +50,7 @@ class DoubleBuffer {
   void Give(bool only) {
     Buffer* const full = &buffers_[filling_];
     std::function<Status()> work = [this, full, only] {
-      Status status = lane_->status();  // what failed before makes this pointless
+      Status status = queue_->status();  // what failed before makes this pointless
       if (status.ok()) status = base::OrOutOfMemory([&] { return write_(full, only); });
       full->Clear();
       spare_free_.store(true, std::memory_order_release);
@@ -58,7 +58,7 @@ class DoubleBuffer {
     };
     spare_free_.store(false, std::memory_order_release);
     try {
-      lane_->Run(std::move(work));
+      queue_->Run(std::move(work));
     } catch (const std::bad_alloc&) {
       spare_free_.store(true, std::memory_order_release);
       throw;  // the buffer is filled on, or dropped
@@ -67,7 +67,7 @@ class DoubleBuffer {
     turned_ = true;
   }
 
-  Lane* const lane_;
+  SerialQueue* const queue_;
   const Write write_;
   Buffer buffers_[2];
   int filling_ = 0;

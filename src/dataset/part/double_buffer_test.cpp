@@ -20,10 +20,10 @@ struct Numbers {
 
 TEST(DoubleBuffer, IsFreeAndEmptyAgainWhereWritingFindsNoMemory) {
   runtime::RunSimRanks({.rank_count = 1}, [](const std::shared_ptr<runtime::Core>& core) {
-    const auto lane = std::make_shared<Lane>(nullptr, core->exchange.get());
+    const auto queue = std::make_shared<SerialQueue>(nullptr, core->exchange.get());
     bool has_memory = false;
     std::vector<int> written;
-    DoubleBuffer<Numbers> buffer(lane.get(), [&](Numbers* full, bool /*only*/) {
+    DoubleBuffer<Numbers> buffer(queue.get(), [&](Numbers* full, bool /*only*/) {
       if (!has_memory) throw std::bad_alloc();
       written.insert(written.end(), full->numbers.begin(), full->numbers.end());
       return Status();
@@ -31,15 +31,15 @@ TEST(DoubleBuffer, IsFreeAndEmptyAgainWhereWritingFindsNoMemory) {
     buffer.filling().numbers = {1};
     buffer.Turn();
     EXPECT_TRUE(buffer.spare_free());
-    EXPECT_CODE(lane->Drain(), Code::kOutOfMemory);
+    EXPECT_CODE(queue->Drain(), Code::kOutOfMemory);
     buffer.Drop();
-    lane->Forgive();
+    queue->ClearError();
     has_memory = true;
     for (const int number : {2, 3}) {
       buffer.filling().numbers.push_back(number);
       buffer.Turn();
     }
-    EXPECT_OK(lane->Drain());
+    EXPECT_OK(queue->Drain());
     EXPECT_EQ(written, (std::vector<int>{2, 3}));
   });
 }

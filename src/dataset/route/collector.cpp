@@ -25,24 +25,24 @@ constexpr size_t HashEntryBytes(bool marked) {
 
 }  // namespace
 
-Collector::Collector(const DatasetOptions& options, const Route& route, Lane* lane,
+Collector::Collector(const DatasetOptions& options, const Route& route, SerialQueue* queue,
                      PartWriter* part)
     : format_(options.format),
       route_(route),
       hash_count_max_(options.partition_bytes / sizeof(filter::KeyRank)),
-      lane_(lane),
-      hashes_(lane,
+      queue_(queue),
+      hashes_(queue,
               [part, map = MapOptions(options, route.size())](HashBuffer* buffer, bool /*only*/) {
                 return part->AddMap(map, &buffer->pairs);
               }),
       pairs_(
-          lane, [part](PairBuffer* buffer, bool only) { return part->AddTable(buffer, only); },
+          queue, [part](PairBuffer* buffer, bool only) { return part->AddTable(buffer, only); },
           options.partition_bytes) {}
 
 Status Collector::Take(uint32_t source, bool marked, Slice entries) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // The epoch cannot be completed any more; who sends is not kept waiting for that.
-  if (!lane_->status().ok()) return Status();
+  if (!queue_->status().ok()) return Status();
   return HasKeys(format_) ? TakePairs(source, marked, entries)
                           : TakeHashes(source, marked, entries);
 }

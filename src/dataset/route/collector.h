@@ -15,7 +15,7 @@
 #include "filter/rank_map/rank_map.h"
 #include "dataset/part/double_buffer.h"
 #include "dataset/route/entry.h"
-#include "dataset/part/lane.h"
+#include "dataset/part/serial_queue.h"
 #include "dataset/part/part_writer.h"
 #include "dataset/route/route.h"
 #include "quire/dataset.h"
@@ -24,15 +24,15 @@ namespace quire::dataset {
 
 class Collector {
  public:
-  Collector(const DatasetOptions& options, const Route& route, Lane* lane, PartWriter* part);
+  Collector(const DatasetOptions& options, const Route& route, SerialQueue* queue, PartWriter* part);
 
   /// Takes the entries of a batch of `source`; with marks, of the ranks that the marks name,
   /// forwarded by `source`.
   ///
-  /// Errors  kBusy: no room until the lane has gone on. kCorruption: they are no entries; a rank
+  /// Errors  kBusy: no room until the queue has gone on. kCorruption: they are no entries; a rank
   ///         that sends such is damaged.
   Status Take(uint32_t source, bool marked, Slice entries);
-  /// Gives the rest of the epoch to the lane.
+  /// Gives the rest of the epoch to the queue.
   void Finish();
   void Drop();
   uint64_t received() const;
@@ -54,7 +54,7 @@ class Collector {
   const DatasetFormat format_;
   const Route route_;
   const uint64_t hash_count_max_;
-  Lane* const lane_;
+  SerialQueue* const queue_;
   mutable std::mutex mutex_;
   DoubleBuffer<HashBuffer> hashes_;
   DoubleBuffer<PairBuffer> pairs_;

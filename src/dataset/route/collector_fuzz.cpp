@@ -85,17 +85,17 @@ void Run(DatasetFormat format, uint32_t sender, bool marked, Slice entries) {
   const auto writer = PartWriter::Open(options, {});
   QUIRE_CHECK(writer.ok() && (*writer)->Prepare().ok());
   MuteExchange exchange(kGridRank, kGridSize);
-  const auto lane = std::make_shared<Lane>(nullptr, &exchange);
+  const auto queue = std::make_shared<SerialQueue>(nullptr, &exchange);
   DatasetOptions dataset;
   dataset.format = format;
   dataset.partition_bytes = 64 << 10;
-  Collector collector(dataset, Route(kGridRank, kGridSize, 2), lane.get(), writer->get());
+  Collector collector(dataset, Route(kGridRank, kGridSize, 2), queue.get(), writer->get());
   const Status status = collector.Take(sender, marked, entries);
   const Told told = Read(format, sender, marked, entries);
   QUIRE_CHECK(status.code() == (told.whole ? Code::kOk : Code::kCorruption));
   QUIRE_CHECK(collector.received() == (told.whole ? told.count : 0));
   collector.Finish();
-  QUIRE_CHECK(lane->status().ok() && (*writer)->Seal(1, kAttempt).ok());
+  QUIRE_CHECK(queue->status().ok() && (*writer)->Seal(1, kAttempt).ok());
 
   const auto records = ReadIndex(*fs, "", kId, kGridRank);
   QUIRE_CHECK(records.ok() && records->size() == 1);

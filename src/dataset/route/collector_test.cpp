@@ -39,13 +39,13 @@ uint64_t RunCollector(DatasetFormat format, const std::function<void(Collector&)
     ASSERT_OK(part.status());
     ASSERT_OK((*part)->Prepare());
     (*part)->KeepFiles();
-    const auto lane = std::make_shared<Lane>(nullptr, core->exchange.get());
+    const auto queue = std::make_shared<SerialQueue>(nullptr, core->exchange.get());
     DatasetOptions dataset;
     dataset.format = format;
-    Collector collector(dataset, Route(kRank, kSize, 2), lane.get(), part->get());
+    Collector collector(dataset, Route(kRank, kSize, 2), queue.get(), part->get());
     body(collector);
     collector.Finish();
-    EXPECT_OK(lane->Drain());
+    EXPECT_OK(queue->Drain());
     bytes = (*part)->map_bytes() + (*part)->table_bytes();
   });
   return bytes;

@@ -28,18 +28,18 @@ void RunThree(uint64_t timeout_ms,
 TEST(PatientBarrier, WaitsForARankThatTakesMuchLongerThanADeadline) {
   for (const int late : {0, 2}) {
     RunThree(kShortMs, [late](const std::shared_ptr<runtime::Core>& core) {
-      PatientBarrier arrival(core, core->TakeNumber(), "a test");
+      PatientBarrier barrier(core, core->TakeNumber(), "a test");
       if (core->rank() == late) core->exchange->transport().clock().SleepNs(kLateNs);
-      EXPECT_OK(arrival.Arrive(Status()));
+      EXPECT_OK(barrier.Arrive(Status()));
     });
   }
 }
 
 TEST(PatientBarrier, WithAFailureIsToldToAll) {
   RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
-    PatientBarrier arrival(core, core->TakeNumber(), "a test");
+    PatientBarrier barrier(core, core->TakeNumber(), "a test");
     const bool fails = core->rank() == 1;
-    EXPECT_CODE(arrival.Arrive(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
+    EXPECT_CODE(barrier.Arrive(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
   });
 }
 
@@ -47,9 +47,9 @@ TEST(PatientBarrier, WithAFailureIsToldToAll) {
 TEST(PatientBarrier, WhoNeverComesHasFailed) {
   RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
     {
-      PatientBarrier arrival(core, core->TakeNumber(), "a test");
+      PatientBarrier barrier(core, core->TakeNumber(), "a test");
       if (core->rank() != 1) {
-        EXPECT_FALSE(arrival.Arrive(Status()).ok());
+        EXPECT_FALSE(barrier.Arrive(Status()).ok());
       }
     }
     EXPECT_OK(core->exchange->Barrier());

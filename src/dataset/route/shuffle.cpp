@@ -196,10 +196,10 @@ Status Shuffle::SendAll(Batches* batches, std::mutex* mutex, Sender* sender) {
 
 // What is to be passed on leaves meanwhile, so that there is room for more; all of it has come when
 // nobody has anything to send on a first hop.
-Status Shuffle::Flush(PatientBarrier* arrival, const Status& mine) {
+Status Shuffle::Flush(PatientBarrier* barrier, const Status& mine) {
   Status sent = mine;
   if (sent.ok()) sent = SendAll(&first_, &first_mutex_, first_sender_.get());
-  const Status all_sent = arrival->Arrive(sent);
+  const Status all_sent = barrier->Arrive(sent);
   QUIRE_RETURN_IF_ERROR(sent);
   QUIRE_RETURN_IF_ERROR(all_sent);
   if (!route_.grid()) return Status();

@@ -45,9 +45,9 @@ class Shuffle {
   /// Sends one entry to `partition`, sooner or later. Waits while there is no room; *waited says
   /// whether.
   Status Add(const Entry& entry, uint32_t partition, bool* waited);
-  /// Collective. Sends the rest, and comes to `arrival` between: where all ranks come back with OK,
+  /// Collective. Sends the rest, and comes to `barrier` between: where all ranks come back with OK,
   /// their collectors have all that is for them. Its own failure, `mine` before others.
-  Status Flush(PatientBarrier* arrival, const Status& mine);
+  Status Flush(PatientBarrier* barrier, const Status& mine);
   /// After a failure: forgets what is left, and takes nothing more of the attempt.
   void Drop();
 

@@ -81,7 +81,7 @@ class Rank {
     auto writer = PartWriter::Open(part, {});
     QUIRE_CHECK(writer.ok() && (*writer)->Prepare().ok());
     part_ = std::move(*writer);
-    lane_ = std::make_shared<Lane>(nullptr, exchange_);
+    queue_ = std::make_shared<SerialQueue>(nullptr, exchange_);
     Shuffle::Options options;
     options.core = core_;
     options.number = kNumber;
@@ -90,7 +90,7 @@ class Rank {
     options.dataset.grid_ranks_min = kGridRanksMin;
     options.dataset.partition_bytes = 64 << 10;
     options.attempt = kAttempt;
-    collector_ = std::make_unique<Collector>(options.dataset, route_, lane_.get(), part_.get());
+    collector_ = std::make_unique<Collector>(options.dataset, route_, queue_.get(), part_.get());
     shuffle_ = std::make_unique<Shuffle>(options, route_, collector_.get());
   }
 
@@ -135,7 +135,7 @@ class Rank {
   const std::shared_ptr<runtime::Core> core_ = std::make_shared<runtime::Core>();
   MuteExchange* exchange_ = nullptr;
   std::unique_ptr<PartWriter> part_;
-  std::shared_ptr<Lane> lane_;
+  std::shared_ptr<SerialQueue> queue_;
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<Shuffle> shuffle_;
 };

@@ -26,8 +26,8 @@ class End {
       : options_(SmallDataset(DatasetFormat::kRibbon)),
         route_(static_cast<uint32_t>(core->rank()), static_cast<uint32_t>(core->size()),
                grid_ranks_min),
-        lane_(std::make_shared<Lane>(nullptr, core->exchange.get())),
-        collector_(options_, route_, lane_.get(), nullptr),
+        queue_(std::make_shared<SerialQueue>(nullptr, core->exchange.get())),
+        collector_(options_, route_, queue_.get(), nullptr),
         shuffle_({core, 1, options_, kAttempt}, route_, &collector_) {}
 
   Status AddSome() {
@@ -45,7 +45,7 @@ class End {
  private:
   const DatasetOptions options_;
   const Route route_;
-  const std::shared_ptr<Lane> lane_;
+  const std::shared_ptr<SerialQueue> queue_;
   Collector collector_;
   Shuffle shuffle_;
 };
@@ -65,8 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Routes, Shuffles,
                          testing::Combine(testing::Values(1024u, 2u), testing::Bool()));
 
 Status FlushAll(const std::shared_ptr<runtime::Core>& core, Shuffle* shuffle) {
-  PatientBarrier arrival(core, core->TakeNumber(), "a test");
-  return shuffle->Flush(&arrival, Status());
+  PatientBarrier barrier(core, core->TakeNumber(), "a test");
+  return shuffle->Flush(&barrier, Status());
 }
 
 // What others send of an attempt that this rank has given up, on its way already, counts neither in

@@ -17,21 +17,21 @@
 
 namespace quire::dataset {
 
-class Lane : public std::enable_shared_from_this<Lane> {
+class SerialQueue : public std::enable_shared_from_this<SerialQueue> {
  public:
-  /// Both live until nothing is left to run. (Its work holds the lane: it must not own the threads
+  /// Both live until nothing is left to run. (Its work holds the queue: it must not own the threads
   /// that run it.) `executor` null: work is done at once, for a rank without threads for which
   /// other ranks may wait.
-  Lane(base::Executor* executor, comm::Exchange* exchange)
+  SerialQueue(base::Executor* executor, comm::Exchange* exchange)
       : executor_(executor), exchange_(exchange) {}
 
   /// `work` runs once, after what was given before it; in this call if there is no memory to hand
   /// it over. The caller bounds how much there is: it waits, or gives no more, while what it gave
   /// has not run. Throws std::bad_alloc if there is no memory to keep it; then it does not run.
   void Run(std::function<Status()> work);
-  /// The first failure since the last Forgive.
+  /// The first failure since the last ClearError.
   Status status() const;
-  void Forgive();
+  void ClearError();
   /// Waits until `done` is true, which work brings about.
   ///
   /// Errors  kTimedOut: nothing was finished for so long.
@@ -42,7 +42,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool idle() const;
   /// Waits until all work has run, however long a device takes: for owners of memory that the work
   /// uses, before they are destroyed.
-  void Rest();
+  void WaitUntilIdle();
 
  private:
   bool HandOver();

@@ -1,4 +1,4 @@
-#include "dataset/part/lane.h"
+#include "dataset/part/serial_queue.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace quire::dataset {
 
-void Lane::Run(std::function<Status()> work) {
+void SerialQueue::Run(std::function<Status()> work) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     queue_.push_back(std::move(work));
@@ -16,7 +16,7 @@ void Lane::Run(std::function<Status()> work) {
 }
 
 // Whether a thread of the executor goes on.
-bool Lane::HandOver() {
+bool SerialQueue::HandOver() {
   if (executor_ == nullptr) return false;
   const Status scheduled = base::OrOutOfMemory([this] {
     executor_->Schedule([self = shared_from_this()] { self->RunHere(); });
@@ -26,13 +26,13 @@ bool Lane::HandOver() {
 }
 
 // One piece at a time, so that others' work on the executor has its turn.
-void Lane::RunHere() {
+void SerialQueue::RunHere() {
   while (RunOne() && !HandOver()) {
   }
 }
 
 // Whether there is more.
-bool Lane::RunOne() {
+bool SerialQueue::RunOne() {
   std::function<Status()> work;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -50,28 +50,28 @@ bool Lane::RunOne() {
   return running_;
 }
 
-Status Lane::status() const {
+Status SerialQueue::status() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return status_;
 }
 
-void Lane::Forgive() {
+void SerialQueue::ClearError() {
   const std::lock_guard<std::mutex> lock(mutex_);
   status_ = Status();
 }
 
-bool Lane::idle() const {
+bool SerialQueue::idle() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return !running_;
 }
 
-uint64_t Lane::finished() const {
+uint64_t SerialQueue::finished() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return finished_;
 }
 
 // A device may be slow: what counts is that something is finished within each deadline.
-Status Lane::WaitUntil(const char* what, const std::function<bool()>& done) {
+Status SerialQueue::WaitUntil(const char* what, const std::function<bool()>& done) {
   while (!done()) {
     const uint64_t before = finished();
     const int self = exchange_->rank();
@@ -82,12 +82,12 @@ Status Lane::WaitUntil(const char* what, const std::function<bool()>& done) {
   return Status();
 }
 
-void Lane::Rest() {
+void SerialQueue::WaitUntilIdle() {
   std::unique_lock<std::mutex> lock(mutex_);
   rests_.wait(lock, [this] { return !running_; });
 }
 
-Status Lane::Drain() {
+Status SerialQueue::Drain() {
   QUIRE_RETURN_IF_ERROR(WaitUntil("tables and maps to be written", [this] { return idle(); }));
   return status();
 }

@@ -1,4 +1,4 @@
-#include "dataset/part/lane.h"
+#include "dataset/part/serial_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::dataset::lane_test {
+namespace quire::dataset::serial_queue_test {
 namespace {
 
 class NoMemory final : public base::Executor {
@@ -20,13 +20,13 @@ class NoMemory final : public base::Executor {
   int thread_count() const override { return 0; }
 };
 
-TEST(Lane, DoesItsWorkHereWhereThereIsNoMemoryToHandItOver) {
+TEST(SerialQueue, DoesItsWorkHereWhereThereIsNoMemoryToHandItOver) {
   runtime::RunSimRanks({.rank_count = 1}, [](const std::shared_ptr<runtime::Core>& core) {
     NoMemory executor;
-    const auto lane = std::make_shared<Lane>(&executor, core->exchange.get());
+    const auto queue = std::make_shared<SerialQueue>(&executor, core->exchange.get());
     std::vector<int> done;
-    lane->Run([&] {
-      lane->Run([&] {  // behind this one
+    queue->Run([&] {
+      queue->Run([&] {  // behind this one
         done.push_back(2);
         return Status(Code::kIo);
       });
@@ -34,9 +34,9 @@ TEST(Lane, DoesItsWorkHereWhereThereIsNoMemoryToHandItOver) {
       return Status();
     });
     EXPECT_EQ(done, (std::vector<int>{1, 2}));
-    EXPECT_CODE(lane->Drain(), Code::kIo);
+    EXPECT_CODE(queue->Drain(), Code::kIo);
   });
 }
 
 }  // namespace
-}  // namespace quire::dataset::lane_test
+}  // namespace quire::dataset::serial_queue_test
