@@ -81,7 +81,7 @@ class DestroyWork final : public runtime::JobWork {
   Status Look() {
     io::FileSystem& fs = *core_->fs;
     QUIRE_RETURN_IF_ERROR(RemoveLost(fs, locked_.directory));
-    QUIRE_ASSIGN_OR_RETURN(sight_, LookForParts(fs, locked_.directory, {}));
+    QUIRE_ASSIGN_OR_RETURN(sight_, ListParts(fs, locked_.directory, {}));
     return Status();
   }
 
@@ -130,7 +130,7 @@ class DestroyWork final : public runtime::JobWork {
   uint64_t waits_since_ = 0;
   int step_count_ = 1 << 16;  // rank 0's counts
   int last_look_ = -1;        // the step in which nobody saw a part
-  PartSight sight_;
+  PartInventory sight_;
   std::unique_ptr<ShareRemoval> removal_;  // of what was seen, while it goes on
   std::vector<uint64_t> digests_;
 };

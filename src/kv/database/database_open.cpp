@@ -10,7 +10,7 @@
 #include "io/files/machine.h"
 #include "kv/database/database_impl.h"
 #include "kv/generations/locked_database.h"
-#include "kv/generations/old_parts.h"
+#include "kv/generations/older_parts.h"
 #include "kv/generations/part_files.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
@@ -30,7 +30,7 @@ struct Opening {
   bool creating = false;  // there is no database
   bool growing = false;   // there is none of these ranks
   bool at_once = false;   // what is old moves before the program goes on
-  OldParts old;           // of other ranks
+  OlderParts old;           // of other ranks
   std::shared_ptr<table::BlockCache> cache;
   RedistributionRequest request;
   std::unique_ptr<DatabaseImpl> database;  // made of `parts`
@@ -242,14 +242,14 @@ Status ArrangeGenerations(Opening* opening) {
   chain.directory = opening->locked.directory;
   if (!opening->growing) {
     chain.generations = {stored[0]};
-    QUIRE_ASSIGN_OR_RETURN(opening->growing, LiesWithFewer(core, chain));
+    QUIRE_ASSIGN_OR_RETURN(opening->growing, WasCopiedByFewerRanks(core, chain));
   }
   opening->generation.number = opening->growing ? next : stored[0].number;
   chain.generations.assign(stored.begin() + (opening->growing ? 0 : 1), stored.end());
   chain.partitioner = opening->parts.options.partitioner;
   chain.reader.storage = opening->parts.options.storage;
   chain.reader.cache = opening->cache;
-  QUIRE_ASSIGN_OR_RETURN(opening->old, ArrangeOldParts(core, std::move(chain)));
+  QUIRE_ASSIGN_OR_RETURN(opening->old, AssignOlderParts(core, std::move(chain)));
   if (!opening->growing) QUIRE_RETURN_IF_ERROR(CheckOwnParts(*opening));
   // An attempt to add a generation may have been cut off, or a redistribution could not remove the
   // last one. If the removal of what they left fails on one rank, all ranks go on.

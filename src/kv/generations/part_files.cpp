@@ -86,7 +86,7 @@ Status LookForForeign(io::FileSystem& fs, const std::string& directory,
 }
 
 // Removes all of it at once. True where something was removed.
-Result<bool> RemoveShare(io::FileSystem& fs, const PartSight& sight,
+Result<bool> RemoveShare(io::FileSystem& fs, const PartInventory& sight,
                          const std::vector<uint64_t>& digests, int rank) {
   ShareRemoval removal(fs, sight, digests, rank);
   while (true) {
@@ -129,9 +129,9 @@ Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& 
   return parts;
 }
 
-Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
+Result<PartInventory> ListParts(io::FileSystem& fs, const std::string& directory,
                                const std::set<uint32_t>& kept) {
-  PartSight sight;
+  PartInventory sight;
   QUIRE_ASSIGN_OR_RETURN(sight.parts, FindParts(fs, directory, kept));
   if (sight.parts.empty()) return sight;
   std::string names;
@@ -140,7 +140,7 @@ Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
   return sight;
 }
 
-ShareRemoval::ShareRemoval(io::FileSystem& fs, const PartSight& sight,
+ShareRemoval::ShareRemoval(io::FileSystem& fs, const PartInventory& sight,
                            const std::vector<uint64_t>& digests, int rank)
     : fs_(fs) {
   const Share share = ShareOf(digests, rank);
@@ -214,7 +214,7 @@ Status CheckForeignParts(const runtime::Core& core, const std::string& directory
 Status RemoveParts(const runtime::Core& core, const std::string& directory,
                    const std::set<uint32_t>& kept) {
   while (true) {
-    const Result<PartSight> sight = LookForParts(*core.fs, directory, kept);
+    const Result<PartInventory> sight = ListParts(*core.fs, directory, kept);
     std::string digest;
     base::PutFixed(&digest, sight.ok() ? sight->digest : 0);
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,

@@ -29,19 +29,19 @@ Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& 
                                          const std::set<uint32_t>& kept);
 
 /// The parts that a rank sees, and a digest that shows whether another rank sees the same ones.
-struct PartSight {
+struct PartInventory {
   std::vector<PartFound> parts;
   uint64_t digest = 0;  ///< 0: it sees none
 };
 /// Parts of all generations but `kept`.
-Result<PartSight> LookForParts(io::FileSystem& fs, const std::string& directory,
+Result<PartInventory> ListParts(io::FileSystem& fs, const std::string& directory,
                                const std::set<uint32_t>& kept);
 /// One round of removing what all ranks see, which may be on storages that nodes share or have to
 /// themselves: this rank's share among those with the same digest (`digests`: by rank), piece by
 /// piece.
 class ShareRemoval {
  public:
-  ShareRemoval(io::FileSystem& fs, const PartSight& sight, const std::vector<uint64_t>& digests,
+  ShareRemoval(io::FileSystem& fs, const PartInventory& sight, const std::vector<uint64_t>& digests,
                int rank);
   /// Removes some of it, for about 10 ms: true once all is gone.
   Result<bool> Advance();

@@ -109,7 +109,7 @@ class RestartWork final : public runtime::JobWork {
   const bool replaces_;     // there is a database
   const int publish_;       // the step
   bool may_count_ = false;  // rank 0: the descriptor may say that what was copied is the database
-  PartSight old_;           // what is replaced, as this rank sees it
+  PartInventory old_;           // what is replaced, as this rank sees it
   std::vector<uint64_t> digests_;
   std::unique_ptr<ShareRemoval> removal_;  // of that, while it goes on
   const Candidate* copied_ = nullptr;      // whose parts all ranks have
@@ -267,7 +267,7 @@ Status RestartWork::AfterFailure(const Status& why) const {
 
 void RestartWork::LookForOld() {
   const uint32_t number = CopyNumber(locked_.descriptor);
-  Result<PartSight> sight = LookForParts(fs_, locked_.directory, {number});
+  Result<PartInventory> sight = ListParts(fs_, locked_.directory, {number});
   if (sight.ok()) old_ = std::move(*sight);
   LogLeft(locked_.directory, sight.status());
 }

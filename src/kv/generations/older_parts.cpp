@@ -1,4 +1,4 @@
-#include "kv/generations/old_parts.h"
+#include "kv/generations/older_parts.h"
 
 #include <algorithm>
 #include <string>
@@ -50,7 +50,7 @@ int ReaderOf(const std::vector<std::string>& seen, size_t at, int part) {
   return -1;
 }
 
-Status Assign(const Chain::Options& chain, const std::vector<std::string>& seen, OldParts* old) {
+Status Assign(const Chain::Options& chain, const std::vector<std::string>& seen, OlderParts* old) {
   size_t at = 0;
   for (const Generation& generation : chain.generations) {
     std::vector<int>& readers = old->readers.emplace_back();
@@ -66,7 +66,7 @@ Status Assign(const Chain::Options& chain, const std::vector<std::string>& seen,
   return Status();
 }
 
-void AssignInTurn(int size, const Chain::Options& chain, OldParts* old) {
+void AssignInTurn(int size, const Chain::Options& chain, OlderParts* old) {
   for (const Generation& generation : chain.generations) {
     std::vector<int>& readers = old->readers.emplace_back();
     for (int part = 0; part < generation.rank_count; ++part) readers.push_back(part % size);
@@ -87,7 +87,7 @@ Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
   return seen;
 }
 
-Status AssignBySight(const runtime::Core& core, const Chain::Options& chain, OldParts* old) {
+Status AssignBySight(const runtime::Core& core, const Chain::Options& chain, OlderParts* old) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, chain));
   return Assign(chain, seen, old);
 }
@@ -101,7 +101,7 @@ bool LiesByTurns(const std::vector<std::string>& seen, size_t ranks) {
 
 // Nobody writes any more to the parts that this rank is to read: what is left of the job that did
 // has ended.
-Status HoldOwn(const runtime::Core& core, const OldParts& old) {
+Status HoldOwn(const runtime::Core& core, const OlderParts& old) {
   for (size_t at = 0; at < old.readers.size(); ++at) {
     for (size_t part = 0; part < old.readers[at].size(); ++part) {
       if (old.readers[at][part] != core.rank()) continue;
@@ -113,7 +113,7 @@ Status HoldOwn(const runtime::Core& core, const OldParts& old) {
 
 }  // namespace
 
-Result<bool> LiesWithFewer(const runtime::Core& core, const Chain::Options& options) {
+Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const Chain::Options& options) {
   const Result<bool> own = Sees(options, options.generations[0], core.rank());
   // One that cannot look is told below.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(own.ok() && *own ? 0 : 1));
@@ -125,8 +125,8 @@ Result<bool> LiesWithFewer(const runtime::Core& core, const Chain::Options& opti
   return false;
 }
 
-Result<OldParts> ArrangeOldParts(const runtime::Core& core, Chain::Options options) {
-  OldParts old;
+Result<OlderParts> AssignOlderParts(const runtime::Core& core, Chain::Options options) {
+  OlderParts old;
   if (options.generations.empty()) return old;
   const Result<bool> mine = SeesItsShare(core, options);
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(mine.status()));
