@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "kv/database/database_impl.h"
-#include "kv/migration/grouped_writer.h"
+#include "kv/migration/owner_batch_writer.h"
 #include "kv/protocol/wire.h"
 
 namespace quire::kv {
@@ -68,7 +68,7 @@ Status DatabaseImpl::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pa
   // What was staged before the mode changed comes first.
   QUIRE_RETURN_IF_ERROR(dispatcher_->DrainAll());
   BulkOutcome outcome(pairs.size());
-  GroupedWriter writer(core_->exchange.get(), number_, Operation::kApply);
+  OwnerBatchWriter writer(core_->exchange.get(), number_, Operation::kApply);
   for (const auto& [key, value] : pairs) {
     const Status sizes = CheckSizes(key, value);
     const Place place = Locate(key);
@@ -94,7 +94,7 @@ Status DatabaseImpl::Write(const Batch& batch) {
   const WriteCall call(*this, kOpen | kMayPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   lsm::WriteBatch local;
-  GroupedWriter writer(core_->exchange.get(), number_, Operation::kWrite);
+  OwnerBatchWriter writer(core_->exchange.get(), number_, Operation::kWrite);
   for (const Batch::Operation& operation : batch.operations()) {
     QUIRE_RETURN_IF_ERROR(CheckSizes(operation.key, operation.value));
     const Place place = Locate(operation.key);

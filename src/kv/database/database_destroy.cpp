@@ -45,7 +45,7 @@ class DestroyWork final : public runtime::JobWork {
   }
   std::string Report(int /*step*/) override {
     std::string digest;
-    base::PutFixed(&digest, sight_.digest);
+    base::PutFixed(&digest, inventory_.digest);
     return digest;
   }
   // Rank 0. Behind a look: what each rank sees, nothing where none sees any part.
@@ -81,7 +81,7 @@ class DestroyWork final : public runtime::JobWork {
   Status Look() {
     io::FileSystem& fs = *core_->fs;
     QUIRE_RETURN_IF_ERROR(RemoveLost(fs, locked_.directory));
-    QUIRE_ASSIGN_OR_RETURN(sight_, ListParts(fs, locked_.directory, {}));
+    QUIRE_ASSIGN_OR_RETURN(inventory_, ListParts(fs, locked_.directory, {}));
     return Status();
   }
 
@@ -90,7 +90,7 @@ class DestroyWork final : public runtime::JobWork {
       if (digests_.size() != static_cast<size_t>(core_->size())) {
         return Status(Code::kCorruption, "rank 0 does not say what all ranks see");
       }
-      removal_ = std::make_unique<ShareRemoval>(*core_->fs, sight_, digests_, core_->rank());
+      removal_ = std::make_unique<ShareRemoval>(*core_->fs, inventory_, digests_, core_->rank());
     }
     QUIRE_ASSIGN_OR_RETURN(const bool gone, removal_->Advance());
     if (!gone) return State::kAgain;
@@ -130,7 +130,7 @@ class DestroyWork final : public runtime::JobWork {
   uint64_t waits_since_ = 0;
   int step_count_ = 1 << 16;  // rank 0's counts
   int last_look_ = -1;        // the step in which nobody saw a part
-  PartInventory sight_;
+  PartInventory inventory_;
   std::unique_ptr<ShareRemoval> removal_;  // of what was seen, while it goes on
   std::vector<uint64_t> digests_;
 };

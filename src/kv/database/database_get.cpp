@@ -6,7 +6,7 @@
 #include "base/program_call.h"
 #include "base/sync_point.h"
 #include "kv/database/database_impl.h"
-#include "kv/group/pending_get.h"
+#include "kv/group/remote_get.h"
 #include "kv/protocol/wire.h"
 
 namespace quire::kv {
@@ -129,7 +129,7 @@ std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
   };
   status = GetWithoutMessage(place, key, place_value, &ticket);
   if (!MustAsk(place, status)) return NewReadyGet(std::move(status), std::move(value));
-  AskedGet asked;
+  RemoteGet asked;
   asked.core = core_;
   asked.database_number = number_;
   asked.owner = place.owner;
@@ -140,7 +140,7 @@ std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
   asked.counters = shared_counters_;
   // The owner may have closed by the time at which it would be asked for the value.
   if (group_ != nullptr && group_->Sees(place.owner)) asked.group = group_;
-  return NewAskedGet(std::move(asked));
+  return NewRemoteGet(std::move(asked));
 }
 
 }  // namespace quire::kv

@@ -86,9 +86,9 @@ Status LookForForeign(io::FileSystem& fs, const std::string& directory,
 }
 
 // Removes all of it at once. True where something was removed.
-Result<bool> RemoveShare(io::FileSystem& fs, const PartInventory& sight,
+Result<bool> RemoveShare(io::FileSystem& fs, const PartInventory& inventory,
                          const std::vector<uint64_t>& digests, int rank) {
-  ShareRemoval removal(fs, sight, digests, rank);
+  ShareRemoval removal(fs, inventory, digests, rank);
   while (true) {
     QUIRE_ASSIGN_OR_RETURN(const bool gone, removal.Advance());
     if (gone) return removal.removed();
@@ -131,20 +131,20 @@ Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& 
 
 Result<PartInventory> ListParts(io::FileSystem& fs, const std::string& directory,
                                const std::set<uint32_t>& kept) {
-  PartInventory sight;
-  QUIRE_ASSIGN_OR_RETURN(sight.parts, FindParts(fs, directory, kept));
-  if (sight.parts.empty()) return sight;
+  PartInventory inventory;
+  QUIRE_ASSIGN_OR_RETURN(inventory.parts, FindParts(fs, directory, kept));
+  if (inventory.parts.empty()) return inventory;
   std::string names;
-  for (const PartFound& part : sight.parts) names += part.path + "\n";
-  sight.digest = std::max<uint64_t>(base::HashKey(names), 1);
-  return sight;
+  for (const PartFound& part : inventory.parts) names += part.path + "\n";
+  inventory.digest = std::max<uint64_t>(base::HashKey(names), 1);
+  return inventory;
 }
 
-ShareRemoval::ShareRemoval(io::FileSystem& fs, const PartInventory& sight,
+ShareRemoval::ShareRemoval(io::FileSystem& fs, const PartInventory& inventory,
                            const std::vector<uint64_t>& digests, int rank)
     : fs_(fs) {
   const Share share = ShareOf(digests, rank);
-  for (const PartFound& part : sight.parts) {
+  for (const PartFound& part : inventory.parts) {
     if (part.rank % share.count == share.index) parts_.push_back(part.path);
   }
   std::reverse(parts_.begin(), parts_.end());
@@ -214,11 +214,11 @@ Status CheckForeignParts(const runtime::Core& core, const std::string& directory
 Status RemoveParts(const runtime::Core& core, const std::string& directory,
                    const std::set<uint32_t>& kept) {
   while (true) {
-    const Result<PartInventory> sight = ListParts(*core.fs, directory, kept);
+    const Result<PartInventory> inventory = ListParts(*core.fs, directory, kept);
     std::string digest;
-    base::PutFixed(&digest, sight.ok() ? sight->digest : 0);
+    base::PutFixed(&digest, inventory.ok() ? inventory->digest : 0);
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                           runtime::GatherAgreed(*core.exchange, sight.status(), digest));
+                           runtime::GatherAgreed(*core.exchange, inventory.status(), digest));
     std::vector<uint64_t> digests;
     for (const std::string& text : texts) {
       base::Reader reader(text);
@@ -226,7 +226,7 @@ Status RemoveParts(const runtime::Core& core, const std::string& directory,
         return Status(Code::kCorruption, "a rank does not say which parts it sees");
       }
     }
-    Result<bool> removed = RemoveShare(*core.fs, *sight, digests, core.rank());
+    Result<bool> removed = RemoveShare(*core.fs, *inventory, digests, core.rank());
     if (removed.ok()) {
       const Status tidied = RemoveEmptyGenerations(*core.fs, directory);
       if (!tidied.ok()) removed = tidied;

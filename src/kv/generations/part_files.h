@@ -41,7 +41,7 @@ Result<PartInventory> ListParts(io::FileSystem& fs, const std::string& directory
 /// piece.
 class ShareRemoval {
  public:
-  ShareRemoval(io::FileSystem& fs, const PartInventory& sight, const std::vector<uint64_t>& digests,
+  ShareRemoval(io::FileSystem& fs, const PartInventory& inventory, const std::vector<uint64_t>& digests,
                int rank);
   /// Removes some of it, for about 10 ms: true once all is gone.
   Result<bool> Advance();

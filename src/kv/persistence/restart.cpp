@@ -267,9 +267,9 @@ Status RestartWork::AfterFailure(const Status& why) const {
 
 void RestartWork::LookForOld() {
   const uint32_t number = CopyNumber(locked_.descriptor);
-  Result<PartInventory> sight = ListParts(fs_, locked_.directory, {number});
-  if (sight.ok()) old_ = std::move(*sight);
-  LogLeft(locked_.directory, sight.status());
+  Result<PartInventory> inventory = ListParts(fs_, locked_.directory, {number});
+  if (inventory.ok()) old_ = std::move(*inventory);
+  LogLeft(locked_.directory, inventory.status());
 }
 
 // The descriptor names it no more: where it stays, the next open removes it.

@@ -1,4 +1,4 @@
-#include "kv/migration/grouped_writer.h"
+#include "kv/migration/owner_batch_writer.h"
 
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@ constexpr uint64_t kGroupBytesMax = 1ull << 20;
 
 }  // namespace
 
-void GroupedWriter::Add(int owner, log::RecordType type, Slice key, Slice value) {
+void OwnerBatchWriter::Add(int owner, log::RecordType type, Slice key, Slice value) {
   lsm::WriteBatch& group = groups_[owner];
   group.Add(type, key, value);
   if (operation_ != Operation::kApply || group.bytes().size() < kGroupBytesMax) return;
@@ -21,7 +21,7 @@ void GroupedWriter::Add(int owner, log::RecordType type, Slice key, Slice value)
   group.Clear();
 }
 
-std::vector<int> GroupedWriter::Owners() const {
+std::vector<int> OwnerBatchWriter::Owners() const {
   std::vector<int> owners;
   for (const auto& [owner, group] : groups_) {
     if (group.count() > 0) owners.push_back(owner);
@@ -29,14 +29,14 @@ std::vector<int> GroupedWriter::Owners() const {
   return owners;
 }
 
-void GroupedWriter::GiveUp(int owner, const Status& why) {
+void OwnerBatchWriter::GiveUp(int owner, const Status& why) {
   const auto group = groups_.find(owner);
   if (group == groups_.end()) return;
   Fail(group->second.count(), why);
   groups_.erase(group);
 }
 
-void GroupedWriter::Send(int owner, const lsm::WriteBatch& group) {
+void OwnerBatchWriter::Send(int owner, const lsm::WriteBatch& group) {
   auto call = exchange_->Start(owner, Channel(database_number_, operation_), {}, group.bytes());
   if (call.ok()) {
     sent_.push_back({owner, group.count(), std::move(*call)});
@@ -45,7 +45,7 @@ void GroupedWriter::Send(int owner, const lsm::WriteBatch& group) {
   }
 }
 
-void GroupedWriter::Finish() {
+void OwnerBatchWriter::Finish() {
   for (const int owner : Owners()) Send(owner, groups_[owner]);
   groups_.clear();
   for (const Sent& sent : sent_) {
@@ -66,7 +66,7 @@ void GroupedWriter::Finish() {
 }
 
 // Takes no memory.
-void GroupedWriter::Fail(uint64_t count, Status why) {
+void OwnerBatchWriter::Fail(uint64_t count, Status why) {
   failed_count_ += count;
   if (first_failure_.ok()) first_failure_ = std::move(why);
 }

@@ -1,4 +1,4 @@
-#include "kv/group/pending_get.h"
+#include "kv/group/remote_get.h"
 
 #include <utility>
 
@@ -34,7 +34,7 @@ class ReadyGet final : public PendingGet {
 
 class WaitingGet final : public PendingGet {
  public:
-  explicit WaitingGet(AskedGet asked) : asked_(std::move(asked)) {
+  explicit WaitingGet(RemoteGet asked) : asked_(std::move(asked)) {
     Ask(asked_.group != nullptr ? Operation::kGetInGroup : Operation::kGet);
   }
   ~WaitingGet() override {
@@ -115,7 +115,7 @@ class WaitingGet final : public PendingGet {
   void Cache() { asked_.cache->Insert(asked_.key, *outcome_, asked_.hash, asked_.ticket); }
 
   const base::OwnProcess process_;
-  AskedGet asked_;
+  RemoteGet asked_;
   std::shared_ptr<comm::Call> call_;  // null: it is decided
   Result<std::string> outcome_ = Status(Code::kInvalidArgument);
   bool taken_ = false;
@@ -127,7 +127,7 @@ std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value) {
   return std::make_unique<ReadyGet>(std::move(status), std::move(value));
 }
 
-std::unique_ptr<PendingGet> NewAskedGet(AskedGet asked) {
+std::unique_ptr<PendingGet> NewRemoteGet(RemoteGet asked) {
   return std::make_unique<WaitingGet>(std::move(asked));
 }
 

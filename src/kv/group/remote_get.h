@@ -19,7 +19,7 @@ namespace quire::kv {
 std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
 
 /// A request to an owner, and the handling of its answer.
-struct AskedGet {
+struct RemoteGet {
   std::shared_ptr<runtime::Core> core;
   uint32_t database_number = 0;
   int owner = 0;
@@ -31,6 +31,6 @@ struct AskedGet {
   std::shared_ptr<GroupReader> group;  ///< null: the owner is asked for the value at once
 };
 /// Asks.
-std::unique_ptr<PendingGet> NewAskedGet(AskedGet asked);
+std::unique_ptr<PendingGet> NewRemoteGet(RemoteGet asked);
 
 }  // namespace quire::kv

@@ -16,11 +16,11 @@
 
 namespace quire::kv {
 
-class GroupedWriter {
+class OwnerBatchWriter {
  public:
   /// `operation`: kApply (large groups are sent in several messages) or kWrite (one message, all or
   /// nothing).
-  GroupedWriter(comm::Exchange* exchange, uint32_t database_number, Operation operation)
+  OwnerBatchWriter(comm::Exchange* exchange, uint32_t database_number, Operation operation)
       : exchange_(exchange), database_number_(database_number), operation_(operation) {}
 
   void Add(int owner, log::RecordType type, Slice key, Slice value);
