@@ -112,7 +112,7 @@ Status Prepare(const Status& before, Core* core, Slice repository, ContextOption
 Status StartExecutor(const Environment& environment, Core* core) {
   if (!environment.background_threads) {
     core->executor = base::NewManualExecutor();
-    core->transfers = core->executor;
+    core->blocking_executor = core->executor;
     return Status();
   }
   const int threads = core->options.background_threads;
@@ -122,7 +122,7 @@ Status StartExecutor(const Environment& environment, Core* core) {
         "cannot start background_threads = " + std::to_string(threads) + " threads");
   }
   core->executor = std::move(*executor);
-  QUIRE_ASSIGN_OR_RETURN(core->transfers, base::NewThreadPool(1, "quire-transfer"));
+  QUIRE_ASSIGN_OR_RETURN(core->blocking_executor, base::NewThreadPool(1, "quire-transfer"));
   return Status();
 }
 
@@ -196,11 +196,11 @@ void Core::End() {
     ended = std::exchange(jobs, {});
   }
   for (const std::shared_ptr<Job>& job : ended) job->Stop();
-  EndTransfers();  // of those, nobody is about to send any more
+  EndBackground();  // of those, nobody is about to send any more
   while (Tenant* const tenant = TakeTenant()) tenant->Shutdown();
   // Not with the last get under way that somebody keeps: MPI may be finalized by then.
   exchange.reset();
-  EndTransfers();
+  EndBackground();
 }
 
 Tenant* Core::TakeTenant() {
@@ -211,9 +211,9 @@ Tenant* Core::TakeTenant() {
   return first;
 }
 
-void Core::EndTransfers() {
+void Core::EndBackground() {
   progress_queue->Drop();
-  transfers->WaitIdle();
+  blocking_executor->WaitIdle();
 }
 
 Result<std::string> ExpandRepository(const std::string& repository) {
@@ -251,7 +251,7 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   QUIRE_RETURN_IF_ERROR(Together(*core->exchange, [&] {
     if (prepared.ok()) prepared = core->exchange->HandlerStatus();
     core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->transfers);
+    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->blocking_executor);
     core->manual_background = !environment.background_threads;
     core->description = transport_name;
     if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;

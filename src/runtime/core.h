@@ -41,7 +41,7 @@ struct Core {
   /// shared with iterators, which may outlive the Context
   std::shared_ptr<base::Executor> executor;
   /// one thread, for jobs that may wait for the others' work
-  std::shared_ptr<base::Executor> transfers;
+  std::shared_ptr<base::Executor> blocking_executor;
   bool manual_background = false;  ///< both run only inside calls that wait
   std::unique_ptr<MemoryBudget> budget;
   /// Empty once the Context is gone. Last: its handler ends before what it serves goes.
@@ -74,7 +74,7 @@ struct Core {
   void End();
   /// Waits for what is under way in the background, and drops the work that waits for calls. They
   /// hold the core, and the core its threads: none of those may be the last that lets go.
-  void EndTransfers();
+  void EndBackground();
   /// The first, which is on the list no more; null: there is none.
   Tenant* TakeTenant();
 

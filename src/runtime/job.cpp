@@ -162,7 +162,7 @@ void Job::Schedule() {
     if (step != kJobUndo && work_->sends(step)) {
       core_->progress_queue->Run(slice);
     } else {
-      core_->transfers->Schedule(slice);
+      core_->blocking_executor->Schedule(slice);
     }
   } catch (const std::bad_alloc&) {
     queued_ = false;
@@ -297,7 +297,7 @@ void Job::NotReported(int step, const Status& why) {
 // What only this thread can do.
 void Job::Pump() {
   core_->progress_queue->RunPending();
-  while (core_->transfers->RunOne()) {
+  while (core_->blocking_executor->RunOne()) {
   }
 }
 

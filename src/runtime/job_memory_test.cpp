@@ -170,7 +170,7 @@ TEST(JobReport, ThatFindsNoMemoryLeavesTheOutcomeToRankZero) {
   for (int count = 2; count <= 3; ++count) {
     RunRanks(count, false, 60'000, [&](const std::shared_ptr<Core>& core) {
       const bool starved = core->rank() == count - 1;
-      const auto hungry = std::make_shared<HungryExecutor>(core->transfers);
+      const auto hungry = std::make_shared<HungryExecutor>(core->blocking_executor);
       core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), hungry);
       const auto job = Job::Start(
           core, core->TakeNumber(), "the test",

@@ -242,7 +242,7 @@ TEST_P(Jobs, EndWhereARankHasGivenThemUpAndRankZeroDoesNotLook) {
     if (core->rank() != 0) ++ended;
     while (ended < kCount) {
       core->Progress();
-      while (core->manual_background && core->transfers->RunOne()) {
+      while (core->manual_background && core->blocking_executor->RunOne()) {
       }
       clock.SleepNs(10 * kNsPerMs);
     }
@@ -356,7 +356,7 @@ void Hindered::ProgressUntil(const std::shared_ptr<Core>& core,
                              const std::function<bool()>& done) {
   while (!done()) {
     core->Progress();
-    while (core->manual_background && core->transfers->RunOne()) {
+    while (core->manual_background && core->blocking_executor->RunOne()) {
     }
     core->exchange->transport().clock().SleepNs(10 * kNsPerMs);
   }

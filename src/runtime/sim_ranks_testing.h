@@ -42,7 +42,7 @@ inline void RunSimRanks(const SimRanksOptions& options,
     core->executor = options.by_turns
                          ? base::NewManualExecutor()
                          : base::NewThreadPool(options.background_threads, "test").value();
-    core->transfers = core->executor;
+    core->blocking_executor = core->executor;
     core->manual_background = options.by_turns;
     core->options.timeout_ms = options.timeout_ms;
     core->repository = options.repository;
@@ -51,7 +51,7 @@ inline void RunSimRanks(const SimRanksOptions& options,
     core->exchange =
         comm::Exchange::Create(std::move(transport), {.timeout_ms = options.timeout_ms});
     core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->transfers);
+    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->blocking_executor);
     program(core);
     core->End();
   });

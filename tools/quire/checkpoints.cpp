@@ -6,7 +6,7 @@
 
 #include "io/files/machine.h"
 #include "io/paths/made_paths.h"
-#include "kv/persistence/transfer.h"
+#include "kv/persistence/file_copier.h"
 #include "tools/quire/places.h"
 
 namespace quire::tool {
@@ -98,11 +98,11 @@ class Exporter {
     const std::string to = PartIn(partial_, rank);
     QUIRE_ASSIGN_OR_RETURN(const kv::FileList list, kv::ReadFileList(fs_, from, part));
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, to));
-    std::vector<kv::Transfer::Item> items;
+    std::vector<kv::FileCopier::Item> items;
     for (const auto& [name, file] : list.files) items.push_back({name, "", file, true});
-    kv::Transfer transfer(fs_, from, to, std::move(items), &done_);
+    kv::FileCopier copier(fs_, from, to, std::move(items), &done_);
     for (bool all = false; !all;) {
-      QUIRE_ASSIGN_OR_RETURN(all, transfer.Advance());
+      QUIRE_ASSIGN_OR_RETURN(all, copier.Advance());
       progress_(done_.load(), total_);
     }
     return CopyText(from, to, kv::kFilesName);  // and all names in it are durable

@@ -72,9 +72,9 @@ class Rank {
         [this](int to, uint32_t channel, Slice body) { OnSent(to, channel, body); });
     exchange_ = exchange.get();
     core_->executor = base::NewManualExecutor();
-    core_->transfers = core_->executor;
+    core_->blocking_executor = core_->executor;
     core_->exchange = std::move(exchange);
-    core_->progress_queue = std::make_unique<runtime::ProgressQueue>(exchange_, core_->transfers);
+    core_->progress_queue = std::make_unique<runtime::ProgressQueue>(exchange_, core_->blocking_executor);
     PartWriter::Options part;
     part.fs = fs_.get();
     part.rank = kGridRank;

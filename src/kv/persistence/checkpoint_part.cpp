@@ -47,7 +47,7 @@ Result<bool> CheckpointPart::Advance() {
     QUIRE_ASSIGN_OR_RETURN(copied_, transfer_->Advance());
     if (!copied_) return false;
     base::SyncPoint("kv.checkpoint.copied");
-    for (const Transfer::Item& item : transfer_->items()) names_.push_back(item.name);
+    for (const FileCopier::Item& item : transfer_->items()) names_.push_back(item.name);
   }
   QUIRE_ASSIGN_OR_RETURN(const bool checked, CheckSome());
   if (!checked) return false;
@@ -62,11 +62,11 @@ Status CheckpointPart::Begin() {
   QUIRE_RETURN_IF_ERROR(fs_.MakeDirectory(places_.target));
   earlier_ = EarlierFiles();
   looks_ = LookAtEarlier();
-  std::vector<Transfer::Item> items;
+  std::vector<FileCopier::Item> items;
   for (const lsm::Capture::File& file : capture_->files()) items.push_back(ItemOf(file));
   // Who reads and writes the database need not meet a damaged block: a checkpoint has to.
-  const auto check = [this](const Transfer::Item& item) { return CheckCopy(item); };
-  transfer_ = std::make_unique<Transfer>(fs_, places_.source, places_.target, std::move(items),
+  const auto check = [this](const FileCopier::Item& item) { return CheckCopy(item); };
+  transfer_ = std::make_unique<FileCopier>(fs_, places_.source, places_.target, std::move(items),
                                          bytes_done_, check);
   return Status();
 }
@@ -99,8 +99,8 @@ std::map<std::string, CheckpointPart::Look> CheckpointPart::LookAtEarlier() cons
   return looks;
 }
 
-Transfer::Item CheckpointPart::ItemOf(const lsm::Capture::File& file) const {
-  Transfer::Item item;
+FileCopier::Item CheckpointPart::ItemOf(const lsm::Capture::File& file) const {
+  FileCopier::Item item;
   item.name = file.name;
   item.file.bytes = file.file_bytes;
   item.file.identity = file.identity;
@@ -120,7 +120,7 @@ Transfer::Item CheckpointPart::ItemOf(const lsm::Capture::File& file) const {
   return item;
 }
 
-Status CheckpointPart::CheckCopy(const Transfer::Item& item) {
+Status CheckpointPart::CheckCopy(const FileCopier::Item& item) {
   const Status found = verifier_.Check(item.name, item.file.identity);
   // What is wrong came from the database, or with the copy. A segment without its last records is
   // sound to who reads it.
@@ -136,15 +136,15 @@ Result<bool> CheckpointPart::CheckSome() {
     if (found.status().code() != Code::kCorruption) return found;
     damage_ = found.status();
   }
-  const std::vector<Transfer::Item>& items = transfer_->items();
+  const std::vector<FileCopier::Item>& items = transfer_->items();
   if (compared_ == items.size()) return NameSource(damage_);
-  const Transfer::Item& item = items[compared_++];
+  const FileCopier::Item& item = items[compared_++];
   if (item.link_from.empty()) QUIRE_RETURN_IF_ERROR(CompareCopy(item, true));
   return false;
 }
 
 // The copy with what was read of the database; without `contents` only its size.
-Status CheckpointPart::CompareCopy(const Transfer::Item& item, bool contents) const {
+Status CheckpointPart::CompareCopy(const FileCopier::Item& item, bool contents) const {
   const std::string copy = places_.target + "/" + item.name;
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs_.Open(copy, io::OpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
@@ -173,7 +173,7 @@ Status CheckpointPart::NameSource(const Status& found) const {
 
 Status CheckpointPart::WriteList() {
   FileList list;
-  for (const Transfer::Item& item : transfer_->items()) list.files[item.name] = item.file;
+  for (const FileCopier::Item& item : transfer_->items()) list.files[item.name] = item.file;
   const std::string& manifest = capture_->manifest();
   QUIRE_RETURN_IF_ERROR(io::WriteFile(fs_, places_.target + "/" + lsm::ManifestName(), manifest));
   list.files[lsm::ManifestName()] = {manifest.size(), 0, SumOf(manifest)};

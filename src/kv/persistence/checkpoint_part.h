@@ -16,7 +16,7 @@
 
 #include "io/files/file_system.h"
 #include "kv/persistence/checkpoint_files.h"
-#include "kv/persistence/transfer.h"
+#include "kv/persistence/file_copier.h"
 #include "lsm/db/db.h"
 #include "lsm/offline/part_verifier.h"
 
@@ -57,12 +57,12 @@ class CheckpointPart {
     bool untouched = false;  // since that checkpoint was committed
   };
   Status Begin();
-  Transfer::Item ItemOf(const lsm::Capture::File& file) const;
+  FileCopier::Item ItemOf(const lsm::Capture::File& file) const;
   FileList EarlierFiles() const;
   std::map<std::string, Look> LookAtEarlier() const;
   Result<bool> CheckSome();
-  Status CheckCopy(const Transfer::Item& item);
-  Status CompareCopy(const Transfer::Item& item, bool contents) const;
+  Status CheckCopy(const FileCopier::Item& item);
+  Status CompareCopy(const FileCopier::Item& item, bool contents) const;
   Status NameSource(const Status& found) const;
   Status WriteList();
 
@@ -73,7 +73,7 @@ class CheckpointPart {
   lsm::PartVerifier verifier_;
   FileList earlier_;
   std::map<std::string, Look> looks_;  // at the files of the earlier checkpoint
-  std::unique_ptr<Transfer> transfer_;
+  std::unique_ptr<FileCopier> transfer_;
   bool copied_ = false;
   std::vector<std::string> names_;  // of what was copied
   Status damage_;                   // that the verifier found in all files together

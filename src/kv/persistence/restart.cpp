@@ -14,7 +14,7 @@
 #include "kv/generations/locked_database.h"
 #include "kv/generations/part_files.h"
 #include "kv/persistence/restart_candidates.h"
-#include "kv/persistence/transfer.h"
+#include "kv/persistence/file_copier.h"
 #include "lsm/db/db.h"
 #include "lsm/version/manifest.h"
 #include "runtime/agreement.h"
@@ -115,7 +115,7 @@ class RestartWork final : public runtime::JobWork {
   const Candidate* copied_ = nullptr;      // whose parts all ranks have
   int part_ = -1;                      // that is being copied
   std::vector<Copy> copies_;
-  std::unique_ptr<Transfer> transfer_;
+  std::unique_ptr<FileCopier> transfer_;
   std::string damage_;  // of the candidate, as this rank found it
 };
 
@@ -185,10 +185,10 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
   QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, target));
   QUIRE_ASSIGN_OR_RETURN(auto lock, fs_.Lock(lsm::LockPath(target), io::ProcessDescription()));
   copies_.push_back({target, std::move(lock)});
-  std::vector<Transfer::Item> items;
+  std::vector<FileCopier::Item> items;
   for (const auto& [name, file] : list.files) items.push_back({name, "", file, true});
   bytes_total += list.bytes();
-  transfer_ = std::make_unique<Transfer>(fs_, source, target, std::move(items), &bytes_done);
+  transfer_ = std::make_unique<FileCopier>(fs_, source, target, std::move(items), &bytes_done);
   return Status();
 }
 

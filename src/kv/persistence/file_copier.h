@@ -21,7 +21,7 @@
 
 namespace quire::kv {
 
-class Transfer {
+class FileCopier {
  public:
   struct Item {
     std::string name;
@@ -36,7 +36,7 @@ class Transfer {
   /// read.
   using Check = std::function<Status(const Item& item)>;
   /// From `source` to `target`, directories. The size of each file of `items` is known.
-  Transfer(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
+  FileCopier(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
            std::atomic<uint64_t>* bytes_done, Check check = {});
 
   /// Does some of it: true once all is done. To make the target's entries durable is left to the

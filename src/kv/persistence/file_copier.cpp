@@ -1,4 +1,4 @@
-#include "kv/persistence/transfer.h"
+#include "kv/persistence/file_copier.h"
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +19,7 @@ constexpr uint64_t kWriteBackBytes = 8 << 20;
 
 }  // namespace
 
-Transfer::Transfer(io::FileSystem& fs, std::string source, std::string target,
+FileCopier::FileCopier(io::FileSystem& fs, std::string source, std::string target,
                    std::vector<Item> items, std::atomic<uint64_t>* bytes_done, Check check)
     : fs_(fs),
       source_(std::move(source)),
@@ -28,7 +28,7 @@ Transfer::Transfer(io::FileSystem& fs, std::string source, std::string target,
       bytes_done_(bytes_done),
       check_(std::move(check)) {}
 
-Result<bool> Transfer::Advance() {
+Result<bool> FileCopier::Advance() {
   for (int piece = 0; piece < kPiecesPerAdvance; ++piece) {
     if (at_ == items_.size()) {
       QUIRE_RETURN_IF_ERROR(SyncWritten());
@@ -46,7 +46,7 @@ Result<bool> Transfer::Advance() {
   return false;
 }
 
-Status Transfer::Begin() {
+Status FileCopier::Begin() {
   offset_ = 0;
   sum_ = 0;
   const Item& item = items_[at_];
@@ -54,7 +54,7 @@ Status Transfer::Begin() {
   return item.check_link ? BeginLink() : EndLink();
 }
 
-Status Transfer::BeginLink() {
+Status FileCopier::BeginLink() {
   const Item& item = items_[at_];
   Result<std::unique_ptr<io::File>> from = fs_.Open(item.link_from, io::OpenMode::kRead);
   if (from.status().code() == Code::kNotFound) {
@@ -70,7 +70,7 @@ Status Transfer::BeginLink() {
   return Status();
 }
 
-Status Transfer::BeginCopy() {
+Status FileCopier::BeginCopy() {
   const Item& item = items_[at_];
   const std::string source = source_ + "/" + item.name;
   Result<std::unique_ptr<io::File>> from = fs_.Open(source, io::OpenMode::kRead);
@@ -87,7 +87,7 @@ Status Transfer::BeginCopy() {
   return Status();
 }
 
-Status Transfer::TakePiece() {
+Status FileCopier::TakePiece() {
   const uint64_t size = std::min(items_[at_].file.bytes - offset_, kSumPieceBytes);
   piece_.resize(size);
   for (uint64_t at = 0; at < size; at += kWriteBytes) {
@@ -107,13 +107,13 @@ Status Transfer::TakePiece() {
   return Status();
 }
 
-Status Transfer::EndFile() {
+Status FileCopier::EndFile() {
   if (to_ != nullptr) return EndCopy();
   from_.reset();
   return sum_ == items_[at_].file.sum ? EndLink() : Reject("its sum is not the one that was noted");
 }
 
-Status Transfer::EndLink() {
+Status FileCopier::EndLink() {
   Item& item = items_[at_];
   const Status linked = fs_.Link(item.link_from, target_ + "/" + item.name);
   if (!linked.ok()) {
@@ -127,7 +127,7 @@ Status Transfer::EndLink() {
 }
 
 // The file that was to be linked is not what it was: it is copied.
-Status Transfer::Reject(const std::string& what) {
+Status FileCopier::Reject(const std::string& what) {
   from_.reset();
   Item& item = items_[at_];
   if (base::LogEnabled()) {
@@ -139,7 +139,7 @@ Status Transfer::Reject(const std::string& what) {
   return Status();
 }
 
-Status Transfer::EndCopy() {
+Status FileCopier::EndCopy() {
   Item& item = items_[at_];
   if (item.sum_known && item.file.sum != sum_) {
     return Status(Code::kCorruption, from_->path() +
@@ -160,7 +160,7 @@ Status Transfer::EndCopy() {
 }
 
 // One file is on its way to the device while the next is copied.
-Status Transfer::SyncWritten() {
+Status FileCopier::SyncWritten() {
   if (written_ == nullptr) return Status();
   const std::unique_ptr<io::File> file = std::move(written_);
   return file->Sync();

@@ -1,5 +1,5 @@
 // What a transfer copies: every byte, whatever the size, summed on the way and durable at its end.
-#include "kv/persistence/transfer.h"
+#include "kv/persistence/file_copier.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "io/sim/sim_file_system.h"
 
-namespace quire::kv::transfer_test {
+namespace quire::kv::file_copier_test {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -33,14 +33,14 @@ class Transfers : public ::testing::Test {
       while (bytes.size() < size) bytes.push_back(static_cast<char>(random.Next()));
       auto file = fs_->Open("/from/" + name, io::OpenMode::kCreate);
       ASSERT_TRUE(file.ok() && (*file)->WriteAt(0, bytes).ok());
-      Transfer::Item item;
+      FileCopier::Item item;
       item.name = name;
       item.file.bytes = size;
       items_.push_back(item);
     }
   }
 
-  Status Run(Transfer* transfer) {
+  Status Run(FileCopier* transfer) {
     for (;;) {
       QUIRE_ASSIGN_OR_RETURN(const bool done, transfer->Advance());
       if (done) return fs_->SyncDirectory("/to");
@@ -57,16 +57,16 @@ class Transfers : public ::testing::Test {
 
   const std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   std::map<std::string, std::string> contents_;
-  std::vector<Transfer::Item> items_;
+  std::vector<FileCopier::Item> items_;
   std::atomic<uint64_t> bytes_done_{0};
 };
 
 TEST_F(Transfers, WhatIsThroughIsWholeSummedAndSurvivesPowerLoss) {
-  Transfer transfer(*fs_, "/from", "/to", items_, &bytes_done_);
+  FileCopier transfer(*fs_, "/from", "/to", items_, &bytes_done_);
   ASSERT_TRUE(Run(&transfer).ok());
   fs_->Restart(io::CrashKind::kPower, 1);
   uint64_t total = 0;
-  for (const Transfer::Item& item : transfer.items()) {
+  for (const FileCopier::Item& item : transfer.items()) {
     const std::string& expected = contents_[item.name];
     const auto copied = io::ReadFile(*fs_, "/to/" + item.name, 100 * kMiB);
     ASSERT_TRUE(copied.ok()) << copied.status().ToString();
@@ -78,13 +78,13 @@ TEST_F(Transfers, WhatIsThroughIsWholeSummedAndSurvivesPowerLoss) {
 }
 
 TEST_F(Transfers, OneBitInAnyPieceIsFoundAndNamed) {
-  for (Transfer::Item& item : items_) {
+  for (FileCopier::Item& item : items_) {
     item.file.sum = SumOf(contents_[item.name]);
     item.sum_known = true;
   }
   const auto flip = [](std::string* bytes) { (*bytes)[2 * kMiB + 700'000] ^= 1; };
   ASSERT_TRUE(fs_->Damage("/from/pieces", flip).ok());
-  Transfer transfer(*fs_, "/from", "/to", items_, &bytes_done_);
+  FileCopier transfer(*fs_, "/from", "/to", items_, &bytes_done_);
   const Status status = Run(&transfer);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_NE(status.ToString().find("/from/pieces"), std::string::npos) << status.ToString();
@@ -92,14 +92,14 @@ TEST_F(Transfers, OneBitInAnyPieceIsFoundAndNamed) {
 
 // Also those of which it was known what they are.
 TEST_F(Transfers, EveryCopyIsCheckedAndNoLink) {
-  for (Transfer::Item& item : items_) {
+  for (FileCopier::Item& item : items_) {
     item.file.sum = SumOf(contents_[item.name]);
     item.sum_known = item.name != "device";
     if (item.name == "byte") item.link_from = "/from/byte";
     if (item.name == "piece") item.link_from = "/nowhere";
   }
   std::map<std::string, uint64_t> checked;
-  Transfer transfer(*fs_, "/from", "/to", items_, &bytes_done_, [&](const Transfer::Item& item) {
+  FileCopier transfer(*fs_, "/from", "/to", items_, &bytes_done_, [&](const FileCopier::Item& item) {
     checked[item.name] = item.file.sum;
     return Status();
   });
@@ -112,4 +112,4 @@ TEST_F(Transfers, EveryCopyIsCheckedAndNoLink) {
 }
 
 }  // namespace
-}  // namespace quire::kv::transfer_test
+}  // namespace quire::kv::file_copier_test
