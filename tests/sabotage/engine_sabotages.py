@@ -42,7 +42,7 @@ ENGINE_SABOTAGES = [
              "src/log/replay.cpp", "    CountTorn(unclear_at_);\n", "",
              "quire_log_test", "Replay.OfALogInWhich*"),
     Sabotage("refresh-another-checkpoint", "a reader goes on in another checkpoint",
-             "src/kv/generations/chain.cpp",
+             "src/kv/generations/generation_chain.cpp",
              "      QUIRE_RETURN_IF_ERROR(CheckCheckpoint(*options_.fs, generation));\n", "",
              "quire_kv_test", "RestartInPlace.Notices*"),
     Sabotage("merge-of-another", "a long merge keeps the merges of other databases waiting",

@@ -31,7 +31,7 @@ std::string KeyOf(int i) {
 
 // Says that there is something older, so that tombstones stay: the other generation, which this
 // program does not read.
-class OlderGeneration final : public lsm::BaseLayer {
+class OlderGeneration final : public lsm::BackingStore {
  public:
   Status Get(Slice /*key*/, const lsm::AllocateFn& /*allocate*/) const override {
     return Status(Code::kNotFound);

@@ -228,7 +228,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<runtime::Job> redistribution_;  ///< null: there was nothing to move
   RedistributionRequest to_move_;        ///< to begin it again; without its chain, which is to go
-  std::weak_ptr<const Chain> old_parts_;
+  std::weak_ptr<const GenerationChain> old_parts_;
   std::vector<std::shared_ptr<runtime::Job>>
       checkpoints_;  ///< of this database; touched by collective calls
 };

@@ -188,9 +188,9 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   environment.cache = cache;
   environment.share_memory = share;
   if (opening->old.shared) {
-    environment.base = NewChainBase(opening->old.chain, core.rank(), core.size());
+    environment.base = NewChainBackingStore(opening->old.chain, core.rank(), core.size());
   } else if (opening->old.chain != nullptr) {
-    environment.base = NewEmptyBase();
+    environment.base = NewEmptyBackingStore();
   }
   // Before those give up that wait for this rank's answer meanwhile.
   environment.pinned_wait_ms_max = core.options.timeout_ms / 2;
@@ -237,7 +237,7 @@ Status ArrangeGenerations(Opening* opening) {
   if (filling) stored.erase(stored.begin());
   const bool forced = opening->parts.options.force_redistribute && stored.size() == 1;
   opening->growing = forced || stored[0].rank_count != core.size() || !stored[0].location.empty();
-  Chain::Options chain;
+  GenerationChain::Options chain;
   chain.fs = core.fs;
   chain.directory = opening->locked.directory;
   if (!opening->growing) {

@@ -9,7 +9,7 @@
 #include "base/own_place.h"
 #include "base/program_call.h"
 #include "io/files/machine.h"
-#include "kv/generations/chain.h"
+#include "kv/generations/generation_chain.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "kv/owner/local_iterator.h"
 #include "runtime/partitioner.h"
@@ -56,7 +56,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
 
   ~DatabaseReaderImpl() override {
     if (!process_.forked()) return;
-    std::shared_ptr<const Chain> chain = chain_.exchange(nullptr);
+    std::shared_ptr<const GenerationChain> chain = chain_.exchange(nullptr);
     base::LeaveInChild(chain, reader_);
   }
 
@@ -69,7 +69,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
     if (!process_.MayCall()) return NewFailedIterator(process_.Check("the reader"));
-    return NewEntryPairIterator(NewChainBase(Present(), 0, kAllRanks)->NewIterator());
+    return NewEntryPairIterator(NewChainBackingStore(Present(), 0, kAllRanks)->NewIterator());
   }
   Status Refresh() override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
@@ -77,9 +77,9 @@ class DatabaseReaderImpl final : public DatabaseReader {
       QUIRE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
                              GenerationsIn(fs_, directory_));
       QUIRE_RETURN_IF_ERROR(CheckPartitioners(generations));
-      auto chain = std::make_shared<Chain>(OptionsFor(generations));
+      auto chain = std::make_shared<GenerationChain>(OptionsFor(generations));
       QUIRE_RETURN_IF_ERROR(chain->CheckWriters());
-      const std::shared_ptr<const Chain> former = Present();
+      const std::shared_ptr<const GenerationChain> former = Present();
       const Status taken = former == nullptr ? Status() : chain->TakeOver(*former);
       // Tombstones of a generation may go, and files, once DATABASE names no older one any more.
       if (Changed(fs_, directory_, generations)) continue;
@@ -91,7 +91,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   }
 
  private:
-  std::shared_ptr<const Chain> Present() const { return chain_.load(); }
+  std::shared_ptr<const GenerationChain> Present() const { return chain_.load(); }
   Status CheckPartitioners(const std::vector<Generation>& generations) const {
     for (const Generation& generation : generations) {
       if (generation.partitioner == "hash" || options_.partitioner) continue;
@@ -103,8 +103,8 @@ class DatabaseReaderImpl final : public DatabaseReader {
     return Status();
   }
   // A part that is opened after generations went may miss tombstones, or be gone.
-  Chain::Options OptionsFor(const std::vector<Generation>& generations) {
-    Chain::Options options;
+  GenerationChain::Options OptionsFor(const std::vector<Generation>& generations) {
+    GenerationChain::Options options;
     options.fs = &fs_;
     options.directory = directory_;
     options.generations = generations;
@@ -123,7 +123,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   const std::string directory_;
   DatabaseReaderOptions options_;
   lsm::ReaderOptions reader_;
-  std::atomic<std::shared_ptr<const Chain>> chain_;
+  std::atomic<std::shared_ptr<const GenerationChain>> chain_;
 };
 
 }  // namespace

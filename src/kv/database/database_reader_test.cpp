@@ -19,7 +19,7 @@
 #include "kv/database/database_reader.h"
 #include "kv/database/persistence_testing.h"
 #include "kv/database/sim_cluster_testing.h"
-#include "kv/generations/chain.h"
+#include "kv/generations/generation_chain.h"
 #include "kv/protocol/descriptor.h"
 #include "lsm/db/db.h"
 #include "runtime/partitioner.h"
@@ -285,11 +285,11 @@ class ReadingWhilePairsMove : public testing::Test {
     }
     const auto old = OpenPart(kOld, 0, nullptr);
     for (const std::string& key : keys_) EXPECT_OK(old->Put(key, "old"));
-    for (int rank : {0, 1}) newer_.push_back(OpenPart(kNewer, rank, NewEmptyBase()));
+    for (int rank : {0, 1}) newer_.push_back(OpenPart(kNewer, rank, NewEmptyBackingStore()));
     Publish({kNewer, kOld});
   }
   std::unique_ptr<lsm::Db> OpenPart(const Generation& generation, int rank,
-                                    std::shared_ptr<const lsm::BaseLayer> base) {
+                                    std::shared_ptr<const lsm::BackingStore> base) {
     const std::string part = PartDirectory("/db", generation, rank);
     EXPECT_OK(io::MakeDurableDirectory(*disk_, GenerationDirectory("/db", generation)));
     lsm::Environment environment;
@@ -322,7 +322,7 @@ class ReadingWhilePairsMove : public testing::Test {
     }
     ASSERT_OK(newer_[0]->Flush());
     Publish({kNewer});
-    newer_[0]->DropBase();
+    newer_[0]->DetachBackingStore();
     ASSERT_OK(newer_[0]->Compact());
   }
 

@@ -16,7 +16,7 @@
 #include "base/sync_point.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/persistence_testing.h"
-#include "kv/generations/chain.h"
+#include "kv/generations/generation_chain.h"
 #include "kv/protocol/descriptor.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/memtable/write_batch.h"
@@ -538,9 +538,9 @@ TEST_P(Elastic, RestartsOnOtherNumbersOfRanks) {
 }
 
 // As where the older parts lie on nodes' own disks now: nobody reads pairs there, which are moved.
-TEST(EmptyBase, KeepsDeletionsAgainstWhatIsMovedOverIt) {
+TEST(EmptyBackingStore, KeepsDeletionsAgainstWhatIsMovedOverIt) {
   lsm::TestDb test(lsm::SmallOptions());
-  test.environment().base = NewEmptyBase();
+  test.environment().base = NewEmptyBackingStore();
   ASSERT_OK(test.Open());
   ASSERT_OK(test->Put("other", "v"));
   ASSERT_OK(test->Delete("deleted"));
@@ -552,7 +552,7 @@ TEST(EmptyBase, KeepsDeletionsAgainstWhatIsMovedOverIt) {
   lsm::WriteProgress progress;
   ASSERT_OK(test->Fill(moved.bytes(), &progress));
   EXPECT_EQ(lsm::AllOf(*test->NewIterator({})), (lsm::Model{{"kept", "old"}, {"other", "v"}}));
-  test->DropBase();
+  test->DetachBackingStore();
   ASSERT_OK(test->Compact());
   EXPECT_EQ(lsm::GetText(test.db(), "deleted"), "<absent>");
   EXPECT_EQ(lsm::GetText(test.db(), "kept"), "old");

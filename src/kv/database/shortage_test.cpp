@@ -79,7 +79,7 @@ TEST_F(Threads, OneIsRefusedAndAllRanksHearTheSame) {
     databases += heard.database == Code::kOutOfMemory ? 1 : 0;
     EXPECT_TRUE(heard.context == Code::kOutOfMemory || heard.database == Code::kOutOfMemory) << n;
   }
-  // Pool, blocking_executor and handler of each rank; its dispatcher.
+  // Pool, blocking executor and handler of each rank; its dispatcher.
   EXPECT_GE(contexts, kRanks * 3);
   EXPECT_EQ(databases, kRanks);
 }

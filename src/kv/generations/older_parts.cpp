@@ -10,14 +10,14 @@
 namespace quire::kv {
 namespace {
 
-Result<bool> Sees(const Chain::Options& chain, const Generation& generation, int part) {
+Result<bool> Sees(const GenerationChain::Options& chain, const Generation& generation, int part) {
   return chain.fs->Exists(PartDirectory(chain.directory, generation, part) + "/" +
                           lsm::ManifestName());
 }
 
 // Whether this rank sees the first part of every generation, and its share of the others. Where all
 // do, the ranks share their storage: found out with few looks, however many parts there are.
-Result<bool> SeesItsShare(const runtime::Core& core, const Chain::Options& chain) {
+Result<bool> SeesItsShare(const runtime::Core& core, const GenerationChain::Options& chain) {
   for (const Generation& generation : chain.generations) {
     QUIRE_ASSIGN_OR_RETURN(bool sees, Sees(chain, generation, 0));
     for (int part = core.rank(); sees && part < generation.rank_count; part += core.size()) {
@@ -29,7 +29,7 @@ Result<bool> SeesItsShare(const runtime::Core& core, const Chain::Options& chain
 }
 
 // One byte for each part: 1 where this rank sees it.
-Result<std::string> SeenParts(const Chain::Options& chain) {
+Result<std::string> SeenParts(const GenerationChain::Options& chain) {
   std::string seen;
   for (const Generation& generation : chain.generations) {
     for (int rank = 0; rank < generation.rank_count; ++rank) {
@@ -50,7 +50,7 @@ int ReaderOf(const std::vector<std::string>& seen, size_t at, int part) {
   return -1;
 }
 
-Status Assign(const Chain::Options& chain, const std::vector<std::string>& seen, OlderParts* old) {
+Status Assign(const GenerationChain::Options& chain, const std::vector<std::string>& seen, OlderParts* old) {
   size_t at = 0;
   for (const Generation& generation : chain.generations) {
     std::vector<int>& readers = old->readers.emplace_back();
@@ -66,7 +66,7 @@ Status Assign(const Chain::Options& chain, const std::vector<std::string>& seen,
   return Status();
 }
 
-void AssignInTurn(int size, const Chain::Options& chain, OlderParts* old) {
+void AssignInTurn(int size, const GenerationChain::Options& chain, OlderParts* old) {
   for (const Generation& generation : chain.generations) {
     std::vector<int>& readers = old->readers.emplace_back();
     for (int part = 0; part < generation.rank_count; ++part) readers.push_back(part % size);
@@ -75,7 +75,7 @@ void AssignInTurn(int size, const Chain::Options& chain, OlderParts* old) {
 
 // By rank.
 Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
-                                                 const Chain::Options& chain) {
+                                                 const GenerationChain::Options& chain) {
   const Result<std::string> mine = SeenParts(chain);
   QUIRE_ASSIGN_OR_RETURN(
       std::vector<std::string> seen,
@@ -87,7 +87,7 @@ Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
   return seen;
 }
 
-Status AssignBySight(const runtime::Core& core, const Chain::Options& chain, OlderParts* old) {
+Status AssignBySight(const runtime::Core& core, const GenerationChain::Options& chain, OlderParts* old) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, chain));
   return Assign(chain, seen, old);
 }
@@ -113,7 +113,7 @@ Status HoldOwn(const runtime::Core& core, const OlderParts& old) {
 
 }  // namespace
 
-Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const Chain::Options& options) {
+Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const GenerationChain::Options& options) {
   const Result<bool> own = Sees(options, options.generations[0], core.rank());
   // One that cannot look is told below.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(own.ok() && *own ? 0 : 1));
@@ -125,7 +125,7 @@ Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const Chain::Optio
   return false;
 }
 
-Result<OlderParts> AssignOlderParts(const runtime::Core& core, Chain::Options options) {
+Result<OlderParts> AssignOlderParts(const runtime::Core& core, GenerationChain::Options options) {
   OlderParts old;
   if (options.generations.empty()) return old;
   const Result<bool> mine = SeesItsShare(core, options);
@@ -147,7 +147,7 @@ Result<OlderParts> AssignOlderParts(const runtime::Core& core, Chain::Options op
   }
   options.locks = true;
   options.reader.unchanging = true;
-  old.chain = std::make_shared<const Chain>(std::move(options));
+  old.chain = std::make_shared<const GenerationChain>(std::move(options));
   QUIRE_RETURN_IF_ERROR(core.exchange->Agree(HoldOwn(core, old)));
   return old;
 }

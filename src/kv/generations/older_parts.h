@@ -8,13 +8,13 @@
 #include <memory>
 #include <vector>
 
-#include "kv/generations/chain.h"
+#include "kv/generations/generation_chain.h"
 #include "runtime/core.h"
 
 namespace quire::kv {
 
 struct OlderParts {
-  std::shared_ptr<const Chain> chain;     ///< null: there are no older generations
+  std::shared_ptr<const GenerationChain> chain;     ///< null: there are no older generations
   std::vector<std::vector<int>> readers;  ///< by generation, by old rank: the rank that reads it
   bool shared = false;                    ///< every rank sees every part
 };
@@ -22,11 +22,11 @@ struct OlderParts {
 /// Looks who sees what, and locks the parts against writers. Collective; the same on all ranks.
 /// kCorruption: a part that no rank sees. kBusy: a process still writes to one. kUnsupported:
 /// several older generations on storages that ranks do not share.
-Result<OlderParts> AssignOlderParts(const runtime::Core& core, Chain::Options options);
+Result<OlderParts> AssignOlderParts(const runtime::Core& core, GenerationChain::Options options);
 
 /// Whether the only one of these generations, of as many ranks as there are, lies where fewer ranks
 /// put it, by turns, and some rank does not see its own part: what a restart on fewer nodes leaves.
 /// Collective; the same on all ranks. Cost: one message round where each sees its own.
-Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const Chain::Options& options);
+Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const GenerationChain::Options& options);
 
 }  // namespace quire::kv

@@ -255,8 +255,8 @@ Result<int> RedistributionWork::UnderWay() const {
 
 // Gets that are at an older part end soon; iterators may stay, and keep the parts locked.
 void RedistributionWork::DropChain() {
-  const std::weak_ptr<const Chain> chain = request_.chain;
-  request_.db->DropBase();
+  const std::weak_ptr<const GenerationChain> chain = request_.chain;
+  request_.db->DetachBackingStore();
   request_.chain.reset();
   for (int i = 0; i < kGetsWaitMs && !chain.expired(); ++i) {
     io::RealClock().SleepNs(base::kNsPerMs);

@@ -17,14 +17,14 @@
 #include <memory>
 #include <vector>
 
-#include "kv/generations/chain.h"
+#include "kv/generations/generation_chain.h"
 #include "lsm/db/db.h"
 #include "runtime/job.h"
 
 namespace quire::kv {
 
 struct RedistributionRequest {
-  std::shared_ptr<const Chain> chain;
+  std::shared_ptr<const GenerationChain> chain;
   std::string database;
   std::string directory;                  ///< of the database
   uint32_t number = 0;                    ///< of the database, for channels

@@ -38,7 +38,7 @@ class GroupReader {
   };
   explicit GroupReader(Options options);
 
-  /// Whether `owner` may be read: a member, and not found out of inventory.
+  /// Whether `owner` may be read: a member, and not found out of sight.
   bool Reaches(int owner) const;
   /// The same after a look: for those who cannot ask again later.
   bool Sees(int owner);

@@ -20,7 +20,7 @@
 #include "base/executor.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
-#include "lsm/version/base_layer.h"
+#include "lsm/version/backing_store.h"
 #include "lsm/version/iterator.h"
 #include "lsm/vlog/value_log.h"
 #include "lsm/memtable/write_batch.h"
@@ -39,7 +39,7 @@ struct Environment {
   /// indexes in /dev/shm for the neighbours; else private
   bool share_memory = false;
   std::string holder;                     ///< for the lock file: host, pid, job
-  std::shared_ptr<const BaseLayer> base;  ///< null: none
+  std::shared_ptr<const BackingStore> base;  ///< null: none
   /// a write waits so long for a MemTable to become free
   uint64_t pinned_wait_ms_max = 60'000;
 };
@@ -173,7 +173,7 @@ class Db {
   virtual Status Fill(Slice batch_bytes, WriteProgress* progress) = 0;
   /// From now on there is no base: a key that is known nowhere is absent. Gets and updates that ask
   /// it and iterators over it end as they began, and keep it for so long. Not inside an EpochGuard.
-  virtual void DropBase() = 0;
+  virtual void DetachBackingStore() = 0;
   /// Read-modify-write, atomic for the key against all other writes of it.
   virtual Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) = 0;
   Status Update(Slice key, const UpdateFn& update);

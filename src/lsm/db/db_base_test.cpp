@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lsm/db/base_layer_testing.h"
+#include "lsm/db/backing_store_testing.h"
 #include "lsm/peer/peer_reader.h"
 #include "tests/support/status_asserts.h"
 
@@ -96,7 +96,7 @@ TEST_F(DbOverBase, FillsInWhatIsKnownNowhereAlone) {
   older.Put("b", "oldest");
   older.Put("g", "oldest");
   Fill(older);
-  test_->DropBase();
+  test_->DetachBackingStore();
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(All(), (Model{{"b", "moved b"}, {"c", "new c"}, {"f", std::string(1000, 'f')}}));
     Settle();
@@ -106,7 +106,7 @@ TEST_F(DbOverBase, FillsInWhatIsKnownNowhereAlone) {
 TEST_F(DbOverBase, WithoutItsBaseWhatWasNotMovedIsAbsent) {
   ASSERT_OK(test_->Delete("b"));
   ASSERT_OK(test_->Put("c", "new c"));
-  test_->DropBase();
+  test_->DetachBackingStore();
   EXPECT_EQ(Get("d"), "<absent>");
   EXPECT_EQ(All(), (Model{{"c", "new c"}}));
   Settle();
@@ -142,7 +142,7 @@ TEST(PeerOverBase, AsksTheOwnerForWhatItDoesNotKnow) {
   EXPECT_OK((*peer)->Get("a", place));
   EXPECT_EQ((*peer)->Get("b", place).code(), Code::kNotFound);
   EXPECT_EQ((*peer)->Get("c", place).code(), Code::kBusy);
-  test->DropBase();
+  test->DetachBackingStore();
   EXPECT_EQ((*peer)->Get("c", place).code(), Code::kNotFound);
 }
 

@@ -93,7 +93,7 @@ class DbImpl final : public Db {
   Status Write(const WriteBatch& batch, WriteProgress* progress) override;
   Status Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) override;
   Status Fill(Slice batch_bytes, WriteProgress* progress) override;
-  void DropBase() override;
+  void DetachBackingStore() override;
   using Db::Update;
   Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) override;
   using Db::Get;
@@ -197,14 +197,14 @@ class DbImpl final : public Db {
   KeyLocks::Set LocksOf(const std::vector<WriteOp>& ops) const;
 
   // db_update.cpp
-  Status GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
-                      const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base) const;
-  Status FindAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
-                       const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base,
+  Status GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
+                      const AllocateFn& allocate, std::shared_ptr<const BackingStore>* base) const;
+  Status FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
+                       const AllocateFn& allocate, std::shared_ptr<const BackingStore>* base,
                        LateValue* late) const;
-  bool HasBase() const;
+  bool HasBackingStore() const;
   struct UpdateCall;
-  Status AskBase(Slice key, UpdateCall& call) const;
+  Status AskBackingStore(Slice key, UpdateCall& call) const;
   uint64_t PinSources(IteratorSources* sources);
   uint64_t PinTables(IteratorSources* sources);
   static std::shared_ptr<const Version> TablesOf(const Version& version);

@@ -119,32 +119,32 @@ Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& alloca
   }
   const uint64_t hash = base::HashKey(key);
   while (true) {
-    std::shared_ptr<const BaseLayer> base;
-    const Status status = GetAboveBase(key, hash, snapshot, allocate, &base);
+    std::shared_ptr<const BackingStore> base;
+    const Status status = GetAboveBackingStore(key, hash, snapshot, allocate, &base);
     if (base == nullptr) return status;
     // It may open files and replay logs: outside of the guard.
     const Status below = base->Get(key, allocate);
-    if (below.ok() || below.code() == Code::kNotFound || HasBase()) return below;
+    if (below.ok() || below.code() == Code::kNotFound || HasBackingStore()) return below;
     // It went meanwhile, since all that it had is here.
   }
 }
 
-bool DbImpl::HasBase() const {
+bool DbImpl::HasBackingStore() const {
   const base::EpochGuard guard;
   return version_.load(std::memory_order_acquire)->base != nullptr;
 }
 
 // *base: to be asked, as nothing is known here.
-Status DbImpl::GetAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
+Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
                             const AllocateFn& allocate,
-                            std::shared_ptr<const BaseLayer>* base) const {
+                            std::shared_ptr<const BackingStore>* base) const {
   LateValue late;
-  QUIRE_RETURN_IF_ERROR(FindAboveBase(key, hash, snapshot, allocate, base, &late));
+  QUIRE_RETURN_IF_ERROR(FindAboveBackingStore(key, hash, snapshot, allocate, base, &late));
   return ReadLate(late, allocate);
 }
 
-Status DbImpl::FindAboveBase(Slice key, uint64_t hash, const Snapshot* snapshot,
-                             const AllocateFn& allocate, std::shared_ptr<const BaseLayer>* base,
+Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
+                             const AllocateFn& allocate, std::shared_ptr<const BackingStore>* base,
                              LateValue* late) const {
   const base::EpochGuard guard;
   const Version& version = *version_.load(std::memory_order_acquire);
@@ -177,8 +177,8 @@ Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decide
   return ReadLate(late, allocate);
 }
 
-void DbImpl::DropBase() {
-  std::shared_ptr<const BaseLayer> base;
+void DbImpl::DetachBackingStore() {
+  std::shared_ptr<const BackingStore> base;
   {
     VersionChange change(*this);
     base = current_->base;

@@ -28,7 +28,7 @@ struct DbImpl::UpdateCall {
   WriteProgress* progress = nullptr;
   std::string present;  // a copy of the value that the function sees
   Slice present_slice;
-  std::shared_ptr<const BaseLayer> base;  // to be asked, as nothing is known here
+  std::shared_ptr<const BackingStore> base;  // to be asked, as nothing is known here
   bool base_asked = false;                // its answer never changes
   bool base_has = false;
   std::string base_value;
@@ -83,7 +83,7 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
   call.base_asked = false;
   while (true) {
     UpdateOutcome outcome;
-    if (call.base != nullptr) QUIRE_RETURN_IF_ERROR(AskBase(key, call));
+    if (call.base != nullptr) QUIRE_RETURN_IF_ERROR(AskBackingStore(key, call));
     {
       const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));
       QUIRE_RETURN_IF_ERROR(TryUpdate(key, call, &outcome));
@@ -148,15 +148,15 @@ Status DbImpl::LookForUpdate(Slice key, UpdateCall& call, const std::string** pr
 
 // Outside of the guard and the key's lock: it may open files and replay logs. Where it goes
 // meanwhile, all that it had is here.
-Status DbImpl::AskBase(Slice key, UpdateCall& call) const {
-  const std::shared_ptr<const BaseLayer> base = std::exchange(call.base, nullptr);
+Status DbImpl::AskBackingStore(Slice key, UpdateCall& call) const {
+  const std::shared_ptr<const BackingStore> base = std::exchange(call.base, nullptr);
   const Status status = base->Get(key, [&call](size_t size) {
     call.base_value.resize(size);
     return call.base_value.data();
   });
   call.base_asked = status.ok() || status.code() == Code::kNotFound;
   call.base_has = status.ok();
-  return call.base_asked || !HasBase() ? Status() : status;
+  return call.base_asked || !HasBackingStore() ? Status() : status;
 }
 
 Status DbImpl::AddUpdated(WriteOp op, UpdateCall& call, UpdateOutcome* outcome) {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "lsm/version/base_layer.h"
+#include "lsm/version/backing_store.h"
 #include "lsm/memtable/memory_slot.h"
 #include "quire/slice.h"
 #include "table/table.h"
@@ -109,7 +109,7 @@ struct Version : std::enable_shared_from_this<Version> {
   std::vector<std::shared_ptr<const Run>> runs;           ///< newest first
   std::vector<std::shared_ptr<SegmentHandle>> segments;   ///< value segments in the manifest
   uint64_t edition = 0;   ///< of the manifest that lists `runs`, or of a later one
-  std::shared_ptr<const BaseLayer> base;                  ///< null: none
+  std::shared_ptr<const BackingStore> base;                  ///< null: none
   /// from here on `segments` may lack some
   uint64_t segments_floor = 1;
 };

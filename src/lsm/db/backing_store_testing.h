@@ -1,19 +1,19 @@
 /// A base in memory, for tests.
 ///
 /// Layer      lsm (tests only)
-/// Threads    as BaseLayer
+/// Threads    as BackingStore
 #pragma once
 
 #include <cstring>
 #include <memory>
 #include <utility>
 
-#include "lsm/version/base_layer.h"
+#include "lsm/version/backing_store.h"
 #include "lsm/db/db_test_support.h"
 
 namespace quire::lsm {
 
-class ModelBase final : public BaseLayer {
+class ModelBase final : public BackingStore {
  public:
   explicit ModelBase(Model pairs) : pairs_(std::move(pairs)) {}
 

@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "kv/generations/chain.h"
+#include "kv/generations/generation_chain.h"
 #include "lsm/version/merging_iterator.h"
 #include "table/entry_iterator.h"
 
@@ -59,7 +59,7 @@ class PartEntries final : public table::EntryIterator {
 // merges above and below it, it turns round by seeking anew.
 class GenerationEntries final : public table::EntryIterator {
  public:
-  GenerationEntries(std::shared_ptr<const Chain> chain, size_t at, int rank, int rank_count,
+  GenerationEntries(std::shared_ptr<const GenerationChain> chain, size_t at, int rank, int rank_count,
                     std::vector<std::unique_ptr<table::EntryIterator>> parts)
       : chain_(std::move(chain)),
         at_(at),
@@ -116,7 +116,7 @@ class GenerationEntries final : public table::EntryIterator {
     return !known;
   }
 
-  const std::shared_ptr<const Chain> chain_;
+  const std::shared_ptr<const GenerationChain> chain_;
   const size_t at_;
   const int rank_;
   const int rank_count_;
@@ -178,9 +178,9 @@ class ChainEntries final : public table::EntryIterator {
   lsm::MergingIterator merge_;
 };
 
-class ChainBase final : public lsm::BaseLayer {
+class ChainBackingStore final : public lsm::BackingStore {
  public:
-  ChainBase(std::shared_ptr<const Chain> chain, int rank, int rank_count)
+  ChainBackingStore(std::shared_ptr<const GenerationChain> chain, int rank, int rank_count)
       : chain_(std::move(chain)), rank_(rank), rank_count_(rank_count) {}
 
   Status Get(Slice key, const lsm::AllocateFn& allocate) const override {
@@ -217,7 +217,7 @@ class ChainBase final : public lsm::BaseLayer {
            begin(rank_, part_count) <= begin(part + 1, rank_count_);
   }
 
-  const std::shared_ptr<const Chain> chain_;
+  const std::shared_ptr<const GenerationChain> chain_;
   const int rank_;
   const int rank_count_;
 };
@@ -233,7 +233,7 @@ class NoEntries final : public table::EntryIterator {
   Status status() const override { return Status(); }
 };
 
-class EmptyBase final : public lsm::BaseLayer {
+class EmptyBackingStore final : public lsm::BackingStore {
  public:
   Status Get(Slice /*key*/, const lsm::AllocateFn& /*allocate*/) const override {
     return Status(Code::kNotFound);
@@ -245,13 +245,13 @@ class EmptyBase final : public lsm::BaseLayer {
 
 }  // namespace
 
-std::shared_ptr<const lsm::BaseLayer> NewEmptyBase() {
-  return std::make_shared<EmptyBase>();
+std::shared_ptr<const lsm::BackingStore> NewEmptyBackingStore() {
+  return std::make_shared<EmptyBackingStore>();
 }
 
-std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
+std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(std::shared_ptr<const GenerationChain> chain, int rank,
                                                    int rank_count) {
-  return std::make_shared<ChainBase>(std::move(chain), rank, rank_count);
+  return std::make_shared<ChainBackingStore>(std::move(chain), rank, rank_count);
 }
 
 }  // namespace quire::kv

@@ -19,13 +19,13 @@
 #include <vector>
 
 #include "kv/protocol/descriptor.h"
-#include "lsm/version/base_layer.h"
+#include "lsm/version/backing_store.h"
 #include "lsm/offline/reader.h"
 #include "quire/database.h"
 
 namespace quire::kv {
 
-class Chain {
+class GenerationChain {
  public:
   struct Options {
     io::FileSystem* fs = nullptr;
@@ -37,14 +37,14 @@ class Chain {
     /// If nothing keeps them away: asked whenever a part was opened. Empty: not asked.
     std::function<Status()> still_present;
   };
-  explicit Chain(Options options);
+  explicit GenerationChain(Options options);
 
   /// Whether their owners alone may change the directories of all generations: else
   /// kInvalidArgument. Looked at again where a part is opened.
   Status CheckWriters() const;
   /// Opens the parts that `former` has open, as they are now, with what `former` has of them;
   /// before other threads use this one. `former`, and whoever reads with it, sees what it saw.
-  Status TakeOver(const Chain& former);
+  Status TakeOver(const GenerationChain& former);
 
   /// The value that the older generations have. kNotFound: none. What a partitioner throws fails
   /// it, here and below, with kInvalidArgument, or kOutOfMemory of std::bad_alloc.
@@ -85,10 +85,10 @@ class Chain {
 
 constexpr int kAllRanks = 0;
 /// The pairs of `chain` that `rank` of `rank_count` owns, or kAllRanks do, as base of its storage.
-std::shared_ptr<const lsm::BaseLayer> NewChainBase(std::shared_ptr<const Chain> chain, int rank,
+std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(std::shared_ptr<const GenerationChain> chain, int rank,
                                                    int rank_count);
 /// A base without a pair: with it a storage drops no tombstone, as long as pairs of older parts are
 /// moved to it that nobody reads where they lie.
-std::shared_ptr<const lsm::BaseLayer> NewEmptyBase();
+std::shared_ptr<const lsm::BackingStore> NewEmptyBackingStore();
 
 }  // namespace quire::kv

@@ -1,4 +1,4 @@
-#include "kv/generations/chain.h"
+#include "kv/generations/generation_chain.h"
 
 #include <utility>
 
@@ -9,13 +9,13 @@
 
 namespace quire::kv {
 
-Chain::Chain(Options options) : options_(std::move(options)) {
+GenerationChain::GenerationChain(Options options) : options_(std::move(options)) {
   for (const Generation& generation : options_.generations) {
     slots_.push_back(std::make_unique<Slot[]>(static_cast<size_t>(generation.rank_count)));
   }
 }
 
-Status Chain::TakeOver(const Chain& former) {
+Status GenerationChain::TakeOver(const GenerationChain& former) {
   for (size_t at = 0; at < options_.generations.size(); ++at) {
     const Generation& generation = options_.generations[at];
     for (size_t old = 0; old < former.options_.generations.size(); ++old) {
@@ -32,7 +32,7 @@ Status Chain::TakeOver(const Chain& former) {
 
 // Of all generations, the former chain goes on with what it saw of each: what one of them hides in
 // an older one, and what of it has moved to a newer one, are of one moment.
-Status Chain::TakePart(Slot& from, Slot* to) {
+Status GenerationChain::TakePart(Slot& from, Slot* to) {
   std::shared_ptr<lsm::Reader> part;
   {
     const std::lock_guard<std::mutex> lock(from.mutex);
@@ -43,25 +43,25 @@ Status Chain::TakePart(Slot& from, Slot* to) {
   return Status();
 }
 
-Status Chain::CheckWriters() const {
+Status GenerationChain::CheckWriters() const {
   for (size_t at = 0; at < options_.generations.size(); ++at) {
     QUIRE_RETURN_IF_ERROR(CheckWriter(at));
   }
   return Status();
 }
 
-Status Chain::CheckWriter(size_t at) const {
+Status GenerationChain::CheckWriter(size_t at) const {
   return io::CheckSoleWriter(*options_.fs,
                              GenerationDirectory(options_.directory, options_.generations[at]));
 }
 
-Result<int> Chain::OwnerAmong(Slice key, int rank_count) const {
+Result<int> GenerationChain::OwnerAmong(Slice key, int rank_count) const {
   const Result<int> owner =
       runtime::OwnerOf(options_.partitioner, key, base::HashKey(key), rank_count);
   return owner.ok() ? owner : owner.status().WithContext("a key that the database has");
 }
 
-Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {
+Status GenerationChain::HoldLocked(size_t at, int rank, Slot& slot) const {
   const Generation& generation = options_.generations[at];
   const std::string part = PartDirectory(options_.directory, generation, rank);
   QUIRE_RETURN_IF_ERROR(CheckWriter(at));
@@ -79,7 +79,7 @@ Status Chain::HoldLocked(size_t at, int rank, Slot& slot) const {
   return Status();
 }
 
-Result<std::shared_ptr<lsm::Reader>> Chain::OpenLocked(size_t at, int rank, Slot& slot) const {
+Result<std::shared_ptr<lsm::Reader>> GenerationChain::OpenLocked(size_t at, int rank, Slot& slot) const {
   QUIRE_RETURN_IF_ERROR(HoldLocked(at, rank, slot));
   const std::string directory = PartDirectory(options_.directory, options_.generations[at], rank);
   auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
@@ -92,14 +92,14 @@ Result<std::shared_ptr<lsm::Reader>> Chain::OpenLocked(size_t at, int rank, Slot
   return opened;
 }
 
-Status Chain::Hold(size_t at, int rank) const {
+Status GenerationChain::Hold(size_t at, int rank) const {
   Slot& slot = SlotOf(at, rank);
   const std::lock_guard<std::mutex> lock(slot.mutex);
   QUIRE_RETURN_IF_ERROR(HoldLocked(at, rank, slot));
   return CheckCheckpoint(*options_.fs, options_.generations[at]);
 }
 
-Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {
+Result<std::shared_ptr<lsm::Reader>> GenerationChain::Part(size_t at, int rank) const {
   Slot& slot = SlotOf(at, rank);
   const std::lock_guard<std::mutex> lock(slot.mutex);
   if (slot.reader == nullptr) {
@@ -108,14 +108,14 @@ Result<std::shared_ptr<lsm::Reader>> Chain::Part(size_t at, int rank) const {
   return slot.reader;
 }
 
-Result<std::shared_ptr<lsm::Reader>> Chain::PartOnce(size_t at, int rank) const {
+Result<std::shared_ptr<lsm::Reader>> GenerationChain::PartOnce(size_t at, int rank) const {
   Slot& slot = SlotOf(at, rank);
   const std::lock_guard<std::mutex> lock(slot.mutex);
   if (slot.reader != nullptr) return slot.reader;
   return OpenLocked(at, rank, slot);
 }
 
-Status Chain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
+Status GenerationChain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
                    lsm::Reader::Presence* presence) const {
   const int rank_count = options_.generations[at].rank_count;
   const Result<int> owner =
@@ -126,7 +126,7 @@ Status Chain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
   return part->Get(key, allocate, presence);
 }
 
-Status Chain::Get(Slice key, const lsm::AllocateFn& allocate) const {
+Status GenerationChain::Get(Slice key, const lsm::AllocateFn& allocate) const {
   for (size_t at = 0; at < options_.generations.size(); ++at) {
     auto presence = lsm::Reader::Presence::kNowhere;
     const Status status = Look(at, key, allocate, &presence);
@@ -137,7 +137,7 @@ Status Chain::Get(Slice key, const lsm::AllocateFn& allocate) const {
   return Status(Code::kNotFound);
 }
 
-Result<bool> Chain::KnownBefore(Slice key, size_t end) const {
+Result<bool> GenerationChain::KnownBefore(Slice key, size_t end) const {
   std::string value;
   const auto place = [&value](size_t size) {
     value.resize(size);

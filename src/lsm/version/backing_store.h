@@ -15,9 +15,9 @@
 
 namespace quire::lsm {
 
-class BaseLayer {
+class BackingStore {
  public:
-  virtual ~BaseLayer() = default;
+  virtual ~BackingStore() = default;
   /// The value, in the place that `allocate` gives. kNotFound: absent.
   virtual Status Get(Slice key, const AllocateFn& allocate) const = 0;
   /// Its pairs: of type kPut, with LSN 0.
