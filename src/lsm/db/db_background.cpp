@@ -142,15 +142,15 @@ void DbImpl::CleanUp() noexcept {
 }
 
 Status DbImpl::RemoveUnreachable() {
-  const std::vector<std::string> tables = trash_->TakeTables();
-  const std::vector<uint64_t> segments = trash_->TakeSegments();
+  const std::vector<std::string> tables = obsolete_files_->TakeTables();
+  const std::vector<uint64_t> segments = obsolete_files_->TakeSegments();
   if (tables.empty() && segments.empty() && !pool_->HasStray()) return Status();
   const Status held = check_held_();
   if (!held.ok()) {
     if (IsAnothers(held)) return held;
     // There is no descriptor or memory to look with: the next time.
-    for (const std::string& path : tables) trash_->AddTable(path);
-    for (const uint64_t id : segments) trash_->AddSegment(id);
+    for (const std::string& path : tables) obsolete_files_->AddTable(path);
+    for (const uint64_t id : segments) obsolete_files_->AddSegment(id);
     return held;
   }
   for (const std::string& path : tables) LogFailure(fs_.Unlink(path));

@@ -275,7 +275,7 @@ class DbImpl final : public Db {
   Status WriteMemTable(const MemoryHandle& memory, RunWriter& writer);
   Status PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes);
   Status BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit);
-  TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, trash_, true}; }
+  TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, obsolete_files_, true}; }
 
   // db_publish.cpp
   /// What the runs become, and the manifest that says so.
@@ -344,7 +344,7 @@ class DbImpl final : public Db {
   const StorageOptions options_;
   const uint64_t record_bytes_max_;  // of a record that fits a MemTable
   const std::shared_ptr<table::BlockCache> cache_;
-  const std::shared_ptr<Trash> trash_;
+  const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<ValueLog> values_;

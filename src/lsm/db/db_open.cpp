@@ -20,8 +20,8 @@ DbImpl::DbImpl(const Environment& environment, std::string directory, const Stor
       record_bytes_max_(options.memtable_bytes - log::kSegmentHeaderBytes),
       cache_(environment.cache != nullptr ? environment.cache
                                           : table::NewBlockCache(options.cache_bytes)),
-      trash_(std::make_shared<Trash>()),
-      segments_(trash_) {}
+      obsolete_files_(std::make_shared<ObsoleteFiles>()),
+      segments_(obsolete_files_) {}
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   lock_ = std::move(lock);

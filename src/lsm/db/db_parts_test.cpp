@@ -230,7 +230,7 @@ class RunTest : public testing::Test {
     for (const table::TableInfo& info : *tables) {
       const std::string path = "/r/" + TableName(info.ssid);
       handles.push_back(std::make_shared<TableHandle>(
-          *table::Table::Open(*fs_, path, info.ssid, options_, cache_), path, trash_));
+          *table::Table::Open(*fs_, path, info.ssid, options_, cache_), path, obsolete_files_));
     }
     return handles.empty() ? nullptr : std::make_shared<const lsm::Run>(std::move(handles));
   }
@@ -238,7 +238,7 @@ class RunTest : public testing::Test {
   std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   StorageOptions options_;
   std::shared_ptr<table::BlockCache> cache_ = table::NewBlockCache(1 << 20);
-  std::shared_ptr<Trash> trash_ = std::make_shared<Trash>();
+  std::shared_ptr<ObsoleteFiles> obsolete_files_ = std::make_shared<ObsoleteFiles>();
   uint64_t next_ssid_ = 1;
 };
 
@@ -351,8 +351,8 @@ class SegmentTrackerTest : public testing::Test {
     Observe(segments, {300, 250, false});
   }
 
-  std::shared_ptr<Trash> trash_ = std::make_shared<Trash>();
-  SegmentTracker tracker_{trash_};
+  std::shared_ptr<ObsoleteFiles> obsolete_files_ = std::make_shared<ObsoleteFiles>();
+  SegmentTracker tracker_{obsolete_files_};
 };
 
 TEST_F(SegmentTrackerTest, JudgesASegmentOnlyWhenEverythingThatMayReferToItIsInTables) {
@@ -427,10 +427,10 @@ TEST_F(SegmentTrackerTest, AFileGoesWhenTheLastReaderDoes) {
   tracker_.GiveUp(1);
   ASSERT_EQ(tracker_.Stored().size(), 1u);
   EXPECT_EQ(tracker_.Stored()[0].id, 2u);
-  EXPECT_TRUE(trash_->TakeSegments().empty());
+  EXPECT_TRUE(obsolete_files_->TakeSegments().empty());
   EXPECT_EQ(tracker_.HandlesBetween(1, 2).size(), 1u) << "while somebody reads it, so may others";
   readers.clear();
-  EXPECT_EQ(trash_->TakeSegments(), std::vector<uint64_t>{1});
+  EXPECT_EQ(obsolete_files_->TakeSegments(), std::vector<uint64_t>{1});
   EXPECT_TRUE(tracker_.HandlesBetween(1, 2).empty());
   EXPECT_EQ(tracker_.HandlesBetween(5, 7).size(), 2u) << "young ones, not seen yet";
 }

@@ -253,7 +253,7 @@ void ExpectSorted(const std::set<std::string>& keys) {
   }
 }
 
-TEST(SortedRun, SortsKeysWhoseDifferenceLiesAnywhere) {
+TEST(SortedKeys, SortsKeysWhoseDifferenceLiesAnywhere) {
   base::Random random(3);
   std::set<std::string> decimal, random_bytes, short_keys, nested, zeros, deep;
   for (int i = 0; i < 5000; ++i) {

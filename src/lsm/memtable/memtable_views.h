@@ -12,14 +12,14 @@
 
 #include "log/segment.h"
 #include "lsm/memtable/memtable.h"
-#include "lsm/memtable/sorted_run.h"
+#include "lsm/memtable/sorted_keys.h"
 
 namespace quire::lsm {
 
 struct MemTable::Views {
   std::mutex mutex;  ///< also serializes quiescing
   /// Disjoint by key, oldest and largest first: each at least twice the next, but the last ones.
-  std::vector<std::shared_ptr<const SortedRun>> runs;
+  std::vector<std::shared_ptr<const SortedKeys>> runs;
   /// Every key with a version below this offset is in a run.
   uint64_t covered_end = log::kSegmentHeaderBytes;
 };

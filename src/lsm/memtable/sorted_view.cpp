@@ -10,7 +10,7 @@
 namespace quire::lsm {
 namespace {
 
-using Runs = std::vector<std::shared_ptr<const SortedRun>>;
+using Runs = std::vector<std::shared_ptr<const SortedKeys>>;
 
 constexpr ptrdiff_t kEntriesAhead = 8;  // entries whose cache misses overlap
 constexpr ptrdiff_t kFirstAhead = 4;  // of them, those that a seek asks for: a short scan needs few
@@ -51,16 +51,16 @@ class KeyCursor {
   Slice key() const { return current_->key; }
 
   void SeekToFirst() {
-    Start(true, [](const SortedRun&) { return 0; });
+    Start(true, [](const SortedKeys&) { return 0; });
   }
   void SeekToLast() {
-    Start(false, [](const SortedRun& run) { return std::ssize(run.entries) - 1; });
+    Start(false, [](const SortedKeys& run) { return std::ssize(run.entries) - 1; });
   }
   void Seek(Slice key) {
-    Start(true, [&](const SortedRun& run) { return LowerBound(run, key); });
+    Start(true, [&](const SortedKeys& run) { return LowerBound(run, key); });
   }
   void SeekBefore(Slice key) {
-    Start(false, [&](const SortedRun& run) { return LowerBound(run, key) - 1; });
+    Start(false, [&](const SortedKeys& run) { return LowerBound(run, key) - 1; });
   }
   void Next() {
     if (forward_) {
@@ -83,7 +83,7 @@ class KeyCursor {
 
  private:
   struct Place {
-    const SortedRun* run;
+    const SortedKeys* run;
     ptrdiff_t index;  // -1 and the run's size: beyond an end
     Slice key;
   };
@@ -94,7 +94,7 @@ class KeyCursor {
   static const SortedEntry& At(const Place& place) {
     return place.run->entries[static_cast<size_t>(place.index)];
   }
-  ptrdiff_t LowerBound(const SortedRun& run, Slice key) const {
+  ptrdiff_t LowerBound(const SortedKeys& run, Slice key) const {
     return static_cast<ptrdiff_t>(run.LowerBound(scope_.table->data(), key));
   }
 
@@ -324,16 +324,16 @@ std::vector<SortedEntry> CollectKeys(const Scope& scope, uint64_t begin) {
 }
 
 // Adds a run and merges until each is at least twice as large as the next.
-void AddRun(const char* data, SortedRun run, Runs* runs) {
+void AddRun(const char* data, SortedKeys run, Runs* runs) {
   if (run.entries.empty()) return;
-  runs->push_back(std::make_shared<const SortedRun>(std::move(run)));
+  runs->push_back(std::make_shared<const SortedKeys>(std::move(run)));
   while (runs->size() > 1) {
-    const SortedRun& last = *runs->back();
-    const SortedRun& before = *(*runs)[runs->size() - 2];
+    const SortedKeys& last = *runs->back();
+    const SortedKeys& before = *(*runs)[runs->size() - 2];
     if (before.entries.size() >= 2 * last.entries.size() && before.entries.size() > kSmallRun) {
       return;
     }
-    auto merged = std::make_shared<const SortedRun>(MergeRuns(data, before, last));
+    auto merged = std::make_shared<const SortedKeys>(MergeRuns(data, before, last));
     runs->pop_back();
     runs->back() = std::move(merged);
   }

@@ -30,7 +30,7 @@ Result<std::shared_ptr<TableHandle>> LazyHandle(std::shared_ptr<const LazyTable:
                                                 const table::TableInfo& info) {
   const TablePlace& place = source->place;
   return std::make_shared<TableHandle>(std::make_shared<LazyTable>(info, std::move(source)),
-                                       PathOf(place, info), place.trash);
+                                       PathOf(place, info), place.obsolete_files);
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Result<std::shared_ptr<table::Table>> OpenListed(const TablePlace& place,
 Result<std::shared_ptr<TableHandle>> OpenTable(const TablePlace& place,
                                                const table::TableInfo& info) {
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<table::Table> table, OpenListed(place, info));
-  return std::make_shared<TableHandle>(std::move(table), PathOf(place, info), place.trash);
+  return std::make_shared<TableHandle>(std::move(table), PathOf(place, info), place.obsolete_files);
 }
 
 Result<std::vector<std::shared_ptr<const Run>>> OpenRuns(

@@ -25,7 +25,7 @@ struct TablePlace {
   std::string directory;
   const StorageOptions* options = nullptr;
   std::shared_ptr<table::BlockCache> cache;
-  std::shared_ptr<Trash> trash;  ///< null: the opener removes no files
+  std::shared_ptr<ObsoleteFiles> obsolete_files;  ///< null: the opener removes no files
   /// Open tables on first use. Only for the owner, which alone removes files. Tables with range
   /// tombstones are always opened at once.
   bool open_lazily = false;

@@ -19,7 +19,7 @@ std::shared_ptr<SegmentHandle> SegmentTracker::HandleOf(uint64_t id) {
   std::weak_ptr<SegmentHandle>& known = handles_[id];
   std::shared_ptr<SegmentHandle> handle = known.lock();
   if (handle == nullptr && !given_up_.contains(id)) {
-    handle = std::make_shared<SegmentHandle>(id, trash_);
+    handle = std::make_shared<SegmentHandle>(id, obsolete_files_);
     known = handle;
   }
   return handle;

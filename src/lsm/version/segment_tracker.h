@@ -42,7 +42,7 @@ struct MemoryState {
 
 class SegmentTracker {
  public:
-  explicit SegmentTracker(std::shared_ptr<Trash> trash) : trash_(std::move(trash)) {}
+  explicit SegmentTracker(std::shared_ptr<ObsoleteFiles> obsolete_files) : obsolete_files_(std::move(obsolete_files)) {}
 
   /// Segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn` may
   /// refer to them.
@@ -114,7 +114,7 @@ class SegmentTracker {
   bool Judgeable(uint64_t id, const Segment& segment) const;
   static void Advance(Segment& segment, bool graced, const MemoryState& memory);
 
-  const std::shared_ptr<Trash> trash_;
+  const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   mutable std::mutex mutex_;
   std::map<uint64_t, Segment> segments_;
   Protection::Floors protected_from_;

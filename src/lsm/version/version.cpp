@@ -8,34 +8,34 @@
 namespace quire::lsm {
 
 // Where there is no memory, what stays is an orphan, which the next open removes.
-void Trash::AddTable(const std::string& path) noexcept try {
+void ObsoleteFiles::AddTable(const std::string& path) noexcept try {
   const std::lock_guard<std::mutex> lock(mutex_);
   tables_.push_back(path);
 } catch (const std::bad_alloc&) {
 }
 
-void Trash::AddSegment(uint64_t segment_id) noexcept try {
+void ObsoleteFiles::AddSegment(uint64_t segment_id) noexcept try {
   const std::lock_guard<std::mutex> lock(mutex_);
   segments_.push_back(segment_id);
 } catch (const std::bad_alloc&) {
 }
 
-std::vector<std::string> Trash::TakeTables() {
+std::vector<std::string> ObsoleteFiles::TakeTables() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return std::exchange(tables_, {});
 }
 
-std::vector<uint64_t> Trash::TakeSegments() {
+std::vector<uint64_t> ObsoleteFiles::TakeSegments() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return std::exchange(segments_, {});
 }
 
 TableHandle::~TableHandle() {
-  if (obsolete_.load(std::memory_order_acquire)) trash_->AddTable(path_);
+  if (obsolete_.load(std::memory_order_acquire)) obsolete_files_->AddTable(path_);
 }
 
 SegmentHandle::~SegmentHandle() {
-  if (obsolete_.load(std::memory_order_acquire)) trash_->AddSegment(id_);
+  if (obsolete_.load(std::memory_order_acquire)) obsolete_files_->AddSegment(id_);
 }
 
 Run::Run(std::vector<std::shared_ptr<TableHandle>> tables) : tables_(std::move(tables)) {

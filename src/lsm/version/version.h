@@ -25,7 +25,7 @@ namespace quire::lsm {
 
 /// Unreachable files that background work must remove. Filled where the last reference goes, on any
 /// thread.
-class Trash {
+class ObsoleteFiles {
  public:
   void AddTable(const std::string& path) noexcept;
   void AddSegment(uint64_t segment_id) noexcept;
@@ -38,11 +38,11 @@ class Trash {
   std::vector<uint64_t> segments_;
 };
 
-/// A table, whose file goes to the trash with the last reference once it is in no manifest.
+/// A table, whose file goes to the obsolete_files with the last reference once it is in no manifest.
 class TableHandle {
  public:
-  TableHandle(std::shared_ptr<table::Table> table, std::string path, std::shared_ptr<Trash> trash)
-      : table_(std::move(table)), path_(std::move(path)), trash_(std::move(trash)) {}
+  TableHandle(std::shared_ptr<table::Table> table, std::string path, std::shared_ptr<ObsoleteFiles> obsolete_files)
+      : table_(std::move(table)), path_(std::move(path)), obsolete_files_(std::move(obsolete_files)) {}
   ~TableHandle();
   TableHandle(const TableHandle&) = delete;
   TableHandle& operator=(const TableHandle&) = delete;
@@ -55,7 +55,7 @@ class TableHandle {
  private:
   const std::shared_ptr<table::Table> table_;
   const std::string path_;
-  const std::shared_ptr<Trash> trash_;
+  const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::atomic<bool> obsolete_{false};
 };
 
@@ -88,7 +88,7 @@ class Run {
 /// lists it does.
 class SegmentHandle {
  public:
-  SegmentHandle(uint64_t id, std::shared_ptr<Trash> trash) : id_(id), trash_(std::move(trash)) {}
+  SegmentHandle(uint64_t id, std::shared_ptr<ObsoleteFiles> obsolete_files) : id_(id), obsolete_files_(std::move(obsolete_files)) {}
   ~SegmentHandle();
   SegmentHandle(const SegmentHandle&) = delete;
   SegmentHandle& operator=(const SegmentHandle&) = delete;
@@ -99,7 +99,7 @@ class SegmentHandle {
 
  private:
   const uint64_t id_;
-  const std::shared_ptr<Trash> trash_;
+  const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::atomic<bool> obsolete_{false};
 };
 

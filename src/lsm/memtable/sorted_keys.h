@@ -19,7 +19,7 @@ namespace quire::lsm {
 constexpr size_t kTopStep = 64;
 
 /// Distinct keys in order.
-struct SortedRun {
+struct SortedKeys {
   std::string common;  ///< the first bytes, which all keys share
   std::vector<SortedEntry> entries;  ///< prefix: of what follows `common`
   std::vector<uint64_t> tops;        ///< of each kTopStep-th entry the prefix: searched first
@@ -34,8 +34,8 @@ inline Slice KeyOf(const char* data, const SortedEntry& entry) {
 }
 
 /// Sorts `entries` (records of distinct keys; prefixes are computed here) into a run.
-SortedRun MakeRun(const char* data, std::vector<SortedEntry> entries);
+SortedKeys MakeRun(const char* data, std::vector<SortedEntry> entries);
 /// One run of the entries of two, whose keys differ.
-SortedRun MergeRuns(const char* data, const SortedRun& first, const SortedRun& second);
+SortedKeys MergeRuns(const char* data, const SortedKeys& first, const SortedKeys& second);
 
 }  // namespace quire::lsm

@@ -1,4 +1,4 @@
-#include "lsm/memtable/sorted_run.h"
+#include "lsm/memtable/sorted_keys.h"
 
 #include <algorithm>
 #include <array>
@@ -172,7 +172,7 @@ size_t FillAll(const char* data, Entries* entries) {
   return shared;
 }
 
-void FillTops(SortedRun* run) {
+void FillTops(SortedKeys* run) {
   run->tops.reserve(run->entries.size() / kTopStep + 1);
   for (size_t i = 0; i < run->entries.size(); i += kTopStep) {
     run->tops.push_back(run->entries[i].prefix);
@@ -181,8 +181,8 @@ void FillTops(SortedRun* run) {
 
 }  // namespace
 
-SortedRun MakeRun(const char* data, Entries entries) {
-  SortedRun run;
+SortedKeys MakeRun(const char* data, Entries entries) {
+  SortedKeys run;
   if (entries.empty()) return run;
   const size_t shared = FillAll(data, &entries);
   run.common = KeyOf(data, entries[0]).substr(0, shared);
@@ -197,9 +197,9 @@ SortedRun MakeRun(const char* data, Entries entries) {
   return run;
 }
 
-SortedRun MergeRuns(const char* data, const SortedRun& first, const SortedRun& second) {
+SortedKeys MergeRuns(const char* data, const SortedKeys& first, const SortedKeys& second) {
   const size_t shared = CommonLength(first.common, second.common);
-  const auto adapted = [&](const SortedRun& run) {
+  const auto adapted = [&](const SortedKeys& run) {
     Entries entries = run.entries;
     if (run.common.size() != shared) {
       FillPrefixes(data, entries.data(), entries.data() + entries.size(), shared);
@@ -208,7 +208,7 @@ SortedRun MergeRuns(const char* data, const SortedRun& first, const SortedRun& s
   };
   const Entries a = adapted(first);
   const Entries b = adapted(second);
-  SortedRun run;
+  SortedKeys run;
   run.common = first.common.substr(0, shared);
   run.entries.reserve(a.size() + b.size());
   std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(run.entries),
@@ -222,7 +222,7 @@ SortedRun MergeRuns(const char* data, const SortedRun& first, const SortedRun& s
 
 // Among the tops first, which stay in the processor's cache: of the entries themselves a seek then
 // touches a few neighbours.
-size_t SortedRun::LowerBound(const char* data, Slice key) const {
+size_t SortedKeys::LowerBound(const char* data, Slice key) const {
   const int against_common = key.substr(0, common.size()).compare(common);
   if (against_common != 0) return against_common < 0 ? 0 : entries.size();
   const uint64_t prefix = base::KeyPrefix(key.substr(common.size()));
