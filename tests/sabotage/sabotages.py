@@ -91,7 +91,7 @@ SABOTAGES = [
              " || IsShortage(status)) return status;", ") return status;",
              LSM, "Faults.AShortage*"),
     Sabotage("log-header-sync", "a log segment's header counts as durable without a sync",
-             "src/lsm/memtable/memory_slot.cpp",
+             "src/lsm/memtable/memtable_pool.cpp",
              "QUIRE_RETURN_IF_ERROR(segment_->SyncHeader());", "",
              LSM, POWER),
     Sabotage("values-before-table", "values are not synced before the table that refers to them",

@@ -10,7 +10,7 @@
 
 #include "base/hash.h"
 #include "lsm/db/db_test_support.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 #include "lsm/offline/inspect.h"
 #include "lsm/offline/repair.h"
 #include "lsm/version/manifest.h"

@@ -7,7 +7,7 @@
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 #include "lsm/version/manifest.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 
 namespace quire::lsm::db_damage_test {
 namespace {

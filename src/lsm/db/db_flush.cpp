@@ -52,7 +52,7 @@ bool DbImpl::FlushDueLocked() const {
 
 // A merge that never ended would free nothing of what the writers overwrite: they could fill any
 // device.
-void DbImpl::GiveMergeItsTurnLocked(const MemoryHandle& flushed) {
+void DbImpl::GiveMergeItsTurnLocked(const PooledMemTable& flushed) {
   if (merging_ == 0 || SuspendedLocked() || executor_.thread_count() > 1) return;
   const uint64_t bytes = flushed.table().data_bytes() + flushed.value_bytes();
   merge_turn_bytes_ = bytes / kFlushedPerMergedByte;
@@ -64,7 +64,7 @@ void DbImpl::FlushJob() { FlushOnce(); }
 
 // Flushes the oldest immutable MemTable, if that is due; false where it is not, or failed.
 bool DbImpl::FlushOnce() {
-  std::shared_ptr<MemoryHandle> memory;
+  std::shared_ptr<PooledMemTable> memory;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!FlushDueLocked()) return false;
@@ -93,7 +93,7 @@ bool DbImpl::FlushOnce() {
   return status.ok();
 }
 
-Status DbImpl::FlushMemTable(const std::shared_ptr<MemoryHandle>& memory) {
+Status DbImpl::FlushMemTable(const std::shared_ptr<PooledMemTable>& memory) {
   // What the table will refer to is durable before the manifest names the table.
   base::SyncPoint("lsm.flush.begin");
   QUIRE_RETURN_IF_ERROR(values_->Sync());
@@ -112,7 +112,7 @@ Status DbImpl::FlushMemTable(const std::shared_ptr<MemoryHandle>& memory) {
   return Status();
 }
 
-Status DbImpl::WriteMemTable(const MemoryHandle& memory, RunWriter& writer) {
+Status DbImpl::WriteMemTable(const PooledMemTable& memory, RunWriter& writer) {
   const std::shared_ptr<const SortedView> view = memory.table().NewView(kMaxLsn);
   const std::vector<table::RangeTombstone> tombstones = RealTombstones(*view);
   std::vector<uint64_t> snapshots = snapshots_.All();

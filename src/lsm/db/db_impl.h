@@ -26,7 +26,7 @@
 #include "lsm/db/db.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/verify.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/compaction_picker.h"
 #include "lsm/version/manifest.h"
 #include "lsm/version/recovery.h"
@@ -49,7 +49,7 @@ struct Found {
   State state = State::kNowhere;
   Slice value;  ///< inside the caller's EpochGuard
   /// What the value points into: the MemTable, in the Version; else the block of a table.
-  const std::shared_ptr<MemoryHandle>* memory = nullptr;
+  const std::shared_ptr<PooledMemTable>* memory = nullptr;
   table::CachedBlock* block = nullptr;
 };
 
@@ -58,7 +58,7 @@ struct LateValue {
   log::ValueRef reference;
   std::shared_ptr<SegmentHandle> segment;  ///< null: it is not apart from its key
   Slice beside_key;                        ///< then this, in one of the following; or nothing
-  std::shared_ptr<MemoryHandle> memory;
+  std::shared_ptr<PooledMemTable> memory;
   table::BlockPin block;
 };
 
@@ -70,7 +70,7 @@ struct RunEdit {
   std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
   std::shared_ptr<const Run> output;                   ///< null: nothing is left
   /// the oldest immutable MemTable, if this is a flush
-  std::shared_ptr<MemoryHandle> flushed;
+  std::shared_ptr<PooledMemTable> flushed;
 };
 
 /// Whether the cause may pass by itself: no room on the device, no memory, no descriptors. Nothing
@@ -187,8 +187,8 @@ class DbImpl final : public Db {
                   GroupOutcome* outcome);
   Status TryInline(const Version& version, const std::vector<WriteOp>& ops, uint64_t value_bytes,
                    bool atomic, GroupOutcome* outcome);
-  bool FullOfValues(const MemoryHandle& memory) const;
-  bool CountValue(MemoryHandle& memory, uint64_t value_bytes) const;
+  bool FullOfValues(const PooledMemTable& memory) const;
+  bool CountValue(PooledMemTable& memory, uint64_t value_bytes) const;
   void RotateEarly(uint64_t full_generation, bool may_wait);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
   Status StoredUnsynced(const Status& why) const;
@@ -233,7 +233,7 @@ class DbImpl final : public Db {
   };
   Room LookForRoomLocked(WriteProgress* progress) const;
   void RotateLocked(VersionChange& change);
-  Result<std::shared_ptr<MemoryHandle>> PrepareMemory(bool outside);
+  Result<std::shared_ptr<PooledMemTable>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
   Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, WriteProgress* progress);
   Status RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried);
@@ -268,11 +268,11 @@ class DbImpl final : public Db {
   bool FlushableLocked() const;
   bool SuspendedLocked() const;
   bool FlushDueLocked() const;
-  void GiveMergeItsTurnLocked(const MemoryHandle& flushed);
+  void GiveMergeItsTurnLocked(const PooledMemTable& flushed);
   void FlushJob();
   bool FlushOnce();
-  Status FlushMemTable(const std::shared_ptr<MemoryHandle>& memory);
-  Status WriteMemTable(const MemoryHandle& memory, RunWriter& writer);
+  Status FlushMemTable(const std::shared_ptr<PooledMemTable>& memory);
+  Status WriteMemTable(const PooledMemTable& memory, RunWriter& writer);
   Status PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes);
   Status BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit);
   TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, obsolete_files_, true}; }
@@ -297,7 +297,7 @@ class DbImpl final : public Db {
   std::shared_ptr<Version> SuccessorLocked(VersionChange& change) const;
   void InstallLocked(std::shared_ptr<Version> next) noexcept;
   void ObserveSegments();
-  Status SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed);
+  Status SyncLiveHeaders(const std::shared_ptr<PooledMemTable>& flushed);
 
   // db_capture.cpp
   class CaptureImpl;
@@ -346,7 +346,7 @@ class DbImpl final : public Db {
   const std::shared_ptr<table::BlockCache> cache_;
   const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::unique_ptr<io::FileLock> lock_;
-  std::shared_ptr<MemoryPool> pool_;
+  std::shared_ptr<MemTablePool> pool_;
   std::unique_ptr<ValueLog> values_;
   mutable SegmentTracker segments_;
   SnapshotList snapshots_;
@@ -376,7 +376,7 @@ class DbImpl final : public Db {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // any of the following changed
   std::shared_ptr<const Version> current_;
-  std::shared_ptr<MemoryHandle> ready_;  // the next active MemTable, prepared
+  std::shared_ptr<PooledMemTable> ready_;  // the next active MemTable, prepared
   uint64_t edition_ = 0;                 // of the last manifest
   uint64_t flushed_lsn_ = 0;
   Status failure_;  // why writes are refused, for good

@@ -76,7 +76,7 @@ void DbImpl::LogHoles(const RecoveredLog& log) const {
 // Segments are adopted as they lie.
 RecoveryHelp DbImpl::RecoveryHelpers() {
   RecoveryHelp help;
-  help.adopt = [this](const std::string& path) -> Result<std::shared_ptr<MemoryHandle>> {
+  help.adopt = [this](const std::string& path) -> Result<std::shared_ptr<PooledMemTable>> {
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<log::Segment> segment, log::Segment::Open(fs_, path));
     return pool_->Adopt(std::move(segment));
   };
@@ -145,7 +145,7 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
   config.owner_epoch = manifest_.epoch;
   config.check_held = check_held_;
   config.found = contents.logs;
-  QUIRE_ASSIGN_OR_RETURN(pool_, MemoryPool::Create(config));
+  QUIRE_ASSIGN_OR_RETURN(pool_, MemTablePool::Create(config));
   pool_->OnFree([this] { changed_.notify_all(); });
 
   ValueLogStart start;
@@ -186,7 +186,7 @@ Status DbImpl::SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments
 // new one.
 Status DbImpl::FlushRecovered(bool all) {
   while (true) {
-    std::shared_ptr<MemoryHandle> oldest;
+    std::shared_ptr<PooledMemTable> oldest;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const size_t count = current_->immutables.size();
@@ -202,8 +202,8 @@ Status DbImpl::FlushRecovered(bool all) {
 
 // The first MemTable of this opener, and the manifest that names its log.
 Status DbImpl::BeginActive(const RecoveredLog& log) {
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> active,
-                         pool_->Prepare(MemoryPool::IndexPages::kAsUsed));
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<PooledMemTable> active,
+                         pool_->Prepare(MemTablePool::IndexPages::kAsUsed));
   if (active == nullptr) {
     return Status(Code::kBusy, "no log segment is free in " + directory_);
   }

@@ -61,15 +61,15 @@ void DbImpl::ObserveSegments() {
 }
 
 // Headers of the log segments that stay, durable: from then on the manifest can demand them.
-Status DbImpl::SyncLiveHeaders(const std::shared_ptr<MemoryHandle>& flushed) {
-  std::vector<std::shared_ptr<MemoryHandle>> live;
+Status DbImpl::SyncLiveHeaders(const std::shared_ptr<PooledMemTable>& flushed) {
+  std::vector<std::shared_ptr<PooledMemTable>> live;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     live = current_->immutables;
     if (current_->active != nullptr) live.push_back(current_->active);
   }
   const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
-  for (const std::shared_ptr<MemoryHandle>& handle : live) {
+  for (const std::shared_ptr<PooledMemTable>& handle : live) {
     if (handle != flushed) QUIRE_RETURN_IF_ERROR(handle->SyncHeader());
   }
   return Status();
@@ -90,10 +90,10 @@ Manifest DbImpl::NextManifest(const RunEdit& edit,
   next.value_segments = segments_.Stored();
   const std::lock_guard<std::mutex> lock(mutex_);
   next.flushed_lsn = edit.flushed == nullptr ? flushed_lsn_ : edit.flushed->end_lsn();
-  std::vector<std::shared_ptr<MemoryHandle>> live = current_->immutables;
+  std::vector<std::shared_ptr<PooledMemTable>> live = current_->immutables;
   if (current_->active != nullptr) live.insert(live.begin(), current_->active);
   for (size_t i = live.size(); i-- > 0;) {
-    const MemoryHandle& handle = *live[i];
+    const PooledMemTable& handle = *live[i];
     if (live[i] == edit.flushed || !handle.header_durable()) continue;
     next.log_segments.push_back({handle.file_number(), handle.generation()});
   }
@@ -203,7 +203,7 @@ void DbImpl::InstallLocked(std::shared_ptr<Version> next) noexcept {
   board.edition = edition_;
   board.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
   board.has_base = next->base != nullptr;
-  const auto add = [&board](const MemoryHandle& handle) {
+  const auto add = [&board](const PooledMemTable& handle) {
     BoardState::Live& live = board.live[board.live_count++];
     live.pool_slot =
         handle.pool_slot() < 0 ? kNotShared : static_cast<uint32_t>(handle.pool_slot());
@@ -211,7 +211,7 @@ void DbImpl::InstallLocked(std::shared_ptr<Version> next) noexcept {
   };
   if (next->active != nullptr) {
     add(*next->active);
-    for (const std::shared_ptr<MemoryHandle>& handle : next->immutables) add(*handle);
+    for (const std::shared_ptr<PooledMemTable>& handle : next->immutables) add(*handle);
     pool_->arena().Publish(board);
   }
   current_ = std::move(next);

@@ -237,7 +237,7 @@ uint64_t DbImpl::PinSources(IteratorSources* sources) {
 uint64_t DbImpl::PinTables(IteratorSources* sources) {
   static_cast<void>(PinSources(sources));
   const Version& version = *sources->version;
-  const MemoryHandle& oldest =
+  const PooledMemTable& oldest =
       version.immutables.empty() ? *version.active : *version.immutables.back();
   const uint64_t end = oldest.base_lsn();
   sources->version = TablesOf(version);

@@ -81,7 +81,7 @@ Status DbImpl::MakeRoom(uint64_t full_generation, WriteProgress* progress) {
 }
 
 void DbImpl::RotateLocked(VersionChange& change) {
-  const std::shared_ptr<MemoryHandle> full = current_->active;
+  const std::shared_ptr<PooledMemTable> full = current_->active;
   std::shared_ptr<Version> next = SuccessorLocked(change);  // before the full one is closed
   base::SyncPoint("lsm.rotate.before");
   full->Close();
@@ -95,8 +95,8 @@ void DbImpl::RotateLocked(VersionChange& change) {
   changed_.notify_all();
 }
 
-Result<std::shared_ptr<MemoryHandle>> DbImpl::PrepareMemory(bool outside) {
-  return base::OrOutOfMemory([&]() -> Result<std::shared_ptr<MemoryHandle>> {
+Result<std::shared_ptr<PooledMemTable>> DbImpl::PrepareMemory(bool outside) {
+  return base::OrOutOfMemory([&]() -> Result<std::shared_ptr<PooledMemTable>> {
     if (outside) return pool_->PrepareOutside();
     return pool_->Prepare();
   });
@@ -107,7 +107,7 @@ Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
   preparing_ = true;
   lock.unlock();
   base::SyncPoint("lsm.prepare.before");
-  Result<std::shared_ptr<MemoryHandle>> prepared = PrepareMemory(outside);
+  Result<std::shared_ptr<PooledMemTable>> prepared = PrepareMemory(outside);
   base::SyncPoint("lsm.prepare.after");
   lock.lock();
   preparing_ = false;

@@ -52,7 +52,7 @@ Status DbImpl::Verify() {
     QUIRE_RETURN_IF_ERROR(VerifyRun(*run, check));
   }
   QUIRE_RETURN_IF_ERROR(VerifyMemory(*version->active, directory_, check));
-  for (const std::shared_ptr<MemoryHandle>& memory : version->immutables) {
+  for (const std::shared_ptr<PooledMemTable>& memory : version->immutables) {
     QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, directory_, check));
   }
   return Status();

@@ -144,11 +144,11 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
 
 // Before a value is stored: whoever finds it full waits until another one is active. So what is not
 // durable, and what is overwritten and not collected, stays within bounds.
-bool DbImpl::FullOfValues(const MemoryHandle& memory) const {
+bool DbImpl::FullOfValues(const PooledMemTable& memory) const {
   return memory.value_bytes() >= kValueBytesFactor * options_.memtable_bytes;
 }
 
-bool DbImpl::CountValue(MemoryHandle& memory, uint64_t value_bytes) const {
+bool DbImpl::CountValue(PooledMemTable& memory, uint64_t value_bytes) const {
   return memory.AddValueBytes(value_bytes, kValueBytesFactor * options_.memtable_bytes);
 }
 
@@ -338,11 +338,11 @@ Status DbImpl::SyncThrough(uint64_t lsn) {
 
 // Values before the records that refer to them, older segments before younger ones.
 Status DbImpl::SyncMemory(const Version& version, uint64_t* end_lsn) {
-  MemoryHandle& active = *version.active;
+  PooledMemTable& active = *version.active;
   *end_lsn = active.table().QuiescedLsn() + 1;
   QUIRE_RETURN_IF_ERROR(values_->Sync());
   for (size_t i = version.immutables.size(); i-- > 0;) {
-    MemoryHandle& memory = *version.immutables[i];
+    PooledMemTable& memory = *version.immutables[i];
     QUIRE_RETURN_IF_ERROR(memory.SyncTo(memory.end_lsn() - memory.base_lsn()));
   }
   return active.SyncTo(*end_lsn - active.base_lsn());

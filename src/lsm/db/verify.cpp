@@ -26,7 +26,7 @@ Status VerifyRun(const Run& run, const ValueCheck& check,
   return VerifyValues(*NewRunIterator(run, false), check);
 }
 
-Status VerifyMemory(MemoryHandle& memory, const std::string& directory, const ValueCheck& check) {
+Status VerifyMemory(PooledMemTable& memory, const std::string& directory, const ValueCheck& check) {
   const std::shared_ptr<const SortedView> view =
       memory.table().NewView(memory.table().QuiescedLsn());
   const std::unique_ptr<table::EntryIterator> entries = view->NewIterator(false);

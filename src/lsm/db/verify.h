@@ -9,7 +9,7 @@
 #include <string>
 
 #include "log/record.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/version.h"
 #include "quire/status.h"
 
@@ -25,6 +25,6 @@ Status VerifyRun(const Run& run, const ValueCheck& check,
                  const std::function<void(const table::TableInfo& table)>& verified = {});
 /// The records of a MemTable of the database in `directory`, as a replay would verify them, and the
 /// values that they refer to. Errors as of VerifyRun.
-Status VerifyMemory(MemoryHandle& memory, const std::string& directory, const ValueCheck& check);
+Status VerifyMemory(PooledMemTable& memory, const std::string& directory, const ValueCheck& check);
 
 }  // namespace quire::lsm

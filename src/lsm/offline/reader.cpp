@@ -43,7 +43,7 @@ Found FoundOf(State state, Slice value) {
 
 Status Find(const Version& version, Slice key, Found* found) {
   const uint64_t hash = base::HashKey(key);
-  for (const std::shared_ptr<MemoryHandle>& memory : version.immutables) {
+  for (const std::shared_ptr<PooledMemTable>& memory : version.immutables) {
     const Lookup lookup = memory->table().Get(key, hash, kMaxLsn);
     *found = FoundOf(lookup.state, lookup.value);
     if (found->presence != Reader::Presence::kNowhere) return Status();
@@ -219,7 +219,7 @@ Status DirectoryReader::Verify(const VerifyProgress& progress) const {
         },
         [&](const table::TableInfo& table) { advance(table.file_bytes); }));
   }
-  for (const std::shared_ptr<MemoryHandle>& memory : view_->version.immutables) {
+  for (const std::shared_ptr<PooledMemTable>& memory : view_->version.immutables) {
     QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, looks_->directory(), check));
   }
   return Status();

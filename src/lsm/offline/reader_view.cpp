@@ -75,7 +75,7 @@ Status ReaderLooks::AddLog(const ReaderView* former, ReaderView* view) const {
 
 // What is in no table yet. A writer that came since recovered the same.
 void ReaderLooks::KeepLog(const ReaderView& former, ReaderView* view) const {
-  for (const std::shared_ptr<MemoryHandle>& memory : former.version.immutables) {
+  for (const std::shared_ptr<PooledMemTable>& memory : former.version.immutables) {
     if (memory->base_lsn() < view->manifest.flushed_lsn) continue;
     view->version.immutables.push_back(memory);
   }

@@ -8,7 +8,7 @@
 
 #include "io/sim/sim_file_system.h"
 #include "lsm/db/db_test_support.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 #include "lsm/offline/repair.h"
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"

@@ -46,7 +46,7 @@ uint64_t MarkedEnd(const char* segment, const log::SegmentHeader& header) {
 Result<SalvagedLog> Salvage(io::FileSystem& fs, const std::string& path,
                             const ValueReader& values) {
   SalvagedLog salvaged;
-  QUIRE_ASSIGN_OR_RETURN(salvaged.memory, MemoryHandle::Copy(fs, path));
+  QUIRE_ASSIGN_OR_RETURN(salvaged.memory, PooledMemTable::Copy(fs, path));
   MemTable& table = salvaged.memory->table();
   const log::SegmentHeader& header = salvaged.memory->header();
   const auto take = [&](uint64_t offset, const char* record) -> Status {
@@ -151,7 +151,7 @@ Result<SalvagedLog> SalvageLog(io::FileSystem& fs, const std::string& path,
   }
 }
 
-Status WriteAll(const MemoryHandle& memory, RunWriter& writer) {
+Status WriteAll(const PooledMemTable& memory, RunWriter& writer) {
   const std::shared_ptr<const SortedView> view = memory.table().NewView(kMaxLsn);
   std::vector<table::RangeTombstone> tombstones = view->RangeTombstones();
   std::erase_if(tombstones, IsEmpty);

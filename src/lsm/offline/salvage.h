@@ -16,7 +16,7 @@
 
 #include "io/files/file_system.h"
 #include "log/segment.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/recovery.h"
 #include "lsm/version/run_writer.h"
 #include "lsm/vlog/value_log.h"
@@ -53,7 +53,7 @@ Result<LogRemains> FindLogRemains(io::FileSystem& fs, const std::string& directo
 
 /// Every sound record of a log segment, in an adopted MemTable; damaged ones are stepped over.
 struct SalvagedLog {
-  std::shared_ptr<MemoryHandle> memory;
+  std::shared_ptr<PooledMemTable> memory;
   uint64_t records = 0;
   uint64_t holes = 0;  ///< places where records were damaged, or never finished
   uint64_t hole_bytes = 0;
@@ -67,7 +67,7 @@ Result<SalvagedLog> SalvageLog(io::FileSystem& fs, const std::string& path,
                                const ValueReader& values);
 
 /// All that `memory` holds, to `writer`.
-Status WriteAll(const MemoryHandle& memory, RunWriter& writer);
+Status WriteAll(const PooledMemTable& memory, RunWriter& writer);
 /// The result for a table.
 struct SalvagedTable {
   uint64_t kept = 0;                     ///< entries

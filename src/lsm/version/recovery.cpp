@@ -287,7 +287,7 @@ Status LogRecovery::Take(const LogFile& file) {
       return Status();
     }
   }
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<MemoryHandle> handle, help_.adopt(file.path));
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<PooledMemTable> handle, help_.adopt(file.path));
   if (handle->generation() != file.header.generation) {
     return Status(Code::kBusy, file.path + " changes while it is read: another program uses it");
   }
@@ -313,7 +313,7 @@ Status LogRecovery::Take(const LogFile& file) {
   return Status();
 }
 
-Result<log::ReplayReport> LogRecovery::Replay(MemoryHandle& handle, const LogFile& file) {
+Result<log::ReplayReport> LogRecovery::Replay(PooledMemTable& handle, const LogFile& file) {
   uint64_t end = std::numeric_limits<uint64_t>::max();
   if (!SameBoot(file.header, boot_id_)) {
     QUIRE_ASSIGN_OR_RETURN(end, EndOfWholeValues(handle, file));
@@ -364,7 +364,7 @@ uint64_t LogRecovery::CompleteEnd(const LogFile& file) const {
 // After a power loss: the offset of the first record, or batch with a record, whose separated value
 // did not reach the disk. What was promised before is not among them: values are synced before the
 // log is.
-Result<uint64_t> LogRecovery::EndOfWholeValues(MemoryHandle& handle, const LogFile& file) {
+Result<uint64_t> LogRecovery::EndOfWholeValues(PooledMemTable& handle, const LogFile& file) {
   const uint64_t durable = log::DurableMark(handle.table().data(), file.header.generation);
   uint64_t end = std::numeric_limits<uint64_t>::max();
   const auto look = [&](uint64_t offset, const char* record) -> Status {
@@ -430,7 +430,7 @@ Result<RecoveredLog> CopyLog(io::FileSystem& fs, const std::string& directory,
                              const ValueReader& values) {
   RecoveryHelp help;
   help.copies = true;
-  help.adopt = [&fs](const std::string& path) { return MemoryHandle::Copy(fs, path); };
+  help.adopt = [&fs](const std::string& path) { return PooledMemTable::Copy(fs, path); };
   help.check_value = [&values](const log::ValueRef& reference) { return values.Check(reference); };
   try {
     return LogRecovery(fs, directory, manifest, std::move(help)).Run(pool_slots);

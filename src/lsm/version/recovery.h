@@ -19,7 +19,7 @@
 #include "io/files/file_system.h"
 #include "log/segment.h"
 #include "lsm/version/manifest.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 #include "lsm/vlog/value_log.h"
 #include "quire/status.h"
 
@@ -73,7 +73,7 @@ Status SyncFoundFile(io::FileSystem& fs, const std::string& path, const ByteRang
 /// The result of recovery.
 struct RecoveredLog {
   /// oldest first, closed; none of them empty
-  std::vector<std::shared_ptr<MemoryHandle>> handles;
+  std::vector<std::shared_ptr<PooledMemTable>> handles;
   uint64_t end_lsn = 0;            ///< where the next segment's chain begins
   uint64_t end_generation = 0;
   uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may hold
@@ -98,7 +98,7 @@ Status CheckLogValues(const DirectoryContents& contents, const RecoveredLog& log
 /// The services of the caller that recovery uses.
 struct RecoveryHelp {
   /// the segment in this file, with an empty index: adopted as it lies, or a copy of it
-  std::function<Result<std::shared_ptr<MemoryHandle>>(const std::string& path)> adopt;
+  std::function<Result<std::shared_ptr<PooledMemTable>>(const std::string& path)> adopt;
   /// adopting copies the whole segment: what was closed empty is left alone
   bool copies = false;
   /// whether a separated value is whole, as ValueIsLost understands it (asked after a power loss)
@@ -125,10 +125,10 @@ class LogRecovery {
   const LogFile* Successor() const;
   void PassEmpty(const LogFile& file);
   Status Take(const LogFile& file);
-  Result<log::ReplayReport> Replay(MemoryHandle& handle, const LogFile& file);
+  Result<log::ReplayReport> Replay(PooledMemTable& handle, const LogFile& file);
   uint64_t CompleteEnd(const LogFile& file) const;
   void NoteValue(const char* record, bool durable);
-  Result<uint64_t> EndOfWholeValues(MemoryHandle& handle, const LogFile& file);
+  Result<uint64_t> EndOfWholeValues(PooledMemTable& handle, const LogFile& file);
   Result<bool> ValueIsWhole(const char* record);
   Result<bool> HasHeader(uint64_t value_segment);
   Result<std::string> HeaderPage(const LogFile& file);

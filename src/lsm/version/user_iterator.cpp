@@ -216,9 +216,9 @@ class FailedIterator final : public Iterator {
 
 void AddVersion(IteratorSources* sources) {
   const Version& version = *sources->version;
-  std::vector<std::shared_ptr<MemoryHandle>> memory = version.immutables;
+  std::vector<std::shared_ptr<PooledMemTable>> memory = version.immutables;
   if (version.active != nullptr) memory.insert(memory.begin(), version.active);
-  for (const std::shared_ptr<MemoryHandle>& handle : memory) {
+  for (const std::shared_ptr<PooledMemTable>& handle : memory) {
     if (handle->base_lsn() > sources->snapshot || handle->table().empty()) continue;
     // Either a quiesced position in this MemTable, or behind all of it.
     std::shared_ptr<const SortedView> view = handle->table().NewView(sources->snapshot);

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "lsm/version/backing_store.h"
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 #include "quire/slice.h"
 #include "table/table.h"
 
@@ -104,8 +104,8 @@ class SegmentHandle {
 };
 
 struct Version : std::enable_shared_from_this<Version> {
-  std::shared_ptr<MemoryHandle> active;
-  std::vector<std::shared_ptr<MemoryHandle>> immutables;  ///< newest first
+  std::shared_ptr<PooledMemTable> active;
+  std::vector<std::shared_ptr<PooledMemTable>> immutables;  ///< newest first
   std::vector<std::shared_ptr<const Run>> runs;           ///< newest first
   std::vector<std::shared_ptr<SegmentHandle>> segments;   ///< value segments in the manifest
   uint64_t edition = 0;   ///< of the manifest that lists `runs`, or of a later one

@@ -3,7 +3,7 @@
 /// Layer      lsm
 /// Source     docs/decisions/0002-log-is-the-memtable.md: segments are recycled, never grown
 /// Encoding   docs/format/segment.md
-/// Threads    MemoryPool: any. MemoryHandle: the MemTable's own rules; SyncHeader and SyncTo one
+/// Threads    MemTablePool: any. PooledMemTable: the MemTable's own rules; SyncHeader and SyncTo one
 ///            thread at a time.
 /// Invariants a slot belongs to at most one handle; base LSNs rise in the order in which handles
 ///            are prepared, and two handles' LSN ranges never overlap.
@@ -29,21 +29,21 @@
 
 namespace quire::lsm {
 
-class MemoryPool;
+class MemTablePool;
 
 /// A MemTable and the segment in which its records lie. The slot is free again when the last
 /// reference goes: Versions and iterators hold such references, so that nothing they can reach is
 /// recycled.
-class MemoryHandle {
+class PooledMemTable {
  public:
-  ~MemoryHandle();
-  MemoryHandle(const MemoryHandle&) = delete;
-  MemoryHandle& operator=(const MemoryHandle&) = delete;
+  ~PooledMemTable();
+  PooledMemTable(const PooledMemTable&) = delete;
+  PooledMemTable& operator=(const PooledMemTable&) = delete;
 
   /// A copy of the log segment in the file `path`, with an empty index, to be adopted: outside of
   /// any pool; the file is read, no more, and only as far as a replay of Bytes() goes. Errors as of
   /// log::ReadSegmentHeader.
-  static Result<std::shared_ptr<MemoryHandle>> Copy(io::FileSystem& fs, const std::string& path);
+  static Result<std::shared_ptr<PooledMemTable>> Copy(io::FileSystem& fs, const std::string& path);
 
   MemTable& table() const { return *table_; }
   const log::SegmentHeader& header() const { return header_; }
@@ -82,12 +82,12 @@ class MemoryHandle {
   bool header_durable() const { return header_durable_.load(std::memory_order_acquire); }
 
  private:
-  friend class MemoryPool;
-  MemoryHandle() = default;
+  friend class MemTablePool;
+  PooledMemTable() = default;
   Status MakeReadable(uint64_t end);
   void KeepOnlyAdopted(uint64_t end);
 
-  std::shared_ptr<MemoryPool> pool_;          // null: adopted from elsewhere, nothing to give back
+  std::shared_ptr<MemTablePool> pool_;          // null: adopted from elsewhere, nothing to give back
   int pool_slot_ = -1;
   bool adopted_ = false;  // its file may have given its room back when it was closed
   log::SegmentHeader header_;
@@ -115,11 +115,11 @@ struct PoolConfig {
   std::vector<uint64_t> found;  ///< log segments that were there when the database was opened
 };
 
-class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
+class MemTablePool : public std::enable_shared_from_this<MemTablePool> {
  public:
   /// Makes an empty pool and the arena with its indexes. If there is no room, the arena is not
   /// shared, which is logged. Errors: kOutOfMemory, kIo.
-  static Result<std::shared_ptr<MemoryPool>> Create(const PoolConfig& config);
+  static Result<std::shared_ptr<MemTablePool>> Create(const PoolConfig& config);
 
   /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Outside
   /// of the pool if there is no shared memory for the slot, which is logged. Null: no slot is free.
@@ -128,10 +128,10 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// Errors  kNoSpace, kIo; kBusy: a file is needed, and the directory is another's.
   /// Cost    milliseconds; for the background.
   enum class IndexPages { kNow, kAsUsed };
-  Result<std::shared_ptr<MemoryHandle>> Prepare(IndexPages index_pages = IndexPages::kNow);
+  Result<std::shared_ptr<PooledMemTable>> Prepare(IndexPages index_pages = IndexPages::kNow);
   /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its
   /// file goes when it was flushed. Null: there are too many of these already.
-  Result<std::shared_ptr<MemoryHandle>> PrepareOutside();
+  Result<std::shared_ptr<PooledMemTable>> PrepareOutside();
   /// Whether an iterator may pin the MemTables that there are. Asked when it has them: if it gives
   /// them back where the answer is no, iterators never take the last MemTable from the writers.
   bool MayPin() const;
@@ -144,7 +144,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   Status FreeFiles(uint64_t kept);
   /// The segment `segment` that a dead process left, with an empty index: in its own slot where it
   /// fits this pool, else with an index on the heap.
-  Result<std::shared_ptr<MemoryHandle>> Adopt(std::unique_ptr<log::Segment> segment);
+  Result<std::shared_ptr<PooledMemTable>> Adopt(std::unique_ptr<log::Segment> segment);
   /// LSNs of segments prepared from now on are at least `lsn`.
   void RaiseNextLsn(uint64_t lsn);
   bool HasFreeSlot() const;
@@ -157,7 +157,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   uint64_t segment_file_bytes() const;
 
  private:
-  friend class MemoryHandle;
+  friend class PooledMemTable;
   struct Slot {
     bool taken = false;
     // mapped since its first use; null while a handle has it
@@ -166,7 +166,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
     // its file, if there is one, is this opener's: it was there when the database was opened
     bool found = false;
   };
-  explicit MemoryPool(const PoolConfig& config) : config_(config) {}
+  explicit MemTablePool(const PoolConfig& config) : config_(config) {}
   uint64_t TakeBaseLsn();
   uint64_t TakeOutsideNumber();
   log::SegmentHeader HeaderFor(uint64_t number, uint64_t base_lsn) const;
@@ -177,7 +177,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   int TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn);
   void Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists);
   bool HasMemory(int pool_slot);
-  Result<std::shared_ptr<MemoryHandle>> PrepareSlot(int pool_slot,
+  Result<std::shared_ptr<PooledMemTable>> PrepareSlot(int pool_slot,
                                                     std::unique_ptr<log::Segment>& segment,
                                                     uint64_t base_lsn);
 

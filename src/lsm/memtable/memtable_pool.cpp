@@ -1,4 +1,4 @@
-#include "lsm/memtable/memory_slot.h"
+#include "lsm/memtable/memtable_pool.h"
 
 #include <cstring>
 #include <new>
@@ -44,7 +44,7 @@ Result<std::unique_ptr<Arena>> NewArena(const PoolConfig& config) {
 
 }  // namespace
 
-MemoryHandle::~MemoryHandle() {
+PooledMemTable::~PooledMemTable() {
   table_.reset();  // before the memory it lies in
   if (pool_ == nullptr) return;
   if (pool_slot_ >= 0) {
@@ -57,9 +57,9 @@ MemoryHandle::~MemoryHandle() {
   pool_->ReturnOutside(header_.id, !flushed_.load(std::memory_order_acquire));
 }
 
-Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
+Result<std::shared_ptr<PooledMemTable>> PooledMemTable::Copy(io::FileSystem& fs,
                                                          const std::string& path) {
-  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  std::shared_ptr<PooledMemTable> handle(new PooledMemTable);
   QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
   const uint64_t bytes = handle->header_.capacity;
   QUIRE_ASSIGN_OR_RETURN(handle->copied_file_, fs.Open(path, io::OpenMode::kRead));
@@ -72,11 +72,11 @@ Result<std::shared_ptr<MemoryHandle>> MemoryHandle::Copy(io::FileSystem& fs,
   return handle;
 }
 
-void MemoryHandle::Close() {
+void PooledMemTable::Close() {
   end_lsn_.store(header_.base_lsn + table_->Close(), std::memory_order_release);
 }
 
-log::SegmentBytes MemoryHandle::Bytes() {
+log::SegmentBytes PooledMemTable::Bytes() {
   return {table_->data(), [this](uint64_t offset, uint64_t size) {
             return segment_ == nullptr ? MakeReadable(offset + size)
                                        : segment_->map().MakeReadable(offset, size);
@@ -84,7 +84,7 @@ log::SegmentBytes MemoryHandle::Bytes() {
 }
 
 // Of a copy. A second replay finds the bytes of the first.
-Status MemoryHandle::MakeReadable(uint64_t end) {
+Status PooledMemTable::MakeReadable(uint64_t end) {
   if (end <= copied_end_) return Status();
   QUIRE_RETURN_IF_ERROR(copied_file_->ReadAt(copied_end_, end - copied_end_,
                                              own_records_.data() + copied_end_));
@@ -92,14 +92,14 @@ Status MemoryHandle::MakeReadable(uint64_t end) {
   return Status();
 }
 
-void MemoryHandle::FinishAdoption(uint64_t end) {
+void PooledMemTable::FinishAdoption(uint64_t end) {
   table_->FinishAdoption(end);
   end_lsn_.store(header_.base_lsn + end, std::memory_order_release);
   if (copied_file_ != nullptr) KeepOnlyAdopted(end);
 }
 
 // A reader keeps a copy for as long as it lives, and one for each part.
-void MemoryHandle::KeepOnlyAdopted(uint64_t end) {
+void PooledMemTable::KeepOnlyAdopted(uint64_t end) {
   copied_file_.reset();
   own_records_.Shrink(end);
   const uint64_t bytes = table_->AdoptedIndexBytes();
@@ -110,7 +110,7 @@ void MemoryHandle::KeepOnlyAdopted(uint64_t end) {
   own_index_ = std::move(*index);
 }
 
-void MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
+void PooledMemTable::Activate(uint64_t previous_generation, uint64_t previous_end_lsn) {
   header_.previous_generation = previous_generation;
   header_.previous_end_lsn = previous_end_lsn;
   flushed_.store(false, std::memory_order_relaxed);
@@ -119,14 +119,14 @@ void MemoryHandle::Activate(uint64_t previous_generation, uint64_t previous_end_
       header_, pool_slot_ < 0 ? own_records_.data() : pool_->arena_->records(pool_slot_));
 }
 
-Status MemoryHandle::SyncHeader() {
+Status PooledMemTable::SyncHeader() {
   if (segment_ == nullptr || header_durable_.load(std::memory_order_acquire)) return Status();
   QUIRE_RETURN_IF_ERROR(segment_->SyncHeader());
   header_durable_.store(true, std::memory_order_release);
   return Status();
 }
 
-Status MemoryHandle::SyncTo(uint64_t end) {
+Status PooledMemTable::SyncTo(uint64_t end) {
   if (segment_ == nullptr || end <= synced_end_) return Status();
   QUIRE_RETURN_IF_ERROR(segment_->Sync(end));
   header_durable_.store(true, std::memory_order_release);
@@ -134,8 +134,8 @@ Status MemoryHandle::SyncTo(uint64_t end) {
   return Status();
 }
 
-Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config) {
-  std::shared_ptr<MemoryPool> pool(new MemoryPool(config));
+Result<std::shared_ptr<MemTablePool>> MemTablePool::Create(const PoolConfig& config) {
+  std::shared_ptr<MemTablePool> pool(new MemTablePool(config));
   QUIRE_ASSIGN_OR_RETURN(pool->arena_, NewArena(config));
   pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
   for (const uint64_t number : config.found) {
@@ -145,11 +145,11 @@ Result<std::shared_ptr<MemoryPool>> MemoryPool::Create(const PoolConfig& config)
   return pool;
 }
 
-Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare(IndexPages index_pages) {
+Result<std::shared_ptr<PooledMemTable>> MemTablePool::Prepare(IndexPages index_pages) {
   std::unique_ptr<log::Segment> segment;
   uint64_t base_lsn = 0;
   const int pool_slot = TakeFreeSlot(&segment, &base_lsn);
-  if (pool_slot < 0) return std::shared_ptr<MemoryHandle>();
+  if (pool_slot < 0) return std::shared_ptr<PooledMemTable>();
   if (!HasMemory(pool_slot)) {
     Return(pool_slot, std::move(segment), false);
     return PrepareOutside();
@@ -157,7 +157,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare(IndexPages index_pages
   if (index_pages == IndexPages::kNow && IndexIsUnused(arena_->index(pool_slot))) {
     std::memset(arena_->index(pool_slot), 0, IndexBytes(config_.options.memtable_bytes));
   }
-  Result<std::shared_ptr<MemoryHandle>> handle =
+  Result<std::shared_ptr<PooledMemTable>> handle =
       base::OrOutOfMemory([&] { return PrepareSlot(pool_slot, segment, base_lsn); });
   if (!handle.ok()) {
     const bool exists = segment != nullptr;
@@ -167,7 +167,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Prepare(IndexPages index_pages
 }
 
 // Other programs may have taken the node's shared memory since the database was opened.
-bool MemoryPool::HasMemory(int pool_slot) {
+bool MemTablePool::HasMemory(int pool_slot) {
   const Status room = base::OrOutOfMemory([&] { return arena_->SetAside(pool_slot); });
   if (room.ok() || !base::LogEnabled()) return room.ok();
   static_cast<void>(base::OrOutOfMemory([&] {
@@ -180,7 +180,7 @@ bool MemoryPool::HasMemory(int pool_slot) {
 }
 
 // On error `segment` is still the caller's, if there is one.
-Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
+Result<std::shared_ptr<PooledMemTable>> MemTablePool::PrepareSlot(
     int pool_slot, std::unique_ptr<log::Segment>& segment, uint64_t base_lsn) {
   const log::SegmentHeader header = HeaderFor(static_cast<uint64_t>(pool_slot), base_lsn);
   char* records = arena_->records(pool_slot);
@@ -193,7 +193,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
     }
     records = segment->data();
   }
-  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+  std::shared_ptr<PooledMemTable> handle(new PooledMemTable);
   handle->header_ = header;
   handle->table_ = std::make_unique<MemTable>(arena_->index(pool_slot), records, header.capacity,
                                               header.generation, header.base_lsn,
@@ -204,7 +204,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareSlot(
   return handle;
 }
 
-log::SegmentHeader MemoryPool::HeaderFor(uint64_t number, uint64_t base_lsn) const {
+log::SegmentHeader MemTablePool::HeaderFor(uint64_t number, uint64_t base_lsn) const {
   log::SegmentHeader header;
   header.generation = NewGeneration();
   header.id = number;
@@ -215,13 +215,13 @@ log::SegmentHeader MemoryPool::HeaderFor(uint64_t number, uint64_t base_lsn) con
   return header;  // with no place in the chain: made, but not in use
 }
 
-std::string MemoryPool::PathOf(uint64_t number) const {
+std::string MemTablePool::PathOf(uint64_t number) const {
   return config_.directory + "/" + LogSegmentName(static_cast<int>(number));
 }
 
 // A file of the name that this opener neither found nor made is a stray one, or there for nothing
 // any more, if the directory is not another's.
-Result<std::unique_ptr<log::Segment>> MemoryPool::CreateSegment(const log::SegmentHeader& header,
+Result<std::unique_ptr<log::Segment>> MemTablePool::CreateSegment(const log::SegmentHeader& header,
                                                                 log::Segment::Origin origin) {
   const std::string path = PathOf(header.id);
   QUIRE_RETURN_IF_ERROR(config_.check_held());
@@ -232,10 +232,10 @@ Result<std::unique_ptr<log::Segment>> MemoryPool::CreateSegment(const log::Segme
   return log::Segment::Create(*config_.fs, path, header, origin, true);
 }
 
-Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
-  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+Result<std::shared_ptr<PooledMemTable>> MemTablePool::PrepareOutside() {
+  std::shared_ptr<PooledMemTable> handle(new PooledMemTable);
   const uint64_t number = TakeOutsideNumber();
-  if (number == 0) return std::shared_ptr<MemoryHandle>();
+  if (number == 0) return std::shared_ptr<PooledMemTable>();
   handle->header_.id = number;
   handle->flushed_.store(true, std::memory_order_relaxed);  // it holds nothing yet
   handle->pool_ = shared_from_this();  // from here on the destructor gives the number back
@@ -258,13 +258,13 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::PrepareOutside() {
   return handle;
 }
 
-bool MemoryPool::MayPin() const {
+bool MemTablePool::MayPin() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return outside_.size() - stray_.size() < kPinnedOutsideMax;
 }
 
 // 0: none is left.
-uint64_t MemoryPool::TakeOutsideNumber() {
+uint64_t MemTablePool::TakeOutsideNumber() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (outside_.size() >= OutsideMax(slots_.size())) return 0;
   uint64_t number = slots_.size();
@@ -274,7 +274,7 @@ uint64_t MemoryPool::TakeOutsideNumber() {
 }
 
 // A file whose records are in no table stays: the next opener replays it.
-void MemoryPool::ReturnOutside(uint64_t number, bool needed) {
+void MemTablePool::ReturnOutside(uint64_t number, bool needed) {
   std::function<void()> freed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -284,12 +284,12 @@ void MemoryPool::ReturnOutside(uint64_t number, bool needed) {
   if (freed) freed();
 }
 
-bool MemoryPool::HasStray() const {
+bool MemTablePool::HasStray() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return !stray_.empty();
 }
 
-Status MemoryPool::RemoveStray() {
+Status MemTablePool::RemoveStray() {
   Status status;
   while (true) {
     uint64_t number = 0;
@@ -308,7 +308,7 @@ Status MemoryPool::RemoveStray() {
   }
 }
 
-Status MemoryPool::FreeFiles(uint64_t kept) {
+Status MemTablePool::FreeFiles(uint64_t kept) {
   Status status;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -329,15 +329,15 @@ Status MemoryPool::FreeFiles(uint64_t kept) {
   return status;
 }
 
-uint64_t MemoryPool::TakeBaseLsn() {
+uint64_t MemTablePool::TakeBaseLsn() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t base_lsn = next_lsn_;
   next_lsn_ += config_.options.memtable_bytes;
   return base_lsn;
 }
 
-Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Segment> segment) {
-  std::shared_ptr<MemoryHandle> handle(new MemoryHandle);
+Result<std::shared_ptr<PooledMemTable>> MemTablePool::Adopt(std::unique_ptr<log::Segment> segment) {
+  std::shared_ptr<PooledMemTable> handle(new PooledMemTable);
   const log::SegmentHeader& header = segment->header();
   handle->header_ = header;
   handle->adopted_ = true;
@@ -365,7 +365,7 @@ Result<std::shared_ptr<MemoryHandle>> MemoryPool::Adopt(std::unique_ptr<log::Seg
   return handle;
 }
 
-int MemoryPool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn) {
+int MemTablePool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* base_lsn) {
   const std::lock_guard<std::mutex> lock(mutex_);
   int best = -1;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -385,7 +385,7 @@ int MemoryPool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t* b
   return best;
 }
 
-void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists) {
+void MemTablePool::Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists) {
   base::SyncPoint("lsm.recycle.before");
   std::function<void()> freed;
   {
@@ -400,12 +400,12 @@ void MemoryPool::Return(int pool_slot, std::unique_ptr<log::Segment> segment, bo
   if (freed) freed();
 }
 
-void MemoryPool::RaiseNextLsn(uint64_t lsn) {
+void MemTablePool::RaiseNextLsn(uint64_t lsn) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (next_lsn_ < lsn) next_lsn_ = lsn;
 }
 
-bool MemoryPool::HasFreeSlot() const {
+bool MemTablePool::HasFreeSlot() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Slot& slot : slots_) {
     if (!slot.taken) return true;
@@ -413,12 +413,12 @@ bool MemoryPool::HasFreeSlot() const {
   return false;
 }
 
-void MemoryPool::OnFree(std::function<void()> freed) {
+void MemTablePool::OnFree(std::function<void()> freed) {
   const std::lock_guard<std::mutex> lock(mutex_);
   freed_ = std::move(freed);
 }
 
-uint64_t MemoryPool::segment_file_bytes() const {
+uint64_t MemTablePool::segment_file_bytes() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint64_t bytes = 0;
   for (const Slot& slot : slots_) {
