@@ -10,9 +10,9 @@ namespace {
 // What a rank tells of itself: where its tables are, and its memory.
 std::string Announce(lsm::Db* own, const std::string& directory) {
   std::string text;
-  if (own == nullptr || own->arena_name().empty()) return text;
-  base::PutFixed<uint64_t>(&text, own->arena_bytes());
-  base::PutLengthPrefixed(&text, own->arena_name());
+  if (own == nullptr || own->region_name().empty()) return text;
+  base::PutFixed<uint64_t>(&text, own->region_bytes());
+  base::PutLengthPrefixed(&text, own->region_name());
   base::PutLengthPrefixed(&text, directory);
   return text;
 }
@@ -39,22 +39,22 @@ Status DirectReader::Attach(const Environment& environment, lsm::Db* own,
     AttachOne(environment, rank, announcements[static_cast<size_t>(rank)]);
   }
   const Status all_attached = exchange.Barrier();
-  if (own != nullptr) own->UnlinkArena();
+  if (own != nullptr) own->UnlinkRegion();
   return all_attached;
 }
 
 void DirectReader::AttachOne(const Environment& environment, int rank, Slice announcement) {
   if (announcement.empty()) return;
   base::Reader reader(announcement);
-  uint64_t arena_bytes = 0;
-  Slice arena_name, directory;
-  if (!reader.Fixed(&arena_bytes) || !reader.LengthPrefixed(&arena_name) ||
+  uint64_t region_bytes = 0;
+  Slice region_name, directory;
+  if (!reader.Fixed(&region_bytes) || !reader.LengthPrefixed(&region_name) ||
       !reader.LengthPrefixed(&directory)) {
     return;
   }
   auto opened =
-      lsm::PeerReader::Open(*environment.fs, std::string(directory), std::string(arena_name),
-                            arena_bytes, environment.storage, environment.cache);
+      lsm::PeerReader::Open(*environment.fs, std::string(directory), std::string(region_name),
+                            region_bytes, environment.storage, environment.cache);
   if (opened.ok()) {
     readers_[static_cast<size_t>(rank)] = std::move(*opened);
     ++attached_count_;

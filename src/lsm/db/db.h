@@ -1,5 +1,5 @@
 /// One rank's database: an LSM-tree of MemTables and SSTables with a write-ahead log that is the
-/// MemTable's arena.
+/// MemTable's region.
 ///
 /// Layer      lsm
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local MemTable, flushing, compaction, search
@@ -209,10 +209,10 @@ class Db {
 
   virtual DbStatistics Statistics() const = 0;
   /// The name and size that neighbours need to attach a PeerReader; empty if memory is not shared.
-  virtual std::string arena_name() const = 0;
-  virtual uint64_t arena_bytes() const = 0;
+  virtual std::string region_name() const = 0;
+  virtual uint64_t region_bytes() const = 0;
   /// All neighbours are attached (or never will): take the name away.
-  virtual void UnlinkArena() = 0;
+  virtual void UnlinkRegion() = 0;
 };
 
 /// The removal of the database in a directory, piece by piece. Files of others stay, in

@@ -131,7 +131,7 @@ TEST(PeerOverBase, AsksTheOwnerForWhatItDoesNotKnow) {
   ASSERT_OK(test.Open());
   ASSERT_OK(test->Put("a", "1"));
   ASSERT_OK(test->Delete("b"));
-  auto peer = PeerReader::Open(test.fs(), "/db", test->arena_name(), test->arena_bytes(),
+  auto peer = PeerReader::Open(test.fs(), "/db", test->region_name(), test->region_bytes(),
                                test.options(), table::NewBlockCache(1 << 20));
   ASSERT_OK(peer.status());
   std::string value;

@@ -110,9 +110,9 @@ class DbImpl final : public Db {
   Status Verify() override;
   Status background_status() const override;
   DbStatistics Statistics() const override;
-  std::string arena_name() const override { return pool_->arena().name(); }
-  uint64_t arena_bytes() const override { return pool_->arena().bytes(); }
-  void UnlinkArena() override { pool_->arena().Unlink(); }
+  std::string region_name() const override { return pool_->region().name(); }
+  uint64_t region_bytes() const override { return pool_->region().bytes(); }
+  void UnlinkRegion() override { pool_->region().Unlink(); }
 
  private:
   /// Holds mutex_, under which the Version is replaced. Those that were replaced go to EpochRetire,

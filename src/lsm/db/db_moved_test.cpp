@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lsm/db/db_test_support.h"
-#include "lsm/memtable/arena.h"
+#include "lsm/memtable/shared_region.h"
 #include "lsm/version/manifest.h"
 #include "lsm/vlog/value_files.h"
 #include "tests/support/status_asserts.h"

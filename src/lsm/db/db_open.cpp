@@ -225,7 +225,7 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
 // Log segments that this pool does not use, whose contents are in tables, and those that recovery
 // gave up. The active one may have the number of one of them.
 Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log) {
-  const auto pool_slots = static_cast<uint64_t>(pool_->arena().pool_slots());
+  const auto pool_slots = static_cast<uint64_t>(pool_->region().pool_slots());
   std::vector<std::string> paths;
   for (const uint64_t number : contents.logs) {
     if (options_.wal != WalMode::kOff && number == PinVersion()->active->file_number()) continue;
@@ -258,7 +258,7 @@ DbImpl::~DbImpl() {
   }
   if (pool_ != nullptr) {
     pool_->OnFree({});
-    pool_->arena().MarkClosed();
+    pool_->region().MarkClosed();
   }
   std::shared_ptr<const Version> last;
   std::optional<uint64_t> free_log;

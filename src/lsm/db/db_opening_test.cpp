@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "io/ipc/shared_memory.h"
-#include "lsm/memtable/arena.h"
+#include "lsm/memtable/shared_region.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
@@ -160,7 +160,7 @@ TEST(DbSpace, TheLogOfLargeValuesTakesLittleWhileTheDatabaseIsOpen) {
 // What the database takes of the node's shared memory.
 uint64_t SharedBytes(TestDb& test) {
   struct stat info;
-  EXPECT_EQ(::stat(("/dev/shm/" + test->arena_name()).c_str(), &info), 0);
+  EXPECT_EQ(::stat(("/dev/shm/" + test->region_name()).c_str(), &info), 0);
   return static_cast<uint64_t>(info.st_blocks) * 512;
 }
 constexpr uint64_t kSharedSlack = 3 << 20;  // the board, and what a huge page may add

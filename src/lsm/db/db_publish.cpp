@@ -212,7 +212,7 @@ void DbImpl::InstallLocked(std::shared_ptr<Version> next) noexcept {
   if (next->active != nullptr) {
     add(*next->active);
     for (const std::shared_ptr<PooledMemTable>& handle : next->immutables) add(*handle);
-    pool_->arena().Publish(board);
+    pool_->region().Publish(board);
   }
   current_ = std::move(next);
   version_.store(current_.get(), std::memory_order_release);

@@ -30,7 +30,7 @@ DbStatistics DbImpl::Statistics() const {
   statistics.table_hits = counters_.Sum(Counter::kTableHits);
   statistics.filter_skips = counters_.Sum(Counter::kFilterSkips);
   statistics.filter_false = counters_.Sum(Counter::kFilterFalse);
-  statistics.memory_bytes = pool_->segment_file_bytes() + pool_->arena().bytes();
+  statistics.memory_bytes = pool_->segment_file_bytes() + pool_->region().bytes();
   const table::CacheStatistics cache = cache_->Statistics();
   statistics.block_cache_bytes = cache.charged_bytes;
   statistics.block_cache_hits = cache.hits;

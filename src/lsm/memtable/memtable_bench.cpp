@@ -308,8 +308,8 @@ class Bench {
     auto db = Require(Db::Open(environment, directory, options, OpenFlags::kMustNotExist));
     for (uint64_t i = 0; i < settings_.count; ++i) Require(db->Put(keys_[i], value_));
     const auto reader =
-        Require(PeerReader::Open(io::PosixFileSystem(), directory, db->arena_name(),
-                                 db->arena_bytes(), options, table::NewBlockCache(kMiB)));
+        Require(PeerReader::Open(io::PosixFileSystem(), directory, db->region_name(),
+                                 db->region_bytes(), options, table::NewBlockCache(kMiB)));
     std::vector<Time> times;
     std::string value;
     const AllocateFn allocate = [&value](size_t size) {

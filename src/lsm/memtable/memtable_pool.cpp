@@ -31,15 +31,15 @@ size_t OutsideMax(size_t pool_slots) {
 }
 
 // Without room to share it in, the memory is this process's own: the others ask.
-Result<std::unique_ptr<Arena>> NewArena(const PoolConfig& config) {
-  Result<std::unique_ptr<Arena>> arena = Arena::Create(config.options, config.share_memory);
-  if (!config.share_memory || arena.status().code() != Code::kNoSpace) return arena;
+Result<std::unique_ptr<SharedRegion>> NewRegion(const PoolConfig& config) {
+  Result<std::unique_ptr<SharedRegion>> region = SharedRegion::Create(config.options, config.share_memory);
+  if (!config.share_memory || region.status().code() != Code::kNoSpace) return region;
   if (base::LogEnabled()) {
     base::Log(LogLevel::kWarning, "the memory of " + config.directory +
                                       " cannot be read by the ranks of this node: " +
-                                      std::string(arena.status().message()));
+                                      std::string(region.status().message()));
   }
-  return Arena::Create(config.options, false);
+  return SharedRegion::Create(config.options, false);
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ void PooledMemTable::Activate(uint64_t previous_generation, uint64_t previous_en
   flushed_.store(false, std::memory_order_relaxed);
   if (segment_ != nullptr) return segment_->Recycle(header_);
   log::EncodeSegmentHeader(
-      header_, pool_slot_ < 0 ? own_records_.data() : pool_->arena_->records(pool_slot_));
+      header_, pool_slot_ < 0 ? own_records_.data() : pool_->region_->records(pool_slot_));
 }
 
 Status PooledMemTable::SyncHeader() {
@@ -136,8 +136,8 @@ Status PooledMemTable::SyncTo(uint64_t end) {
 
 Result<std::shared_ptr<MemTablePool>> MemTablePool::Create(const PoolConfig& config) {
   std::shared_ptr<MemTablePool> pool(new MemTablePool(config));
-  QUIRE_ASSIGN_OR_RETURN(pool->arena_, NewArena(config));
-  pool->slots_.resize(static_cast<size_t>(pool->arena_->pool_slots()));
+  QUIRE_ASSIGN_OR_RETURN(pool->region_, NewRegion(config));
+  pool->slots_.resize(static_cast<size_t>(pool->region_->pool_slots()));
   for (const uint64_t number : config.found) {
     if (number < pool->slots_.size()) pool->slots_[number].found = true;
   }
@@ -154,8 +154,8 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::Prepare(IndexPages index_p
     Return(pool_slot, std::move(segment), false);
     return PrepareOutside();
   }
-  if (index_pages == IndexPages::kNow && IndexIsUnused(arena_->index(pool_slot))) {
-    std::memset(arena_->index(pool_slot), 0, IndexBytes(config_.options.memtable_bytes));
+  if (index_pages == IndexPages::kNow && IndexIsUnused(region_->index(pool_slot))) {
+    std::memset(region_->index(pool_slot), 0, IndexBytes(config_.options.memtable_bytes));
   }
   Result<std::shared_ptr<PooledMemTable>> handle =
       base::OrOutOfMemory([&] { return PrepareSlot(pool_slot, segment, base_lsn); });
@@ -168,7 +168,7 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::Prepare(IndexPages index_p
 
 // Other programs may have taken the node's shared memory since the database was opened.
 bool MemTablePool::HasMemory(int pool_slot) {
-  const Status room = base::OrOutOfMemory([&] { return arena_->SetAside(pool_slot); });
+  const Status room = base::OrOutOfMemory([&] { return region_->SetAside(pool_slot); });
   if (room.ok() || !base::LogEnabled()) return room.ok();
   static_cast<void>(base::OrOutOfMemory([&] {
     base::Log(LogLevel::kWarning, "new writes in " + config_.directory +
@@ -183,7 +183,7 @@ bool MemTablePool::HasMemory(int pool_slot) {
 Result<std::shared_ptr<PooledMemTable>> MemTablePool::PrepareSlot(
     int pool_slot, std::unique_ptr<log::Segment>& segment, uint64_t base_lsn) {
   const log::SegmentHeader header = HeaderFor(static_cast<uint64_t>(pool_slot), base_lsn);
-  char* records = arena_->records(pool_slot);
+  char* records = region_->records(pool_slot);
   if (records == nullptr) {
     if (segment == nullptr) {
       using Origin = log::Segment::Origin;
@@ -195,7 +195,7 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::PrepareSlot(
   }
   std::shared_ptr<PooledMemTable> handle(new PooledMemTable);
   handle->header_ = header;
-  handle->table_ = std::make_unique<MemTable>(arena_->index(pool_slot), records, header.capacity,
+  handle->table_ = std::make_unique<MemTable>(region_->index(pool_slot), records, header.capacity,
                                               header.generation, header.base_lsn,
                                               segment == nullptr ? nullptr : &segment->map());
   handle->segment_ = std::move(segment);
@@ -242,7 +242,7 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::PrepareOutside() {
   handle->header_ = HeaderFor(number, TakeBaseLsn());
   const uint64_t bytes = config_.options.memtable_bytes;
   char* records = nullptr;
-  if (arena_->records_inside()) {
+  if (region_->records_inside()) {
     QUIRE_ASSIGN_OR_RETURN(handle->own_records_, io::AllocatePages(bytes));
     records = handle->own_records_.data();
   } else {
@@ -313,7 +313,7 @@ Status MemTablePool::FreeFiles(uint64_t kept) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.taken || !slot.exists || arena_->records_inside()) continue;
+    if (slot.taken || !slot.exists || region_->records_inside()) continue;
     slot.segment.reset();
     Status freed;
     if (i == kept) {
@@ -344,7 +344,7 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::Adopt(std::unique_ptr<log:
   char* index = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const bool fits = !arena_->records_inside() && header.id < slots_.size() &&
+    const bool fits = !region_->records_inside() && header.id < slots_.size() &&
                       header.capacity == config_.options.memtable_bytes &&
                       !slots_[header.id].taken && HasMemory(static_cast<int>(header.id));
     if (fits) {
@@ -352,7 +352,7 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::Adopt(std::unique_ptr<log:
       slots_[header.id].exists = true;
       handle->pool_slot_ = static_cast<int>(header.id);
       handle->pool_ = shared_from_this();
-      index = arena_->index(handle->pool_slot_);
+      index = region_->index(handle->pool_slot_);
     }
   }
   if (index == nullptr) {
@@ -393,7 +393,7 @@ void MemTablePool::Return(int pool_slot, std::unique_ptr<log::Segment> segment, 
     Slot& slot = slots_[static_cast<size_t>(pool_slot)];
     QUIRE_CHECK(slot.taken);
     slot.taken = false;
-    slot.exists = exists || arena_->records_inside();
+    slot.exists = exists || region_->records_inside();
     slot.segment = std::move(segment);
     freed = freed_;
   }

@@ -21,7 +21,7 @@
 #include "io/files/file_system.h"
 #include "io/files/page_memory.h"
 #include "log/segment.h"
-#include "lsm/memtable/arena.h"
+#include "lsm/memtable/shared_region.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/vlog/held_directory.h"
 #include "quire/options.h"
@@ -117,7 +117,7 @@ struct PoolConfig {
 
 class MemTablePool : public std::enable_shared_from_this<MemTablePool> {
  public:
-  /// Makes an empty pool and the arena with its indexes. If there is no room, the arena is not
+  /// Makes an empty pool and the region with its indexes. If there is no room, the region is not
   /// shared, which is logged. Errors: kOutOfMemory, kIo.
   static Result<std::shared_ptr<MemTablePool>> Create(const PoolConfig& config);
 
@@ -151,8 +151,8 @@ class MemTablePool : public std::enable_shared_from_this<MemTablePool> {
   /// `freed` runs (on any thread, under no lock of the database) when a slot becomes free. Empty:
   /// no callback.
   void OnFree(std::function<void()> freed);
-  Arena& arena() { return *arena_; }
-  const Arena& arena() const { return *arena_; }
+  SharedRegion& region() { return *region_; }
+  const SharedRegion& region() const { return *region_; }
   /// Bytes of all slots that were ever used, and of the indexes.
   uint64_t segment_file_bytes() const;
 
@@ -182,7 +182,7 @@ class MemTablePool : public std::enable_shared_from_this<MemTablePool> {
                                                     uint64_t base_lsn);
 
   const PoolConfig config_;
-  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<SharedRegion> region_;
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;             // guarded by mutex_
   uint64_t next_lsn_ = 0;               // guarded by mutex_

@@ -39,7 +39,7 @@ struct PeerView {
   uint64_t edition = 0;                                   // of the manifest; at least the board's
   bool has_base = false;                                  // which is not read from here
   std::vector<PeerMemTable> memtables;                    // newest first
-  std::vector<std::shared_ptr<io::MappedFile>> mappings;  // of their records; null: in the arena
+  std::vector<std::shared_ptr<io::MappedFile>> mappings;  // of their records; null: in the region
   std::vector<std::shared_ptr<const Run>> runs;
 };
 
@@ -50,22 +50,22 @@ struct LargeValue {
   Place place = Place::kNone;
   Slice value;  // kMemTable, kTable
   std::optional<PeerMemTable> memtable;
-  std::shared_ptr<io::MappedFile> mapping;  // of its records; null: in the arena
+  std::shared_ptr<io::MappedFile> mapping;  // of its records; null: in the region
   table::BlockPin block;
   log::ValueRef reference;  // kSegment
 };
 
 class DirectReader final : public PeerReader {
  public:
-  DirectReader(io::FileSystem& fs, std::string directory, std::unique_ptr<Arena> arena,
+  DirectReader(io::FileSystem& fs, std::string directory, std::unique_ptr<SharedRegion> region,
                const StorageOptions& options, std::shared_ptr<table::BlockCache> cache)
       : fs_(fs),
         directory_(std::move(directory)),
-        arena_(std::move(arena)),
+        region_(std::move(region)),
         options_(options),
         cache_(std::move(cache)),
         values_(ValueReader::Create(fs, directory_)),
-        mappings_(static_cast<size_t>(arena_->pool_slots())) {}
+        mappings_(static_cast<size_t>(region_->pool_slots())) {}
 
   ~DirectReader() override {
     delete view_.load(std::memory_order_relaxed);
@@ -80,7 +80,7 @@ class DirectReader final : public PeerReader {
       {
         const base::EpochGuard guard;
         const PeerView* const view = view_.load(std::memory_order_acquire);
-        if (view != nullptr && arena_->Unchanged(view->sequence)) {
+        if (view != nullptr && region_->Unchanged(view->sequence)) {
           base::SyncPoint("lsm.peer.viewed");
           const Status status = GetFrom(*view, key, hash, allocate, &changed, &large);
           if (!changed) return status;
@@ -108,12 +108,12 @@ class DirectReader final : public PeerReader {
   // look again.
   Status Refresh() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (arena_->marked_closed()) return Busy(directory_, "its owner closed it");
+    if (region_->marked_closed()) return Busy(directory_, "its owner closed it");
     const PeerView* const former = view_.load(std::memory_order_relaxed);
-    if (former != nullptr && arena_->Unchanged(former->sequence)) return Status();
+    if (former != nullptr && region_->Unchanged(former->sequence)) return Status();
     BoardState board;
     auto view = std::make_unique<PeerView>();
-    if (!arena_->Read(&board, &view->sequence)) {
+    if (!region_->Read(&board, &view->sequence)) {
       return Busy(directory_, "its owner died while it changed it");
     }
     if (unreadable_ == view->sequence) return Busy(directory_, "a file of it cannot be read");
@@ -240,14 +240,14 @@ class DirectReader final : public PeerReader {
       }
       const auto pool_slot = static_cast<int>(board.live[i].pool_slot);
       const uint64_t generation = board.live[i].generation;
-      const char* data = arena_->records(pool_slot);
+      const char* data = region_->records(pool_slot);
       std::shared_ptr<io::MappedFile> mapping;
       if (data == nullptr) {
         QUIRE_ASSIGN_OR_RETURN(mapping, MapSegment(pool_slot, generation));
         data = mapping->data();
       }
       view->mappings.push_back(std::move(mapping));
-      view->memtables.emplace_back(arena_->index(pool_slot), data, arena_->segment_bytes(),
+      view->memtables.emplace_back(region_->index(pool_slot), data, region_->segment_bytes(),
                                    generation);
     }
     return Status();
@@ -259,10 +259,10 @@ class DirectReader final : public PeerReader {
     for (const bool again : {false, true}) {
       if (mapping == nullptr || again) {
         QUIRE_ASSIGN_OR_RETURN(auto mapped, fs_.Map(directory_ + "/" + LogSegmentName(pool_slot),
-                                                    arena_->segment_bytes(), io::MapMode::kRead));
+                                                    region_->segment_bytes(), io::MapMode::kRead));
         mapping = std::move(mapped);
       }
-      const PeerMemTable probe(arena_->index(pool_slot), mapping->data(), arena_->segment_bytes(),
+      const PeerMemTable probe(region_->index(pool_slot), mapping->data(), region_->segment_bytes(),
                                generation);
       if (probe.Unchanged()) return mapping;
     }
@@ -290,7 +290,7 @@ class DirectReader final : public PeerReader {
 
   io::FileSystem& fs_;
   const std::string directory_;
-  const std::unique_ptr<Arena> arena_;
+  const std::unique_ptr<SharedRegion> region_;
   const StorageOptions options_;
   const std::shared_ptr<table::BlockCache> cache_;
   const std::unique_ptr<ValueReader> values_;
@@ -306,11 +306,11 @@ class DirectReader final : public PeerReader {
 }  // namespace
 
 Result<std::unique_ptr<PeerReader>> PeerReader::Open(
-    io::FileSystem& fs, const std::string& directory, const std::string& arena_name,
-    uint64_t arena_bytes, const StorageOptions& options, std::shared_ptr<table::BlockCache> cache) {
-  QUIRE_ASSIGN_OR_RETURN(auto arena, Arena::Attach(arena_name, arena_bytes));
+    io::FileSystem& fs, const std::string& directory, const std::string& region_name,
+    uint64_t region_bytes, const StorageOptions& options, std::shared_ptr<table::BlockCache> cache) {
+  QUIRE_ASSIGN_OR_RETURN(auto region, SharedRegion::Attach(region_name, region_bytes));
   auto reader =
-      std::make_unique<DirectReader>(fs, directory, std::move(arena), options, std::move(cache));
+      std::make_unique<DirectReader>(fs, directory, std::move(region), options, std::move(cache));
   QUIRE_RETURN_IF_ERROR(reader->LearnEpoch());
   return std::unique_ptr<PeerReader>(std::move(reader));
 }

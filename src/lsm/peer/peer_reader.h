@@ -13,7 +13,7 @@
 #include <string>
 
 #include "io/files/file_system.h"
-#include "lsm/memtable/arena.h"
+#include "lsm/memtable/shared_region.h"
 #include "lsm/vlog/value_log.h"
 #include "table/table.h"
 
@@ -21,11 +21,11 @@ namespace quire::lsm {
 
 class PeerReader {
  public:
-  /// `directory`: the neighbour's rank directory; arena by name and size, as received from the
+  /// `directory`: the neighbour's rank directory; region by name and size, as received from the
   /// neighbour. Reads the manifest; tables are opened by the first Get.
   static Result<std::unique_ptr<PeerReader>> Open(io::FileSystem& fs, const std::string& directory,
-                                                  const std::string& arena_name,
-                                                  uint64_t arena_bytes,
+                                                  const std::string& region_name,
+                                                  uint64_t region_bytes,
                                                   const StorageOptions& options,
                                                   std::shared_ptr<table::BlockCache> cache);
   virtual ~PeerReader() = default;

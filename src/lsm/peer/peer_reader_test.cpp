@@ -87,7 +87,7 @@ struct Owner {
     db = std::move(opened).value();
   }
   std::unique_ptr<PeerReader> Attach(const StorageOptions& options) const {
-    auto reader = PeerReader::Open(fs, directory, db->arena_name(), db->arena_bytes(), options,
+    auto reader = PeerReader::Open(fs, directory, db->region_name(), db->region_bytes(), options,
                                    table::NewBlockCache(1 << 20));
     EXPECT_TRUE(reader.ok()) << reader.status().ToString();
     return std::move(reader).value();
@@ -100,14 +100,14 @@ struct Owner {
 
 // What the child of a test is told, or tells, through a pipe.
 struct Address {
-  char arena_name[200];
-  uint64_t arena_bytes;
+  char region_name[200];
+  uint64_t region_bytes;
 };
 
 Address AddressOf(const Db& db) {
   Address address{};
-  std::strncpy(address.arena_name, db.arena_name().c_str(), sizeof address.arena_name - 1);
-  address.arena_bytes = db.arena_bytes();
+  std::strncpy(address.region_name, db.region_name().c_str(), sizeof address.region_name - 1);
+  address.region_bytes = db.region_bytes();
   return address;
 }
 
@@ -130,7 +130,7 @@ TEST(PeerReader, GivesWhatTheOwnerGivesAfterEveryKindOfChange) {
       const StorageOptions options = SmallOptions(log);
       Owner owner(*fs, "/db", options, 0);
       const auto reader = owner.Attach(options);
-      owner.db->UnlinkArena();
+      owner.db->UnlinkRegion();
       base::Random random(seed);
       const auto random_key = [&random] { return "key" + std::to_string(random.Below(300)); };
       for (uint64_t n = 0; n < 4000; ++n) {
@@ -215,11 +215,11 @@ TEST(PeerReaderProcess, AfterTheNextJobTookOverTheFilesNothingWrongIsRead) {
   Address address;
   ASSERT_EQ(::read(pipe_ends[0], &address, sizeof address), ssize_t{sizeof address});
   const auto reader =
-      *PeerReader::Open(io::PosixFileSystem(), directory / "db", address.arena_name,
-                        address.arena_bytes, options, table::NewBlockCache(1 << 20));
+      *PeerReader::Open(io::PosixFileSystem(), directory / "db", address.region_name,
+                        address.region_bytes, options, table::NewBlockCache(1 << 20));
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  ::unlink((std::string("/dev/shm/") + address.arena_name).c_str());
+  ::unlink((std::string("/dev/shm/") + address.region_name).c_str());
   Code code = Code::kOk;
   EXPECT_EQ(NumberOf(KeyOf(7), Get(*reader, KeyOf(7), &code)), 7) << "a dead owner's memory";
   Owner next(io::PosixFileSystem(), directory / "db", options, 0);
@@ -346,8 +346,8 @@ constexpr uint64_t kKeys = 200;
 // Reads until the key "end" is there. Exit code 0: every value was whole, and none went back.
 int ReadUntilEnd(const std::string& directory, const Address& address,
                  const StorageOptions& options) {
-  auto opened = PeerReader::Open(io::PosixFileSystem(), directory, address.arena_name,
-                                 address.arena_bytes, options, table::NewBlockCache(1 << 20));
+  auto opened = PeerReader::Open(io::PosixFileSystem(), directory, address.region_name,
+                                 address.region_bytes, options, table::NewBlockCache(1 << 20));
   if (!opened.ok()) {
     std::fprintf(stderr, "child: %s\n", opened.status().ToString().c_str());
     return 2;

@@ -38,7 +38,7 @@ class ObsoleteFiles {
   std::vector<uint64_t> segments_;
 };
 
-/// A table, whose file goes to the obsolete_files with the last reference once it is in no manifest.
+/// A table, whose file goes to the obsolete files with the last reference once it is in no manifest.
 class TableHandle {
  public:
   TableHandle(std::shared_ptr<table::Table> table, std::string path, std::shared_ptr<ObsoleteFiles> obsolete_files)

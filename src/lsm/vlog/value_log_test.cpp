@@ -1,4 +1,4 @@
-// The value log, and the arena's board.
+// The value log, and the region's board.
 #include "lsm/vlog/value_log.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include "base/scope_exit.h"
 #include "io/sim/sim_file_system.h"
 #include "log/segment.h"
-#include "lsm/memtable/arena.h"
+#include "lsm/memtable/shared_region.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/vlog/value_files.h"
 #include "tests/support/held_thread.h"
@@ -477,7 +477,7 @@ TEST(ValueLogThreads, ASealWaitsForTheWritesUnderWayIntoFullSegments) {
   EXPECT_EQ(Read(*log, slow), ValueOf(1, 1000));
 }
 
-// --- the arena --------------------------------------------------------------------------------
+// --- the region --------------------------------------------------------------------------------
 
 StorageOptions SmallOptions(WalMode log = WalMode::kOn) {
   StorageOptions options;
@@ -486,12 +486,12 @@ StorageOptions SmallOptions(WalMode log = WalMode::kOn) {
   return options;
 }
 
-TEST(Arena, IsAttachedByNameWithTheOwnersLayout) {
+TEST(SharedRegion, IsAttachedByNameWithTheOwnersLayout) {
   for (const WalMode mode : {WalMode::kOn, WalMode::kOff}) {
-    auto owner = *Arena::Create(SmallOptions(mode), true);
+    auto owner = *SharedRegion::Create(SmallOptions(mode), true);
     owner->index(1)[5] = 'i';
     if (mode == WalMode::kOff) owner->records(2)[7] = 'r';
-    const auto peer = *Arena::Attach(owner->name(), owner->bytes());
+    const auto peer = *SharedRegion::Attach(owner->name(), owner->bytes());
     EXPECT_EQ(peer->pool_slots(), PoolSlots(SmallOptions()));
     EXPECT_EQ(peer->segment_bytes(), uint64_t{1} << 16);
     EXPECT_EQ(peer->records_inside(), mode == WalMode::kOff);
@@ -499,22 +499,22 @@ TEST(Arena, IsAttachedByNameWithTheOwnersLayout) {
     EXPECT_EQ(peer->records(0) != nullptr, mode == WalMode::kOff);
     EXPECT_TRUE(mode == WalMode::kOn || peer->records(2)[7] == 'r');
     owner->Unlink();
-    EXPECT_FALSE(Arena::Attach(owner->name(), owner->bytes()).ok());
+    EXPECT_FALSE(SharedRegion::Attach(owner->name(), owner->bytes()).ok());
     EXPECT_EQ(peer->index(1)[5], 'i') << "mappings stay";
   }
 }
 
-TEST(Arena, WhatIsNoArenaIsRefused) {
+TEST(SharedRegion, WhatIsNoRegionIsRefused) {
   const auto memory = *io::SharedMemory::Create(1 << 20);
-  EXPECT_EQ(Arena::Attach(memory->name(), 1 << 20).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(Arena::Attach(memory->name(), 100).status().code(), Code::kInvalidArgument);
-  const auto owner = *Arena::Create(SmallOptions(), true);
-  EXPECT_FALSE(Arena::Attach(owner->name(), owner->bytes() + 4096).ok());
-  EXPECT_EQ(Arena::Attach(owner->name(), owner->bytes() - 4096).status().code(),
+  EXPECT_EQ(SharedRegion::Attach(memory->name(), 1 << 20).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(SharedRegion::Attach(memory->name(), 100).status().code(), Code::kInvalidArgument);
+  const auto owner = *SharedRegion::Create(SmallOptions(), true);
+  EXPECT_FALSE(SharedRegion::Attach(owner->name(), owner->bytes() + 4096).ok());
+  EXPECT_EQ(SharedRegion::Attach(owner->name(), owner->bytes() - 4096).status().code(),
             Code::kInvalidArgument);
 }
 
-TEST(Arena, PoolSlotsFollowTheQueueAndItsBound) {
+TEST(SharedRegion, PoolSlotsFollowTheQueueAndItsBound) {
   StorageOptions options;
   options.flushing_queue_length = 1;
   EXPECT_GE(PoolSlots(options), 3);
@@ -524,9 +524,9 @@ TEST(Arena, PoolSlotsFollowTheQueueAndItsBound) {
 }
 
 // The owner publishes states whose parts follow from one number; readers must see whole ones.
-TEST(Arena, TheBoardIsReadWhole) {
-  const auto arena = *Arena::Create(SmallOptions(), false);
-  const auto slots = static_cast<uint64_t>(arena->pool_slots());
+TEST(SharedRegion, TheBoardIsReadWhole) {
+  const auto region = *SharedRegion::Create(SmallOptions(), false);
+  const auto slots = static_cast<uint64_t>(region->pool_slots());
   std::atomic<bool> stop{false};
   std::thread owner([&] {
     for (uint64_t n = 1; n <= 20'000; ++n) {
@@ -537,7 +537,7 @@ TEST(Arena, TheBoardIsReadWhole) {
       for (int i = 0; i < state.live_count; ++i) {
         state.live[i] = {static_cast<uint32_t>((n + static_cast<uint64_t>(i)) % slots), n * 3};
       }
-      arena->Publish(state);
+      region->Publish(state);
     }
     stop = true;
   });
@@ -546,7 +546,7 @@ TEST(Arena, TheBoardIsReadWhole) {
   while (last < 20'000) {
     BoardState state;
     uint64_t sequence = 0;
-    if (!arena->Read(&state, &sequence)) continue;
+    if (!region->Read(&state, &sequence)) continue;
     const uint64_t n = state.edition;
     ASSERT_GE(n, last);
     ASSERT_EQ(n == last, sequence == last_sequence);
@@ -560,11 +560,11 @@ TEST(Arena, TheBoardIsReadWhole) {
     last_sequence = sequence;
   }
   owner.join();
-  EXPECT_TRUE(arena->Unchanged(last_sequence));
-  EXPECT_FALSE(arena->marked_closed());
-  arena->MarkClosed();
-  EXPECT_TRUE(arena->marked_closed());
-  EXPECT_FALSE(arena->Unchanged(last_sequence));
+  EXPECT_TRUE(region->Unchanged(last_sequence));
+  EXPECT_FALSE(region->marked_closed());
+  region->MarkClosed();
+  EXPECT_TRUE(region->marked_closed());
+  EXPECT_FALSE(region->Unchanged(last_sequence));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "lsm/memtable/arena.h"
+#include "lsm/memtable/shared_region.h"
 
 #include <algorithm>
 #include <new>
@@ -11,7 +11,7 @@
 namespace quire::lsm {
 namespace {
 
-constexpr uint64_t kArenaMagic = 0x414E455241495551;  // "QUIARENA"
+constexpr uint64_t kRegionMagic = 0x414E455241495551;  // "QUIARENA"
 constexpr uint64_t kLayoutVersion = 3;
 constexpr uint64_t kBoardBytes = 4096;
 // To publish takes a microsecond: so many looks in a row; or, where the processor was taken from
@@ -31,7 +31,7 @@ uint64_t RoundUpToPages(uint64_t bytes) {
 }  // namespace
 
 // The layout, written once, and the state under a sequence lock: odd while it is being written.
-struct Arena::Board {
+struct SharedRegion::Board {
   uint64_t magic;
   uint64_t layout_version;
   uint64_t pool_slots;
@@ -50,62 +50,62 @@ std::string LogSegmentName(int pool_slot) {
   return "log-" + std::to_string(pool_slot) + ".seg";
 }
 
-uint64_t Arena::BytesFor(int pool_slots, uint64_t segment_bytes, bool records_inside) {
+uint64_t SharedRegion::BytesFor(int pool_slots, uint64_t segment_bytes, bool records_inside) {
   static_assert(sizeof(Board) <= kBoardBytes);
   uint64_t bytes_per_slot = IndexBytes(segment_bytes);
   if (records_inside) bytes_per_slot += RoundUpToPages(segment_bytes);
   return kBoardBytes + static_cast<uint64_t>(pool_slots) * bytes_per_slot;
 }
 
-Arena::Board& Arena::board() const {
+SharedRegion::Board& SharedRegion::board() const {
   return *reinterpret_cast<Board*>(memory_->data());
 }
 
-Result<std::unique_ptr<Arena>> Arena::Create(const StorageOptions& options, bool shared) {
-  std::unique_ptr<Arena> arena(new Arena);
-  arena->pool_slots_ = PoolSlots(options);
-  arena->segment_bytes_ = options.memtable_bytes;
-  arena->records_inside_ = options.wal == WalMode::kOff;
-  arena->set_aside_.resize(static_cast<size_t>(arena->pool_slots_));
+Result<std::unique_ptr<SharedRegion>> SharedRegion::Create(const StorageOptions& options, bool shared) {
+  std::unique_ptr<SharedRegion> region(new SharedRegion);
+  region->pool_slots_ = PoolSlots(options);
+  region->segment_bytes_ = options.memtable_bytes;
+  region->records_inside_ = options.wal == WalMode::kOff;
+  region->set_aside_.resize(static_cast<size_t>(region->pool_slots_));
   const uint64_t bytes =
-      BytesFor(arena->pool_slots_, arena->segment_bytes_, arena->records_inside_);
-  QUIRE_ASSIGN_OR_RETURN(arena->memory_, shared ? io::SharedMemory::Create(bytes, kBoardBytes)
+      BytesFor(region->pool_slots_, region->segment_bytes_, region->records_inside_);
+  QUIRE_ASSIGN_OR_RETURN(region->memory_, shared ? io::SharedMemory::Create(bytes, kBoardBytes)
                                                 : io::SharedMemory::CreatePrivate(bytes));
-  Board* const board = new (arena->memory_->data()) Board();
+  Board* const board = new (region->memory_->data()) Board();
   board->layout_version = kLayoutVersion;
-  board->pool_slots = static_cast<uint64_t>(arena->pool_slots_);
-  board->segment_bytes = arena->segment_bytes_;
-  board->records_inside = arena->records_inside_ ? 1 : 0;
-  board->magic = kArenaMagic;
-  return arena;
+  board->pool_slots = static_cast<uint64_t>(region->pool_slots_);
+  board->segment_bytes = region->segment_bytes_;
+  board->records_inside = region->records_inside_ ? 1 : 0;
+  board->magic = kRegionMagic;
+  return region;
 }
 
-Result<std::unique_ptr<Arena>> Arena::Attach(const std::string& name, uint64_t bytes) {
+Result<std::unique_ptr<SharedRegion>> SharedRegion::Attach(const std::string& name, uint64_t bytes) {
   if (bytes < kBoardBytes) {
-    return Status(Code::kInvalidArgument, "shared memory " + name + " cannot be an arena: it has " +
+    return Status(Code::kInvalidArgument, "shared memory " + name + " cannot be a region: it has " +
                                               std::to_string(bytes) + " bytes");
   }
-  std::unique_ptr<Arena> arena(new Arena);
-  QUIRE_ASSIGN_OR_RETURN(arena->memory_,
+  std::unique_ptr<SharedRegion> region(new SharedRegion);
+  QUIRE_ASSIGN_OR_RETURN(region->memory_,
                          io::SharedMemory::Open(name, bytes, io::SharedMemory::Access::kRead));
-  const Board& board = arena->board();
-  const bool plausible = board.magic == kArenaMagic && board.layout_version == kLayoutVersion &&
+  const Board& board = region->board();
+  const bool plausible = board.magic == kRegionMagic && board.layout_version == kLayoutVersion &&
                          board.pool_slots >= 1 && board.pool_slots <= kPoolSlotsMax &&
                          board.segment_bytes <= bytes * kPoolSlotsMax;
   if (plausible) {
-    arena->pool_slots_ = static_cast<int>(board.pool_slots);
-    arena->segment_bytes_ = board.segment_bytes;
-    arena->records_inside_ = board.records_inside != 0;
+    region->pool_slots_ = static_cast<int>(board.pool_slots);
+    region->segment_bytes_ = board.segment_bytes;
+    region->records_inside_ = board.records_inside != 0;
   }
   if (!plausible ||
-      BytesFor(arena->pool_slots_, arena->segment_bytes_, arena->records_inside_) > bytes) {
+      BytesFor(region->pool_slots_, region->segment_bytes_, region->records_inside_) > bytes) {
     return Status(Code::kInvalidArgument,
-                  "shared memory " + name + " is no arena of this version of Quire");
+                  "shared memory " + name + " is no region of this version of Quire");
   }
-  return arena;
+  return region;
 }
 
-Status Arena::SetAside(int pool_slot) {
+Status SharedRegion::SetAside(int pool_slot) {
   char& done = set_aside_[static_cast<size_t>(pool_slot)];
   if (done != 0) return Status();
   const auto place = [this](const char* at) { return static_cast<uint64_t>(at - memory_->data()); };
@@ -118,13 +118,13 @@ Status Arena::SetAside(int pool_slot) {
   return Status();
 }
 
-char* Arena::index(int pool_slot) const {
+char* SharedRegion::index(int pool_slot) const {
   QUIRE_CHECK(pool_slot >= 0 && pool_slot < pool_slots_);
   return memory_->data() + kBoardBytes +
          static_cast<uint64_t>(pool_slot) * IndexBytes(segment_bytes_);
 }
 
-char* Arena::records(int pool_slot) const {
+char* SharedRegion::records(int pool_slot) const {
   QUIRE_CHECK(pool_slot >= 0 && pool_slot < pool_slots_);
   if (!records_inside_) return nullptr;
   const uint64_t first =
@@ -135,7 +135,7 @@ char* Arena::records(int pool_slot) const {
 
 // The words are stored with release and loaded with acquire: a reader that sees one of a state
 // being written also sees the odd sequence number that was stored before it.
-void Arena::Publish(const BoardState& state) {
+void SharedRegion::Publish(const BoardState& state) {
   QUIRE_CHECK(state.live_count >= 0 && state.live_count <= kPoolSlotsMax);
   Board& to = board();
   const uint64_t sequence = to.sequence.load(std::memory_order_relaxed);
@@ -152,7 +152,7 @@ void Arena::Publish(const BoardState& state) {
   to.sequence.store(sequence + 2, std::memory_order_release);
 }
 
-bool Arena::Read(BoardState* state, uint64_t* sequence) const {
+bool SharedRegion::Read(BoardState* state, uint64_t* sequence) const {
   for (int pauses = 0; !TryRead(state, sequence); ++pauses) {
     if (pauses == kReadPauses || marked_closed()) return false;
     io::RealClock().SleepNs(kReadPauseNs);
@@ -160,7 +160,7 @@ bool Arena::Read(BoardState* state, uint64_t* sequence) const {
   return true;
 }
 
-bool Arena::TryRead(BoardState* state, uint64_t* sequence) const {
+bool SharedRegion::TryRead(BoardState* state, uint64_t* sequence) const {
   const Board& from = board();
   for (int looks = 0; looks < kReadLooks; ++looks) {
     const uint64_t before = from.sequence.load(std::memory_order_acquire);
@@ -186,17 +186,17 @@ bool Arena::TryRead(BoardState* state, uint64_t* sequence) const {
   return false;
 }
 
-bool Arena::Unchanged(uint64_t sequence) const {
+bool SharedRegion::Unchanged(uint64_t sequence) const {
   return board().sequence.load(std::memory_order_acquire) == sequence;
 }
 
 // The sequence number stays odd for good: readers find the board changed, and then closed.
-void Arena::MarkClosed() {
+void SharedRegion::MarkClosed() {
   board().closed.store(1, std::memory_order_release);
   board().sequence.fetch_or(1, std::memory_order_acq_rel);
 }
 
-bool Arena::marked_closed() const {
+bool SharedRegion::marked_closed() const {
   return board().closed.load(std::memory_order_acquire) != 0;
 }
 

@@ -43,13 +43,13 @@ struct BoardState {
 };
 
 /// Fixed layout: [board][index 0][index 1]...[records 0]... (records only with the log off).
-class Arena {
+class SharedRegion {
  public:
   /// The owner's: new shared memory (private memory if `shared` is false), everything zero. Each
   /// slot's room is for SetAside: a database has more slots than it uses most of the time.
-  static Result<std::unique_ptr<Arena>> Create(const StorageOptions& options, bool shared);
+  static Result<std::unique_ptr<SharedRegion>> Create(const StorageOptions& options, bool shared);
   /// A neighbour's, by name, read-only; checks the layout that is stored in it.
-  static Result<std::unique_ptr<Arena>> Attach(const std::string& name, uint64_t bytes);
+  static Result<std::unique_ptr<SharedRegion>> Attach(const std::string& name, uint64_t bytes);
 
   const std::string& name() const { return memory_->name(); }
   uint64_t bytes() const { return memory_->size(); }
@@ -79,7 +79,7 @@ class Arena {
 
  private:
   struct Board;
-  Arena() = default;
+  SharedRegion() = default;
   static uint64_t BytesFor(int pool_slots, uint64_t segment_bytes, bool records_inside);
   Board& board() const;
   bool TryRead(BoardState* state, uint64_t* sequence) const;
