@@ -146,7 +146,7 @@ SABOTAGES = [
              "src/io/files/posix_file.cpp", "if (identity == identity_) return fd;", "return fd;",
              IO, "PosixFileSystem.AMappingSets*"),
     Sabotage("index-room", "the memory of all MemTables is set aside when a database is opened",
-             "src/lsm/memtable/region.cpp", "io::SharedMemory::Create(bytes, kBoardBytes)",
+             "src/lsm/memtable/shared_region.cpp", "io::SharedMemory::Create(bytes, kBoardBytes)",
              "io::SharedMemory::Create(bytes)", LSM, "DbSpace.AnOpenDatabaseTakesTheShared*"),
     Sabotage("index-zeroed", "a MemTable begins with the keys of an earlier one",
              "src/lsm/memtable/memtable.cpp",

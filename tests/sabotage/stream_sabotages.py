@@ -172,7 +172,7 @@ STREAM_SABOTAGES = [
 
     # What one thread does while another stands still.
     Sabotage("stream-index-replaced", "a reader takes an index that was replaced for a damaged one",
-             "src/stream/store/sight.cpp",
+             "src/stream/store/reader_log.cpp",
              "if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);", "",
              STREAM, "StreamSyncPointsBeside.AnIndex*"),
     Sabotage("stream-held-publish", "a snapshot is published before its versions are in the index",
@@ -193,7 +193,7 @@ STREAM_SABOTAGES = [
              STREAM, STREAM_HELD + "/0"),
     Sabotage("stream-held-look", "a reader without pins does not ask whether its copy counts",
              "src/stream/store/local_reader.cpp",
-             "return pins_ != nullptr || sight.Untouched(from);", "return true;",
+             "return pins_ != nullptr || reader_log.Untouched(from);", "return true;",
              STREAM, STREAM_HELD + "/0"),
     Sabotage("stream-held-sleep", "a reader that is about to sleep misses what was published",
              "src/stream/index/gate.cpp", "io::FutexWait(&words().wake, seen, timeout_ns);",
@@ -335,19 +335,19 @@ STREAM_SABOTAGES = [
              "ArrivingCopyTest.Holds*"),
     Sabotage("stream-arrived-told", "a reader copies on where another version comes",
              "src/stream/remote/arriving_copy.cpp",
-             "begun && barrier.at == told_.at &&", "begun &&",
+             "begun && arrival.at == told_.at &&", "begun &&",
              STREAM, "ArrivingCopyTest.EndsWhereWhatIsTold*"),
     Sabotage("stream-arrived-room", "a reader looks for what comes beyond the end of the log",
              "src/stream/store/local_reader.cpp", "if (!heap.HasRoomAt(at, bytes)) {",
              "if (bytes > heap.identity().capacity) {",
              STREAM, "ArrivingCopyTest.EndsWhereTheLog*"),
     Sabotage("stream-arrived-throws", "what a program throws leaves a request of its reader behind",
-             "src/stream/remote/arriving_copy.cpp", "CallPlace(place_, barrier.bytes));",
+             "src/stream/remote/arriving_copy.cpp", "CallPlace(place_, arrival.bytes));",
              "Result<char*>(place_(barrier.bytes)));",
              STREAM, "ArrivingCopyTest.IsNoneWhereTheProgram*"),
     Sabotage("streamd-tells", "a reader is not told what has come",
              "tools/quire-streamd/remote_parts.cpp",
-             "barrier = {room.at, version.bytes, 0};\n    tell(barrier);", "",
+             "arrival = {room.at, version.bytes, 0};\n    tell(arrival);", "",
              STREAMD, "DaemonTest.TellsWhatHasCome*:FetchingNode.*"),
     Sabotage("stream-other-version", "memory of a daemon of another version passes for damage",
              "src/stream/remote/daemon_client.cpp",
@@ -358,7 +358,7 @@ STREAM_SABOTAGES = [
              "if (!starts || io::RealClock().NowNs() >= deadline_ns) return link;", "return link;",
              STREAMD, "GateTest.IsFound*"),
     Sabotage("stream-name", "a reader's name may lead out of the place",
-             "src/stream/store/sight.cpp", "  QUIRE_RETURN_IF_ERROR(CheckPartName(name));\n", "",
+             "src/stream/store/reader_log.cpp", "  QUIRE_RETURN_IF_ERROR(CheckPartName(name));\n", "",
              STREAM, "Listing.AName*"),
     Sabotage("stream-key-size", "a key of any length goes to the daemon",
              "src/stream/remote/remote_reader.cpp",
@@ -379,10 +379,10 @@ STREAM_SABOTAGES = [
              "src/io/files/remove_tree.cpp", "O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC",
              "O_RDONLY | O_DIRECTORY | O_CLOEXEC", "quire_io_test", "RemoveTree.Follows*"),
     Sabotage("stream-owner", "a reader believes a store that another user planted",
-             "src/stream/store/sight.cpp", "if (*owner == trusted || *owner == kRoot) continue;",
+             "src/stream/store/reader_log.cpp", "if (*owner == trusted || *owner == kRoot) continue;",
              "continue;", STREAM, "Trust.AStore*"),
     Sabotage("stream-group-writable", "a reader maps what a group may write to",
-             "src/stream/store/sight.cpp", "QUIRE_RETURN_IF_ERROR(owner.status());",
+             "src/stream/store/reader_log.cpp", "QUIRE_RETURN_IF_ERROR(owner.status());",
              "if (!owner.ok()) continue;",
              STREAM, "Trust.Nothing*"),
     Sabotage("streamd-stop-user", "the process of another user is asked to end",
@@ -413,22 +413,22 @@ STREAM_SABOTAGES = [
              "return lock_ != nullptr;",
              STREAM, "Pins.OfAForked*"),
     Sabotage("stream-look-recovers", "a reader that only looks makes the index of a dead writer",
-             "src/stream/store/sight.cpp", "if (looks) return Alone(gate.get());", "",
+             "src/stream/store/reader_log.cpp", "if (looks) return Alone(gate.get());", "",
              STREAM, "Writers/Looking.ChangesNothing*"),
     Sabotage("stream-look-walk", "a log that a writer changed amid the walk is taken as it was",
-             "src/stream/store/sight.cpp",
-             "if (written_now || !sight->current()) return Status(Code::kBusy);", "",
+             "src/stream/store/reader_log.cpp",
+             "if (written_now || !reader_log->current()) return Status(Code::kBusy);", "",
              STREAM, "Writers/Looking.AWalk*"),
     Sabotage("stream-look-ordered", "what looks at persistent memory takes damage for lost power",
-             "src/stream/store/sight.cpp", "!how.any_order));", "false));",
+             "src/stream/store/reader_log.cpp", "!how.any_order));", "false));",
              STREAM, "StreamCrash.OfPersistent*"),
     Sabotage("stream-look-check", "a check that the writer overtakes takes that for damage",
              "src/stream/store/log_check.cpp",
-             "if (sound.ok() || sight->Untouched(end.at)) return sound;",
+             "if (sound.ok() || reader_log->Untouched(end.at)) return sound;",
              "return sound;", STREAM, "Writers/Looking.AWalk*"),
     Sabotage("stream-look-torn", "a view without a pin counts though the writer overwrote it",
              "src/stream/store/local_reader.cpp",
-             "*again = !Counts(*sight, lowest);\n"
+             "*again = !Counts(*reader_log, lowest);\n"
              "    if (*again) return ChangesAlways();\n"
              "    QUIRE_RETURN_IF_ERROR(filled);",
              "if (lowest != kNoPin) QUIRE_RETURN_IF_ERROR(filled);",
@@ -553,7 +553,7 @@ STREAM_SABOTAGES = [
     Sabotage("stream-read-order", "the gate's snapshot is loaded before the index is read",
              "src/stream/store/local_reader.cpp",
              "  std::vector<VersionRef> refs;\n"
-             "  const Status read = sight.index().Versions(object, &refs, enough);\n"
+             "  const Status read = reader_log.index().Versions(object, &refs, enough);\n"
              "  if (read.code() == Code::kBusy) {\n"
              "    // Amid a change: its writer is slow, or has died there.\n"
              "    QUIRE_ASSIGN_OR_RETURN(const bool gone, WriterGone());\n"
@@ -561,20 +561,20 @@ STREAM_SABOTAGES = [
              "  }\n"
              "  QUIRE_RETURN_IF_ERROR(read);\n"
              "  base::SyncPoint(\"stream.read.after_index\");\n"
-             "  const uint64_t committed = sight.snapshot();\n",
-             "  const uint64_t committed = sight.snapshot();\n"
+             "  const uint64_t committed = reader_log.snapshot();\n",
+             "  const uint64_t committed = reader_log.snapshot();\n"
              "  base::SyncPoint(\"stream.read.after_index\");\n"
              "  std::vector<VersionRef> refs;\n"
-             "  const Status read = sight.index().Versions(object, &refs, enough);\n"
+             "  const Status read = reader_log.index().Versions(object, &refs, enough);\n"
              "  if (read.code() == Code::kBusy) return read;\n"
              "  QUIRE_RETURN_IF_ERROR(read);\n",
              STREAM, "BesideOrder.Puts*"),
     Sabotage("stream-read-begin", "what a snapshot is asked by is loaded after the index is chosen",
              "src/stream/store/local_reader.cpp",
              "  QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());\n"
-             "  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());\n"
+             "  QUIRE_ASSIGN_OR_RETURN(found.reader_log, Now());\n"
              "  base::SyncPoint(\"stream.read.after_sight\");\n",
-             "  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());\n"
+             "  QUIRE_ASSIGN_OR_RETURN(found.reader_log, Now());\n"
              "  base::SyncPoint(\"stream.read.after_sight\");\n"
              "  QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());\n",
              STREAM, "BesideOrder.ASnapshot*"),
@@ -595,11 +595,11 @@ STREAM_SABOTAGES = [
              "const bool meets_next = false;", "quire_io_test",
              "*PageWatchTest.APageIsWatchedByOneWatch*"),
     Sabotage("stream-alone-view", "a view that no pin holds lies in the log",
-             "src/stream/store/local_reader.cpp", "return sight->pinned() && !entry().delta",
+             "src/stream/store/local_reader.cpp", "return reader_log->pinned() && !entry().delta",
              "return !entry().delta", STREAM, "ReaderAlone.KeepsItsViews*"),
     Sabotage("stream-alone-stale", "what a later writer wrote over is read without a pin",
              "src/stream/store/local_reader.cpp",
-             "return pins_ != nullptr || sight.Untouched(from);",
+             "return pins_ != nullptr || reader_log.Untouched(from);",
              "return pins_ != nullptr || from != kNoPin;", STREAM, "ReaderAlone.GivesNothing*"),
     Sabotage("stream-removed", "a reader waits for a writer of another store of the same name",
              "src/stream/store/local_reader.cpp", "QUIRE_RETURN_IF_ERROR(CheckNotRemoved());\n  if (Ended(",
@@ -625,7 +625,7 @@ STREAM_SABOTAGES = [
              "src/stream/store/part_open.cpp", "if (!writing_ && !EndTold())", "if (!writing_)",
              STREAM, "FinishedStream.*"),
     Sabotage("stream-full-device", "on a full device what a killed writer left cannot be read",
-             "src/stream/store/sight.cpp",
+             "src/stream/store/reader_log.cpp",
              "code == Code::kReadOnly || code == Code::kIo || code == Code::kNoSpace ||\n"
              "         code == Code::kOutOfMemory;",
              "code == Code::kReadOnly || code == Code::kIo;", STREAM, "KilledWriter.IsRead*"),

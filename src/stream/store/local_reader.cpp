@@ -10,7 +10,7 @@
 #include "io/files/machine.h"
 #include "stream/log/delta.h"
 #include "stream/store/pins.h"
-#include "stream/store/sight.h"
+#include "stream/store/reader_log.h"
 #include "stream/store/streams.h"
 
 namespace quire::stream {
@@ -45,16 +45,16 @@ Status ChangesAlways() {
   return Status(Code::kBusy, "the versions of the object change at every look: try again");
 }
 
-// A version that was found: its entries back to the whole one, held if the sight is pinned.
+// A version that was found: its entries back to the whole one, held if the log is pinned.
 struct FoundVersion {
-  std::shared_ptr<const Sight> sight;
+  std::shared_ptr<const ReaderLog> reader_log;
   std::vector<Entry> chain;
   Position lowest = 0;  // of the log, that is read for it
   Pins::Held held;
 
   const Entry& entry() const { return chain.front(); }
   // What no pin holds a writer overwrites in the log.
-  bool in_place() const { return sight->pinned() && !entry().delta && !entry().packed; }
+  bool in_place() const { return reader_log->pinned() && !entry().delta && !entry().packed; }
 };
 
 class LocalView final : public HashedView {
@@ -65,14 +65,14 @@ class LocalView final : public HashedView {
   Status Fill() {
     if (found_.in_place()) return Status();
     own_.resize(found_.entry().bytes);
-    QUIRE_RETURN_IF_ERROR(Assemble(found_.sight->heap(), found_.chain, own_.data()));
+    QUIRE_RETURN_IF_ERROR(Assemble(found_.reader_log->heap(), found_.chain, own_.data()));
     found_.held = Pins::Held();
     return Status();
   }
 
   Slice bytes() const override {
     if (!found_.in_place()) return own_;
-    return Slice(found_.sight->heap().At(found_.entry().data), found_.entry().bytes);
+    return Slice(found_.reader_log->heap().At(found_.entry().data), found_.entry().bytes);
   }
   const StreamVersion& version() const override { return version_; }
   bool in_place() const override { return found_.in_place(); }
@@ -83,7 +83,7 @@ class LocalView final : public HashedView {
   }
   Status Verify() const override {
     if (!found_.in_place()) return Status();  // checked when it was put together
-    const LogHeap& heap = found_.sight->heap();
+    const LogHeap& heap = found_.reader_log->heap();
     const Entry& entry = found_.entry();
     QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));
     return CheckStored(entry, bytes().data()).WithContext(heap.path());
@@ -100,9 +100,9 @@ class LocalReader final : public StreamReader {
   LocalReader(io::FileSystem& fs, PartName name) : fs_(fs), name_(std::move(name)) {}
 
   Status Open(Access access) {
-    QUIRE_ASSIGN_OR_RETURN(sight_, OpenSight(fs_, name_, access));
-    if (!sight_->pinned()) return Status();
-    gate_ = sight_->gate();
+    QUIRE_ASSIGN_OR_RETURN(reader_log_, OpenReaderLog(fs_, name_, access));
+    if (!reader_log_->pinned()) return Status();
+    gate_ = reader_log_->gate();
     pins_ = std::make_unique<Pins>(fs_, name_, gate_.get());
     return Status();
   }
@@ -136,13 +136,13 @@ class LocalReader final : public StreamReader {
     GateState state;
     uint64_t snapshot;
   };
-  Result<std::shared_ptr<const Sight>> Now();
+  Result<std::shared_ptr<const ReaderLog>> Now();
   Result<Told> AsTold();
   Result<uint64_t> SnapshotNow();
-  Result<std::optional<Pins::Held>> HoldFrom(const Sight& sight, Position from);
-  bool Counts(const Sight& sight, Position from) const;
+  Result<std::optional<Pins::Held>> HoldFrom(const ReaderLog& reader_log, Position from);
+  bool Counts(const ReaderLog& reader_log, Position from) const;
   Status CheckNotRemoved();
-  Result<std::vector<VersionRef>> Visible(const Sight& sight, Slice key,
+  Result<std::vector<VersionRef>> Visible(const ReaderLog& reader_log, Slice key,
                                           const Index::Enough& enough = {});
   Result<std::vector<StreamVersion>> TryVersions(Slice key, bool* again);
   Result<FoundVersion> Find(Slice key, const Which& which);
@@ -160,9 +160,9 @@ class LocalReader final : public StreamReader {
   io::FileSystem& fs_;
   PartName name_;
   std::shared_ptr<Gate> gate_;  // of a reader that pins, the same for all its life; else null
-  std::mutex mutex_;            // guards sight_
-  std::shared_ptr<const Sight> sight_;
-  bool stale_ = false;          // the sight's writer has died, and this reader only looks
+  std::mutex mutex_;            // guards reader_log_
+  std::shared_ptr<const ReaderLog> reader_log_;
+  bool stale_ = false;          // the log's writer has died, and this reader only looks
   std::unique_ptr<Pins> pins_;  // null: this reader only looks
 };
 
@@ -186,13 +186,13 @@ auto LocalReader::Again(const Body& look) -> decltype(look(nullptr)) {
 }
 
 // What there is to be seen by now: another index where the writer has made one.
-Result<std::shared_ptr<const Sight>> LocalReader::Now() {
+Result<std::shared_ptr<const ReaderLog>> LocalReader::Now() {
   QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("the stream reader"));
   const std::lock_guard guard(mutex_);
-  if (!stale_ && sight_->current()) return sight_;
-  QUIRE_ASSIGN_OR_RETURN(sight_, sight_->Renew(fs_, name_));
+  if (!stale_ && reader_log_->current()) return reader_log_;
+  QUIRE_ASSIGN_OR_RETURN(reader_log_, reader_log_->Renew(fs_, name_));
   stale_ = false;
-  return sight_;
+  return reader_log_;
 }
 
 Result<LocalReader::Told> LocalReader::AsTold() {
@@ -201,32 +201,32 @@ Result<LocalReader::Told> LocalReader::AsTold() {
     const GateState state = gate_->state();
     return Told{gate_, state, gate_->snapshot()};
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
-  const GateState state = sight->state();
-  return Told{sight->gate(), state, sight->snapshot()};
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const ReaderLog> reader_log, Now());
+  const GateState state = reader_log->state();
+  return Told{reader_log->gate(), state, reader_log->snapshot()};
 }
 
 // Nothing: what lies there has been collected, or is about to be.
-Result<std::optional<Pins::Held>> LocalReader::HoldFrom(const Sight& sight, Position from) {
+Result<std::optional<Pins::Held>> LocalReader::HoldFrom(const ReaderLog& reader_log, Position from) {
   if (pins_ != nullptr) return pins_->Hold(from);
-  return sight.Untouched(from) ? std::optional(Pins::Held()) : std::nullopt;
+  return reader_log.Untouched(from) ? std::optional(Pins::Held()) : std::nullopt;
 }
 
 // Whether what was read from `from` on was there all the while.
-bool LocalReader::Counts(const Sight& sight, Position from) const {
-  return pins_ != nullptr || sight.Untouched(from);
+bool LocalReader::Counts(const ReaderLog& reader_log, Position from) const {
+  return pins_ != nullptr || reader_log.Untouched(from);
 }
 
 // All versions that were committed; up to the first that is `enough`. The index is read before the
 // gate's snapshot: a version that was collected meanwhile gave way to one of a snapshot that the
 // gate had by then. The other way round the newest version is left out as too new, and an older one
 // that is kept passes for it (docs/decisions/0014-reading-beside-a-writer.md).
-Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice key,
+Result<std::vector<VersionRef>> LocalReader::Visible(const ReaderLog& reader_log, Slice key,
                                                      const Index::Enough& enough) {
   base::SyncPoint("stream.read.before_index");
-  QUIRE_ASSIGN_OR_RETURN(const uint32_t object, sight.index().Find(key));
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t object, reader_log.index().Find(key));
   std::vector<VersionRef> refs;
-  const Status read = sight.index().Versions(object, &refs, enough);
+  const Status read = reader_log.index().Versions(object, &refs, enough);
   if (read.code() == Code::kBusy) {
     // Amid a change: its writer is slow, or has died there.
     QUIRE_ASSIGN_OR_RETURN(const bool gone, WriterGone());
@@ -234,7 +234,7 @@ Result<std::vector<VersionRef>> LocalReader::Visible(const Sight& sight, Slice k
   }
   QUIRE_RETURN_IF_ERROR(read);
   base::SyncPoint("stream.read.after_index");
-  const uint64_t committed = sight.snapshot();
+  const uint64_t committed = reader_log.snapshot();
   std::erase_if(refs, [&](const VersionRef& ref) { return ref.snapshot > committed; });
   if (refs.empty()) return Status(Code::kNotFound);
   return refs;
@@ -245,7 +245,7 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
   FoundVersion found;
   // Before the index is chosen and read: then it has all versions of snapshots up to this one.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());
-  QUIRE_ASSIGN_OR_RETURN(found.sight, Now());
+  QUIRE_ASSIGN_OR_RETURN(found.reader_log, Now());
   base::SyncPoint("stream.read.after_sight");
   if (which.of_snapshot && which.number > snapshot) {
     return Status(Code::kNotFound, "there is no snapshot " + std::to_string(which.number) + " yet");
@@ -255,7 +255,7 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
     const uint64_t number = which.of_snapshot ? ref.snapshot : ref.version;
     return !ref.delta && ref.snapshot <= snapshot && (which.number == 0 || number <= which.number);
   };
-  Result<std::vector<VersionRef>> refs = Visible(*found.sight, key, enough);
+  Result<std::vector<VersionRef>> refs = Visible(*found.reader_log, key, enough);
   if (!refs.ok()) {
     *again = refs.status().code() == Code::kBusy;
     return refs.status();
@@ -263,18 +263,18 @@ Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* a
   int at = FindVersion(*refs, which.number);
   if (which.of_snapshot) {
     at = VersionAt(*refs, which.number, false);
-    if (at < 0 && found.sight->Kept(which.number)) at = VersionAt(*refs, which.number, true);
+    if (at < 0 && found.reader_log->Kept(which.number)) at = VersionAt(*refs, which.number, true);
   }
   if (at < 0) return Status(Code::kNotFound);
   found.lowest = LowestOf(*refs, static_cast<size_t>(at));
   base::SyncPoint("stream.read.before_pin");
-  QUIRE_ASSIGN_OR_RETURN(std::optional<Pins::Held> held, HoldFrom(*found.sight, found.lowest));
+  QUIRE_ASSIGN_OR_RETURN(std::optional<Pins::Held> held, HoldFrom(*found.reader_log, found.lowest));
   *again = !held;
   if (!held) return ChangesAlways();
   base::SyncPoint("stream.read.after_pin");
   found.held = *std::move(held);
-  auto chain = ChainOf(found.sight->heap(), *refs, static_cast<size_t>(at));
-  *again = !Counts(*found.sight, found.lowest);
+  auto chain = ChainOf(found.reader_log->heap(), *refs, static_cast<size_t>(at));
+  *again = !Counts(*found.reader_log, found.lowest);
   if (*again) return ChangesAlways();
   QUIRE_ASSIGN_OR_RETURN(found.chain, std::move(chain));
   return found;
@@ -289,9 +289,9 @@ Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& pla
     QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
     QUIRE_ASSIGN_OR_RETURN(char* const to, CallPlace(place, found.entry().bytes));
     base::SyncPoint("stream.read.before_copy");
-    const Status copied = Assemble(found.sight->heap(), found.chain, to);
+    const Status copied = Assemble(found.reader_log->heap(), found.chain, to);
     base::SyncPoint("stream.read.copied");
-    if (Counts(*found.sight, found.lowest)) return copied;
+    if (Counts(*found.reader_log, found.lowest)) return copied;
   }
   return ChangesAlways();
 }
@@ -299,11 +299,11 @@ Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& pla
 Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& which) {
   return Again([&](bool* again) -> Result<std::unique_ptr<StreamView>> {
     QUIRE_ASSIGN_OR_RETURN(FoundVersion found, TryFind(key, which, again));
-    const std::shared_ptr<const Sight> sight = found.sight;
+    const std::shared_ptr<const ReaderLog> reader_log = found.reader_log;
     const Position lowest = found.lowest;
     auto view = std::make_unique<LocalView>(std::move(found));
     const Status filled = view->Fill();
-    *again = !Counts(*sight, lowest);
+    *again = !Counts(*reader_log, lowest);
     if (*again) return ChangesAlways();
     QUIRE_RETURN_IF_ERROR(filled);
     return std::unique_ptr<StreamView>(std::move(view));
@@ -312,15 +312,15 @@ Result<std::unique_ptr<StreamView>> LocalReader::Look(Slice key, const Which& wh
 
 Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t bytes) {
   struct HeldRoom {
-    std::shared_ptr<const Sight> sight;
+    std::shared_ptr<const ReaderLog> reader_log;
     Pins::Held held;
   };
   const auto room = std::make_shared<HeldRoom>();
-  QUIRE_ASSIGN_OR_RETURN(room->sight, Now());
+  QUIRE_ASSIGN_OR_RETURN(room->reader_log, Now());
   if (pins_ == nullptr) {
     return Status(Code::kReadOnly, name_.directory() + " cannot be written to");
   }
-  const LogHeap& heap = room->sight->heap();
+  const LogHeap& heap = room->reader_log->heap();
   if (!heap.HasRoomAt(at, bytes)) {
     return Status(Code::kCorruption, heap.path() + " has no room of " + std::to_string(bytes) +
                                          " bytes at " + std::to_string(at));
@@ -334,10 +334,10 @@ Result<std::shared_ptr<const char>> LocalReader::RoomAt(Position at, uint64_t by
 
 Result<std::vector<std::string>> LocalReader::Objects() {
   return Again([&](bool* again) -> Result<std::vector<std::string>> {
-    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const ReaderLog> reader_log, Now());
     std::vector<std::string> keys;
-    for (std::string& key : sight->index().Keys()) {
-      const Result<std::vector<VersionRef>> refs = Visible(*sight, key);
+    for (std::string& key : reader_log->index().Keys()) {
+      const Result<std::vector<VersionRef>> refs = Visible(*reader_log, key);
       *again = refs.status().code() == Code::kBusy;
       if (refs.ok()) keys.push_back(std::move(key));
       if (!refs.ok() && refs.status().code() != Code::kNotFound) return refs.status();
@@ -352,19 +352,19 @@ Result<std::vector<StreamVersion>> LocalReader::Versions(Slice key) {
 }
 
 Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* again) {
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight, Now());
-  const Result<std::vector<VersionRef>> refs = Visible(*sight, key);
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const ReaderLog> reader_log, Now());
+  const Result<std::vector<VersionRef>> refs = Visible(*reader_log, key);
   *again = refs.status().code() == Code::kBusy;
   if (!refs.ok()) return refs.status();
   Position lowest = kNoPin;
   for (const VersionRef& ref : *refs) lowest = std::min(lowest, ref.data);
-  QUIRE_ASSIGN_OR_RETURN(const std::optional<Pins::Held> held, HoldFrom(*sight, lowest));
+  QUIRE_ASSIGN_OR_RETURN(const std::optional<Pins::Held> held, HoldFrom(*reader_log, lowest));
   *again = !held;
   if (!held) return ChangesAlways();
   std::vector<StreamVersion> versions;
   for (const VersionRef& ref : *refs) {
-    const Result<Entry> entry = sight->heap().EntryAt(ref.entry);
-    *again = !Counts(*sight, lowest);
+    const Result<Entry> entry = reader_log->heap().EntryAt(ref.entry);
+    *again = !Counts(*reader_log, lowest);
     if (*again) return ChangesAlways();
     QUIRE_RETURN_IF_ERROR(entry.status());
     versions.push_back(VersionOf(*entry));
@@ -388,7 +388,7 @@ Status LocalReader::CheckNotRemoved() {
   uint64_t log_id = 0;
   {
     const std::lock_guard guard(mutex_);
-    log_id = sight_->heap().identity().log_id;
+    log_id = reader_log_->heap().identity().log_id;
   }
   return CheckSamePart(fs_, name_, log_id);
 }

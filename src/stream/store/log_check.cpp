@@ -3,7 +3,7 @@
 
 #include "io/files/machine.h"
 #include "stream/index/log_contents.h"
-#include "stream/store/sight.h"
+#include "stream/store/reader_log.h"
 #include "stream/store/streams.h"
 
 namespace quire::stream {
@@ -23,9 +23,9 @@ Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string&
   Position head_before = 0;
   Position head = 0;
   for (int attempt = 0; attempt < kCheckAttempts; ++attempt) {
-    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const Sight> sight,
-                           OpenSight(fs, part, Access::kLook));
-    const Position told = sight->tail();
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const ReaderLog> reader_log,
+                           OpenReaderLog(fs, part, Access::kLook));
+    const Position told = reader_log->tail();
     QUIRE_ASSIGN_OR_RETURN(const auto heap,
                            LogHeap::Open(fs, part.path("log"), io::MapMode::kRead));
     WalkEnd end;
@@ -33,7 +33,7 @@ Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string&
     how.check_data = check_data;
     QUIRE_RETURN_IF_ERROR(ReadContents(heap.get(), how, &end).status());
     const Status sound = CheckEnd(*heap, end, told, false);
-    if (sound.ok() || sight->Untouched(end.at)) return sound;
+    if (sound.ok() || reader_log->Untouched(end.at)) return sound;
     head_before = std::exchange(head, heap->head().head);
     io::RealClock().SleepNs(kCheckPauseNs);
   }

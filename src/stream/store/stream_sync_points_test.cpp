@@ -503,7 +503,7 @@ TEST(StreamSyncPointsBeside, AnIndexThatGivesWayToASmallerOneIsNotDamaged) {
   ASSERT_OK(machine.Write(options).status());
   options.objects_max = 16;
   std::unique_ptr<StreamWriter> writer;
-  const AtPlace at("stream.sight.index_opened", [&] { writer = *machine.Write(options); });
+  const AtPlace at("stream.reader_log.index_opened", [&] { writer = *machine.Write(options); });
   EXPECT_OK(machine.Read().status());
   EXPECT_NE(writer, nullptr);
 }

@@ -17,9 +17,9 @@
 
 namespace quire::stream {
 
-class Sight {
+class ReaderLog {
  public:
-  virtual ~Sight() = default;
+  virtual ~ReaderLog() = default;
   const LogHeap& heap() const { return *heap_; }
   const Index& index() const { return *index_; }
   /// Null: no program wrote the log when it was walked, and the index belongs to this reader.
@@ -36,9 +36,9 @@ class Sight {
   /// Returns whether nothing from `from` on has been overwritten: bytes read there before this call
   /// are the committed ones. False also if a writer is only about to.
   bool Untouched(Position from) const;
-  /// Returns the current state: with the same gate if pins hold what is read, else as OpenSight
+  /// Returns the current state: with the same gate if pins hold what is read, else as OpenReaderLog
   /// finds it.
-  Result<std::shared_ptr<const Sight>> Renew(io::FileSystem& fs, const PartName& name) const;
+  Result<std::shared_ptr<const ReaderLog>> Renew(io::FileSystem& fs, const PartName& name) const;
   /// Whether `snapshot` is one that is kept whole.
   bool Kept(uint64_t snapshot) const;
 
@@ -61,7 +61,7 @@ class Sight {
 ///            be trusted, the log is walked, and the index is in this program's memory.
 ///
 /// Errors  kNotFound, kCorruption, kBusy (a writer is opening it, for long)
-Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name,
+Result<std::shared_ptr<const ReaderLog>> OpenReaderLog(io::FileSystem& fs, const PartName& name,
                                                Access access);
 
 }  // namespace quire::stream

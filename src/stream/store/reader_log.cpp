@@ -1,4 +1,4 @@
-#include "stream/store/sight.h"
+#include "stream/store/reader_log.h"
 
 #include <algorithm>
 #include <utility>
@@ -53,33 +53,33 @@ class SightOpener {
 
   // One with the index that the gate speaks of. kBusy: there is none yet, or it is replaced this
   // moment.
-  Result<std::shared_ptr<const Sight>> Shared(std::shared_ptr<Gate> gate) {
-    auto sight = std::make_shared<Sight>();
-    sight->gate_ = std::move(gate);
-    sight->index_number_ = sight->gate_->index_number();
-    base::SyncPoint("stream.sight.numbered");
-    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
-    const uint64_t log_id = sight->heap_->identity().log_id;
-    if (!sight->gate_->Describes(log_id, fs_.BootId())) return Status(Code::kBusy);
+  Result<std::shared_ptr<const ReaderLog>> Shared(std::shared_ptr<Gate> gate) {
+    auto reader_log = std::make_shared<ReaderLog>();
+    reader_log->gate_ = std::move(gate);
+    reader_log->index_number_ = reader_log->gate_->index_number();
+    base::SyncPoint("stream.reader_log.numbered");
+    QUIRE_ASSIGN_OR_RETURN(reader_log->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    const uint64_t log_id = reader_log->heap_->identity().log_id;
+    if (!reader_log->gate_->Describes(log_id, fs_.BootId())) return Status(Code::kBusy);
     const std::string path = name_.path("index");
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));
     QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
-    base::SyncPoint("stream.sight.index_opened");
+    base::SyncPoint("stream.reader_log.index_opened");
     Result<std::unique_ptr<io::MappedFile>> map = fs_.Map(path, bytes, io::MapMode::kRead);
     // The name may be a smaller index's by now.
     if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);
-    QUIRE_ASSIGN_OR_RETURN(sight->index_map_, std::move(map));
+    QUIRE_ASSIGN_OR_RETURN(reader_log->index_map_, std::move(map));
     // Not all of it: an index has room for many more versions than there are.
-    QUIRE_RETURN_IF_ERROR(sight->index_map_->MakeReadable(0, std::min(bytes, kIndexLooked)));
+    QUIRE_RETURN_IF_ERROR(reader_log->index_map_->MakeReadable(0, std::min(bytes, kIndexLooked)));
     Result<Index> index =
-        Index::Attach(sight->index_map_->data(), bytes, log_id, sight->index_number_);
+        Index::Attach(reader_log->index_map_->data(), bytes, log_id, reader_log->index_number_);
     if (!index.ok()) return Status(Code::kBusy);
-    sight->index_ = std::make_unique<Index>(*std::move(index));
-    return std::shared_ptr<const Sight>(std::move(sight));
+    reader_log->index_ = std::make_unique<Index>(*std::move(index));
+    return std::shared_ptr<const ReaderLog>(std::move(reader_log));
   }
 
   // The part as it is, with the index of the program that writes or wrote it. kBusy: look again.
-  Result<std::shared_ptr<const Sight>> Open(Access access) {
+  Result<std::shared_ptr<const ReaderLog>> Open(Access access) {
     QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
     if (!there) {
       return Status(Code::kNotFound, "no store " + name_.store + " at " + name_.place +
@@ -91,10 +91,10 @@ class SightOpener {
         const std::shared_ptr<Gate> gate,
         GateIfThere(looks ? io::MapMode::kRead : io::MapMode::kReadWrite, looks));
     if (gate != nullptr && gate->state() != GateState::kNone && WriterAsTold(*gate)) {
-      Result<std::shared_ptr<const Sight>> sight = Shared(gate);
+      Result<std::shared_ptr<const ReaderLog>> reader_log = Shared(gate);
       const bool replaced =
-          sight.status().code() == Code::kBusy || sight.status().code() == Code::kNotFound;
-      if (!replaced) return sight;
+          reader_log.status().code() == Code::kBusy || reader_log.status().code() == Code::kNotFound;
+      if (!replaced) return reader_log;
     }
     if (looks) return Alone(gate.get());
     const Status recovered = RecoverIndex(fs_, name_.place, name_.store, name_.rank);
@@ -126,23 +126,23 @@ class SightOpener {
 
   // With an index of this reader alone, of a log that nobody writes. `gate` (null: none) may know
   // how far the log goes. kBusy: a writer has come.
-  Result<std::shared_ptr<const Sight>> Alone(const Gate* gate) {
+  Result<std::shared_ptr<const ReaderLog>> Alone(const Gate* gate) {
     QUIRE_ASSIGN_OR_RETURN(const bool written, Written());
     if (written) return Status(Code::kBusy);
-    auto sight = std::make_shared<Sight>();
-    QUIRE_ASSIGN_OR_RETURN(sight->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
-    const Status walked = Walk(gate, sight.get());
-    base::SyncPoint("stream.sight.walked");
+    auto reader_log = std::make_shared<ReaderLog>();
+    QUIRE_ASSIGN_OR_RETURN(reader_log->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    const Status walked = Walk(gate, reader_log.get());
+    base::SyncPoint("stream.reader_log.walked");
     // A writer that came amid the walk looks like damage.
     QUIRE_ASSIGN_OR_RETURN(const bool written_now, Written());
-    if (written_now || !sight->current()) return Status(Code::kBusy);
+    if (written_now || !reader_log->current()) return Status(Code::kBusy);
     QUIRE_RETURN_IF_ERROR(walked);
-    return std::shared_ptr<const Sight>(std::move(sight));
+    return std::shared_ptr<const ReaderLog>(std::move(reader_log));
   }
 
   // As a writer that opens the log walks it.
-  Status Walk(const Gate* gate, Sight* sight) {
-    LogHeap* const heap = sight->heap_.get();
+  Status Walk(const Gate* gate, ReaderLog* reader_log) {
+    LogHeap* const heap = reader_log->heap_.get();
     const uint64_t log_id = heap->identity().log_id;
     WalkEnd end;
     const HowToRead how = HowToReadDuring(fs_.BootId(), *heap);
@@ -151,25 +151,25 @@ class SightOpener {
     QUIRE_RETURN_IF_ERROR(CheckEnd(*heap, end, described ? gate->tail() : 0, !how.any_order));
     const IndexSizes sizes = SizesFor(contents, 1, heap->identity().capacity);
     const uint64_t bytes = Index::BytesFor(sizes);
-    QUIRE_ASSIGN_OR_RETURN(sight->own_index_, io::AllocatePages(bytes));
-    Index::Format(sight->own_index_.data(), sizes, log_id, 1);
-    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(sight->own_index_.data(), bytes, log_id, 1));
-    sight->index_ = std::make_unique<Index>(std::move(index));
-    sight->snapshot_ = contents.snapshot;
-    return FillIndex(contents, sight->index_.get());
+    QUIRE_ASSIGN_OR_RETURN(reader_log->own_index_, io::AllocatePages(bytes));
+    Index::Format(reader_log->own_index_.data(), sizes, log_id, 1);
+    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(reader_log->own_index_.data(), bytes, log_id, 1));
+    reader_log->index_ = std::make_unique<Index>(std::move(index));
+    reader_log->snapshot_ = contents.snapshot;
+    return FillIndex(contents, reader_log->index_.get());
   }
 
   io::FileSystem& fs_;
   const PartName& name_;
 };
 
-GateState Sight::state() const {
+GateState ReaderLog::state() const {
   if (gate_ != nullptr) return gate_->state();
   return heap_->head().finished ? GateState::kFinished : GateState::kEnded;
 }
 
 // A log that nobody writes is as it was until a writer opens it, and so stores a head.
-bool Sight::current() const {
+bool ReaderLog::current() const {
   if (gate_ == nullptr) {
     const Result<Head> head = heap_->ReadHead();
     return head.ok() && head->sequence == heap_->head().sequence;
@@ -178,37 +178,37 @@ bool Sight::current() const {
 }
 
 // The writer tells a new head in the gate before it overwrites what lies below it.
-bool Sight::Untouched(Position from) const {
+bool ReaderLog::Untouched(Position from) const {
   base::LoadFence();
   if (gate_ == nullptr) return current();
   return gate_->Holds(heap_->identity().log_id) && gate_->head() <= from;
 }
 
-Result<std::shared_ptr<const Sight>> Sight::Renew(io::FileSystem& fs, const PartName& name) const {
-  if (!pinned()) return OpenSight(fs, name, Access::kLook);
+Result<std::shared_ptr<const ReaderLog>> ReaderLog::Renew(io::FileSystem& fs, const PartName& name) const {
+  if (!pinned()) return OpenReaderLog(fs, name, Access::kLook);
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
-    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Shared(gate_);
-    const bool again = sight.status().code() == Code::kBusy;
-    if (!again || io::RealClock().NowNs() >= deadline) return sight;
+    Result<std::shared_ptr<const ReaderLog>> reader_log = SightOpener(fs, name).Shared(gate_);
+    const bool again = reader_log.status().code() == Code::kBusy;
+    if (!again || io::RealClock().NowNs() >= deadline) return reader_log;
     io::RealClock().SleepNs(kSightPauseNs);
   }
 }
 
-bool Sight::Kept(uint64_t snapshot) const {
+bool ReaderLog::Kept(uint64_t snapshot) const {
   const Result<Head> head = heap_->ReadHead();
   return head.ok() && std::binary_search(head->kept.begin(), head->kept.end(), snapshot);
 }
 
-Result<std::shared_ptr<const Sight>> OpenSight(io::FileSystem& fs, const PartName& name,
+Result<std::shared_ptr<const ReaderLog>> OpenReaderLog(io::FileSystem& fs, const PartName& name,
                                                Access access) {
   QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   QUIRE_RETURN_IF_ERROR(CheckOwner(fs, name));
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
-    Result<std::shared_ptr<const Sight>> sight = SightOpener(fs, name).Open(access);
-    const bool again = !sight.ok() && sight.status().code() == Code::kBusy;
-    if (!again) return sight;
+    Result<std::shared_ptr<const ReaderLog>> reader_log = SightOpener(fs, name).Open(access);
+    const bool again = !reader_log.ok() && reader_log.status().code() == Code::kBusy;
+    if (!again) return reader_log;
     if (io::RealClock().NowNs() >= deadline) {
       return Status(Code::kBusy, name.path("log") + " is being opened by a writer");
     }
