@@ -1,8 +1,8 @@
 #include <memory>
 #include <utility>
 
-#include "kv/database/context.h"
 #include "dataset/calls/dataset_writer.h"
+#include "kv/database/context.h"
 #include "quire/dataset.h"
 
 namespace quire {

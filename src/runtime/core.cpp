@@ -251,7 +251,8 @@ Result<std::shared_ptr<Core>> NewCore(const Environment& environment,
   QUIRE_RETURN_IF_ERROR(Together(*core->exchange, [&] {
     if (prepared.ok()) prepared = core->exchange->HandlerStatus();
     core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->blocking_executor);
+    core->progress_queue =
+        std::make_unique<ProgressQueue>(core->exchange.get(), core->blocking_executor);
     core->manual_background = !environment.background_threads;
     core->description = transport_name;
     if (!environment.thread_level.empty()) core->description += ", " + environment.thread_level;

@@ -17,8 +17,8 @@
 #include "io/paths/made_paths.h"
 #include "quire/database.h"
 #include "runtime/channel.h"
-#include "runtime/progress_queue.h"
 #include "runtime/memory_budget.h"
+#include "runtime/progress_queue.h"
 
 namespace quire::runtime {
 

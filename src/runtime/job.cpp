@@ -335,7 +335,8 @@ void Job::LookForMissing() {
   if (!lives.ok()) {
     core_->progress_queue->Run([self = shared_from_this(), lives] { self->Fail(lives); });
   } else if (MayAsk(missing)) {
-    core_->progress_queue->Run([self = shared_from_this(), missing] { self->StartAsking(missing); });
+    core_->progress_queue->Run(
+        [self = shared_from_this(), missing] { self->StartAsking(missing); });
   }
 }
 

@@ -148,7 +148,8 @@ class HungryExecutor final : public base::Executor {
 // Its last step publishes on rank 0; a rank has no memory to report that step.
 class PublishingWork final : public JobWork {
  public:
-  PublishingWork(int rank, HungryExecutor* progress_queue) : rank_(rank), errands_(progress_queue) {}
+  PublishingWork(int rank, HungryExecutor* progress_queue)
+      : rank_(rank), errands_(progress_queue) {}
   int step_count() const override { return 2; }
   Result<State> Advance(int step) override {
     if (rank_ == 0) published_ = step == 1;

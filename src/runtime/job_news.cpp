@@ -114,7 +114,8 @@ void Job::TakeReport(int source, Report report) {
     work_ns_ = NowNs();
   }
   const std::shared_ptr<Job> self = weak_from_this().lock();
-  if (self != nullptr) core_->progress_queue->Run([self] { self->Guarded([&] { self->Decide(); }); });
+  if (self != nullptr)
+    core_->progress_queue->Run([self] { self->Guarded([&] { self->Decide(); }); });
   exchange_->Nudge(this);
 }
 

@@ -51,7 +51,8 @@ inline void RunSimRanks(const SimRanksOptions& options,
     core->exchange =
         comm::Exchange::Create(std::move(transport), {.timeout_ms = options.timeout_ms});
     core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-    core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), core->blocking_executor);
+    core->progress_queue =
+        std::make_unique<ProgressQueue>(core->exchange.get(), core->blocking_executor);
     program(core);
     core->End();
   });

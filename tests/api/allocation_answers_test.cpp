@@ -18,6 +18,8 @@
 #include "comm/shm/shm_transport.h"
 #include "comm/sim/sim_network.h"
 #include "comm/transport/transport.h"
+#include "dataset/route/batches.h"
+#include "dataset/route/sender.h"
 #include "failing_allocations.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/persistence_testing.h"
@@ -26,8 +28,6 @@
 #include "kv/protocol/update_registry.h"
 #include "kv/protocol/wire.h"
 #include "log/record.h"
-#include "dataset/route/batches.h"
-#include "dataset/route/sender.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv {

@@ -13,13 +13,13 @@
 
 #include "base/hash.h"
 #include "child_process.h"
-#include "failing_allocations.h"
-#include "filter/rank_map/rank_map.h"
-#include "io/sim/sim_file_system.h"
 #include "dataset/part/double_buffer.h"
 #include "dataset/part/files.h"
 #include "dataset/part/part_reader.h"
 #include "dataset/part/part_writer.h"
+#include "failing_allocations.h"
+#include "filter/rank_map/rank_map.h"
+#include "io/sim/sim_file_system.h"
 #include "quire/quire.h"
 #include "quire/quire_dataset.h"
 #include "runtime/sim_ranks_testing.h"
@@ -264,7 +264,8 @@ void TurnStarved(quire::dataset::DoubleBuffer<Flag>* buffer) {
 TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
   quire::runtime::RunSimRanks(
       {.rank_count = 1}, [](const std::shared_ptr<quire::runtime::Core>& core) {
-        const auto queue = std::make_shared<quire::dataset::SerialQueue>(nullptr, core->exchange.get());
+        const auto queue =
+            std::make_shared<quire::dataset::SerialQueue>(nullptr, core->exchange.get());
         int written = 0;
         quire::dataset::DoubleBuffer<Flag> buffer(queue.get(), [&](Flag* /*full*/, bool /*only*/) {
           ++written;
@@ -277,7 +278,7 @@ TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
 
 // A part of one map; the keys are their hashes.
 std::shared_ptr<quire::dataset::PartReader> PartOfAMap(quire::io::FileSystem& fs,
-                                                         uint32_t pair_count, uint64_t held_max) {
+                                                       uint32_t pair_count, uint64_t held_max) {
   using namespace quire::dataset;
   constexpr uint32_t kRanks = 1024;
   constexpr char kDirectory[] = "/steps";

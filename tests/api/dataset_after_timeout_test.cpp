@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "dataset/calls/dataset_reader.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "kv/database/timeouts_testing.h"
-#include "dataset/calls/dataset_reader.h"
 #include "quire/dataset.h"
 #include "tests/support/status_asserts.h"
 

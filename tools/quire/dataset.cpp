@@ -2,9 +2,9 @@
 #include <iostream>
 
 #include "base/printable.h"
+#include "dataset/part/files.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"
-#include "dataset/part/files.h"
 #include "quire/dataset.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"

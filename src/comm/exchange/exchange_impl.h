@@ -28,9 +28,9 @@
 #include "comm/exchange/message.h"
 #include "comm/exchange/peer.h"
 #include "comm/exchange/service_table.h"
+#include "comm/transport/adaptive_spin.h"
 #include "comm/transport/mailbox.h"
 #include "comm/transport/progress_group.h"
-#include "comm/transport/adaptive_spin.h"
 #include "comm/transport/transport.h"
 #include "comm/transport/wait_set.h"
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/random.h"
+#include "comm/mpi/mpi_transport.h"
+#include "comm/transport/adaptive_spin.h"
+#include "comm/transport/backoff.h"
 #include "comm/transport/core_set.h"
 #include "comm/transport/frame.h"
-#include "comm/mpi/mpi_transport.h"
-#include "comm/transport/backoff.h"
-#include "comm/transport/adaptive_spin.h"
 
 namespace quire::comm::message_test {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "comm/mpi/mpi_session.h"
-#include "comm/transport/frame.h"
 #include "comm/transport/backoff.h"
+#include "comm/transport/frame.h"
 #include "comm/transport/peer_process.h"
 #include "comm/transport/progress_group.h"
 #include "comm/transport/transport.h"

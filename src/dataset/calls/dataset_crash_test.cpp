@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/part/files.h"
+#include "io/sim/sim_file_system.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_jobs_testing.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/part/files.h"
+#include "io/sim/sim_file_system.h"
 #include "runtime/repository.h"
 #include "tests/support/status_asserts.h"
 

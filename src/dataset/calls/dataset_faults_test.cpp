@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_jobs_testing.h"
+#include "io/sim/sim_file_system.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::dataset::dataset_faults_test {

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/coding.h"
-#include "dataset/route/entry.h"
 #include "dataset/part/files.h"
+#include "dataset/route/entry.h"
 
 namespace quire::dataset {
 namespace {

@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_testing.h"
+#include "io/sim/sim_file_system.h"
 
 namespace quire::dataset {
 

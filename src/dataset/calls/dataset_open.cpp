@@ -4,8 +4,8 @@
 
 #include "base/coding.h"
 #include "base/out_of_memory.h"
-#include "io/files/machine.h"
 #include "dataset/calls/dataset_writer.h"
+#include "io/files/machine.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/options_text.h"

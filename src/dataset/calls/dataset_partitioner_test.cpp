@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_jobs_testing.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/part/files.h"
+#include "io/sim/sim_file_system.h"
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"
 

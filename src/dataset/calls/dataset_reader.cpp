@@ -12,11 +12,11 @@
 #include "base/hash.h"
 #include "base/out_of_memory.h"
 #include "base/program_call.h"
-#include "filter/rank_map/spread.h"
-#include "io/files/machine.h"
 #include "dataset/calls/dataset_scan.h"
 #include "dataset/part/pair_buffer.h"
 #include "dataset/part/value_file.h"
+#include "filter/rank_map/spread.h"
+#include "io/files/machine.h"
 #include "runtime/partitioner.h"
 #include "runtime/repository.h"
 

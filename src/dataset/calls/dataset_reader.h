@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/forked_child.h"
-#include "io/files/file_system.h"
-#include "dataset/route/entry.h"
 #include "dataset/part/files.h"
 #include "dataset/part/part_cache.h"
+#include "dataset/route/entry.h"
+#include "io/files/file_system.h"
 #include "quire/dataset.h"
 
 namespace quire::dataset {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/part/part_writer.h"
+#include "io/sim/sim_file_system.h"
 #include "runtime/repository.h"
 #include "tests/support/status_asserts.h"
 

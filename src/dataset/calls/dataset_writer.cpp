@@ -7,10 +7,10 @@
 #include "base/coding.h"
 #include "base/hash.h"
 #include "base/out_of_memory.h"
+#include "dataset/part/value_file.h"
+#include "dataset/route/patient_barrier.h"
 #include "io/files/machine.h"
 #include "log/record.h"
-#include "dataset/route/patient_barrier.h"
-#include "dataset/part/value_file.h"
 #include "runtime/agreement.h"
 #include "runtime/partitioner.h"
 
@@ -58,7 +58,7 @@ DatasetWriterImpl::~DatasetWriterImpl() {
 
 void DatasetWriterImpl::Stop() {
   shuffle_.reset();  // nothing more comes
-  queue_->WaitUntilIdle();     // it writes into what goes now
+  queue_->WaitUntilIdle();  // it writes into what goes now
 }
 
 // The writer lives on, and says why it does nothing any more.

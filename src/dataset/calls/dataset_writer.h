@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "base/forked_child.h"
-#include "io/paths/made_paths.h"
-#include "dataset/route/patient_barrier.h"
-#include "dataset/route/collector.h"
 #include "dataset/part/double_buffer.h"
 #include "dataset/part/files.h"
-#include "dataset/part/serial_queue.h"
 #include "dataset/part/part_writer.h"
+#include "dataset/part/serial_queue.h"
+#include "dataset/route/collector.h"
+#include "dataset/route/patient_barrier.h"
 #include "dataset/route/shuffle.h"
+#include "io/paths/made_paths.h"
 #include "quire/dataset.h"
 #include "runtime/core.h"
 

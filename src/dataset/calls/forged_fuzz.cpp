@@ -10,8 +10,8 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "filter/rank_map/rank_map.h"
 #include "dataset/part/files.h"
+#include "filter/rank_map/rank_map.h"
 #include "runtime/sealed_text.h"
 
 namespace quire::dataset {
@@ -91,8 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const Slice bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   constexpr void (*kTakers[])(Slice) = {quire::dataset::TakeEpochs, quire::dataset::TakeIndex,
-                                        quire::dataset::TakeList,
-                                        quire::dataset::TakeDescriptor};
+                                        quire::dataset::TakeList, quire::dataset::TakeDescriptor};
   kTakers[data[0] % 4](bytes);
   return 0;
 }

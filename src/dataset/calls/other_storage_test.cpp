@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/part/files.h"
+#include "io/sim/sim_file_system.h"
 #include "runtime/repository.h"
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/file_tree.h"

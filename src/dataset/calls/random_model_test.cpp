@@ -19,10 +19,10 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/route/entry.h"
+#include "io/sim/sim_file_system.h"
 #include "quire/dataset.h"
 #include "quire/option_table.h"
 #include "tests/support/model_seeds.h"

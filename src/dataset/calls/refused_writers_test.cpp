@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/part/files.h"
+#include "io/sim/sim_file_system.h"
 #include "runtime/repository.h"
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"

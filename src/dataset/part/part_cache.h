@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/files/file_system.h"
 #include "dataset/part/files.h"
 #include "dataset/part/part_reader.h"
+#include "io/files/file_system.h"
 
 namespace quire::dataset {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/epoch.h"
-#include "io/paths/file_section.h"
 #include "dataset/part/pair_buffer.h"
+#include "io/paths/file_section.h"
 
 namespace quire::dataset {
 namespace {

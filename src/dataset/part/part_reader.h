@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "dataset/part/files.h"
 #include "filter/rank_map/rank_map.h"
 #include "io/files/file_system.h"
-#include "dataset/part/files.h"
 #include "table/table.h"
 
 namespace quire::dataset {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/paths/file_section.h"
-#include "io/files/machine.h"
 #include "dataset/part/value_file.h"
+#include "io/files/machine.h"
+#include "io/paths/file_section.h"
 
 namespace quire::dataset {
 namespace {

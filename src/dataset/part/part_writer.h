@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "dataset/part/files.h"
+#include "dataset/part/pair_buffer.h"
 #include "filter/rank_map/rank_map.h"
 #include "io/files/file_system.h"
 #include "io/paths/made_paths.h"
-#include "dataset/part/files.h"
-#include "dataset/part/pair_buffer.h"
 #include "quire/options.h"
 
 namespace quire::dataset {

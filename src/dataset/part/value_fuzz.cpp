@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "io/sim/sim_file_system.h"
 #include "dataset/part/value_file.h"
+#include "io/sim/sim_file_system.h"
 
 namespace quire::dataset {
 namespace {
@@ -60,6 +60,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const char* const bytes = reinterpret_cast<const char*>(data);
   const auto offset = quire::base::LoadLe<uint16_t>(bytes + 1);
   quire::dataset::Run(std::string(bytes + 3, size - 3), offset, (data[0] & 1) != 0,
-                        (data[0] & 2) != 0);
+                      (data[0] & 2) != 0);
   return 0;
 }

@@ -12,19 +12,20 @@
 #include <optional>
 #include <vector>
 
-#include "filter/rank_map/rank_map.h"
 #include "dataset/part/double_buffer.h"
-#include "dataset/route/entry.h"
-#include "dataset/part/serial_queue.h"
 #include "dataset/part/part_writer.h"
+#include "dataset/part/serial_queue.h"
+#include "dataset/route/entry.h"
 #include "dataset/route/route.h"
+#include "filter/rank_map/rank_map.h"
 #include "quire/dataset.h"
 
 namespace quire::dataset {
 
 class Collector {
  public:
-  Collector(const DatasetOptions& options, const Route& route, SerialQueue* queue, PartWriter* part);
+  Collector(const DatasetOptions& options, const Route& route, SerialQueue* queue,
+            PartWriter* part);
 
   /// Takes the entries of a batch of `source`; with marks, of the ranks that the marks name,
   /// forwarded by `source`.

@@ -17,10 +17,10 @@
 #include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
-#include "io/sim/sim_file_system.h"
+#include "dataset/part/part_reader.h"
 #include "dataset/route/collector.h"
 #include "dataset/route/mute_exchange_testing.h"
-#include "dataset/part/part_reader.h"
+#include "io/sim/sim_file_system.h"
 
 namespace quire::dataset {
 namespace {
@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Of exactly the size: the sanitizer sees every step beyond it.
   const std::vector<char> entries(data + 2, data + size);
   quire::dataset::Run(kFormats[data[0] & 3], data[1] % quire::dataset::kGridSize,
-                        (data[0] & 4) != 0, quire::Slice(entries.data(), entries.size()));
+                      (data[0] & 4) != 0, quire::Slice(entries.data(), entries.size()));
   quire::base::EpochCollect();
   return 0;
 }

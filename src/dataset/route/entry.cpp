@@ -2,8 +2,8 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
-#include "log/record.h"
 #include "dataset/part/value_file.h"
+#include "log/record.h"
 
 namespace quire::dataset {
 

@@ -11,9 +11,9 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "io/sim/sim_file_system.h"
 #include "dataset/calls/dataset_writer.h"
 #include "dataset/route/mute_exchange_testing.h"
+#include "io/sim/sim_file_system.h"
 #include "runtime/agreement.h"
 
 namespace quire::dataset {

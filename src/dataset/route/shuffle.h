@@ -17,10 +17,10 @@
 #include <optional>
 #include <shared_mutex>
 
-#include "dataset/route/patient_barrier.h"
 #include "dataset/route/batches.h"
 #include "dataset/route/collector.h"
 #include "dataset/route/entry.h"
+#include "dataset/route/patient_barrier.h"
 #include "dataset/route/route.h"
 #include "dataset/route/sender.h"
 #include "runtime/core.h"

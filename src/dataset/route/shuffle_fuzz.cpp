@@ -15,9 +15,9 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "io/sim/sim_file_system.h"
 #include "dataset/route/mute_exchange_testing.h"
 #include "dataset/route/shuffle.h"
+#include "io/sim/sim_file_system.h"
 
 namespace quire::dataset {
 namespace {
@@ -74,7 +74,8 @@ class Rank {
     core_->executor = base::NewManualExecutor();
     core_->blocking_executor = core_->executor;
     core_->exchange = std::move(exchange);
-    core_->progress_queue = std::make_unique<runtime::ProgressQueue>(exchange_, core_->blocking_executor);
+    core_->progress_queue =
+        std::make_unique<runtime::ProgressQueue>(exchange_, core_->blocking_executor);
     PartWriter::Options part;
     part.fs = fs_.get();
     part.rank = kGridRank;
@@ -188,6 +189,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Of exactly the size: the sanitizer sees every step beyond it.
   const std::vector<char> batch(bytes.begin(), bytes.end());
   quire::dataset::Run(format, data[1] % quire::dataset::kGridSize, (data[0] & 4) != 0,
-                        quire::Slice(batch.data(), batch.size()));
+                      quire::Slice(batch.data(), batch.size()));
   return 0;
 }

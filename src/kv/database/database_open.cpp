@@ -30,7 +30,7 @@ struct Opening {
   bool creating = false;  // there is no database
   bool growing = false;   // there is none of these ranks
   bool at_once = false;   // what is old moves before the program goes on
-  OlderParts old;           // of other ranks
+  OlderParts old;         // of other ranks
   std::shared_ptr<table::BlockCache> cache;
   RedistributionRequest request;
   std::unique_ptr<DatabaseImpl> database;  // made of `parts`

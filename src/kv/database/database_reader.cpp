@@ -10,8 +10,8 @@
 #include "base/program_call.h"
 #include "io/files/machine.h"
 #include "kv/generations/generation_chain.h"
-#include "kv/persistence/checkpoint_files.h"
 #include "kv/owner/local_iterator.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "runtime/partitioner.h"
 
 namespace quire::kv {

@@ -59,8 +59,8 @@ class PartEntries final : public table::EntryIterator {
 // merges above and below it, it turns round by seeking anew.
 class GenerationEntries final : public table::EntryIterator {
  public:
-  GenerationEntries(std::shared_ptr<const GenerationChain> chain, size_t at, int rank, int rank_count,
-                    std::vector<std::unique_ptr<table::EntryIterator>> parts)
+  GenerationEntries(std::shared_ptr<const GenerationChain> chain, size_t at, int rank,
+                    int rank_count, std::vector<std::unique_ptr<table::EntryIterator>> parts)
       : chain_(std::move(chain)),
         at_(at),
         rank_(rank),
@@ -249,8 +249,8 @@ std::shared_ptr<const lsm::BackingStore> NewEmptyBackingStore() {
   return std::make_shared<EmptyBackingStore>();
 }
 
-std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(std::shared_ptr<const GenerationChain> chain, int rank,
-                                                   int rank_count) {
+std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(
+    std::shared_ptr<const GenerationChain> chain, int rank, int rank_count) {
   return std::make_shared<ChainBackingStore>(std::move(chain), rank, rank_count);
 }
 

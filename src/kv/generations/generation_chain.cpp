@@ -79,7 +79,8 @@ Status GenerationChain::HoldLocked(size_t at, int rank, Slot& slot) const {
   return Status();
 }
 
-Result<std::shared_ptr<lsm::Reader>> GenerationChain::OpenLocked(size_t at, int rank, Slot& slot) const {
+Result<std::shared_ptr<lsm::Reader>> GenerationChain::OpenLocked(size_t at, int rank,
+                                                                 Slot& slot) const {
   QUIRE_RETURN_IF_ERROR(HoldLocked(at, rank, slot));
   const std::string directory = PartDirectory(options_.directory, options_.generations[at], rank);
   auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
@@ -116,7 +117,7 @@ Result<std::shared_ptr<lsm::Reader>> GenerationChain::PartOnce(size_t at, int ra
 }
 
 Status GenerationChain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
-                   lsm::Reader::Presence* presence) const {
+                             lsm::Reader::Presence* presence) const {
   const int rank_count = options_.generations[at].rank_count;
   const Result<int> owner =
       runtime::AnswerOf(options_.partitioner, key, base::HashKey(key), rank_count);

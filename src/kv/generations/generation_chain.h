@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "kv/protocol/descriptor.h"
-#include "lsm/version/backing_store.h"
 #include "lsm/offline/reader.h"
+#include "lsm/version/backing_store.h"
 #include "quire/database.h"
 
 namespace quire::kv {
@@ -85,8 +85,8 @@ class GenerationChain {
 
 constexpr int kAllRanks = 0;
 /// The pairs of `chain` that `rank` of `rank_count` owns, or kAllRanks do, as base of its storage.
-std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(std::shared_ptr<const GenerationChain> chain, int rank,
-                                                   int rank_count);
+std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(
+    std::shared_ptr<const GenerationChain> chain, int rank, int rank_count);
 /// A base without a pair: with it a storage drops no tombstone, as long as pairs of older parts are
 /// moved to it that nobody reads where they lie.
 std::shared_ptr<const lsm::BackingStore> NewEmptyBackingStore();

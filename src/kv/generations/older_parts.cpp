@@ -50,7 +50,8 @@ int ReaderOf(const std::vector<std::string>& seen, size_t at, int part) {
   return -1;
 }
 
-Status Assign(const GenerationChain::Options& chain, const std::vector<std::string>& seen, OlderParts* old) {
+Status Assign(const GenerationChain::Options& chain, const std::vector<std::string>& seen,
+              OlderParts* old) {
   size_t at = 0;
   for (const Generation& generation : chain.generations) {
     std::vector<int>& readers = old->readers.emplace_back();
@@ -87,7 +88,8 @@ Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
   return seen;
 }
 
-Status AssignBySight(const runtime::Core& core, const GenerationChain::Options& chain, OlderParts* old) {
+Status AssignBySight(const runtime::Core& core, const GenerationChain::Options& chain,
+                     OlderParts* old) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, chain));
   return Assign(chain, seen, old);
 }
@@ -113,7 +115,8 @@ Status HoldOwn(const runtime::Core& core, const OlderParts& old) {
 
 }  // namespace
 
-Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const GenerationChain::Options& options) {
+Result<bool> WasCopiedByFewerRanks(const runtime::Core& core,
+                                   const GenerationChain::Options& options) {
   const Result<bool> own = Sees(options, options.generations[0], core.rank());
   // One that cannot look is told below.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(own.ok() && *own ? 0 : 1));

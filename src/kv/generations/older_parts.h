@@ -14,7 +14,7 @@
 namespace quire::kv {
 
 struct OlderParts {
-  std::shared_ptr<const GenerationChain> chain;     ///< null: there are no older generations
+  std::shared_ptr<const GenerationChain> chain;  ///< null: there are no older generations
   std::vector<std::vector<int>> readers;  ///< by generation, by old rank: the rank that reads it
   bool shared = false;                    ///< every rank sees every part
 };
@@ -27,6 +27,7 @@ Result<OlderParts> AssignOlderParts(const runtime::Core& core, GenerationChain::
 /// Whether the only one of these generations, of as many ranks as there are, lies where fewer ranks
 /// put it, by turns, and some rank does not see its own part: what a restart on fewer nodes leaves.
 /// Collective; the same on all ranks. Cost: one message round where each sees its own.
-Result<bool> WasCopiedByFewerRanks(const runtime::Core& core, const GenerationChain::Options& options);
+Result<bool> WasCopiedByFewerRanks(const runtime::Core& core,
+                                   const GenerationChain::Options& options);
 
 }  // namespace quire::kv

@@ -130,7 +130,7 @@ Result<std::vector<PartFound>> FindParts(io::FileSystem& fs, const std::string& 
 }
 
 Result<PartInventory> ListParts(io::FileSystem& fs, const std::string& directory,
-                               const std::set<uint32_t>& kept) {
+                                const std::set<uint32_t>& kept) {
   PartInventory inventory;
   QUIRE_ASSIGN_OR_RETURN(inventory.parts, FindParts(fs, directory, kept));
   if (inventory.parts.empty()) return inventory;

@@ -35,14 +35,14 @@ struct PartInventory {
 };
 /// Parts of all generations but `kept`.
 Result<PartInventory> ListParts(io::FileSystem& fs, const std::string& directory,
-                               const std::set<uint32_t>& kept);
+                                const std::set<uint32_t>& kept);
 /// One round of removing what all ranks see, which may be on storages that nodes share or have to
 /// themselves: this rank's share among those with the same digest (`digests`: by rank), piece by
 /// piece.
 class ShareRemoval {
  public:
-  ShareRemoval(io::FileSystem& fs, const PartInventory& inventory, const std::vector<uint64_t>& digests,
-               int rank);
+  ShareRemoval(io::FileSystem& fs, const PartInventory& inventory,
+               const std::vector<uint64_t>& digests, int rank);
   /// Removes some of it, for about 10 ms: true once all is gone.
   Result<bool> Advance();
   /// Returns whether something was removed: then another round may find more.

@@ -67,7 +67,7 @@ Status CheckpointPart::Begin() {
   // Who reads and writes the database need not meet a damaged block: a checkpoint has to.
   const auto check = [this](const FileCopier::Item& item) { return CheckCopy(item); };
   transfer_ = std::make_unique<FileCopier>(fs_, places_.source, places_.target, std::move(items),
-                                         bytes_done_, check);
+                                           bytes_done_, check);
   return Status();
 }
 

@@ -20,7 +20,7 @@ constexpr uint64_t kWriteBackBytes = 8 << 20;
 }  // namespace
 
 FileCopier::FileCopier(io::FileSystem& fs, std::string source, std::string target,
-                   std::vector<Item> items, std::atomic<uint64_t>* bytes_done, Check check)
+                       std::vector<Item> items, std::atomic<uint64_t>* bytes_done, Check check)
     : fs_(fs),
       source_(std::move(source)),
       target_(std::move(target)),

@@ -37,7 +37,7 @@ class FileCopier {
   using Check = std::function<Status(const Item& item)>;
   /// From `source` to `target`, directories. The size of each file of `items` is known.
   FileCopier(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
-           std::atomic<uint64_t>* bytes_done, Check check = {});
+             std::atomic<uint64_t>* bytes_done, Check check = {});
 
   /// Does some of it: true once all is done. To make the target's entries durable is left to the
   /// caller, who may add some.

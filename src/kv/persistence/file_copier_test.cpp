@@ -99,10 +99,11 @@ TEST_F(Transfers, EveryCopyIsCheckedAndNoLink) {
     if (item.name == "piece") item.link_from = "/nowhere";
   }
   std::map<std::string, uint64_t> checked;
-  FileCopier transfer(*fs_, "/from", "/to", items_, &bytes_done_, [&](const FileCopier::Item& item) {
-    checked[item.name] = item.file.sum;
-    return Status();
-  });
+  FileCopier transfer(*fs_, "/from", "/to", items_, &bytes_done_,
+                      [&](const FileCopier::Item& item) {
+                        checked[item.name] = item.file.sum;
+                        return Status();
+                      });
   ASSERT_TRUE(Run(&transfer).ok());
   std::map<std::string, uint64_t> expected;
   for (const auto& [name, bytes] : contents_) {

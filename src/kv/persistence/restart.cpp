@@ -10,11 +10,11 @@
 #include "base/log_sink.h"
 #include "base/sync_point.h"
 #include "io/files/machine.h"
-#include "kv/persistence/checkpoint.h"
 #include "kv/generations/locked_database.h"
 #include "kv/generations/part_files.h"
-#include "kv/persistence/restart_candidates.h"
+#include "kv/persistence/checkpoint.h"
 #include "kv/persistence/file_copier.h"
+#include "kv/persistence/restart_candidates.h"
 #include "lsm/db/db.h"
 #include "lsm/version/manifest.h"
 #include "runtime/agreement.h"
@@ -109,7 +109,7 @@ class RestartWork final : public runtime::JobWork {
   const bool replaces_;     // there is a database
   const int publish_;       // the step
   bool may_count_ = false;  // rank 0: the descriptor may say that what was copied is the database
-  PartInventory old_;           // what is replaced, as this rank sees it
+  PartInventory old_;       // what is replaced, as this rank sees it
   std::vector<uint64_t> digests_;
   std::unique_ptr<ShareRemoval> removal_;  // of that, while it goes on
   const Candidate* copied_ = nullptr;      // whose parts all ranks have

@@ -8,8 +8,8 @@
 #include <memory>
 #include <utility>
 
-#include "lsm/version/backing_store.h"
 #include "lsm/db/db_test_support.h"
+#include "lsm/version/backing_store.h"
 
 namespace quire::lsm {
 

@@ -4,10 +4,10 @@
 
 #include "log/segment.h"
 #include "lsm/db/db_test_support.h"
+#include "lsm/memtable/memtable_pool.h"
+#include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
-#include "lsm/version/manifest.h"
-#include "lsm/memtable/memtable_pool.h"
 
 namespace quire::lsm::db_damage_test {
 namespace {

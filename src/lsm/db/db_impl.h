@@ -198,10 +198,11 @@ class DbImpl final : public Db {
 
   // db_update.cpp
   Status GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                      const AllocateFn& allocate, std::shared_ptr<const BackingStore>* base) const;
+                              const AllocateFn& allocate,
+                              std::shared_ptr<const BackingStore>* base) const;
   Status FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                       const AllocateFn& allocate, std::shared_ptr<const BackingStore>* base,
-                       LateValue* late) const;
+                               const AllocateFn& allocate,
+                               std::shared_ptr<const BackingStore>* base, LateValue* late) const;
   bool HasBackingStore() const;
   struct UpdateCall;
   Status AskBackingStore(Slice key, UpdateCall& call) const;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "io/ipc/shared_memory.h"
-#include "lsm/memtable/shared_region.h"
 #include "lsm/db/db_test_support.h"
+#include "lsm/memtable/shared_region.h"
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"

@@ -136,16 +136,17 @@ bool DbImpl::HasBackingStore() const {
 
 // *base: to be asked, as nothing is known here.
 Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                            const AllocateFn& allocate,
-                            std::shared_ptr<const BackingStore>* base) const {
+                                    const AllocateFn& allocate,
+                                    std::shared_ptr<const BackingStore>* base) const {
   LateValue late;
   QUIRE_RETURN_IF_ERROR(FindAboveBackingStore(key, hash, snapshot, allocate, base, &late));
   return ReadLate(late, allocate);
 }
 
 Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                             const AllocateFn& allocate, std::shared_ptr<const BackingStore>* base,
-                             LateValue* late) const {
+                                     const AllocateFn& allocate,
+                                     std::shared_ptr<const BackingStore>* base,
+                                     LateValue* late) const {
   const base::EpochGuard guard;
   const Version& version = *version_.load(std::memory_order_acquire);
   // Slots and filters are on their way from memory while the MemTables are looked into.

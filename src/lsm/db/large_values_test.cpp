@@ -129,8 +129,9 @@ TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileAReaderReadsIt) {
 // Of a neighbour, through shared memory and files; also one that is apart from its key.
 TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileANeighbourReadsIt) {
   if (QUIRE_THREAD_SANITIZER) GTEST_SKIP() << "two mappings are one memory";
-  const auto reader = PeerReader::Open(test_.fs(), "/db", test_->region_name(), test_->region_bytes(),
-                                       Options(), table::NewBlockCache(GetParam().cache_bytes));
+  const auto reader =
+      PeerReader::Open(test_.fs(), "/db", test_->region_name(), test_->region_bytes(), Options(),
+                       table::NewBlockCache(GetParam().cache_bytes));
   ASSERT_OK(reader.status());
   for (const size_t size : {size_t{1} << 20, size_t{3} << 20}) {
     for (const bool flushed : {false, true}) {

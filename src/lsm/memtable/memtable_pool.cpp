@@ -32,7 +32,8 @@ size_t OutsideMax(size_t pool_slots) {
 
 // Without room to share it in, the memory is this process's own: the others ask.
 Result<std::unique_ptr<SharedRegion>> NewRegion(const PoolConfig& config) {
-  Result<std::unique_ptr<SharedRegion>> region = SharedRegion::Create(config.options, config.share_memory);
+  Result<std::unique_ptr<SharedRegion>> region =
+      SharedRegion::Create(config.options, config.share_memory);
   if (!config.share_memory || region.status().code() != Code::kNoSpace) return region;
   if (base::LogEnabled()) {
     base::Log(LogLevel::kWarning, "the memory of " + config.directory +
@@ -58,7 +59,7 @@ PooledMemTable::~PooledMemTable() {
 }
 
 Result<std::shared_ptr<PooledMemTable>> PooledMemTable::Copy(io::FileSystem& fs,
-                                                         const std::string& path) {
+                                                             const std::string& path) {
   std::shared_ptr<PooledMemTable> handle(new PooledMemTable);
   QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
   const uint64_t bytes = handle->header_.capacity;
@@ -222,7 +223,7 @@ std::string MemTablePool::PathOf(uint64_t number) const {
 // A file of the name that this opener neither found nor made is a stray one, or there for nothing
 // any more, if the directory is not another's.
 Result<std::unique_ptr<log::Segment>> MemTablePool::CreateSegment(const log::SegmentHeader& header,
-                                                                log::Segment::Origin origin) {
+                                                                  log::Segment::Origin origin) {
   const std::string path = PathOf(header.id);
   QUIRE_RETURN_IF_ERROR(config_.check_held());
   auto made = log::Segment::Create(*config_.fs, path, header, origin, true);

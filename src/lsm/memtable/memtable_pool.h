@@ -3,8 +3,8 @@
 /// Layer      lsm
 /// Source     docs/decisions/0002-log-is-the-memtable.md: segments are recycled, never grown
 /// Encoding   docs/format/segment.md
-/// Threads    MemTablePool: any. PooledMemTable: the MemTable's own rules; SyncHeader and SyncTo one
-///            thread at a time.
+/// Threads    MemTablePool: any. PooledMemTable: the MemTable's own rules; SyncHeader and SyncTo
+///            one thread at a time.
 /// Invariants a slot belongs to at most one handle; base LSNs rise in the order in which handles
 ///            are prepared, and two handles' LSN ranges never overlap.
 #pragma once
@@ -21,8 +21,8 @@
 #include "io/files/file_system.h"
 #include "io/files/page_memory.h"
 #include "log/segment.h"
-#include "lsm/memtable/shared_region.h"
 #include "lsm/memtable/memtable.h"
+#include "lsm/memtable/shared_region.h"
 #include "lsm/vlog/held_directory.h"
 #include "quire/options.h"
 #include "quire/status.h"
@@ -87,7 +87,7 @@ class PooledMemTable {
   Status MakeReadable(uint64_t end);
   void KeepOnlyAdopted(uint64_t end);
 
-  std::shared_ptr<MemTablePool> pool_;          // null: adopted from elsewhere, nothing to give back
+  std::shared_ptr<MemTablePool> pool_;  // null: adopted from elsewhere, nothing to give back
   int pool_slot_ = -1;
   bool adopted_ = false;  // its file may have given its room back when it was closed
   log::SegmentHeader header_;
@@ -178,8 +178,8 @@ class MemTablePool : public std::enable_shared_from_this<MemTablePool> {
   void Return(int pool_slot, std::unique_ptr<log::Segment> segment, bool exists);
   bool HasMemory(int pool_slot);
   Result<std::shared_ptr<PooledMemTable>> PrepareSlot(int pool_slot,
-                                                    std::unique_ptr<log::Segment>& segment,
-                                                    uint64_t base_lsn);
+                                                      std::unique_ptr<log::Segment>& segment,
+                                                      uint64_t base_lsn);
 
   const PoolConfig config_;
   std::unique_ptr<SharedRegion> region_;

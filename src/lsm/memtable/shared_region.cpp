@@ -61,7 +61,8 @@ SharedRegion::Board& SharedRegion::board() const {
   return *reinterpret_cast<Board*>(memory_->data());
 }
 
-Result<std::unique_ptr<SharedRegion>> SharedRegion::Create(const StorageOptions& options, bool shared) {
+Result<std::unique_ptr<SharedRegion>> SharedRegion::Create(const StorageOptions& options,
+                                                           bool shared) {
   std::unique_ptr<SharedRegion> region(new SharedRegion);
   region->pool_slots_ = PoolSlots(options);
   region->segment_bytes_ = options.memtable_bytes;
@@ -70,7 +71,7 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Create(const StorageOptions&
   const uint64_t bytes =
       BytesFor(region->pool_slots_, region->segment_bytes_, region->records_inside_);
   QUIRE_ASSIGN_OR_RETURN(region->memory_, shared ? io::SharedMemory::Create(bytes, kBoardBytes)
-                                                : io::SharedMemory::CreatePrivate(bytes));
+                                                 : io::SharedMemory::CreatePrivate(bytes));
   Board* const board = new (region->memory_->data()) Board();
   board->layout_version = kLayoutVersion;
   board->pool_slots = static_cast<uint64_t>(region->pool_slots_);
@@ -80,7 +81,8 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Create(const StorageOptions&
   return region;
 }
 
-Result<std::unique_ptr<SharedRegion>> SharedRegion::Attach(const std::string& name, uint64_t bytes) {
+Result<std::unique_ptr<SharedRegion>> SharedRegion::Attach(const std::string& name,
+                                                           uint64_t bytes) {
   if (bytes < kBoardBytes) {
     return Status(Code::kInvalidArgument, "shared memory " + name + " cannot be a region: it has " +
                                               std::to_string(bytes) + " bytes");

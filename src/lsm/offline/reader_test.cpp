@@ -10,8 +10,8 @@
 #include "base/sanitizer.h"
 #include "io/files/machine.h"
 #include "io/paths/forwarding.h"
-#include "lsm/memtable/shared_region.h"
 #include "lsm/db/db_test_support.h"
+#include "lsm/memtable/shared_region.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::reader_test {

@@ -305,9 +305,12 @@ class DirectReader final : public PeerReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerReader>> PeerReader::Open(
-    io::FileSystem& fs, const std::string& directory, const std::string& region_name,
-    uint64_t region_bytes, const StorageOptions& options, std::shared_ptr<table::BlockCache> cache) {
+Result<std::unique_ptr<PeerReader>> PeerReader::Open(io::FileSystem& fs,
+                                                     const std::string& directory,
+                                                     const std::string& region_name,
+                                                     uint64_t region_bytes,
+                                                     const StorageOptions& options,
+                                                     std::shared_ptr<table::BlockCache> cache) {
   QUIRE_ASSIGN_OR_RETURN(auto region, SharedRegion::Attach(region_name, region_bytes));
   auto reader =
       std::make_unique<DirectReader>(fs, directory, std::move(region), options, std::move(cache));

@@ -18,8 +18,8 @@
 
 #include "io/files/file_system.h"
 #include "log/segment.h"
-#include "lsm/version/manifest.h"
 #include "lsm/memtable/memtable_pool.h"
+#include "lsm/version/manifest.h"
 #include "lsm/vlog/value_log.h"
 #include "quire/status.h"
 

@@ -42,7 +42,8 @@ struct MemoryState {
 
 class SegmentTracker {
  public:
-  explicit SegmentTracker(std::shared_ptr<ObsoleteFiles> obsolete_files) : obsolete_files_(std::move(obsolete_files)) {}
+  explicit SegmentTracker(std::shared_ptr<ObsoleteFiles> obsolete_files)
+      : obsolete_files_(std::move(obsolete_files)) {}
 
   /// Segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn` may
   /// refer to them.

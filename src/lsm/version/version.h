@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "lsm/version/backing_store.h"
 #include "lsm/memtable/memtable_pool.h"
+#include "lsm/version/backing_store.h"
 #include "quire/slice.h"
 #include "table/table.h"
 
@@ -38,11 +38,14 @@ class ObsoleteFiles {
   std::vector<uint64_t> segments_;
 };
 
-/// A table, whose file goes to the obsolete files with the last reference once it is in no manifest.
+/// A table. Once it is in no manifest, its file is obsolete with the last reference.
 class TableHandle {
  public:
-  TableHandle(std::shared_ptr<table::Table> table, std::string path, std::shared_ptr<ObsoleteFiles> obsolete_files)
-      : table_(std::move(table)), path_(std::move(path)), obsolete_files_(std::move(obsolete_files)) {}
+  TableHandle(std::shared_ptr<table::Table> table, std::string path,
+              std::shared_ptr<ObsoleteFiles> obsolete_files)
+      : table_(std::move(table)),
+        path_(std::move(path)),
+        obsolete_files_(std::move(obsolete_files)) {}
   ~TableHandle();
   TableHandle(const TableHandle&) = delete;
   TableHandle& operator=(const TableHandle&) = delete;
@@ -88,7 +91,8 @@ class Run {
 /// lists it does.
 class SegmentHandle {
  public:
-  SegmentHandle(uint64_t id, std::shared_ptr<ObsoleteFiles> obsolete_files) : id_(id), obsolete_files_(std::move(obsolete_files)) {}
+  SegmentHandle(uint64_t id, std::shared_ptr<ObsoleteFiles> obsolete_files)
+      : id_(id), obsolete_files_(std::move(obsolete_files)) {}
   ~SegmentHandle();
   SegmentHandle(const SegmentHandle&) = delete;
   SegmentHandle& operator=(const SegmentHandle&) = delete;
@@ -109,7 +113,7 @@ struct Version : std::enable_shared_from_this<Version> {
   std::vector<std::shared_ptr<const Run>> runs;           ///< newest first
   std::vector<std::shared_ptr<SegmentHandle>> segments;   ///< value segments in the manifest
   uint64_t edition = 0;   ///< of the manifest that lists `runs`, or of a later one
-  std::shared_ptr<const BackingStore> base;                  ///< null: none
+  std::shared_ptr<const BackingStore> base;  ///< null: none
   /// from here on `segments` may lack some
   uint64_t segments_floor = 1;
 };

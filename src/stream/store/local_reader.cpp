@@ -207,7 +207,8 @@ Result<LocalReader::Told> LocalReader::AsTold() {
 }
 
 // Nothing: what lies there has been collected, or is about to be.
-Result<std::optional<Pins::Held>> LocalReader::HoldFrom(const ReaderLog& reader_log, Position from) {
+Result<std::optional<Pins::Held>> LocalReader::HoldFrom(const ReaderLog& reader_log,
+                                                        Position from) {
   if (pins_ != nullptr) return pins_->Hold(from);
   return reader_log.Untouched(from) ? std::optional(Pins::Held()) : std::nullopt;
 }

@@ -58,7 +58,8 @@ class SightOpener {
     reader_log->gate_ = std::move(gate);
     reader_log->index_number_ = reader_log->gate_->index_number();
     base::SyncPoint("stream.reader_log.numbered");
-    QUIRE_ASSIGN_OR_RETURN(reader_log->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    QUIRE_ASSIGN_OR_RETURN(reader_log->heap_,
+                           LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
     const uint64_t log_id = reader_log->heap_->identity().log_id;
     if (!reader_log->gate_->Describes(log_id, fs_.BootId())) return Status(Code::kBusy);
     const std::string path = name_.path("index");
@@ -92,8 +93,8 @@ class SightOpener {
         GateIfThere(looks ? io::MapMode::kRead : io::MapMode::kReadWrite, looks));
     if (gate != nullptr && gate->state() != GateState::kNone && WriterAsTold(*gate)) {
       Result<std::shared_ptr<const ReaderLog>> reader_log = Shared(gate);
-      const bool replaced =
-          reader_log.status().code() == Code::kBusy || reader_log.status().code() == Code::kNotFound;
+      const bool replaced = reader_log.status().code() == Code::kBusy ||
+                            reader_log.status().code() == Code::kNotFound;
       if (!replaced) return reader_log;
     }
     if (looks) return Alone(gate.get());
@@ -130,7 +131,8 @@ class SightOpener {
     QUIRE_ASSIGN_OR_RETURN(const bool written, Written());
     if (written) return Status(Code::kBusy);
     auto reader_log = std::make_shared<ReaderLog>();
-    QUIRE_ASSIGN_OR_RETURN(reader_log->heap_, LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
+    QUIRE_ASSIGN_OR_RETURN(reader_log->heap_,
+                           LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
     const Status walked = Walk(gate, reader_log.get());
     base::SyncPoint("stream.reader_log.walked");
     // A writer that came amid the walk looks like damage.
@@ -153,7 +155,8 @@ class SightOpener {
     const uint64_t bytes = Index::BytesFor(sizes);
     QUIRE_ASSIGN_OR_RETURN(reader_log->own_index_, io::AllocatePages(bytes));
     Index::Format(reader_log->own_index_.data(), sizes, log_id, 1);
-    QUIRE_ASSIGN_OR_RETURN(Index index, Index::Attach(reader_log->own_index_.data(), bytes, log_id, 1));
+    QUIRE_ASSIGN_OR_RETURN(Index index,
+                           Index::Attach(reader_log->own_index_.data(), bytes, log_id, 1));
     reader_log->index_ = std::make_unique<Index>(std::move(index));
     reader_log->snapshot_ = contents.snapshot;
     return FillIndex(contents, reader_log->index_.get());
@@ -184,7 +187,8 @@ bool ReaderLog::Untouched(Position from) const {
   return gate_->Holds(heap_->identity().log_id) && gate_->head() <= from;
 }
 
-Result<std::shared_ptr<const ReaderLog>> ReaderLog::Renew(io::FileSystem& fs, const PartName& name) const {
+Result<std::shared_ptr<const ReaderLog>> ReaderLog::Renew(io::FileSystem& fs,
+                                                          const PartName& name) const {
   if (!pinned()) return OpenReaderLog(fs, name, Access::kLook);
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;
   while (true) {
@@ -201,7 +205,7 @@ bool ReaderLog::Kept(uint64_t snapshot) const {
 }
 
 Result<std::shared_ptr<const ReaderLog>> OpenReaderLog(io::FileSystem& fs, const PartName& name,
-                                               Access access) {
+                                                       Access access) {
   QUIRE_RETURN_IF_ERROR(CheckPartName(name));
   QUIRE_RETURN_IF_ERROR(CheckOwner(fs, name));
   const uint64_t deadline = io::RealClock().NowNs() + kOpenTimeoutNs;

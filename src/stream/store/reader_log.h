@@ -62,6 +62,6 @@ class ReaderLog {
 ///
 /// Errors  kNotFound, kCorruption, kBusy (a writer is opening it, for long)
 Result<std::shared_ptr<const ReaderLog>> OpenReaderLog(io::FileSystem& fs, const PartName& name,
-                                               Access access);
+                                                       Access access);
 
 }  // namespace quire::stream
