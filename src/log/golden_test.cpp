@@ -10,6 +10,7 @@
 #include "io/sim/sim_file_system.h"
 #include "log/record.h"
 #include "log/segment.h"
+#include "log/segment_testing.h"
 #include "tests/support/golden.h"
 
 namespace quire::log::golden_test {
@@ -98,15 +99,8 @@ TEST(LogGolden, ASegmentOfVersion1IsReadAsEver) {
 }
 
 TEST(LogGolden, ASegmentIsWrittenAndReadAsEver) {
-  SegmentHeader header;
-  header.generation = kGeneration;
-  header.id = 3;
-  header.base_lsn = 1'000'000;
+  SegmentHeader header = HeaderFor(kBootId, kGeneration);
   header.capacity = kCapacity;
-  header.boot_id = kBootId;
-  header.previous_generation = 7;
-  header.previous_end_lsn = 999'000;
-  header.owner_epoch = 5;
   const auto fs = io::NewSimFileSystem();
   const auto written = Segment::Create(*fs, kPath, header, Segment::Origin::kNew);
   ASSERT_TRUE(written.ok()) << written.status().ToString();

@@ -94,6 +94,20 @@ TEST(Record, IsWrittenByStoresThatEachLieInOnePage) {
   }
 }
 
+// A batch that is not atomic may be larger than any record.
+TEST(Record, OnlyWhatAHeaderCanClaimIsSealed) {
+  EXPECT_EQ(BegunSeal(kSealedBytesMin - 8, kGeneration, 4096), 0u);
+  EXPECT_EQ(BegunSeal(kSealedBytesMax + 8, kGeneration, 4096), 0u);
+  for (const uint64_t size : {kSealedBytesMin, kSealedBytesMax}) {
+    const uint64_t seal = BegunSeal(size, kGeneration, 4096);
+    EXPECT_NE(seal, 0u);
+    alignas(8) char header[sizeof(RecordHeader)];
+    EncodeBegun(header, size, seal);
+    EXPECT_EQ(SizeOf(header), size);
+    EXPECT_EQ(HeaderAt(header)->checksum, seal);
+  }
+}
+
 TEST(Record, IsValidOnlyInItsGenerationAndAtItsOffset) {
   alignas(8) static char bytes[256];
   const uint64_t end = Put(bytes, kGeneration, 64, "key", "value");

@@ -8,6 +8,7 @@
 #include "io/files/file_system.h"
 #include "log/record.h"
 #include "log/segment.h"
+#include "log/segment_testing.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire::log::mapped_replay_test {
@@ -32,9 +33,7 @@ class MappedReplay : public ::testing::Test {
     const std::string value(kValueBytes, 'v');
     uint64_t at = kSegmentHeaderBytes;
     for (uint64_t i = 0; i < kRecords; ++i) {
-      EncodeRecord(data + at, RecordType::kPut, std::to_string(i), value, 0);
-      HeaderAt(data + at)->checksum = RecordChecksum(data + at, header.generation, at);
-      at += SizeOf(data + at);
+      at = Put(data, header.generation, at, std::to_string(i), value);
     }
     MarkComplete(data, header.generation, at);
   }

@@ -76,6 +76,7 @@ void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t ba
 }
 
 uint64_t BegunSeal(uint64_t size, uint64_t generation, uint64_t offset) {
+  if (size < kSealedBytesMin || size > kSealedBytesMax) return 0;
   char bytes[sizeof size];
   base::StoreLe(bytes, size);
   return base::Checksum(Slice(bytes, sizeof bytes),

@@ -116,14 +116,17 @@ void EncodeHeader(char* to, RecordType type, uint64_t key_size, uint64_t value_s
 void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t batch,
                   uint64_t checksum = 0);
 
-/// Smaller pieces of a segment are written without a seal: they cost a replay little.
+/// Only pieces of a segment from the first to the second size have a seal: smaller ones cost a
+/// replay little, and a header cannot claim more.
 constexpr uint64_t kSealedBytesMin = 128;
-/// What stands in place of a header's checksum at `offset` of the segment with `generation` while
-/// the `size` bytes from there on, which the header claims, are being written. A replay that finds
-/// it steps over them all: their writer died, and they may look like anything.
+constexpr uint64_t kSealedBytesMax = kValueBytesMax / 8 * 8;
+/// Returns the seal of the `size` bytes at `offset` of the segment with `generation`; 0: they have
+/// none. It stands in place of a header's checksum while these bytes, which the header claims, are
+/// being written. A replay that finds it steps over them all: their writer died, and they may look
+/// like anything.
 uint64_t BegunSeal(uint64_t size, uint64_t generation, uint64_t offset);
-/// Writes such a header at `to`, for a piece of `size` bytes (a multiple of 8, kSealedBytesMin or
-/// more) in which records will lie.
+/// Writes a header with the seal, which is not 0, at `to`: for a piece of `size` bytes, a multiple
+/// of 8, in which records will lie.
 void EncodeBegun(char* to, uint64_t size, uint64_t seal);
 /// Makes the encoded record at `record`, which is in no batch, name the one `distance`/8 before it
 /// as its predecessor. Before its checksum is taken.

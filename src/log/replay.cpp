@@ -98,7 +98,7 @@ class Replayer {
       if (status.ok() && futile_bytes_ > futile_bytes_max_) {
         // Behind the mark is nothing that was finished before the header page was written last.
         if (KnowsReserved() && at >= std::max({reserved_, promised_, complete_})) return Status();
-        if (!goes_on_where_unclear_) status = Overlapping(at);
+        if (!goes_on_where_unclear_) return Overlapping(at);
         GoOnFrom(at);
       }
       QUIRE_RETURN_IF_ERROR(status);
@@ -116,7 +116,7 @@ class Replayer {
     futile_bytes_ = 0;
   }
 
-  // What lies from the last record to `known_end` is lost.
+  // Counts the bytes from the last record to `known_end` as lost.
   void CountTorn(uint64_t known_end) {
     if (known_end <= report_.end) return;
     ++report_.holes;
@@ -238,7 +238,8 @@ class Replayer {
     uint64_t size = 0;
     if (!Plausible(at, header_.capacity, &size)) return 8;
     const RecordHeader& record = *HeaderAt(data_ + at);
-    if (record.checksum == BegunSeal(size, header_.generation, at)) return size;
+    const uint64_t seal = BegunSeal(size, header_.generation, at);
+    if (seal != 0 && record.checksum == seal) return size;
     const bool lone_member = BatchDistance(record) != 0 && Valid(at, header_.capacity, &size);
     return lone_member ? size : 8;
   }

@@ -19,28 +19,9 @@ inline std::string SourceText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// The virtual functions of the classes of a header of include/quire: "Class::Function".
-inline std::set<std::string> CallsOf(const std::string& header) {
-  static const std::regex of_interest(R"(\nclass (\w+)|\n  virtual [^~;()]*?(\w+)\()");
-  const std::string text = SourceText("include/quire/" + header);
-  std::set<std::string> calls;
-  std::string of_class;
-  for (std::sregex_iterator at(text.begin(), text.end(), of_interest), end; at != end; ++at) {
-    if ((*at)[1].matched) {
-      of_class = (*at)[1];
-    } else {
-      calls.insert(of_class + "::" + (*at)[2].str());
-    }
-  }
-  return calls;
-}
-
-/// The static functions of the classes of a header of include/quire, "Class::Function", and its
-/// functions of no class.
-inline std::set<std::string> FreeCallsOf(const std::string& header) {
-  static const std::regex of_interest(R"(\nclass (?:QUIRE_EXPORT )?(\w+))"
-                                      R"(|\n  static [^;(){}]*?[ &*](\w+)\()"
-                                      R"(|\n[A-Za-z][^\n;(){}]*[ &*](\w+)\()");
+/// The functions of a header of include/quire that `of_interest` finds. Its groups: the name of a
+/// class; of a function of that class, "Class::Function"; of a function of no class, if it has one.
+inline std::set<std::string> FunctionsOf(const std::string& header, const std::regex& of_interest) {
   const std::string text = SourceText("include/quire/" + header);
   std::set<std::string> calls;
   std::string of_class;
@@ -52,6 +33,21 @@ inline std::set<std::string> FreeCallsOf(const std::string& header) {
     }
   }
   return calls;
+}
+
+/// The virtual functions of the classes of a header of include/quire: "Class::Function".
+inline std::set<std::string> CallsOf(const std::string& header) {
+  static const std::regex of_interest(R"(\nclass (\w+)|\n  virtual [^~;()]*?(\w+)\()");
+  return FunctionsOf(header, of_interest);
+}
+
+/// The static functions of the classes of a header of include/quire, "Class::Function", and its
+/// functions of no class.
+inline std::set<std::string> FreeCallsOf(const std::string& header) {
+  static const std::regex of_interest(R"(\nclass (?:QUIRE_EXPORT )?(\w+))"
+                                      R"(|\n  static [^;(){}]*?[ &*](\w+)\()"
+                                      R"(|\n[A-Za-z][^\n;(){}]*[ &*](\w+)\()");
+  return FunctionsOf(header, of_interest);
 }
 
 /// The functions of a header of C that return a code.

@@ -504,8 +504,8 @@ TEST_F(PartsOfAKilledJob, TakeMemoryOfFewerRanksForTheirPairs) {
       });
 }
 
-// Of a file system that offers none: what asks for one gets none, and what asks who has one hears
-// of nobody (see WithoutLocks of the file system's tests).
+// A file system that offers no locks. Nobody gets one, and nobody is told as the holder of one (see
+// WithoutLocks of the file system's tests).
 class NoLocks final : public io::ForwardingFileSystem {
  public:
   using ForwardingFileSystem::ForwardingFileSystem;

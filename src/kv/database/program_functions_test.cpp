@@ -247,7 +247,7 @@ TEST_P(ProgramFunctions, APartitionerThatThrowsFailsThatCall) {
   });
 }
 
-// What the functions of the program can call.
+// The objects whose calls a function of the program tries.
 struct Objects {
   std::atomic<Context*> context{nullptr};
   std::atomic<Database*> db{nullptr};

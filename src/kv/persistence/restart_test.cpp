@@ -316,7 +316,7 @@ TEST(RestartInPlace, NoticesThatAnotherCheckpointHasItsNumber) {
     const Status read = reader.ok() ? (*reader)->Get("absent", &value) : reader.status();
     EXPECT_CODE(read, Code::kCorruption);
   };
-  // Of the database, and of the checkpoint itself.
+  // Two readers: one opened the database, the other one the checkpoint's directory.
   const auto before = OpenDatabaseReader(fs, "/repository/db", {});
   const auto of_checkpoint = OpenDatabaseReader(fs, "/pfs/db/1", {});
   std::string value;

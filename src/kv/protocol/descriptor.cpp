@@ -85,7 +85,7 @@ bool SetSeal(Slice number_text, Slice value, Descriptor* descriptor) {
   return true;
 }
 
-// Of a sealed text, which has a line for each rank.
+// Reads the last line of a sealed text, and a little more: such a text has a line for each rank.
 Result<std::string> LastLine(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());

@@ -307,14 +307,9 @@ uint64_t MemTable::LastFinished() const {
   return newest;
 }
 
-// The seal of a piece of the segment, 0 of a small one.
-uint64_t MemTable::SealOf(uint64_t offset, uint64_t size) const {
-  return size < log::kSealedBytesMin ? 0 : log::BegunSeal(size, generation_, offset);
-}
-
 // Seals a piece: if the writer dies from here on, a replay steps over it as a whole. Its seal.
 uint64_t MemTable::MarkBegun(uint64_t offset, uint64_t size) {
-  const uint64_t seal = SealOf(offset, size);
+  const uint64_t seal = log::BegunSeal(size, generation_, offset);
   if (seal != 0) log::EncodeBegun(data_ + offset, size, seal);
   return seal;
 }
@@ -328,7 +323,7 @@ void MemTable::WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch,
   char* const record = data_ + offset;
   // A member of a batch lies in a piece that was marked as a whole.
   const uint64_t size = log::RecordSize(op.key.size(), op.value.size());
-  const uint64_t seal = batch == 0 ? SealOf(offset, size) : 0;
+  const uint64_t seal = batch == 0 ? log::BegunSeal(size, generation_, offset) : 0;
   log::EncodeRecord(record, op.type, op.key, op.value, batch, seal);
   NamePredecessor(offset, predecessor);
   log::HeaderAt(record)->checksum = log::RecordChecksum(record, generation_, offset);

@@ -158,7 +158,6 @@ class MemTable {
     if (end > present_end_.load(std::memory_order_relaxed)) [[unlikely]] MakePresentTo(end);
   }
   void MakePresentTo(uint64_t end);
-  uint64_t SealOf(uint64_t offset, uint64_t size) const;
   uint64_t MarkBegun(uint64_t offset, uint64_t size);
   void NamePredecessor(uint64_t offset, uint64_t predecessor);
   void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch, uint64_t predecessor);
