@@ -21,6 +21,7 @@ from cluster import Shape  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT = 80
+MARK = "QUIRE_NODES_MARK"
 STREAM_TRIES = 5  # each of them takes two seconds
 PROGRAM = sys.argv[1]
 REPOSITORY = "{storage}/repository"
@@ -209,21 +210,23 @@ def end_job(nodes, job):
 
 def case_killed_harness(_):
     """Nothing is left of nodes whose harness is killed: no process, no mount, no device."""
-    mark = f"quire-nodes-{os.getpid()}"
+    # Other harnesses run beside this one. All processes of this one have the mark.
+    mark = str(os.getpid())
     harness = subprocess.Popen(
         [sys.executable, str(HERE / "nodes.py"), "--timeout", "100", "--", "sh", "-c",
-         f"echo started; exec sleep 98.{os.getpid()}; : {mark}"], stdout=subprocess.PIPE, text=True)
+         "echo started; exec sleep 98"], stdout=subprocess.PIPE, text=True,
+        env=os.environ | {MARK: mark})
     first = harness.stdout.readline()
     if harness.poll() == cluster.SKIPPED or "skipped" in first:
         print(first, end="")
         return cluster.SKIPPED
     require(first == "started\n", "the job does not start", first)
-    require(len(processes_with(f"98.{os.getpid()}")) > 0, "the job's processes cannot be seen")
+    require("sleep 98" in processes_with(mark), "the job's processes cannot be seen")
     harness.kill()
     harness.wait()
     end = time.monotonic() + 20
-    while processes_with(f"98.{os.getpid()}") or processes_with("enter"):
-        require(time.monotonic() < end, "processes live on", str(processes_with("98.")))
+    while processes_with(mark):
+        require(time.monotonic() < end, "processes live on", str(processes_with(mark)))
         time.sleep(0.02)
     require("/storage" not in Path("/proc/mounts").read_text(), "a mount is left")
     require("port0" not in Path("/proc/net/dev").read_text(), "a network device is left")
@@ -249,16 +252,16 @@ def case_refused(_):
     return 0
 
 
-def processes_with(word):
-    """Command lines of living processes that contain `word`."""
+def processes_with(mark):
+    """Command lines of living processes that have `mark` in their environment."""
+    variable = f"{MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            text = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if variable in (entry / "environ").read_bytes().split(b"\0"):
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
         except OSError:
             continue
-        if word in text and int(entry.name) != os.getpid():
-            found.append(text)
     return found
 
 
