@@ -21,9 +21,11 @@ if(QUIRE_BUILD_TESTS)
 endif()
 
 if(QUIRE_MPI AND QUIRE_SANITIZE STREQUAL "address")
+  # A target of its own: a source in C of a program with precompiled headers would ask for its own.
+  add_library(quire_keep_loaded OBJECT tests/support/keep_loaded.c)
   target_sources(
     Quire::mpi
     INTERFACE
-      "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${PROJECT_SOURCE_DIR}/tests/support/keep_loaded.c>")
+      "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:$<TARGET_OBJECTS:quire_keep_loaded>>")
   target_link_options(Quire::mpi INTERFACE -Wl,--export-dynamic-symbol=dlclose)
 endif()

@@ -84,6 +84,7 @@ run_ctest() {
   local dir=$1 rc=0 log=$1/ctest.log
   shift
   local run=env
+  python3 scripts/test_times.py --costs "$dir"
   if grep -q '^QUIRE_SANITIZE:STRING=.' "$dir/CMakeCache.txt"; then run=without_aslr; fi
   "$run" ctest --test-dir "$dir" -j "$(test_jobs)" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?

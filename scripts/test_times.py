@@ -3,9 +3,13 @@
 
     test_times.py LOG       takes the seconds from a whole run's build/release/ctest.log
     test_times.py --check   fails if the table of docs/testing.md is not that of tests/seconds.txt
+    test_times.py --costs BUILD
+                            tells CTest what the tests of a build take that was not tested before, so
+                            that it begins with the long ones, and no processor is idle at the end
 """
 import collections
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,7 +52,22 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def write_costs(build):
+    """In CTest's own form, which it renews after each run: name, number of runs, seconds."""
+    costs = build / "Testing/Temporary/CTestCostData.txt"
+    if costs.exists():
+        return
+    listed = subprocess.run(["ctest", "--test-dir", str(build), "-N"], capture_output=True, text=True,
+                            check=True).stdout
+    known = progress.Progress(progress.read_seconds(SECONDS), 0)
+    names = re.findall(r"^ *Test +#\d+: (\S+)", listed, re.M)
+    costs.parent.mkdir(parents=True, exist_ok=True)
+    costs.write_text("".join(f"{name} 1 {known.of_test(name):.3f}\n" for name in names) + "---\n")
+
+
 def main():
+    if sys.argv[1] == "--costs":
+        return write_costs(Path(sys.argv[2]))
     if sys.argv[1] != "--check":
         rows = read_log(sys.argv[1])
         text = "".join(f"{name} {row[0]} {row[1]:.1f}\n" for name, row in sorted(rows.items()))
@@ -61,6 +80,7 @@ def main():
     elif new != guide:
         sys.exit("docs/testing.md: its table is not that of tests/seconds.txt: run "
                  "scripts/test_times.py build/release/ctest.log")
+    return None
 
 
 if __name__ == "__main__":
